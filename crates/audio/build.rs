@@ -1,7 +1,6 @@
-//! Keeps PipeWire's library from being linked: it is loaded when a node is opened
-//! (`pipewire::library`), so that the program also runs without it. Not every linker omits a
-//! library whose functions are all defined elsewhere, but every linker accepts an empty archive
-//! with its name that it finds first.
+//! Keeps PipeWire's library from being linked; `pipewire::library` loads it. Not every linker omits
+//! a library whose functions are all defined elsewhere, but every linker accepts an empty archive
+//! with its name.
 
 use std::{env, fs, path::PathBuf};
 

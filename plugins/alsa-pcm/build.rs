@@ -1,5 +1,4 @@
-//! Prevents unloading of the shared object: an abandoned thread may still run in it after the last
-//! PCM is closed.
+//! Prevents unloading: an abandoned thread may run after the last PCM is closed.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Prevents unloading of the shared object. Hosts that scan plugins close it at once, and a client
-//! thread may still wait for a worker's reply after the last instance is gone.
+//! Prevents unloading: hosts that scan plugins close it at once, while a client thread may still
+//! run.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

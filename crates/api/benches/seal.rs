@@ -1,6 +1,4 @@
-//! Cost of encrypting and decrypting a datagram per cipher, and with the seals used for streams.
-//!
-//! Rounds alternate and the cheapest of each counts, so a busy host affects none.
+//! Cost of encryption per cipher. Rounds alternate and the cheapest of each counts.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench without its keys is over")]
 
@@ -32,7 +30,6 @@ fn main() {
         cipher("AES-256-GCM", &AES_256_GCM, bytes);
         ours(bytes);
     }
-    // 1 ms of stereo L24 with the sender's timestamps, and the maximum packet of an Ethernet frame.
     for payload in [288, 1400] {
         Profile::ALL.into_iter().for_each(|profile| srtp(profile, payload));
     }
@@ -81,7 +78,6 @@ fn cipher(name: &str, algorithm: &'static Algorithm, bytes: usize) {
     report(name, bytes, seal, open);
 }
 
-/// Cost of SRTP for a packet with this payload. Sequence numbers increase, as in a stream.
 fn srtp(profile: Profile, payload: usize) {
     let key = MasterKey::random(profile).unwrap();
     let (mut seal, mut both) = (f64::MAX, f64::MAX);
@@ -109,7 +105,6 @@ fn srtp(profile: Profile, payload: usize) {
     report(&format!("SRTP {profile}"), len, seal, both - seal);
 }
 
-/// Median cost of a packet that arrives a millisecond after the previous one.
 fn once_a_millisecond(payload: usize) {
     const PACKETS: u16 = 3000;
     let key = MasterKey::random(Profile::AeadAes256Gcm).unwrap();
@@ -146,7 +141,7 @@ fn once_a_millisecond(payload: usize) {
     report("SRTP AEAD_AES_256_GCM", len, seal - nothing, open - nothing);
 }
 
-/// Minimum cost of sending a packet of this size on the loopback interface, in nanoseconds.
+/// In nanoseconds, on the loopback interface.
 fn handed_over(bytes: usize) -> f64 {
     let there = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = UdpOptions::sender(vec![there.local_addr().unwrap()]);

@@ -9,16 +9,14 @@ use crate::client::WorkOpened;
 use crate::seal::{Sealed, StreamKeys};
 
 impl WorkOpened {
-    /// Encryption of the master's datagrams; `None` for cleartext. Each further seal of the same
-    /// stream needs a higher incarnation.
+    /// `None` for cleartext. Each further seal needs a higher incarnation.
     pub fn seal(&self, incarnation: u32) -> Option<Box<dyn Seal>> {
         let keys = StreamKeys::of(self.secret.as_ref()?, self.stream.id);
         Some(Box::new(Sealed::master(&keys, incarnation)))
     }
 }
 
-/// Opens the master's link to a stream; call once per stream. Only datagrams from the worker are
-/// accepted. Overrides destination, sources and datagram length in `options`.
+/// Call once per stream. Overrides destination, sources and datagram length in `options`.
 pub fn connect(opened: &WorkOpened, options: UdpOptions) -> Result<DirectLink, OpenError> {
     let UdpOptions { bind, .. } = UdpOptions::sender(vec![opened.far]);
     let options = UdpOptions {

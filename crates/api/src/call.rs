@@ -1,7 +1,5 @@
-//! The control connection of a call ([`tautline_proto::call`]), and the media keys exported from
-//! it. The connection is TLS with pinned keys; each message is a line of JSON.
-//!
-//! `connection` is the caller's end; the serving crate has the other. Only dialling blocks.
+//! The control connection of a call ([`tautline_proto::call`]): TLS with pinned keys, one line of
+//! JSON per message. Exports the media keys. Only dialling blocks.
 
 mod connection;
 mod dial;
@@ -24,9 +22,8 @@ pub use keys::{CallKeys, MediaTicket, SALT_BYTES, SrtpSecret, call_secret, fresh
 pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};
 pub use words::{CallNonsense, read, written};
 
-/// ALPN protocol names (RFC 7301), which allow other protocols on the same port, each with its
-/// message version ([`tautline_proto::call::message::CALL_VERSION`]), newest first. After the
-/// handshake both ends know the newest version that both support.
+/// ALPN protocol names (RFC 7301), each with its message version
+/// ([`tautline_proto::call::message::CALL_VERSION`]), newest first.
 pub const PROTOCOLS: [(&[u8], u32); 4] = [
     (b"tautline-call/6", CALL_VERSION),
     (b"tautline-call/4", ADAPTS_VERSION),
@@ -39,7 +36,7 @@ pub fn protocols() -> Vec<Vec<u8>> {
     PROTOCOLS.iter().map(|(name, _)| name.to_vec()).collect()
 }
 
-/// Message version of this negotiated protocol; `None` if it is not a call.
+/// `None` if it is not a call.
 pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
     PROTOCOLS.iter().find(|(name, _)| Some(*name) == protocol).map(|(_, version)| *version)
 }
@@ -47,8 +44,8 @@ pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
 /// Default port of calls: TCP, and UDP for media.
 pub const CALL_PORT: u16 = 17240;
 
-/// `[NAME=]HOST[:PORT]`, like a worker's address; the default port is [`CALL_PORT`]. The second
-/// field is the `ssh` destination, if the address is forwarded.
+/// `[NAME=]HOST[:PORT]`, and the `ssh` destination of a forwarded address. The default port is
+/// [`CALL_PORT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallAddress(pub WorkerAddress, pub Option<Box<str>>);
 

@@ -1,7 +1,6 @@
-//! A small blocking HTTP client for workers; each call has a timeout.
+//! A small blocking HTTP client for workers.
 //!
-//! A worker on this host is queried with plain HTTP on the loopback interface, any other with TLS
-//! and a trusted key. Each call makes its own connection, so none stays open for rare requests.
+//! Requests to other hosts use TLS and a trusted key.
 
 mod address;
 mod error;
@@ -30,10 +29,10 @@ pub use address::{NoWorkerAddress, WorkerAddress};
 pub use error::AskError;
 use wire::{Meeting, WorkerConnector};
 
-/// Default timeout of a call: a worker starts a process for a stream.
+/// A worker may start a process.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// Maximum size of a response: a catalogue of thousands of plugins has 5 MB.
+/// Thousands of plugins take 5 MB.
 const MAX_ANSWER: u64 = 32 << 20;
 const MAX_HEAD: usize = 16 << 10;
 
@@ -46,18 +45,18 @@ pub struct WorkerClient {
     limit: Duration,
 }
 
-/// A stream opened by a worker, with everything needed to reach it.
+/// A stream opened by a worker.
 pub struct WorkOpened {
     /// The worker's description.
     pub stream: WorkStream,
     /// Address for its datagrams.
     pub far: SocketAddr,
-    /// Secret that its keys derive from; `None` for cleartext.
+    /// `None` for cleartext.
     pub secret: Option<[u8; SECRET_BYTES]>,
 }
 
 impl core::fmt::Debug for WorkOpened {
-    /// Omits the secret, which the response can contain too.
+    /// Without the secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let sealed = self.secret.is_some();
         let Self { stream: WorkStream { id, state, .. }, far, .. } = self;
@@ -72,12 +71,12 @@ struct Answered {
 }
 
 impl WorkerClient {
-    /// Creates a client; without `trust` it queries only workers on this host.
+    /// Without `trust`, reaches only workers on this host.
     pub fn new(address: &WorkerAddress, trust: Option<Arc<TrustStore>>) -> Self {
         Self { address: address.clone(), trust, by_tls: false, limit: DEFAULT_LIMIT }
     }
 
-    /// Creates a client with the default trust store; creates this host's key if it is missing.
+    /// Uses the default trust store; creates this host's key if missing.
     pub fn usual(address: &WorkerAddress) -> Result<Self, AskError> {
         let trust = match address.is_surely_here() {
             true => None,
@@ -105,7 +104,7 @@ impl WorkerClient {
         &self.address
     }
 
-    /// All valid plugins that the worker offers, and the faults of those left out ([`Catalogue::check`]).
+    /// Valid plugins of the worker, and the faults of the others ([`Catalogue::check`]).
     pub fn catalogue(&self) -> Result<(Catalogue, Vec<String>), AskError> {
         let mut catalogue: Catalogue = self.get("/v1/catalogue")?;
         let wrong = catalogue.check().map_err(|what| self.nonsense(what))?;
@@ -131,7 +130,7 @@ impl WorkerClient {
         self.read(&answered).map(Some)
     }
 
-    /// Opens a stream. It stays open until closed, even without this client.
+    /// Opens a stream, which stays open until closed, even without this client.
     pub fn open(&self, request: &StreamRequest) -> Result<WorkOpened, AskError> {
         let body = serde_json::to_vec(request).map_err(|error| self.nonsense(error.to_string()))?;
         let answered = self.ask(Method::POST, "/v1/streams", Some(body))?;
@@ -151,7 +150,6 @@ impl WorkerClient {
         }
     }
 
-    /// Secret of a stream, shared by the worker and this host.
     fn secret(
         &self,
         stream: &mut WorkStream,
@@ -199,7 +197,7 @@ impl WorkerClient {
             .max_redirects_will_error(false)
             .max_response_header_size(MAX_HEAD)
             .max_idle_connections(0)
-            // A plugin's requests must not depend on its host's environment.
+            // Requests must not depend on the environment.
             .proxy(None)
             .user_agent(concat!("taut/", env!("CARGO_PKG_VERSION")))
             .build();
@@ -238,7 +236,7 @@ impl WorkerClient {
     }
 
     fn nonsense(&self, what: String) -> AskError {
-        // The error may quote the worker.
+        // It may quote the worker.
         let what = printable(&what, MAX_TEXT);
         AskError::Nonsense { worker: self.address.clone(), what, version: VERSION }
     }

@@ -1,17 +1,17 @@
-//! Directories for files of this host's programs.
+//! Directories for files of programs.
 
 use std::path::PathBuf;
 
-/// Cache directory, existing or not; `None` if this process has no home.
+/// `None` if this process has no home.
 pub fn cache_folder() -> Option<PathBuf> {
-    // The XDG Base Directory Specification requires relative paths to be ignored.
+    // XDG Base Directory Specification.
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(cache.join("tautline"))
 }
 
-/// Path and text of the first existing `tautline.toml` that `tautline.so` reads. Skips the working
-/// directory, which is chosen by the foreign host program.
+/// Path and text of the first `tautline.toml`. Skips the working directory, as the host program
+/// chooses it.
 pub fn library_config() -> Option<(PathBuf, String)> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let system = folder("XDG_CONFIG_HOME")

@@ -1,8 +1,5 @@
-//! Communication between two `taut`: types, identity and trust, encryption, and a small blocking
-//! client.
-//!
-//! `v1` has the JSON types of the first version, and the trait that a server implements. Nothing
-//! here is asynchronous or prints: plugins in foreign processes link this crate.
+//! Communication between two `taut`. Nothing here is asynchronous or prints: plugins in foreign
+//! processes link this crate.
 #![deny(missing_docs)]
 
 pub mod attach;

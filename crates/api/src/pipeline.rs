@@ -1,17 +1,16 @@
-//! Pipelines: plugins of several workers in series, and their combined ports.
+//! Pipelines: plugins of several workers in series.
 
 use tautline_proto::text::is_printable;
 
 use crate::v1::{Plugin, PluginPort};
 
-/// Bits of `LADSPA_PortDescriptor`: audio input, audio output, control input, control output.
+/// Bits of `LADSPA_PortDescriptor`: input or output, and audio or control.
 const HEARD: u32 = 1 | 8;
 const PLAYED: u32 = 2 | 8;
 const SET: u32 = 1 | 4;
 const TOLD: u32 = 2 | 4;
-/// `LADSPA_PROPERTY_REALTIME`: required by the pipeline if any plugin requires it.
 const REALTIME: u32 = 1;
-/// Maximum number of plugins per pipeline: each adds a network hop before the deadline.
+/// Each plugin adds a network hop before the deadline.
 pub const MAX_STAGES: usize = 8;
 
 fn ports(plugin: &Plugin, kind: u32) -> impl Iterator<Item = &PluginPort> {
@@ -22,19 +21,17 @@ fn count<'a>(plugins: impl IntoIterator<Item = &'a Plugin>, kind: u32) -> usize 
     plugins.into_iter().map(|plugin| ports(plugin, kind).count()).sum()
 }
 
-/// Control values that pass through the plugin at `place`: those for later plugins, and those from
-/// earlier ones.
+/// Number of passing controls: for later plugins, and from earlier ones.
 pub fn passing(stages: &[Plugin], place: usize) -> (usize, usize) {
     (count(&stages[place + 1..], SET), count(&stages[..place], TOLD))
 }
 
-/// Number of audio inputs, audio outputs, control inputs and control outputs of a plugin.
+/// Audio inputs, audio outputs, control inputs, control outputs.
 pub fn counts(plugin: &Plugin) -> [usize; 4] {
     [HEARD, PLAYED, SET, TOLD].map(|kind| ports(plugin, kind).count())
 }
 
-/// Combines the plugins into one of this name: with the inputs of the first, the outputs of the
-/// last, and all controls. An error message if they do not fit together.
+/// Inputs of the first, outputs of the last, all controls. An error message if they do not fit.
 pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || !is_printable(c) || c == ':')
     {

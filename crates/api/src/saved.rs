@@ -1,4 +1,4 @@
-//! Catalogues stored by `taut plugins --save`, and the plugins that `tautline.so` offers from them.
+//! Catalogues stored by `taut plugins --save`, which `tautline.so` offers.
 
 mod names;
 mod pipelines;
@@ -16,9 +16,8 @@ use pipelines::{Pipeline, pipelines};
 
 pub use pipelines::PipelineStage;
 
-/// A stream has at most 256 blocks: one per audio port, and one for the controls of each direction.
+/// Of 256 blocks, two are the controls of each direction.
 const MAX_SOUND_PORTS: usize = 254;
-/// Limit for validation: no plugin has more ports.
 const MAX_PORTS: usize = 1024;
 const WAYS: u32 = 1 | 2;
 const KINDS: u32 = 4 | 8;
@@ -31,10 +30,9 @@ pub struct SavedPlugin {
     pub label: String,
     /// LADSPA unique id.
     pub number: u32,
-    /// The worker as in the label: its name, or its address if two share the name; for a pipeline
-    /// all workers.
+    /// Worker as in the label; for a pipeline all workers.
     pub host: String,
-    /// Address of the worker, or of a pipeline's first.
+    /// Worker's address; for a pipeline that of the first.
     pub address: String,
     /// Name of that worker.
     pub worker: String,
@@ -44,8 +42,7 @@ pub struct SavedPlugin {
     pub stages: Vec<PipelineStage>,
 }
 
-/// Plugins of these workers and pipelines in the `tautline.toml` that `tautline.so` reads, in the
-/// order shown to hosts; and an error message for each invalid pipeline.
+/// Plugins in the order shown, and an error message for each invalid pipeline.
 pub fn offered(workers: Vec<SavedWorker>) -> (Vec<SavedPlugin>, Vec<String>) {
     let (pipelines, complaints) = match library_config() {
         Some((path, text)) => pipelines(&path, &text, &workers),
@@ -102,7 +99,7 @@ fn is_usable(plugin: &Plugin) -> bool {
 }
 
 const VERSION: u32 = 1;
-/// Maximum file size; a thousand plugins take about 1 MB.
+/// A thousand plugins take about 1 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -122,12 +119,12 @@ pub struct SavedWorker {
     pub catalogue: Catalogue,
 }
 
-/// Path of the file, if this process has a home.
+/// `None` without a home.
 pub fn place() -> Option<PathBuf> {
     cache_folder().map(|folder| folder.join("plugins.json"))
 }
 
-/// Parses the file; empty if it is missing. The error is for display.
+/// Parses the file; empty if it is missing.
 pub fn read(path: &Path) -> Result<Vec<SavedWorker>, String> {
     let hint = "run taut plugins --worker HOST --save";
     let refuse = |why: String| format!("reading {}: {why}; {hint}", path.display());

@@ -1,15 +1,13 @@
-//! Interoperable encryption and authentication of RTP and RTCP: SRTP and SRTCP (RFC 3711, AES-GCM
-//! per RFC 7714).
+//! SRTP and SRTCP (RFC 3711, AES-GCM per RFC 7714).
 //!
 //! Overhead per packet: 16 bytes for AES-GCM, 10 for `AES_CM_128_HMAC_SHA1_80`, and 4 more for
-//! RTCP. No two packets may have the same key, SSRC and index. Within a run [`SrtpSeal`] only
-//! counts up, and does not send packets for which this is impossible; each run has a random 32-bit
-//! SSRC. Copies on a second network, and repeats, are encrypted once.
+//! RTCP. No two packets may have the same key, SSRC and index: [`SrtpSeal`] only counts up, and
+//! each run has a random SSRC.
 //!
-//! So an RTP packet can legitimately arrive twice. It is decrypted each time, unless it is 4096
-//! packets older than its source's newest; the receiver detects and counts duplicates by sequence
-//! number ([decision 50](../../../docs/internals/decisions/0050-streams-are-sealed-by-srtp.md)). RTCP packets
-//! are decrypted only once.
+//! An RTP packet can arrive twice, unless it is 4096 packets older than its source's newest; the
+//! receiver detects duplicates ([decision
+//! 50](../../../docs/internals/decisions/0050-streams-are-sealed-by-srtp.md)). RTCP packets are
+//! decrypted only once.
 
 mod cipher;
 mod derive;
@@ -28,29 +26,27 @@ pub use self::key::{MasterKey, NoMasterKey, Profile};
 pub use self::key::{allow_description, read_key, write_key};
 use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
 
-/// Maximum datagram length that is decrypted; that of UDP.
+/// Maximum length of a UDP datagram.
 const LONGEST: usize = 1 << 16;
 const MAX_SENT: usize = 16;
-/// Maximum packets under one key, RTP and RTCP (RFC 3711 §9.2).
+/// Per key, RTP and RTCP (RFC 3711 §9.2).
 const MAX_RTP: u64 = 1 << 48;
 const MAX_RTCP: u64 = 1 << 31;
 
-/// Encrypts with one master key and decrypts with another, or with the same if a group shares it.
+/// Encrypts with one master key and decrypts with another.
 ///
-/// It distinguishes RTCP from RTP by the second byte (RFC 5761 §4), so one value serves a link with
-/// both. With separate sockets, two values can share keys, one each for RTP and RTCP: their session
-/// keys differ. Two values must not both encrypt RTP, or both RTCP, of one SSRC.
+/// Two values can share keys, one each for RTP and RTCP (RFC 5761 §4). They must not both encrypt
+/// RTP, or both RTCP, of one SSRC.
 pub struct SrtpSeal {
     sending: Keys,
     receiving: Keys,
-    /// Index of the newest packet per source.
+    /// Newest index per source.
     sent: [Option<(u32, u64)>; MAX_SENT],
-    /// Reports encrypted so far, over all sources.
     sent_reports: u64,
     heard: SourceTable,
     received_reports: SourceTable,
     search: RollOverSearch,
-    /// Copy of a datagram: after a failed decryption it may be tried with another index.
+    /// To decrypt again with another index.
     kept: Box<[u8]>,
 }
 
@@ -76,14 +72,14 @@ impl SrtpSeal {
         Self::with(Keys::of(sending), Keys::of(receiving))
     }
 
-    /// For reports and send-only links: with AES-GCM it decrypts no RTP, and needs 64 kB less.
+    /// Decrypts no RTP with AES-GCM; needs 64 kB less.
     pub fn for_reports(sending: &MasterKey, receiving: &MasterKey) -> Self {
         let mut seal = Self::new(sending, receiving);
         seal.kept = Box::default();
         seal
     }
 
-    /// For a stream with a single, given key.
+    /// For a stream with a single key.
     pub fn shared(key: &MasterKey) -> Self {
         Self::new(key, key)
     }
@@ -104,9 +100,9 @@ impl SrtpSeal {
         }
     }
 
-    /// Index of a sent packet: greater than all earlier ones, whatever its sequence number.
+    /// Greater than all earlier ones, whatever the sequence number.
     fn next_index(&mut self, ssrc: u32, sequence: u16) -> Option<u64> {
-        // Slots fill in order: this finds the source's own slot or the first free one.
+        // Finds the source's own slot or the first free one.
         let place = self.sent.iter_mut().find(|place| place.is_none_or(|(of, _)| of == ssrc))?;
         let Some((_, newest)) = place else {
             let index = u64::from(sequence);
@@ -185,8 +181,7 @@ impl Seal for SrtpSeal {
         self.sending.profile.room().max(self.receiving.profile.room())
     }
 
-    /// Returns 0 for an invalid packet, without room, or for a used index: an empty datagram opens
-    /// nowhere.
+    /// 0 for an invalid packet, without room, or for a used index.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
         let sealed = match is_rtcp(bytes) {
             true => self.seal_rtcp(bytes, len),

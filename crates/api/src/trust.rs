@@ -1,9 +1,6 @@
-//! Identity and trust, similar to `ssh`: each host has one key pair, created on first use, and a
-//! list of trusted keys.
+//! Identity and trust, similar to `ssh`: each host has one key pair, and a list of trusted keys.
 //!
-//! Both are in one directory: `$TAUT_HOME`, else `$XDG_CONFIG_HOME/tautline`, else
-//! `~/.config/tautline`. There are no authorities: a peer is trusted if its key is in the list; the
-//! rest of its certificate is ignored.
+//! Both are in `$TAUT_HOME`, else `$XDG_CONFIG_HOME/tautline`, else `~/.config/tautline`.
 
 pub(crate) mod files;
 mod host_key;
@@ -45,7 +42,7 @@ pub enum TrustError {
     /// Other users can read the key or change the trust list.
     #[error("{what}: the mode of {} is {mode:03o}\nhint: chmod {right:03o} {0}; {hint}", path.display())]
     Rights {
-        /// The problem, such as "other users can read this host's key".
+        /// The problem.
         what: &'static str,
         /// Path of the file.
         path: PathBuf,
@@ -56,7 +53,7 @@ pub enum TrustError {
         /// Required mode.
         right: u32,
     },
-    /// Another user owns it, and could change the trust list.
+    /// Another user owns it.
     #[error(
         "{} belongs to user {owner}\nhint: run as that user, or set TAUT_HOME to a folder of yours",
         path.display()
@@ -82,14 +79,14 @@ pub enum TrustError {
         "invalid host name {0:?}: must be 1 to 64 letters, digits, dots, hyphens and underscores"
     )]
     Name(String),
-    /// This host's key makes no certificate, or TLS rejects it.
+    /// TLS rejects this host's key.
     #[error(
         "TLS rejects this host's key: {0}\nhint: move identity.pem away, and create a new one with taut id"
     )]
     Unusable(String),
 }
 
-/// Directory of identity and trust, according to environment variables read via `variable`.
+/// Directory of identity and trust, per environment `variable`.
 pub fn folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, TrustError> {
     let set = |name| variable(name).filter(|path| path.is_absolute() || name == "TAUT_HOME");
     set("TAUT_HOME")
@@ -119,7 +116,7 @@ pub struct TrustStore {
 }
 
 impl TrustStore {
-    /// Opens the store in this directory; creates the key if it is missing.
+    /// Opens the store; creates the key if it is missing.
     pub fn open(folder: &Path) -> Result<Arc<Self>, TrustError> {
         let identity = HostIdentity::load_or_make(folder)?;
         Ok(Arc::new(Self { identity, trusted: TrustFile::in_folder(folder) }))
@@ -140,9 +137,8 @@ impl TrustStore {
         &self.trusted
     }
 
-    /// Whether a host accepted by a handshake would still be accepted with the current list: under
-    /// this name, or any. Without a name, this host's own key is always accepted, as only this host
-    /// has it. An unreadable list trusts no host and returns the error.
+    /// Whether a host is still trusted: under this name, or any. Without a name, this host's own
+    /// key is. An unreadable list trusts no host.
     pub fn trusts_still(&self, key: HostKey, name: Option<&str>) -> Result<bool, TrustError> {
         if name.is_none() && key == self.identity.key() {
             return Ok(true);

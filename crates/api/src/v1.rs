@@ -1,7 +1,6 @@
-//! The first version's API: JSON types, and the trait of a server.
+//! The first version's API.
 //!
-//! Responses may gain fields: readers ignore unknown ones. Requests may not: a worker rejects
-//! unknown fields, as ignoring them would go unnoticed.
+//! Readers of responses ignore unknown fields. A worker rejects unknown fields in requests.
 
 mod catalogue;
 mod stream;

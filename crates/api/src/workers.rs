@@ -9,11 +9,11 @@ use crate::client::{NoWorkerAddress, WorkerAddress};
 
 /// A way to find workers.
 pub trait WorkerFinder {
-    /// All currently known workers, in order of preference.
+    /// Known workers, in order of preference.
     fn workers(&self) -> Result<Vec<WorkerAddress>, FindError>;
 }
 
-/// Why no workers were found, each with its fix.
+/// Why no workers were found.
 #[derive(Debug, Error)]
 pub enum FindError {
     /// The value is not a list of addresses.
@@ -34,7 +34,7 @@ pub enum FindError {
     },
 }
 
-/// Workers listed in `tautline.toml`: `workers = ["10.0.0.2", "studio=10.0.0.3:17230"]`.
+/// Workers of `tautline.toml`: `workers = ["10.0.0.2", "studio=10.0.0.3:17230"]`.
 #[derive(Debug, Clone)]
 pub struct NamedWorkers {
     place: String,
@@ -42,7 +42,7 @@ pub struct NamedWorkers {
 }
 
 impl NamedWorkers {
-    /// Workers in a file read from this path.
+    /// Workers in this parsed file.
     pub fn of(path: &Path, file: &Table) -> Self {
         let listed = file.get("workers").cloned();
         Self { place: path.display().to_string(), listed }

@@ -1,4 +1,4 @@
-//! Encryption and decryption do not allocate, as they run on the device's thread.
+//! Encryption and decryption do not allocate: they run on the device's thread.
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_api::srtp::{MasterKey, Profile, SrtpSeal};
@@ -37,7 +37,7 @@ fn sealing_and_opening_by_srtp_take_no_memory_whoever_sends() {
         let mut bytes = [0; 1500];
         let taken = allocations(|| {
             for number in 0..5000_u32 {
-                // For reports more sources than a link supports; for packets nine.
+                // More sources than a link supports.
                 let source = if number % 3 == 0 { number } else { number % 9 };
                 let kind = if number % 3 == 0 { 201 } else { 97 };
                 bytes[..2].copy_from_slice(&[0x80, kind]);

@@ -1,6 +1,6 @@
-//! Minimal sender of a card's sound: wait, map, encode, send. Baseline for the cost of `taut send`:
-//! `bare_send PCM HOST:PORT PERIOD SECONDS` prints its processor time in nanoseconds. RTP with L24,
-//! stereo at 48 kHz, one packet per period, under `fifo:70`.
+//! Minimal sender of a card's sound, as baseline for `taut send`: `bare_send PCM HOST:PORT PERIOD
+//! SECONDS` prints its processor time in nanoseconds. L24 RTP, stereo at 48 kHz, one packet per
+//! period, under `fifo:70`.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::env;
@@ -74,7 +74,7 @@ fn carry(
     Ok(xruns)
 }
 
-/// Processor time of this process, in nanoseconds (proc(5), schedstat of its threads).
+/// In nanoseconds (proc(5), schedstat of its threads).
 fn processor_time() -> Result<u64, Box<dyn Error>> {
     let mut total = 0;
     for task in std::fs::read_dir("/proc/self/task")? {
@@ -104,9 +104,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             drop(pcm);
             xruns
         };
-        // The receiver may be gone when the program ends.
+        // The receiver may be gone.
         let _ = report.send(run());
-        // Its time is only readable while the thread exists.
+        // Readable only while the thread exists.
         let _ = wait.recv();
     })?;
     let xruns = hear.recv()?;

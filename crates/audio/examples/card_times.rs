@@ -1,6 +1,5 @@
-//! Prints a device's times per period: wake-up of its thread, time of the block at the converter,
-//! uncertainty. For examining a card: `cargo run -p tautline-audio --example card_times --
-//! alsa:hw:0 playback 48 2 5`
+//! Prints a device's times per period: wake-up, block at the converter, uncertainty. `cargo run -p
+//! tautline-audio --example card_times -- alsa:hw:0 playback 48 2 5`
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::env;

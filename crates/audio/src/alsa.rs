@@ -1,5 +1,5 @@
-//! ALSA cards and other PCMs. `pace` times frames with [`tautline_proto::card_line`], or with a
-//! timer for a PCM without a card. The mixer is not touched.
+//! ALSA PCMs, timed with [`tautline_proto::card_line`], or with a timer for PCMs without a card.
+//! The mixer stays untouched.
 
 mod card;
 mod configured;
@@ -99,9 +99,9 @@ impl AlsaSpec {
         }
     }
 
-    /// Never blocks, neither here nor later for the card.
+    /// Never blocks.
     fn open(&self, direction: Direction) -> Result<PCM, DeviceError> {
-        // Captures the library's messages; without this it prints them on standard error.
+        // Keeps the library's messages off standard error.
         let said = Output::local_error_handler().ok();
         let refused = |errno| {
             let said = said.map(|said| said.borrow().to_string()).unwrap_or_default();

@@ -1,13 +1,10 @@
-//! Shares two devices among several users: each has a *part* of both, which is a [`Device`] of its
-//! own.
+//! Shares two devices among *parts*, each a [`Device`].
 //!
-//! The playback is the sum of all parts; each part gets the captured sound. *Bridged*, a part also
-//! captures the other parts, never itself (mix-minus). Frames are added by time: a captured frame
-//! gets the frames that met the DAC at that instant, which were written earlier.
+//! Playback is the sum of all parts; each gets the captured sound. *Bridged* parts capture each
+//! other too, never themselves (mix-minus), with frames that met the DAC at that instant.
 //!
-//! The real devices run on threads with a device's priority, each with one of the
-//! [`SharedProcesses`]. A part's thread only lends its process to the real device and takes it back
-//! at the end.
+//! Device-priority threads run the real devices, each with one of the [`SharedProcesses`]. A part's
+//! thread only lends its process.
 
 pub(crate) mod bus;
 mod hearing;
@@ -32,7 +29,7 @@ use tautline_proto::device::{
 use crate::toolbox::Sides;
 use crate::toolbox::callback::Seat;
 
-/// Maximum parts of two devices: a period's playing parts are a 64-bit set.
+/// A period's playing parts are a 64-bit set.
 pub const MAX_PARTS: usize = 64;
 
 pub struct SharedProcesses {
@@ -48,7 +45,6 @@ struct SharedState {
     clocks: Sides<Option<tautline_proto::clock::ClockId>>,
     timestamp_sources: Sides<TimestampSource>,
     seats: Box<[Sides<PartSeat>]>,
-    /// Free parts. Only ordinary threads lock it.
     free: Mutex<Vec<usize>>,
     over: Sides<AtomicBool>,
     muted: AtomicBool,
@@ -68,7 +64,7 @@ pub struct SharedPart {
     pub playback: Box<dyn Device>,
 }
 
-/// Splits two devices into at most [`MAX_PARTS`] parts; `bridged` needs equal rates and channels.
+/// Splits two devices into up to [`MAX_PARTS`] parts; `bridged` needs equal rates and channels.
 /// Allocates everything.
 pub fn shared(
     capture: &dyn Device,
@@ -114,7 +110,7 @@ impl SharedParts {
         })
     }
 
-    /// Replaces the captured sound by silence, or stops that: within 10 ms, without a click.
+    /// Mutes the captured sound within 10 ms, without a click.
     pub fn mute(&self, muted: bool) {
         self.0.muted.store(muted, Ordering::Relaxed);
     }
@@ -123,7 +119,7 @@ impl SharedParts {
         self.0.bridged
     }
 
-    /// Number of realignments of the bridged sound after interruptions of a device.
+    /// Realignments of bridged sound after interruptions.
     pub fn realigned(&self) -> u64 {
         self.0.realigned.load(Ordering::Relaxed)
     }
@@ -138,7 +134,7 @@ impl SharedParts {
     }
 }
 
-/// Interval at which a part's thread checks for its end: waking it would be a system call.
+/// Polling interval for the end: waking the thread would be a system call.
 const LOOK: Duration = Duration::from_millis(10);
 
 struct PartTaken {

@@ -1,5 +1,5 @@
-//! Acoustic echo cancellation on two devices. The devices report when each frame met a converter,
-//! so that only the room is left to learn. Adds no delay (docs/internals/decisions/0057, 0071).
+//! Acoustic echo cancellation on two devices, whose converter times leave only the room to learn.
+//! Adds no delay (docs/internals/decisions/0057, 0071).
 
 mod canceller;
 #[cfg(test)]
@@ -16,9 +16,8 @@ use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 pub use canceller::{Canceller, NoCanceller};
 
-/// Lead of the loudspeaker's sound in the canceller, because of the uncertainty of times.
 const AHEAD: Span = Span::from_millis(1);
-/// Maximum frames read at once. Longer periods are split, so that a server may halve them.
+/// Longer periods are split, so that a server may halve them.
 const LONGEST: i64 = 256;
 
 pub struct WithoutEcho {
@@ -70,8 +69,6 @@ impl DeviceTap for LoudspeakerTap {
     #[inline(never)]
     fn after(&mut self, cycle: &mut Cycle<'_>) {
         let times = PieceTimes::of(cycle, &cycle.playback);
-        // The ring is full only while the microphone is not called; then there is nothing to
-        // cancel.
         self.0.begin(cycle.playback.samples.len(), times);
         self.0.write(0, cycle.playback.samples);
         self.0.end();
@@ -100,8 +97,7 @@ impl DeviceTap for MicrophoneTap {
         let mut times = PieceTimes::of(cycle, &cycle.capture);
         times.meets += AHEAD;
         let each = self.settings.rate.span_of(self.frames);
-        // A period may have another length than announced: its rest is not processed but counts as
-        // elapsed.
+        // The rest of an unexpectedly long period counts as elapsed.
         times.skipped += core::mem::take(&mut self.rest);
         self.rest = self.settings.channels.frames_in(cycle.capture.samples.len() % self.samples);
         for block in cycle.capture.samples.chunks_exact_mut(self.samples) {

@@ -1,6 +1,5 @@
-//! A JACK client with one port per channel, called by the server in each cycle. `jack:NAME`
-//! connects to a running server and starts none. The server sets rate and buffer. No important
-//! thread waits for the server: `client_thread` has one that can be abandoned.
+//! A JACK client with one port per channel. `jack:NAME` never starts a server, which sets rate and
+//! buffer. `client_thread` has the only thread that waits for it, and that can be abandoned.
 
 mod client;
 mod client_thread;
@@ -40,7 +39,7 @@ use crate::toolbox::{
     DeviceDescription, DeviceSide, Notes, Offers, Sides, StreamLatency, spawn_error,
 };
 
-/// Timeout of an open; servers need milliseconds.
+/// Servers need milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const LIST_TIMEOUT: Duration = Duration::from_millis(300);
 const LOOK: Span = Span::from_millis(10);
@@ -69,8 +68,7 @@ pub(crate) fn open(
     Ok(Box::new(JackDevice { notes, latency, ..device }.opened()?))
 }
 
-/// Opens a playing client, and returns the server's own report of its driver's wake-ups, as the
-/// device's times are filtered.
+/// Opens a playing client, and returns the driver's wake-ups, which device times filter.
 pub fn open_with_word(
     spec: &JackSpec,
     wanted: Settings,
@@ -273,7 +271,7 @@ struct JackDevice {
     settings: Settings,
     notes: Notes,
     latency: StreamLatency,
-    /// `None` only before it is opened. Dropping it closes the client, which can take long.
+    /// `None` before opening. Dropping closes the client, which can take long.
     client: Option<ClientThread>,
     pace: Option<ClockId>,
     word: ServerWord,
@@ -415,11 +413,10 @@ impl Device for JackDevice {
     }
 }
 
-/// Registry of the servers on this host or in this container. JACK creates it once.
 const REGISTRY: &str = "/dev/shm/jack-shm-registry";
 
-/// Clock of the named or default server; a user has one server per name. `None` for PipeWire's
-/// library, whose clients can have different cards.
+/// Clock of a server; a user has one per name. `None` for PipeWire's library: clients can have
+/// different cards.
 fn of_server(name: Option<&str>) -> Option<ClockId> {
     Library::get().ok().filter(|library| library.is_jacks())?;
     let usual = || env::var("JACK_DEFAULT_SERVER").unwrap_or_else(|_| "default".to_owned());

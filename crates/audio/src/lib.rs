@@ -1,10 +1,8 @@
-//! Sound devices: ALSA cards, JACK and PipeWire clients, virtual cards and files.
+//! Sound devices: ALSA, JACK, PipeWire, virtual cards and files.
 //!
-//! A [`DeviceSpec`] names a device; [`open`] returns a [`Device`](tautline_proto::device::Device)
-//! for the caller's thread. Each kind has a module with `settle` (its settings), `open` and `list`.
-//! Kinds use the contract ([`tautline_proto::device`]) and the `toolbox`, but not each other;
-//! `opening` uses all. `file:` waits up to a second for a late program, where `virtual:` overruns
-//! and underruns.
+//! [`open`] turns a [`DeviceSpec`] into a [`Device`](tautline_proto::device::Device) for the
+//! caller's thread. Each kind has `settle` (its settings), `open` and `list`, and uses only
+//! [`tautline_proto::device`] and the `toolbox`; `opening` uses all kinds.
 #![deny(unsafe_code)]
 
 pub mod alsa;

@@ -27,9 +27,8 @@ pub struct Opened {
     pub latency: StreamLatency,
 }
 
-/// Settings that the device would have if `wanted` is requested; for both directions those of
-/// either side. Servers have their own rate and period, and a virtual card may name its period. An
-/// error if the device cannot be queried.
+/// Settings for a request; for both directions those of either side. Servers set rate and period; a
+/// virtual card may set its period. An error if the device cannot be queried.
 pub fn settle(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -44,9 +43,8 @@ pub fn settle(
     }
 }
 
-/// Settings for each of `wanted`, in order of preference, without the unsupported ones. Queries the
-/// device once: a server for the first rate and all channel counts at that rate, a file or a cable
-/// for the first only.
+/// Settings for each supported one of `wanted`, in order. Queries once: a server for the first rate
+/// and its channel counts; a file or cable for the first only.
 pub fn offered(
     spec: &DeviceSpec,
     direction: Direction,
@@ -68,8 +66,7 @@ pub fn offered(
     }
 }
 
-/// Format of the file or of standard input, for which it waits. Unsupported formats are rejected
-/// with the command that converts them.
+/// Format of a file or of standard input, for which it waits. Errors have the converting command.
 pub fn probe(spec: &DeviceSpec, wanted: Wanted) -> Result<Option<FileFormat>, DeviceError> {
     match spec {
         DeviceSpec::Software(card) => software::probe(card, wanted),
@@ -84,9 +81,8 @@ pub fn channels(spec: &DeviceSpec, direction: Direction) -> Option<ChannelsOffer
     }
 }
 
-/// Opens the device with the settings that [`settle`] returns. [`Directions::Both`] is one device
-/// that calls its process once per period. Rejects a file with another rate or channel count, and
-/// unsupported directions.
+/// Opens the device as [`settle`] returns. [`Directions::Both`] is one device with one call per
+/// period. Rejects other rates or channel counts of files, and unsupported directions.
 pub fn open(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -98,7 +94,7 @@ pub fn open(
     Ok(Opened { device, notes, supervision: Supervision::default(), latency })
 }
 
-/// Like [`open`], for devices without hardware, with the clock `pace`.
+/// [`open`] for devices without hardware, with the clock `pace`.
 pub fn open_paced(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -119,7 +115,7 @@ pub fn open_paced(
     Ok(Opened { device: Box::new(card), notes, supervision, latency })
 }
 
-/// Like [`open`], but a timer replaces a failed device until it is back.
+/// [`open`], but a timer replaces a failed device until it is back.
 pub fn open_supervised(
     spec: &DeviceSpec,
     direction: Direction,

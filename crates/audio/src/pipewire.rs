@@ -1,6 +1,5 @@
-//! A PipeWire node: a sink, a source, or a stream that is connected to a card. The graph calls the
-//! process on its own thread once per cycle. `node` is the device, `course` times blocks. Without
-//! the feature `pipewire`, every name is rejected with a hint.
+//! A PipeWire node: sink, source, or stream to a card. The graph calls the process once per cycle.
+//! `node` is the device, `course` times blocks. Without feature `pipewire`, every name is rejected.
 
 use tautline_proto::device::{Device, DeviceError, Directions, Settings};
 

@@ -1,5 +1,4 @@
-//! Devices without hardware: virtual cards, files, tones, silence; each a [`virtual_card`] with
-//! another source or sink.
+//! Devices without hardware, each a [`virtual_card`] with its source or sink.
 
 pub(crate) mod cable;
 pub(crate) mod convert;
@@ -154,7 +153,6 @@ pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Setting
             parts.settings.period = options.period.unwrap_or(wanted.period);
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
-        // Unlike a real card, files and programs' memory wait for a late program.
         SoftwareSpec::File(_) | SoftwareSpec::Standard(_) | SoftwareSpec::Programs(_) => {
             parts.timeout = wanted.rate.frames_within(CardRing::TIMEOUT);
         }
@@ -272,7 +270,7 @@ fn not_played_to(name: &str) -> DeviceError {
     }
 }
 
-/// A tone below half of `rate`, as a higher one would be aliased or silent.
+/// A tone below half of `rate`; higher ones would alias.
 fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<SampleSource, DeviceError> {
     let half = rate.hertz() / 2;
     if u64::from(frequency.as_millihertz()) < u64::from(half) * 1000 {

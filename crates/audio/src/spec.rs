@@ -1,4 +1,4 @@
-//! Devices as users name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`, `null:`.
+//! Devices such as `virtual:?ppm=50`, `file:song.wav`, `tone:440`, `null:`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -27,8 +27,8 @@ impl DeviceSpec {
         Self::Software(SoftwareSpec::Null)
     }
 
-    /// The same device with times at its ports, for measurements. Otherwise the times of JACK and
-    /// PipeWire include the rest of the path, as reported by the graph.
+    /// Times at the ports, for measurements. Otherwise JACK and PipeWire times include the graph's
+    /// rest of the path.
     pub fn at_ports(mut self) -> Self {
         match &mut self {
             Self::Jack(client) => client.at_ports = true,
@@ -38,14 +38,13 @@ impl DeviceSpec {
         self
     }
 
-    /// Returns whether the device may be audible: a card or a sound server's node.
+    /// Whether it may be audible: a card or a server's node.
     pub const fn is_real(&self) -> bool {
         !matches!(self, Self::Software(_))
     }
 
-    /// Returns whether it is a desktop's microphone or loudspeaker, judging by its name. JACK
-    /// clients, nodes connected by the user and cards (`hw:`, `plughw:`) are often line inputs and
-    /// outputs, which have no echo.
+    /// Whether its name is a desktop's microphone or loudspeaker. JACK clients, user-connected
+    /// nodes and cards (`hw:`, `plughw:`) are often line-level, without echo.
     pub fn is_of_desktop(&self) -> bool {
         match self {
             Self::Alsa(pcm) => !pcm.is_hardware(),
@@ -84,7 +83,7 @@ impl TryFrom<&OsStr> for DeviceSpec {
 }
 
 impl fmt::Display for DeviceSpec {
-    /// Device name without options; with `#` including those that distinguish cables.
+    /// Name without options; `#` includes those that distinguish cables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Alsa(card) => card.fmt(f),

@@ -1,4 +1,4 @@
-//! Whole cards in virtual time, and files.
+//! Cards in virtual time, and files.
 
 mod cards;
 mod duplex;
@@ -23,11 +23,9 @@ fn settings(period: i64, periods: u32) -> Settings {
     Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods }
 }
 
-/// Time that advances only by sleeps or by the test.
 #[derive(Clone, Default)]
 struct Scripted {
     now: Arc<AtomicI64>,
-    /// Sleeps, by number from 0, that end late by this much.
     late: VecDeque<(u32, Span)>,
     sleeps: u32,
 }
@@ -70,7 +68,6 @@ fn each(f: impl FnMut(&mut Cycle<'_>) -> Flow + Send + 'static) -> Box<dyn Proce
     Box::new(Each(f))
 }
 
-/// Time of the first frame at the DAC, and the block.
 type Heard = (LocalTime, Vec<f32>);
 
 #[derive(Clone, Default)]
@@ -112,7 +109,6 @@ impl Drop for Folder {
     }
 }
 
-/// Samples of the fixtures: integers of `bits` over the whole range.
 fn pattern(bits: u32, count: i64) -> Vec<i32> {
     let factor = if bits == 16 { 40_503 } else { 40_503 * 257 };
     (0..count).map(|i| ((i * factor) % (1 << bits) - (1 << (bits - 1))) as i32).collect()

@@ -1,4 +1,4 @@
-//! Common parts of all kinds of device.
+//! Common to all devices.
 
 pub(crate) mod callback;
 pub(crate) mod fading;
@@ -14,7 +14,6 @@ use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::text::on_one_line;
 use tautline_proto::time::{Frames, Span};
 
-/// Stack of ordinary threads, which nest shallowly, in bytes.
 pub(crate) const STACK: usize = 256 * 1024;
 
 pub(crate) fn spawn_error(tried: &str, error: &io::Error) -> DeviceError {
@@ -51,13 +50,12 @@ impl<T> Sides<T> {
     }
 }
 
-/// Link offset of a device's stream, which JACK and PipeWire report so that programs can align
-/// recordings. Wait-free; clones share it.
+/// A stream's link offset, which JACK and PipeWire report to programs. Wait-free; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct StreamLatency(Arc<AtomicI64>);
 
 impl StreamLatency {
-    /// Sets the link offset; zero if it is unknown.
+    /// Zero if unknown.
     pub fn set(&self, latency: Span) {
         self.0.store(latency.as_nanos(), Ordering::Relaxed);
     }
@@ -103,8 +101,7 @@ pub struct ChannelsOffered {
     pub converter: Option<String>,
 }
 
-/// Messages for the user; clones share them. It locks, so a device's thread uses a
-/// `PreparedNote`.
+/// Messages for the user, shared by clones. It locks: a device's thread uses `PreparedNote`.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Sentences>>);
 
@@ -115,7 +112,7 @@ struct Sentences {
     failed: Vec<String>,
 }
 
-/// Lets a device's thread add a prepared message. Wait-free.
+/// Adds a prepared message on a device's thread. Wait-free.
 #[derive(Debug)]
 pub struct PreparedNote(Arc<AtomicBool>);
 
@@ -145,7 +142,7 @@ impl Notes {
         self.sentences().failed.clone()
     }
 
-    /// Prepares a message, to be added at most once. An equal one replaces it.
+    /// A message, added at most once; replaced by an equal one.
     pub fn prepare(&self, sentence: String) -> PreparedNote {
         let occasion = Arc::new(AtomicBool::new(false));
         let mut sentences = self.sentences();

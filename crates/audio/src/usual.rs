@@ -1,4 +1,4 @@
-//! Default device, chosen by the running servers and the devices of these and ALSA.
+//! Default device, from running servers and ALSA.
 
 use tautline_proto::device::{Direction, Directions};
 
@@ -14,10 +14,7 @@ const PCM: &str = "default";
 tautline_dsp::named_enum! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum UsualDevice {
-        /// A stream that the session manager connects to the user's default device, and moves when
-        /// they change it.
         PipeWire = "pipewire:taut?as=stream",
-        /// A client whose ports are connected to those of the server's card.
         Jack = "jack:taut",
         Alsa = "alsa:default",
     }
@@ -41,8 +38,8 @@ pub struct UsualDevices {
 }
 
 impl UsualDevices {
-    /// Looks for devices in these directions. Starts no server and opens no card that a server
-    /// owns. Takes milliseconds, or up to 1.5 s if a server does not answer.
+    /// Finds devices without starting servers or opening their cards. Takes milliseconds, or up to
+    /// 1.5 s without an answer.
     pub fn look(directions: impl Into<Directions>) -> Self {
         let directions = directions.into();
         let mut found = Self { pipewire: pipewire::devices(), ..Self::default() };
@@ -50,7 +47,6 @@ impl UsualDevices {
             found.jack = jack::card_ports()
                 .map(|[inputs, outputs]| Sides { capture: inputs > 0, playback: outputs > 0 });
         }
-        // A running server owns the cards.
         if found.pipewire.is_none() && found.jack.is_none() {
             let pcm = AlsaSpec::named(PCM);
             directions
@@ -60,9 +56,8 @@ impl UsualDevices {
         found
     }
 
-    /// Default device for a direction included in [`Self::look`]; shared ones are preferred. A JACK
-    /// server counts even without card ports, since a patch bay may connect others; except with a
-    /// PipeWire server, which usually provides it.
+    /// Default device, preferably shared. A JACK server counts even without card ports, which a
+    /// patch bay may add, but not with a PipeWire server, which usually provides it.
     pub fn of(&self, direction: Direction) -> Option<UsualDevice> {
         match self {
             Self { pipewire: Some(has), .. } if *has.of(direction) => Some(UsualDevice::PipeWire),

@@ -1,5 +1,4 @@
-//! ALSA devices on a machine without a card: PCMs of the test's own configuration, backed by
-//! nothing or by a file.
+//! ALSA without a card: PCMs of the test's configuration, backed by nothing or by a file.
 
 use tautline_trial::snapshot;
 
@@ -88,7 +87,6 @@ fn refused(name: &str, direction: Direction, settings: Settings) -> DeviceError 
     error
 }
 
-/// Sound without two equal samples in a second.
 fn pattern() -> impl Iterator<Item = f32> {
     (0_i32..)
         .map(|n| (n.wrapping_mul(25_717) as i16, n))
@@ -103,8 +101,7 @@ struct Told {
     xruns: u32,
 }
 
-/// Plays the pattern or captures for some periods; sends the results at the end, because that
-/// allocates.
+/// Sends results at the end, because that allocates.
 struct Runs {
     direction: Direction,
     left: usize,
@@ -134,7 +131,6 @@ impl Process for Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        // The receiver is gone after a failed run.
         let _ = self.teller.send(std::mem::take(&mut self.reported));
     }
 }
@@ -172,7 +168,6 @@ fn what_is_played_comes_out_bit_for_bit_in_every_format() {
         let (_, ended) = run(&name, Direction::Playback, 100);
         assert!(matches!(ended, Ended::Finished), "{ended:?}");
         let written = fs::read(FOLDER.join(format!("out-{format}.raw"))).unwrap();
-        // The initial silence of a buffer comes first.
         let silence = 2 * 48 * 2 * format.bytes();
         let (bytes, _) = coded(format, 100 * 48 * 2);
         assert!(written[..silence].iter().all(|&byte| byte == 0), "{format}");
@@ -373,7 +368,6 @@ impl Drop for BothWays {
     fn drop(&mut self) {
         let reported =
             (std::mem::take(&mut self.heard), std::mem::take(&mut self.meets), self.skipped);
-        // The receiver is gone after a failed run.
         let _ = self.teller.send(reported);
     }
 }
@@ -404,7 +398,7 @@ fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
     assert!(written[silence..] == bytes && written[..silence].iter().all(|&byte| byte == 0));
     assert_eq!(skipped, Frames::ZERO);
     for [captured, played] in meets {
-        // A host stall between both starts would change the difference.
+        // A host stall between both starts would change this.
         assert!(played > captured, "{}", played - captured);
     }
 }

@@ -1,5 +1,5 @@
-//! ALSA devices on a card: both ends of a virtual cable, as in the lab guest (`scripts/lab-test`
-//! runs this there). Elsewhere these tests print SKIPPED.
+//! A card: both ends of a virtual cable in the lab guest (`scripts/lab-test`). Elsewhere prints
+//! SKIPPED.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Lack, skipped};
 
-/// The periods must be longer than the card's steps of 4 ms.
+/// Longer than the card's steps of 4 ms.
 const SETTINGS: Settings = Settings {
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
@@ -42,7 +42,6 @@ fn extras() -> Extras {
     Extras::default()
 }
 
-/// Sound without two equal samples in a second.
 fn pattern() -> impl Iterator<Item = f32> {
     (0_i32..)
         .map(|n| (n.wrapping_mul(25_717) as i16, n))
@@ -71,7 +70,7 @@ struct Block {
 
 struct Hears {
     blocks: Sender<Block>,
-    /// Whether the player is done; then `left` blocks may follow.
+    /// Player done; then `left` blocks may follow.
     done: Arc<AtomicBool>,
     left: usize,
 }
@@ -80,7 +79,6 @@ impl Process for Hears {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let (side, xruns) = (&cycle.capture, cycle.xruns);
         let (samples, meets, unsure) = (side.samples.to_vec(), side.meets, side.uncertainty);
-        // The receiver lives until this has ended.
         let _ = self.blocks.send(Block { samples, meets, unsure, xruns });
         self.left -= usize::from(self.done.load(Ordering::Acquire));
         if self.left == 0 { Flow::Finished } else { Flow::Continue }
@@ -120,7 +118,7 @@ fn what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit() {
     if no_card() {
         return;
     }
-    // Formats of ours that snd-aloop supports.
+    // Those supported by snd-aloop.
     for (cable, format) in [(4, CardFormat::S16), (5, CardFormat::S32), (6, CardFormat::F32)] {
         let blocks = carry(cable, format);
         assert_eq!(blocks.iter().map(|block| block.xruns).sum::<u32>(), 0, "{format}");
@@ -145,13 +143,12 @@ fn a_card_tells_when_sound_met_it_on_one_line() {
         let off = (pair[1].meets - pair[0].meets - period).abs();
         assert!(off <= pair[0].unsure + pair[1].unsure, "{off}");
     }
-    // Its position moves in steps of 4 ms; a line through its readings is soon more precise.
+    // Steps of 4 ms; a line through the readings is more precise.
     let last = blocks.last().expect("blocks").unsure;
     assert!(last < Span::from_millis(1), "{last}");
 }
 
 struct Echo {
-    /// Time from the ADC to the DAC, per cycle.
     held: Sender<Span>,
 }
 
@@ -234,7 +231,7 @@ struct Before {
     skipped: Frames,
 }
 
-/// Stalls once for longer than any buffer, then continues as long.
+/// Stalls once for longer than any buffer.
 struct Stands {
     direction: Direction,
     blocks: Sender<Before>,
@@ -275,8 +272,8 @@ fn an_xrun_is_told_with_the_block_after_it_and_with_what_is_missing_there() {
         for (block, before) in reported.iter().enumerate() {
             let Before { xruns, skipped } = before;
             if block == STANDS.0 + 1 {
-                // The previous block is one period of the stall. In playback the buffer is played
-                // meanwhile; then a whole buffer of silence begins.
+                // The previous block is one period of the stall. In playback the buffer is played;
+                // then a buffer of silence begins.
                 let stood = SETTINGS.rate.frames_nearest(STOOD).count();
                 let near = stood - 4 * 480..=stood + 2 * 480;
                 assert!(xruns == 1 && near.contains(&skipped.count()), "{xruns}, {skipped}");

@@ -1,11 +1,11 @@
-//! A microphone that captures a loudspeaker through a simulated room, and a near speaker.
+//! A simulated room with loudspeaker, microphone and a near speaker.
 
 use tautline_audio::echo::Canceller;
 use tautline_proto::units::{Channels, Rate};
 
 const RATE: Rate = Rate::HZ_48000;
 
-/// Noise whose level changes every 60 ms by more than 20 dB, like words.
+/// Noise that changes by over 20 dB every 60 ms, like words.
 struct Words {
     random: fastrand::Rng,
     frame: usize,
@@ -24,15 +24,14 @@ impl Words {
             self.level = [0.02, 0.3, 0.1, 0.0, 0.2][self.random.usize(..5)];
         }
         self.frame += 1;
-        // A voice-like spectrum: more low than high frequencies, and none below 200 Hz; 1 − exp(−2π
-        // · 200 / 48000) is 0.026.
+        // Like a voice: mostly low, none below 200 Hz; 1 − exp(−2π · 200 / 48000) is 0.026.
         self.last += 0.3 * (self.random.f32() * 2.0 - 1.0 - self.last);
         self.slow += 0.026 * (self.last - self.slow);
         (self.last - self.slow) * self.level
     }
 }
 
-/// Impulse response: the first reflection after 3 ms, then decaying.
+/// First reflection after 3 ms, then decaying.
 fn room(seed: u64) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     let fades = |tap: usize| 0.3 * (-(tap as f32) / 900.0).exp();
@@ -44,7 +43,7 @@ fn room(seed: u64) -> Vec<f32> {
 }
 
 struct Heard {
-    /// Power of the loudspeaker's echo, of its residue, and of the near speech.
+    /// Power of echo, residue, and near speech.
     echo: f64,
     left: f64,
     spoken: f64,
@@ -56,8 +55,7 @@ enum Played {
     Alike,
 }
 
-/// Plays `seconds` of a loudspeaker's sound, with near speech in the last one if `speaks`; returns
-/// the powers of that last second.
+/// With near speech in the last second if `speaks`; returns that second's powers.
 fn play(seconds: usize, block: usize, channels: usize, (what, speaks): (Played, bool)) -> Heard {
     let count = Channels::new(channels as u32).expect("one or two");
     let mut canceller = Canceller::new(RATE, count, count).expect("a canceller");

@@ -1,5 +1,4 @@
-//! Devices opened by name, on the host's own clock. Independent of the host's punctuality: late
-//! frames are accounted for.
+//! Devices by name, on the host's clock. Late frames are accounted for.
 
 use tautline_trial::snapshot;
 
@@ -52,7 +51,7 @@ fn the_recording_accounts_for_every_frame_of_the_card() {
     let (_, ended) = device.run(Box::new(process), &Stop::default());
     assert!(matches!(ended, Ended::Finished));
     drop(device);
-    // One period of initial silence, 200 periods, and the skipped frames.
+    // Initial silence, 200 periods, and the skipped frames.
     let frames = 48 * 201 + *skipped.lock().unwrap();
     assert_eq!(FileReader::open(&path).unwrap().format().frames, Some(frames));
     assert_eq!(notes.take(), [] as [String; 0]);
@@ -101,8 +100,7 @@ fn a_card_that_goes_is_opened_again_and_records_into_the_same_file() {
     assert!(matches!(ended, Ended::Finished), "{ended:?}");
     assert_eq!(supervision.losses(), 1);
     drop(device);
-    // Sound from the timer's run is inaudible; both runs of the card are complete, except for late
-    // frames on a stalled host.
+    // The timer's sound is inaudible; both runs are complete except for late frames.
     let samples: Vec<f32> =
         hound::WavReader::open(&path).unwrap().samples().map(Result::unwrap).collect();
     assert!(samples.iter().all(|&sample| sample == 0.5 || sample == 0.0));

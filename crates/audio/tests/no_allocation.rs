@@ -1,4 +1,4 @@
-//! A card's thread uses the allocator at set-up and at the end, never per period.
+//! A card's thread allocates only at set-up and end.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ impl Process for Count {
     }
 }
 
-/// Counts from the second call until the device has failed and returned.
+/// Counts from the second call.
 struct Outlast {
     calls: u32,
     first: u64,
@@ -59,7 +59,7 @@ impl Process for Outlast {
     fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
         self.calls += 1;
         if self.calls == 2 {
-            // Uncontended, and outside of the count.
+            // Uncontended, and not counted.
             let _permit = tautline_io::thread::realtime::permit("a test is set up");
             self.supervision =
                 self.given.lock().unwrap_or_else(|poison| poison.into_inner()).take();
@@ -78,7 +78,6 @@ impl Process for Outlast {
 
 fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
     let spec: DeviceSpec = spec.parse().expect("the tests know how to write one");
-    // Short periods over a small file, so that a host stall also causes underruns.
     let period = Frames::new(2);
     let settings =
         Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };

@@ -30,30 +30,24 @@ use crate::{
     Standing, Watched, running,
 };
 
-/// Timeout of a control connection with its handshake.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
-/// Time from the end of a sent file to the end of the call: more than the maximum adaptive latency.
+/// From the end of a sent file to the end of the call: more than the maximum adaptive latency.
 const LAST_WORDS: Span = Span::from_secs(1);
-/// `--duration` starts when the first packet arrives, or after this time without one.
+/// `--duration` starts with the first packet, or after this time without one.
 const BEGUN_UNHEARD: Span = Span::from_secs(5);
-/// Interval of checks of the trust list. Each check is one system call.
 const LOOK_EVERY: Span = Span::from_secs(1);
 
-/// State shared by all calls of a user.
 pub(crate) struct Common {
     pub(crate) config: Arc<CallerConfig>,
     pub(crate) stop: Stop,
     pub(crate) microphone: Microphone,
     pub(crate) shared: Option<OnDemand>,
-    /// Start time of this turn.
     pub(crate) now: LocalTime,
-    /// The call whose turn it is, and whether another call has sound.
     pub(crate) index: usize,
     pub(crate) others_sound: bool,
 }
 
 impl Common {
-    /// Devices for a call that gets sound: its own, or its part of the shared ones.
     pub(crate) fn sound(&mut self, devices: &DevicePair) -> Result<[Sound; 2], Error> {
         match &mut self.shared {
             Some(shared) => shared.opened(&self.config.end)?.take(),
@@ -66,53 +60,38 @@ impl Common {
     }
 }
 
-/// The control connection.
 enum Connection {
-    /// No connection; the reason why the last one was lost or not made, if known.
     Down(Option<String>, Option<DialError>),
-    /// Connecting on a thread: it takes seconds if the host does not answer. If dropped, the
-    /// connection is closed as soon as it is made.
+    /// A dial without an answer takes seconds. Dropping the value closes the connection once made.
     Dialling(Option<JoinHandle<Result<CallConnection, DialError>>>),
     Up(Box<CallConnection>),
 }
 
-/// One call; see the module.
 pub(crate) struct Caller {
     pub(crate) config: Arc<CallerConfig>,
     address: CallAddress,
     pub(crate) host: String,
     pub(crate) session: CallerSession,
     trust: Arc<TrustStore>,
-    /// Key of the host that answered, and time of the next trust check.
     key: Option<HostKey>,
     look_at: LocalTime,
-    /// All device settings while there is no sound, and the settings in use.
     choice: DeviceChoice,
     pub(crate) devices: DevicePair,
     connection: Connection,
     pub(crate) endpoint: Option<Endpoint>,
     sockets: Option<CallerSockets>,
-    /// Secret and address of the last control connection, and input of the key derivation of the
-    /// last call.
+    /// Secret and address of the last control connection, and the last key derivation input.
     secret: Option<([u8; SECRET_BYTES], SocketAddr)>,
     keys: Option<TransportKeys>,
-    /// Whether an earlier endpoint received anything.
     heard: bool,
     ended: EndedSound,
-    /// Last request of the user, until it is answered.
     pub(crate) asked: Option<Changed>,
-    /// Whether to hold the call once it is established: requested before the offer was answered.
     pub(crate) held_next: Option<bool>,
-    /// Last reported error of repeated connection attempts.
     reported: Option<String>,
-    /// Whether the engine sends captured sound instead of silence.
     pub(crate) open: bool,
-    /// Allowed transports.
     pub(crate) paths: &'static [CallPath],
     pub(crate) watched: Watched,
-    /// End time of the call.
     ends: LocalTime,
-    /// Result, once the call is over.
     pub(crate) over: Option<Result<Ended, Error>>,
 }
 
@@ -185,8 +164,6 @@ impl Caller {
         matches!(self.connection, Connection::Dialling(_))
     }
 
-    /// Does everything that is due. Waits only for devices that open or close, and for the first
-    /// transport.
     pub(crate) fn turn(&mut self, common: &mut Common) {
         if self.over.is_some() {
             return;
@@ -237,13 +214,12 @@ impl Caller {
         }
         let endpoint = self.endpoint.as_ref();
         if self.ends == LocalTime::NEVER && endpoint.is_some_and(Endpoint::has_sent_all) {
-            // The peer still has to play the last packets.
+            // The peer still plays the last packets.
             self.ends = now + LAST_WORDS;
         }
         stop.is_requested() || endpoint.is_some_and(Endpoint::is_over) || now >= self.ends
     }
 
-    /// Takes a new control connection, and everything that the sockets received.
     fn receive(&mut self, now: LocalTime) {
         let dialled = match &mut self.connection {
             Connection::Dialling(thread) => finished(thread),
@@ -257,9 +233,8 @@ impl Caller {
                 self.connection = Connection::Up(Box::new(line));
             }
             Some(Err(error)) => {
-                // Through ssh it means that nothing listens there.
+                // Through ssh, this means that nothing listens there.
                 let is_cut = matches!(&error, DialError::Cut(whom) if whom.1.is_none());
-                // An established call continues and reconnects.
                 if is_cut || self.session.control.call().is_some() {
                     self.tell_once(error.to_string());
                 }
@@ -304,7 +279,6 @@ impl Caller {
         let dial = move || CallConnection::dial(&address, &trust, DIAL_LIMIT);
         match std::thread::Builder::new().name("taut-dial".into()).spawn(dial) {
             Ok(thread) => self.connection = Connection::Dialling(Some(thread)),
-            // The sound continues.
             Err(error) if self.session.control.call().is_some() => {
                 self.tell_once(no_thread(error).to_string());
                 self.session.control.line_lost(now);
@@ -322,7 +296,6 @@ impl Caller {
         }
     }
 
-    /// Closes the control connection after the last message.
     fn close(&mut self) {
         if let Connection::Up(line) =
             core::mem::replace(&mut self.connection, Connection::Down(None, None))
@@ -331,7 +304,6 @@ impl Caller {
         }
     }
 
-    /// Executes the steps of the session; returns the reason once the call is over.
     fn carry_out(&mut self, common: &mut Common) -> Result<Option<CallOver>, Error> {
         let now = common.now;
         while let Some(action) = self.session.action(now) {
@@ -366,7 +338,6 @@ impl Caller {
         Ok(None)
     }
 
-    /// UDP port of the peer.
     fn udp_port(&self) -> u16 {
         self.keys.map_or(0, |keys| keys.udp.port())
     }
@@ -388,7 +359,6 @@ impl Caller {
                 self.tell(CallEvent::Resumed);
             }
             CallerStep::Kept(why) => {
-                // A later request is still unanswered.
                 let asked = self.asked.take_if(|_| self.session.control.asked().is_none());
                 self.tell(CallEvent::Refused(asked, why));
             }
@@ -422,7 +392,7 @@ impl Caller {
                 self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
             }
         }
-        // An older version receives the bit rate only with a change.
+        // An older peer receives the bit rate only with a change.
         if let Some(bits) = self.config.bitrate.filter(|_| sounds && terms.adapts.is_none()) {
             let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
             let wanted = CallTerms { there, back, ..terms.clone() };
@@ -438,7 +408,6 @@ impl Caller {
         }
     }
 
-    /// Applies these terms to the sound; `None` ends it.
     fn adopt(
         &mut self,
         terms: &CallTerms,
@@ -461,7 +430,6 @@ impl Caller {
         Ok(())
     }
 
-    /// Exchanges the transport, or searches for another one.
     fn go_by(&mut self, step: TransportStep) -> Result<(), Error> {
         let bytes = self.session.control.call().map_or(0, |call| call.terms.datagram_bytes());
         match (&mut self.sockets, &mut self.endpoint) {
@@ -470,8 +438,7 @@ impl Caller {
         }
     }
 
-    /// Opens the devices. The transport must exist before the first packet, so that no frame of a
-    /// file is lost.
+    /// Opens the devices after the transport, so that no frame of a file is lost.
     fn sound(
         &mut self,
         terms: &CallTerms,
@@ -480,12 +447,10 @@ impl Caller {
     ) -> Result<(), Error> {
         let Some(keys) = self.keys else { return Ok(()) };
         self.devices = self.choice.at(&terms.there, &terms.back)?;
-        // While there is sound, only the current settings are offered.
         let choice = DeviceChoice::alone(self.devices);
         self.session.control.offers(offer_of(&self.config, &choice));
         self.watched = Watched::default();
         let (sound, now) = (common.sound(&self.devices)?, common.now);
-        // The user may have muted while there was no sound.
         self.open = common.microphone.is_open(now);
         let setup = Setup {
             config: &self.config.end,
@@ -513,7 +478,6 @@ impl Caller {
         Ok(())
     }
 
-    /// Ends the sound and closes the devices.
     fn hold(&mut self) -> Result<(), Error> {
         self.sockets = None;
         let Some(endpoint) = self.endpoint.take() else { return Ok(()) };
@@ -528,8 +492,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Hangs up if the host is no longer trusted, also without a control connection: a handshake
-    /// checks the list only once.
+    /// Hangs up if the host lost its trust, as a handshake checks only once.
     fn turn_trust(&mut self, now: LocalTime) {
         let Some(key) = self.key.filter(|_| now >= self.look_at) else { return };
         self.look_at = now + LOOK_EVERY;
@@ -553,7 +516,6 @@ impl Caller {
         }
     }
 
-    /// Whether this call has had sound for `span` without any received packet.
     fn is_silent_for(&self, span: Span, now: LocalTime) -> bool {
         let (Some(transport), Some(endpoint)) = (self.session.transport(), &self.endpoint) else {
             return false;
@@ -570,7 +532,6 @@ impl Caller {
         running(format!("nothing was received from {}\nhint: {fix}", self.host))
     }
 
-    /// Hangs up after a local failure, so that the peer frees the seat.
     fn abandon(&mut self, now: LocalTime) {
         self.session.control.hang_up(CallReason::new("it failed at the caller"));
         while let Some(action) = self.session.action(now) {
@@ -579,7 +540,6 @@ impl Caller {
             }
         }
         self.close();
-        // Only the first failure is reported.
         let _ = self.endpoint.take().map(Endpoint::end);
     }
 
@@ -588,14 +548,12 @@ impl Caller {
             Connection::Down(_, failed) => failed.take(),
             Connection::Dialling(_) | Connection::Up(_) => None,
         };
-        // Sends the last message before closing.
         self.close();
         // A call on hold also counts.
         let has_sounded = match &self.endpoint {
             Some(endpoint) => endpoint.link.heard() > 0,
             None => self.keys.is_some(),
         };
-        // A user who hangs up earlier left no time for packets.
         let unheard = self.is_silent_for(LAST_WORDS, now).then(|| self.unheard());
         let ended = self.endpoint.take().map(Endpoint::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));

@@ -1,4 +1,4 @@
-//! The calls of one user: captured sound goes to each host, and all hosts are played.
+//! A user's calls: captured sound goes to all hosts, which are all played.
 
 use std::sync::Arc;
 
@@ -19,20 +19,17 @@ use crate::{
     BEAT, CallEvent, CallView, CallerConfig, Command, DeviceChoice, Ended, Error, Event, Side,
 };
 
-/// Interval of checks for a control connection that is being made.
 const DIAL_BEAT: Span = Span::from_millis(2);
 
-/// One or several calls, on the thread of their owner.
+/// Calls on their owner's thread.
 pub struct Callers {
     callers: Vec<Caller>,
     common: Common,
-    /// Error that closed the shared devices.
     failed: Option<Error>,
 }
 
 impl Callers {
-    /// Calls all hosts. Several calls share devices, which open at once, unless the calls begin on
-    /// hold.
+    /// Calls all hosts. Shared devices open at once, unless on hold.
     pub fn new(
         config: CallerConfig,
         trust: &Arc<TrustStore>,
@@ -65,8 +62,7 @@ impl Callers {
         Ok(Self { callers, common, failed: None })
     }
 
-    /// Does everything that is due; waits for at most one beat. Returns `false` once all calls are
-    /// over.
+    /// Does all due work; blocks for at most a beat. Returns `false` after the last call.
     pub fn turn(&mut self) -> bool {
         let several = self.callers.len() > 1;
         self.common.now = clock::now();
@@ -80,7 +76,6 @@ impl Callers {
             let Some(caller) = self.callers.get_mut(index) else { continue };
             let was_over = caller.over.is_some();
             caller.turn(&mut self.common);
-            // The other calls continue, so a failure is reported at once.
             let failed = match &caller.over {
                 Some(Ok((_, Err(error))) | Err(error)) if several && !was_over => error.to_string(),
                 _ => continue,
@@ -111,7 +106,6 @@ impl Callers {
         true
     }
 
-    /// Fades all sound at once, then ends the calls one after the other.
     fn fade(&mut self) {
         let sounding = self.callers.iter_mut().filter_map(|caller| caller.endpoint.as_mut());
         sounding.for_each(Endpoint::stop);
@@ -121,8 +115,8 @@ impl Callers {
         self.callers.iter().any(|caller| caller.endpoint.is_some())
     }
 
-    /// Applies a change to every call, or to the given one. Returns the answer of the first call
-    /// that accepts it, or else the first refusal.
+    /// Changes all calls or the given one; returns the first acceptance, otherwise the first
+    /// refusal.
     pub fn change(&mut self, command: Command) -> Answer {
         let (microphone, now) = (&mut self.common.microphone, clock::now());
         match command {
@@ -136,7 +130,6 @@ impl Callers {
             return only.change(command, open);
         }
         if let Command::Mute(_) | Command::ToggleMute | Command::Talk = command {
-            // All calls apply it in their turn.
             return Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted: !open }));
         }
         let mut answers = Vec::new();
@@ -159,7 +152,6 @@ impl Callers {
         };
         let (_, first) = answers.remove(made);
         for (index, answer) in answers {
-            // The user must know which calls still have sound.
             if let (Command::Hold(..), Err(why), Some(caller)) =
                 (command, answer, self.callers.get(index))
                 && caller.over.is_none()
@@ -170,17 +162,17 @@ impl Callers {
         first
     }
 
-    /// State of the microphone: `open`, `muted`, or `talk` while push-to-talk is active.
+    /// Microphone: `open`, `muted`, or `talk` (push-to-talk).
     pub fn microphone(&self) -> &'static str {
         self.common.microphone.word(self.common.now)
     }
 
-    /// All calls, in the order of their hosts.
+    /// All calls, in host order.
     pub fn views(&self) -> impl Iterator<Item = CallView<'_>> {
         self.callers.iter().map(|caller| caller.watched.view(&caller.host, caller.standing()))
     }
 
-    /// Returns the reports of all calls, and the first failure. A failed call has no reports.
+    /// Reports of all calls, and the first failure. Failed calls have none.
     pub fn finish(self) -> Result<Ended, Error> {
         let Self { callers, mut common, failed } = self;
         common.shared.as_mut().map_or(Ok(()), OnDemand::close)?;
@@ -227,7 +219,6 @@ mod tests {
         while !wait(callers.callers.iter().all(|caller| caller.endpoint.is_some())) {
             assert!(called.turn().unwrap() && callers.turn());
         }
-        // Like a turn at the end: no call waits for another.
         callers.fade();
         let has_ended = |caller: &Caller| caller.endpoint.as_ref().is_some_and(Endpoint::has_ended);
         while !wait(callers.callers.iter().all(has_ended)) {

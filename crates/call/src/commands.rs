@@ -21,36 +21,36 @@ use crate::endpoint::Endpoint;
 use crate::terms::{codings, latency_by};
 use crate::{CallEvent, Standing, bits_in_words};
 
-/// A change requested by the user.
+/// The user's change.
 #[derive(Debug, Clone, Copy)]
 pub enum Command {
-    /// Sends silence instead of captured sound; the peer is not involved.
+    /// Sends silence; the peer is not involved.
     Mute(bool),
     /// Toggles muting.
     ToggleMute,
-    /// Push-to-talk: the key was pressed, or is held.
+    /// Push-to-talk: the key was pressed or is held.
     Talk,
-    /// Hold or resume at both ends: all calls, or the Nth.
+    /// Holds or resumes both ends: all calls, or the Nth.
     Hold(bool, Option<usize>),
-    /// Gain of the received sound.
+    /// Received gain.
     Volume(Gain),
-    /// Reports the state of the received sound.
+    /// Status of received sound.
     Status,
-    /// Packet time, both directions.
+    /// Packet time, both ways.
     Ptime(Span),
-    /// The next longer default packet time, or the next shorter one.
+    /// Next longer or shorter default packet time.
     PtimeBy(Ordering),
-    /// Codec, both directions.
+    /// Codec, both ways.
     Format(Coding),
-    /// A codec that follows the network, both directions.
+    /// Adaptive codec, both ways.
     AutoFormat,
-    /// Opus bit rate in bits per second, both directions.
+    /// Opus bit/s, both ways.
     Bitrate(u32),
-    /// Allowed transports in order of preference, and the name of the choice.
+    /// Allowed transports in order, and the name of the choice.
     Transport(&'static [CallPath], &'static str),
-    /// Latency from capture to playback, both directions.
+    /// Latency, both ways.
     Latency(LatencyRule),
-    /// Changes the latency by this number of packets.
+    /// Changes the latency by this many packets.
     LatencyBy(i64),
 }
 
@@ -58,7 +58,6 @@ fn said(why: impl Into<String>) -> CannotChange {
     CannotChange::Said(why.into())
 }
 
-/// Current and maximum latency of the received sound.
 fn received_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     let standing = match end.recv.ask(RecvChange::Status)? {
         Changed::Receiving(standing) => standing.streams.into_iter().next(),
@@ -80,7 +79,6 @@ pub(crate) fn not_asked(not: NotAsked) -> CannotChange {
     }
 }
 
-/// Codec of a stream: measured, or else agreed.
 fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
     let StreamTerms { coding, ptime, .. } = *terms;
     let agreed = || (coding.name(), coding.bitrate(), ptime);
@@ -91,7 +89,6 @@ fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
 }
 
 impl Caller {
-    /// State of the microphone, such as `open`.
     pub(crate) fn change(&mut self, ask: Command, open: bool) -> Answer {
         match ask {
             Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
@@ -132,7 +129,6 @@ impl Caller {
                         "no alternative formats for such a stream; choose one with format",
                     ));
                 }
-                // It begins with a low bit rate.
                 if adapts.codings.contains(&Coding::OPUS) {
                     let opus = |terms: StreamTerms| {
                         let coded = terms.coded(Coding::OPUS.usual_for(terms.channels));
@@ -188,7 +184,7 @@ impl Caller {
     pub(crate) fn ask_to_hold(&mut self, held: bool) -> Answer {
         let control = &mut self.session.control;
         if control.call().is_none() {
-            // An unanswered offer has the old terms; the call changes once it is established.
+            // An unanswered offer keeps the old terms; the call changes later.
             self.held_next = (!control.begins_held(held)).then_some(held);
             return Ok(Changed::Held(held));
         }
@@ -230,7 +226,6 @@ impl Caller {
         Ok(Changed::Said(words))
     }
 
-    /// Current terms, or requested terms without an answer.
     fn wanted(&self) -> Result<CallTerms, CannotChange> {
         self.sounding()?;
         let control = &self.session.control;
@@ -238,7 +233,6 @@ impl Caller {
         Ok(control.asked().unwrap_or(&call.terms).clone())
     }
 
-    /// Requests a codec that no longer follows the network, except for its bit rate up to `most`.
     fn code_by(&mut self, mut terms: CallTerms, most: Option<u32>, changed: Changed) -> Answer {
         let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
         let bits = CallAdaptation { codings: Vec::new(), max_bitrate: most };
@@ -250,7 +244,6 @@ impl Caller {
         Ok(changed)
     }
 
-    /// Requests another packet time: the shortest, if it follows the network.
     fn in_packets_of(&mut self, ptime: Span) -> Answer {
         let mut terms = self.wanted()?;
         (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
@@ -264,7 +257,6 @@ impl Caller {
         Ok(changed)
     }
 
-    /// Switches between captured sound and silence.
     pub(crate) fn set_open(&mut self, open: bool) -> Answer {
         match &self.endpoint {
             Some(endpoint) if open != self.open => {
@@ -275,7 +267,7 @@ impl Caller {
         }
     }
 
-    /// Checks that the local device can play with these terms, before the peer is asked.
+    /// Checks this device before asking the peer.
     fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
         let room = received_latency(self.sounding()?)?.1;
         if let Some(asked) = terms.latency.beyond(room) {

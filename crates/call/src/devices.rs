@@ -1,4 +1,4 @@
-//! The two devices of an endpoint: its own, or its part of shared devices.
+//! An endpoint's two devices, its own or shared.
 
 use tautline_audio::echo::WithoutEcho;
 use tautline_audio::{
@@ -15,7 +15,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::{Config, Error, Event, Events, NoteSender, running};
 
-/// Settings of two devices with the same rate and channels.
+/// Two devices of equal rate and channels.
 #[derive(Debug, Clone, Copy)]
 pub struct DevicePair {
     /// Capture.
@@ -25,8 +25,7 @@ pub struct DevicePair {
 }
 
 impl DevicePair {
-    /// Their share of the latency of sent and received sound, as far as it is known before they
-    /// run.
+    /// The devices' share of sent and received latency, as known before they start.
     pub fn take(&self) -> [Span; 2] {
         let Self { capture, playback } = self;
         [capture.rate.span_of(capture.period), min_latency(Span::ZERO, playback)]
@@ -37,7 +36,7 @@ impl DevicePair {
         (self.capture.rate, self.capture.channels)
     }
 
-    /// Whether their share of the latency is at most that of the other.
+    /// Whether its latency share is no larger.
     pub fn takes_no_more_than(&self, other: &Self) -> bool {
         self.take().iter().zip(other.take()).all(|(this, other)| *this <= other)
     }
@@ -50,18 +49,18 @@ impl DevicePair {
     }
 }
 
-/// All possible settings of two devices, the preferred first; never empty. Both directions of a
-/// call have the same rate and channels: echo cancellers and conferences require it.
+/// Possible settings, preferred first, never empty. Both directions have equal rate and channels,
+/// for echo cancellers and conferences.
 #[derive(Debug, Clone)]
 pub struct DeviceChoice {
-    /// The preferred settings.
+    /// Preferred.
     pub first: DevicePair,
-    /// The other settings.
+    /// Others.
     pub others: Vec<DevicePair>,
 }
 
 impl DeviceChoice {
-    /// Devices with fixed settings.
+    /// Fixed settings.
     pub const fn alone(devices: DevicePair) -> Self {
         Self { first: devices, others: Vec::new() }
     }
@@ -70,19 +69,19 @@ impl DeviceChoice {
         core::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Rates available with the preferred channels.
+    /// Rates with the preferred channels.
     pub fn rates(&self) -> Vec<Rate> {
         let (_, channels) = self.first.shape();
         self.all().map(DevicePair::shape).filter(|one| one.1 == channels).map(|one| one.0).collect()
     }
 
-    /// Channels available at the preferred rate.
+    /// Channels at the preferred rate.
     pub fn channels(&self) -> Vec<Channels> {
         let (rate, _) = self.first.shape();
         self.all().map(DevicePair::shape).filter(|one| one.0 == rate).map(|one| one.1).collect()
     }
 
-    /// Settings for the agreed terms.
+    /// Settings for agreed terms.
     pub fn at(&self, sent: &StreamTerms, heard: &StreamTerms) -> Result<DevicePair, Error> {
         let of = |terms: &StreamTerms| {
             let shape = (terms.rate, terms.channels);
@@ -99,17 +98,14 @@ impl DeviceChoice {
     }
 }
 
-/// One direction of an endpoint's sound.
 pub(crate) enum Sound {
-    /// A part of a shared device. The owner takes its notes and needs its latency.
+    /// A part of a shared device. Its owner takes the notes and needs the latency.
     Part(Box<dyn Device>, StreamLatency),
-    /// A device of its own, with the echo canceller on top.
     Own(Option<Tap>),
 }
 
 pub(crate) type Tap = Box<dyn FnOnce(Box<dyn Device>) -> Box<dyn Device>>;
 
-/// Echo canceller for capture and playback.
 pub(crate) fn taps(echo: Option<WithoutEcho>) -> [Option<Tap>; 2] {
     let Some(WithoutEcho { microphone, loudspeaker }) = echo else { return [None, None] };
     [
@@ -118,7 +114,6 @@ pub(crate) fn taps(echo: Option<WithoutEcho>) -> [Option<Tap>; 2] {
     ]
 }
 
-/// Creates the canceller if it is requested and possible.
 pub(crate) fn echo(config: &Config, devices: &DevicePair) -> Result<Option<WithoutEcho>, Error> {
     let Some(required) = config.cancel_echo else { return Ok(None) };
     match WithoutEcho::new(devices.capture, devices.playback) {
@@ -154,7 +149,6 @@ fn open(
 }
 
 impl Sound {
-    /// Opens the device if necessary. Also returns its notes, and the receiver of the latency.
     pub(crate) fn open(
         self,
         config: &Config,
@@ -172,29 +166,24 @@ impl Sound {
     }
 }
 
-/// Spare parts: a call that is over returns its part a moment later.
+/// Spare parts, as an ended call returns its part a moment later.
 const SPARE: usize = 4;
 
 type StillDevice = (Box<dyn Device>, Box<dyn Process>);
 
-/// Two devices that stay open while calls come and go. Each call has a part of them.
 pub(crate) struct SharedDevices {
     parts: SharedParts,
-    /// Notes and latency, capture first.
     sides: [(Notes, StreamLatency); 2],
-    /// Devices and their callbacks, until they are started.
     still: Option<[StillDevice; 2]>,
     running: Option<[Running; 2]>,
     stop: Stop,
     scheduler: Scheduler,
-    /// Latencies of the parts in use.
     taken: Vec<[StreamLatency; 2]>,
     teller: NoteSender,
 }
 
 impl SharedDevices {
-    /// For this number of concurrent calls, which hear each other if `bridged`. Recordings have
-    /// these formats.
+    /// Opens for this many calls, which hear each other if `bridged`. Recordings use these formats.
     pub(crate) fn open(
         config: &Config,
         devices: &DevicePair,
@@ -244,20 +233,16 @@ impl SharedDevices {
         self.parts.are_bridged()
     }
 
-    /// Sends silence instead of captured sound, or captured sound again. Bridged calls still hear
-    /// each other.
+    /// Mutes captured sound for the peers; bridged calls still hear each other.
     pub(crate) fn mute(&self, muted: bool) {
         self.parts.mute(muted);
     }
 
-    /// Whether the playback device is lost for good.
     pub(crate) fn is_over(&self) -> bool {
         self.running.as_ref().is_some_and(|[_, playback]| playback.is_over())
     }
 
-    /// Reports the notes of the devices, and sets the longest latency of all parts in their graphs.
     pub(crate) fn turn(&mut self) {
-        // An endpoint that ended has dropped its own.
         self.taken.retain(|[sent, heard]| sent.is_shared() || heard.is_shared());
         for (way, (_, latency)) in self.sides.iter().enumerate() {
             let longest = self.taken.iter().map(|taken| taken[way].get()).max();
@@ -267,8 +252,7 @@ impl SharedDevices {
         self.teller.tell(notes.iter().rev().flatten());
     }
 
-    /// Stops the devices. Returns how often the position of other callers' sound was searched
-    /// again, and for how many periods that sound was missing.
+    /// Returns how often other callers' sound was searched again, and its missing periods.
     pub(crate) fn end(self) -> Result<[u64; 2], Error> {
         let bridged = [self.parts.realigned(), self.parts.missed()];
         self.stop.request();
@@ -280,16 +264,12 @@ impl SharedDevices {
     }
 }
 
-/// The two devices of several calls, open while any call has sound.
 pub(crate) struct OnDemand {
     devices: DevicePair,
-    /// Number of calls, which hear each other if `bridged`.
     calls: usize,
     bridged: bool,
-    /// Format of recordings with `file:`.
     formats: [SampleFormat; 2],
     open: Option<SharedDevices>,
-    /// Whether any call has begun on them.
     pub(crate) begun: bool,
 }
 
@@ -314,14 +294,13 @@ impl OnDemand {
         Ok(self.open.insert(devices))
     }
 
-    /// Starts the devices once a call has begun, and closes them when no call has sound.
+    /// Starts the devices for a call; closes them when no call has sound.
     pub(crate) fn turn(&mut self, config: &Config, is_used: bool) -> Result<(), Error> {
-        // A reopened file starts from its beginning.
+        // A reopened file starts again.
         if self.begun && !is_used && !config.has_files() {
             return self.close();
         }
         let Some(devices) = &mut self.open else { return Ok(()) };
-        // The first call receives the captured sound from its first frame.
         if self.begun {
             devices.run()?;
         }

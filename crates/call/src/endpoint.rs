@@ -1,5 +1,5 @@
-//! One end of a call: a send and a receive engine on two devices. They share one link, whose
-//! transport changes with the network; the devices are not affected.
+//! One end of a call: a send and a receive engine on two devices. Their shared link changes its
+//! transport with the network.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,31 +45,23 @@ use crate::recordings::Recordings;
 use crate::terms::adopt_coding;
 use crate::{Config, Ended, Error, Event, Events, NoteSender, Side, Watched, running};
 
-/// Encryption of all calls, for reports.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
 
-/// Timeout of the fade at the end: longer than the device buffer and a fade.
+/// Longer than the device buffer and a fade.
 const FADED_WITHIN: Span = Span::from_millis(500);
 
-/// Placeholder address of the peer, for interfaces that need one.
 const FAR: Address = Address::Connection(1);
 
-/// Settings of an endpoint.
 pub(crate) struct Setup<'a> {
     pub(crate) config: &'a Config,
     pub(crate) side: Side,
-    /// Name of the peer, for reports.
     pub(crate) far: String,
     pub(crate) devices: DevicePair,
     pub(crate) terms: &'a CallTerms,
     pub(crate) muted: bool,
-    /// Number of calls with sound on these devices, including this one.
     pub(crate) sounding: usize,
-    /// Whether it runs the stall monitor; one call does for all.
     pub(crate) monitors_stalls: bool,
-    /// Number of earlier recorded calls.
     pub(crate) recorded_before: u32,
-    /// Receives snapshots of both streams while an observer is connected.
     pub(crate) watched: Option<&'a Watched>,
 }
 
@@ -93,21 +85,16 @@ impl Setup<'_> {
     }
 }
 
-/// Link of both engines, which accepts new transports.
 pub(crate) struct CallLink {
     pub(crate) switch: TransportSwitch,
-    /// Options of its UDP sockets.
     pub(crate) udp: UdpOptions,
-    /// Counters of received and sent packets.
     heard: Arc<EngineState>,
     sent: Arc<EngineState>,
 }
 
-/// Reports from the engines to the call.
 #[derive(Default)]
 struct EngineState {
     packets: AtomicU64,
-    /// The peer has sent a goodbye.
     left: AtomicBool,
 }
 
@@ -116,7 +103,6 @@ impl CallLink {
         self.heard.packets.load(Ordering::Relaxed)
     }
 
-    /// Whether the peer has ended its stream.
     pub(crate) fn has_left(&self) -> bool {
         self.heard.left.load(Ordering::Relaxed)
     }
@@ -125,7 +111,6 @@ impl CallLink {
         self.sent.packets.load(Ordering::Relaxed)
     }
 
-    /// A value without an engine.
     #[cfg(test)]
     pub(crate) fn unused() -> Self {
         let udp = UdpOptions::default();
@@ -134,45 +119,36 @@ impl CallLink {
     }
 }
 
-/// Formats among which the sender of this stream adapts to the network.
 fn limits(terms: &CallTerms, sent: &StreamTerms) -> Option<CodingLimits> {
     terms.adapts.as_ref().map(|adapts| adapts.limits(sent))
 }
 
 type EngineThread = JoinHandle<Result<Report, RunError>>;
 
-/// Redundancy of sent packets.
 struct SentRedundancy {
-    /// Request of this end, used unless the terms have one.
     own: Option<Redundancy>,
-    /// Redundancy with UDP.
     agreed: Redundancy,
-    /// Current redundancy.
     carried: Redundancy,
 }
 
-/// See the module.
 pub(crate) struct Endpoint {
     pub(crate) link: CallLink,
     pub(crate) send: ChangeSender<SendChange>,
     pub(crate) recv: ChangeSender<RecvChange>,
     pub(crate) recordings: Option<Recordings>,
     coding: CodingWatch,
-    /// Agreed terms of the sent stream, the formats for adaptation, and the latency.
     sent: (StreamTerms, Option<CodingLimits>, CallLatency),
     redundancy: SentRedundancy,
-    /// Stop signals: after a fade, and at once.
+    /// `fades` stops after a fade, `stop` at once.
     fades: Stop,
     stop: Stop,
-    /// Time at which it ends without a fade, once it is ending.
     faded_by: Option<LocalTime>,
     receiving: EngineThread,
     sending: EngineThread,
 }
 
 impl Endpoint {
-    /// Starts after `first` has set a transport. Without one, nothing is sent and silence is
-    /// played.
+    /// Starts after `first` sets a transport. Without one, it plays silence.
     pub(crate) fn begin<T>(
         setup: &Setup<'_>,
         [captures, plays]: [Sound; 2],
@@ -265,14 +241,13 @@ impl Endpoint {
         let (device, notes, latency) = open(captures, Direction::Capture, None)?;
         let mut follow = Follower::new(config, notes, latency, own_packets);
         let stopped = stop.clone();
-        // One stall monitor for both engines.
         let options = RunOptions { stall_monitor: false, ..options };
         let sending = ordinary("taut-call-send", move || {
             engine.run(device, &options, &stopped, &mut |progress| follow.on(progress))
         })?;
 
         if setup.muted {
-            // Muted from the first packet; `unmute` restores a gain of 1.
+            // Muted from the first packet; `unmute` restores unity gain.
             send.ask(SendChange::Mute(true))
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| running((config.refusal_words)(&why)))?;
@@ -299,10 +274,8 @@ impl Endpoint {
         ))
     }
 
-    /// Applies new terms; an error if a policy rejects them.
     pub(crate) fn adopt(&mut self, terms: &CallTerms, side: Side) -> Result<(), CannotChange> {
         for direction in [Direction::Capture, Direction::Playback] {
-            // Terms without a format are rejected below.
             if let Ok(format) = stream_format(side.terms(terms, direction)) {
                 self.coding.adopts(direction, &format);
             }
@@ -310,7 +283,7 @@ impl Endpoint {
         let stream = *side.terms(terms, Direction::Capture);
         let sent = (stream, limits(terms, &stream), terms.latency);
         if sent != self.sent {
-            // An adaptive stream may currently have packets too long for the latency.
+            // Current adapted packets may be too long for the latency.
             self.send.ask(SendChange::Adapt(None))?;
             let ask = |change| self.send.ask(change);
             let made = adopt_coding(&ask, stream.ptime, stream.coding)
@@ -325,7 +298,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Applies redundancy while UDP is used. Call this every turn.
+    /// Applies redundancy with UDP; call every turn.
     pub(crate) fn follow_transport(&mut self) {
         let SentRedundancy { agreed, carried, .. } = self.redundancy;
         // TCP retransmits, and has less room for copies.
@@ -336,24 +309,21 @@ impl Endpoint {
         }
     }
 
-    /// Whether the playback device is lost for good.
     pub(crate) fn is_over(&self) -> bool {
         self.receiving.is_finished()
     }
 
-    /// Whether the input file was sent to its end.
     pub(crate) fn has_sent_all(&self) -> bool {
         self.sending.is_finished()
     }
 
-    /// Makes both engines fade and end. Returns at once, so that several endpoints end
-    /// concurrently.
+    /// Fades and ends both engines. Does not block, so endpoints can end concurrently.
     pub(crate) fn stop(&mut self) {
         self.fades.request();
         self.faded_by.get_or_insert_with(|| now() + FADED_WITHIN);
     }
 
-    /// Whether both engines have ended, so that [`Endpoint::end`] does not wait.
+    /// Whether [`Endpoint::end`] returns at once.
     pub(crate) fn has_ended(&self) -> bool {
         self.receiving.is_finished() && self.sending.is_finished()
     }
@@ -384,7 +354,7 @@ fn send_plan(
     control: Box<dyn Control>,
 ) -> Result<SendPlan, Error> {
     let Setup { config, devices: DevicePair { capture, .. }, terms, .. } = setup;
-    // A separate thread spaces several packets of one period.
+    // A wire thread spaces a period's packets.
     let ringed = is_spaced(&sent, capture.period);
     let link: Box<dyn Link> = match ringed {
         true => {
@@ -436,12 +406,9 @@ impl Follower {
     }
 }
 
-/// Checks that the devices have time for the codecs of calls; reports each problem once.
 struct CodingWatch {
     devices: DevicePair,
-    /// Number of calls that may use the same codec on the same threads.
     sounding: usize,
-    /// Checked codecs, at any bit rate.
     known: Vec<(Direction, Coding, Frames)>,
     events: Events,
 }
@@ -483,7 +450,7 @@ fn stream_format(terms: &StreamTerms) -> Result<StreamFormat, Error> {
     })
 }
 
-/// Socket options for all packets that may be agreed during the call.
+/// Sized for every packet that a call may agree on.
 fn udp_options(sent: &StreamFormat, capture: Settings) -> UdpOptions {
     let mut udp = UdpOptions::default();
     let heads = PacketHeads { form: WireForm::Rtp, stamps: true };

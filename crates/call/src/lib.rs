@@ -6,10 +6,8 @@
 //! Server ─── seat: accepts a control connection, answers ──────────────┘   on two devices, by one transport
 //! ```
 //! `proto::call` decides for both drivers ([`CallerSession`](tautline_proto::call::caller_session::CallerSession),
-//! [`Answering`](tautline_proto::call::answering::Answering)). A driver runs on its owner's thread:
-//! the owner calls `turn` repeatedly, and each turn reads the clock once. Only the engines have
-//! their own threads. Several calls share two devices (`devices`); each endpoint has a part of them.
-//! The user receives [`Event`]s and sends [`Command`]s; terminal and command line are elsewhere.
+//! [`Answering`](tautline_proto::call::answering::Answering)). The owner's thread calls `turn`
+//! repeatedly; each turn reads the clock once. Only engines have their own threads.
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
@@ -65,7 +63,6 @@ mod ends;
 #[global_allocator]
 static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;
 
-/// Interval of turns.
 const BEAT: Span = Span::from_millis(20);
 
 /// Settings of either end.
@@ -77,38 +74,38 @@ pub struct Config {
     pub output: DeviceSpec,
     /// Repeats the input file.
     pub looped: bool,
-    /// The only offered codec; `None` offers all.
+    /// The only offered codec; `None`: all.
     pub format: Option<Coding>,
     /// Minimum packet time.
     pub ptime: Span,
     /// Requested latency.
     pub latency: Option<LatencyRule>,
-    /// Requested redundancy in both directions.
+    /// Redundancy, both directions.
     pub redundancy: Option<Redundancy>,
     /// Scheduler of the device threads.
     pub scheduler: Scheduler,
-    /// Folder for recordings, or a WAV file into which both directions are mixed.
+    /// Folder for recordings, or a WAV file that mixes both directions.
     pub record: Option<PathBuf>,
     /// Maximum duration.
     pub duration: Option<Span>,
-    /// Packets to measure.
+    /// Measured packets.
     pub probes: Probes,
     /// Runs the stall monitor.
     pub stall_monitor: bool,
-    /// Cancels echo: `Some(true)` fails if that is impossible, `Some(false)` only reports it.
+    /// Echo cancellation: `Some(true)` fails if it is impossible, `Some(false)` reports that.
     pub cancel_echo: Option<bool>,
-    /// Text of a note.
+    /// Text of notes.
     pub note_words: Words,
-    /// Text of an accepted change.
+    /// Text of changes.
     pub change_words: fn(&Changed) -> String,
-    /// Text of a refused change.
+    /// Text of refused changes.
     pub refusal_words: fn(&CannotChange) -> String,
     /// Receives events, on the thread that causes them.
     pub events: Events,
 }
 
 impl Config {
-    /// Whether a file is played or recorded: a reopened file starts from its beginning.
+    /// Whether a file is played or recorded: a reopened file starts again.
     pub fn has_files(&self) -> bool {
         let file = |device: &DeviceSpec| {
             matches!(
@@ -126,7 +123,7 @@ impl Config {
 
 /// Settings of a caller.
 pub struct CallerConfig {
-    /// Settings common to both ends.
+    /// Common settings.
     pub end: Config,
     /// Hosts to call, each once.
     pub hosts: Vec<CallAddress>,
@@ -136,7 +133,7 @@ pub struct CallerConfig {
     pub auto_format: bool,
     /// Maximum bit rate of Opus.
     pub bitrate: Option<u32>,
-    /// Allowed transports in order of preference.
+    /// Allowed transports, preferred first.
     pub paths: &'static [CallPath],
     /// Starts muted.
     pub muted: bool,
@@ -147,7 +144,6 @@ pub struct CallerConfig {
 /// Event callback.
 pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// Role of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Caller,
@@ -162,7 +158,6 @@ impl Side {
         }
     }
 
-    /// Direction of the stream that this side captures or plays.
     const fn terms(self, terms: &CallTerms, direction: Direction) -> &StreamTerms {
         match (self, direction) {
             (Self::Caller, Direction::Capture) | (Self::Called, Direction::Playback) => {
@@ -176,28 +171,28 @@ impl Side {
 /// Events for the user.
 #[derive(Debug)]
 pub enum Event {
-    /// A message of an engine, a device or a recording, or an error.
+    /// Message or error.
     Note(String),
     /// A detail for engineers.
     Detail(String),
     /// Echo cancellation is active.
     EchoCancelled,
-    /// Coding takes too much of a device's period.
+    /// Coding takes too much of a period.
     LongCoding(LongCoding, Direction, usize, StreamFormat),
-    /// An event of the call with this peer: the called host, or the caller.
+    /// An event of the call with this peer.
     Call(String, CallEvent),
 }
 
 /// Events of a call.
 #[derive(Debug)]
 pub enum CallEvent {
-    /// The call begins with these terms, or on hold.
+    /// The call begins; with `None`, on hold.
     Begun(Option<CallTerms>),
     /// The call is on hold.
     Held,
     /// The call has sound again.
     Sounds(CallTerms),
-    /// The sound moved to another transport; with the UDP port of the called end.
+    /// New transport, and the called end's UDP port.
     MovedTo(CallPath, Option<u16>),
     /// A change failed.
     CannotChange(CannotChange),
@@ -207,51 +202,51 @@ pub enum CallEvent {
     Resumed,
     /// The peer hung up.
     Over(CallReason),
-    /// Caller: the connection or the call failed, with the reason, and is retried.
+    /// Caller: the call failed with this reason and is retried.
     Retrying(String),
-    /// Caller: these requested terms were lost with two control connections.
+    /// Caller: these terms were lost with two control connections.
     Dropped(CallTerms),
-    /// Caller: the codec no longer follows the network.
+    /// Caller: the codec stops following the network.
     CodingKept,
-    /// Caller: the peer rejected a change, with the reason.
+    /// Caller: the peer rejected a change.
     Refused(Option<Changed>, CallReason),
-    /// Caller: the agreed latency exceeds the requested one.
+    /// Caller: agreed latency exceeds the requested one.
     LatencyRaised {
         /// Requested latency.
         asked: Span,
         /// Agreed value.
         kept: Span,
     },
-    /// Caller: the agreed packet time exceeds the requested one.
+    /// Caller: agreed packet time exceeds the requested one.
     PtimeRaised {
         /// Requested packet time.
         asked: Span,
         /// Agreed value.
         agreed: Span,
     },
-    /// Caller: no datagram passes to or from this UDP port of the peer.
+    /// Caller: no datagrams pass the peer's UDP port.
     NoDatagrams(SilentWay, u16),
-    /// Caller: the host is no longer trusted; with the reason if the trust list is unreadable.
+    /// Caller: the host lost its trust, or the trust list is unreadable.
     Untrusted(Option<String>),
     /// Caller: an ended part of the sound failed.
     Failed(String),
     /// Server: the terms changed.
     Changed(CallTerms),
-    /// Server: the caller broke the protocol.
+    /// Server: protocol error of the caller.
     Fault(String),
     /// Server: the caller was rejected.
     Rejected(CallReason),
-    /// Server: a connection without a call was closed.
+    /// Server: closed a connection without a call.
     Stranger,
 }
 
-/// Why a call fails; each displays as a message.
+/// Call errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Contradictory options.
     #[error("{0}")]
     Usage(String),
-    /// A device, an address or a peer is unavailable.
+    /// Device, address or peer unavailable.
     #[error("{0}")]
     Open(String),
     /// Failure during the call.
@@ -266,7 +261,7 @@ pub enum Error {
     /// Engine error.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Error of this host's key or trust list.
+    /// Key or trust list error.
     #[error(transparent)]
     Trust(#[from] tautline_api::trust::TrustError),
 }
@@ -275,35 +270,34 @@ pub(crate) fn running(sentence: impl Into<String>) -> Error {
     Error::Running(sentence.into())
 }
 
-/// Reports of ended sound, received before sent, and the first failure.
+/// Reports of ended sound, received first, and the first failure.
 pub type Ended = (Vec<Report>, Result<(), Error>);
 
 /// State of a call's sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Standing {
-    /// No call, or not yet.
+    /// No call yet.
     #[default]
     None,
-    /// Sound via this path.
+    /// Via this transport.
     By(CallPath),
     /// On hold.
     Held,
 }
 
-/// State of a call for the user.
+/// A call for display.
 #[derive(Debug, Clone, Copy)]
 pub struct CallView<'a> {
     /// Name of the peer.
     pub peer: &'a str,
     /// State of its sound.
     pub standing: Standing,
-    /// Last snapshot of the sent stream.
+    /// Newest snapshot of the sent stream.
     pub sent: Option<&'a StreamSnapshot>,
-    /// Last snapshot of the received stream.
+    /// Newest snapshot of the received stream.
     pub heard: Option<&'a StreamSnapshot>,
 }
 
-/// Last snapshots of both streams of an endpoint.
 #[derive(Default)]
 pub(crate) struct Watched {
     onlookers: [Onlooker; 2],
@@ -318,7 +312,6 @@ impl Watched {
         }
     }
 
-    /// Sent and received stream.
     pub(crate) fn newest(&self) -> [Option<&StreamSnapshot>; 2] {
         self.newest.each_ref().map(Option::as_ref)
     }
@@ -329,8 +322,7 @@ impl Watched {
     }
 }
 
-/// Results of ended sound while the call or server continues: the newest reports, and the first
-/// failure.
+/// Results of ended sound, kept while the call continues.
 #[derive(Default)]
 pub(crate) struct EndedSound {
     reports: std::collections::VecDeque<Report>,
@@ -338,10 +330,9 @@ pub(crate) struct EndedSound {
 }
 
 impl EndedSound {
-    /// Two reports per endpoint.
     const MAX_REPORTS: usize = 64;
 
-    /// Keeps the results; returns a failure to be reported at once.
+    /// Returns a failure to report at once.
     #[must_use]
     pub(crate) fn keep(&mut self, (reports, done): Ended) -> Option<String> {
         self.reports.extend(reports);
@@ -358,14 +349,13 @@ impl EndedSound {
     }
 }
 
-/// Reports each note once.
 pub(crate) struct NoteSender {
     events: Events,
     reported: Vec<String>,
 }
 
 impl NoteSender {
-    /// Limit on memory, as peers can cause notes.
+    /// Limits memory, as peers can cause notes.
     const MAX_NOTES: usize = 256;
 
     pub(crate) const fn new(events: Events) -> Self {

@@ -1,11 +1,10 @@
-//! State of the microphone: muted, and push-to-talk with a key.
+//! Muting and push-to-talk.
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// A terminal does not report key releases; it repeats a held key. The longest gap is the one after
-/// the first press, 660 ms by default (`xset q`),
+/// Terminals report no key releases but repeat held keys, first after 660 ms by default (`xset q`),
 const UNTIL_REPEATED: Span = Span::from_millis(1000);
-/// then less than 50 ms.
+/// then within 50 ms.
 const UNTIL_LET_GO: Span = Span::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +23,6 @@ impl Microphone {
         *self = Self::new(muted);
     }
 
-    /// The push-to-talk key was pressed, or is held.
     pub(crate) fn talk(&mut self, now: LocalTime) {
         let is_held = now < self.talks_until;
         self.talks_until = now + if is_held { UNTIL_LET_GO } else { UNTIL_REPEATED };
@@ -56,7 +54,6 @@ mod tests {
         let mut microphone = Microphone::new(true);
         assert!(!microphone.is_open(at(10_000)));
         microphone.talk(at(10_000));
-        // The keyboard repeats it after 660 ms, then every 30 ms.
         assert!(microphone.is_open(at(10_659)));
         let mut now = 10_660;
         while now < 12_000 {

@@ -1,4 +1,4 @@
-//! Recordings of calls: WAV files of sent and received sound (`--record`).
+//! WAV recordings of sent and received sound (`--record`).
 
 mod mix;
 #[cfg(test)]
@@ -16,24 +16,17 @@ use time::OffsetDateTime;
 
 use crate::{Error, Event, Events, running};
 
-/// Format of all files: the codec may change during a call, and 24 bits hold the full range of
-/// converters.
+/// The codec may change during a call; 24 bits hold a converter's range.
 const FORMAT: SampleFormat = SampleFormat::L24;
 
-/// Time from the command for new files to their first frame: by then both devices have the command,
-/// and hold only earlier frames.
 const AHEAD: Span = Span::from_secs(1);
 
 pub(crate) struct Recordings {
     folder: PathBuf,
-    /// File into which both directions are mixed at the end.
     mixed: Option<PathBuf>,
-    /// Files of both directions, in order.
     names: Vec<FileName>,
     events: Events,
-    /// Maximum bytes of sound per file.
     most: u64,
-    /// Number of calls.
     calls: u32,
     name: Option<FileName>,
     devices: Vec<(Direction, Recording)>,
@@ -41,16 +34,14 @@ pub(crate) struct Recordings {
 
 #[derive(Debug, Clone)]
 struct FileName {
-    /// Start time, and number of the call.
     stem: String,
-    /// Number of the current file: a WAV holds 4 GiB, which is four hours.
+    /// Number of the file: a WAV holds 4 GiB, four hours.
     part: u32,
-    /// Start time of the files.
     begins: RecordedTime,
 }
 
 impl Recordings {
-    /// Records to this folder, which is created, or mixes into this file if it is a WAV.
+    /// Creates this folder, or mixes into this file if it is a WAV.
     pub(crate) fn at(path: &Path, events: &Events) -> Result<Self, Error> {
         let mixed = is_mixed(path).then(|| path.to_owned());
         let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -75,17 +66,15 @@ impl Recordings {
         })
     }
 
-    /// Sets the number of earlier calls in this folder.
     pub(crate) fn after(&mut self, calls: u32) {
         self.calls = calls;
     }
 
-    /// Number of all calls in this folder.
     pub(crate) const fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// The device with its recording, from its first period if a call has begun.
+    /// Records from the first period if a call has begun.
     pub(crate) fn of(
         &mut self,
         device: Box<dyn Device>,
@@ -95,17 +84,14 @@ impl Recordings {
         if let Some(name) = &self.name {
             recording.begin_in_step(&name.file(&self.folder, direction), &name.begins)?;
         }
-        // Sent sound first, in any order of opening.
         let at = if direction == Direction::Capture { 0 } else { self.devices.len() };
         self.devices.insert(at, (direction, recording));
         Ok(device)
     }
 
-    /// A call begins. An error is reported, and the call continues.
     pub(crate) fn begin(&mut self) {
         self.calls += 1;
         let mut name = FileName { stem: self.stem(), part: 1, begins: RecordedTime::default() };
-        // Another program may have begun a call in the same second.
         while name.is_taken(&self.folder) {
             self.calls += 1;
             name.stem = self.stem();
@@ -113,7 +99,7 @@ impl Recordings {
         self.record(name);
     }
 
-    /// Name of a file to be mixed, hidden next to the resulting file.
+    /// Files to be mixed are hidden next to the result.
     fn stem(&self) -> String {
         let stem = stem(self.calls);
         match self.mixed.as_deref().and_then(Path::file_stem) {
@@ -122,12 +108,10 @@ impl Recordings {
         }
     }
 
-    /// Begins new files if these are full, and reports notes. Call this regularly.
     pub(crate) fn turn(&mut self, now: LocalTime) {
         let most = self.most;
         let is_full = self.devices.iter().any(|(_, recording)| recording.holds(most));
         if let Some(name) = self.name.take_if(|_| is_full) {
-            // Each device switches by itself; only a time is common to both.
             let begins = RecordedTime::at(now + AHEAD);
             self.record(FileName { part: name.part + 1, begins, ..name });
         }
@@ -145,7 +129,6 @@ impl Recordings {
     fn record(&mut self, name: FileName) {
         let (folder, events) = (self.folder.clone(), Events::clone(&self.events));
         for (direction, recording) in &mut self.devices {
-            // No frame is lost between two parts.
             let begun = recording.begin_in_step(&name.file(&folder, *direction), &name.begins);
             if let Err(error) = begun {
                 events(Event::Note(error.to_string()));
@@ -155,13 +138,11 @@ impl Recordings {
         self.name = Some(name);
     }
 
-    /// Finishes after the devices have ended; an error if the recording is incomplete.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.report_notes();
         let failed =
             self.devices.iter().flat_map(|(_, recording)| recording.notes().failed()).next();
         failed.map_or(Ok(()), |failed| Err(running(split_hint(&failed))))?;
-        // Dropping ends the files.
         self.devices.clear();
         let Some(mixed) = &self.mixed else { return Ok(()) };
         for name in &self.names {
@@ -179,7 +160,7 @@ impl Recordings {
     }
 }
 
-/// Whether `--record` names a file for both directions instead of a folder.
+/// Whether `--record` names a file, not a folder.
 pub fn is_mixed(record: &Path) -> bool {
     record.extension().is_some_and(|is| is.eq_ignore_ascii_case("wav")) && !record.is_dir()
 }
@@ -200,13 +181,11 @@ impl FileName {
     }
 }
 
-/// Starts with the time, so that files sort by it.
 fn stem(call: u32) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     format!("{}-call-{call}", utc(since.map_or(0, |since| since.as_secs())))
 }
 
-/// Formats seconds since 1970 in the basic format of ISO 8601.
 fn utc(seconds: u64) -> String {
     let at =
         i64::try_from(seconds).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());

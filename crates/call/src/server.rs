@@ -1,4 +1,4 @@
-//! The called end: accepts control connections, and has seats for callers on two devices.
+//! The called end: control connections, and seats for callers on two devices.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -31,84 +31,68 @@ use crate::{
     Side, Standing, Watched, running,
 };
 
-/// Maximum datagrams of earlier calls to discard at the start: the size of a socket buffer.
 const MAX_STALE: usize = 1024;
-/// Maximum calls with sound: each needs threads, and memory in the device callbacks.
+/// Each call with sound needs threads, and memory in the device callbacks.
 const MAX_SOUNDING: u16 = 32;
-/// Maximum queued events of control connections: several seconds of the maximum rate.
 const EVENTS: usize = 4096;
-/// Interval of checks of the trust list. Each check is one system call.
 const LOOK_EVERY: Span = Span::from_secs(1);
-/// Minimum interval of reports of connections without a call.
 const STRANGERS_TOLD: Span = Span::from_secs(60);
-/// Timeout for peers to close control connections after the last message.
+/// Timeout for peers to close after the last message.
 const FAREWELL: Span = Span::from_millis(500);
 
-/// Reason reported at both ends.
 const UNTRUSTED: &str =
     "the caller is no longer trusted; run taut trust NAME KEY on the called machine";
 
-/// Settings of a server.
+/// Server settings.
 pub struct ServerConfig {
-    /// Settings common to both ends.
+    /// Common settings.
     pub end: Config,
-    /// TCP address for control connections; the UDP ports start at the same number.
+    /// TCP control address; UDP ports start at its number.
     pub listen: SocketAddr,
-    /// Maximum number of callers.
+    /// Maximum callers.
     pub callers: u16,
-    /// Maximum number of callers per machine.
+    /// Maximum callers per machine.
     pub max_calls_per_host: Option<u16>,
     /// Whether callers hear each other.
     pub bridged: bool,
-    /// Whether the calls are displayed.
+    /// Whether calls are displayed.
     pub seen: bool,
 }
 
-/// The server; see the module. Its owner calls `turn`.
+/// A server; call `turn` repeatedly.
 pub struct Server {
     config: ServerConfig,
     devices: DevicePair,
     server: ApiServer,
     happened: Receiver<ConnectionEvent>,
     answering: Answering,
-    /// UDP socket of each seat.
     sockets: Vec<UdpSocket>,
-    /// Calls by index in `sockets`.
     calls: BTreeMap<usize, Call>,
-    /// Endpoints whose engines are still ending.
     ending: Vec<Endpoint>,
     ended: EndedSound,
-    /// Number of endpoints so far, and of recorded calls.
     sounds: u64,
     recorded: u32,
     shared: SharedDevices,
     connections: BTreeMap<ConnectionId, CalledConnection>,
-    /// Buffer for UDP probes.
     probe: Box<[u8]>,
-    /// Time of the next turn.
     due: LocalTime,
-    /// Time of the next report of a connection without a call.
     strangers_reported: LocalTime,
     trust: Arc<TrustStore>,
-    /// Time of the next trust check, and the last read error.
     look_at: LocalTime,
     unreadable: Option<String>,
 }
 
-/// Call of one seat.
 struct Call {
     who: String,
     keys: CalledKeys,
-    /// Endpoint, while it has sound.
     endpoint: Option<Endpoint>,
     watched: Watched,
-    /// Number of its endpoint, from 1; 0 if it had none. Each has its own keys.
+    /// Each endpoint has its own keys; 0 before the first.
     number: u64,
 }
 
 impl Server {
-    /// Listens, and opens the devices for all callers. `news` receives rejections; it must not
-    /// block.
+    /// Listens and opens the devices. `news` must not block.
     pub fn open(
         config: ServerConfig,
         trust: Arc<TrustStore>,
@@ -117,14 +101,12 @@ impl Server {
     ) -> Result<Self, Error> {
         let choice = DeviceChoice::alone(devices);
         let offer = offer(&config.end, &choice, Side::Called, &[CallPath::Udp, CallPath::Tcp]);
-        // Before the first call, the sound has the default terms.
         let usual = offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
         let (events, happened) = sync_channel(EVENTS);
         let listening = Listening { address: config.listen, trust: Some(Arc::clone(&trust)) };
         let server = serve_calls(&listening, events, news);
         let server = server.map_err(|error| Error::Open(error.to_string()))?;
-        // The first caller uses the UDP port of the control port's number, so that one firewall
-        // rule is enough.
+        // The first caller uses the control port's number: one firewall rule is enough.
         let asked = config.listen.port() != 0;
         let sockets = seats(server.address(), asked, config.callers)?;
         let ports = sockets.iter().map(|socket| socket.local_addr().map(|at| at.port()));
@@ -168,17 +150,17 @@ impl Server {
         })
     }
 
-    /// Address of the control port.
+    /// Control address.
     pub const fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Mutes or unmutes this machine for its callers.
+    /// Mutes this machine for callers.
     pub fn mute(&self, muted: bool) {
         self.shared.mute(muted);
     }
 
-    /// All calls, the newest sound first.
+    /// All calls, newest sound first.
     pub fn views(&self) -> Vec<CallView<'_>> {
         let mut calls: Vec<_> = self.calls.iter().collect();
         calls.sort_by_key(|(_, call)| core::cmp::Reverse(call.number));
@@ -190,8 +172,8 @@ impl Server {
         view.collect()
     }
 
-    /// Does everything that is due; waits for at most one beat. Returns `false` once the playback
-    /// device or the server is gone.
+    /// Does all due work; blocks for at most one beat. Returns `false` once the playback device or
+    /// the server is gone.
     pub fn turn(&mut self) -> Result<bool, Error> {
         if self.shared.is_over() {
             return Ok(false);
@@ -204,7 +186,6 @@ impl Server {
         let now = clock::now();
         if let Some(event) = first {
             self.take(event, now)?;
-            // All queued events, with one clock reading.
             for _ in 0..EVENTS {
                 let Ok(event) = self.happened.try_recv() else { break };
                 self.take(event, now)?;
@@ -224,8 +205,7 @@ impl Server {
         Ok(true)
     }
 
-    /// Hangs up all calls, and waits until the messages are sent. The peers close their connections
-    /// after the last message.
+    /// Hangs up all calls and waits until the messages are sent; then the peers close.
     pub fn hang_up(&mut self) {
         let connections = self.connections.len();
         self.answering.hang_up(&CallReason::new("taut serve ended there"));
@@ -240,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Stops accepting callers. Returns the reports of the newest calls, and the first failure.
+    /// Stops; returns the newest reports and the first failure.
     pub fn finish(mut self) -> Result<Ended, Error> {
         let seats: Vec<_> = self.calls.keys().copied().collect();
         seats.into_iter().for_each(|seat| self.end(seat));
@@ -255,8 +235,8 @@ impl Server {
         Ok(self.ended.finish())
     }
 
-    /// Hangs up callers that are no longer trusted: a handshake checks the list only once. An
-    /// unreadable list trusts no host; this is reported once.
+    /// Hangs up untrusted callers, as a handshake checks the list only once. An unreadable list
+    /// trusts no host; this is reported once.
     fn turn_trust(&mut self, now: LocalTime) {
         if now < self.look_at {
             return;
@@ -303,7 +283,7 @@ impl Server {
         while let Some(step) = self.answering.step() {
             match step {
                 AnsweringStep::Say(line, message) => {
-                    // A connection that accepts nothing is gone, or will time out.
+                    // A blocked connection is gone or will time out.
                     self.connections.get(&line).map(|line| line.teller.say(message));
                 }
                 AnsweringStep::Close(line) => drop(self.connections.remove(&line)),
@@ -347,7 +327,6 @@ impl Server {
         self.tell(who.to_owned(), event);
     }
 
-    /// A failure of one call ends neither other calls nor this program.
     fn hang_up_if_failed(&mut self, place: usize, done: Result<(), Error>) {
         if let Err(failure) = done {
             let why = failure.to_string();
@@ -383,7 +362,6 @@ impl Server {
         Ok(())
     }
 
-    /// Applies new terms to the call of this seat; starts or ends its sound.
     fn change(&mut self, seat: usize, terms: CallTerms, sound: SoundChange) -> Result<(), Error> {
         let event = match sound {
             SoundChange::Begins(TransportStep::UseUdp(number)) => {
@@ -439,7 +417,6 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the sound of this seat, but not its control connection.
     fn hold(&mut self, seat: usize) {
         let call = self.calls.get_mut(&seat);
         if let Some(mut endpoint) = call.and_then(|call| call.endpoint.take()) {
@@ -460,7 +437,6 @@ impl Server {
         }
     }
 
-    /// The caller selected UDP.
     fn go_by_udp(&mut self, seat: usize, number: u32) -> Result<(), Error> {
         let (Some(socket), Some(call)) = (self.sockets.get(seat), self.calls.get_mut(&seat)) else {
             return Ok(());
@@ -472,7 +448,6 @@ impl Server {
         use_udp(&mut endpoint.link, clone(socket)?, far, (&keys, Side::Called))
     }
 
-    /// Accepts a connection for the sound of a call.
     fn take_connection(
         &mut self,
         ticket: &MediaTicket,
@@ -495,7 +470,6 @@ impl Server {
         self.answering.connected(seat, number);
         let keys = call.keys.keys(number);
         let Some(endpoint) = &mut call.endpoint else { return };
-        // A closed connection will be replaced by another.
         if use_tcp(&mut endpoint.link, stream, (&keys, Side::Called)).is_ok() {
             let event = CallEvent::MovedTo(CallPath::Tcp, None);
             self.config.end.tell(Event::Call(call.who.clone(), event));
@@ -523,8 +497,6 @@ impl Server {
     }
 }
 
-/// Binds this number of UDP ports, from the port of `address` upwards. Replaces busy ports unless
-/// the user asked for that port.
 fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket>, Error> {
     let seat = |seat| {
         let port = address.port().checked_add(seat).ok_or_else(|| {

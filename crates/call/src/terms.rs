@@ -8,7 +8,6 @@ use tautline_proto::time::Span;
 
 use crate::{Config, DeviceChoice, Side};
 
-/// All codecs in order of preference.
 pub(crate) fn codings() -> Vec<Coding> {
     let mut codings = Coding::ALL.to_vec();
     codings.sort_by_key(|coding| coding.row().rank);
@@ -41,18 +40,17 @@ pub(crate) fn offer(
         Side::Caller => (sent, heard),
         Side::Called => (heard, sent),
     };
-    // An end without a request uses the default rule.
     let latency = config.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by);
     let (paths, redundancy) = (paths.to_vec(), config.redundancy);
     CallOffer { there, back, paths, latency, adapts: None, redundancy }
 }
 
-/// Text with the bit rate of a codec, if it is selectable.
+/// Text of a selectable bit rate.
 pub fn bits_in_words(bits: Option<u32>) -> String {
     bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000))
 }
 
-/// Changes packet time and codec of a sender, or neither.
+/// Changes packet time and codec, or neither.
 pub(crate) fn adopt_coding(
     ask: &dyn Fn(SendChange) -> Answer,
     ptime: Span,
@@ -60,14 +58,13 @@ pub(crate) fn adopt_coding(
 ) -> Result<(), CannotChange> {
     let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
     if before.ptime == ptime && before.format.is_coded_as(coding) {
-        // Another bit rate keeps the packets.
         return if before.format == coding {
             Ok(())
         } else {
             ask(SendChange::Format(coding)).map(drop)
         };
     }
-    // The current codec may not support the new packet time, or the new codec the current one.
+    // Either order may need a combination that no codec supports.
     let (other, back) = match ask(SendChange::Ptime(ptime)) {
         Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),
         Err(_) => {
@@ -77,7 +74,6 @@ pub(crate) fn adopt_coding(
     };
     match ask(other) {
         Ok(_) => Ok(()),
-        // A rejected change is undone completely.
         Err(why) => ask(back).and(Err(why)),
     }
 }
@@ -95,8 +91,6 @@ mod tests {
 
     use super::*;
 
-    /// Requests a change of a sender that supports only these codecs. Returns what is sent after
-    /// it, and whether it was accepted.
     fn adopted(
         from: (Span, Coding),
         to: (Span, Coding),
@@ -142,7 +136,6 @@ mod tests {
             assert_eq!(adopted(from, to, &[l24, music, voice]), (to, true), "{from:?}");
             assert_eq!(adopted(from, to, &[from.1]), (from, false), "{from:?}");
         }
-        // An unsupported combination is rejected in either order.
         assert_eq!(adopted((ms(5), music), (ms(30), l24), &[l24, music]), ((ms(5), music), false));
     }
 }

@@ -1,5 +1,4 @@
-//! Sockets and keys of a call's transports, one of which is used at a time.
-//! `proto::call::transport` decides which.
+//! Sockets and keys of a call's transports, one in use at a time; `proto::call::transport` decides.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -21,7 +20,6 @@ use tautline_proto::time::LocalTime;
 use crate::endpoint::CallLink;
 use crate::{Error, Side, running};
 
-/// Timeout of a connection for sound.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum probes answered per beat; peers send two per second.
 const MAX_PROBES: usize = 16;
@@ -31,8 +29,7 @@ fn master_key(secret: &SrtpSecret) -> Result<MasterKey, NoMasterKey> {
     MasterKey::new(Profile::AeadAes256Gcm, &bytes)
 }
 
-/// Each user of a seal has its own value: streams and reports have their own sources and counters,
-/// so no nonce is used twice.
+/// Streams and reports get separate seals with separate counters, so no nonce is used twice.
 fn seals(keys: &CallKeys, side: Side) -> Result<Seals, Error> {
     let (sent, heard) = match side {
         Side::Caller => (&keys.there, &keys.back),
@@ -47,7 +44,6 @@ fn seals(keys: &CallKeys, side: Side) -> Result<Seals, Error> {
     Ok(Seals { sending: lean(), receiving: seal(SrtpSeal::new), reports: [lean(), lean()] })
 }
 
-/// Switches the link to UDP.
 pub(crate) fn use_udp(
     link: &mut CallLink,
     socket: UdpSocket,
@@ -58,7 +54,6 @@ pub(crate) fn use_udp(
     Ok(())
 }
 
-/// Switches the link to a TCP connection; returns a watch for its loss.
 pub(crate) fn use_tcp(
     link: &mut CallLink,
     stream: TcpStream,
@@ -77,7 +72,6 @@ pub(crate) fn use_tcp(
     Ok(watch)
 }
 
-/// Binds a UDP socket.
 pub(crate) fn bind(at: SocketAddr) -> Result<UdpSocket, Error> {
     UdpSocket::bind(at).map_err(|error| {
         Error::Open(format!(
@@ -87,7 +81,6 @@ pub(crate) fn bind(at: SocketAddr) -> Result<UdpSocket, Error> {
     })
 }
 
-/// Takes the result of a thread if it has ended. Abandoned threads are dropped.
 pub(crate) fn finished<T>(thread: &mut Option<JoinHandle<T>>) -> Option<T> {
     Some(match thread.take_if(|thread| thread.is_finished())?.join() {
         Ok(done) => done,
@@ -95,12 +88,10 @@ pub(crate) fn finished<T>(thread: &mut Option<JoinHandle<T>>) -> Option<T> {
     })
 }
 
-/// Key material of a call's transports, at the caller.
 #[derive(Clone, Copy)]
 pub(crate) struct TransportKeys {
     secret: [u8; SECRET_BYTES],
     call: CallId,
-    /// Control address of the peer, and its UDP address.
     called: SocketAddr,
     pub(crate) udp: SocketAddr,
 }
@@ -116,13 +107,11 @@ impl TransportKeys {
     }
 }
 
-/// Sockets of the caller while there is sound. [`CallerTransport`] decides.
 pub(crate) struct CallerSockets {
     pub(crate) keys: TransportKeys,
     watch: Option<TcpWatch>,
-    /// A connection in progress, while another transport is in use. The thread only connects and
-    /// writes nothing: the ticket, and its transport number, is used only if the connection is
-    /// still needed.
+    /// A connection in progress. Its thread writes nothing: the ticket is used only if still
+    /// needed.
     connecting: Option<JoinHandle<io::Result<TcpStream>>>,
     probing: Option<UdpSocket>,
     probes: PathProbes,
@@ -134,7 +123,6 @@ impl CallerSockets {
         Self { keys, watch: None, connecting: None, probing: None, probes }
     }
 
-    /// Takes everything that the sockets have received.
     pub(crate) fn receive(
         &mut self,
         link: &mut CallLink,
@@ -150,14 +138,13 @@ impl CallerSockets {
         self.hear_probes(decides);
         match (decides.is_connecting(), finished(&mut self.connecting)) {
             (true, Some(connected)) => self.go_by_tcp(link, decides, connected.ok(), now),
-            // Without a thread it fails like a refused connection.
+            // Without a thread, it fails like a refused connection.
             (true, None) if self.connecting.is_none() => decides.not_connected(now),
             (true, None) => {}
             (false, _) => self.connecting = None,
         }
     }
 
-    /// Executes the decisions; `bytes` is the size of media datagrams.
     pub(crate) fn carry_out(
         &mut self,
         step: TransportStep,
@@ -177,7 +164,6 @@ impl CallerSockets {
         Ok(())
     }
 
-    /// Waits for a connection in progress, so that it carries the first frame of a file.
     pub(crate) fn wait(
         &mut self,
         link: &mut CallLink,
@@ -197,14 +183,12 @@ impl CallerSockets {
         self.connecting = thread.spawn(connect).ok();
     }
 
-    /// Uses the socket that received a probe, if any.
     fn use_udp(&mut self, link: &mut CallLink, number: u32) -> Result<(), Error> {
         let socket = self.probing.take().map_or_else(|| bind(any_port(self.keys.called)), Ok)?;
         (self.watch, self.connecting) = (None, None);
         use_udp(link, socket, FarAddress::At(self.keys.udp), (&self.keys.of(number), Side::Caller))
     }
 
-    /// Uses the connection if it was established; otherwise it is retried.
     fn go_by_tcp(
         &mut self,
         link: &mut CallLink,
@@ -227,7 +211,6 @@ impl CallerSockets {
         number: u32,
     ) -> Option<TcpWatch> {
         let keys = self.keys.of(number);
-        // It fits any buffer of an unused connection.
         stream.set_nonblocking(true).ok()?;
         stream.write_all(&keys.ticket.shown()).ok()?;
         stream.set_nonblocking(false).ok()?;
@@ -240,12 +223,10 @@ impl CallerSockets {
             self.probing = socket.filter(|socket| socket.set_nonblocking(true).is_ok());
         }
         let probe = self.probes.written(ProbeWay::There, probe, bytes);
-        // A rejected probe is lost.
         self.probing.iter().for_each(|socket| drop(socket.send_to(&probe, self.keys.udp)));
     }
 
     fn hear_probes(&self, decides: &mut CallerTransport) {
-        // The zeros after it are removed.
         let mut probe = [0; PROBE_BYTES];
         let Some(socket) = &self.probing else { return };
         while let Ok((count, from)) = socket.recv_from(&mut probe) {
@@ -261,17 +242,14 @@ fn no_keys() -> Error {
     running("no keys are left for this call\nhint: hang up and call again")
 }
 
-/// Any local port that reaches that address.
 fn any_port(far: SocketAddr) -> SocketAddr {
     SocketAddr::new(any(far.is_ipv6()), 0)
 }
 
-/// Transport keys at the called end. [`CalledTransport`] decides.
 pub(crate) struct CalledKeys {
     secret: [u8; SECRET_BYTES],
     call: CallId,
     pub(crate) probes: PathProbes,
-    /// Keys of the next connections.
     tickets: Vec<(u32, MediaTicket)>,
 }
 
@@ -281,12 +259,11 @@ impl CalledKeys {
         Self { secret, call, probes, tickets: Vec::new() }
     }
 
-    /// Keys of this transport.
     pub(crate) fn keys(&self, number: u32) -> CallKeys {
         CallKeys::of(&self.secret, self.call, number)
     }
 
-    /// Answers UDP probes while TCP is used. `room` holds any datagram.
+    /// Answers UDP probes while TCP is used. `room` fits any datagram.
     pub(crate) fn answer_probes(&self, socket: &UdpSocket, room: &mut [u8]) {
         for _ in 0..MAX_PROBES {
             let Ok((count, from)) = socket.recv_from(room) else { return };
@@ -296,9 +273,7 @@ impl CalledKeys {
         }
     }
 
-    /// Transport number of the connection with this ticket, if it is an unused one of this call.
     pub(crate) fn takes(&mut self, ticket: &MediaTicket, decides: &CalledTransport) -> Option<u32> {
-        // Keys are derived again when the numbers have changed.
         if !decides.expected().eq(self.tickets.iter().map(|(number, _)| *number)) {
             let ticket = |number| (number, MediaTicket::of(&self.secret, self.call, number));
             self.tickets = decides.expected().map(ticket).collect();
@@ -326,13 +301,11 @@ mod tests {
     const SECRET: [u8; SECRET_BYTES] = [1; SECRET_BYTES];
     const CALL: CallId = CallId([7; 16]);
 
-    /// Sockets of a call, with the machine that decides about them.
     struct Caller {
         decides: CallerTransport,
         sockets: CallerSockets,
     }
 
-    /// Sockets of a call with UDP, and the UDP address of the peer.
     fn by_udp() -> (Caller, CallLink, TcpListener) {
         let there = TcpListener::bind("127.0.0.1:0").unwrap();
         let called = there.local_addr().unwrap();
@@ -361,7 +334,6 @@ mod tests {
         (all, link, there)
     }
 
-    /// Data received on the next connection.
     fn said(there: &TcpListener, bytes: usize) -> Vec<u8> {
         let (stream, _) = there.accept().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -374,7 +346,6 @@ mod tests {
         CallKeys::of(&SECRET, CALL, number).ticket.shown().to_vec()
     }
 
-    /// A connection attempt that waits until the returned sender allows it.
     fn gated(all: &mut Caller) -> Sender<()> {
         let ((open, gate), called) = (channel::<()>(), all.sockets.keys.called);
         all.sockets.connect_by(move || {
@@ -384,14 +355,12 @@ mod tests {
         open
     }
 
-    /// Neither UDP nor an existing connection works, so another one is made.
     fn wants_tcp(all: &mut Caller) {
         all.decides.allow(&[CallPath::Tcp], now());
         all.decides.not_connected(now() - Span::from_secs(1));
         assert_eq!(all.decides.poll(now()), Some(TransportStep::Connect));
     }
 
-    /// Does everything that is due.
     fn turn(all: &mut Caller, link: &mut CallLink, now: LocalTime) {
         all.sockets.receive(link, &mut all.decides, now);
         while let Some(step) = all.decides.poll(now) {
@@ -400,14 +369,12 @@ mod tests {
         }
     }
 
-    /// Whether it moved to another transport.
     fn moves(all: &mut Caller, link: &mut CallLink) -> bool {
         let before = all.decides.used();
         turn(all, link, now());
         all.decides.used() != before
     }
 
-    /// Runs until the new connection is used.
     fn until_moved(all: &mut Caller, link: &mut CallLink) {
         while !moves(all, link) {
             assert!(all.sockets.connecting.is_some(), "it was given up");
@@ -441,7 +408,6 @@ mod tests {
         open.send(()).unwrap();
         assert!(said(&there, ticket(1).len()).is_empty(), "nobody wants it");
         assert_eq!(all.decides.used(), (CallPath::Udp, 0));
-        // The next one has the unused number, and the one after it another number.
         for number in 1..=2 {
             wants_tcp(&mut all);
             let open = gated(&mut all);
@@ -489,7 +455,6 @@ mod tests {
         assert_eq!(tautline_trial::allocator_calls(), before);
         let probe = keys.probes.written(ProbeWay::There, 7, 1_100);
         here.send_to(&probe, there.local_addr().unwrap()).unwrap();
-        // On loopback, a datagram has arrived when it was sent.
         keys.answer_probes(&there, &mut room);
         here.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let count = here.recv(&mut room).unwrap();

@@ -1,4 +1,4 @@
-//! Memory that a server keeps for ended calls.
+//! A server's memory for ended calls.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up is over")]
 
 mod ends;
@@ -18,10 +18,8 @@ use tautline_trial::{CountingAllocator, live_bytes_of_all};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const CALLERS: u16 = 8;
-/// Calls of each caller per round: more in total than a server keeps reports of.
+/// Calls per caller and round: more than a server keeps reports of.
 const CALLS: u32 = 5;
-/// Tolerance between two rounds: reports have lists of different lengths. The reports of a round
-/// take about 500 kB.
 const ROOM: i64 = 200_000;
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -33,7 +31,6 @@ fn call(address: &str, trust: &Arc<TrustStore>) {
     callers.finish().unwrap().1.unwrap();
 }
 
-/// Makes as many concurrent calls as there are callers, until all have ended.
 fn round(server: &mut Server, trust: &Arc<TrustStore>) {
     let address = server.address().to_string();
     let calling = |_| {
@@ -47,7 +44,6 @@ fn round(server: &mut Server, trust: &Arc<TrustStore>) {
     callers.into_iter().for_each(|caller| caller.join().unwrap());
 }
 
-/// Runs the server until ended calls use at most this much memory; returns the use.
 fn settles(server: &mut Server, most: i64) -> i64 {
     let until = Instant::now() + TIMEOUT;
     while (!server.views().is_empty() || live_bytes_of_all() > most) && Instant::now() < until {

@@ -1,9 +1,6 @@
-//! Text for a terminal of the default width.
-
 pub(crate) const COLUMNS: usize = 80;
 
-/// Wraps `text` at spaces. The first line begins with `first`, further lines with as many spaces. A
-/// word longer than a line gets its own line.
+/// Wraps `text` at spaces, after `first`, which sets the indent. Longer words get their own line.
 pub(crate) fn wrapped(first: &str, text: &str) -> String {
     let margin = first.chars().count();
     let (mut page, mut column, mut fresh) = (first.to_owned(), margin, true);

@@ -7,8 +7,8 @@
 //! to = ["rtp://10.0.0.2:5004", "rtp://10.0.0.3:5004"]
 //! ```
 //!
-//! The file becomes arguments for options missing on the command line. So the same code reads and
-//! rejects each value, with the same messages, prefixed by its place in the file.
+//! The file supplies arguments that the command line lacks, so clap parses them. Error messages
+//! name the place in the file.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,6 @@ const NAME: &str = "tautline.toml";
 
 const ENDS: [&str; 2] = ["send", "recv"];
 
-/// Options of one end, with the counterpart of the other end.
 const COUNTERPARTS: [(&[&str], &str); 4] = [
     (&["--input", "-i"], "recv plays to --output and receives with --from"),
     (&["--to", "-t"], "recv receives with --from, at an address of this machine or a group"),
@@ -38,9 +37,8 @@ const COUNTERPARTS: [(&[&str], &str); 4] = [
 ];
 
 pub(crate) struct Arguments {
-    /// All words, those of the command line first.
+    /// Words of the command line come first.
     pub(crate) words: Vec<OsString>,
-    /// Options from the file with their places there.
     added: Vec<(String, String)>,
 }
 
@@ -49,7 +47,6 @@ impl Arguments {
         Self { words, added: Vec::new() }
     }
 
-    /// Converts an error, with the place of the option if it is from the file.
     pub(crate) fn refuse(&self, error: clap::Error) -> Failure {
         let said = |kind| match error.get(kind) {
             Some(ContextValue::String(wrong)) => wrong.clone(),
@@ -161,15 +158,14 @@ fn read(path: &Path, text: &str) -> Result<Table, Failure> {
     })
 }
 
-/// Adds options of `file`, given with its path, to the command line.
 pub(crate) fn with_file(
     words: Vec<OsString>,
     file: impl FnOnce() -> Option<(PathBuf, String)>,
 ) -> Result<Arguments, Failure> {
     let mut arguments = Arguments::given(words);
     let taut = Taut::command();
-    // Lenient, as the file may contain the missing options. Help, and commands without options,
-    // work whatever the file contains.
+    // Lenient, because the file may contain the missing options. Help and commands without options
+    // ignore the file.
     let Ok(matches) = taut.clone().ignore_errors(true).try_get_matches_from(&arguments.words)
     else {
         return Ok(arguments);
@@ -192,21 +188,17 @@ pub(crate) fn with_file(
     Ok(arguments)
 }
 
-/// Commands that ignore the file: they write pages for the installation, list devices needed to
-/// write the file, or show and permit other programs' actions.
+/// These write pages, list devices for the file, or show and permit other programs' actions.
 const WITHOUT_FILE: [&str; 6] = ["man", "completions", "devices", "top", "id", "trust"];
 
-/// Sections for other programs: offloading in the LADSPA plugin, pipelines of plugins, and the list
-/// of workers.
+/// Sections of the LADSPA plugin, and the list of workers.
 const OF_OTHERS: [&str; 3] = ["offload", "pipeline", "workers"];
 
-/// Whether the file applies to a command.
 pub(crate) fn takes_options(command: &Command) -> bool {
     !WITHOUT_FILE.contains(&command.get_name())
         && command.get_arguments().any(|argument| argument.get_long().is_some())
 }
 
-/// Line and reason of a syntax error, in one line.
 fn unreadable(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
     let line = 1 + before.matches('\n').count();
@@ -214,7 +206,6 @@ fn unreadable(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}: {why}\nhint: write NAME = \"VALUE\", such as latency = \"5ms\"")
 }
 
-/// Candidate paths of the file; the first existing one is used.
 fn places() -> impl Iterator<Item = PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let system = folder("XDG_CONFIG_HOME")
@@ -226,7 +217,7 @@ fn places() -> impl Iterator<Item = PathBuf> {
         .map(|folder| folder.join(NAME))
 }
 
-/// Every key must be an option of some command, to detect typing errors.
+/// Every key must be an option of some command.
 fn check(table: &Table, taut: &Command) -> Result<(), String> {
     let has = |command: &Command, key: &str| {
         takes_options(command)

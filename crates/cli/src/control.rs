@@ -1,4 +1,4 @@
-//! Changes during a run: each line on standard input gets one answer on standard error.
+//! Changes during a run: each line of standard input gets one answer on standard error.
 
 use std::io::{BufRead, Read};
 
@@ -9,12 +9,11 @@ use crate::failure::{Failure, on_one_line};
 use crate::messages::{cannot_change, changed};
 use crate::screen::Answers;
 
-/// Maximum line length: a few times sixteen addresses.
+/// A few times sixteen addresses.
 const LONGEST: u64 = 8192;
 
-/// Reads standard input on its own thread until it ends. `read` parses each line; `quit` requests a
-/// stop. The end of standard input does not end the run. The thread is detached, since it may wait
-/// for a line that never comes.
+/// Reads standard input on a detached thread, which may wait forever. `read` parses each line;
+/// `quit` requests a stop. The end of the input does not end the run.
 pub(crate) fn listen<C: Send + 'static>(
     asker: ChangeSender<C>,
     answers: Answers,
@@ -39,8 +38,7 @@ pub(crate) fn listen<C: Send + 'static>(
     thread.map(drop).map_err(|error| Failure::running(format!("reading standard input: {error}")))
 }
 
-/// Splits a line into verb and arguments; `None` for an empty line or a comment, as scripts may
-/// contain.
+/// Splits off the verb. `None` for an empty line or a comment.
 pub(crate) fn asked(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -51,7 +49,6 @@ fn in_words(answer: &Answer) -> Result<String, String> {
     answer.as_ref().map(changed).map_err(cannot_change)
 }
 
-/// `ok` and the result, or `error` with the line and the reason.
 fn words_of(line: &str, answer: Result<String, String>) -> String {
     match answer {
         Ok(state) => format!("ok {state}"),
@@ -59,7 +56,7 @@ fn words_of(line: &str, answer: Result<String, String>) -> String {
     }
 }
 
-/// Next line, cut at the maximum length; `None` at the end of the input.
+/// Cut at the maximum length. `None` at the end of the input.
 pub(crate) fn next_line(input: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     let read = input.by_ref().take(LONGEST).read_until(b'\n', &mut line).ok()?;

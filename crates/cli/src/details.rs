@@ -3,9 +3,8 @@
 use tautline_engine::monitor::run::{KnownClock, Progress};
 use tautline_proto::time::Span;
 
-/// Minimum interval between reports of missed packets.
 const MISSED_EVERY: Span = Span::from_secs(1);
-/// Minimum change of an adaptive latency to be reported.
+/// Minimum reported change of an adaptive latency.
 const MOVED: Span = Span::from_micros(100);
 
 #[derive(Debug, Default)]
@@ -53,8 +52,8 @@ impl Details {
         news.iter().map(|news| format!("{at:.3} s: {news}")).collect()
     }
 
-    /// Reports the peer's clock: when it becomes known, its source, and when its uncertainty halves
-    /// or doubles.
+    /// Reports when the peer's clock becomes known, its source, and when its uncertainty halves or
+    /// doubles.
     fn clock(&mut self, now: &Progress<'_>, news: &mut Vec<String>) {
         let Some(known) = now.known else { return };
         let reported = self.known.filter(|reported| {

@@ -277,7 +277,6 @@ pub(crate) struct Send {
 }
 
 impl Send {
-    /// Departure to presentation, if given instead of a latency.
     pub(crate) fn transit(&self) -> Option<Span> {
         self.max_transit_time.map(|time| time + self.time_uncertainty)
     }
@@ -413,7 +412,6 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// The requested device period.
     pub(crate) fn period(&self) -> Frames {
         Frames::new(self.period.unwrap_or(48).into())
     }
@@ -502,7 +500,6 @@ impl RunFlags {
         }
     }
 
-    /// What to print at the end.
     pub(crate) fn report(&self) -> ReportKind {
         self.report.unwrap_or(match self.voice() {
             Voice::Quiet => ReportKind::None,
@@ -554,7 +551,6 @@ pub(crate) struct Top {
 }
 
 impl Send {
-    /// Audio per packet.
     pub(crate) fn ptime(&self) -> Span {
         let usual = self.stream.format.map_or(Span::from_millis(1), |coding| coding.row().ptime);
         self.ptime.unwrap_or(usual)

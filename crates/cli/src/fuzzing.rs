@@ -1,6 +1,6 @@
-//! Fuzz targets for private parsers of this crate; `tautline_fuzzed` has all other targets.
+//! Fuzz targets for private parsers; all other targets are in `tautline_fuzzed`.
 //!
-//! Compiled for unit tests, which replay the kept inputs, and by cargo-fuzz.
+//! Compiled for cargo-fuzz, and for unit tests, which replay the kept inputs.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -22,8 +22,8 @@ use crate::control::{asked, next_line};
 use crate::failure::Failure;
 use crate::flags::{Command, Taut};
 
-/// Interprets bytes as the standard input of `taut send --control` and `taut recv --control`. Each
-/// line gets one answer; a valid command survives a round trip through its canonical words.
+/// Standard input of `taut send --control` and `taut recv --control`. Each line gets one answer;
+/// valid commands survive a round trip.
 pub fn control(bytes: &[u8]) {
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     for read in [send_lines, recv_lines] as [fn(&[u8]) -> Vec<Canonical>; 2] {
@@ -42,8 +42,8 @@ pub fn control(bytes: &[u8]) {
     }
 }
 
-/// Interprets text as `tautline.toml` for a few command lines. The file adds each option once, and
-/// none that the command line has; an error has a message.
+/// `tautline.toml` for a few command lines. The file adds each missing option once; errors have a
+/// message.
 pub fn toml(bytes: &[u8]) {
     const LINES: [&[&str]; 3] = [
         &["taut", "send", "--latency", "8ms"],
@@ -71,10 +71,8 @@ pub fn toml(bytes: &[u8]) {
     assert!(why.is_none_or(|why| !why.is_empty()));
 }
 
-/// A valid command in canonical words, or an error message.
 type Canonical = Result<String, String>;
 
-/// Reads each line as `taut send` does.
 fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
     let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let lines = SendLines {
@@ -86,9 +84,8 @@ fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
     answers(&mut input, |verb, rest| lines.read(verb, rest).map(send_words))
 }
 
-/// Reads each line as `taut recv` does while it receives a stream.
 fn recv_lines(mut input: &[u8]) -> Vec<Canonical> {
-    // Reading a command line takes a hundred times as long as reading a line of changes.
+    // Parsing a command line is a hundred times slower than parsing a change.
     static LINES: OnceLock<Option<RecvLines>> = OnceLock::new();
     let Some(lines) = LINES.get_or_init(started) else { return vec![] };
     answers(&mut input, |verb, rest| lines.read(verb, rest).map(|change| recv_words(&change, rest)))
@@ -117,7 +114,7 @@ fn started() -> Option<RecvLines> {
 fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Canonical) -> Vec<Canonical> {
     let mut answers = Vec::new();
     while let Some(line) = next_line(input) {
-        // Skips host names, because the system's resolver may block.
+        // Host names might block in the resolver.
         if let Some((verb, rest)) = asked(&line).filter(|(_, rest)| !may_wait(rest)) {
             answers.push(read(verb, rest));
         }
@@ -125,7 +122,6 @@ fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Canonical) -> Vec<Can
     answers
 }
 
-/// Whether any part of `rest` is an address that needs a lookup.
 fn may_wait(rest: &str) -> bool {
     let begins = rest.char_indices().filter(|(at, _)| {
         rest[..*at].chars().next_back().is_none_or(|before| before.is_whitespace() || before == ',')

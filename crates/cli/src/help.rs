@@ -1,6 +1,6 @@
-//! The text of help and man pages below the options: examples, addresses, devices.
+//! Help below the options, also for man pages.
 //!
-//! Lines are at most 80 columns long. Tests run each example through a shell and the parser.
+//! Lines are at most 80 columns. Tests run each example through a shell and the parser.
 
 mod call;
 mod files;
@@ -202,7 +202,6 @@ For scripts, --report json:
 
 Exit status: 0 if no finding is FAILURE, 1 otherwise."#;
 
-/// With `-h`: the first steps.
 pub(crate) const SEND: &str = r#"Examples:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
   taut send --input alsa:hw:0 --to "rtp://239.69.1.1:5004?iface=eth0&ttl=4"
@@ -215,7 +214,6 @@ pub(crate) const RECV: &str = r#"Examples:
 
 All options, addresses, devices and examples: taut recv --help"#;
 
-/// With `--help` and in the man page.
 pub(crate) const SEND_LONG: &str = concat!(
     send_examples!(),
     r#"
@@ -318,7 +316,6 @@ Times are written 125us, 5ms or 2s.
     stages!()
 );
 
-/// With `--help` and in the man page.
 pub(crate) const RECV_LONG: &str = concat!(
     recv_examples!(),
     r#"

@@ -1,5 +1,4 @@
-//! `taut`: the whole program except its `main` file, so that fuzz targets in `fuzz/` can call its
-//! parsers.
+//! `taut` without its `main`, so that fuzz targets can call its parsers.
 
 mod cmd;
 mod columns;
@@ -48,7 +47,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line; prints help or similar output and exits if requested.
 fn understand(arguments: &Arguments) -> Result<Taut, Failure> {
     let words = without_help_of_help(&arguments.words);
     Taut::try_parse_from(words).map_err(|error| match error.kind() {
@@ -59,7 +57,7 @@ fn understand(arguments: &Arguments) -> Result<Taut, Failure> {
     })
 }
 
-/// `help --help` means `help`; clap looks for a command of this name.
+/// clap would look for a command named `--help`.
 fn without_help_of_help(words: &[OsString]) -> &[OsString] {
     let Some((flag, before)) = words.split_last() else { return words };
     let is_help = match before {
@@ -99,8 +97,8 @@ fn run(command: Command) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    /// With LTO, the optimization level of the last linked crate applies to all crates; at "s" no
-    /// loop is vectorized (docs/internals/decisions/0034-loops-are-compiled-twice.md).
+    /// With LTO, the last linked crate's opt-level applies to all crates; "s" vectorizes no loop
+    /// (docs/internals/decisions/0034-loops-are-compiled-twice.md).
     #[test]
     fn the_crate_that_is_linked_last_is_not_made_small() {
         let workspace: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();

@@ -36,7 +36,7 @@ pub(crate) fn counted(channels: Channels) -> String {
     format!("{channels} channel{plural}")
 }
 
-/// Text about datagrams that could not be decrypted; never contains the key.
+/// Never contains the key.
 pub(crate) fn auth_failed(address: &str, datagrams: u64) -> String {
     let not_read = not_read(datagrams, "this key");
     format!("{address}: {not_read}; use the same --srtp-key-file at both ends")
@@ -47,7 +47,6 @@ fn not_read(datagrams: u64, key: &str) -> String {
     format!("{datagrams} {were} discarded: not encrypted with {key}, or replayed")
 }
 
-/// Warning about coding that takes too much of the device's period, with the fix.
 pub(crate) fn long_coding(
     long: &LongCoding,
     (spec, direction): (&DeviceSpec, Direction),
@@ -83,8 +82,7 @@ pub(crate) fn long_coding(
     )
 }
 
-/// Text of a note in a call. There, both ends have agreed on payload types and device latency, so
-/// some notes do not apply.
+/// Some notes do not apply, because both ends agreed on payload types and device latency.
 pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
     match note {
         // A call reports a missing peer itself.

@@ -1,5 +1,5 @@
-//! `--on-lost`: runs a command for each receiver that stops reporting. The ordinary thread starts
-//! it, never the device's, and only a separate thread waits for it.
+//! `--on-lost`: runs a command for each receiver that stops reporting. The device thread never
+//! starts it; only a separate thread waits for it.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tautline_engine::send_engine::LostHook;
 
 use crate::screen::tell;
 
-/// Maximum number of running commands: a network failure loses all receivers of a group.
+/// Maximum running commands: a network failure loses all receivers of a group.
 const MAX_RUNNING: usize = 16;
 
 const RECEIVER: &str = "TAUT_RECEIVER";
@@ -27,14 +27,12 @@ pub(crate) fn hook(command: String) -> LostHook {
     })
 }
 
-/// Starts the command; `running` is dropped when it ends.
 fn start(command: &str, host: &str, stream: &str, running: Arc<()>) {
     let child = Command::new("sh")
         .args(["-c", command])
         .env(RECEIVER, host)
         .env(STREAM, stream)
         .stdin(Stdio::null())
-        // Standard output is for the report.
         .stdout(std::io::stderr())
         .spawn();
     let waiting = child.map(|mut child| {

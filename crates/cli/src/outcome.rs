@@ -1,4 +1,4 @@
-//! Outcome of a run besides its report: success, or the reason of the failure.
+//! Success of a run, or the reason of its failure.
 
 use tautline_proto::text::split_hint;
 use tautline_report::{Report, StreamEnd, StreamReport};
@@ -7,18 +7,17 @@ use crate::failure::Failure;
 
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
-    /// Joined groups and accepted hosts; empty if reception is not limited.
+    /// Joined groups and accepted hosts. Empty: no limits.
     pub(crate) limits: String,
     pub(crate) firewall: Option<String>,
 }
 
-/// Determines whether the run failed. Other problems at its end become notes. If a receiver got
-/// nothing, `blame` supplies possible reasons.
+/// Whether the run failed. Other problems become notes. `blame` supplies reasons if a receiver got
+/// nothing.
 pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Option<Failure> {
     if let Some(unwritten) = report.incomplete_files.first() {
         return Some(Failure::running(split_hint(unwritten)));
     }
-    // A stream that was requested but not played is a failure.
     if let Some(refusal) = report.streams.iter().find_map(|stream| stream.refused.clone()) {
         return Some(Failure::running(refusal));
     }

@@ -1,5 +1,3 @@
-//! HTML page of a run, and its charts.
-
 use std::path::Path;
 
 #[cfg(feature = "lab")]
@@ -21,8 +19,7 @@ pub(crate) enum Drawing {
     Charts,
 }
 
-/// Draws a report, with each packet if there is a ledger. Returns an empty text in a build without
-/// the lab.
+/// Includes each packet if there is a ledger. Empty in a build without the lab.
 #[cfg(feature = "lab")]
 pub(crate) fn of_run(report: &Report, ledger: Option<&Path>, drawing: Drawing) -> String {
     let read = ledger.map(RunPackets::read).transpose();

@@ -14,12 +14,11 @@ use tautline_proto::wire::WireForm;
 use crate::failure::Failure;
 use crate::flags::Send;
 
-/// Time in which packets can be repaired.
 pub(crate) struct Budget {
-    /// Requested time; `None` means all that the latency leaves.
+    /// `None`: all that the latency leaves.
     pub(crate) asked: Option<Span>,
     pub(crate) first: Span,
-    /// Minimum latency for that time, for a receiver like this end; zero without redundancy.
+    /// Minimum latency for that time, for a receiver like this end. Zero without redundancy.
     pub(crate) latency: Span,
 }
 
@@ -40,7 +39,6 @@ pub(crate) fn budget(
     let first = asked.into_iter().chain(leaves).fold(ptime.times(MAX_WINDOW as i64), Span::min);
     let on = amount != Redundancy::Off;
     let latency = if on { repair_latency(least, first) } else { Span::ZERO };
-    // Without redundancy at the start, it may be requested during the run.
     if first >= ptime || !on {
         return Ok(Budget { asked, first, latency });
     }
@@ -70,7 +68,6 @@ pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
     Ok(Limits { latency, symbols: flags.redundancy_limit })
 }
 
-/// Rejects options without effect or with contradictions.
 fn check(flags: &Send) -> Result<(), Failure> {
     let amount = flags.redundancy.amount;
     match flags.redundancy_budget {
@@ -106,8 +103,7 @@ pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulato
     Regulator::new(flags.redundancy.amount, bounds)
 }
 
-/// Sends via the requested networks: to two hosts, each via its own network; otherwise everything
-/// via both.
+/// Sends each of two hosts' packets via its own network; otherwise everything via both.
 pub(crate) fn by_networks(paths: &[String], mut udp: UdpOptions) -> Result<UdpOptions, Failure> {
     let [one, other] = paths else { return Ok(udp) };
     if let Some(interface) = &udp.interface {

@@ -11,12 +11,11 @@ use tautline_proto::wire::sdp::SdpCrypto;
 
 use crate::failure::Failure;
 
-/// Key of a stream; `None` without encryption.
+/// `None` without encryption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StreamKey(Option<MasterKey>);
 
 impl StreamKey {
-    /// Key for these addresses, from the file or from a description.
     pub(crate) fn of<'a>(
         file: Option<&Path>,
         addresses: impl IntoIterator<Item = (&'a Address, &'a Resolved)>,
@@ -47,13 +46,12 @@ impl StreamKey {
         self.0.as_ref().map_or(0, |key| key.profile().room())
     }
 
-    /// Secret key material for a session description.
     pub(crate) fn to_description(&self) -> Option<SdpCrypto> {
         self.0.as_ref().map(|key| SdpCrypto(key.to_sdes()))
     }
 
-    /// Whether other programs with this profile, but without RFC 9335, would play encrypted header
-    /// extensions as noise: the profile does not authenticate which form was used (RFC 3711 §4.2).
+    /// Programs without RFC 9335 play encrypted header extensions as noise: this profile does not
+    /// authenticate the form (RFC 3711 §4.2).
     pub(crate) fn is_misheard_with_redundancy(&self) -> bool {
         self.0.as_ref().is_some_and(|key| !key.profile().is_aead())
     }
@@ -94,7 +92,7 @@ fn key_of(
     if let Some(path) = address.file() {
         allow_description(path)?;
     }
-    // The first supported key, since descriptions may offer several.
+    // The first supported one of several.
     let mut keys = described.crypto.iter().map(|SdpCrypto(text)| text.parse::<MasterKey>());
     let first = keys.next().unwrap_or(Err(tautline_api::srtp::NoMasterKey::Form));
     let key = first.or_else(|error| keys.find_map(Result::ok).ok_or(error));

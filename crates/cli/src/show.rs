@@ -1,4 +1,4 @@
-//! Output of a run: news once, as soon as it is known; the report at the end.
+//! Output of a run: news at once, the report at the end.
 
 use std::path::PathBuf;
 
@@ -29,24 +29,22 @@ pub(crate) struct Show {
     voice: Voice,
     details: Details,
     kind: ReportKind,
-    /// Whether standard output carries the sound.
+    /// Standard output carries the sound.
     aside: bool,
     files: ReportFiles,
     ledger: Option<PathBuf>,
     device: Notes,
-    /// Notes from the device so far.
     said: Vec<String>,
     reported: Vec<String>,
     refused: Option<Option<String>>,
     packets_since: Option<Span>,
-    /// Set for a receiver until the first packet.
+    /// For a receiver until the first packet.
     unheard: Option<Unheard>,
-    /// Whether undecryptable packets were reported.
     reported_unopened: bool,
     observers: Observers,
 }
 
-/// Observers of a run. A failure does not end the run and is only reported with `--verbose`.
+/// A failure does not end the run; `--verbose` reports it.
 pub(crate) fn observers(role: &'static str, voice: Voice) -> Observers {
     Observers::open(role).unwrap_or_else(|why| {
         voice.detail(&why.to_string());
@@ -79,7 +77,6 @@ impl Show {
         self.observers.clone()
     }
 
-    /// Informs observers about the wait for senders at these addresses.
     pub(crate) fn awaits<A: ToString>(&self, addresses: impl Iterator<Item = A>) {
         if !self.observers.are_here() {
             return;
@@ -90,7 +87,6 @@ impl Show {
             .tell(|| Snapshot { streams: addresses.map(awaited).collect(), ..Snapshot::default() });
     }
 
-    /// Standard output is for the sound: the report goes to standard error.
     pub(crate) fn leave_output_to_the_sound(&mut self) {
         self.aside = true;
     }
@@ -99,7 +95,6 @@ impl Show {
         self.line.answers()
     }
 
-    /// Resets the display for another stream on another device.
     pub(crate) fn restart(&mut self, why: &str) {
         self.tell(why);
         self.line.restart();
@@ -111,18 +106,17 @@ impl Show {
         self.device = device;
     }
 
-    /// Looks for reasons if no packet arrives.
     pub(crate) fn wait_for(&mut self, unheard: Unheard) {
         self.unheard = Some(unheard);
     }
 
-    /// Reports possible reasons if no packet has arrived for a while.
+    /// Reports possible reasons after a while without packets.
     pub(crate) fn still_unheard(&mut self) {
         let blame = self.unheard.as_mut().and_then(|unheard| unheard.still(now()));
         blame.iter().for_each(|blame| self.tell(blame));
     }
 
-    /// Reports once that no datagram could be decrypted.
+    /// Reports only once.
     pub(crate) fn auth_failed<'a>(
         &mut self,
         from: impl Iterator<Item = &'a Address>,
@@ -154,7 +148,7 @@ impl Show {
         }
     }
 
-    /// Like `on`, for a receiver, which needs the sender's clock.
+    /// Like `on`, but a receiver needs the sender's clock.
     pub(crate) fn on_receiving(&mut self, progress: &Progress<'_>) {
         self.on(progress);
         if progress.packets == 0 {
@@ -164,7 +158,7 @@ impl Show {
             return;
         }
         let since = *self.packets_since.get_or_insert(progress.elapsed);
-        // With presentation times, the latency may be unknown, but the clock is this host's.
+        // Presentation times use this host's clock, even if the latency is unknown.
         let unplaced = progress.latency.is_none() && progress.known.is_none();
         if unplaced && progress.elapsed - since > ANSWER {
             self.tell(
@@ -206,13 +200,13 @@ impl Show {
             FileFormat::Txt => Ok(text::render(&report, Detail::Full)),
             FileFormat::Json | FileFormat::Csv => json(),
         };
-        // The file first, since printing may fail without a reader.
+        // The file first, because printing may fail.
         if let Err(unwritten) = self.files.write(render) {
             failure = Some(unwritten);
         }
         match self.kind {
             ReportKind::Text => {
-                // With `--quiet` it was not reported before.
+                // `--quiet` suppressed it so far.
                 let unreported = self.refused.flatten().filter(|_| self.voice == Voice::Quiet);
                 report.notes.splice(0..0, unreported);
                 print(&text::render(&report, self.voice.report_detail()));

@@ -1,5 +1,3 @@
-//! Protection of existing recordings against repeated commands.
-
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -9,9 +7,9 @@ use tautline_report::StreamReport;
 
 use crate::failure::Failure;
 
-/// Rejects an output that would overwrite a recording or cannot be written. Runs before the start,
-/// as the device may open much later. Empty files and WAVs without frames count as absent. Pipes
-/// and devices such as `/dev/null` are not overwritten.
+/// Rejects an output that is a recording or cannot be written. Runs first, because the device may
+/// open much later. Empty files and WAVs without frames count as absent; pipes and devices are not
+/// overwritten.
 pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<(), Failure> {
     if matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_)))
         && std::io::stdout().is_terminal()
@@ -38,7 +36,7 @@ fn refuse_existing(path: &Path, overwrite: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Rejects an existing recording or removes it, for a file that is written at the end.
+/// Removes or rejects an existing file. For a file written at the end.
 pub(crate) fn make_room(path: &Path, overwrite: bool) -> Result<(), Failure> {
     refuse_existing(path, overwrite)?;
     match std::fs::remove_file(path) {
@@ -49,8 +47,8 @@ pub(crate) fn make_room(path: &Path, overwrite: bool) -> Result<(), Failure> {
     }
 }
 
-/// Rejects recording to the file that is played, under any name. Runs before any file is opened, as
-/// opening for writing empties it.
+/// Rejects recording to the played file, under any name. Runs before any file is opened for
+/// writing, and thus emptied.
 pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Result<(), Failure> {
     let source = match played {
         DeviceSpec::Software(SoftwareSpec::File(path)) => Some(&**path),
@@ -72,8 +70,7 @@ pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Res
     }
 }
 
-/// Whether another program reads or writes the sound during the run, so that it cannot be taken
-/// back.
+/// Another program uses the sound during the run, so it cannot be taken back.
 pub(crate) fn is_streamed(device: &DeviceSpec) -> bool {
     matches!(device, DeviceSpec::Software(SoftwareSpec::Standard(_)))
         || recorded_to(device).is_some_and(is_pipe)
@@ -98,7 +95,7 @@ pub(crate) fn refuse_to_loop(input: &DeviceSpec, looped: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// Path of a recording's labels, if wanted: `heard.labels.txt` next to `heard.wav`.
+/// `heard.labels.txt` next to `heard.wav`, if wanted.
 pub(crate) fn labels(
     spec: &DeviceSpec,
     wanted: bool,
@@ -123,8 +120,7 @@ pub(crate) fn labels(
     Ok(Some(path))
 }
 
-/// Removes the recording of a run without sound, as it would block the next run. Returns the text
-/// to report.
+/// Removes a recording without sound, which would block the next run. Returns the text to report.
 pub(crate) fn take_back(
     spec: &DeviceSpec,
     labels: Option<&Path>,

@@ -1,4 +1,4 @@
-//! A receiver without packets: its listening addresses, and a check of this machine's firewall.
+//! A receiver without packets: its addresses, and a check of this machine's firewall.
 
 use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
@@ -9,10 +9,9 @@ use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::time::{LocalTime, Span};
 
-/// Time without packets before the check. A user who waits for a sender sees only one line.
+/// Timeout before the check. A user who waits for a sender sees only one line.
 const TIMEOUT: Span = Span::from_secs(3);
 
-/// Checks once, on its own thread, as it runs external programs.
 pub(crate) struct Unheard {
     awaited: Vec<Awaited>,
     limits: Vec<String>,
@@ -48,12 +47,11 @@ impl Unheard {
         Self { awaited: awaited.collect(), limits, since, state: LookupState::Waits }
     }
 
-    /// Joined groups with their interfaces, and accepted hosts; empty if neither limits reception.
     pub(crate) fn limits(&self) -> String {
         self.limits.join("; ")
     }
 
-    /// Called while no packet arrives. Returns possible reasons once, as soon as they are known.
+    /// Call while no packet arrives. Returns possible reasons once.
     pub(crate) fn still(&mut self, now: LocalTime) -> Option<String> {
         match &self.state {
             LookupState::Waits if now - self.since >= TIMEOUT => self.ask(),
@@ -68,7 +66,7 @@ impl Unheard {
         None
     }
 
-    /// Called if no packet arrived at all. Returns possible reasons.
+    /// Call if no packet arrived at all.
     pub(crate) fn blame(&mut self) -> Option<String> {
         if matches!(self.state, LookupState::Waits) {
             self.ask();
@@ -87,7 +85,6 @@ impl Unheard {
     fn answer(&mut self) -> Option<String> {
         let answer = match std::mem::replace(&mut self.state, LookupState::Answered(None)) {
             LookupState::Waits => None,
-            // The thread's panic message has already been printed.
             LookupState::Asks(asking) => asking.join().ok().flatten(),
             LookupState::Answered(answer) => answer,
         };
@@ -100,11 +97,11 @@ fn is_any(media: SocketAddr) -> bool {
     media.is_ipv6() && media.ip().is_unspecified()
 }
 
-/// Group that a socket joins, with its interface, and the only accepted hosts.
+/// Joined group with interface, and the only accepted hosts.
 fn limits(options: &UdpOptions) -> Option<String> {
     let UdpOptions { join, bind, interface, also_received_at, sources, .. } = options;
     let joined = join.map(|group| {
-        // Without a name, the kernel uses the interface of its route to the group.
+        // By default, the interface of the kernel's route to the group.
         let routed = || leaves_by(SocketAddr::new(group, bind.port()), options);
         let first = interface.clone().or_else(|| routed().map(interface_label));
         let names: Vec<String> =

@@ -1,5 +1,3 @@
-//! Verbosity of a run on standard error.
-
 use clap::Args;
 use indicatif::ProgressDrawTarget;
 use tautline_report::text::Detail;
@@ -63,7 +61,6 @@ impl Voice {
         }
     }
 
-    /// Length of the final report.
     pub(crate) const fn report_detail(self) -> Detail {
         match self {
             Self::Verbose => Detail::Full,
@@ -71,14 +68,12 @@ impl Voice {
         }
     }
 
-    /// Prints information for users.
     pub(crate) fn tell(self, sentence: &str) {
         if self != Self::Quiet {
             screen::tell(sentence);
         }
     }
 
-    /// Prints details for engineers.
     pub(crate) fn detail(self, sentence: &str) {
         if self == Self::Verbose {
             screen::tell(sentence);

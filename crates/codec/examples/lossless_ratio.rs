@@ -1,5 +1,5 @@
-//! Compression ratio of the lossless codec for a stereo recording, by packet length: `ffmpeg -i
-//! assets/recording.flac -f s32le - | cargo run -p tautline-codec --example lossless_ratio`.
+//! Compression ratio of the lossless codec, by packet length: `ffmpeg -i assets/recording.flac -f
+//! s32le - | cargo run -p tautline-codec --example lossless_ratio`.
 
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 

@@ -1,10 +1,8 @@
-//! Signal to noise and noise to mask of Opus for music, by content, packet length and bit rate, and
-//! by bit rate mode: `cargo run --profile dist -p tautline-codec --example opus_quality`, with
-//! `--features bundled` for the bundled libopus.
+//! Noise of Opus for music: `cargo run --profile dist -p tautline-codec --example opus_quality`,
+//! with `--features bundled` for the bundled libopus.
 //!
-//! Noise to mask is the total NMR of ITU-R BS.1387 with 48 bands of half a critical band, and its
-//! masking slopes: error energy over the masking threshold, averaged over bands and frames. Below
-//! −10 dB errors are inaudible to most listeners; above 0 dB they are audible.
+//! Noise to mask is the total NMR of ITU-R BS.1387 with 48 bands. Below −10 dB errors are inaudible
+//! to most listeners; above 0 dB they are audible.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use core::f64::consts::TAU;
@@ -17,13 +15,13 @@ use rustfft::{Fft, FftPlanner};
 #[path = "../../dsp/tests/conceal_quality/material.rs"]
 mod material;
 
-/// Sample rate in Hz; `material` expects this name.
+/// In Hz; `material` expects this name.
 const RATE: usize = 48_000;
 const SECONDS: usize = 4;
 const BITRATES: [i32; 6] = [32_000, 64_000, 96_000, 128_000, 192_000, 256_000];
 const PACKETS: [(&str, usize); 4] =
     [("2.5 ms", 120), ("5 ms", 240), ("10 ms", 480), ("20 ms", 960)];
-/// Maximum packet size of one frame (RFC 6716 §3.2.1).
+/// RFC 6716 §3.2.1.
 const MAX_BYTES: i32 = 1275;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -82,11 +80,10 @@ fn main() {
     }
 }
 
-/// Encodes stereo with the settings of `OpusEncoder`, except for the mode.
 fn code(sound: &[f32], packet: usize, bitrate: i32, mode: Mode) -> Coded {
     let rate = RATE as i32;
     let mut error = 0;
-    // SAFETY: both accept any numbers and write their result to the borrowed place.
+    // SAFETY: both accept any numbers, and the result's place is borrowed.
     let (encoder, decoder) = unsafe {
         let encoder = sys::opus_encoder_create(
             rate,
@@ -103,7 +100,7 @@ fn code(sound: &[f32], packet: usize, bitrate: i32, mode: Mode) -> Coded {
         (sys::OPUS_SET_VBR_CONSTRAINT_REQUEST, c_int::from(mode == Mode::Constrained)),
     ];
     for (request, value) in settings {
-        // SAFETY: the encoder is alive, and these requests take one number.
+        // SAFETY: the encoder is alive; these requests take one number.
         let answer = unsafe { sys::opus_encoder_ctl(encoder, request, value) };
         assert_eq!(answer, sys::OPUS_OK, "libopus refuses {request}");
     }
@@ -115,8 +112,7 @@ fn code(sound: &[f32], packet: usize, bitrate: i32, mode: Mode) -> Coded {
     let (mut room, mut out) = ([0; MAX_BYTES as usize], vec![0.0; 2 * packet]);
     for block in sound.chunks_exact(2 * packet) {
         let frames = packet as c_int;
-        // SAFETY: encoder and decoder are alive with two channels; they access no more than is
-        // borrowed here.
+        // SAFETY: both are alive with two channels, and access only what is borrowed.
         let (bytes, decoded) = unsafe {
             let bytes = sys::opus_encode_float(
                 encoder,
@@ -134,7 +130,7 @@ fn code(sound: &[f32], packet: usize, bitrate: i32, mode: Mode) -> Coded {
         coded.packet_bytes.push(bytes);
         coded.samples.extend(&out);
     }
-    // SAFETY: they were created, and are not used after this.
+    // SAFETY: they are not used after this.
     unsafe {
         sys::opus_encoder_destroy(encoder);
         sys::opus_decoder_destroy(decoder);
@@ -142,7 +138,6 @@ fn code(sound: &[f32], packet: usize, bitrate: i32, mode: Mode) -> Coded {
     coded
 }
 
-/// One channel of both sounds, without the first 0.1 s.
 fn aligned(sound: &[f32], coded: &Coded, channel: usize) -> (Vec<f32>, Vec<f32>) {
     let of = |samples: &[f32], from: usize| -> Vec<f32> {
         samples.iter().skip(channel).step_by(2).skip(from).copied().collect()
@@ -164,12 +159,10 @@ fn snr(sound: &[f32], coded: &Coded) -> f64 {
     10.0 * (signal / error).log10()
 }
 
-/// Frames per spectrum.
 const WINDOW: usize = 2048;
-/// Critical bands per band.
 const WIDTH: f64 = 0.5;
 const BANDS: usize = 48;
-/// Sound pressure level of a full-scale sine, in dB.
+/// In dB, of a full-scale sine.
 const FULL_SCALE: f64 = 92.0;
 
 fn nmr(sound: &[f32], coded: &Coded) -> f64 {
@@ -188,13 +181,11 @@ fn nmr(sound: &[f32], coded: &Coded) -> f64 {
     10.0 * f64::log10(total / count)
 }
 
-/// Energy per band: 10 ^ (sound pressure level / 10).
 fn bands(fft: &dyn Fft<f64>, samples: &[f32]) -> [f64; BANDS] {
     let hann = |at: usize| 0.5 - 0.5 * (TAU * at as f64 / WINDOW as f64).cos();
     let windowed = samples.iter().enumerate().map(|(at, x)| (hann(at) * f64::from(*x)).into());
     let mut bins: Vec<Complex<f64>> = windowed.collect();
     fft.process(&mut bins);
-    // Energy of a full-scale sine's spectral lines.
     let full = (WINDOW as f64 / 4.0).powi(2) * 1.5;
     let mut energy = [0.0; BANDS];
     for (bin, value) in bins.iter().enumerate().take(WINDOW / 2).skip(1) {
@@ -206,7 +197,7 @@ fn bands(fft: &dyn Fft<f64>, samples: &[f32]) -> [f64; BANDS] {
     energy
 }
 
-/// Masking threshold per band (BS.1387 §2.1.7, §2.1.8, §3.4.1; Terhardt's threshold in quiet).
+/// BS.1387 §2.1.7, §2.1.8, §3.4.1.
 fn masks(energy: &[f64; BANDS], middles: &[f64; BANDS]) -> [f64; BANDS] {
     let mut spread = [0.0; BANDS];
     for (at, energy) in energy.iter().enumerate().filter(|(_, energy)| **energy > 0.0) {
@@ -227,7 +218,7 @@ fn masks(energy: &[f64; BANDS], middles: &[f64; BANDS]) -> [f64; BANDS] {
     })
 }
 
-/// Critical bands up to a frequency (Zwicker and Terhardt, 1980).
+/// Zwicker and Terhardt, 1980.
 fn bark(hertz: f64) -> f64 {
     13.0 * (0.000_76 * hertz).atan() + 3.5 * (hertz / 7_500.0).powi(2).atan()
 }
@@ -241,7 +232,6 @@ fn both(mono: &[f32]) -> Vec<f32> {
     mono.iter().flat_map(|sample| [*sample; 2]).collect()
 }
 
-/// The right channel repeats the left one's chords 0.6 s later.
 fn chords() -> Vec<f32> {
     let mono = material::chords(SECONDS + 1);
     let late = mono.iter().skip(RATE * 6 / 10);

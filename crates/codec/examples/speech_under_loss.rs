@@ -1,9 +1,8 @@
-//! Speech as a receiver plays it after loss, for a metric such as PLCMOS:
-//! `cargo run -p tautline-codec --features bundled --example speech_under_loss -- OUT_DIR SPEECH.wav...`
+//! Speech as received after loss, for a metric such as PLCMOS: `cargo run -p tautline-codec
+//! --features bundled --example speech_under_loss -- OUT_DIR SPEECH.wav...`
 //!
-//! Reads mono WAV files with 16 bits at 48 kHz. Writes `BITRATE-LOSS-AHEAD-WAY-NAME.wav`. All ways
-//! have the same losses. `AHEAD` is the number of packets that arrive between a lost packet and its
-//! playout: latency in units of 20 ms.
+//! Reads mono WAV files with 16 bits at 48 kHz. Writes `BITRATE-LOSS-AHEAD-WAY-NAME.wav`. `AHEAD`
+//! is the number of packets between a loss and its playout.
 #![expect(clippy::unwrap_used, reason = "a tool for developers")]
 
 use std::path::{Path, PathBuf};
@@ -14,13 +13,12 @@ use tautline_proto::codec::{Decode, Encode, Opus, OpusTuning};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-/// Frames of a 20 ms packet.
 const PACKET: usize = 960;
 const MAX_BYTES: usize = 1275;
 const BITRATES: [u32; 3] = [24_000, 32_000, 48_000];
 const AHEADS: [usize; 3] = [1, 3, 5];
 
-/// Name, percentage of lost packets, and packets per burst.
+/// Name, percentage, and packets per burst.
 const LOSSES: [(&str, u8, usize); 5] = [
     ("none", 0, 1),
     ("random5", 5, 1),
@@ -31,12 +29,10 @@ const LOSSES: [(&str, u8, usize); 5] = [
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// Concealment only.
     Plain,
     Fec,
     Dred,
-    /// Half of the bits for the sound, half for a copy of the earliest packet that the latency
-    /// permits.
+    /// Half of the bits for a copy of the earliest packet that the latency permits.
     Copy,
 }
 
@@ -90,12 +86,10 @@ fn write(file: &Path, samples: &[f32]) {
     wav.finalize().unwrap();
 }
 
-/// Lost packets: bursts of `burst` packets that amount to `percent`.
 fn losses(packets: usize, percent: u8, burst: usize, name: &str) -> Vec<bool> {
     let seed = name.bytes().fold(7_u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
     let mut random = fastrand::Rng::with_seed(seed);
     let share = f64::from(percent) / 100.0;
-    // Probability that a burst begins after a received packet.
     let begins = share / (burst as f64 * (1.0 - share) + share);
     let (mut lost, mut left) = (Vec::new(), 0);
     for _ in 0..packets {

@@ -1,10 +1,9 @@
-//! Plays speech over thin links, in simulated time with real codecs:
-//! `cargo run --profile dist -p tautline-codec --example thin_links SPEECH.wav FOLDER`, then `scripts/mos plc FOLDER`.
+//! Speech over thin links, in simulated time: `cargo run --profile dist -p tautline-codec --example
+//! thin_links SPEECH.wav FOLDER`, then `scripts/mos plc FOLDER`.
 //!
-//! SPEECH.wav has one channel of 16 bits at 48 kHz. FOLDER receives one WAV per link rate: a call
-//! that begins at that rate (`start`), and one whose path is reduced to it from 1 Mbit/s after 12 s
-//! (`cut`). The references are the speech itself (`clean`) and the same codings over a path without
-//! loss (`floor`). Prints the bit rate sent in each second.
+//! SPEECH.wav has one channel of 16 bits at 48 kHz. FOLDER receives one WAV per link rate: from the
+//! start (`start`), and after a cut from 1 Mbit/s at 12 s (`cut`). References: the speech (`clean`)
+//! and the codings without loss (`floor`).
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::path::Path;
@@ -30,7 +29,6 @@ fn scenario(path: PathModel, coding: Coding, sound: &RealSound) -> Scenario {
     Scenario { sound: Some(sound.clone()), ..Scenario::call(coding, Frames::new(960), path, 1) }
 }
 
-/// A call whose sender follows its path.
 fn call(path: PathModel, seconds: i64, sound: &RealSound) -> (Vec<f32>, String) {
     let coding = Coding::OPUS.usual_for(Channels::STEREO).at_bitrate(25_000);
     let adapts = Some(CodingLimits {
@@ -51,7 +49,6 @@ fn call(path: PathModel, seconds: i64, sound: &RealSound) -> (Vec<f32>, String) 
     (one.finish().remove(0).played, sent)
 }
 
-/// The same sound with one coding over an unlimited path.
 fn floor(coding: Coding, seconds: i64, sound: &RealSound) -> Vec<f32> {
     let one = scenario(PathModel::ideal(DELAY), coding, sound);
     let mut call = Duplex::new([one.clone(), one]);

@@ -4,7 +4,7 @@ pub(crate) struct RiceWriter<'a> {
     room: &'a mut [u8],
     bytes: usize,
     held: u64,
-    /// Bits of `held` not yet written: fewer than 8 between calls.
+    /// Fewer than 8 between calls.
     count: u32,
     full: bool,
 }
@@ -14,7 +14,7 @@ impl<'a> RiceWriter<'a> {
         Self { room, bytes: 0, held: 0, count: 0, full: false }
     }
 
-    /// Writes the lowest `count` bits, at most 32.
+    /// At most 32 bits.
     pub(crate) fn put(&mut self, value: u32, count: u32) {
         let low = u64::from(value) & ((1 << count) - 1);
         self.held = self.held << count | low;
@@ -25,7 +25,6 @@ impl<'a> RiceWriter<'a> {
         }
     }
 
-    /// Writes `zeros` bits of 0, then a 1.
     pub(crate) fn put_unary(&mut self, mut zeros: u32) {
         while zeros >= 24 {
             self.put(0, 24);
@@ -42,7 +41,7 @@ impl<'a> RiceWriter<'a> {
         self.bytes += 1;
     }
 
-    /// Returns the number of bytes, the last padded with 0; `None` if the buffer was too small.
+    /// Number of bytes; `None` if the buffer was too small.
     pub(crate) fn finish(mut self) -> Option<usize> {
         if self.count > 0 {
             self.put(0, 8 - self.count);
@@ -72,7 +71,7 @@ impl<'a> RiceReader<'a> {
         }
     }
 
-    /// Reads the next `count` bits, at most 32; `None` if fewer remain.
+    /// At most 32 bits; `None` if fewer remain.
     pub(crate) fn get(&mut self, count: u32) -> Option<u32> {
         if count == 0 {
             return Some(0);
@@ -84,7 +83,7 @@ impl<'a> RiceReader<'a> {
         Some(value as u32)
     }
 
-    /// Counts the 0 bits before the next 1; `None` without a 1, or for more than `most`.
+    /// `None` for more than `most` zeros.
     pub(crate) fn get_unary(&mut self, most: u32) -> Option<u32> {
         let mut zeros = 0;
         loop {
@@ -106,7 +105,6 @@ impl<'a> RiceReader<'a> {
         }
     }
 
-    /// Returns whether only zero padding of less than a byte remains.
     pub(crate) fn is_over(&self) -> bool {
         self.rest.is_empty() && self.count < 8 && self.held == 0
     }

@@ -7,9 +7,9 @@ use tautline_proto::time::{Frames, Span};
 
 use crate::{decoder, encoder};
 
-/// Untimed packets at the start: they fill the caches and pass the codec's initial state.
+/// Untimed packets fill the caches.
 const FIRST: usize = 2;
-/// Number of timed packets; odd, because the median counts: an interrupt may delay some.
+/// Odd, as the median counts.
 const TIMED: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +18,8 @@ struct CodingTimes {
     decoding: Span,
 }
 
-/// Returns whether coding this many streams takes too much of a device's period. The device's
-/// thread encodes captured sound and decodes played sound. Takes as long as coding some packets.
-/// `clock` is the time of the calling thread, so that other threads do not count.
+/// Whether coding takes too much of a device's period. Takes as long as coding some packets.
+/// `clock` is the time of the calling thread.
 pub fn coding_cost(
     format: &StreamFormat,
     direction: Direction,
@@ -37,7 +36,6 @@ pub fn coding_cost(
     long_coding(each, streams, &format, period)
 }
 
-/// The stream with packets that its codec accepts: a receiver may not know their length.
 fn coded(format: &StreamFormat) -> Option<StreamFormat> {
     format.coder?;
     let within = (format.ptime(), PTIME_RANGE.1);
@@ -45,7 +43,6 @@ fn coded(format: &StreamFormat) -> Option<StreamFormat> {
     Some(StreamFormat { packet: packet.ok()?, ..*format })
 }
 
-/// Coding times of a stream's packets; `None` without compression.
 fn timed(format: &StreamFormat, clock: &mut impl FnMut() -> Span) -> Option<CodingTimes> {
     let mut encoder = encoder(format).ok()??;
     let mut decoder = decoder(format.coder?, format.shape())?;
@@ -71,12 +68,11 @@ fn middle(all: &[Span]) -> Option<Span> {
     counted.get(counted.len() / 2).copied()
 }
 
-/// A tone with a harmonic and a little noise, alternately loud and soft: noise alone would take the
-/// lossless codec no work.
+/// Noise alone costs the lossless codec no work.
 fn sound(samples: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let sample = |at: usize| {
-        // A quick generator: Numerical Recipes, §7.1.
+        // Numerical Recipes, §7.1.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let noise = state.cast_signed() as f32 / i32::MAX as f32;
         let level = if (at / 4096).is_multiple_of(2) { 0.4 } else { 0.1 };
@@ -100,7 +96,6 @@ mod tests {
         StreamFormat { rate, channels, sample, coder, packet: Frames::new(packet), payload_type }
     }
 
-    /// Coding times by a clock that advances by these steps, repeatedly.
     fn timed_by(format: &StreamFormat, steps: &[i64]) -> Option<CodingTimes> {
         let (mut steps, mut at) = (steps.iter().cycle(), Span::ZERO);
         timed(format, &mut || {
@@ -112,7 +107,7 @@ mod tests {
     #[test]
     fn what_coding_takes_is_that_of_the_packet_in_the_middle() {
         let micros = Span::from_micros;
-        // Time between two packets, then of encoding and of decoding.
+        // Between packets, for encoding, for decoding.
         let steady = CodingTimes { encoding: micros(300), decoding: micros(80) };
         for coding in Coding::compressed() {
             assert_eq!(timed_by(&of(coding, 960), &[7, 300, 80]), Some(steady), "{coding:?}");

@@ -1,4 +1,4 @@
-//! Deep redundancy (DRED): a coarse copy of the last tenths of a second of speech in each packet.
+//! Deep redundancy (DRED): a coarse copy of recent speech in each packet.
 
 #![expect(unsafe_code, reason = "libopus is a library of C")]
 
@@ -11,22 +11,20 @@ use tautline_proto::time::Frames;
 
 use crate::OpusRefused;
 
-/// Length of a redundancy chunk: 40 ms. The newest may begin within one, so this much more is read
-/// than needed.
+/// 40 ms. The newest may begin within a chunk, so more is read.
 const CHUNK: Frames = Frames::new(1920);
 
-/// Reads the redundancy of one packet at a time.
 #[derive(Debug)]
 pub(crate) struct DredReader {
     decoder: NonNull<sys::OpusDREDDecoder>,
     packet: NonNull<sys::OpusDRED>,
 }
 
-// SAFETY: libopus touches both only in calls that get them, on any thread.
+// SAFETY: libopus touches both only in calls that get them.
 unsafe impl Send for DredReader {}
 
 impl DredReader {
-    /// Allocates; later calls do not.
+    /// Only this allocates.
     pub(crate) fn new() -> Result<Self, OpusRefused> {
         let mut error = 0;
         // SAFETY: both write their result to the borrowed place.
@@ -36,20 +34,19 @@ impl DredReader {
         match NonNull::new(unsafe { sys::opus_dred_alloc(&mut error) }) {
             Some(packet) => Ok(Self { decoder, packet }),
             None => {
-                // SAFETY: it was created, and is not used after this.
+                // SAFETY: it is not used after this.
                 unsafe { sys::opus_dred_decoder_destroy(decoder.as_ptr()) };
                 Err(OpusRefused(error))
             }
         }
     }
 
-    /// Reads the redundancy in `payload`; returns whether it reaches this many frames back.
+    /// Whether the redundancy reaches this far.
     pub(crate) fn read(&mut self, payload: &[u8], back: Frames) -> bool {
         let Ok(len) = i32::try_from(payload.len()) else { return false };
         let (rate, mut end): (i32, c_int) = (Opus::RATE.hertz() as i32, 0);
         let Ok(most) = i32::try_from((back + CHUNK).count()) else { return false };
-        // SAFETY: both states are alive; the call reads `len` bytes and writes one number to the
-        // borrowed place.
+        // SAFETY: both states are alive; the call reads `len` bytes and writes one number.
         let reach = unsafe {
             sys::opus_dred_parse(
                 self.decoder.as_ptr(),
@@ -66,7 +63,6 @@ impl DredReader {
         reach > 0 && i64::from(reach) >= back.count()
     }
 
-    /// Decodes the frames that begin `back` frames before the packet last read.
     pub(crate) fn decode(
         &self,
         decoder: NonNull<sys::OpusDecoder>,
@@ -75,8 +71,7 @@ impl DredReader {
         out: &mut [f32],
     ) -> bool {
         let count = frames.as_len() as c_int;
-        // SAFETY: both states are alive; the call writes this many frames of the decoder's
-        // channels, and `out` has that length.
+        // SAFETY: both states are alive; `out` holds this many frames of the decoder's channels.
         let decoded = unsafe {
             sys::opus_decoder_dred_decode_float(
                 decoder.as_ptr(),
@@ -92,7 +87,7 @@ impl DredReader {
 
 impl Drop for DredReader {
     fn drop(&mut self) {
-        // SAFETY: they were created, and are not used after this.
+        // SAFETY: they are not used after this.
         unsafe {
             sys::opus_dred_free(self.packet.as_ptr());
             sys::opus_dred_decoder_destroy(self.decoder.as_ptr());

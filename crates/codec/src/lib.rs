@@ -1,8 +1,6 @@
-//! Codecs for stream packets: Opus by libopus, and a lossless codec.
+//! Opus by libopus, and a lossless codec ([`tautline_proto::codec`]).
 //!
-//! An ordinary thread creates both sides of a [`Codec`] and passes them to state machines that
-//! depend on no library ([`tautline_proto::codec`]). This is a separate crate because it links
-//! libopus, which code inside other programs must not.
+//! A separate crate because code inside other programs must not link libopus.
 #![deny(unsafe_code)]
 
 mod bits;
@@ -22,7 +20,7 @@ pub use cost::coding_cost;
 pub use lossless::{LosslessDecoder, LosslessEncoder};
 pub use opus::{OpusDecoder, OpusEncoder};
 
-/// Error of libopus: a negative number of `opus_defines.h`.
+/// Error of libopus: a number of `opus_defines.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("libopus returned error {0}\nhint: use --format lossless24 or l24, which need no library")]
 pub struct OpusRefused(pub c_int);
@@ -35,7 +33,6 @@ pub enum NoEncoder {
     Refused(#[from] OpusRefused),
 }
 
-/// Creates both sides of a codec.
 trait CodecFactory {
     fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder>;
     fn decoder(&self, rate: Rate, channels: Channels) -> Option<Box<dyn Decode>>;
@@ -48,15 +45,14 @@ fn codec(coder: &Codec) -> &dyn CodecFactory {
     }
 }
 
-/// Creates the encoder for a stream of this format; `None` if its codec has none. Allocates.
+/// `None` if the codec has none. Allocates.
 pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncoder> {
     let Some(coder) = format.coder else { return Ok(None) };
     coder.check(format.shape(), format.packet)?;
     codec(&coder).encoder(format).map(Some)
 }
 
-/// Creates the encoder of this stream, and those of all codings that it may change to. Opus uses
-/// `bitrate`, or the default rate for these channels.
+/// Encoders of all codings that the stream may change to. Without `bitrate`, Opus uses the default.
 pub fn encoders(
     format: &StreamFormat,
     bitrate: Option<u32>,
@@ -66,7 +62,7 @@ pub fn encoders(
     for coding in Coding::compressed() {
         let usual = || coding.usual_for(format.channels);
         let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
-        // With room for the longest packets, because their length changes before the coding.
+        // The length changes before the coding.
         let format = StreamFormat { sample, coder, packet, ..*format };
         let is_had = all.iter().any(|encoder| encoder.coding().is_coded_as(format.coding()));
         if !is_had && let Ok(Some(encoder)) = encoder(&format) {
@@ -76,8 +72,7 @@ pub fn encoders(
     Ok(all)
 }
 
-/// Creates the decoder for packets of `coder` in a stream with this rate and these channels; `None`
-/// if there is none. Allocates.
+/// `None` if there is none. Allocates.
 pub fn decoder(coder: Codec, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
     codec(&coder).decoder(rate, channels)
 }

@@ -1,11 +1,9 @@
 //! Lossless compression of independent packets.
 //!
-//! A payload is the number of frames (16 bits, big-endian), a byte per channel, and bits. Each
-//! channel is the residual of its samples after polynomial prediction of order 0 to 3 (Robinson,
-//! "Shorten: Simple lossless and near-lossless waveform compression", 1994, §3.2). It is coded with
-//! Rice's code (Rice 1979) and the best parameter. The second channel may be the difference from
-//! the first. If this saves nothing, the samples follow uncompressed. No state is kept between
-//! packets: a lost packet affects no other, and no frame waits.
+//! A payload is the number of frames (16 bits, big-endian), a byte per channel, and bits: the
+//! residual of polynomial prediction of order 0 to 3 (Robinson, "Shorten: Simple lossless and
+//! near-lossless waveform compression", 1994, §3.2), in Rice's code (Rice 1979). The second channel
+//! may be the difference from the first. If this saves nothing, the samples follow uncompressed.
 
 use tautline_dsp::dither::Dither;
 use tautline_dsp::format::{self, SampleFormat};
@@ -17,18 +15,16 @@ use crate::bits::{RiceReader, RiceWriter};
 use crate::{CodecFactory, NoEncoder};
 
 const MAX_ORDER: usize = 3;
-/// Marks uncompressed samples, instead of a parameter of Rice's code.
 const VERBATIM: u8 = 31;
-/// Maximum parameter: residuals of 24-bit differences have 28 bits.
+/// Residuals of 24-bit differences have 28 bits.
 const MAX_PARAMETER: u32 = 28;
-/// Maximum quotient: beyond it, another parameter takes fewer bits.
+/// Beyond it, another parameter takes fewer bits.
 const MAX_QUOTIENT: u32 = 1 << 20;
 const ORDER_SHIFT: u32 = 5;
 const PARAMETER: u8 = 0x1F;
-/// Flag of the second channel: difference from the first. Flag of the first channel: the packet has
-/// 24 bits.
+/// Second channel: difference from the first. First channel: the packet has 24 bits.
 const FLAG: u8 = 0x80;
-/// Maximum frames per packet: 20 ms (`PTIME_RANGE`) at 192 kHz, the maximum stream rate.
+/// 20 ms (`PTIME_RANGE`) at 192 kHz.
 const MAX_FRAMES: usize = 3840;
 
 pub(crate) struct Lossless;
@@ -47,7 +43,6 @@ impl CodecFactory for Lossless {
 pub struct LosslessEncoder {
     sample: SampleFormat,
     channels: Channels,
-    /// Uncompressed samples, used if compression saves nothing.
     raw: Box<[u8]>,
     dither: Dither,
     first: Box<[i32]>,
@@ -56,8 +51,7 @@ pub struct LosslessEncoder {
 }
 
 impl LosslessEncoder {
-    /// Creates an encoder: 16 bits for 16-bit formats, 24 for all others. Allocates; later calls do
-    /// not.
+    /// 16 bits for 16-bit formats, else 24. Only this allocates.
     pub fn new(sample: SampleFormat, channels: Channels) -> Self {
         let sample = if sample == SampleFormat::L16 { sample } else { SampleFormat::L24 };
         Self {
@@ -82,7 +76,6 @@ impl LosslessEncoder {
         let (heads, rest) = room.split_at_mut(head);
         heads[..2].copy_from_slice(&u16::try_from(frames).ok()?.to_be_bytes());
         let depth_flag = if self.sample == SampleFormat::L24 { FLAG } else { 0 };
-        // More than the uncompressed size is useless.
         let most = rest.len().min(raw.len());
         let mut bits = RiceWriter::new(&mut rest[..most]);
         for channel in 0..channels {
@@ -152,12 +145,11 @@ struct ChannelPlan {
 }
 
 impl ChannelPlan {
-    /// Finds the order with the smallest residual, and its best parameter.
     fn of(numbers: &[i32], depth: u32) -> Self {
         let mut sums = [0u64; MAX_ORDER + 1];
         let mut before = [0i32; MAX_ORDER];
         for (at, number) in numbers.iter().enumerate() {
-            // Each order leaves the difference of the previous order's residuals.
+            // Each order takes the difference of the previous residuals.
             let mut left = *number;
             for order in 0..=MAX_ORDER.min(at) {
                 sums[order] += u64::from(left.unsigned_abs());
@@ -174,7 +166,6 @@ impl ChannelPlan {
         let orders = 0..=MAX_ORDER.min(numbers.len());
         let plans = orders.map(|order| {
             let coded = (numbers.len() - order) as u64;
-            // Zigzag coding doubles the residual: the mean of that is near 2 to the best parameter.
             let mean = (2 * sums[order]).checked_div(coded).unwrap_or(0);
             let parameter = (u64::BITS - mean.leading_zeros()).saturating_sub(1).min(MAX_PARAMETER);
             let cost = order as u64 * u64::from(depth)
@@ -231,7 +222,7 @@ pub struct LosslessDecoder {
 }
 
 impl LosslessDecoder {
-    /// Creates a decoder for packets with these channels. Allocates; later calls do not.
+    /// Creates a decoder. Only this allocates.
     pub fn new(channels: Channels) -> Self {
         Self {
             channels,

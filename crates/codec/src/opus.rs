@@ -25,21 +25,18 @@ impl CodecFactory for Opus {
     }
 }
 
-/// Unit of all packet lengths: 2.5 ms.
+/// 2.5 ms.
 const STEP: usize = 120;
 
-/// Assumed packet loss in percent until a report arrives; it enables in-band FEC for speech.
+/// Percentage until a report arrives; enables in-band FEC.
 const EXPECTED_LOSS: c_int = 10;
 
-/// Of 10. A higher complexity is inaudible, and the longest packet is encoded well within a period
-/// of 5 ms.
+/// Of 10. More is inaudible.
 const VOICE_COMPLEXITY: c_int = 5;
 
-/// Minimum complexity at which a decoder conceals lost speech with a neural network, if its library
-/// has one.
 const DEEP_COMPLEXITY: c_int = 5;
 
-/// Deep redundancy (DRED) per packet of speech, in units of 10 ms.
+/// In units of 10 ms.
 #[cfg(feature = "bundled")]
 const DRED_DURATION: c_int = 20;
 
@@ -50,11 +47,11 @@ pub struct OpusEncoder {
     channels: Channels,
 }
 
-// SAFETY: libopus touches the state only in calls that get it, on any thread.
+// SAFETY: libopus touches the state only in calls that get it.
 unsafe impl Send for OpusEncoder {}
 
 impl OpusEncoder {
-    /// Creates an encoder for one or two channels at 48 kHz. Allocates; later calls do not.
+    /// Encodes one or two channels at 48 kHz. Only this allocates.
     pub fn new(opus: Opus, channels: Channels) -> Result<Self, OpusRefused> {
         let application = match opus.tuning {
             OpusTuning::Music => sys::OPUS_APPLICATION_RESTRICTED_LOWDELAY,
@@ -62,7 +59,7 @@ impl OpusEncoder {
         };
         let (rate, count) = (Opus::RATE.hertz() as i32, channels.count() as c_int);
         let mut error = 0;
-        // SAFETY: the call accepts any numbers, and writes its result to the borrowed place.
+        // SAFETY: the call accepts any numbers, and the result's place is borrowed.
         let state = unsafe { sys::opus_encoder_create(rate, count, application, &mut error) };
         let state =
             NonNull::new(state).filter(|_| error == sys::OPUS_OK).ok_or(OpusRefused(error))?;
@@ -90,26 +87,23 @@ impl OpusEncoder {
     }
 
     fn set(&mut self, request: c_int, value: c_int) -> Result<(), OpusRefused> {
-        // SAFETY: the state is alive, and every request made here takes one number.
+        // SAFETY: the state is alive; every request here takes one number.
         let answer = unsafe { sys::opus_encoder_ctl(self.state.as_ptr(), request, value) };
         if answer == sys::OPUS_OK { Ok(()) } else { Err(OpusRefused(answer)) }
     }
 
-    /// Adds deep redundancy (DRED) to speech packets instead of in-band FEC, for measurements and
-    /// tests of the reader. Senders do not use it: copies of packets achieve more with the same
-    /// bits (decision 70).
+    /// For measurements: copies of packets achieve more with the same bits (decision 70).
     #[cfg(feature = "bundled")]
     pub fn carry_dred(&mut self) -> Result<(), OpusRefused> {
         self.set(sys::OPUS_SET_DRED_DURATION_REQUEST, DRED_DURATION)?;
         self.set(sys::OPUS_SET_INBAND_FEC_REQUEST, 0)
     }
 
-    /// Returns libopus's delay from input to output, in frames.
+    /// libopus's delay in frames.
     pub fn lookahead(&mut self) -> i32 {
         let mut frames: i32 = 0;
         let place: *mut i32 = &mut frames;
-        // SAFETY: the state is alive; this request takes a place for one number, borrowed for the
-        // call.
+        // SAFETY: the state is alive; this request takes a place for one number.
         unsafe {
             sys::opus_encoder_ctl(self.state.as_ptr(), sys::OPUS_GET_LOOKAHEAD_REQUEST, place);
         }
@@ -119,7 +113,7 @@ impl OpusEncoder {
 
 impl Drop for OpusEncoder {
     fn drop(&mut self) {
-        // SAFETY: the state is alive, and is not used after this.
+        // SAFETY: the state is not used after this.
         unsafe { sys::opus_encoder_destroy(self.state.as_ptr()) }
     }
 }
@@ -132,8 +126,7 @@ impl Encode for OpusEncoder {
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let frames = self.channels.frames_in(samples.len());
         let most = Codec::Opus(self.opus).payload_bytes((self.channels, frames), 0).min(room.len());
-        // SAFETY: the state is alive with this many channels; the call reads `frames` frames and
-        // writes at most the length of `out`.
+        // SAFETY: the state is alive; the call reads `frames` frames and writes at most `out`.
         let bytes = unsafe {
             sys::opus_encode_float(
                 self.state.as_ptr(),
@@ -147,7 +140,7 @@ impl Encode for OpusEncoder {
     }
 
     fn set_bitrate(&mut self, bitrate: u32) {
-        // Keep the announced bit rate if the library rejects this one.
+        // Keep the announced bit rate if rejected.
         if self.set(sys::OPUS_SET_BITRATE_REQUEST, bitrate as c_int).is_ok() {
             self.opus.bitrate = bitrate;
         }
@@ -159,7 +152,7 @@ impl Encode for OpusEncoder {
     }
 
     fn reset(&mut self) {
-        // SAFETY: the state is alive, and this request takes no argument.
+        // SAFETY: the state is alive; this request takes no argument.
         unsafe {
             sys::opus_encoder_ctl(self.state.as_ptr(), sys::OPUS_RESET_STATE);
         }
@@ -170,24 +163,22 @@ impl Encode for OpusEncoder {
 pub struct OpusDecoder {
     state: NonNull<sys::OpusDecoder>,
     channels: Channels,
-    /// Whether the last packet had a SILK layer.
     is_speech: bool,
     #[cfg(feature = "bundled")]
     dred: DredReader,
 }
 
-// SAFETY: libopus touches the state only in calls that get it, on any thread.
+// SAFETY: libopus touches the state only in calls that get it.
 unsafe impl Send for OpusDecoder {}
 
 impl OpusDecoder {
-    /// Creates a decoder to one or two channels at 48 kHz, whatever a packet has. Allocates; later
-    /// calls do not.
+    /// Decodes to one or two channels at 48 kHz. Only this allocates.
     pub fn new(rate: Rate, channels: Channels) -> Result<Self, OpusRefused> {
         if rate != Opus::RATE || channels.count() > 2 {
             return Err(OpusRefused(sys::OPUS_BAD_ARG));
         }
         let mut error = 0;
-        // SAFETY: the call accepts any numbers, and writes its result to the borrowed place.
+        // SAFETY: the call accepts any numbers, and the result's place is borrowed.
         let state = unsafe {
             sys::opus_decoder_create(rate.hertz() as i32, channels.count() as c_int, &mut error)
         };
@@ -202,15 +193,13 @@ impl OpusDecoder {
         })
     }
 
-    /// Neural concealment is only for speech: for music it costs 0.7 ms per 5 ms packet and
-    /// improves nothing.
+    /// Neural concealment of music costs 0.7 ms per 5 ms packet and improves nothing.
     fn adapt_to(&mut self, payload: &[u8]) {
         let is_speech = payload.first().is_some_and(|toc| toc >> 3 < FIRST_CELT);
         if is_speech != self.is_speech {
             self.is_speech = is_speech;
             let complexity = if is_speech { DEEP_COMPLEXITY } else { 0 };
-            // SAFETY: the state is alive, and the request takes one number; libraries without it
-            // return an error.
+            // SAFETY: the state is alive; libraries without this request return an error.
             unsafe {
                 sys::opus_decoder_ctl(
                     self.state.as_ptr(),
@@ -233,14 +222,13 @@ impl OpusDecoder {
         false
     }
 
-    /// Decodes to all of `out`, or conceals a loss if there is no payload; returns whether it
-    /// succeeded.
+    /// Conceals a loss without a payload. Returns whether it succeeded.
     fn run(&mut self, payload: Option<&[u8]>, out: &mut [f32], before: bool) -> bool {
         let frames = out.len() / self.channels.count();
         let (data, len) = payload.map_or((core::ptr::null(), 0), |p| (p.as_ptr(), p.len()));
         let Ok(len) = i32::try_from(len) else { return false };
-        // SAFETY: the state is alive with this many channels; the call reads `len` bytes, or none
-        // without a payload, and writes at most `frames` frames.
+        // SAFETY: the state is alive; the call reads at most `len` bytes and writes at most
+        // `frames` frames.
         let decoded = unsafe {
             sys::opus_decode_float(
                 self.state.as_ptr(),
@@ -257,7 +245,7 @@ impl OpusDecoder {
 
 impl Drop for OpusDecoder {
     fn drop(&mut self) {
-        // SAFETY: the state is alive, and is not used after this.
+        // SAFETY: the state is not used after this.
         unsafe { sys::opus_decoder_destroy(self.state.as_ptr()) }
     }
 }
@@ -275,8 +263,7 @@ impl Decode for OpusDecoder {
 
     fn recover(&mut self, next: &[u8], ahead: Frames, out: &mut [f32]) -> bool {
         let frames = self.channels.frames_in(out.len());
-        // In-band FEC holds the directly preceding packet, with the length of the packet that
-        // carries it.
+        // In-band FEC holds the preceding packet, with the same length.
         let is_next = ahead == Frames::ZERO && Codec::OPUS.frames(next) == Some(frames);
         if is_next && carries_earlier(next) {
             return self.run(Some(next), out, true);
@@ -290,23 +277,21 @@ impl Decode for OpusDecoder {
     }
 
     fn reset(&mut self) {
-        // SAFETY: the state is alive, and this request takes no argument.
+        // SAFETY: the state is alive; this request takes no argument.
         unsafe {
             sys::opus_decoder_ctl(self.state.as_ptr(), sys::OPUS_RESET_STATE);
         }
     }
 }
 
-/// First configuration without a SILK layer (RFC 6716 §3.1).
+/// RFC 6716 §3.1.
 const FIRST_CELT: u8 = 16;
 
-/// Returns whether a packet of one frame has low bit-rate redundancy in any channel. The SILK layer
-/// begins with a voice activity flag per 20 ms, and a flag for redundancy (RFC 6716 §4.2.3), each a
-/// bit with even probability (§4.2.7).
+/// Low bit-rate redundancy: flags per channel at the start of the SILK layer (RFC 6716 §4.2.3).
 fn carries_earlier(payload: &[u8]) -> bool {
     let &[toc, flags, ..] = payload else { return false };
     let (config, stereo, frames) = (toc >> 3, toc & 4 != 0, toc & 3);
-    // CELT has none. Packets with several frames are not examined; 40 and 60 ms have more flags.
+    // Of one frame only.
     let short = config < FIRST_CELT && (config >= 12 || config & 3 < 2);
     short && frames == 0 && (flags & 0x40 != 0 || stereo && flags & 0x10 != 0)
 }

@@ -1,4 +1,3 @@
-//! Encoding and decoding: lossless or within tolerance; invalid payloads do no harm.
 #![expect(clippy::unwrap_used, reason = "what a coder refuses to code here is a failure")]
 
 use tautline_codec::{
@@ -21,7 +20,7 @@ fn stream(coder: Codec, sample: SampleFormat, channels: Channels, packet: i64) -
     }
 }
 
-/// A tone and a sweep per channel, with a little noise: every delay is distinguishable.
+/// Every delay is distinguishable.
 fn music(frames: usize, channels: usize) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(7);
     let sample = |at: usize| {
@@ -77,7 +76,6 @@ fn without_loss_every_number_comes_back_whatever_the_sound() {
     }
 }
 
-/// Encodes one packet, checks that it decodes exactly, and returns it.
 fn exactly(sample: SampleFormat, channels: Channels, sound: &[f32]) -> Vec<u8> {
     let sound = &rounded(sample, sound);
     let mut room = [0; 1 << 14];
@@ -99,7 +97,7 @@ fn two_channels_that_are_alike_are_little_longer_than_one_and_two_that_are_not_n
     for sample in [SampleFormat::L16, SampleFormat::L24] {
         let bytes = |channels, sound: &[f32]| exactly(sample, channels, sound).len();
         let one = bytes(Channels::MONO, &noise);
-        // The difference needs one more bit than a sample, from the first one on.
+        // Needs one more bit than a sample.
         let alike = bytes(Channels::STEREO, &both(&mut |one| one + 1.5));
         assert!(alike < one + 480 / 4, "{alike} of {one} bytes");
         let mut random = fastrand::Rng::with_seed(6);
@@ -174,8 +172,6 @@ fn decoded(
     heard
 }
 
-/// Delay of up to `most` frames with the smallest difference, and that difference relative to
-/// `sound` in dB.
 fn best_delay(sound: &[f32], heard: &[f32], channels: usize, most: usize) -> (usize, f32) {
     let error = |delay: usize| {
         let (from, until) = (4800 * channels, sound.len() - most * channels);
@@ -195,7 +191,6 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
     let (music_packets, voice_packets) = (&[120, 240, 480, 960][..], &[480, 960][..]);
     for (tuning, packets, most) in [
         (OpusTuning::Music, music_packets, [-36.0, -20.0]),
-        // Speech is coded at 16 kHz, with a coarse waveform.
         (OpusTuning::Voice, voice_packets, [-15.0, -20.0]),
     ] {
         for (channels, most) in [Channels::MONO, Channels::STEREO].into_iter().zip(most) {
@@ -209,10 +204,8 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                     Codec::Opus(opus).delay().count(),
                     "{tuning:?}"
                 );
-                // Without in-band FEC; the next test covers it.
                 encoder.expect_loss(0);
-                // Both channels are equal, since the waveforms of different channels are not
-                // preserved.
+                // Opus does not preserve different channels' waveforms.
                 let sound = match tuning {
                     OpusTuning::Music => music(48_000, count),
                     OpusTuning::Voice => in_the_middle(&music(48_000, 1), count),
@@ -231,17 +224,15 @@ fn in_the_middle(mono: &[f32], count: usize) -> Vec<f32> {
     mono.iter().flat_map(|sample| core::iter::repeat_n(*sample, count)).collect()
 }
 
-/// FEC copies take bits from the packet that carries them, since all packets have the same size.
-/// Syllables leave enough bits. The sweep of `music` does not: libopus then codes frames without a
-/// residual ("Clear all pulses" in silk/float/encode_frame_FLP.c). Their error is -1 to -16 dB in
-/// 1.3.1 and 1.5.2, whatever the noise.
+/// FEC copies take bits from the packet that carries them. Syllables leave enough; for the sweep,
+/// libopus codes frames without a residual ("Clear all pulses" in silk/float/encode_frame_FLP.c).
 #[test]
 fn copies_neither_delay_speech_nor_spoil_it() {
     for channels in [Channels::MONO, Channels::STEREO] {
         let count = channels.count();
         let opus = Opus { bitrate: 64_000 * count as u32, tuning: OpusTuning::Voice };
         for packet in [480, 960] {
-            // The sweep has an unambiguous delay; syllables repeat their waveform.
+            // Syllables repeat their waveform.
             let sweep = in_the_middle(&music(48_000, 1), count);
             let heard = by_opus(opus, channels, packet, &sweep);
             let (delay, error) = best_delay(&sweep, &heard, count, 480);
@@ -249,7 +240,6 @@ fn copies_neither_delay_speech_nor_spoil_it() {
             assert!(off <= 4, "{count} {packet}: {delay} frames, {error} dB");
             let spoken = in_the_middle(&syllables(48_000), count);
             let heard = by_opus(opus, channels, packet, &spoken);
-            // The waveform is preserved, 2 frames earlier than announced.
             let late = (Codec::Opus(opus).delay().as_len() - 2) * count;
             let from = 4800 * count..spoken.len() - late;
             let error = apart(&spoken[from.clone()], &heard[from.start + late..]);
@@ -258,8 +248,7 @@ fn copies_neither_delay_speech_nor_spoil_it() {
     }
 }
 
-/// A signal that libopus classifies as voice: a tone with one overtone and a little noise, eight
-/// syllables per second.
+/// libopus classifies it as voice.
 fn syllables(frames: usize) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(7);
     let sample = |at: usize| {
@@ -270,7 +259,6 @@ fn syllables(frames: usize) -> Vec<f32> {
     (0..frames).map(sample).collect()
 }
 
-/// Power of the difference relative to `wanted`, in dB.
 fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
     let power = |all: &mut dyn Iterator<Item = f32>| all.map(|x| x * x).sum::<f32>();
     let error = power(&mut wanted.iter().zip(heard).map(|(a, b)| a - b));
@@ -315,8 +303,6 @@ fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() 
         let [with, without] = [recovered, concealed].map(|heard| apart(&original, &heard));
         nearer += usize::from(with < without - 3.0);
     }
-    // Not all packets are copied, and copies are coarse: one may be as far from the original as
-    // concealment.
     assert!(carried >= 20 && nearer * 10 > carried * 8, "{nearer} of {carried} are nearer");
     let mut out = [0.0; 960];
     let music = packets(Opus::usual(OpusTuning::Music, mono));
@@ -326,7 +312,7 @@ fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() 
     assert!(!decoder.conceal(&mut out[..100]), "of no whole steps there is nothing");
 }
 
-/// Harmonics of a gliding pitch: libopus classifies it as voice and adds redundancy.
+/// libopus adds redundancy.
 #[cfg(feature = "bundled")]
 fn gliding_voice(frames: usize) -> Vec<f32> {
     let mut phase = 0.0_f32;
@@ -396,7 +382,6 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
     let moved = received_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
     let steady = received_in(&|_| 96_000);
     let delay = 2 * Codec::Opus(usual).delay().as_len();
-    // Around each change, the error is at most 3 dB above that at the lower bit rate throughout.
     for change in (20..190).step_by(20) {
         let around = (change - 2) * PACKET * 2..(change + 3) * PACKET * 2;
         let late = around.start + delay..around.end + delay;
@@ -462,10 +447,9 @@ fn after_a_reset_packets_are_coded_and_decoded_as_at_the_beginning() {
 
 #[test]
 fn only_a_packet_of_one_frame_of_speech_that_says_so_is_asked_for_the_one_before() {
-    // RFC 6716 §3.1: configurations 8 to 11 are speech of 10, 20, 40 and 60 ms; bit 2 is stereo,
-    // bits 0 and 1 count frames.
+    // RFC 6716 §3.1: 8 to 11 are speech; bit 2 is stereo, bits 0 and 1 count frames.
     let (speech, stereo, celt) = (9 << 3, 1 << 2, 31 << 3);
-    // §4.2.3: per channel, one bit for voice activity and one for a copy of the previous packet.
+    // §4.2.3: per channel, voice activity and redundancy.
     let (mid, side) = (0x40, 0x10);
     for (head, flags, carries) in [
         (speech, mid, true),
@@ -522,7 +506,7 @@ fn what_is_cut_changed_or_random_does_no_harm() {
             };
             let out = &mut out[..stereo.samples_in(frames)];
             let is_taken = decoder.decode(&payload, out).is_ok();
-            // Opus fills a packet that is too short with zero-cost symbols (RFC 6716 §4.1.2).
+            // Opus fills a short packet with zero-cost symbols (RFC 6716 §4.1.2).
             assert!(!(is_cut && is_taken && coder == Codec::Lossless), "cut to {}", payload.len());
             taken += usize::from(is_taken);
             decoder.recover(&payload, Frames::ZERO, out);

@@ -1,4 +1,4 @@
-//! Coding changes within a stream, from sender to receiver. Energy above 12 kHz indicates a click.
+//! Coding changes within a stream. Energy above 12 kHz indicates a click.
 #![expect(clippy::unwrap_used, reason = "an encoder that is missing here is a failure")]
 
 use core::f64::consts::TAU;
@@ -28,7 +28,6 @@ fn tone(frame: i64) -> f32 {
     (TAU * 440.0 * frame as f64 / 48_000.0).sin() as f32
 }
 
-/// Plays a full-scale tone whose coding changes after `before` frames.
 fn heard([from, to]: [(Coding, i64); 2], before: i64) -> Vec<f32> {
     let format = |(coding, packet): (Coding, i64)| StreamFormat {
         rate: RATE,
@@ -77,7 +76,7 @@ fn heard([from, to]: [(Coding, i64); 2], before: i64) -> Vec<f32> {
     sound
 }
 
-/// Energy above 12 kHz per window of 512 frames, in dB relative to a full-scale sine.
+/// In dB relative to a full-scale sine.
 fn treble(sound: &[f32]) -> Vec<f64> {
     let window = |at: usize| 0.5 - 0.5 * (TAU * at as f64 / 512.0).cos();
     let full: f64 = (0..512).map(|at| window(at).powi(2) / 2.0).sum();

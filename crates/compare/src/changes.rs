@@ -3,19 +3,17 @@
 use super::pieces::{BLOCK, Piece};
 use super::sound::Sound;
 
-/// Content in place of the sent sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instead {
     Silence,
-    /// Other sound, such as concealment or a fade.
     Other,
     Same,
 }
 
-/// A discontinuity in the recorded sound. Positions are sent frames.
+/// Positions are sent frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Difference {
-    /// Frames were replaced; later frames keep their timing.
+    /// Later frames keep their timing.
     Replaced {
         at: usize,
         frames: usize,
@@ -26,7 +24,6 @@ pub(super) enum Difference {
         frames: usize,
         earlier: f64,
     },
-    /// Frames from `from` on were recorded again, so later frames are delayed.
     Repeated {
         at: usize,
         from: usize,
@@ -38,7 +35,7 @@ pub(super) enum Difference {
         by: Instead,
         later: f64,
     },
-    /// Later frames are delayed by `later` plus an unknown multiple of `modulo`.
+    /// Shift by `later` plus an unknown multiple of `modulo`.
     Shifted {
         at: usize,
         later: f64,
@@ -46,7 +43,6 @@ pub(super) enum Difference {
     },
 }
 
-/// Lines less than this many frames apart count as the same.
 const SAME_LINE: f64 = 0.5;
 
 impl Difference {
@@ -70,7 +66,6 @@ pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
                     all.extend(change_modulo(heard, last, piece));
                 }
                 Some(change) => all.push(change),
-                // Continues repeated sound, so it is repeated too.
                 None => {
                     if let Some(Difference::Repeated { frames, .. }) = all.last_mut() {
                         *frames += again;
@@ -93,14 +88,13 @@ pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
     all
 }
 
-/// Whether a piece is a damaged part of sound that is otherwise bit-exact.
 fn beside_exact(pieces: &[Piece], index: usize) -> bool {
     let exact = |piece: Option<&Piece>| piece.is_some_and(Piece::is_exact);
     exact(index.checked_sub(1).and_then(|before| pieces.get(before)))
         || exact(pieces.get(index + 1))
 }
 
-/// Difference between two pieces; `again` frames of the second are repeated.
+/// `again` frames of the second are repeated.
 fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
     let between = last.heard.end..next.heard.start;
     let (gap, skipped) = (between.len() as f64, next.from - last.to);
@@ -123,7 +117,7 @@ fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Dif
     })
 }
 
-/// Content between two pieces. Edges of pieces that are not exact are known only to a block.
+/// Edges of inexact pieces are known only to a block.
 fn instead(heard: &Sound, last: &Piece, next: &Piece) -> Instead {
     let edge = |piece: &Piece| if piece.is_exact() { 0 } else { BLOCK };
     let between = last.heard.end..next.heard.start;
@@ -133,8 +127,7 @@ fn instead(heard: &Sound, last: &Piece, next: &Piece) -> Instead {
     if is_silent { Instead::Silence } else { Instead::Other }
 }
 
-/// Differences between two pieces whose alignment is ambiguous by a period: no whole periods are
-/// claimed lost or repeated.
+/// For pieces whose alignment is ambiguous by a period.
 fn change_modulo(heard: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
     let Some(modulo) = last.modulo.or(next.modulo) else { return Vec::new() };
     let between = last.heard.end..next.heard.start;
@@ -142,7 +135,7 @@ fn change_modulo(heard: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
     let later = frames as f64 - (next.from - last.to);
     let later = later - (later / modulo).round() * modulo;
     let is_shifted = later.abs() >= SAME_LINE;
-    // The position of a shift is uncertain by a block of either piece.
+    // A shift is uncertain by a block.
     let is_hole = frames >= if is_shifted { 2 * BLOCK } else { 1 };
     let hole = Difference::Replaced { at, frames, by: instead(heard, last, next) };
     let shift = Difference::Shifted { at, later, modulo };

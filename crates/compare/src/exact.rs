@@ -7,9 +7,8 @@ use tautline_dsp::align::outwards;
 use super::pieces::ChannelRouting;
 use super::sound::{Sound, itself_first};
 
-/// Number of equal frames that identify a position.
 pub(super) const PROBE: usize = 256;
-/// Number of equal frames that confirm the expected position: less than in a packet of 1 ms.
+/// Less than a packet of 1 ms.
 pub(super) const RUN: usize = 32;
 
 #[derive(Clone, Copy)]
@@ -27,7 +26,7 @@ impl Both<'_> {
         })
     }
 
-    /// Extends `at` to all adjacent frames in the range that equal the sent ones at `offset`.
+    /// Extends `at` to adjacent equal frames.
     pub(super) fn grow(
         &self,
         sources: &[usize],
@@ -41,8 +40,7 @@ impl Both<'_> {
         at - before..at + after
     }
 
-    /// First of these frames that starts a run equal to the sent frames at this offset, too long
-    /// for chance.
+    /// First frame of an equal run, too long for chance.
     pub(super) fn resumes(
         &self,
         sources: &[usize],
@@ -56,7 +54,7 @@ impl Both<'_> {
         })
     }
 
-    /// Offset closest to `offset`, within `reach`, that matches the frames from `at` on.
+    /// Closest offset within `reach` that matches from `at` on.
     pub(super) fn near(
         &self,
         sources: &[usize],
@@ -77,7 +75,6 @@ impl Both<'_> {
         outwards(reach).map(|away| offset + away).find(is_there)
     }
 
-    /// Sent channel of each recorded one, from one frame on.
     fn sources(&self, heard: Range<usize>, offset: i64) -> Option<ChannelRouting> {
         let count = self.heard.channels.len();
         let from = usize::try_from(heard.start as i64 + offset).ok()?;
@@ -91,7 +88,6 @@ impl Both<'_> {
         Some(ChannelRouting { sources, ..ChannelRouting::straight(count) })
     }
 
-    /// First recorded position of these sent frames, with the channel routing.
     pub(super) fn find_sent(&self, sent: Range<usize>) -> Option<(usize, ChannelRouting)> {
         let lead = self.sent.loudest(sent.clone());
         let probe = &self.sent.channels[lead][sent.clone()];

@@ -1,4 +1,4 @@
-//! Fits sound that was resampled, scaled, inverted or requantised, window by window.
+//! Fits resampled, scaled, inverted or requantised sound, window by window.
 
 mod acquire;
 
@@ -11,50 +11,42 @@ use super::exact::Both;
 use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange};
 use super::sound::power;
 
-/// Frames per fit: 21 ms at 48 kHz.
+/// 21 ms at 48 kHz.
 pub(super) const WINDOW: usize = 1024;
-/// Minimum frames for a fit; fewer take their position from the previous line.
+/// Fewer take their position from the previous line.
 pub(super) const MIN: usize = 256;
-/// Maximum residual energy of a window, −20 dB: resamplers differ in the highest frequencies.
+/// Maximum residual of a window: −20 dB.
 const LEFT_OVER: f64 = 1e-2;
-/// Maximum residual energy of a block relative to its window's mean, −10 dB. Silence or other sound
-/// in a block leaves everything.
+/// Maximum residual relative to the window's mean: −10 dB.
 const BLOCK_LEFT_OVER: f64 = 1e-1;
 const CLEAN: f64 = 1e-6;
-/// Mean square below which a window counts as silence: −100 dBFS.
+/// Silence: −100 dBFS.
 pub(super) const QUIET: f64 = 1e-10;
-/// Residual of a block and of a window due to noise, as multiples of the noise's mean square.
+/// Mean squares of the noise.
 const NOISE_OF_BLOCK: f64 = 4.0;
 const NOISE_OF_WINDOW: f64 = 2.0;
-/// Minimum energy above the noise for measuring the gain, 12 dB, and for fitting the position, 20
-/// dB.
+/// Minimum energy to measure the gain, 12 dB, and the position, 20 dB.
 const ABOVE_NOISE: f64 = 16.0;
 const FITTED_ABOVE_NOISE: f64 = 100.0;
-/// Whole-frame alignment is preferred if its residual is at most this much larger than the best
-/// fractional one; noise causes 0.3 %.
+/// Whole frames are preferred up to this relative residual; noise causes 0.3 %.
 const AS_GOOD: f64 = 1.02;
-/// Same ratio for a line that may have moved: low frequencies hardly determine fractions of a
-/// frame.
+/// Low frequencies hardly determine fractions of a frame.
 const NEARLY_AS_GOOD: f64 = 1.1;
-/// Refinement rounds, and the change in frames below which they stop.
+/// Rounds, and the change in frames that stops them.
 pub(super) const ROUNDS: usize = 6;
 pub(super) const STILL: f64 = 1e-4;
-/// Maximum distance of a window from its expected position; more is a jump.
+/// Maximum distance from the expected position.
 const JUMP: f64 = 0.3;
-/// Weight of one window's drift in the drift estimate.
 const TRUST: f64 = 0.1;
 const SAME_GAIN: f64 = 0.12;
-/// A click deviates by more than 8 times (18 dB) its window's RMS residual. One noise sample in
-/// 10^15 does; a click is 32 times the RMS residual that it causes in 1024 samples.
+/// 8 times (18 dB) the RMS residual; one noise sample in 10^15.
 const CLICK: f64 = 64.0;
-/// A click also deviates by more than a quarter (−12 dB) of the peak nearby. At a drum hit a
-/// resampler's residual is concentrated in few samples too, but smaller.
+/// A quarter (−12 dB) of the peak nearby: at a drum hit a resampler's residual is smaller.
 const CLICK_OF_PEAK: f64 = 1.0 / 16.0;
 
 #[derive(Debug, Clone)]
 pub(super) struct Fitted {
     pub(super) line: FrameLine,
-    /// Energy of the recording, and of the residual.
     pub(super) energy: f64,
     pub(super) rest: f64,
     pub(super) volumes: Vec<Option<GainRange>>,
@@ -62,9 +54,9 @@ pub(super) struct Fitted {
 
 pub(super) struct WindowFitter<'a> {
     both: Both<'a>,
-    /// Mean square of requantisation to the recording's bits, with dither.
+    /// Requantisation to the recording's bits, with dither.
     floor: f64,
-    /// Mean square of the recording's noise: residual of the best window since the last seed.
+    /// Taken from the best window since the last seed.
     noise: f64,
     fitter: LineFitter,
 }
@@ -84,13 +76,11 @@ impl<'a> WindowFitter<'a> {
         self.noise = 0.0;
     }
 
-    /// Updates the noise from a window that fits: every window has the same.
     fn learn_noise(&mut self, fitted: &Fitted, routing: &ChannelRouting, count: usize) {
         let live = routing.gains.iter().filter(|gain| **gain != 0.0).count().max(1);
         self.noise = self.noise.min(fitted.rest / (live * count) as f64);
     }
 
-    /// Renders a sent channel along a line, as recorded in a window.
     pub(super) fn rendered(
         &mut self,
         source: usize,
@@ -112,7 +102,6 @@ impl<'a> WindowFitter<'a> {
         self.fitter.likeness(heard, line.along(window.start), padded(&sent.channels[source]))
     }
 
-    /// Refines a nearby line to minimise the residual.
     pub(super) fn refined(
         &mut self,
         heard: &[f32],
@@ -125,7 +114,7 @@ impl<'a> WindowFitter<'a> {
         Some(FrameLine::of(along, at))
     }
 
-    /// Fits up to a window of recorded frames near `line`, if they match.
+    /// Fits up to a window near `line`.
     pub(super) fn window(
         &mut self,
         window: &Range<usize>,
@@ -160,7 +149,7 @@ impl<'a> WindowFitter<'a> {
                 let away = centre - line.at;
                 let step = match fitted.offset() {
                     Some(_) => 1.0,
-                    // One window determines the drift poorly; the positions reveal it over time.
+                    // One window determines the drift poorly.
                     None => {
                         line.step + TRUST * (off / away.abs().max(count as f64)) * away.signum()
                     }
@@ -171,7 +160,7 @@ impl<'a> WindowFitter<'a> {
         }
     }
 
-    /// Best line for one channel of a window: fractional, whole-frame if as good, or the given one.
+    /// Fractional, whole-frame if as good, or the given one.
     fn best(
         &mut self,
         window: &Range<usize>,
@@ -188,8 +177,7 @@ impl<'a> WindowFitter<'a> {
         let between = self.likeness((channel, source), window, &fitted);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
         let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
-        // The expected line wins if as good: a window with few frequencies or little sound carries
-        // less evidence than those before.
+        // The expected line wins if as good: one window is weak evidence.
         let whole = FrameLine::whole(fitted.nearest(at + count / 2));
         let centre = centre(&self.both.heard.channels[channel], window);
         let undrifted = FrameLine { at: centre, place: fitted.place(centre), step: line.step };
@@ -234,7 +222,6 @@ impl<'a> WindowFitter<'a> {
         alike.energy() > least * count as f64
     }
 
-    /// Whether a channel considered unrelated matches the sound in some part of a window.
     fn sounds_again(
         &mut self,
         window: &Range<usize>,
@@ -252,7 +239,7 @@ impl<'a> WindowFitter<'a> {
         })
     }
 
-    /// Frames of a window that deviate as clicks from the sent sound along `line`, in any channel.
+    /// Clicks of any channel.
     pub(super) fn clicks(
         &mut self,
         among: &Range<usize>,
@@ -263,7 +250,6 @@ impl<'a> WindowFitter<'a> {
         let (at, count) = (window.start, window.len());
         let mut all = Vec::new();
         for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
-            // Relative to the window's gain, not the piece's.
             let alike = self.likeness((channel, routing.sources[channel]), window, line);
             let heard = &self.both.heard.channels[channel][window.clone()];
             let here = self.fitter.last();
@@ -288,8 +274,7 @@ impl<'a> WindowFitter<'a> {
         all
     }
 
-    /// Number of leading frames of a window, in whole blocks, that match along `line`, and the
-    /// whole window's likeness.
+    /// Leading frames that match, in whole blocks, and the window's likeness.
     fn blocks(
         &mut self,
         window: &Range<usize>,
@@ -315,7 +300,6 @@ impl<'a> WindowFitter<'a> {
             alike.rest(gain) <= noise.max(BLOCK_LEFT_OVER * energy + spare * BLOCK as f64)
         });
         let good = count.min(good.count() * BLOCK);
-        // The whole window has stricter limits, and a limit on the gain.
         let off = (all.gain() / gain - 1.0).abs() > SAME_GAIN;
         let loud = self.is_loud(&all, count);
         let noise = NOISE_OF_WINDOW * self.noise * count as f64;
@@ -331,7 +315,6 @@ impl<'a> WindowFitter<'a> {
     }
 }
 
-/// Energy centroid of a window: its silent parts carry no information.
 fn centre(samples: &[f32], window: &Range<usize>) -> f64 {
     let (mut moment, mut energy) = (0.0, 0.0);
     for (sample, at) in samples[window.clone()].iter().zip(window.clone()) {

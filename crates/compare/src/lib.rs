@@ -1,7 +1,5 @@
-//! Compares a recording with the sent sound, sample by sample.
-//!
-//! Takes samples, returns a [`Comparison`]. The caller reads the files and prints the result.
-//! Method: docs/internals/decisions/0023-what-a-recording-holds.md.
+//! Compares a recording with the sent sound, sample by sample
+//! (docs/internals/decisions/0023-what-a-recording-holds.md).
 #![forbid(unsafe_code)]
 
 mod changes;
@@ -33,8 +31,8 @@ pub use sound::Sound;
 pub use tone::{TestTone, Tone};
 pub use verdict::{Comparison, Delay};
 
-/// Compares two sounds with the same number of channels: first with the sent channels, then with
-/// mixes of them. Reports progress in frames.
+/// Compares with the sent channels, then with mixes of them. Both sounds have the same number of
+/// channels. Reports progress in frames.
 pub fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
     let both = Both { sent, heard };
     if sent.sounding().is_empty() {

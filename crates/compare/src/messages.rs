@@ -11,11 +11,10 @@ use super::tone::{TestTone, Tone};
 use super::verdict::{Comparison, Delay};
 use super::why::NOTHING;
 
-/// Maximum number of changes, passages and routings listed individually.
 const TOLD: usize = 8;
-/// Gain treated as none: below the rounding of the displayed figure.
+/// Rounding of the displayed figure.
 const NO_GAIN_DB: f64 = 0.05;
-/// Drift treated as none: below the rounding of the displayed figure.
+/// Rounding of the displayed figure.
 const NO_PPM: f64 = 0.05;
 
 impl fmt::Display for Comparison {
@@ -90,7 +89,7 @@ impl Comparison {
     }
 
     fn write_volumes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // U+2212, the sign used for losses too.
+        // U+2212, as for losses.
         let db = |gain: f64| {
             format!("{:.1}", 20.0 * gain.log10()).replace('-', "−").replace("−0.0", "0.0")
         };
@@ -120,7 +119,6 @@ impl Comparison {
             write!(f, "; in samples of {heard} bits instead of {sent}")?;
         }
         match self.rest {
-            // With a changing volume this would add nothing.
             Some(rest) if rest > NOTHING && self.volumes.iter().all(Option::is_none) => {
                 write!(f, "; the difference is {:.0} dB below it", -10.0 * rest.log10())?;
                 self.residue.map_or(Ok(()), |residue| write_residue(&residue, f))
@@ -240,7 +238,7 @@ impl Comparison {
     }
 }
 
-/// Formats with U+2212 as minus sign, as for losses.
+/// With U+2212, as for losses.
 fn signed(value: f64, digits: usize) -> String {
     format!("{value:.digits$}").replace('-', "−")
 }
@@ -285,7 +283,6 @@ fn instead(by: Instead) -> &'static str {
     }
 }
 
-/// Text for a routing; empty if it changes nothing.
 fn reported(routing: &ChannelRouting) -> String {
     let gains = &routing.gains;
     let alike = gains.iter().all(|gain| (gain / gains[0] - 1.0).abs() < 0.003);

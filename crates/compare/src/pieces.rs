@@ -1,23 +1,21 @@
-//! Splits a recording into pieces, each aligned with the sent sound along one line.
+//! Splits a recording into pieces, each aligned along one line.
 
 use core::ops::Range;
 use std::rc::Rc;
 
 use tautline_dsp::align::Along;
 
-/// Frames judged together: the shortest hole that is detected.
+/// The shortest detected hole, in frames.
 pub(super) const BLOCK: usize = 32;
-/// Maximum gain error of resampled sound, due to a resampler's effect on the highest frequencies.
+/// Maximum gain error of resampled sound.
 pub(super) const NO_GAIN: f64 = 0.006;
-/// Maximum gain change between windows, 0.5 dB, as a window may contain only the highest
-/// frequencies.
+/// Maximum gain change between windows: 0.5 dB.
 const ANOTHER_GAIN: f64 = 1.06;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChannelRouting {
     pub(super) sources: Vec<usize>,
-    /// Gain per recorded channel: negative if inverted, 0 if the channel contains none of the sent
-    /// sound.
+    /// Negative if inverted, 0 if unrelated.
     pub(super) gains: Vec<f64>,
 }
 
@@ -26,14 +24,12 @@ impl ChannelRouting {
         Self { sources: (0..channels).collect(), gains: vec![1.0; channels] }
     }
 
-    /// The same sources with unity gains, if the gains are close to unity.
     pub(super) fn loud_as_sent(&self) -> Option<Rc<Self>> {
         let loud = self.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN);
         let straight = Self::straight(self.gains.len());
         loud.then(|| Rc::new(Self { sources: self.sources.clone(), ..straight }))
     }
 
-    /// Whether both have the same sources and polarities, whatever the gains.
     pub(super) fn leads_as(&self, other: &Self) -> bool {
         let signs = |routing: &Self| {
             routing.gains.iter().map(|gain| gain.partial_cmp(&0.0)).collect::<Vec<_>>()
@@ -62,24 +58,22 @@ impl GainRange {
     }
 }
 
-/// Merges the gain ranges of more frames into `volumes`.
 pub(super) fn take_volumes(volumes: &mut [Option<GainRange>], more: &[Option<GainRange>]) {
     for (all, more) in volumes.iter_mut().zip(more) {
         *all = all.map_or(*more, |all| Some(more.map_or(all, |more| all.and(more))));
     }
 }
 
-/// Linear mapping of recorded to sent frames.
+/// Maps recorded to sent frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FrameLine {
-    /// A recorded frame, and its position in sent frames.
+    /// Recorded frame, and sent position.
     pub(super) at: f64,
     pub(super) place: f64,
     pub(super) step: f64,
 }
 
 impl FrameLine {
-    /// A 1:1 mapping at `offset`.
     pub(super) fn whole(offset: i64) -> Self {
         Self { at: 0.0, place: offset as f64, step: 1.0 }
     }
@@ -106,11 +100,9 @@ impl FrameLine {
     }
 }
 
-/// Minimum number of windows whose positions determine a step better than a piece's ends.
 const PLACES: u32 = 8;
 
-/// Sums for linear regression over the positions of many windows; a piece's end is only as certain
-/// as one window.
+/// Linear regression over window positions.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Places {
     count: u32,
@@ -143,7 +135,7 @@ impl Places {
         }
     }
 
-    /// Slope of the deviation, in sent frames per recorded frame.
+    /// Sent frames per recorded frame.
     fn slope(&self) -> Option<f64> {
         let spread = self.squares * self.weight - self.at * self.at;
         let says = self.count >= PLACES && spread > 1e-9 * self.at * self.at;
@@ -161,15 +153,12 @@ pub(super) struct RoutedLine {
 pub(super) enum Kind {
     Exact,
     Alike {
-        /// Whether the frames lie between sent ones.
         resampled: bool,
-        /// Energy of the recording, and of the residual.
         energy: f64,
         rest: f64,
     },
 }
 
-/// Consecutive recorded frames that match consecutive sent frames.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Piece {
     pub(super) heard: Range<usize>,
@@ -179,11 +168,9 @@ pub(super) struct Piece {
     pub(super) routing: Rc<ChannelRouting>,
     /// Window positions, unless exact.
     pub(super) places: Places,
-    /// Gain range per channel, unless exact.
     pub(super) volumes: Vec<Option<GainRange>>,
-    /// Clicks: recorded frames, and the corresponding sent ones.
     pub(super) clicks: Vec<(usize, usize)>,
-    /// Ambiguity in sent frames: lines this far apart match as well.
+    /// In sent frames.
     pub(super) modulo: Option<f64>,
 }
 
@@ -248,7 +235,7 @@ impl Piece {
         self.heard.end == other.heard.start && (other.from - self.to).abs() < 0.5
     }
 
-    /// Closes a gap to `next` that is only the uncertainty of an edge.
+    /// Closes a gap at an uncertain edge.
     pub(super) fn meet(&mut self, next: &mut Self) {
         let gap = next.heard.start - self.heard.end;
         let on_line = (next.from - self.to - gap as f64).abs() < 0.5;
@@ -280,10 +267,10 @@ impl Piece {
     }
 }
 
-/// Fewer exact frames between resampled ones are coincidence.
+/// Fewer exact frames are coincidence.
 const CHANCE: usize = 1024;
 
-/// Joins continuous pieces: the walk splits a long one if a few frames match by chance.
+/// Joins continuous pieces, which chance matches split.
 pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut all: Vec<Piece> = Vec::with_capacity(pieces.len());
     for (index, piece) in pieces.iter().enumerate() {
@@ -295,7 +282,6 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
             && piece.heard.len() < CHANCE
             && pieces.get(index + 1).is_some_and(|next| !next.is_exact() && piece.goes_on(next));
         let alike = last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance);
-        // A channel whose source changes or vanishes is reported.
         if alike && last.routing.leads_as(&piece.routing) {
             last.take(piece);
         } else {

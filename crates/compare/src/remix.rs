@@ -1,4 +1,4 @@
-//! Detects mixed channels: each recorded one a weighted sum of the sent ones.
+//! Detects mixed channels: weighted sums of the sent ones.
 
 use core::ops::Range;
 
@@ -12,12 +12,12 @@ use super::seek::{Coarse, Likely};
 use super::sound::Sound;
 
 const WINDOWS: usize = 8;
-/// Maximum residual of a mix, −30 dB, absolute and relative to the residual without a mix.
+/// Maximum residual: −30 dB, absolute and relative.
 const LEFT_OVER: f64 = 1e-3;
 const BETTER: f64 = 0.1;
-/// Coefficients below this, −80 dB, count as zero.
+/// Coefficients below −80 dB count as 0.
 const NONE: f64 = 1e-4;
-/// Regularisation for identical or silent channels.
+/// For identical or silent channels.
 const RIDGE: f64 = 1e-10;
 const LINES: usize = 12;
 
@@ -41,8 +41,7 @@ impl ChannelMix {
     }
 }
 
-/// The mix that explains a recording which single sent channels do not, near the given pieces or at
-/// any likely position.
+/// Near the given pieces or at any likely position.
 pub(super) fn find(both: Both<'_>, bits: Option<u32>, pieces: &[Piece]) -> Option<ChannelMix> {
     let mut finder = MixFinder { both, fit: WindowFitter::new(both, bits), rendered: Vec::new() };
     let sounding = both.sent.sounding();
@@ -80,13 +79,11 @@ struct FittedMix {
     coefficients: Vec<Vec<f64>>,
     energy: f64,
     rest: f64,
-    /// Residual with the best single source per channel.
     alone: f64,
 }
 
 impl MixFinder<'_> {
     fn about(&mut self, at: usize, near: FrameLine) -> Option<ChannelMix> {
-        // The beginning of a sound may be too quiet to distinguish its channels.
         let sounding = self.both.sent.sounding();
         let frames = self.both.heard.frames();
         let end = frames.min(at + (sounding.end as f64 - near.place(at as f64)).max(0.0) as usize);
@@ -101,7 +98,7 @@ impl MixFinder<'_> {
         good.then_some(ChannelMix { coefficients: fitted.coefficients })
     }
 
-    /// Line with the minimum residual for a mix in a window: first a whole offset, then fractional.
+    /// First whole, then fractional.
     fn settle(&mut self, window: Range<usize>, near: FrameLine) -> Option<FrameLine> {
         let nearest = near.nearest(window.start);
         let whole = outwards(NEAR).filter_map(|away| {

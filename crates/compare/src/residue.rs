@@ -6,14 +6,14 @@ use tautline_dsp::align::Likeness;
 use super::pieces::{GainRange, Kind, Piece};
 use super::sound::Sound;
 
-/// Maximum rounding error in steps: half a step, plus the gain's uncertainty.
+/// Maximum rounding error, in steps.
 const ROUNDED: f64 = 0.52;
-/// Maximum error with triangular dither in steps: one step, then rounded.
+/// Maximum error with triangular dither, in steps.
 const DITHERED: f64 = 1.52;
-/// Maximum autocorrelation of dither, which is noise.
+/// Maximum autocorrelation.
 const ALIKE: f64 = 0.1;
 const LAGS: usize = 3;
-/// Tolerance for unity gain: its precision from 10 s of sound 60 dB above a step.
+/// From 10 s of sound 60 dB above a step.
 const ONE: f64 = 3e-6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -28,14 +28,14 @@ pub enum ResidueKind {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Residue {
     pub kind: ResidueKind,
-    /// Bits of the recorded samples; a step is their resolution.
+    /// Bits of the recorded samples.
     pub bits: u32,
     pub peak_steps: f64,
     pub rms_steps: f64,
 }
 
 impl Residue {
-    /// Analyses the frame-aligned pieces; `None` if there are none, or the volume changes.
+    /// `None` without frame-aligned pieces, or if the volume changes.
     pub(super) fn of(sent: &Sound, heard: &Sound, pieces: &[Piece]) -> Option<Self> {
         let bits = heard.bits()?;
         let step = 2.0_f64.powi(1 - bits as i32);

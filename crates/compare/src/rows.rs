@@ -13,30 +13,28 @@ pub struct ComparisonReport {
     pub schema: u32,
     pub experiment: &'static str,
     pub says: String,
-    /// `identical`, `all_there` (resampled), `differs`, `not_found`, or `ambiguous` if the sound is
-    /// periodic and nothing distinguishes its periods.
+    /// `identical`, `all_there` (resampled), `differs`, `not_found`, or `ambiguous` (periodic
+    /// sound).
     pub verdict: &'static str,
     pub rate: u32,
     /// Sent frames, without digital silence at both ends.
     pub sent_frames: usize,
-    /// Of these, the frames recorded in any form, and those recorded bit for bit.
+    /// Frames recorded in any form, and bit for bit.
     pub received_frames: usize,
     pub identical_frames: usize,
-    /// Start of the sent sound in the recording; negative if the recording starts later. If
-    /// ambiguous, the candidate closest to 0.
+    /// Start of the sound in the recording; if ambiguous, the candidate closest to 0.
     pub begins_at_frame: Option<i64>,
-    /// Distance between the candidates in frames, if the delay is ambiguous.
+    /// Period, if the delay is ambiguous.
     pub ambiguous_modulo_frames: Option<f64>,
-    /// Frames missing at the beginning and at the end; unknown if the delay is ambiguous.
+    /// Frames missing at either end; unknown if the delay is ambiguous.
     pub missed_first_frames: Option<usize>,
     pub missed_last_frames: Option<usize>,
-    /// Source and gain of each recorded channel, from some sent frame on.
+    /// Routing from some sent frame on.
     pub channels: Vec<ChannelsRow>,
-    /// Mixing matrix, if the sent channels were mixed: per recorded channel, the gain of each sent
-    /// one.
+    /// Per recorded channel, the gain of each sent one.
     pub mix: Option<Vec<Vec<f64>>>,
     pub resampled: Vec<ResampledRow>,
-    /// Residual of frame-aligned matching sound, relative to it, in dB.
+    /// Residual of frame-aligned matching sound, in dB.
     pub rest_db: Option<f64>,
     pub residue: Option<Residue>,
     pub tones: Vec<TestTone>,
@@ -47,7 +45,7 @@ pub struct ComparisonReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChannelsRow {
     pub from_frame: usize,
-    /// Sent channel of each, from 0; `null` if it contains none of the sent sound.
+    /// Sent channel of each, from 0; `null` if unrelated.
     pub sources: Vec<Option<usize>>,
     /// Negative if inverted.
     pub gains: Vec<f64>,
@@ -60,7 +58,7 @@ pub struct DropoutsRow {
     /// Length and position of the longest.
     pub longest_frames: usize,
     pub longest_at_frame: Option<usize>,
-    /// All of them by ascending sent frame, their number, and the time of the first.
+    /// All by ascending sent frame.
     pub all: Vec<DropoutRow>,
 }
 
@@ -78,11 +76,11 @@ pub struct ChangeRow {
     pub at_frame: usize,
     /// Number of sent frames; 0 for `inserted`.
     pub frames: usize,
-    /// Content instead of the sent sound: `silence`, `other` or `same`.
+    /// `silence`, `other` or `same`.
     pub by: Option<&'static str>,
-    /// Delay of the following sound in frames; negative if earlier.
+    /// Delay of the following sound; negative if earlier.
     pub later_frames: f64,
-    /// Period in frames, if the delay is ambiguous by multiples of it.
+    /// Period, if the delay is ambiguous by its multiples.
     pub modulo_frames: Option<f64>,
 }
 
@@ -141,7 +139,6 @@ impl Comparison {
         }
     }
 
-    /// Runs of sent frames that are missing in the recording.
     pub(super) fn dropouts(&self) -> Vec<DropoutRow> {
         let hertz = f64::from(self.rate.hertz());
         let dropout = |change: &Difference| match *change {

@@ -1,4 +1,4 @@
-//! Finds sound that may have no identical sample, by correlation at a reduced rate.
+//! Finds sound by correlation at a reduced rate.
 
 use core::ops::Range;
 
@@ -7,12 +7,12 @@ use tautline_dsp::fit::hills;
 
 use super::sound::{Sound, power};
 
-/// Decimation factor: an hour is searched in seconds, with half this resolution.
+/// An hour is searched in seconds.
 const TOGETHER: usize = 8;
-/// Pattern length in decimated frames: 85 ms at 48 kHz, long enough to be distinctive.
+/// 85 ms at 48 kHz.
 const LENGTH: usize = 512;
 pub(super) const PATTERN: usize = LENGTH * TOGETHER;
-/// Minimum correlation: that of noise with itself half a decimated frame off.
+/// Correlation of noise half a decimated frame off.
 const LIKE: f64 = 0.35;
 const PLACES: usize = 16;
 
@@ -23,7 +23,6 @@ pub(super) struct Coarse {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Likely {
-    /// A recorded frame and its approximate sent frame.
     pub(super) heard: usize,
     pub(super) sent: usize,
     pub(super) channel: usize,
@@ -39,7 +38,6 @@ impl Coarse {
         Self { sent: coarse(sent), heard: coarse(heard) }
     }
 
-    /// Likely recorded positions of the sent frames around `from`, using one channel.
     pub(super) fn find_sent(&self, source: usize, from: usize, frames: usize) -> Vec<Likely> {
         let first = from / TOGETHER;
         let found = find(&self.sent[source], first, frames / TOGETHER, &self.heard, None);
@@ -47,11 +45,9 @@ impl Coarse {
         found.into_iter().map(likely).collect()
     }
 
-    /// Likely sent positions of the recorded frames from `from` on, using the loudest channel.
-    /// Earlier frames may belong to another piece.
+    /// Uses the loudest channel.
     pub(super) fn find_received(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
         let first = from.div_ceil(TOGETHER);
-        // Fewer frames remain at the end.
         let length = LENGTH.min(self.heard.first().map_or(0, Vec::len).saturating_sub(first));
         let energy = |all: &Vec<f32>| all.get(first..first + length).map_or(0.0, power);
         let loudest = self.heard.iter().map(energy).enumerate();
@@ -63,7 +59,6 @@ impl Coarse {
     }
 }
 
-/// Channels and frames of the other sound that may match a part of `this`.
 fn find(
     this: &[f32],
     first: usize,
@@ -88,7 +83,7 @@ fn find(
     found.into_iter().map(|(_, (other, at))| (other, at * TOGETHER)).collect()
 }
 
-/// Correlation peaks of `needle` in `hay`, of either polarity, best first.
+/// Peaks of either polarity, best first.
 fn places(needle: &[f32], hay: &[f32]) -> Vec<(f64, usize)> {
     let wanted = power(needle).sqrt();
     let Some(first) = hay.get(..needle.len()) else { return Vec::new() };

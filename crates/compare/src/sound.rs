@@ -7,7 +7,7 @@ use tautline_proto::units::Rate;
 
 const DEPTHS: [u32; 5] = [8, 12, 16, 20, 24];
 
-/// Bit depth of a sound's samples; `None` unless they are integers of up to 24 bits.
+/// `None` unless integers of up to 24 bits.
 pub(super) type Bits = Option<u32>;
 
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl Sound {
         first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
     }
 
-    /// Whether these frames are distinctive: constant frames match anywhere.
+    /// Constant frames match anywhere.
     pub(super) fn tells(&self, frames: Range<usize>) -> bool {
         self.channels.iter().any(|channel| {
             let part = channel.get(frames.clone()).unwrap_or_default();
@@ -41,7 +41,6 @@ impl Sound {
         })
     }
 
-    /// Energy of these frames over all channels, up to the end of the sound.
     pub(super) fn energy(&self, frames: &Range<usize>) -> f64 {
         let frames = frames.start.min(self.frames())..frames.end.min(self.frames());
         self.channels.iter().map(|channel| power(&channel[frames.clone()])).sum()
@@ -62,7 +61,6 @@ impl Sound {
     }
 }
 
-/// Search order of channels: the same index first.
 pub(super) fn itself_first(channel: usize, channels: usize) -> impl Iterator<Item = usize> {
     core::iter::once(channel).chain((0..channels).filter(move |other| *other != channel))
 }

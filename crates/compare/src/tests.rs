@@ -12,7 +12,7 @@ use tautline_proto::units::Rate;
 use super::changes::{Difference, Instead};
 use super::*;
 
-/// Non-repeating stereo noise of all but the highest frequencies, as in music.
+/// Without the highest frequencies.
 fn noise_of(frames: usize, seed: u32) -> Sound {
     let mut state = seed;
     let mut next = || {
@@ -60,7 +60,6 @@ impl Sound {
         self
     }
 
-    /// As played by a card whose clock differs by `ppm`.
     fn resampled(&self, ppm: f64) -> Self {
         self.resampled_by(Quality::default(), ppm)
     }
@@ -83,7 +82,6 @@ impl Sound {
     }
 }
 
-/// Compares after a delay of 300 frames.
 fn verdict(sent: &Sound, heard: &Sound) -> Comparison {
     judge(sent, &joined([&silence(300), heard, &silence(50)]), &mut |_| {})
 }
@@ -177,7 +175,7 @@ fn what_holds_nothing_of_the_sound_is_not_found() {
     assert!(!verdict(&silence(2000), &sent).is_found());
 }
 
-/// As played by a card whose latency changes by `by` frames at `at`, with a fade.
+/// The latency changes by `by` frames at `at`.
 fn spliced(sound: &Sound, at: usize, by: i64) -> Sound {
     const FADE: usize = 96;
     let on = (at as i64 - by) as usize;
@@ -197,7 +195,6 @@ fn a_latency_that_grows_repeats_and_one_that_shrinks_drops() {
     for by in [1440, -1440, 24_000, -24_000_i64] {
         let verdict = verdict(&sent, &spliced(&sent, 30_000, by));
         assert_eq!((verdict.missed_last, verdict.is_whole()), (0, false), "{verdict}");
-        // Repeated sound is complete; skipped sound is missing, including the fade.
         let missing = if by > 0 { 0 } else { by.unsigned_abs() as usize + 96 };
         assert_eq!(verdict.sounding.len() - verdict.identical, missing, "{verdict}");
         let frames = by.unsigned_abs() as usize;
@@ -448,7 +445,6 @@ fn pieces_of_a_sound_in_any_order_are_judged() {
                 if below(5) == 0 { part.with(|_| 0.0) } else { part }
             })
             .collect();
-        // The pieces are in order, or the search would end here.
         let verdict = verdict(&sent, &joined(&parts));
         assert!(!verdict.to_string().is_empty(), "{verdict:?}");
     }

@@ -1,4 +1,4 @@
-//! Measures a sent sine in the recording, with added harmonics and noise.
+//! Measures a sent sine in the recording, with harmonics and noise.
 
 use core::f64::consts::TAU;
 
@@ -8,25 +8,23 @@ use super::sound::Sound;
 use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::fit::{solve, top};
 
-/// Maximum residual of a sent sine, −40 dB.
+/// Maximum residual of a sent sine: −40 dB.
 const SINE: f64 = 1e-4;
-/// Maximum residual of a recorded sine, −3 dB.
+/// Maximum residual of a recorded sine: −3 dB.
 const HEARD: f64 = 0.5;
-/// Highest harmonic that counts as distortion; the lowest is the second.
 const HARMONICS: usize = 10;
 const ROUNDS: usize = 8;
 const MIN: usize = 4096;
 
-/// A sine with its distortion and noise. Levels are relative to a full-scale sine.
+/// Levels are relative to a full-scale sine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tone {
     /// Frequency at the nominal rate.
     pub hertz: f64,
     pub level_dbfs: f64,
-    /// THD+N in dB: everything except the sine and DC, up to half the rate, relative to the whole.
-    /// At most this in half of the seconds.
+    /// Everything except the sine and DC, relative to the whole. Median over seconds.
     pub thd_n_db: f64,
-    /// THD in dB: second to tenth harmonic, relative to the sine.
+    /// Second to tenth harmonic, relative to the sine.
     pub thd_db: f64,
     /// Noise in dBFS: neither the sine nor a harmonic.
     pub noise_dbfs: f64,
@@ -40,7 +38,6 @@ pub struct TestTone {
     pub heard: Option<Tone>,
 }
 
-/// Test tones in the sent channels, each with the recorded channel that contains it.
 pub(super) fn tones(sent: &Sound, heard: &Sound, sources: &[usize]) -> Vec<TestTone> {
     let pairs = sources.iter().enumerate();
     let tone = |(channel, source): (usize, &usize)| {
@@ -50,7 +47,7 @@ pub(super) fn tones(sent: &Sound, heard: &Sound, sources: &[usize]) -> Vec<TestT
     pairs.filter_map(tone).collect()
 }
 
-/// Median over the seconds of a channel, by residual.
+/// By residual, over the seconds.
 fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     let sounding = sound.sounding();
     let samples = &sound.channels[channel][sounding];
@@ -62,7 +59,6 @@ fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     let mut all: Vec<Tone> = Vec::new();
     for part in samples.chunks_exact(second) {
         let fitted = fit(part, f64::from(sound.rate.hertz()), &mut transform, most);
-        // If the first second is not a sine, neither is the rest; this rejects most sound early.
         if fitted.is_none() && all.is_empty() && most == SINE {
             return None;
         }
@@ -72,14 +68,14 @@ fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     all.get(all.len().checked_sub(1)? / 2).copied()
 }
 
-/// Fits a sine of unknown frequency, phase, level and offset: four-parameter fit per IEEE 1057.
+/// Four-parameter sine fit per IEEE 1057.
 fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Option<Tone> {
     let count = samples.len() as f64;
     let mut turn = strongest(samples, transform)?;
     let middle = (count - 1.0) / 2.0;
     let mut sine = [0.0; 4];
     for _ in 0..ROUNDS {
-        // Offset, cosine, sine, and derivative with respect to frequency.
+        // Offset, cosine, sine, derivative with respect to frequency.
         let mut rows = [[0.0; 5]; 4];
         for (at, sample) in samples.iter().enumerate() {
             let off = at as f64 - middle;
@@ -90,7 +86,7 @@ fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Opti
                 row.iter_mut().zip(terms).for_each(|(sum, other)| *sum += term * other);
             }
         }
-        // In the first round the fourth row is all zeros: this keeps the equations solvable.
+        // Keeps the equations solvable in the first round.
         (0..4).for_each(|at| rows[at][at] += 1e-12 * count);
         let solution = solve(&mut rows).then(|| rows.map(|row| row[4]))?;
         let faster = if sine == [0.0; 4] { 0.0 } else { solution[3] / count };
@@ -133,7 +129,7 @@ fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Opti
     })
 }
 
-/// Approximate angular frequency of the strongest tone, in radians per frame.
+/// In radians per frame.
 fn strongest(samples: &[f32], transform: &mut Transform) -> Option<f64> {
     let count = samples.len() as f64;
     let windowed = samples.iter().enumerate().map(|(at, sample)| {

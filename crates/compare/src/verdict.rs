@@ -13,12 +13,12 @@ use super::residue::Residue;
 use super::sound::{Bits, Sound, power};
 use super::tone::{TestTone, tones};
 
-/// Start of the sent file in the recording, in frames; negative if the recording starts later.
+/// Start of the sent file in the recording, in frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delay {
     NotFound,
     Known(i64),
-    /// The sound is periodic, and nothing in the recording distinguishes its periods.
+    /// Nothing distinguishes the periods of the sound.
     Ambiguous {
         /// The candidate closest to 0.
         nearest: i64,
@@ -29,38 +29,32 @@ pub enum Delay {
 #[derive(Debug, Clone)]
 pub struct Comparison {
     pub(super) rate: Rate,
-    /// Sent frames, without digital silence at the ends.
+    /// Excludes digital silence.
     pub(super) sounding: Range<usize>,
-    /// Of these, the frames recorded bit for bit, and those recorded in any form.
+    /// Bit for bit, and in any form.
     pub(super) identical: usize,
     pub(super) there: usize,
     pub(super) delay: Delay,
-    /// Frames missing at the beginning of the sound and at its end.
     pub(super) missed_first: usize,
     pub(super) missed_last: usize,
     pub(super) missed_within: usize,
-    /// Whether the identical frames are one piece from the beginning; concealment may resemble the
-    /// sound that would have followed.
     whole_so_far: bool,
     pub(super) changes: Vec<Difference>,
     pub(super) passages: Vec<ResampledRow>,
-    /// Routing of each part between changes, with its first sent frame.
     pub(super) routings: Vec<(usize, ChannelRouting)>,
-    /// Gain range of each channel whose gain changes.
     pub(super) volumes: Vec<Option<GainRange>>,
-    /// Residual energy ratio of frame-aligned, matching sound.
+    /// Energy ratio for frame-aligned sound.
     pub(super) rest: Option<f64>,
-    /// Bit depths of both, if the recording needs fewer.
+    /// Bit depths, if the recording needs fewer.
     pub(super) bits: Option<(Bits, Bits)>,
     pub(super) residue: Option<Residue>,
-    /// The mix, if sent channels were mixed; the sent sound is then that mix.
     pub(super) mix: Option<ChannelMix>,
     pub(super) tones: Vec<TestTone>,
 }
 
-/// Less unexplained sound than 1 % does not justify a search for another explanation.
+/// Unexplained sound below 1/100 needs no other explanation.
 const FEW: usize = 100;
-/// Maximum residual, −50 dB, that does not justify one either.
+/// Maximum residual that needs no other explanation: −50 dB.
 const SMALL: f64 = 1e-5;
 
 impl Comparison {
@@ -112,7 +106,6 @@ impl Comparison {
             && self.identical <= self.there / 2
     }
 
-    /// Whether an unrelated channel is not silent.
     fn holds_other(&self, heard: &Sound) -> bool {
         let nothing = |channel: usize| {
             let gains = self.routings.iter().map(|(_, routing)| routing.gains[channel]);
@@ -141,13 +134,12 @@ impl Comparison {
         self.is_found() && self.identical == self.sounding.len() && self.is_one_piece()
     }
 
-    /// Whether everything up to some frame was recorded unchanged, and nothing after it.
+    /// Whether a first part is unchanged, and nothing follows.
     pub fn is_whole_so_far(&self) -> bool {
         self.whole_so_far
     }
 
-    /// Whether every frame was recorded in order and at the same level, perhaps resampled: the best
-    /// possible result with two clocks.
+    /// Whether every frame was recorded in order and at the same level, perhaps resampled.
     pub fn is_all_there(&self) -> bool {
         self.is_found()
             && self.there == self.sounding.len()
@@ -173,7 +165,7 @@ impl Comparison {
         matches!(self.delay, Delay::Ambiguous { .. })
     }
 
-    /// Number of frames recorded bit for bit, without digital silence at both ends.
+    /// Bit for bit, without digital silence at both ends.
     pub fn identical(&self) -> usize {
         self.identical
     }
@@ -216,8 +208,7 @@ fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
     begins && !rest.iter().any(Piece::is_exact)
 }
 
-/// Marks pieces on whole frames as not resampled, and then those that continue a resampled piece as
-/// resampled, even if too short or quiet to measure.
+/// Pieces that continue a resampled piece are resampled too.
 fn reported_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
     for piece in pieces.iter_mut().filter(|piece| is_on_frames(piece)) {
         if let Kind::Alike { resampled, .. } = &mut piece.kind {
@@ -240,16 +231,16 @@ fn reported_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
 }
 
-/// Maximum distance of both ends from whole frames, and from one another, without resampling.
+/// Maximum distance of both ends, in frames.
 const ON_FRAME: f64 = 0.02;
 
-/// Whether a piece lies on whole frames; a volume change within a window shifts it slightly.
+/// A volume change shifts a piece slightly.
 fn is_on_frames(piece: &Piece) -> bool {
     let (begins, ends) = (piece.from - piece.heard.start as f64, piece.to - piece.heard.end as f64);
     (begins - ends).abs() < ON_FRAME && (begins - begins.round()).abs() < ON_FRAME
 }
 
-/// Number of these frames that the pieces cover, and the range from the first to the last of them.
+/// Number, and range.
 fn covered<'a>(
     sounding: &Range<usize>,
     pieces: impl Iterator<Item = &'a Piece>,
@@ -278,7 +269,7 @@ fn covered<'a>(
     (count, ends.unwrap_or(sounding.start..sounding.start))
 }
 
-/// Minimum length of a piece for its gain to count: a tenth of a second at 48 kHz.
+/// 0.1 s at 48 kHz.
 const TELLS: usize = 4800;
 
 fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
@@ -307,7 +298,7 @@ fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
     all
 }
 
-/// Routing of a piece for the report. A changing volume is reported separately.
+/// A changing volume is reported separately.
 fn as_reported(piece: &Piece) -> ChannelRouting {
     let mut routing = (*piece.routing).clone();
     for (gain, volume) in routing.gains.iter_mut().zip(&piece.volumes) {

@@ -1,5 +1,4 @@
-//! Walks through a recording piece by piece: continues the last line, else searches near it, else
-//! anywhere.
+//! Walks through a recording: continues the last line, else searches near it, else anywhere.
 
 mod first;
 mod rank;
@@ -17,19 +16,15 @@ use super::pieces::{
 };
 use super::seek::{Coarse, Likely};
 
-/// Where `near` starts its search: the end of the previous piece is known only to a block.
+/// The previous end is known only to a block.
 const NEAR_FROM: usize = 2 * BLOCK;
-/// How far ahead sound is searched on the old line: losses are rarely longer.
 const AHEAD: usize = 4800;
-/// Maximum number of searches of the whole sent sound, and frames before the second; the distance
-/// doubles each time.
+/// Maximum searches, and frames before the second; the distance doubles.
 const SEARCHES: u32 = 12;
 const FIRST_REST: usize = 8 * WINDOW;
-/// Maximum residual, −40 dB plus rounding, for a gap on both sides' line to be the same sound;
-/// concealment leaves more.
+/// Maximum residual of the same sound: −40 dB.
 const SAME: f64 = 1e-4;
-/// Maximum distance from that line, in frames, of resampled sound: an adaptive latency moves by
-/// thousandths.
+/// Maximum distance of resampled sound, in frames.
 const BESIDE: f64 = 0.05;
 
 struct Seed {
@@ -41,7 +36,7 @@ struct Seed {
 
 struct SearchBackoff {
     near: Backoff,
-    /// Recorded frame at which the whole sound may be searched again, and the distance to the next.
+    /// Next whole search, and the distance to the one after.
     wide: usize,
     further: usize,
 }
@@ -55,15 +50,13 @@ impl SearchBackoff {
 pub(super) struct PieceWalk<'a> {
     both: Both<'a>,
     sounding: Range<usize>,
-    /// Initial search distance from the line, in frames.
+    /// In frames.
     reach: i64,
     coarse: Coarse,
     fit: WindowFitter<'a>,
     pieces: Vec<Piece>,
     searches: u32,
-    /// Remaining searches for lines a period apart.
     settles: u32,
-    /// Period of the last such sound.
     period: Option<f64>,
     progress: &'a mut dyn FnMut(usize),
 }
@@ -106,8 +99,7 @@ impl<'a> PieceWalk<'a> {
         self.pieces
     }
 
-    /// Finds the pieces within a range of recorded frames; adjacent sound lies on line `last`, or
-    /// on lines `modulo` apart.
+    /// Next to line `last` or lines `modulo` apart.
     fn between(&mut self, heard: Range<usize>, mut last: RoutedLine, mut modulo: Option<f64>) {
         let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
         let mut rest = SearchBackoff::none(at);
@@ -138,7 +130,7 @@ impl<'a> PieceWalk<'a> {
         }
     }
 
-    /// Adds a piece, preceded by the gap to the last one if that is the same sound.
+    /// Also adds the gap before it if that is the same sound.
     fn push(&mut self, mut piece: Piece) {
         if let Some(mut last) = self.pieces.pop() {
             let between = last.heard.end..piece.heard.start;
@@ -158,15 +150,13 @@ impl<'a> PieceWalk<'a> {
         self.pieces.push(piece);
     }
 
-    /// A gap on both sides' line, if it is the same sound up to rounding, or resampled close to the
-    /// line.
     fn bridged(&mut self, gap: Piece) -> Option<Piece> {
         let (line, routing) = (gap.line(), gap.routing.clone());
         let floor = self.fit.floor() * routing.gains.len() as f64;
         let same =
             |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
         let mut all = Windows::none(&routing);
-        // Equal lengths, as a short window has too little information for a fit.
+        // Equal lengths: a short window has too little information.
         let windows = gap.heard.len().div_ceil(WINDOW);
         let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
         for window in 0..windows {
@@ -190,7 +180,7 @@ impl<'a> PieceWalk<'a> {
         Some(Piece { kind: all.kind(), volumes: all.volumes, ..gap })
     }
 
-    /// Seed of the next piece, and whether it is on the line.
+    /// Returns whether the seed is on the line.
     fn next(
         &mut self,
         heard: Range<usize>,
@@ -231,8 +221,6 @@ impl<'a> PieceWalk<'a> {
         found.map(|seed| (seed, false))
     }
 
-    /// Searches the expected positions from every start of `near` and `anywhere`, which would find
-    /// periodic sound a period off.
     fn on_line(
         &mut self,
         within: &Range<usize>,
@@ -260,7 +248,7 @@ impl<'a> PieceWalk<'a> {
         likely.iter().find_map(|likely| self.acquire(likely, line.step, within, None))
     }
 
-    /// Searches the whole sent sound, as often as the budget permits.
+    /// Searches within the budget.
     fn anywhere(
         &mut self,
         within: &Range<usize>,
@@ -284,8 +272,6 @@ impl<'a> PieceWalk<'a> {
         found
     }
 
-    /// A seed within these recorded frames. `expected` are the line and gain if the sound
-    /// continues.
     fn acquire(
         &mut self,
         likely: &Likely,
@@ -316,8 +302,7 @@ impl<'a> PieceWalk<'a> {
         }
     }
 
-    /// Clicks, except within a block of either end of the sound, where resampling includes other
-    /// content.
+    /// Except within a block of either end.
     fn clicks(
         &mut self,
         among: &Range<usize>,
@@ -338,7 +323,7 @@ impl<'a> PieceWalk<'a> {
         let mut before = (last, end);
         while let count @ 1.. = self.room_after(end, &last, within.end) {
             if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.routing) {
-                // The match may start within the last window, which then proves nothing.
+                // A match within the last window proves nothing.
                 let within = before.1..end + 1;
                 let again = self.both.grow(&seed.routing.sources, end, within, last.nearest(end));
                 (last, end) = (if again.start < end { before.0 } else { last }, again.start);
@@ -378,7 +363,7 @@ impl<'a> PieceWalk<'a> {
         Piece { kind: all.kind(), places, volumes: all.volumes, clicks, ..piece }
     }
 
-    /// Whether a piece is more than an edge beyond the searched frames, and more than noise.
+    /// Whether a piece is more than an edge and more than noise.
     fn says(&self, piece: &Piece) -> bool {
         let Kind::Alike { energy, rest, .. } = piece.kind else { return true };
         let (from, to) = (self.sounding.start as f64, self.sounding.end as f64);
@@ -387,7 +372,7 @@ impl<'a> PieceWalk<'a> {
         sounds.round() >= MIN as f64 && (energy == 0.0 || rest < energy / 2.0)
     }
 
-    /// Number of frames, in whole blocks, of a failed window that still belong to the piece.
+    /// Leading frames of a failed window, in whole blocks.
     fn edge(
         &mut self,
         count: usize,
@@ -449,7 +434,7 @@ impl Windows {
     }
 }
 
-/// The gap between two exact pieces on the same line, not yet examined.
+/// Gap between exact pieces on the same line.
 fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
     let heard = last.heard.end..next.heard.start;
     let both = last.is_exact() && next.is_exact() && last.routing == next.routing;

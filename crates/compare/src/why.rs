@@ -4,7 +4,7 @@ use super::changes::Difference;
 use super::residue::ResidueKind;
 use super::verdict::{Comparison, Delay, is_straight};
 
-/// Energy ratio attributable to rounding of sums.
+/// Rounding of sums.
 pub(super) const NOTHING: f64 = 1e-12;
 
 impl Comparison {

@@ -1,4 +1,4 @@
-//! Clocks: cost of reading time, timer resolution, and synchronization between machines.
+//! Clocks: cost of reading, timer resolution, and synchronization.
 
 use tautline_io::clock::disciplined::{HardwareClock, KernelClock};
 use tautline_io::clock::ptp4l::Ptp4l;
@@ -11,8 +11,7 @@ use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 use crate::Verdict::{Failure, Unknown, Warning};
 use crate::{Finding, Machine};
 
-/// Clock sources outside the processor: each reading takes a bus access of 1 µs or more, and a
-/// system call.
+/// 1 µs or more per reading.
 const SLOW: [&str; 2] = ["hpet", "acpi_pm"];
 
 pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {
@@ -114,13 +113,12 @@ pub(crate) fn tai(kernel: KernelClock) -> Finding {
     Finding::new(Warning, what, why).fix(fix)
 }
 
-/// Timeout for `ptp4l`: longer than some of a machine's worst delays, and short for the user.
 const ANSWERS: Span = Span::from_millis(200);
 
-/// Requests the state of linuxptp. `None` if it does not run, `Some(None)` if it does not answer.
+/// `None` if linuxptp does not run, `Some(None)` if it does not answer.
 pub(crate) fn ask_ptp4l() -> Option<Option<(PtpState, Domain)>> {
     let mut daemon = Ptp4l::find(true)?;
-    // If its domain is unknown, the first attempt tries some domains and the second other ones.
+    // If its domain is unknown, each attempt tries other domains.
     let answered = (0..2).find_map(|_| {
         daemon.ask().ok()?;
         daemon.wait(ANSWERS)

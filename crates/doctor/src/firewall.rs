@@ -11,7 +11,7 @@ use nft::{ACCEPTED, AwaitedPacket, Chain, REFUSED, fates};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Awaited {
-    /// Name and number, as used in rules.
+    /// Name and number.
     pub protocol: [&'static str; 2],
     /// RTP and RTCP ports; equal if there is only one.
     pub ports: [u16; 2],
@@ -21,7 +21,7 @@ pub struct Awaited {
 
 /// Ports in `taut`'s examples.
 pub const USUAL: Awaited = Awaited { protocol: ["udp", "17"], ports: [5004, 5005], v6: None };
-/// Ports of `taut serve`: calls, and the sound of the first caller.
+/// Calls, and the first caller's sound.
 const CALLED: [Awaited; 2] = [
     Awaited { protocol: ["tcp", "6"], ports: [CALL_PORT; 2], ..USUAL },
     Awaited { ports: [CALL_PORT; 2], ..USUAL },
@@ -37,17 +37,16 @@ pub enum Rules {
     NoFirewall,
 }
 
-/// Checks the default ports of streams, and those of calls if they are blocked.
+/// Checks calls only if they are blocked.
 pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
     let mut found = vec![judge(rules, USUAL)];
     let calls = CALLED.map(|awaited| judge(rules, awaited));
-    // Unreadable rules are reported only once.
     let shut = calls.into_iter().filter(|call| !matches!(call.verdict, Passed | Unknown));
     found.extend(shut.map(|call| Finding { verdict: Warning, ..call }));
     found
 }
 
-/// Returns a sentence with the fix if this machine's firewall may block the awaited packets.
+/// Message with the fix, if the firewall may block the packets.
 pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
     let machine = Machine::system();
     let rules = read(&machine);
@@ -76,15 +75,14 @@ pub(crate) fn read(machine: &Machine) -> Rules {
     if !machine.is_root() {
         return Rules::Hidden;
     }
-    // nft also shows rules of iptables, except those of legacy iptables, which the kernel lists
-    // here.
+    // nft does not show legacy iptables rules; the kernel lists these here.
     let old = machine.read("proc/net/ip_tables_names").is_some_and(|names| !names.is_empty());
     let nft = run("nft", &["list", "ruleset"]);
     let iptables = || run("iptables-save", &[]).ok().map(Rules::Iptables);
     match nft {
         _ if old => iptables().unwrap_or(Rules::NoProgram),
         Ok(rules) => Rules::Nft(rules),
-        // The kernel has no netfilter netlink, or has not loaded it.
+        // The kernel has no netfilter netlink.
         Err(said) if said.contains("Protocol not supported") => Rules::NoFirewall,
         Err(_) => iptables().unwrap_or(Rules::NoProgram),
     }
@@ -124,8 +122,7 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
     }
 }
 
-/// Any chain that the kernel sends a packet to may refuse it. IPv4 is checked first, as it is more
-/// common.
+/// IPv4 first.
 fn judge_chains(
     chains: &[Chain<'_>],
     look: &str,

@@ -4,7 +4,7 @@ use crate::Verdict::Warning;
 use crate::network::Interface;
 use crate::{Finding, Machine};
 
-/// Maximum priority of taut's threads, except the stall monitor: `--scheduler fifo:70`.
+/// `--scheduler fifo:70`.
 const OURS: u32 = 70;
 const FIFO: u32 = 1;
 
@@ -12,7 +12,7 @@ const FIFO: u32 = 1;
 pub(crate) struct Process {
     id: u32,
     pub(crate) name: String,
-    /// Real-time priority; 0 for other policies.
+    /// 0 for other policies.
     priority: u32,
     policy: u32,
 }
@@ -21,10 +21,10 @@ pub(crate) fn processes(machine: &Machine) -> Vec<Process> {
     let ids = machine.list("proc").into_iter().filter_map(|name| name.parse().ok());
     let process = |id: u32| {
         let stat = machine.read(&format!("proc/{id}/stat"))?;
-        // The name is in parentheses and may contain some.
+        // The name may contain parentheses.
         let (before, after) = stat.rsplit_once(')')?;
         let name = before.split_once('(')?.1.to_owned();
-        // Fields 40 and 41 of proc_pid_stat(5); the name is the second.
+        // Fields 40 and 41 of proc_pid_stat(5).
         let field = |number: usize| after.split_whitespace().nth(number - 3)?.parse().ok();
         Some(Process { id, name, priority: field(40)?, policy: field(41)? })
     };
@@ -34,10 +34,9 @@ pub(crate) fn processes(machine: &Machine) -> Vec<Process> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interrupt {
     number: u32,
-    /// Interface or sound driver that it serves.
     of: String,
     sharers: Vec<String>,
-    /// Cores that handle it, or may, as in `0-3`; empty if unknown.
+    /// As in `0-3`; empty if unknown.
     cores: String,
 }
 
@@ -116,7 +115,7 @@ fn places(interrupts: &[Interrupt]) -> Vec<String> {
     all.into_iter().map(place).collect()
 }
 
-/// Parses a list of cores, as in `0-3,8`.
+/// As in `0-3,8`.
 fn listed(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
@@ -125,7 +124,7 @@ fn listed(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// Checks that network interrupts do not delay sound: they are frequent.
+/// Network interrupts are frequent and delay sound.
 pub(crate) fn cores(machine: &Machine, interrupts: &[Interrupt]) -> Vec<Finding> {
     let read = |file: &str| {
         listed(&machine.read(&format!("sys/devices/system/cpu/{file}")).unwrap_or_default())
@@ -188,7 +187,6 @@ fn moved(which: &[&Interrupt], taken: &[u32], online: &[u32], isolated: &[u32]) 
     Some(format!("echo {free} | sudo tee /proc/irq/{numbers}/smp_affinity_list"))
 }
 
-/// Checks the priorities of threaded interrupts, as with PREEMPT_RT.
 pub(crate) fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Option<Finding> {
     let threads = interrupts.iter().filter_map(|interrupt| {
         let begins = format!("irq/{}-", interrupt.number);
@@ -337,7 +335,7 @@ mod tests {
         let found = cores(&machine, &network);
         snapshot!(found[0].message);
         snapshot!("fix", found[0].fix.as_ref().unwrap());
-        // The user may have moved a card's interrupt there on purpose.
+        // Possibly on purpose.
         assert!(cores(&machine, &[interrupt(16, CARD, "3")]).is_empty());
         assert!(cores(&machine, &[interrupt(128, "eth0", "0-3")]).is_empty());
     }

@@ -8,8 +8,7 @@ use tautline_proto::time::Span;
 use crate::Verdict::{Unknown, Warning};
 use crate::{Finding, Machine};
 
-/// Lower latencies need a fully preemptible kernel: other kernels have driver sections of up to 1
-/// ms.
+/// Other kernels have driver sections of up to 1 ms.
 const NEEDS_RT: Span = Span::from_millis(2);
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
     "arm64"
@@ -19,7 +18,6 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
     "amd64"
 };
 
-/// Whether a due thread preempts the kernel's own work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preemption {
     RealTime,
@@ -33,8 +31,7 @@ pub(crate) fn release(machine: &Machine) -> String {
     machine.read("proc/sys/kernel/osrelease").unwrap_or_default()
 }
 
-/// Build options of the kernel, from the file in `/boot` or from the kernel itself; empty without
-/// either.
+/// Empty if unknown.
 pub(crate) fn config(machine: &Machine) -> String {
     let beside = machine.read(&format!("boot/config-{}", release(machine)));
     let own = || {

@@ -1,7 +1,4 @@
-//! Checks of this machine: problems for sound at a given latency, with fixes.
-//!
-//! [`examine`] runs the checks in order. A check reads kernel files via `Machine`, or gets its
-//! input as arguments, and returns findings.
+//! Checks for problems with sound at a given latency, with fixes.
 #![forbid(unsafe_code)]
 
 mod clocks;
@@ -34,7 +31,7 @@ pub enum Verdict {
     #[serde(rename = "ok")]
     Passed,
     Unknown,
-    /// Reduces the safety margin: sound is complete unless another problem occurs.
+    /// Reduces the safety margin.
     Warning,
     /// At this latency sound will be lost.
     Failure,
@@ -46,10 +43,9 @@ pub struct Finding {
     pub check: &'static str,
     pub verdict: Verdict,
     pub message: String,
-    /// Why it matters; `None` only if the verdict is `Passed`.
+    /// `None` only for `Passed`.
     pub reason: Option<String>,
-    /// Shell command that fixes it, shows details, or improves a good state; at most one of the
-    /// three is set.
+    /// Fixes it, shows details, or improves a good state.
     pub fix: Option<String>,
     pub details: Option<String>,
     pub improvement: Option<String>,
@@ -81,7 +77,7 @@ impl Finding {
         Self { details: Some(command.into()), ..self }
     }
 
-    /// Removes `sudo`, which root does not need and may not have.
+    /// Removes `sudo` for root.
     fn without_sudo(mut self) -> Self {
         for command in
             [&mut self.fix, &mut self.details, &mut self.improvement].into_iter().flatten()
@@ -104,7 +100,7 @@ pub struct Requirements {
     pub format: StreamFormat,
 }
 
-/// Report of `taut doctor`; scripts rely on its JSON names.
+/// Scripts rely on its JSON names.
 #[derive(Debug, Serialize)]
 pub struct Report {
     schema: u32,
@@ -139,9 +135,8 @@ impl Report {
         self.counts.failure
     }
 
-    /// One line per finding: state, reason, command. `wrap` breaks a text into lines that are
-    /// indented by its first argument. Commands then get lines of their own and stay unbroken, for
-    /// copying.
+    /// State, reason and command per finding. `wrap` breaks a text into lines; commands stay
+    /// unbroken, for copying.
     pub fn text(&self, wrap: Option<fn(&str, &str) -> String>) -> String {
         let mut text = String::new();
         for finding in &self.findings {
@@ -173,7 +168,7 @@ impl Report {
     }
 }
 
-/// Runs every check, most important first. Takes a second, since it watches for stalls.
+/// Most important first. Takes a second.
 pub fn examine(asked: &Requirements) -> Report {
     let machine = &Machine::system();
     let Requirements { latency, ref format } = *asked;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-/// Kernel files below a root folder that tests replace. Paths have no leading slash.
+/// Below a root folder that tests replace.
 #[derive(Debug)]
 pub(crate) struct Machine {
     root: PathBuf,
@@ -22,7 +22,7 @@ impl Machine {
         }
     }
 
-    /// Text of a file without surrounding whitespace; `None` if it cannot be read.
+    /// `None` if it cannot be read.
     pub(crate) fn read(&self, path: &str) -> Option<String> {
         let text = fs::read(self.path(path)).ok()?;
         Some(String::from_utf8_lossy(&text).trim().to_owned())
@@ -48,19 +48,19 @@ impl Machine {
         self.root.join(path)
     }
 
-    /// A field of `/proc/self/status` (proc_pid_status(5)).
+    /// Field of `/proc/self/status` (proc_pid_status(5)).
     pub(crate) fn own_status(&self, field: &str) -> Option<String> {
         let status = self.read("proc/self/status")?;
         Some(status.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned())
     }
 
-    /// The effective user id is the second number.
+    /// The second number is the effective user id.
     pub(crate) fn is_root(&self) -> bool {
         let users = self.own_status("Uid:").unwrap_or_default();
         users.split_whitespace().nth(1) == Some("0")
     }
 
-    /// Whether this is a virtual machine, according to a processor flag or the device tree.
+    /// Checks a processor flag or the device tree.
     pub(crate) fn is_virtual(&self) -> bool {
         let processor = self.read("proc/cpuinfo").unwrap_or_default();
         let flags = processor.lines().find(|line| line.starts_with("flags"));
@@ -78,8 +78,7 @@ impl Machine {
     }
 }
 
-/// Runs a program and returns its output, or its error output if it fails. Also searches the
-/// administrator's folders, which a user's path may not include.
+/// Error output if the program fails. Also searches the administrator's folders.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let folders = ["", "/usr/sbin/", "/sbin/"];
     let output = folders.iter().find_map(|folder| {

@@ -1,8 +1,7 @@
 use crate::Verdict::Warning;
 use crate::{Finding, Machine};
 
-/// Checks for a multicast route without `?iface=`. The kernel's numbers are hexadecimal, in network
-/// byte order read by a little-endian machine.
+/// The kernel's numbers are hexadecimal, in network byte order read by a little-endian machine.
 pub(crate) fn route(machine: &Machine, names: &[&str]) -> Finding {
     let routes = machine.read("proc/net/route").unwrap_or_default();
     let group = u32::from_ne_bytes([224, 0, 0, 1]);
@@ -55,7 +54,7 @@ pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
     Some(Finding::new(Warning, what, why).fix(fix))
 }
 
-/// The maximum of the interface's `rp_filter` and that of `all` applies (ip-sysctl).
+/// The maximum of both `rp_filter` applies (ip-sysctl).
 pub(crate) fn reverse_path(machine: &Machine, names: &[&str]) -> Option<Finding> {
     const STRICT: u32 = 1;
     if names.len() < 2 {

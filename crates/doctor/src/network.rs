@@ -25,7 +25,7 @@ impl Interface {
     }
 }
 
-/// Interface flags (linux/if.h).
+/// linux/if.h.
 const UP: u32 = 0x1;
 const LOOPBACK: u32 = 0x8;
 
@@ -36,12 +36,12 @@ pub(crate) fn interfaces(machine: &Machine) -> Vec<Interface> {
         let flags = machine.read(&file("flags"))?;
         let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
         let is_down = machine.read(&file("operstate")).as_deref() == Some("down");
-        // A virtual bridge port, such as a container's: the bridge itself is checked.
+        // A virtual bridge port: the bridge itself is checked.
         let is_port = machine.has(&file("brport")) && !machine.has(&file("device"));
         if flags & UP == 0 || flags & LOOPBACK != 0 || is_down || is_port {
             return None;
         }
-        // A virtio device has its interrupts one folder up, at its PCI function.
+        // A virtio device has them one folder up.
         let folders = ["device/msi_irqs", "device/../msi_irqs"];
         let interrupts = folders.map(|folder| machine.list(&file(folder)));
         let interrupts = interrupts.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
@@ -56,8 +56,7 @@ pub(crate) fn interfaces(machine: &Machine) -> Vec<Interface> {
     used.collect()
 }
 
-/// Queue disciplines that [`fairest`] and other fixes use, but that are missing in this kernel: not
-/// loaded, built in, or available as a module. Empty if the available modules are unknown.
+/// Disciplines that fixes use, but this kernel lacks. Empty if unknown.
 pub(crate) fn lacking(machine: &Machine) -> Vec<&'static str> {
     let release = kernel::release(machine);
     let list = |name: &str| machine.read(&format!("lib/modules/{release}/{name}"));
@@ -88,7 +87,7 @@ pub(crate) fn none() -> Finding {
     Finding::new(Warning, "no network interface is up", why).details("ip -brief link")
 }
 
-/// Time for several Wi-Fi retransmissions, as `wifi-5ghz` in `taut lab impair`.
+/// Several Wi-Fi retransmissions.
 const WIRELESS: Span = Span::from_millis(30);
 
 pub(crate) fn wireless(interface: &Interface, latency: Span) -> Option<Finding> {
@@ -118,13 +117,13 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
         let finding = Finding::new(Unknown, what, "some queues delay packets");
         return finding.details(format!("tc qdisc show dev {name}"));
     };
-    // For a card with several queues, the queue below the root matters.
+    // With several queues, the one below the root matters.
     let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
     let what = format!("{name} has {kind}");
     let to_fair = format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking));
     let bad = |verdict, why: &str| Finding::new(verdict, what.clone(), why).fix(&to_fair);
     match kind {
-        // taut's sockets request the first band of pfifo_fast and prio (SO_PRIORITY).
+        // taut's sockets request the first band (SO_PRIORITY).
         "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio"
         | "pfifo_fast" => Finding::passed(what),
         "pfifo" | "bfifo" | "fifo" => {
@@ -144,8 +143,7 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
     }
 }
 
-/// Available queue with the shortest delay for sound. Every kernel has `pfifo_fast`, where sound
-/// uses the first band.
+/// Every kernel has `pfifo_fast`.
 fn fairest(lacking: &[&str]) -> &'static str {
     let fair = ["fq", "fq_codel"].into_iter().find(|one| !lacking.contains(one));
     fair.unwrap_or("pfifo_fast")
@@ -197,7 +195,7 @@ pub(crate) fn pacing(
     Some(Finding { improvement, ..Finding::passed(what) })
 }
 
-/// ETF for the priority of class A, which taut's AVTP uses, and a fair queue for all other traffic.
+/// ETF for class A, as of taut's AVTP, and a fair queue for the rest.
 fn etf_below(name: &str, lacking: &[&str]) -> Option<String> {
     if lacking.contains(&"prio") || lacking.contains(&"etf") {
         return None;
@@ -210,7 +208,6 @@ fn etf_below(name: &str, lacking: &[&str]) -> Option<String> {
     ))
 }
 
-/// ETF in the card's hardware. Whether a card supports it is unknown until tried.
 fn offloaded(name: &str, lacking: &[&str]) -> Option<String> {
     if lacking.contains(&"mqprio") {
         return None;
@@ -222,7 +219,7 @@ fn offloaded(name: &str, lacking: &[&str]) -> Option<String> {
     ))
 }
 
-/// Moderation may use at most the latency divided by this.
+/// Divisor of the latency.
 const GATHERED_PART: i64 = 20;
 
 pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency: Span) -> Finding {
@@ -402,7 +399,6 @@ mod tests {
         );
         assert_eq!(lacks(&[config]), ["fq"]);
         assert!(lacks(&[]).is_empty());
-        // Only one of the two lists exists.
         assert!(lacks(&[("lib/modules/6.1.0-9/modules.dep", "")]).is_empty());
     }
 }

@@ -9,11 +9,10 @@ use crate::Verdict::{Failure, Warning};
 use crate::network::Interface;
 use crate::{Finding, Machine, Requirements};
 
-/// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
+/// RFC 791 §3.1 without options, RFC 768.
 const HEADERS: usize = 28;
 
-/// Checks that a receiver can reach the latency: one packet plus two card periods of the same
-/// length.
+/// The latency must hold one packet plus two card periods of the same length.
 pub(crate) fn floor(asked: &Requirements) -> Finding {
     let StreamFormat { rate, channels, packet: period, .. } = asked.format;
     let device = Settings { rate, channels, period, periods: 2 };
@@ -45,7 +44,6 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
     }
     let room = mtu.saturating_sub(packet - format.payload_bytes());
     let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
-    // Rounded down to microseconds, which the user can type.
     let fits = Span::from_micros(fits.as_nanos() / 1000);
     let shorter = match fits >= PTIME_RANGE.0 {
         true => format!("use --ptime {fits} or less"),
@@ -59,7 +57,7 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
     Finding::new(Warning, what, why).fix(fix)
 }
 
-/// Number of `CAP_NET_ADMIN` (linux/capability.h), which allows sockets to exceed the limits.
+/// `CAP_NET_ADMIN`: sockets may exceed the limits.
 const NET_ADMIN: u32 = 12;
 
 pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {

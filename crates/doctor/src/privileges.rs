@@ -6,19 +6,17 @@ use crate::Verdict::{Failure, Warning};
 use crate::{Finding, Machine};
 
 const ASKED: Scheduler = Scheduler::Fifo(70);
-/// At lower latencies, waiting for time slices of a few other programs takes all of the latency. A
-/// slice is 3 ms (`base_slice_ns`, default class in sched(7)).
+/// A few time slices of 3 ms (`base_slice_ns`, default class in sched(7)).
 const NEEDS_PRIORITY: Span = Span::from_millis(20);
-/// Real-time runtime per second, in microseconds; sound never uses more than this half.
+/// In microseconds per second.
 const ENOUGH_SHARE: i64 = 500_000;
-/// Limits that `pam_limits` applies at the next log-in, and membership in their group.
+/// Applied at the next log-in.
 const GRANT: &str = "printf '@audio - rtprio 99\\n@audio - memlock unlimited\\n' | sudo tee \
     /etc/security/limits.d/90-tautline.conf && sudo usermod -aG audio \"$(id -un)\"";
 
 pub(crate) fn granted() -> Granted {
     match spawn("taut-doctor", ASKED, 0, || ()) {
         Ok((thread, granted)) => {
-            // The thread does nothing that could panic.
             let _ = thread.join();
             granted
         }
@@ -68,7 +66,7 @@ pub(crate) fn memory(limits: &ResourceLimits, is_locked: bool, is_root: bool) ->
 }
 
 pub(crate) fn share(machine: &Machine) -> Option<Finding> {
-    // Microseconds per second; -1 for unlimited.
+    // In microseconds per second; -1 for unlimited.
     let share = machine.number("proc/sys/kernel/sched_rt_runtime_us")?;
     let what = match share {
         ..0 => "real-time threads may take all of a core".to_owned(),

@@ -27,10 +27,10 @@ pub(crate) fn frequency(machine: &Machine) -> Finding {
     }
 }
 
-/// A warning appears if a core takes longer to wake than the latency divided by this.
+/// Divisor of the latency.
 const PART: i64 = 50;
 
-/// Checks the idle states of the first core, which represents all.
+/// Checks the first core.
 pub(crate) fn idle(machine: &Machine, latency: Span) -> Finding {
     let folder = format!("{CORES}/cpu0/cpuidle");
     let states = machine.list(&folder).into_iter().filter_map(|state| {
@@ -63,9 +63,8 @@ const BEAT: Span = Span::from_millis(50);
 
 pub(crate) struct Watched {
     all: Vec<Stall>,
-    /// Stalls of a core while other cores ran.
+    /// While other cores ran.
     single: Vec<Stall>,
-    /// Whether the stalls are certainly the host's.
     is_certain: bool,
 }
 
@@ -128,7 +127,7 @@ pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Find
              command"
         }
     };
-    // Suggests a run with a card buffer of twice such a stall, and twice that as latency.
+    // Suggests a card buffer of twice such a stall, and twice that as latency.
     let micros = u64::try_from(longest.as_nanos() / 1000).unwrap_or(0);
     let periods = (2 * micros).div_ceil(1000).clamp(2, 64);
     let ridden_out = (2 * periods).next_multiple_of(10) + 10;

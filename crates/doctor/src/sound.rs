@@ -1,4 +1,4 @@
-//! Sound cards and sound servers: access and buffering.
+//! Sound cards and sound servers.
 
 use tautline_audio::pipewire::{Graph, graph};
 use tautline_io::thread::limits::may_use;
@@ -15,7 +15,7 @@ pub(crate) fn server(processes: &[Process], latency: Span) -> Option<Finding> {
     if HAS_PIPEWIRE {
         return graph().map(|graph| pipewire(&graph, latency));
     }
-    // Timeout, since `pw-metadata` may wait for a stalled server.
+    // `pw-metadata` may wait for a stalled server.
     let listed = run("timeout", &["1", "pw-metadata", "-n", "settings"]).ok();
     match listed.and_then(|listed| Graph::listed(&listed)) {
         Some(graph) => Some(pipewire(&graph, latency)),
@@ -56,7 +56,7 @@ fn pipewire(graph: &Graph, latency: Span) -> Finding {
     Finding::new(verdict, what, why).fix(fix)
 }
 
-/// Device files of sound cards, and whether this user may open them.
+/// With this user's access.
 pub(crate) fn device_files(machine: &Machine) -> Vec<(String, bool)> {
     let names = machine.list("dev/snd").into_iter().filter(|name| name.starts_with("pcm"));
     let file = |name| format!("dev/snd/{name}");
@@ -77,7 +77,7 @@ pub(crate) fn access(files: &[(String, bool)]) -> Option<Finding> {
 }
 
 const USB: &str = "sys/bus/usb/devices";
-/// USB class code of audio interfaces.
+/// USB class code.
 const AUDIO: &str = "01";
 
 fn usb_cards(machine: &Machine) -> Vec<String> {

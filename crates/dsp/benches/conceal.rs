@@ -10,7 +10,6 @@ fn main() {
     divan::main();
 }
 
-/// 1 s of tones in noise, different in each channel.
 fn sound(channels: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let mut noise = || {
@@ -25,7 +24,7 @@ fn sound(channels: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Without losses: the copy into the history.
+/// The copy into the history.
 #[divan::bench(args = CHANNELS)]
 fn sound_that_passes(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);
@@ -33,7 +32,7 @@ fn sound_that_passes(bencher: Bencher, channels: usize) {
     bencher.bench_local(|| concealer.sound(black_box(&mut block)));
 }
 
-/// First block of a hole, which fits models.
+/// Fits models.
 #[divan::bench(args = CHANNELS)]
 fn hole_that_begins(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);
@@ -57,7 +56,7 @@ fn hole_that_goes_on(bencher: Bencher, channels: usize) {
         .bench_local_refs(|concealer| concealer.conceal(black_box(&mut block)));
 }
 
-/// 1 s with 5 % of the 1 ms packets lost, evenly: 10 ms are 1 % of a core.
+/// 5 % of the 1 ms packets: 10 ms are 1 % of a core.
 #[divan::bench(args = CHANNELS)]
 fn second_with_five_percent_lost(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);

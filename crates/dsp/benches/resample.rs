@@ -9,7 +9,6 @@ fn main() {
     divan::main();
 }
 
-/// Repeated input.
 fn noise(channels: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let mut next = || {
@@ -44,7 +43,6 @@ fn sixty_four_channels(bencher: Bencher, quality: Quality) {
     blocks(bencher, quality, 64, Step::from_ppm(100.0));
 }
 
-/// Both ends on one clock.
 #[divan::bench]
 fn stereo_copied(bencher: Bencher) {
     blocks(bencher, Quality::Balanced, 2, Step::ONE);

@@ -9,7 +9,7 @@ fn main() {
     divan::main();
 }
 
-/// Tones and noise at `loud`, with marks of a peak of 0.126.
+/// The marks have a peak of 0.126.
 fn sound(loud: f32, marks: f32) -> Vec<f32> {
     let (mut sound, mut state) = (vec![0.0; 3 * RATE], 1_u32);
     Marker::new().fill(1, &mut sound, |_| {});
@@ -24,26 +24,23 @@ fn sound(loud: f32, marks: f32) -> Vec<f32> {
 fn second(bencher: Bencher, loud: f32, marks: f32) {
     let (sound, mut finder, mut found) = (sound(loud, marks), Finder::new(), 0);
     finder.push(&sound[..2 * RATE], |_| {});
-    // Repeats the third second: marks with other numbers would end the run.
+    // Marks with other numbers would end the run.
     bencher.bench_local(|| {
         finder.push(black_box(&sound[2 * RATE..]), |_| found += 1);
     });
     black_box(found);
 }
 
-/// Readable signs.
 #[divan::bench]
 fn clear_marks(bencher: Bencher) {
     second(bencher, 0.0, 1.0);
 }
 
-/// Compares each mark with all its chips, and searches others.
 #[divan::bench]
 fn marks_below_other_sound(bencher: Bencher) {
     second(bencher, 0.15, 1.0);
 }
 
-/// Stretched for voice codecs, below other sound.
 #[divan::bench]
 fn voice_marks_below_other_sound(bencher: Bencher) {
     let (run, stretch) = (RunNumber::default(), MarkStretch::for_voice(RATE as u32));
@@ -59,7 +56,6 @@ fn voice_marks_below_other_sound(bencher: Bencher) {
     black_box(found);
 }
 
-/// Searches everywhere.
 #[divan::bench]
 fn sound_without_marks(bencher: Bencher) {
     second(bencher, 0.15, 0.0);

@@ -4,10 +4,9 @@
 //! cargo run --release -p tautline-dsp --example resampler_window
 //! ```
 //!
-//! A kernel of `half` frames to either side is a sinc under Σ aₘ cos(π m x / half) with Σ aₘ = 1,
-//! so it is 1 at 0 and 0 at all other whole numbers. Its response to a wave of ω radians per frame
-//! at a fraction φ is Σₙ kernel(n − φ) exp(jω(n − φ)), ideally 1. That is linear in the cosines.
-//! Least squares over waves and fractions find them, weighted by each wave's target error and
+//! A kernel of `half` frames to either side is a sinc under Σ aₘ cos(π m x / half) with Σ aₘ = 1.
+//! Its response to a wave of ω radians per frame at a fraction φ is Σₙ kernel(n − φ) exp(jω(n −
+//! φ)), ideally 1. Least squares find the cosines, weighted by each wave's target error and
 //! iteratively by the errors found (Lawson's method).
 #![expect(clippy::print_stdout, reason = "it is what the program is for")]
 
@@ -15,8 +14,7 @@ use std::f64::consts::{PI, TAU};
 
 use tautline_dsp::resample::Quality;
 
-/// Target of a window: errors of `flat_db` up to `flat_to`, rising to `end_db` at `end`, in turns
-/// per frame. Only relative errors matter.
+/// Errors of `flat_db` up to `flat_to`, rising to `end_db` at `end`, in turns per frame.
 struct Goal {
     quality: Quality,
     cosines: usize,
@@ -53,9 +51,8 @@ const GOALS: [Goal; 3] = [
     },
 ];
 
-/// Waves from 0 to the end of the band.
 const WAVES: usize = 61;
-/// Fractions from 0 to 0.5; the others mirror them.
+/// From 0 to 0.5; the others mirror them.
 const FRACTIONS: usize = 16;
 const ROUNDS: usize = 50;
 
@@ -81,10 +78,9 @@ fn windowed(cosines: &[f64], x: f64) -> f64 {
     cosines.iter().enumerate().map(|(m, cosine)| cosine * (PI * m as f64 * x).cos()).sum()
 }
 
-/// Coefficients of all cosines but the first, and the right side.
+/// Without the first cosine; the right side.
 type Equation = (Vec<f64>, f64);
 
-/// Equations of one wave: real and imaginary part at each fraction.
 fn equations(goal: &Goal, wave: f64) -> Vec<Equation> {
     let half = goal.quality.half() as i64;
     let both = |fraction: f64| {
@@ -136,8 +132,7 @@ fn window(goal: &Goal) -> Vec<f64> {
             .map(|(all, wave)| all.iter().map(error).sum::<f64>().sqrt() / wanted(*wave))
             .collect();
         let most = errors.iter().copied().fold(0.0, f64::max);
-        // Takes the square root: these weights apply to values, Lawson's to squares. No weight
-        // becomes 0.
+        // These weights apply to values, Lawson's to squares.
         for (weight, error) in weights.iter_mut().zip(&errors) {
             *weight *= (error / most).max(1e-3).sqrt();
         }
@@ -148,8 +143,7 @@ fn window(goal: &Goal) -> Vec<f64> {
     std::iter::once(first).chain(others).collect()
 }
 
-/// Solves by Householder reflections (Golub and Van Loan, Matrix Computations, 5.2 and 5.3); normal
-/// equations would square the range of the coefficients.
+/// Householder reflections (Golub and Van Loan, Matrix Computations, 5.2 and 5.3).
 fn min_squares(mut equations: Vec<Equation>) -> Vec<f64> {
     let count = equations[0].0.len();
     for column in 0..count {

@@ -1,8 +1,8 @@
-//! Alignment of two sounds: their likeness, and the shift and stretch between them.
+//! Alignment of two sounds: shift and stretch.
 //!
-//! Coarse search: [`Landmarks`] for bit-exact sound, the cross spectrum ([`spectrum`]) for any
-//! other. Near an expected place: [`likeliest`] to a frame, [`LineFitter`] to a fraction. For
-//! periodic sound, the proven lag: [`rivals`].
+//! Coarse search: [`Landmarks`] for bit-exact sound, else the cross spectrum ([`spectrum`]). Near
+//! an expected place: [`likeliest`] to a frame, [`LineFitter`] to a fraction. For periodic sound:
+//! [`rivals`].
 
 mod landmarks;
 mod line;
@@ -16,10 +16,9 @@ pub use near::{AS_LIKELY, Backoff, NEAR, likeliest, outwards};
 
 use crate::vector::widest;
 
-/// Likeness of heard sound to another that it may come from.
+/// Likeness of heard sound to another.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Likeness {
-    /// Energies of the heard and the other sound, and the sum of their products.
     heard: f64,
     other: f64,
     both: f64,
@@ -77,7 +76,7 @@ impl Likeness {
         }
     }
 
-    /// Energy of the heard sound: sum of squares.
+    /// Sum of squares of the heard sound.
     pub fn energy(&self) -> f64 {
         self.heard
     }
@@ -87,7 +86,7 @@ impl Likeness {
         self.other
     }
 
-    /// Gain at which the other is most like the heard sound; negative if inverted.
+    /// Negative if inverted.
     pub fn gain(&self) -> f64 {
         self.both / self.other
     }
@@ -113,9 +112,9 @@ impl Likeness {
         self.both / (self.heard * self.other).sqrt()
     }
 
-    /// Share of the heard energy that remains after subtracting the other at its best gain.
+    /// Share left after subtracting the other at its best gain.
     pub fn left_over(&self) -> f64 {
-        // Neither NaN from holes nor inverted sound is a match.
+        // Excludes NaN from holes and inverted sound.
         if self.other > 0.0 && self.both > 0.0 {
             1.0 - self.gain() * self.both / self.heard
         } else {
@@ -123,12 +122,12 @@ impl Likeness {
         }
     }
 
-    /// Energy that remains after subtracting the other at this gain.
+    /// Energy left after subtracting the other at this gain.
     pub fn rest(&self, gain: f64) -> f64 {
         self.rest_rounded(gain).max(0.0)
     }
 
-    /// Like `Self::rest` with rounding errors, possibly negative, so that small values compare.
+    /// Like `Self::rest`, but with rounding errors, possibly negative.
     pub fn rest_rounded(&self, gain: f64) -> f64 {
         self.heard - 2.0 * gain * self.both + gain * gain * self.other
     }
@@ -178,7 +177,6 @@ mod tests {
         assert!((again.gain() - alike.gain()).abs() < 1e-9, "{again:?}");
     }
 
-    /// Squares 25 and 5, products 11, gain 11/5.
     const HEARD: [f32; 2] = [3.0, 4.0];
     const OTHER: [f32; 2] = [1.0, 2.0];
 

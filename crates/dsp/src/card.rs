@@ -1,6 +1,4 @@
-//! Sample formats of sound card buffers in host byte order, and conversion to `f32`.
-//!
-//! As on the wire ([`crate::format`]), 16-bit and 24-bit values survive conversion exactly.
+//! Sample formats of sound card buffers in host byte order.
 
 use core::fmt;
 use core::str::FromStr;
@@ -22,12 +20,11 @@ pub enum CardFormat {
     S16,
 }
 
-/// Unused bits of [`CardFormat::S24`].
+/// Of [`CardFormat::S24`].
 const UNUSED: u32 = 8;
 
 impl CardFormat {
-    /// All formats, best first. Drivers and plugins convert floats again, so integers with all 24
-    /// bits come first.
+    /// Best first: drivers convert floats again.
     pub const BEST_FIRST: [Self; 5] = [Self::S32, Self::F32, Self::S24, Self::S24In3, Self::S16];
 
     /// Bytes per sample.
@@ -72,10 +69,10 @@ impl FromStr for CardFormat {
     }
 }
 
-/// Converts a card's bytes to samples with a full scale of ±1.0.
+/// Converts to a full scale of ±1.0.
 ///
-/// All 16-bit and 24-bit values are exact; of 32 bits the upper 24. Floats keep their bits, except
-/// that NaN becomes 0.0. Converts as many samples as both slices hold.
+/// 16-bit and 24-bit values are exact; of 32 bits the upper 24. NaN becomes 0.0. Converts as many
+/// samples as both slices hold.
 pub fn decode(format: CardFormat, bytes: &[u8], out: &mut [f32]) {
     match format {
         CardFormat::S32 => {
@@ -90,7 +87,6 @@ pub fn decode(format: CardFormat, bytes: &[u8], out: &mut [f32]) {
         }
         CardFormat::S24 => {
             for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                // Shifts out the unused byte; the scale compensates.
                 let wide = i32::from_ne_bytes(coded) << UNUSED;
                 *sample = wide as f32 * (1.0 / FULL_32);
             }
@@ -108,16 +104,14 @@ pub fn decode(format: CardFormat, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Converts samples to a card's bytes; the inverse of [`decode`].
+/// The inverse of [`decode`].
 ///
-/// 16-bit and 24-bit integers round half away from zero, 32-bit ones towards zero, at −150 dB of a
-/// float's value. Clamps to full scale; NaN becomes 0. Converts as many samples as both slices
-/// hold.
+/// 16-bit and 24-bit integers round half away from zero, 32-bit ones towards zero. Clamps to full
+/// scale; NaN becomes 0. Converts as many samples as both slices hold.
 pub fn encode(format: CardFormat, samples: &[f32], out: &mut [u8]) {
     match format {
         CardFormat::S32 => {
             for (coded, &sample) in out.as_chunks_mut::<4>().0.iter_mut().zip(samples) {
-                // The cast saturates and converts NaN to 0.
                 *coded = ((sample * FULL_32) as i32).to_ne_bytes();
             }
         }
@@ -144,7 +138,6 @@ pub fn encode(format: CardFormat, samples: &[f32], out: &mut [u8]) {
     }
 }
 
-/// Three bytes as the upper ones of four.
 const fn upper([a, b, c]: [u8; 3]) -> [u8; 4] {
     if cfg!(target_endian = "little") { [0, a, b, c] } else { [a, b, c, 0] }
 }

@@ -1,6 +1,6 @@
 //! One channel of interleaved frames.
 
-/// Copies `channel` from frames of `channels` samples, as many as both slices hold.
+/// Copies `channel` from frames of `channels` samples.
 #[inline]
 pub fn pick(from: &[f32], channels: usize, channel: usize, to: &mut [f32]) {
     match (channels, channel) {

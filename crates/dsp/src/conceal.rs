@@ -1,12 +1,10 @@
 //! Concealment of missing frames.
 //!
-//! At a hole, each channel is predicted from the last 30 ms of output. The level holds for 10 ms,
-//! then falls to silence at 50 ms. Returning sound is cross-faded with the prediction for 1 ms,
-//! then passes bit-exactly.
+//! Each channel is predicted from the last 30 ms. The level holds for 10 ms, then falls to silence
+//! at 50 ms. Returning sound is cross-faded for 1 ms, then passes bit-exactly.
 //!
-//! The work of a call is bounded: at most sixteen channels are predicted, with fewer coefficients
-//! for more channels. Other channels fade, as all do without enough preceding sound or at the end
-//! of a source. Models are fitted at most every 10 ms.
+//! The work of a call is bounded: at most 16 channels are predicted; other channels fade. Models
+//! are fitted at most every 10 ms.
 
 mod bands;
 mod history;
@@ -24,39 +22,31 @@ pub struct Concealer {
     history: History,
     bench: Bench,
     predictions: Box<[Prediction]>,
-    /// Number of channels predicted in this hole.
     predicted: usize,
-    /// Last frame before this hole.
     held: Box<[f32]>,
-    /// Current frame of the concealment.
     reported: Box<[f32]>,
     /// Gain of held channels, by frame of the hole.
     plain: Box<[f32]>,
     /// Gain of predicted channels, by frame of the hole.
     fall: Box<[f32]>,
-    /// Share of the returning sound, by frame.
     rise: Box<[f32]>,
-    /// Frames since models were fitted, and the minimum before the next fit.
+    /// Frames since models were fitted, and the minimum.
     fresh: usize,
     refit: usize,
-    /// Minimum frames to learn a prediction from.
     least: usize,
     state: ConcealState,
-    /// The source announced its end.
     ending: bool,
     concealed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConcealState {
-    /// No sound yet.
     New,
     Sound,
-    /// No sound for this many frames.
     Hole {
         age: usize,
     },
-    /// Sound returned this many frames ago; the hole began `age` frames ago.
+    /// Since sound returned; the hole began `age` frames ago.
     Back {
         age: usize,
         risen: usize,
@@ -64,12 +54,11 @@ enum ConcealState {
 }
 
 impl Concealer {
-    /// Maximum number of predicted channels.
     const CHANNELS: usize = 16;
 
-    /// Creates a concealer for `channels` at `rate` frames per second. Allocates here only.
+    /// `rate` is in hertz. Only this allocates.
     ///
-    /// The very first sound is not faded in: a new stream passes bit-exactly.
+    /// A new stream passes bit-exactly.
     pub fn new(channels: usize, rate: u32) -> Self {
         let channels = channels.max(1);
         let frames = |microseconds: u64| (u64::from(rate) * microseconds / 1_000_000) as usize;
@@ -95,7 +84,7 @@ impl Concealer {
         }
     }
 
-    /// Frames after a hole that are cross-faded: 1 ms.
+    /// 1 ms.
     pub fn return_frames(&self) -> usize {
         self.rise.len()
     }
@@ -110,19 +99,17 @@ impl Concealer {
         matches!(self.state, ConcealState::New | ConcealState::Sound)
     }
 
-    /// Announces the end of the source: holes become a short fade to silence, without prediction,
-    /// until the next [`Concealer::cut`].
+    /// Holes fade to silence until the next [`Concealer::cut`].
     pub fn end(&mut self) {
         self.ending = true;
     }
 
-    /// Forgets the previous sound: the next one starts like the first.
+    /// The next sound starts like the first.
     pub fn forget(&mut self) {
         (self.state, self.ending) = (ConcealState::New, false);
     }
 
-    /// Marks a discontinuity: the next sound is cross-faded with the continuation of the old, as
-    /// after an empty hole.
+    /// The next sound is cross-faded with the old.
     pub fn cut(&mut self) {
         if matches!(self.state, ConcealState::Sound | ConcealState::Back { .. }) {
             self.begin();
@@ -130,7 +117,7 @@ impl Concealer {
         self.ending = false;
     }
 
-    /// Passes interleaved frames of sound, cross-faded after a hole.
+    /// Cross-fades interleaved frames after a hole.
     pub fn sound(&mut self, samples: &mut [f32]) {
         let channels = self.held.len();
         let mut faded = 0;
@@ -156,9 +143,8 @@ impl Concealer {
         self.remember(samples);
     }
 
-    /// Adds frames that passed unchanged while [`Self::is_transparent`], instead of
-    /// [`Self::sound`]. Callers may collect frames and add them when needed. The newest
-    /// [`Self::learns_from`] frames suffice.
+    /// Records frames that passed unchanged while [`Self::is_transparent`]. The newest
+    /// [`Self::learns_from`] suffice.
     pub fn passed(&mut self, samples: &[f32]) {
         if samples.len() >= self.held.len() {
             self.state = ConcealState::Sound;
@@ -166,12 +152,12 @@ impl Concealer {
         self.remember(samples);
     }
 
-    /// Maximum frames before a hole that a prediction uses.
+    /// Frames before a hole that a prediction uses.
     pub const fn learns_from(&self) -> usize {
         self.history.room()
     }
 
-    /// Overwrites frames that have no sound with the concealment.
+    /// Overwrites frames that have no sound.
     pub fn conceal(&mut self, samples: &mut [f32]) {
         let channels = self.held.len();
         if matches!(self.state, ConcealState::Sound | ConcealState::Back { .. })
@@ -208,7 +194,6 @@ impl Concealer {
         self.fresh = self.fresh.saturating_add(samples.len() / self.held.len());
     }
 
-    /// Starts a hole: learns predictions from the history.
     fn begin(&mut self) {
         self.state = ConcealState::Hole { age: 0 };
         self.history.last_frame(&mut self.held);
@@ -228,12 +213,10 @@ impl Concealer {
         }
     }
 
-    /// Frame of a hole at which everything is silent.
     fn silent_at(&self) -> usize {
         if self.predicted > 0 { self.fall.len() } else { self.plain.len() }
     }
 
-    /// Calculates the frame of a hole that is `age` frames old.
     fn tell(&mut self, age: usize) {
         let plain = self.plain.get(age).copied().unwrap_or(0.0);
         for (reported, held) in self.reported.iter_mut().zip(&self.held).skip(self.predicted) {
@@ -249,7 +232,6 @@ impl Concealer {
     }
 }
 
-/// Half a cosine from nearly 1 to nearly 0.
 fn half_cosine(frames: usize) -> impl Iterator<Item = f32> {
     let step = PI / (frames + 1) as f64;
     (1..=frames).map(move |index| (0.5 + 0.5 * (step * index as f64).cos()) as f32)

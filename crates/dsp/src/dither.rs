@@ -1,18 +1,16 @@
-//! Dither for 16-bit samples: turns rounding errors into noise instead of distortion.
+//! Dither for 16-bit samples.
 
 use crate::format::{FULL_16, SampleFormat, encode, round};
 use crate::vector::widest;
 
-/// Triangular dither of two steps width (TPDF) before rounding to 16 bits. The mean error is then
-/// independent of the signal (Lipshitz, Wannamaker and Vanderkooy, "Quantization and Dither", JAES
-/// 40, 1992).
+/// Triangular dither (TPDF) before rounding to 16 bits: the mean error is independent of the signal
+/// (Lipshitz, Wannamaker and Vanderkooy, "Quantization and Dither", JAES 40, 1992).
 ///
-/// Samples that are 16-bit values stay unchanged, so 16-bit sound is bit-exact. The noise is a
-/// function of the sample number, so runs repeat exactly. No memory and no lock: for device
-/// threads.
+/// 16-bit values stay unchanged. The noise depends on the sample number, so runs repeat exactly. No
+/// lock: for device threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dither {
-    /// Number of the next sample; wraps after a day at 48 kHz.
+    /// Wraps after a day at 48 kHz.
     next: u32,
 }
 
@@ -40,7 +38,6 @@ fn encode_16(first: u32, samples: &[f32], out: &mut [u8]) {
         is_exact &= exact as f32 == sample * FULL_16;
         *coded = (exact as i16).to_be_bytes();
     }
-    // 16-bit sound needs no dither and no more time.
     if is_exact {
         return;
     }
@@ -53,10 +50,10 @@ fn encode_16(first: u32, samples: &[f32], out: &mut [u8]) {
     }
 }
 
-/// Noise between −1 and 1: the difference of two uniform numbers.
+/// Between −1 and 1, triangular.
 #[inline(always)]
 fn noise(number: u32) -> f32 {
-    // Chris Wellons' hash "lowbias32": each input bit changes half of the output bits.
+    // Chris Wellons' hash "lowbias32".
     let mut bits = number ^ number >> 16;
     bits = bits.wrapping_mul(0x7feb_352d);
     bits ^= bits >> 15;
@@ -77,14 +74,12 @@ mod tests {
         bytes.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two)).collect()
     }
 
-    /// A 24-bit sine with this peak in dBFS, 48 kHz.
     fn sine(hertz: f64, level: f64, frames: usize) -> Vec<f32> {
         let peak = 10_f64.powf(level / 20.0) * 8_388_608.0;
         let at = |frame: usize| (TAU * hertz * frame as f64 / 48_000.0).sin();
         (0..frames).map(|frame| ((peak * at(frame)).round() / 8_388_608.0) as f32).collect()
     }
 
-    /// Peak level of this frequency in 16-bit steps.
     fn level(samples: &[i16], hertz: f64) -> f64 {
         let (mut re, mut im) = (0.0, 0.0);
         for (frame, &sample) in samples.iter().enumerate() {
@@ -97,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_quiet_sine_has_no_harmonics_above_the_noise() {
-        // 10 s: whole periods of each frequency, and noise of 0.002 steps in each.
+        // Whole periods.
         let frames = 480_000;
         let input = sine(1000.0, -100.0, frames);
         let output = encoded(&mut Dither::default(), &input);
@@ -111,7 +106,7 @@ mod tests {
             let level = level(&output, 1000.0 * f64::from(harmonic));
             assert!(level < 0.01, "harmonic {harmonic}: {level}");
         }
-        // Without dither the sine is lost, and one at −88 dBFS becomes a square wave.
+        // Without dither the sine is lost.
         let mut bytes = vec![0; 2 * frames];
         encode(SampleFormat::L16, &sine(1000.0, -88.0, frames), &mut bytes);
         let rounded: Vec<i16> =

@@ -1,8 +1,7 @@
 //! Acoustic echo cancellation without delay (docs/internals/decisions/0071).
 //!
-//! A linear filter (`linear`) learns the path from each loudspeaker to each microphone and
-//! subtracts the estimated echo. A suppressor attenuates the rest. A jump of the delay moves the
-//! reference.
+//! A filter (`linear`) subtracts the estimated echo. A suppressor attenuates the rest. A jump of
+//! the delay moves the reference.
 
 mod jump;
 mod linear;
@@ -16,16 +15,15 @@ use linear::{Doubt, Paths, Reference, Shape};
 use suppressor::Suppressor;
 use transform::Transform;
 
-/// Length of the cancelled echo, in seconds.
+/// In seconds.
 const TAIL: f64 = 0.19;
-/// Maximum total delay from jumps, in seconds.
+/// From jumps, in seconds.
 const LONGEST_DELAY: f64 = 0.5;
-/// Level of silence: −120 dBFS.
+/// −120 dBFS.
 const SILENCE: f32 = 1e-6;
-/// Maximum frames processed at once.
 const PIECE: usize = 128;
 
-/// Cancels the echo of loudspeakers in microphones. Real-time except `new`.
+/// Real-time except `new`.
 pub struct EchoCanceller {
     shape: Shape,
     references: Box<[Reference]>,
@@ -33,7 +31,6 @@ pub struct EchoCanceller {
     jumps: JumpFinder,
     transform: Transform,
     short: Transform,
-    /// Position of the next frame in the current block.
     at: usize,
     /// Frames until the loudspeakers' last sound has passed.
     sounds: usize,
@@ -54,7 +51,7 @@ impl core::fmt::Debug for EchoCanceller {
 }
 
 impl EchoCanceller {
-    /// Creates a canceller for this rate and these channel counts. Allocates.
+    /// Allocates.
     pub fn new(hertz: u32, microphones: usize, loudspeakers: usize) -> Self {
         crate::vector::prepare();
         let samples = |seconds: f64| (seconds * f64::from(hertz)) as usize;
@@ -80,8 +77,7 @@ impl EchoCanceller {
         }
     }
 
-    /// Removes the echo of `played` from `captured`, both interleaved. Until something is played,
-    /// `captured` stays bit-exact.
+    /// Cancels echo in interleaved sound. `captured` stays bit-exact until something is played.
     pub fn process(&mut self, captured: &mut [f32], played: &[f32]) {
         let (microphones, loudspeakers) = (self.microphones.len(), self.references.len());
         let frames = (captured.len() / microphones).min(played.len() / loudspeakers);
@@ -155,7 +151,6 @@ impl EchoCanceller {
         }
     }
 
-    /// Changes the delay of the reference by `jump` frames, as that of its echo has changed.
     fn follow(&mut self, jump: i64) {
         for reference in &mut self.references {
             let delay = (reference.delay as i64 + jump).max(0) as usize;
@@ -168,7 +163,6 @@ impl EchoCanceller {
 }
 
 impl Microphone {
-    /// Processes every `step`th sample.
     fn piece(
         &mut self,
         samples: &mut [f32],

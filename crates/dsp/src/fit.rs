@@ -1,7 +1,7 @@
 //! Curves through points, and linear equations.
 
-/// Solves linear equations by elimination. Each row holds the coefficients and the right side,
-/// which the solution replaces. Returns `false` for a singular system. Allocates nothing.
+/// The solution replaces the right sides, last in each row. Returns `false` for a singular system.
+/// Allocates nothing.
 pub fn solve(rows: &mut [impl AsRef<[f64]> + AsMut<[f64]>]) -> bool {
     let count = rows.len();
     for at in 0..count {
@@ -27,31 +27,31 @@ pub fn solve(rows: &mut [impl AsRef<[f64]> + AsMut<[f64]>]) -> bool {
     true
 }
 
-/// Position of the vertex of the parabola through the values at −1, 0 and 1; 0 for a straight line.
+/// Through the values at −1, 0 and 1; 0 for a straight line.
 pub fn vertex([before, here, after]: [f64; 3]) -> f64 {
     let bend = before - 2.0 * here + after;
     if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend }
 }
 
-/// Position of the parabola's maximum, clamped to −1 to 1; 0 if it has none.
+/// Clamped to −1 to 1; 0 without a maximum.
 pub fn top(three: [f64; 3]) -> f64 {
     let [before, here, after] = three;
     if before - 2.0 * here + after < 0.0 { vertex(three).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
-/// Index and magnitude of the value with the largest magnitude; the first of several.
+/// Index and magnitude of the first largest.
 pub fn largest(values: impl Iterator<Item = f64>) -> (usize, f64) {
     let sizes = values.map(f64::abs).enumerate();
     sizes.fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
 }
 
-/// Interpolated position of the peak at index `top`, by a parabola; `top` itself at an end.
+/// Interpolates a peak by a parabola; `top` itself at an end.
 pub fn place_of_top(values: &[f64], top: usize) -> f64 {
     let around = top.checked_sub(1).and_then(|before| values.get(before..)?.first_chunk());
     top as f64 + around.map_or(0.0, |three| vertex(*three).clamp(-0.5, 0.5))
 }
 
-/// Common slope of parallel lines through several runs of points.
+/// Slope of parallel lines through several runs of points.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommonSlope {
     over: f64,
@@ -59,7 +59,7 @@ pub struct CommonSlope {
 }
 
 impl CommonSlope {
-    /// Adds a run of points as x, y and weight; returns the mean x and y.
+    /// x, y and weight; returns the mean x and y.
     pub fn add(&mut self, points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
         let (x, y, all) = points.clone().fold((0.0, 0.0, 0.0), |sum, (x, y, weight)| {
             (sum.0 + weight * x, sum.1 + weight * y, sum.2 + weight)
@@ -78,19 +78,18 @@ impl CommonSlope {
         self.under += weight;
     }
 
-    /// Weight of the slope so far, as used by [`Self::add_known`].
+    /// Weight for [`Self::add_known`].
     pub fn weight(&self) -> f64 {
         self.under
     }
 
-    /// The slope; `None` if all points of each run have the same x.
+    /// `None` if all points of each run have the same x.
     pub fn slope(&self) -> Option<f64> {
         (self.under > 0.0).then(|| self.over / self.under)
     }
 }
 
-/// Index and value of the peak of each run of equal-signed values with a magnitude of at least
-/// `least`.
+/// Peaks of equal-signed runs from `least` on: index and value.
 pub fn hills(values: impl Iterator<Item = f64>, least: f64) -> impl Iterator<Item = (usize, f64)> {
     let mut hill: Option<(usize, f64)> = None;
     let values = values.map(Some).chain([None]).enumerate();

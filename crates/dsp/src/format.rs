@@ -1,7 +1,5 @@
-//! Sample formats on the wire, and conversion to `f32`.
-//!
-//! 16-bit and 24-bit integers fit a 32-bit float exactly (24-bit mantissa), so unchanged samples
-//! are bit-exact.
+//! Sample formats on the wire. A float has a 24-bit mantissa, so unchanged 16-bit and 24-bit
+//! samples are bit-exact.
 
 mod l24;
 
@@ -15,8 +13,7 @@ crate::named_enum! {
         L16 = "l16",
         /// 24-bit signed integer (RFC 3190 §4).
         L24 = "l24",
-        /// 32-bit signed integer (INT_32BIT of IEEE 1722-2016 §7.3.4); no registered RTP payload
-        /// format. A float holds the upper 24 bits, or all bits of samples below 1/256.
+        /// INT_32BIT of IEEE 1722-2016 §7.3.4; no registered RTP payload format.
         L32 = "l32",
         /// 32-bit IEEE 754 float; no registered RTP payload format.
         F32 = "f32",
@@ -34,20 +31,16 @@ impl SampleFormat {
     }
 }
 
-/// Steps per 1.0 of [`SampleFormat::L16`].
 pub(crate) const FULL_16: f32 = 32_768.0;
-/// Steps per 1.0 of [`SampleFormat::L24`].
 pub(crate) const FULL_24: f32 = 8_388_608.0;
-/// Steps per 1.0 of [`SampleFormat::L32`].
 pub(crate) const FULL_32: f32 = 2_147_483_648.0;
-/// From here to 2²⁴ a float's step is exactly 1; see [`round`].
+/// Up to 2²⁴ a float's step is 1; see [`round`].
 const STEP_OF_ONE: f32 = 8_388_608.0;
 
-/// Converts wire bytes to samples with a full scale of ±1.0.
+/// Wire bytes to samples with a full scale of ±1.0.
 ///
-/// All 16-bit and 24-bit values are exact. Floats keep their bits, except that NaN becomes 0.0: one
-/// invalid packet must not destroy everything mixed with it. Converts as many samples as both
-/// slices hold.
+/// 16-bit and 24-bit values are exact. NaN becomes 0.0. Converts as many samples as both slices
+/// hold.
 pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     widest(
         #[inline(always)]
@@ -55,12 +48,12 @@ pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     );
 }
 
-/// Decodes one channel to all `channels` of each frame of `out`.
+/// Copies one channel to all `channels` of each frame.
 #[cold]
 #[inline(never)]
 pub fn decode_to_all(format: SampleFormat, bytes: &[u8], out: &mut [f32], channels: usize) {
     let frames = bytes.len() / format.bytes();
-    // Decodes to the end of `out`, so no sample is overwritten before it is read.
+    // No sample is overwritten before it is read.
     let begin = out.len() - frames;
     decode(format, bytes, &mut out[begin..]);
     for frame in 0..frames {
@@ -91,10 +84,10 @@ fn decode_as(wide: Option<Wide>, format: SampleFormat, bytes: &[u8], out: &mut [
     }
 }
 
-/// Converts samples to wire bytes; the inverse of [`decode`].
+/// The inverse of [`decode`].
 ///
-/// Integers round half away from zero and clamp to full scale; NaN becomes 0. Floats keep their
-/// bits except NaN. Converts as many samples as both slices hold.
+/// Integers round half away from zero and clamp to full scale; NaN becomes 0. Converts as many
+/// samples as both slices hold.
 pub fn encode(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
     widest(
         #[inline(always)]
@@ -124,12 +117,11 @@ fn encode_as(wide: Option<Wide>, format: SampleFormat, samples: &[f32], out: &mu
     }
 }
 
-/// `sample` in steps of `1 / full`, rounded half away from zero, clamped to `-full ..= full - 1`.
+/// Rounds half away from zero, clamps to `-full ..= full - 1`.
 ///
-/// `f32::round` is a library call before SSE4.1, and the saturating integer cast needs several
-/// compares; neither vectorises well. So an addition moves the magnitude to where a float's step is
-/// 1, which rounds half to even. The integer is the change of the bits; halves rounded down get 1
-/// more. This takes less than 60 ns for 96 samples with SSE2; the cast takes 130.
+/// `f32::round` and the saturating cast do not vectorise well. Adding 2²³ rounds half to even
+/// instead; halves rounded down get 1 more. Less than 60 ns for 96 samples with SSE2; the cast
+/// takes 130.
 #[inline(always)]
 pub(crate) fn round(sample: f32, full: f32) -> i32 {
     let scaled = if sample.is_nan() { 0.0 } else { sample * full }.clamp(-full, full - 1.0);
@@ -137,13 +129,11 @@ pub(crate) fn round(sample: f32, full: f32) -> i32 {
     let pushed = magnitude + STEP_OF_ONE;
     let even = pushed.to_bits().wrapping_sub(STEP_OF_ONE.to_bits()) as i32;
     let away = even + i32::from(magnitude - (pushed - STEP_OF_ONE) == 0.5);
-    // All ones if negative: two's complement without a branch.
     let sign = scaled.to_bits() as i32 >> 31;
     (away ^ sign).wrapping_sub(sign)
 }
 
-/// `sample` in steps of 2⁻³¹, rounded half away from zero, clamped. Beyond 2²³ steps floats have no
-/// fraction, so the remainder is 0. The cast saturates and converts NaN to 0.
+/// Rounds half away from zero, clamps. Beyond 2²³ steps floats have no fraction.
 #[inline(always)]
 fn round_32(sample: f32) -> i32 {
     let scaled = sample * FULL_32;
@@ -153,8 +143,7 @@ fn round_32(sample: f32) -> i32 {
         - i32::from(rest <= -0.5 && rest > -1.0)
 }
 
-/// Replaces NaN and infinity by 0.0: infinity times a gain of zero is NaN, which spreads to all
-/// mixed streams.
+/// Infinity times zero is NaN, which spreads to a mix.
 #[inline(always)]
 pub(crate) fn number(sample: f32) -> f32 {
     if sample.is_finite() { sample } else { 0.0 }

@@ -1,4 +1,4 @@
-//! Volume: a gain given in decibels, changed without clicks.
+//! Volume: a gain in decibels, changed without clicks.
 
 use core::fmt;
 use core::str::FromStr;
@@ -31,14 +31,13 @@ impl Gain {
     pub const UNITY: Self = Self(1.0);
     /// Silence.
     pub const SILENCE: Self = Self(0.0);
-    /// Maximum gain in dB: enough for any microphone, but limits harmful typing errors.
+    /// Maximum gain in dB; limits harmful typing errors.
     pub const MAX_DB: f64 = 40.0;
 
-    /// Minimum gain in dB other than silence: below it nothing is left of 24-bit full scale.
+    /// 24-bit full scale.
     const MIN_DB: f64 = -144.0;
 
-    /// Gain from decibels, 20 log₁₀ of the factor; `None` for NaN and above [`Gain::MAX_DB`]. Minus
-    /// infinity is silence.
+    /// `None` for NaN and above [`Gain::MAX_DB`]. Minus infinity is silence.
     pub fn from_db(db: f64) -> Option<Self> {
         (db <= Self::MAX_DB).then(|| Self(10_f64.powf(db / 20.0) as f32))
     }
@@ -77,7 +76,6 @@ impl fmt::Display for Gain {
             return f.write_str("-infdB");
         }
         let tenths = (self.as_db() * 10.0).round() / 10.0;
-        // Adding zero turns −0 into 0.
         write!(f, "{}dB", tenths + 0.0)
     }
 }
@@ -85,8 +83,7 @@ impl fmt::Display for Gain {
 impl FromStr for Gain {
     type Err = GainError;
 
-    /// `-6dB`, `+1.5 dB`, `50%` of the amplitude, `-inf`. Units are required: 0.5 would be louder
-    /// in dB, but half as loud as a factor.
+    /// `-6dB`, `+1.5 dB`, `50%`, `-inf`. 0.5 is ambiguous.
     fn from_str(given: &str) -> Result<Self, GainError> {
         let text = given.trim().to_ascii_lowercase();
         let number = |text: &str| text.trim_end().parse::<f64>().ok();
@@ -102,11 +99,11 @@ impl FromStr for Gain {
     }
 }
 
-/// A gain that may change during playback, by a smooth ramp.
+/// A gain that changes by a smooth ramp.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Volume {
     current: Gain,
-    /// Minimum ramp in frames; one block if that is longer.
+    /// In frames.
     shortest: usize,
     ramp: Option<Ramp>,
 }
@@ -121,8 +118,7 @@ struct Ramp {
 }
 
 impl Ramp {
-    /// Gain of the frame after `at`: `3t² − 2t³`, with a slope of 0 at both ends. The second
-    /// difference is at most 6/frames² of the change.
+    /// `3t² − 2t³`: a slope of 0 at both ends.
     fn next(&mut self) -> Gain {
         self.at += 1;
         if self.at >= self.frames {
@@ -135,12 +131,12 @@ impl Ramp {
 }
 
 impl Volume {
-    /// Starts at `gain` without a ramp; each change takes one block.
+    /// Starts without a ramp; each change takes one block.
     pub const fn new(gain: Gain) -> Self {
         Self::over(gain, 0)
     }
 
-    /// Starts at `gain` without a ramp; each change takes `frames`, or one block if that is longer.
+    /// Starts without a ramp; each change takes `frames`, at least one block.
     pub const fn over(gain: Gain, frames: usize) -> Self {
         Self { current: gain, shortest: frames, ramp: None }
     }
@@ -150,9 +146,7 @@ impl Volume {
         self.current
     }
 
-    /// Applies `target` to a block of interleaved frames of `channels` samples. A new target starts
-    /// a ramp from the present gain, whose last frame has the target exactly. An empty block
-    /// changes nothing.
+    /// Applies to interleaved frames. A new target starts a ramp. An empty block changes nothing.
     #[inline]
     pub fn apply(&mut self, target: Gain, channels: usize, samples: &mut [f32]) {
         // Nearly every block.
@@ -306,7 +300,6 @@ mod tests {
         volume.apply(Gain::SILENCE, 1, &mut samples[500..]);
         let bend = |three: &[f32]| (three[0] - 2.0 * three[1] + three[2]).abs();
         let sharpest = samples.windows(3).map(bend).fold(0.0, f32::max);
-        // A linear ramp would have a second difference of 1/480 at its ends.
         assert!(sharpest <= 6.1 / (480.0 * 480.0) + 1e-6, "{sharpest}");
     }
 }

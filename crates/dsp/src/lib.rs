@@ -1,5 +1,4 @@
-//! Sample arithmetic: formats, dither, gain, resampling, concealment, alignment, test signals, time
-//! marks. No clock, no I/O, and no allocation after set-up except in `align::rivals`.
+//! Sample arithmetic. No clock, no I/O, and no allocation after set-up except in `align::rivals`.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -3,15 +3,14 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// Maximum channels of a map, as of a stream.
+/// Maximum of a stream.
 pub const MAX_CHANNELS: usize = 64;
 
 /// Input channel or silence for each output channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelMap {
-    /// Index of the input channel, from 0.
     sources: Vec<Option<u8>>,
-    /// Whether each output has the input of its own index; cached, needed for each block.
+    /// Cached for each block.
     in_order: bool,
 }
 
@@ -84,7 +83,7 @@ impl ChannelMap {
         self.sources.len()
     }
 
-    /// Input channel, from 0, of output channel `output`; `None` for silence.
+    /// Input channel, from 0; `None` for silence.
     pub fn source_of(&self, output: usize) -> Option<usize> {
         self.sources.get(output).copied().flatten().map(usize::from)
     }
@@ -94,7 +93,7 @@ impl ChannelMap {
         self.in_order && inputs == self.outputs()
     }
 
-    /// Checks that all inputs exist in sound of `inputs` channels; for set-up.
+    /// Checks that all inputs exist; for set-up.
     pub fn check(&self, inputs: usize) -> Result<(), MapError> {
         match self.sources.iter().flatten().max() {
             Some(&highest) if usize::from(highest) >= inputs => {
@@ -104,8 +103,7 @@ impl ChannelMap {
         }
     }
 
-    /// Maps interleaved `input` of `inputs` channels to `output` of [`ChannelMap::outputs`]
-    /// channels, as many frames as both hold. Missing inputs are silence.
+    /// Maps as many interleaved frames as both hold. Missing inputs are silence.
     pub fn apply(&self, inputs: usize, input: &[f32], output: &mut [f32]) {
         if self.is_identity(inputs) {
             let len = input.len().min(output.len());
@@ -157,7 +155,6 @@ impl FromStr for ChannelMap {
     }
 }
 
-/// Parses an entry; the outer `None` means invalid.
 fn source(entry: &str) -> Option<Option<u8>> {
     if entry == "-" {
         return Some(None);

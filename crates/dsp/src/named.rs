@@ -1,7 +1,6 @@
 //! Enums with variant names.
 
-/// Declares an enum with a name for each variant, and generates `ALL`, `name`, `named` and
-/// `Display`. Given an error text for unknown names, also `FromStr`.
+/// Declares an enum with a name for each variant. With an error text also `FromStr`.
 ///
 /// ```
 /// tautline_dsp::named_enum! {

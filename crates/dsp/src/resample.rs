@@ -1,21 +1,15 @@
 //! Asynchronous resampling: plays sound of one clock on a card of another.
 //!
 //! Each output frame has an exact *place* among the input frames: a whole number and a fraction of
-//! 2^-32. The next one is one [`Step`] further. Nothing accumulates in floating point. So the
-//! place, and the time of each output frame, is always known and settable:
+//! 2^-32. The next one is one [`Step`] further.
 //!
 //! ```text
 //! place = frames pushed − ahead + fraction / 2^32
 //! ```
 //!
-//! The sound at a place is the sum of input frames around it, weighted by a kernel that is 1 at 0
-//! and 0 at all other whole numbers. At fraction 0 this is the input frame itself, so switching
-//! between copying and interpolation is continuous. Copying (at [`Step::ONE`], fraction 0) is
-//! bit-exact and without delay.
-//!
-//! The kernel is symmetric: all frequencies are delayed by [`Resampler::half`] input frames, which
-//! must be known beyond the place. It is designed for steps within 1000 ppm of one; beyond,
-//! frequencies above the slower rate's half alias.
+//! Copying (at [`Step::ONE`], fraction 0) is bit-exact and without delay. Otherwise all frequencies
+//! are delayed by [`Resampler::half`] input frames. The kernel is designed for steps within 1000
+//! ppm of one; beyond, frequencies above the slower rate's half alias.
 
 mod kernel;
 mod quality;
@@ -38,17 +32,14 @@ pub struct Resampler {
     kernel: &'static Kernel,
     channels: usize,
     longest: usize,
-    /// Frames of room per channel.
     capacity: usize,
-    /// Consecutive channels of `capacity` frames.
+    /// Channel by channel.
     frames: Box<[f32]>,
-    /// Index of the next output frame in a channel's frames; at least `half` frames precede it.
+    /// At least `half` frames precede it.
     place: usize,
     fraction: u32,
-    /// Index of the next pushed frame in a channel's frames.
     end: usize,
-    /// Last `half` frames passed, interleaved, and whether they still need copying to before the
-    /// place.
+    /// Frames, and whether they still need copying.
     passed: Box<[f32]>,
     has_passed: bool,
 }
@@ -66,18 +57,15 @@ impl fmt::Debug for Resampler {
 }
 
 impl Resampler {
-    /// Creates a resampler for frames of `channels` samples, preceded by silence. Allocates, and
-    /// computes the quality's kernel if needed; nothing later does.
+    /// Silence precedes the first frame. Only this allocates.
     ///
-    /// `longest` is the maximum of frames pulled at once. There is room for twice as many input
-    /// frames, for the maximum step, plus [`Resampler::half`]. Push and pull longer blocks in parts
-    /// of `longest` frames.
+    /// Push and pull longer blocks in parts of `longest` frames.
     pub fn new(quality: Quality, channels: usize, longest: usize) -> Self {
         prepare();
         let kernel = Kernel::of(quality);
         let (channels, longest) = (channels.max(1), longest.max(1));
         let half = kernel.half();
-        // Twice the maximum ahead, so that frames seldom move to the front.
+        // So that frames seldom move to the front.
         let capacity = half + 2 * (2 * longest + half);
         Self {
             kernel,
@@ -93,30 +81,27 @@ impl Resampler {
         }
     }
 
-    /// Delay in input frames that must follow an output frame's place, unless it is copied from an
-    /// input frame.
+    /// Input frames that must follow a place, unless it is copied.
     pub fn half(&self) -> usize {
         self.kernel.half()
     }
 
-    /// Pushed frames at or after the place of the next output frame.
+    /// Frames at or after the place of the next output frame.
     pub fn ahead(&self) -> usize {
         self.end - self.place
     }
 
-    /// Position of the next output frame after an input frame, in 2^-32 input frames.
+    /// Fraction of the next output frame's place, in 2^-32 input frames.
     pub fn fraction(&self) -> u32 {
         self.fraction
     }
 
-    /// Moves the next output frame's place within its input frame; a large move is a jump in the
-    /// sound.
+    /// Moves the next place within its input frame.
     pub fn set_fraction(&mut self, fraction: u32) {
         self.fraction = fraction;
     }
 
-    /// Input frames still needed to pull `frames`, at most `longest`, at `step`. Copying (at
-    /// [`Step::ONE`] from fraction 0) needs no frames beyond the last.
+    /// Input frames still needed to pull `frames`, at most `longest`, at `step`.
     pub fn wants(&self, frames: usize, step: Step) -> usize {
         let needed = match frames.checked_sub(1) {
             None => 0,
@@ -126,10 +111,9 @@ impl Resampler {
         needed.saturating_sub(self.ahead())
     }
 
-    /// Adds interleaved input frames; ignores an incomplete last frame.
+    /// Interleaved; ignores an incomplete last frame.
     ///
-    /// At most `2 × longest + half` frames lie ahead, more than [`Resampler::wants`] returns.
-    /// Beyond that, the oldest are skipped: the place moves past them.
+    /// Skips the oldest beyond `2 × longest + half` frames.
     pub fn push(&mut self, input: &[f32]) {
         self.lay_passed();
         for part in input.chunks(self.max_ahead() * self.channels) {
@@ -141,13 +125,10 @@ impl Resampler {
         }
     }
 
-    /// Adds interleaved input frames that were played unchanged, without pushing and pulling.
-    /// Discards frames ahead; the next push follows these. Cheap: keeps only the kernel's reach,
-    /// and copies it when needed.
+    /// Records interleaved frames that were played unchanged. Discards frames ahead. Cheap.
     pub fn pass(&mut self, input: &[f32]) {
         let whole = &input[..input.len() / self.channels * self.channels];
         if whole.len() < self.passed.len() {
-            // Too few to fill the kernel's reach alone.
             self.lay_passed();
             self.place = self.end;
             self.push(whole);
@@ -158,7 +139,6 @@ impl Resampler {
         (self.place, self.has_passed) = (self.end, true);
     }
 
-    /// Copies passed frames to before the place, if needed.
     fn lay_passed(&mut self) {
         if !core::mem::take(&mut self.has_passed) {
             return;
@@ -171,10 +151,7 @@ impl Resampler {
         (self.place, self.end) = (half, half);
     }
 
-    /// Writes interleaved output frames, advancing by `step` after each. At [`Step::ONE`] from
-    /// fraction 0 they are the input's bits.
-    ///
-    /// Missing input is silence, as if pushed.
+    /// Interleaved. At [`Step::ONE`] from fraction 0, the input's bits. Missing input is silence.
     pub fn pull(&mut self, out: &mut [f32], step: Step) {
         self.lay_passed();
         for part in out.chunks_mut(self.longest * self.channels) {
@@ -206,7 +183,6 @@ impl Resampler {
         step == Step::ONE && self.fraction == 0
     }
 
-    /// Whole input frames that the place moves in `frames` output frames.
     fn frames_in(&self, frames: usize, step: Step) -> usize {
         let moved = u128::from(self.fraction) + frames as u128 * u128::from(step.bits());
         (moved >> 32) as usize
@@ -216,7 +192,7 @@ impl Resampler {
         2 * self.longest + self.half()
     }
 
-    /// Makes room for `count` frames at the end, at most [`Self::max_ahead`]; returns its index.
+    /// Makes at most [`Self::max_ahead`]; returns the index.
     fn make_room(&mut self, count: usize) -> usize {
         self.place += (self.ahead() + count).saturating_sub(self.max_ahead());
         if self.end + count > self.capacity {
@@ -258,7 +234,7 @@ impl Resampler {
         }
     }
 
-    /// Interpolates with a kernel of `TAPS`: loops of constant length need half the instructions.
+    /// Loops of constant length need half the instructions.
     #[inline(always)]
     fn interpolate_by<const TAPS: usize>(&mut self, out: &mut [f32], step: Step) {
         let (mut place, mut fraction) = (self.place, self.fraction);
@@ -278,7 +254,7 @@ impl Resampler {
     }
 }
 
-/// Sum of products. Eight parallel sums vectorise, and round less than one.
+/// Eight parallel sums vectorise, and round less than one.
 #[inline(always)]
 fn product<const TAPS: usize>(weights: &[f32; TAPS], frames: &[f32; TAPS]) -> f32 {
     let (weights, _) = weights.as_chunks::<8>();
@@ -290,8 +266,7 @@ fn product<const TAPS: usize>(weights: &[f32; TAPS], frames: &[f32; TAPS]) -> f3
         }
     }
     let [a, b, c, d, e, f, g, h] = sums;
-    // Via memory: otherwise the compiler uses vectors of two throughout, with shuffles, at 1.7
-    // times the time and twice the instructions.
+    // Via memory: otherwise the compiler uses vectors of two, at 1.7 times the time.
     let [a, b, c, d] = black_box([a + e, b + f, c + g, d + h]);
     (a + b) + (c + d)
 }

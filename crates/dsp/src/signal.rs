@@ -4,7 +4,7 @@ use core::f64::consts::TAU;
 use core::fmt;
 use core::str::FromStr;
 
-/// A frequency in whole millihertz, so that a phase counts without rounding.
+/// A frequency in whole millihertz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frequency(u32);
 
@@ -25,10 +25,10 @@ impl fmt::Display for FrequencyError {
 impl std::error::Error for FrequencyError {}
 
 impl Frequency {
-    /// Half of the maximum supported sample rate, in millihertz.
+    /// 96 kHz.
     const MAX: u32 = 96_000_000;
 
-    /// Frequency in millihertz; `None` outside 0.001 Hz to 96 kHz.
+    /// `None` outside 0.001 Hz to 96 kHz.
     pub const fn from_millihertz(millihertz: u32) -> Option<Self> {
         if millihertz >= 1 && millihertz <= Self::MAX { Some(Self(millihertz)) } else { None }
     }
@@ -53,17 +53,13 @@ impl FromStr for Frequency {
         let text = given.trim();
         let number = text.strip_suffix("Hz").or(text.strip_suffix("hz")).unwrap_or(text);
         let hertz: Option<f64> = number.trim_end().parse().ok();
-        // The cast saturates and converts NaN to 0, which is rejected.
         hertz
             .and_then(|hertz| Self::from_millihertz((hertz * 1000.0).round() as u32))
             .ok_or_else(|| FrequencyError { given: given.to_owned() })
     }
 }
 
-/// A sine with exact phase for any duration.
-///
-/// The phase is an integer in units of 1 / (1000 × rate) of a turn. So a frequency in millihertz
-/// advances by a whole number per frame, and each turn returns to the same values.
+/// A sine with exact phase for any duration: it counts in 1 / (1000 × rate) of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sine {
     phase: u64,
@@ -72,7 +68,7 @@ pub struct Sine {
 }
 
 impl Sine {
-    /// Peak of [`Sine::fill`]: −18 dBFS, the alignment level of EBU R 68.
+    /// −18 dBFS, the alignment level of EBU R 68.
     pub const LEVEL_DB: f64 = -18.0;
 
     /// Starts at phase 0; `rate` is in hertz.

@@ -1,18 +1,17 @@
-//! Sums of several sources, protected from each other.
+//! Sums of several sources.
 
 /// Maximum sample magnitude, 18 dB above full scale.
 pub const LOUDEST: f32 = 8.0;
 
-/// Limits samples of one source before mixing: NaN becomes silence, samples beyond [`LOUDEST`] are
-/// clamped, others keep their bits. Infinity or 1e38 in a sum would erase the other sources. A
-/// filter or codec outputs only NaN after one. Vectorised by compilers.
+/// NaN becomes silence, samples beyond [`LOUDEST`] are clamped. Infinity would erase the other
+/// sources.
 pub fn bound(samples: &mut [f32]) {
     for sample in samples {
         *sample = if sample.is_nan() { 0.0 } else { sample.clamp(-LOUDEST, LOUDEST) };
     }
 }
 
-/// Adds one block to another, up to the shorter length. Vectorised by compilers.
+/// Adds up to the shorter length.
 pub fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
 }

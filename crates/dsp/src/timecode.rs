@@ -9,12 +9,8 @@
 //! | 16 | an 8-bit CRC of the number, XORed with the run, in the same way |
 //! | 1 | unused |
 //!
-//! The sound between chips fades as a raised cosine, which limits it to a quarter of the rate. So a
-//! resampler only moves it, and its position is found to a fraction of a frame. Only signs carry
-//! information, so gain, polarity, dither and coding do no harm. Every frame belongs to a mark, so
-//! any drop or repetition shows.
-//!
-//! No allocation after set-up.
+//! Chips fade as a raised cosine, limited to a quarter of the rate. Only signs carry information:
+//! gain, polarity, dither and coding do no harm. No allocation after set-up.
 
 pub mod bits;
 mod buried;
@@ -34,18 +30,17 @@ pub use stretch::MarkStretch;
 
 /// Frames per mark: 10 ms at 48 kHz.
 pub const SPACING: usize = CHIPS * CHIP;
-/// Marks are numbered modulo this: three hours at 48 kHz.
+/// Three hours at 48 kHz.
 pub const NUMBERS: u32 = 1 << NUMBER_BITS;
 
-/// Identifies a run of marks. A finder only counts marks of other runs.
+/// A finder only counts marks of other runs.
 ///
-/// Two runs are indistinguishable if 8 of these bits agree. The other 20 select the first number,
-/// so their marks rarely have equal numbers.
+/// Two runs are indistinguishable if 8 of these bits agree; the other 20 select the first number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunNumber(u32);
 
 impl RunNumber {
-    /// Run from 28 random bits; ignores others. Run 0 starts with number 0.
+    /// Takes 28 random bits. Run 0 starts with number 0.
     pub const fn new(bits: u32) -> Self {
         Self(bits & (u32::MAX >> (32 - WORD_BITS)))
     }
@@ -55,22 +50,19 @@ impl RunNumber {
         self.0 >> 8
     }
 
-    /// Value XORed with the CRC.
     const fn cover(self) -> u8 {
         self.0 as u8
     }
 }
 
-/// Frames per chip.
 const CHIP: usize = 4;
 const CHIPS: usize = 120;
 const SYNC_CHIPS: usize = 63;
 const NUMBER_BITS: u32 = 20;
 const WORD_BITS: u32 = NUMBER_BITS + 8;
-/// Frames from a mark's start to its position.
 const CENTRE: usize = SYNC_CHIPS / 2 * CHIP;
 
-/// One period of x⁶ + x + 1, first chip in the lowest bit.
+/// x⁶ + x + 1, first chip in the lowest bit.
 const SYNC: u64 = {
     let (mut register, mut sync, mut chip) = (1_u64, 0, 0);
     while chip < SYNC_CHIPS {
@@ -82,13 +74,12 @@ const SYNC: u64 = {
     sync
 };
 
-/// Word of a mark: its number and the covered CRC.
 fn word_of(number: u32, cover: u8) -> u32 {
     let number = number % NUMBERS;
     (number << 8) | u32::from(crc(number) ^ cover)
 }
 
-/// Chips of a run's mark, first chip in the lowest bit; a set bit is positive.
+/// First chip in the lowest bit; a set bit is positive.
 fn chips_of(run: RunNumber, number: u32) -> u128 {
     let word = word_of(number, run.cover());
     let mut chips = u128::from(SYNC);
@@ -100,8 +91,7 @@ fn chips_of(run: RunNumber, number: u32) -> u128 {
     chips
 }
 
-/// CRC-8 with polynomial 0x2F, which detects any three wrong bits in words this short (Koopman and
-/// Chakravarty, 2004). Starts at 0xFF so that silence fails.
+/// Polynomial 0x2F (Koopman and Chakravarty, 2004). Starts at 0xFF so that silence fails.
 fn crc(number: u32) -> u8 {
     let mut crc = 0xFF_u8;
     for byte in &number.to_be_bytes()[1..] {
@@ -113,17 +103,15 @@ fn crc(number: u32) -> u8 {
     crc
 }
 
-/// Sign of chip `index`; beyond the last, the next mark's first.
 fn chip(chips: u128, index: usize) -> f64 {
     if (chips >> (index % CHIPS)) & 1 == 1 { 1.0 } else { -1.0 }
 }
 
-/// Share of a chip `frames` after its centre, up to [`CHIP`]; the rest is the next chip's.
+/// `frames` after its centre; the rest is the next chip's.
 fn fade(frames: f64) -> f64 {
     0.5 + 0.5 * (core::f64::consts::PI / CHIP as f64 * frames).cos()
 }
 
-/// Sound of a mark `at` frames after its first, up to the last.
 fn wave(chips: u128, at: f64) -> f64 {
     let at = at.max(0.0);
     let index = at as usize / CHIP;

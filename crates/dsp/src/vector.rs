@@ -1,5 +1,4 @@
-//! Compiles sample loops twice: generic, and for x86-64-v3 with wider vectors and byte shuffles.
-//! The choice is made at run time.
+//! Compiles sample loops twice: generic, and for x86-64-v3. The choice is made at run time.
 //!
 //! Both give the same bits: neither reorders sums nor fuses multiply-adds
 //! (docs/internals/decisions/0034-loops-are-compiled-twice.md).
@@ -17,19 +16,18 @@ pub(crate) use fearless_simd::x86::Avx2 as Wide;
 #[derive(Clone, Copy)]
 pub(crate) enum Wide {}
 
-/// Result of the processor check, once prepared.
 #[cfg(target_arch = "x86_64")]
 static WIDE: OnceLock<Option<Wide>> = OnceLock::new();
 
-/// Checks the processor, for all later runs; earlier ones use the generic code. Not for device
-/// threads: concurrent calls block each other.
+/// Checks the processor, for all later runs. Not for device threads: concurrent calls block each
+/// other.
 pub fn prepare() {
     #[cfg(target_arch = "x86_64")]
     WIDE.get_or_init(|| Level::new().as_avx2());
 }
 
-/// Runs `work` in the best variant, with the proof if that is the wide one. Mark the closure and
-/// its callees `#[inline(always)]`: separate functions are compiled generically.
+/// Mark the closure and its callees `#[inline(always)]`: separate functions are compiled
+/// generically.
 #[inline(always)]
 pub(crate) fn widest<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {
     #[cfg(target_arch = "x86_64")]
@@ -42,7 +40,7 @@ pub(crate) fn widest<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {
     narrow(work)
 }
 
-/// Not inlined next to a wide variant: inlined, its stack frame would burden that one.
+/// Inlined, its stack frame would burden the wide variant.
 #[cfg_attr(target_arch = "x86_64", inline(never))]
 #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
 fn narrow<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {

@@ -10,7 +10,7 @@ use tautline_dsp::timecode::{Finder, FoundMark, MarkStretch, Marker, PlacedMark,
 const RATE: u32 = 48_000;
 const RUN: RunNumber = RunNumber::new(0x0777_1234);
 const SECONDS: usize = 30;
-/// Marks before this are ignored: the first must be found without a known position.
+/// Before it, marks have no known position.
 const SETTLE: usize = RATE as usize * 2;
 
 fn marks() -> (Vec<f32>, Vec<PlacedMark>) {
@@ -27,8 +27,7 @@ fn found_in(sound: &[f32]) -> Vec<FoundMark> {
     all
 }
 
-/// Share of the marks that are found, all at one delay within their uncertainty, and that delay in
-/// frames.
+/// Share within the uncertainty of one delay, and that delay in frames.
 fn judge(name: &str, sound: &[f32]) -> (f64, f64) {
     let (_, placed) = marks();
     let end = sound.len() - 3 * MarkStretch::for_voice(RATE).spacing();
@@ -62,9 +61,9 @@ fn marks_for_voices_are_found_on_their_frame() {
     assert!(share == 1.0 && delay.abs() < 0.02, "{share} {delay}");
 }
 
-/// A telephone path: `least` to 3.4 kHz at 8 kHz, 8-bit µ-law.
+/// 3.4 kHz at 8 kHz, 8-bit µ-law.
 fn telephone(sound: &[f32], least: f64) -> Vec<f32> {
-    // Two poles each, twice: biquads of the audio EQ cookbook.
+    // Biquads of the audio EQ cookbook.
     let filter = |sound: Vec<f32>, hertz: f64, is_high: bool| -> Vec<f32> {
         let turn = core::f64::consts::TAU * hertz / f64::from(RATE);
         let (alpha, cos) = (turn.sin() / core::f64::consts::SQRT_2, turn.cos());
@@ -89,7 +88,7 @@ fn telephone(sound: &[f32], least: f64) -> Vec<f32> {
         ((256_f32.powf(step) - 1.0) / 255.0).copysign(sample)
     };
     let low: Vec<f32> = sound.iter().step_by(6).map(|sample| coarse(*sample)).collect();
-    // Back to 48 kHz as in a cheap converter: each sample held, then smoothed.
+    // As in a cheap converter: held, then smoothed.
     let held = low.iter().flat_map(|sample| [*sample; 6]).collect();
     filter(filter(held, 3400.0, false), 3400.0, false)
 }
@@ -103,7 +102,6 @@ fn marks_for_voices_are_found_through_a_telephone() {
     }
 }
 
-/// 48 kHz through mono Opus of another sample rate, at `bits` per second.
 fn through_opus(sound: &[f32], hertz: u32, bits: u32) -> Option<Vec<f32>> {
     let bytes: Vec<u8> = sound.iter().flat_map(|sample| sample.to_le_bytes()).collect();
     let raw = ["-f", "f32le", "-ac", "1", "-ar", "48000", "-i", "-"].map(str::to_owned);
@@ -117,7 +115,6 @@ fn through_opus(sound: &[f32], hertz: u32, bits: u32) -> Option<Vec<f32>> {
     Some(samples.collect())
 }
 
-/// Output of ffmpeg, if installed.
 fn ffmpeg(words: impl Iterator<Item = String>, input: Vec<u8>) -> Option<Vec<u8>> {
     let mut child = Command::new("ffmpeg")
         .args(["-hide_banner", "-loglevel", "error"])
@@ -137,8 +134,7 @@ fn ffmpeg(words: impl Iterator<Item = String>, input: Vec<u8>) -> Option<Vec<u8>
 fn marks_for_voices_are_found_through_opus() {
     for (hertz, bits) in [(48_000, 24_000), (8_000, 24_000), (8_000, 12_000)] {
         let Some(sound) = through_opus(&marks().0, hertz, bits) else {
-            // Same as `tautline_trial::skipped`, whose crate depends on this one. Writes to
-            // standard error directly: the runner shows a macro's output for failed tests only.
+            // Same as `tautline_trial::skipped`, whose crate depends on this one.
             let said = "SKIPPED (package): marks_for_voices_are_found_through_opus: ffmpeg with \
                         libopus is not installed\n";
             std::io::stderr().write_all(said.as_bytes()).unwrap();

@@ -1,5 +1,4 @@
-//! An offloaded plugin through the Rust interface: an echo on another thread, two blocks behind,
-//! over real sockets.
+//! An offloaded plugin in Rust: an echo on another thread, two blocks behind.
 //!
 //! ```text
 //! cargo run --release -p tautline-engine --example offloaded_sound
@@ -26,7 +25,6 @@ use tautline_proto::units::Rate;
 const FRAMES: usize = 128;
 const RATE: Rate = Rate::HZ_48000;
 const STREAM: u32 = 1;
-/// One channel in each direction, and a gain.
 const SET: SoundSet = SoundSet {
     inputs: 1,
     outputs: 1,
@@ -38,13 +36,11 @@ const SET: SoundSet = SoundSet {
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The worker: a thread here, usually a program on another host.
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let (address, halt) = (socket.local_addr()?, Halt::new()?);
     let reported = halt.clone();
     let worker = std::thread::spawn(move || serve(socket, &reported).map_err(|e| e.to_string()));
 
-    // The host: allocates once, attaches, and runs a block per period.
     let config = OffloadedConfig::new(SET, RATE, 2);
     let (mut plugin, mut attendant) = Offloaded::new(config)?;
     let link = DirectLink::open(&UdpOptions::sender(vec![address]))?;

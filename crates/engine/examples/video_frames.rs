@@ -1,5 +1,4 @@
-//! Offloads pictures to a filter on another thread, over real sockets: offloading is not limited to
-//! sound.
+//! Offloads pictures to a filter on another thread, over real sockets.
 //!
 //! ```text
 //! cargo run --release -p tautline-engine --example video_frames
@@ -7,9 +6,8 @@
 //! cargo run --release -p tautline-engine --example video_frames -- 127.0.0.1:7300          # in another
 //! ```
 //!
-//! Sends a picture of 640x480 bytes 300 times, three at a time, in 216 datagrams each way. Each
-//! byte is compared with the same filter run locally. A block of two numbers carries brightness and
-//! contrast.
+//! Sends 300 pictures of 640x480 bytes, three at a time, in 216 datagrams each way. Compares each
+//! byte with a local filter. A block of two numbers carries brightness and contrast.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use std::error::Error;
@@ -36,11 +34,8 @@ const PICTURE: usize = WIDTH * HEIGHT;
 const PICTURES: u64 = 300;
 const WINDOW: usize = 3;
 const STREAM: u32 = 1;
-/// Bytes of a datagram, within an Ethernet frame.
 const DATAGRAM_BYTES: usize = 1472;
 
-/// Block set that both ends agree on. The picture goes both ways; brightness and contrast go to the
-/// worker only.
 fn set() -> Result<BlockSet, Box<dyn Error>> {
     let picture = BlockSpec {
         element: Element::Byte,
@@ -87,7 +82,6 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let config = MasterConfig {
         set: set()?,
         stream: STREAM,
-        // A worker that keeps running remembers earlier activations.
         epoch_seed: now().as_nanos() as u32,
         datagram_bytes: DATAGRAM_BYTES,
         history: 2 * WINDOW,
@@ -139,7 +133,6 @@ fn serve(socket: UdpSocket, halt: &Halt) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A filter with memory: each picture leaves an echo in the next.
 struct Echo {
     last: Vec<u8>,
 }
@@ -163,7 +156,6 @@ impl Work for Echo {
     fn work(&mut self, _: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32 {
         let mut controls = [0; 2];
         get_i16(&input[PICTURE..], &mut controls, ByteOrder::NATIVE);
-        // Blocks that go both ways are already there.
         self.filter(controls[0], controls[1], &mut output[..PICTURE]);
         0
     }

@@ -1,5 +1,4 @@
-//! Changes to a running stream: one thread requests them, the run's own thread applies them and
-//! answers.
+//! Changes of a running stream: requested on one thread, applied on the run's own.
 
 use std::sync::mpsc;
 
@@ -17,20 +16,19 @@ use tautline_proto::time::Span;
 use crate::error::RunError;
 use crate::plan::StreamPlan;
 
-/// Maximum changes per beat. The device's thread applies them once per period, and a period can
-/// last five beats.
+/// Maximum changes per beat. The device's thread applies them once per period, which can last five
+/// beats.
 const AT_ONCE: usize = 8;
 
-/// Frames over which a gain changes: 10 ms at 48 kHz. Such a ramp bends a tone less than the tone's
-/// own curvature.
+/// Frames of a gain ramp: 10 ms at 48 kHz. It bends a tone less than the tone's own curvature.
 pub(crate) const VOLUME_RAMP: usize = 480;
 
-/// Gain of one stream or of the mix, and whether it is muted.
+/// Gain and mute state of a stream or the mix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fader {
-    /// Gain while not muted.
+    /// Gain unless muted.
     pub gain: Gain,
-    /// Whether it is muted.
+    /// Mute state.
     pub muted: bool,
 }
 
@@ -46,119 +44,119 @@ impl core::fmt::Display for Fader {
     }
 }
 
-/// Result of a change request.
+/// Result of a change.
 pub type Answer = Result<Changed, CannotChange>;
 
-/// Result of an applied change.
+/// Applied change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
-    /// Latency rule of a sender.
+    /// Sender's latency rule.
     Latency(LatencyRule),
-    /// New latency of each received stream.
+    /// Latency of each received stream.
     Latencies(Vec<Span>),
-    /// New packet duration.
+    /// Packet duration.
     Ptime(Span),
-    /// New sample coding.
+    /// Sample coding.
     Format(Coding),
-    /// New gain and mute state.
+    /// Gain and mute state.
     Volume(Fader),
-    /// Whether the call is now on hold.
+    /// Hold state of the call.
     Held(bool),
-    /// New redundancy, and the time within which packets can be repaired.
+    /// Redundancy and repair time.
     Redundancy(Redundancy, Span),
-    /// New destination address, as given.
+    /// Destination address, as given.
     To(String),
-    /// Address of a pending stream, which is played when its packets arrive.
+    /// Address of a pending stream, played once packets arrive.
     From(String),
-    /// Status of a sender.
+    /// Sender's status.
     Sending(SendStanding),
-    /// Status of a receiver.
+    /// Receiver's status.
     Receiving(ReceiveStanding),
-    /// Result of a call command, as a message.
+    /// Result of a call command.
     Said(String),
 }
 
-/// Status of a sender.
+/// Sender's status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendStanding {
     /// Announced latency.
     pub latency: Span,
-    /// Whether the latency follows the maximum latency that receivers request.
+    /// Whether it follows the receivers' maximum request.
     pub auto: bool,
     /// Packet duration.
     pub ptime: Span,
     /// Sample coding.
     pub format: Coding,
-    /// Redundancy that packets carry.
+    /// Sent redundancy.
     pub redundancy: Redundancy,
-    /// Time within which packets can be repaired.
+    /// Repair time.
     pub repair_budget: Span,
     /// Gain before packetizing.
     pub volume: Fader,
-    /// Destination address, as given.
+    /// Destination, as given.
     pub address: String,
-    /// Numbers of receivers that report and that were lost.
+    /// Reporting and lost receivers.
     pub receivers: ReceiverCounts,
 }
 
-/// Status of a receiver.
+/// Receiver's status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceiveStanding {
     /// Gain of the mix.
     pub volume: Fader,
-    /// Status of each stream.
+    /// Streams.
     pub streams: Vec<StreamStanding>,
 }
 
-/// Status of a received stream.
+/// Received stream's status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamStanding {
     /// Current latency.
     pub latency: Span,
-    /// Whether the latency adapts to packet arrivals.
+    /// Whether it adapts to arrivals.
     pub auto: bool,
-    /// Maximum latency that fits the buffer.
+    /// Maximum latency for the buffer.
     pub longest: Span,
     /// Gain in the mix.
     pub volume: Fader,
-    /// Source address, as given.
+    /// Source, as given.
     pub address: String,
-    /// Source address of the pending stream that will replace this one.
+    /// Source of the pending replacement.
     pub waits_for: Option<String>,
 }
 
-/// Reason why a change is rejected.
+/// Reason for a rejected change.
 #[derive(Debug)]
 pub enum CannotChange {
     /// The run has ended.
     Over,
-    /// The device's thread has not taken the previous changes yet.
+    /// The device's thread has not taken the previous changes.
     Busy,
-    /// The send policy rejects the change.
+    /// Rejected by the send policy.
     Sending(SendRefused),
-    /// The receive policy rejects the latency of a stream.
+    /// Rejected by a stream's receive policy.
     Latency {
-        /// Source address, as given.
+        /// Source, as given.
         address: String,
         /// Reason.
         refused: LatencyRefused,
     },
-    /// There is no stream with this index.
+    /// No stream with this index.
     NoStream {
-        /// Requested index, counted from 0.
+        /// From 0.
         asked: usize,
         /// Number of streams.
         streams: usize,
     },
-    /// There are several streams and the request does not select one.
+    /// Several streams, none selected.
     WhichStream,
-    /// The new stream cannot be opened.
+    /// Cannot open the new stream.
     Open(RunError),
-    /// Several senders share the stream's link, so it cannot be replaced.
+    /// Several senders share the link.
     Shared,
-    /// The stream's socket also receives the followed clock.
+    /// The socket also receives the followed clock.
     CarriesClock,
-    /// A call rejects the change; holds the message with its fix.
+    /// A call rejects the change; holds the message.
     Said(String),
 }
 
@@ -176,22 +174,22 @@ struct Request<C> {
     answer: mpsc::Sender<Answer>,
 }
 
-/// Requesting end of the change channel.
+/// Requesting end of the channel.
 #[derive(Debug, Clone)]
 pub struct ChangeSender<C>(mpsc::Sender<Request<C>>);
 
-/// Run's end of the change channel.
+/// Run's end of the channel.
 #[derive(Debug)]
 pub struct Requests<C>(mpsc::Receiver<Request<C>>);
 
-/// Creates both ends of a channel for changes of type `C`.
+/// Creates a change channel.
 pub fn requests<C>() -> (ChangeSender<C>, Requests<C>) {
     let (asker, requests) = mpsc::channel();
     (ChangeSender(asker), Requests(requests))
 }
 
 impl<C> ChangeSender<C> {
-    /// Requests a change and waits for the answer, for at most one beat of the run (20 ms).
+    /// Requests a change; blocks for at most one beat (20 ms).
     pub fn ask(&self, change: C) -> Answer {
         let (answer, answered) = mpsc::channel();
         self.0.send(Request { change, answer }).map_err(|_| CannotChange::Over)?;
@@ -200,60 +198,58 @@ impl<C> ChangeSender<C> {
 }
 
 impl<C> Requests<C> {
-    /// Applies pending changes without waiting, at most eight per call.
+    /// Applies up to eight pending changes without blocking.
     pub fn serve(&self, mut make: impl FnMut(C) -> Answer) {
         for request in self.0.try_iter().take(AT_ONCE) {
-            // The requester may have stopped waiting.
             let _ = request.answer.send(make(request.change));
         }
     }
 }
 
-/// Changes to a running sender.
+/// Changes of a sender.
 #[derive(Debug, Clone)]
 pub enum SendChange {
-    /// Rule for the announced latency.
+    /// Latency rule.
     Latency(LatencyRule),
     /// Packet duration.
     Ptime(Span),
     /// Sample coding.
     Format(Coding),
-    /// Range of codings for adaptation to the network path; `None` keeps the current range.
+    /// Codings for adaptation to the network path; `None` keeps the current ones.
     Adapt(Option<CodingLimits>),
     /// Gain before packetizing.
     Volume(Gain),
-    /// Whether to send silence.
+    /// Mute state.
     Mute(bool),
-    /// Redundancy that packets carry.
+    /// Sent redundancy.
     Redundancy(Redundancy),
-    /// New destinations for packets and reports.
+    /// New destinations.
     To(Box<Destined>),
-    /// Changes nothing; returns the status.
+    /// Only returns the status.
     Status,
 }
 
-/// Changes to a running receiver. Streams are counted from 0 in the order of the plan; `None`
-/// selects all.
+/// Changes of a receiver. Streams count from 0; `None` selects all.
 pub enum RecvChange {
-    /// Rule for the latency.
+    /// Latency rule.
     Latency(Option<usize>, LatencyRule),
-    /// Gain of one stream in the mix, or of the mix.
+    /// Gain of a stream, or of the mix.
     Volume(Option<usize>, Gain),
-    /// Whether one stream or the mix is muted.
+    /// Mute state of a stream, or of the mix.
     Mute(Option<usize>, bool),
-    /// Replaces a stream by another; `None` selects the only one.
+    /// Replaces a stream; `None` selects the only one.
     From(Option<usize>, Box<StreamPlan>),
-    /// Changes nothing; returns the status.
+    /// Only returns the status.
     Status,
 }
 
-/// New destinations of a sender.
+/// Destinations of a sender.
 #[derive(Debug, Clone)]
 pub struct Destined {
-    /// Address, as given.
+    /// As given.
     pub address: String,
     /// Packet destinations.
     pub destinations: Destinations,
-    /// RTCP address of each destination.
+    /// RTCP addresses, one per destination.
     pub reports_to: Vec<Endpoint>,
 }

@@ -1,4 +1,4 @@
-//! RTCP session of a stream, with its control channel if there is one.
+//! A stream's RTCP session and control channel.
 
 use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
@@ -9,24 +9,21 @@ use tautline_proto::rtcp_session::{Event, MAX_DATAGRAM, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 pub(crate) enum Audience {
-    /// A sender's peers: all destinations.
     Everyone(Vec<Endpoint>),
-    /// A receiver's peer: the source of the last valid report.
+    /// Receiver: source of the last valid report.
     Whoever(Option<Endpoint>),
 }
 
-/// One RTCP session on its control channel. Without a channel it neither sends nor receives
-/// reports.
+/// Without a channel, it neither sends nor receives reports.
 pub(crate) struct Conversation {
     pub(crate) session: Session,
     pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
     pub(crate) invalid: u64,
-    /// Time of the next query about the synchronisation of the system clock.
     ask_kernel: LocalTime,
 }
 
-/// Interval of those queries. The uncertainty of an answer grows by 500 ppm.
+/// Interval of queries: an answer's uncertainty grows by 500 ppm.
 const KERNEL: Span = Span::from_secs(1);
 
 impl Conversation {
@@ -38,8 +35,8 @@ impl Conversation {
         Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Receives reports and passes each event with its host to `tell`. If `heard` is set, only
-    /// reports about that SSRC change the peer.
+    /// Passes each event with its host to `tell`. With `heard`, only reports about that SSRC change
+    /// the peer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };
@@ -108,12 +105,11 @@ impl Conversation {
 fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], reported: &[Endpoint]) {
     let Some(control) = control else { return };
     for destination in reported {
-        // If there is no receiver, the channel counts the error and the next report tries again.
         let _ = control.send(report, *destination);
     }
 }
 
-/// Returns a unique canonical name, short-term persistent (RFC 7022 §4.2).
+/// Canonical name, short-term persistent (RFC 7022 §4.2).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
     random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! Errors that prevent or end a run.
+//! Errors of a run.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ pub enum RunError {
     /// The device failed and did not recover.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The ledger file cannot be created.
+    /// Cannot create the ledger.
     #[error(
         "writing {}: {error}\nhint: name a file in an existing folder that you can write to",
         path.display()
     )]
     Ledger {
-        /// Path of the ledger file.
+        /// Its path.
         path: PathBuf,
-        /// Error of the system call.
+        /// System error.
         error: io::Error,
     },
-    /// Another system call failed.
+    /// Other system error.
     #[error("{0}: {1}\nhint: end other programs or raise the limits of this user (ulimit -a)")]
     System(&'static str, io::Error),
 }

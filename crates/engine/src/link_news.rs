@@ -1,4 +1,4 @@
-//! Events of a link, and the notes for the user that result from them.
+//! Link events and their notes.
 
 use rtrb::Consumer;
 use tautline_io::link::event_queue::LinkEvent;
@@ -18,8 +18,7 @@ impl LinkNews {
         Self { events, lost: None, error: None }
     }
 
-    /// Reports lost and restored connections as notes, and passes on each packet that the queue
-    /// dropped.
+    /// Notes lost and restored connections, and passes on packets that the queue dropped.
     pub(crate) fn hear(
         &mut self,
         address: &str,
@@ -45,8 +44,7 @@ impl LinkNews {
         }
     }
 
-    /// Takes the first error since the last call, for links that do not count errors. Links count
-    /// refused datagrams.
+    /// Takes the first error, for links that do not count errors.
     pub(crate) fn take_error<'a>(&mut self, address: &'a str) -> Option<Note<'a>> {
         let errno = self.error.take()?;
         Some(Note::LinkError { address, errno })

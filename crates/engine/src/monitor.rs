@@ -1,4 +1,4 @@
-//! Measurements of a run and their presentation: stalls, the clock, the sound itself, the ledger.
+//! Measurements and notes of a run.
 
 pub(crate) mod ledger_file;
 pub(crate) mod levels;

@@ -1,9 +1,8 @@
-//! Offloads work to other hosts, with threads and sockets. [`tautline_proto::offload`] makes the
-//! decisions.
+//! Offloads work to other hosts; [`tautline_proto::offload`] decides.
 //!
-//! [`offloaded`] is the master for audio: the host's real-time thread sends each block and plays
-//! earlier answers. Its [`attendant`] attaches workers and receives the damage ledger. [`windowed`]
-//! is the master for any other data. [`working`] is a worker's thread. None of them opens a link.
+//! [`offloaded`] is the master for audio, on the host's real-time thread. Its [`attendant`]
+//! attaches workers and receives the damage ledger. [`windowed`] is the master for other data,
+//! [`working`] a worker.
 
 pub mod attendant;
 pub mod delay;

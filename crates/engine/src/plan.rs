@@ -1,4 +1,4 @@
-//! Plans: all settings of a run, fixed before it starts.
+//! Plans: a run's settings, fixed before the start.
 
 pub mod address;
 pub mod beside;
@@ -45,20 +45,19 @@ tautline_dsp::named_enum! {
     /// Thread that makes the system calls.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum LinkKind {
-        /// A wire thread if the packets of one period must be spaced ([`is_spaced`]), otherwise the
+        /// A wire thread if a period's packets must be spaced ([`is_spaced`]), otherwise the
         /// device's thread.
         #[default]
         Auto = "auto",
         /// The device's thread.
         Direct = "no",
-        /// A wire thread, which spaces the packets of a period.
+        /// A wire thread, which spaces packets.
         Threaded = "yes",
     }
 }
 
 impl LinkKind {
-    /// Returns whether a wire thread spaces such packets at this period if no queue has launch
-    /// times.
+    /// Whether a wire thread spaces these packets without launch times.
     pub fn spaces(self, format: &StreamFormat, period: Frames) -> bool {
         match self {
             Self::Auto => is_spaced(format, period),
@@ -68,71 +67,68 @@ impl LinkKind {
     }
 }
 
-/// Settings of a sent stream on the ordinary thread.
+/// Sent stream's settings on the ordinary thread.
 pub struct SentConfig {
-    /// Destination address as given, for the report.
+    /// Destination as given, for the report.
     pub address: String,
-    /// Options of the opened link, with the current destinations.
+    /// Options of the link, with current destinations.
     pub outbound: Outbound,
-    /// Which packets are measured.
+    /// Measured packets.
     pub probes: Probes,
-    /// SRTP profile of the link if it encrypts, for the report.
+    /// SRTP profile, for the report.
     pub sealed: Option<&'static str>,
-    /// Chosen pacing, if any, for the report.
+    /// Pacing, for the report.
     pub pacing: Option<Paced>,
 }
 
-/// Plan of a sender.
+/// Sender's plan.
 pub struct SendPlan {
-    /// Settings that stay while the stream is sent.
+    /// Settings that stay while sending.
     pub stream: SentConfig,
-    /// Control address of each destination, for reports.
+    /// RTCP address per destination.
     pub reports_to: Vec<Endpoint>,
-    /// Link that sends the packets.
+    /// Packet link.
     pub link: Box<dyn Link>,
-    /// Channel for reports. Without it, receivers neither report nor know the sender's clock.
+    /// Report channel. Without it, receivers neither report nor know the sender's clock.
     pub control: Option<Box<dyn Control>>,
-    /// Settings of the send policy. The engine sets those that follow from the link, pacing and
-    /// encoders.
+    /// Send policy. The engine sets the values that depend on link, pacing and encoders.
     pub policy: SendPolicyConfig,
-    /// Encoders for compressed formats: that of the stream, and those that it can change to.
+    /// Encoders of the current and possible formats.
     pub encoders: Vec<Box<dyn Encode>>,
     /// Gain before packetizing.
     pub gain: Gain,
-    /// Map from device channels to stream channels.
+    /// Device channels to stream channels.
     pub map: ChannelMap,
-    /// Path of the ledger of measured packets.
+    /// Ledger of measured packets.
     pub ledger: Option<PathBuf>,
-    /// Claim of the destination address, if it was claimed. If the claim is lost, the stream moves
-    /// to the next claimed address.
+    /// Claim of the destination, if any. If it is lost, the stream moves to the next one.
     pub claim: Option<Arc<ClaimedAddress>>,
 }
 
-/// Plan of one received stream.
+/// Received stream's plan.
 pub struct StreamPlan {
-    /// Source address as given, for the report.
+    /// Source as given, for the report.
     pub address: String,
-    /// Format of the stream and settings of the jitter buffer.
+    /// Stream format and jitter buffer settings.
     pub receiver: JitterBufferConfig,
-    /// Settings of the receive policy, which decides the latency.
+    /// Receive policy, which decides the latency.
     pub policy: ReceivePolicyConfig,
-    /// Link that receives the packets.
+    /// Packet link.
     pub link: Box<dyn Link>,
-    /// Channel for reports, if there is one.
+    /// Report channel.
     pub control: Option<Box<dyn Control>>,
     /// Gain in the mix.
     pub gain: Gain,
-    /// Maximum simultaneous senders at the link, each a stream of its own; `None` for a single
-    /// sender.
+    /// Maximum simultaneous senders, each a stream; `None` for one sender.
     pub senders: Option<NonZeroUsize>,
-    /// Whether the link also receives the clock that is followed.
+    /// Whether the link also receives the followed clock.
     pub carries_clock: bool,
-    /// SRTP profile of the link if it decrypts, for the report.
+    /// SRTP profile, for the report.
     pub sealed: Option<&'static str>,
 }
 
 impl StreamPlan {
-    /// Creates a plan with the latency of `receiver` and a gain of one.
+    /// Uses the latency of `receiver` and unity gain.
     pub fn new(
         address: String,
         receiver: JitterBufferConfig,
@@ -152,67 +148,65 @@ impl StreamPlan {
         }
     }
 
-    /// Creates a jitter buffer with room for every latency that the policy may choose. It has no
-    /// repairer yet.
+    /// Creates a jitter buffer for every latency of the policy, without a repairer.
     pub(crate) fn receiver(&self) -> JitterBuffer {
         receiver_with_room(self.receiver.clone(), self.policy.latency)
     }
 }
 
-/// Returns the number of packets of `ptime` within `held`, but at least as many as the shortest
-/// packets of three beats, which can arrive together.
+/// Returns the number of `ptime` packets within `held`, at least three beats of the shortest
+/// packets, which can arrive together.
 pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
     const MIN: Span = Span::from_millis(60);
     let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
     within(held, ptime).max(within(MIN, PTIME_RANGE.0)).unsigned_abs() as usize
 }
 
-/// Plan of a clock to follow, received as a CRF stream.
+/// Plan of a followed clock, received as a CRF stream.
 pub struct ClockPlan {
-    /// Address as given, for the report.
+    /// As given, for the report.
     pub address: String,
-    /// Link that receives its packets.
+    /// Packet link.
     pub link: Box<dyn Link>,
-    /// Encapsulation of its packets.
+    /// Packet encapsulation.
     pub encapsulation: Encapsulation,
-    /// The only stream to follow; `None` for the first that is received.
+    /// The stream to follow; `None` for the first received.
     pub stream: Option<StreamId>,
 }
 
-/// Plan of a receiver.
+/// Receiver's plan.
 pub struct RecvPlan {
-    /// Streams in order of priority, all with the same rate and channel count.
+    /// Streams by priority, equal in rate and channels.
     pub streams: Vec<StreamPlan>,
-    /// Clock for playback, if it is not the streams' own.
+    /// Playback clock, if not the streams' own.
     pub clock: Option<ClockPlan>,
-    /// Rule that selects the played streams.
+    /// Selection of the played streams.
     pub select: Select,
     /// Gain of the mix.
     pub gain: Gain,
-    /// Map from stream channels to device channels.
+    /// Stream channels to device channels.
     pub map: ChannelMap,
     /// Device settings.
     pub device: Settings,
-    /// Ends the run when all senders have sent a goodbye or been silent for three seconds, and all
-    /// frames are played.
+    /// Ends the run when all frames are played and all senders have left or been silent for three
+    /// seconds.
     pub exit_on_bye: bool,
-    /// Which packets are measured.
+    /// Measured packets.
     pub probes: Probes,
-    /// Path of the ledger of measured packets.
+    /// Ledger of measured packets.
     pub ledger: Option<PathBuf>,
-    /// Path of the label file: cause and position of each glitch in the recording of a `file:`
-    /// device.
+    /// Label file: cause and position of each glitch in a `file:` recording.
     pub labels: Option<PathBuf>,
 }
 
-/// Returns random bytes from the kernel, for identities that must not collide (RFC 3550 §8.1).
+/// For identities that must not collide (RFC 3550 §8.1).
 pub(crate) fn random() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Creates a random stream identity.
+/// Creates a random identity.
 pub fn random_identity() -> Result<Identity, RunError> {
     let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
     let word = |at: usize| {

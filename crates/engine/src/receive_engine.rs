@@ -1,4 +1,4 @@
-//! Receive engine: receives from links and control channels, plays on one device, and reports.
+//! Receive engine: links and control channels to one device, with reports.
 
 mod change;
 mod followed;
@@ -49,8 +49,8 @@ use crate::receive_engine::shared::{SharedLinkEnd, share};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 use crate::receive_engine::streams::ReceivedStreams;
 
-/// A receiver that is complete except for its device. Call [`RecvEngine::listener`] first if the
-/// device can listen to its own output.
+/// A receiver without its device. For a card that listens to its output, call
+/// [`RecvEngine::listener`] first.
 pub struct RecvEngine {
     streams: Vec<ReceivedStream>,
     shared: Vec<SharedLinkEnd>,
@@ -65,41 +65,37 @@ pub struct RecvEngine {
     observers: Observers,
 }
 
-/// Maximum frames of a block that is filled at once; more than any card's period.
 const BLOCK: usize = 4096;
 
-/// Doubts about a plan that follows an announcement. They end after a second with a sender, or when
-/// the user changes the run: its recording is never discarded.
+/// Doubts about an announced plan. They end after a second with a sender, or when the user changes
+/// the run, because its recording is never discarded.
 pub struct Doubt<'a> {
-    /// Whether the announcement came before any packet, so that its author may not be the sender.
+    /// Whether no packet preceded the announcement; its author may not be the sender.
     pub hearsay: bool,
-    /// Whether the plan follows from packets without an announcement. Silent packets do not prove a
-    /// format.
+    /// Whether the plan follows from unannounced packets; silent packets prove no format.
     pub proven: bool,
-    /// Returns whether an announced stream can be played here. If not, the run continues and
-    /// rejects the stream.
+    /// Whether an announced stream is playable here. If not, the run continues and rejects it.
     pub playable: &'a dyn Fn(&Announcement) -> bool,
 }
 
 /// Outcome of a run with [`Doubt`]s.
 pub enum Ran {
-    /// The run ended as requested.
+    /// Ended as requested.
     Whole(Box<Report>),
-    /// The run ended early because a different stream arrived.
+    /// A different stream arrived.
     Another(Box<Another>),
 }
 
-/// Start of the next run, for a different stream.
+/// The next run's start.
 pub struct Another {
-    /// Announcement of the stream that arrived. `None` if its packets have an unexpected format or
-    /// are unreadable.
+    /// Its announcement; `None` for unexpected or unreadable packets.
     pub announcement: Option<Announcement>,
-    /// Change requests of the ended run.
+    /// Unfinished change requests.
     pub requests: Option<Requests<RecvChange>>,
 }
 
 impl RecvEngine {
-    /// Creates a receiver and allocates all that the run needs.
+    /// Allocates everything for the run.
     pub fn new(plan: RecvPlan) -> Result<Self, RunError> {
         let first = plan.streams.first().map(|stream| stream.receiver.format);
         let channels = first.map_or(Channels::STEREO, |format| format.channels);
@@ -171,29 +167,27 @@ impl RecvEngine {
             ledger,
             labels: plan.labels,
             hearing,
-            // Without measurements the card does not have to listen.
             ear: (probes != Probes::Off).then_some(ear),
             observers: Observers::none(),
         })
     }
 
-    /// Applies the changes that `requests` brings while it runs.
+    /// Applies changes from `requests` during the run.
     pub fn listen(&mut self, requests: Requests<RecvChange>) {
         self.changes.requests = Some(requests);
     }
 
-    /// Publishes snapshots of the run to `observers`.
+    /// Publishes snapshots.
     pub fn show_to(&mut self, observers: Observers) {
         self.observers = observers;
     }
 
-    /// Returns the listener for a card that can listen to its own output. `None` after the first
-    /// call.
+    /// The listener for a card's own output; `None` after the first call.
     pub fn listener(&mut self) -> Option<Box<dyn Listener>> {
         self.ear.take().map(|ear| Box::new(ear) as Box<dyn Listener>)
     }
 
-    /// Stops the measurement if no card listens, because the packets to find would accumulate.
+    /// Without a listening card, packets to find would accumulate.
     fn stop_listening_to_the_deaf(&mut self) {
         self.ear = None;
         if !self.hearing.is_deaf() {
@@ -205,7 +199,7 @@ impl RecvEngine {
         }
     }
 
-    /// Runs until stopped and returns the report.
+    /// Runs until stopped.
     pub fn run(
         self,
         device: Box<dyn Device>,
@@ -216,7 +210,7 @@ impl RecvEngine {
         self.run_until(device, options, stop, progress, |_| None).map(|(report, _)| report)
     }
 
-    /// Runs a plan that follows an announcement. Ends early if a different stream arrives.
+    /// Runs an announced plan; ends early at a different stream.
     pub fn run_as_announced(
         self,
         device: Box<dyn Device>,
@@ -287,11 +281,10 @@ impl RecvEngine {
         let ended = now();
         let process = running.end()?;
         all.turn();
-        // Pushes its final status; the ring has room now.
         drop(process);
         all.turn();
         if another.is_none() {
-            // If the run ended before the first beat, no progress was reported yet.
+            // A short run reported no progress.
             progress(&all.progress());
         }
         let another = another.map(|announcement| {
@@ -302,8 +295,6 @@ impl RecvEngine {
     }
 }
 
-/// Returns the maximum number of packets of one stream per period: of the shortest duration, and
-/// twice as many after a skip.
 fn passages_of(device: &Settings) -> usize {
     let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
     2 * (device.period.count() / shortest + 64).unsigned_abs() as usize

@@ -1,5 +1,4 @@
-//! Send engine: captures from one device, sends one stream to any number of destinations, and
-//! reports.
+//! Send engine: captures from one device, sends one stream, and reports.
 
 mod change;
 mod claim;
@@ -43,26 +42,23 @@ use crate::send_engine::transmitter::{Transmitter, TxStatus};
 
 pub use crate::send_engine::stream::LostHook;
 
-/// Capacity for transmit timestamps on their way to the ordinary thread: half a second of class A
-/// packets.
+/// Capacity for transmit timestamps: half a second of class A packets.
 const STAMPS: usize = 4096;
 
 /// A sender that is ready to run.
 pub struct SendEngine {
     transmitter: Transmitter,
     stream: SentStream,
-    /// Maximum time that packets wait for their departure after the last block.
     drain: Span,
     requests: Option<Requests<SendChange>>,
     observers: Observers,
 }
 
 impl SendEngine {
-    /// Creates a sender and allocates all that the run needs.
+    /// Allocates everything for the run.
     pub fn new(plan: SendPlan) -> Result<Self, RunError> {
         let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
-        // A quarter of a second of the shortest packets: about twelve times as many as leave in one
-        // beat.
+        // Capacity: a quarter of a second of the shortest packets, about twelve beats.
         let (teller, reported) = telling(2048);
         let measures = plan.stream.probes != Probes::Off;
         let mut link = plan.link;
@@ -105,7 +101,6 @@ impl SendEngine {
             clock: None,
             reported: LocalTime::ZERO,
         };
-        // The user can still request the longest packets during the run.
         let packing_age = config.format.packing_age(device.period);
         let drain =
             if plan.stream.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
@@ -148,23 +143,22 @@ impl SendEngine {
         Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
     }
 
-    /// Publishes snapshots of the run to `observers`.
+    /// Publishes snapshots.
     pub fn show_to(&mut self, observers: Observers) {
         self.observers = observers;
     }
 
-    /// Sets a hook that the ordinary thread calls for each receiver that stops reporting without a
-    /// goodbye.
+    /// Sets the hook for receivers that stop reporting without a goodbye.
     pub fn on_lost(&mut self, hook: LostHook) {
         self.stream.on_lost = Some(hook);
     }
 
-    /// Applies the changes that arrive through `requests` during the run.
+    /// Applies changes from `requests` during the run.
     pub fn listen(&mut self, requests: Requests<SendChange>) {
         self.requests = Some(requests);
     }
 
-    /// Runs until the device's source ends or `stop` is requested, then returns the report.
+    /// Runs until the source ends or `stop`.
     pub fn run(
         self,
         device: Box<dyn Device>,
@@ -177,14 +171,13 @@ impl SendEngine {
         stream.last.clock = device.clock();
         stream.note(&mut watch);
         let prelude = now() + PRELUDE;
-        // Receivers answer the first report, so it is sent before any wait.
+        // Receivers answer the first report, so it precedes any wait.
         stream.turn(&mut watch);
         while now() < prelude && !stop.is_requested() {
             wait_for(&stream.conversation, prelude);
             stream.turn(&mut watch);
         }
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
-        // The run begins here, because starting the thread can take long.
         watch.start(options);
         machine::note_priority(&mut watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
@@ -199,14 +192,12 @@ impl SendEngine {
         }
         let ended = now();
         let process = running.end()?;
-        // The wire thread sends its remaining packets before the link is dropped.
         sleep_until(now() + drain + drain);
         stream.turn(&mut watch);
-        // The process pushes its final status here; the ring has room now.
         drop(process);
         stream.turn(&mut watch);
         stream.finish(&mut watch);
-        // If the run ended before the first beat, no progress was reported yet.
+        // A short run reported no progress.
         progress(&stream.progress(&watch));
         stream.conversation.leave();
         stream.note_refusals(&mut watch);

@@ -1,4 +1,4 @@
-//! Tests that the measured latency is that of the sound, whatever the ledger reports.
+//! The measured latency is the sound's, whatever the ledger reports.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
@@ -16,7 +16,6 @@ use tautline_proto::units::Rate;
 use tautline_report::{LatencyReport, Report, StreamReport};
 use tautline_trial::{Window, each, mostly, shared, steady, timed};
 
-/// An error that the ledger does not know.
 const PLANTED: Span = Span::from_millis(1);
 const PLANTED_FRAMES: usize = 48;
 
@@ -24,7 +23,6 @@ fn frame() -> i64 {
     Rate::HZ_48000.span_of(Frames::new(1)).as_nanos()
 }
 
-/// Delays the sound after the engine has written it.
 struct Later {
     process: Box<dyn Process>,
     waiting: VecDeque<f32>,
@@ -41,7 +39,6 @@ impl Process for Later {
     }
 }
 
-/// Reports a later playout time to the engine than the real one.
 struct Sooner(Box<dyn Process>);
 
 impl Process for Sooner {
@@ -81,12 +78,9 @@ fn assert_stream_measured(stream: &StreamReport, off: Span) {
     assert_found(stream);
 }
 
-/// Asserts that at least half of the packets that no underrun hides were found in the sound. A card
-/// with a buffer of 2 ms underruns whenever the host takes a core for a millisecond; at 45 times a
-/// second that hid half of them.
+/// At least half of the packets outside underruns must be found. With a 2 ms buffer, 45 host stalls
+/// per second hid half.
 fn assert_found(stream: &StreamReport) {
-    /// Number of packets of 1 ms that an underrun hides: the search uses windows of 1024 frames,
-    /// every 128 frames.
     const HIDDEN_BY_UNDERRUN: u64 = (1024 + 128) / 48;
     let LatencyReport { measured, not_measured, .. } = &stream.latency;
     let (found, counters) = (measured.count, &stream.counters);
@@ -111,7 +105,6 @@ struct Line {
 }
 
 impl Line {
-    /// Returns the time from capture to the DAC, or to the write if a stalled host delayed that.
     fn lasts(&self) -> Window {
         let instants: Vec<_> = self.instants.iter().copied().map(LocalTime::from_nanos).collect();
         Window::around(&instants)
@@ -134,7 +127,6 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
     lines.map(line).collect()
 }
 
-/// Asserts that the median of the last stage, which ends at the DAC, is `off` from the ledger's.
 fn assert_stages(lines: &[Line], report: &Report, off: Span) {
     let mut promised: Vec<i64> = lines
         .iter()
@@ -149,8 +141,8 @@ fn assert_stages(lines: &[Line], report: &Report, off: Span) {
     mostly(|| assert!(error.abs() <= 2 * frame(), "the device's stage is {error} ns off"));
 }
 
-/// Asserts that no packet's stage is negative by more than the clocks' uncertainty, that the stages
-/// add up to the ledger's latency, and that the packet was found `off` from that.
+/// Stages are non-negative within the clock uncertainty and add up to the ledger's latency. The
+/// packet was found `off` from it.
 fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let uncertainty = report.streams[0].latency.uncertainty_ns.unwrap();
     let lines = lines(ledger);
@@ -158,7 +150,6 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let whole: Vec<_> = lines.iter().filter(|line| line.instants.len() == 9).collect();
     each(whole.iter().map(|line| (line.lasts(), line)), |Line { instants, measured }| {
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // A stalled host can write a block after its time. Then the last stage is negative.
         assert!(stages[..7].iter().all(|stage| *stage >= -2 * uncertainty), "{stages:?}");
         let total: i64 = stages.iter().sum();
         let configured = report.streams[0].latency.configured_ns.unwrap();
@@ -195,12 +186,11 @@ impl Drop for Kept {
 
 const PERIOD: Span = Span::from_millis(10);
 
-/// Returns the median latency of time marks from converter to converter, and the reported latency.
-/// `captures` captures the marks, and the receiver's card records them.
+/// Median latency of time marks between converters, and the reported latency. `captures` captures
+/// the marks.
 fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyReport) {
     let record = Kept::new(&format!("{name}.wav"));
     let road = Road {
-        // The periods are long, so that a busy host plays marks of 10 ms whole.
         period: 480,
         periods: 6,
         latency: Span::from_millis(100),
@@ -211,7 +201,6 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
     };
     let (mut report, _) = road.run(|process| process, |_| {});
     let [asked, heard] = road.started.each_ref().map(|started| *started.0.get().unwrap());
-    // A capturing card begins at the next kernel tick.
     let starts = [CardClock::start_at_tick(asked), heard];
     let delays = marks::delays(&record.0, starts.into());
     assert!(delays.len() > 30, "{} marks were found: {report:#?}", delays.len());
@@ -248,12 +237,12 @@ fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_t
 fn every_packet_sent_is_received_and_every_one_received_is_counted() {
     let (report, senders) = Road::default().run(|process| process, |_| {});
     let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
-    // A sender's card that loses more than 20 ms to a stall leaves one packet on probation.
+    // A stall over 20 ms at the sender's card leaves a packet on probation.
     assert_eq!(received.received + received.on_probation, sent.sent, "{report:#?} {senders:#?}");
     assert!(sent.sent > 1_000, "{senders:#?}");
 }
 
-/// Tests that run alone (decision 25).
+/// Run alone (decision 25).
 mod exclusive {
     use super::*;
 

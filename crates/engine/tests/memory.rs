@@ -1,4 +1,4 @@
-//! Memory of one more stream in a receiver, in requested bytes.
+//! Requested bytes per extra stream in a receiver.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up is over")]
 
 use tautline_dsp::format::SampleFormat;
@@ -62,18 +62,16 @@ fn held_for(streams: usize, ptime: Span) -> i64 {
 #[test]
 fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
     for ptime in [Span::from_millis(1), Span::from_millis(5)] {
-        // This allocates the parts that all streams share, such as the resampler's kernel and
-        // repairers.
         held_for(1, ptime);
         let each = (held_for(12, ptime) - held_for(4, ptime)) / 8;
-        // This includes, per stream:
-        // - up to three pending runs of sound, 1.2 kB each;
-        // - formats and counters of possible codecs, 48 bytes; the displayed bit rate, 80;
-        // - late packets in its reports, 112; the range of its latency, 24;
-        // - clock steps of its sender and evidence against its format, 1240, mostly in its status;
-        // - the tolerance of presentation times, 32; measurements of its path, 776.
+        // Includes per stream:
+        // - three pending runs of sound at most, 1.2 kB each;
+        // - codec formats and counters, 48 bytes; displayed bit rate, 80;
+        // - late packets in reports, 112; latency range, 24;
+        // - clock steps and evidence against the format, 1240, mostly in its status;
+        // - presentation tolerance, 32; path measurements, 776.
         //
-        // During playback the measurement keeps packets in another 0.13 MB.
+        // The measurement keeps another 0.13 MB of packets during playback.
         assert!(each <= 1_116_312, "{each} bytes with packets of {ptime}");
     }
 }

@@ -1,6 +1,5 @@
-//! Streams under adverse conditions: they continue, and no device's thread violates real-time
-//! rules. If they are built for the real-time sanitizer (`scripts/sanitize`), these tests abort at
-//! the first allocation, lock or blocking call there.
+//! Streams under adverse conditions. With the real-time sanitizer (`scripts/sanitize`), the first
+//! allocation, lock or blocking call on a device's thread aborts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
@@ -34,8 +33,7 @@ fn only_stream(report: &Report) -> &StreamReport {
     &report.streams[0]
 }
 
-/// Returns the received packets of a stream. A card that loses more than 20 ms to a stall leaves
-/// one packet on probation.
+/// Received packets. A stall over 20 ms at the card leaves one on probation.
 fn came(stream: &StreamReport) -> u64 {
     stream.counters.received + stream.counters.on_probation
 }
@@ -74,7 +72,6 @@ impl Link for Through {
     }
 }
 
-/// A card that reports a playout time later than its buffer allows.
 struct Slow(Box<dyn Process>);
 
 impl Process for Slow {
@@ -84,7 +81,6 @@ impl Process for Slow {
     }
 }
 
-/// A card that, after a while, reports later playout times than before.
 struct Jump {
     process: Box<dyn Process>,
     periods: u32,
@@ -180,7 +176,6 @@ mod sanitizer {
     }
 }
 
-/// Address of a second stream, once it is open.
 static ELSEWHERE: OnceLock<SocketAddr> = OnceLock::new();
 
 fn ask_sender(asker: &ChangeSender<SendChange>) {
@@ -235,13 +230,11 @@ fn a_run_that_is_changed_in_every_way_goes_on() {
     assert_eq!(report.streams[0].latency.configured_ns, Some(100_000_000), "{report:#?}");
 }
 
-/// Whether the first stream has losses.
 static LACKS: AtomicBool = AtomicBool::new(false);
 static NEXT: OnceLock<SocketAddr> = OnceLock::new();
 
 fn thinned(link: Box<dyn Link>) -> Box<dyn Link> {
     let passes = |number| {
-        // A loss in the middle of a stream shows when later packets arrive.
         LACKS.fetch_or(number == 300, Ordering::Relaxed);
         number % 50 != 25
     };
@@ -284,7 +277,7 @@ fn labels_say_what_each_stream_lacked_also_one_that_another_followed() {
     }
 }
 
-/// Tests that run alone (decision 25).
+/// Run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -303,11 +296,9 @@ mod exclusive {
                     .and_then(|number| number.parse::<f64>().ok())
                     .unwrap_or_else(|| panic!("{note}"))
             };
-            // This is 2 ms in the card's buffer, minus the lateness of its thread (0.16 ms on a
-            // busy machine), and 30 ms after it.
+            // 2 ms of card buffer, less the thread's lateness (0.16 ms if busy), and 30 ms.
             let takes = millis("the device here takes ");
             assert!((30.0..=32.1).contains(&takes), "{note}");
-            // This is 1 ms in packets and 1 ms for the path, in whole tenths.
             let enough = millis("--latency ");
             assert!((takes + 1.9..=takes + 2.2).contains(&enough), "{note}");
         });
@@ -322,14 +313,12 @@ mod exclusive {
                 assert_eq!((&*heard.sampling, &*sent.sampling), (probes.name(), probes.name()));
                 let (received, left) = (heard.counters.received, sent.counters.sent);
                 assert!(received > 1000 && left >= received, "{report:#?}");
-                // The number of searched packets does not depend on the host, but the number found
-                // does: each stall of a millisecond hides its neighbourhood.
+                // Host stalls affect the number of packets found, but not of those searched.
                 let measured = |count: u64, of: u64| match probes {
                     Probes::All => count <= of && count > of / 4,
                     Probes::OneIn64 => count <= of.div_ceil(64) && count > of / 64 / 4,
                     Probes::Off => count == 0,
                 };
-                // Late packets and those without sound were not played.
                 let missed = heard.latency.not_measured;
                 let played = received
                     - missed.late
@@ -351,7 +340,6 @@ mod exclusive {
                 assert_eq!(latency.method.as_deref(), (!off).then_some("sound"));
                 assert_eq!(latency.measured.p50_ns.is_none(), off);
                 assert_eq!(latency.uncertainty_ns.is_none(), off);
-                // The advised latency uses all arrivals.
                 assert!(latency.recommended_ns.is_some());
                 for (stream, of) in [(heard, received), (sent, left)] {
                     assert_eq!(stream.stages.is_empty(), off, "{stream:#?}");
@@ -361,7 +349,7 @@ mod exclusive {
                 assert_eq!(heard.worst.is_empty(), off);
                 assert_eq!(sent.lateness.is_none(), off);
                 assert!(!off || sent.transmit.is_none());
-                // Values reported by the other end are not affected by `--sample-packets`.
+                // `--sample-packets` does not affect the peer's values.
                 assert!(sent.receivers[0].effective_ns.is_some_and(|nanos| nanos > 0), "{sent:#?}");
             });
         }
@@ -399,7 +387,6 @@ mod exclusive {
                         })
                         .collect();
                     socket.send_to(&datagram, to).unwrap();
-                    // The socket for reports expects only a few per second.
                     if length % 10 == 0 {
                         socket.send_to(&datagram, SocketAddr::new(to.ip(), to.port() + 1)).unwrap();
                     }

@@ -5,7 +5,7 @@ use tautline_proto::time::{Frames, WallTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::avtp::{AafUnpack, ETHERNET_PACK, Encapsulation, UDP_PACK};
 
-/// Parses the bytes as AAF packets over Ethernet and UDP; a parsed packet survives a round trip.
+/// AAF packets over Ethernet and UDP survive a round trip.
 pub fn aaf(datagram: &[u8]) {
     let wires = [(Encapsulation::Ethernet, ETHERNET_PACK), (Encapsulation::Udp, UDP_PACK)];
     for (encapsulation, pack) in wires {
@@ -33,7 +33,6 @@ fn check_frames(packet: &MediaPacket<'_>) {
     }
 }
 
-/// Writes and parses again; skips packets without a time or with a format that no stream has.
 fn check_again(packet: &MediaPacket<'_>, pack: &dyn Pack, unpack: &dyn Unpack) {
     let (Some(presented), Some(shape)) = (packet.presented, packet.shape) else { return };
     let (Some(PresentationTime(time)), Some(rate)) = (presented.time, shape.rate) else { return };
@@ -55,7 +54,6 @@ fn check_again(packet: &MediaPacket<'_>, pack: &dyn Pack, unpack: &dyn Unpack) {
     again.extend(packet.payload);
     let read = unpack.unpack(&again).expect("a written packet parses");
     assert_eq!((read.head, read.payload), (packet.head, packet.payload));
-    // Over UDP, a foreign sender's number in the AVTP header may differ from the one before that header.
     let number = packet.head.number.value as u8;
     assert_eq!(read.presented, Some(Presented { number, ..presented }));
     assert_eq!(read.shape, packet.shape);

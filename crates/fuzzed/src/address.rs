@@ -2,11 +2,11 @@ use tautline_engine::plan::address::{Address, AddressError};
 
 type Read = fn(&str) -> Result<Address, String>;
 
-/// A multicast address in the range that senders claim from (IEEE 1722 annex B).
+/// IEEE 1722 annex B.
 const GROUP: [u8; 6] = [0x91, 0xE0, 0xF0, 0x00, 0x0A, 0x01];
 
-/// Parses text as an address of each kind. A valid address survives a round trip through its text
-/// and resolves without blocking if it promises that. An error suggests an address that works.
+/// A valid address survives a round trip and does not block if it promises so. An error suggests a
+/// valid address.
 pub fn address(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let kinds: [Read; 4] =
@@ -14,7 +14,6 @@ pub fn address(bytes: &[u8]) {
     for read in kinds {
         match read(text) {
             Ok(address) => check(&address, read),
-            // Text that contains this itself hides the suggestion.
             Err(why) if !text.contains("hint: write") => check_suggestion(&why, read),
             Err(_) => {}
         }
@@ -24,7 +23,6 @@ pub fn address(bytes: &[u8]) {
 fn check(address: &Address, read: Read) {
     assert_eq!(read(&address.to_string()).as_ref(), Ok(address));
     assert!(address.file().is_none() || address.may_wait(), "a file may block");
-    // A host name would need the system's resolver.
     if address.may_wait() {
         return;
     }
@@ -57,7 +55,7 @@ fn check(address: &Address, read: Read) {
     }
 }
 
-/// A suggested address is valid without its `?` part, which is a copy of the input.
+/// Valid without its `?` part.
 fn check_suggestion(why: &str, read: Read) {
     assert!(!why.is_empty());
     let Some((_, suggested)) = why.rsplit_once("\nhint: write rtp://") else { return };

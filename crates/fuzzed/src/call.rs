@@ -9,7 +9,6 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-/// Offers all codings of `taut`, `first` before the others.
 fn offer(first: Coding) -> CallOffer {
     let plain = [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
     let all = plain.into_iter().map(Coding::from).chain(Coding::compressed());
@@ -31,12 +30,10 @@ fn offer(first: Coding) -> CallOffer {
     }
 }
 
-/// Line numbers of the honest caller are above this, fuzzed ones below.
+/// Fuzzed ones are below.
 const HONEST_LINES: u64 = 100;
-/// Maximum steps after one event.
 const MAX_STEPS: usize = 64;
 
-/// A caller that follows the protocol, with the terms that the called end agreed to.
 struct Honest {
     caller: CallerEnd,
     lines: u64,
@@ -45,7 +42,6 @@ struct Honest {
 }
 
 impl Honest {
-    /// Runs both ends until neither has a step left.
     fn settle(&mut self, answering: &mut Answering, now: LocalTime) {
         self.caller.poll(now);
         answering.poll(now);
@@ -117,7 +113,6 @@ impl Honest {
         }
     }
 
-    /// Requests the same change as `message`.
     fn request(&mut self, message: &CallMessage) {
         match message {
             CallMessage::Change(terms) => {
@@ -132,12 +127,10 @@ impl Honest {
     }
 }
 
-/// Reads the bytes as lines of a call's control connection. Each valid message survives a round
-/// trip.
+/// Each valid message survives a round trip.
 ///
-/// Then the messages arrive at a called end, next to an honest caller that requests the same
-/// changes. The called end keeps its call limit and sends a bounded number of answers; both ends of
-/// the honest call always agree on the terms.
+/// A called end receives them, next to an honest caller that requests the same changes. The called
+/// end keeps its limits; both ends of the honest call agree on the terms.
 pub fn call(bytes: &[u8]) {
     let mut messages = Vec::new();
     let mut lines = LineBuffer::default();
@@ -158,7 +151,7 @@ pub fn call(bytes: &[u8]) {
     let caller = CallerEnd::new(offer(Coding::OPUS), start).held(held);
     let mut honest = Honest { caller, lines: 0, line: None, there: None };
     honest.settle(&mut answering, start);
-    // Both receive every fuzzed message as if from the called end; the second starts on hold.
+    // The second starts on hold.
     let mut callers = [false, true].map(|held| {
         let mut caller = CallerEnd::new(offer(Coding::OPUS_VOICE), start).held(held);
         caller.poll(start);

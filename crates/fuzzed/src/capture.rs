@@ -2,8 +2,8 @@ use tautline_lab::interval::{of_capture, of_ledger};
 use tautline_lab::network;
 use tautline_proto::units::Rate;
 
-/// Reads the bytes as a packet capture, for its streams and protocols, and as a sender's ledger.
-/// Every row has a result or a reason, and counts no more packets than the bytes can hold.
+/// A packet capture and a sender's ledger. Every row has a result or a reason, and counts no more
+/// packets than the bytes can hold.
 pub fn capture(bytes: &[u8]) {
     let capture = of_capture(bytes, Rate::HZ_48000);
     let ledger = std::str::from_utf8(bytes).ok().map(|text| of_ledger(text, Rate::HZ_48000));
@@ -11,7 +11,7 @@ pub fn capture(bytes: &[u8]) {
     for report in ledger.iter().chain([&capture, &network]) {
         assert!(!report.rows.is_empty());
         for row in &report.rows {
-            // A ledger line has at least six bytes, a captured frame far more.
+            // A ledger line has at least six bytes.
             let count = row.measured.as_ref().map_or(0, |measured| measured.count as usize);
             assert!(count <= bytes.len() / 6, "{}: {count} of {} bytes", row.name, bytes.len());
             assert!(row.invalid.is_none() || row.measured.is_none());

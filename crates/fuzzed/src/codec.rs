@@ -8,9 +8,9 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-/// Decodes payloads. Bits 0 and 2 to 7 of the first byte select the decoder, the next byte the
-/// channels; each payload follows its length. With bit 1, the bytes are packets for a receiver with
-/// all decoders. Every sample is finite.
+/// Decodes payloads, each after its length. Bits 0 and 2 to 7 of the first byte select the decoder,
+/// the next byte the channels. With bit 1, the bytes are packets for a receiver with all decoders.
+/// Every sample is finite.
 pub fn codec(bytes: &[u8]) {
     let &[which, channels, ref rest @ ..] = bytes else { return };
     let mut coders: Vec<Codec> = Coding::compressed().filter_map(|coding| coding.coder).collect();

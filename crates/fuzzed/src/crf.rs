@@ -4,7 +4,7 @@ use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::avtp::crf::CrfPacket;
 
-/// Splits the bytes into packets, each after its length and the milliseconds since the last one.
+/// Each packet follows its length and the milliseconds since the last one.
 fn packets(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let ([length, later], rest) = bytes.split_first_chunk::<2>()?;
@@ -14,8 +14,7 @@ fn packets(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// Parses a series of CRF packets and follows their clock. A parsed packet survives a round trip,
-/// each packet is counted once, and the reported rate is finite.
+/// A CRF packet survives a round trip and is counted once; the rate is finite.
 pub fn crf(bytes: &[u8]) {
     let mut follower = CrfFollower::new(Encapsulation::Ethernet, None, Rate::HZ_48000);
     let (mut now, mut handled) = (LocalTime::from_nanos(1_000_000_000), 0);

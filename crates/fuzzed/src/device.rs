@@ -1,7 +1,6 @@
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 
-/// Parses text as a device name. A valid name survives a round trip through its text form; an error has a message and
-/// a hint.
+/// A valid device name survives a round trip; an error has a hint.
 pub fn device(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let spec: DeviceSpec = match text.parse() {
@@ -19,6 +18,5 @@ pub fn device(bytes: &[u8]) {
         assert!(options.period.is_none_or(|period| (1..=1 << 16).contains(&period.count())));
         assert!(options.periods.is_none_or(|periods| (2..=1 << 16).contains(&periods)));
     }
-    // Ports do not change the text form.
     assert_eq!(spec.at_ports().to_string(), name);
 }

@@ -4,18 +4,17 @@ use std::sync::Once;
 
 use tautline_audio::{FileCoding, FileReader, holds_nothing};
 
-/// Maximum frames of one read: FLAC has 16 bits for the frames of a block.
+/// FLAC's maximum per block.
 const MAX_FRAMES: usize = 1 << 16;
-/// Stop after this many frames: a few bytes of FLAC can encode minutes of silence.
+/// Few bytes of FLAC can encode minutes.
 const ENOUGH_FRAMES: u64 = 1 << 22;
 
 thread_local! {
-    /// Whether the last panic of this thread began in Symphonia.
     static FOREIGN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Opens the bytes as a WAV or FLAC file. With any header, each read returns whole frames within
-/// full scale, at most one block at once, and the reported flaws match the frames read.
+/// WAV or FLAC: each read returns whole frames within full scale, and the reported flaws match
+/// them.
 pub fn file(bytes: &[u8]) {
     ignore_foreign_panics();
     let path = std::env::temp_dir().join(format!("taut-fuzz-{}", std::process::id()));
@@ -24,7 +23,7 @@ pub fn file(bytes: &[u8]) {
     let is_bare = holds_nothing(&path);
     std::fs::remove_file(&path).expect("the file exists");
     match opened {
-        // In `taut` a panic of the decoder ends only its thread, so it is not a failure here.
+        // In `taut` a panic of the decoder ends only its thread.
         Ok(reader) => {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| play(reader, is_bare)))
                 && !FOREIGN.get()
@@ -40,7 +39,7 @@ pub fn file(bytes: &[u8]) {
     }
 }
 
-/// Hides Symphonia's panics from the current panic hook; libfuzzer's hook aborts the process.
+/// libfuzzer's hook aborts the process.
 fn ignore_foreign_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -73,7 +72,7 @@ fn play(mut reader: FileReader, is_bare: bool) {
         }
     }
     assert!(out.is_empty(), "the last read returns no samples");
-    // A wrong frame size in the header is possible, but a bare file has no bytes after its header.
+    // A bare file has no bytes after its header.
     assert!(!is_bare || given <= 68, "{given} frames in a bare file");
     let flaws = reader.flaws();
     assert_eq!(flaws.cut.is_some(), format.frames.is_some_and(|promised| given < promised));

@@ -1,7 +1,7 @@
 use tautline_doctor::Verdict;
 use tautline_doctor::firewall::{Rules, USUAL, judge};
 
-/// Judges text as rules that nft or iptables lists. With an accept rule first in every chain, the firewall is open.
+/// With an accept rule first in every nft or iptables chain, the firewall is open.
 pub fn firewall(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     is_open(text, Rules::Nft);
@@ -13,7 +13,6 @@ pub fn firewall(bytes: &[u8]) {
     }
 }
 
-/// Returns whether `taut doctor` finds the firewall open.
 fn is_open(text: &str, rules: fn(String) -> Rules) -> bool {
     judge(&rules(text.to_owned()), USUAL).verdict == Verdict::Passed
 }

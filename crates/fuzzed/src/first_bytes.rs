@@ -21,7 +21,6 @@ fn ticket(keys: &CallKeys, bytes: &[u8]) {
     }
 }
 
-/// Count of a probe, if `bytes` begin with exactly that probe.
 fn counted(probes: &PathProbes, way: ProbeWay, bytes: &[u8]) -> Option<u64> {
     let (count, _) = bytes.get(4..)?.split_first_chunk()?;
     let count = u64::from_be_bytes(*count);
@@ -59,9 +58,7 @@ fn greeting(bytes: &[u8]) {
     }
 }
 
-/// Parses the bytes that a peer sends before its authentication: tickets of media connections,
-/// probes of a call's path, and the greeting of a program that attaches to a card. Only the right
-/// key gives a valid ticket or probe; a card in a greeting is within its bounds.
+/// Only the right key gives a valid ticket or probe; a greeting's card is within its bounds.
 pub fn first_bytes(bytes: &[u8]) {
     let keys = CallKeys::of(&[1; 32], CallId([7; 16]), 3);
     ticket(&keys, bytes);

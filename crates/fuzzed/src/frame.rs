@@ -2,8 +2,7 @@ use tautline_io::network::tap::frames;
 use tautline_lab::traffic::frames::{LayerBytes, TapLink, read_frame};
 use tautline_proto::time::LocalTime;
 
-/// Reads the bytes as a block of a packet socket's ring, and as a frame. Every frame is within the
-/// block, and no layer is longer than the one around it.
+/// Every frame is within its block, and no layer is longer than the one around it.
 pub fn frame(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     for sized in [false, true] {

@@ -2,8 +2,7 @@ use tautline_proto::wire::framed::{FrameReader, LENGTH_BYTES, length};
 
 const MAX_FRAME: usize = 300;
 
-/// Reads the bytes as an RFC 4571 connection, in pieces of the length in the first byte. The frames
-/// do not depend on the pieces.
+/// RFC 4571 frames do not depend on the pieces read, whose length is in the first byte.
 pub fn framed(bytes: &[u8]) {
     let Some((step, bytes)) = bytes.split_first() else { return };
     let step = usize::from(*step) + 1;

@@ -1,10 +1,9 @@
 use tautline_lab::compare::{CompareOptions, Compared, ComparedOutcome, ReadReport};
 
-/// Separates two reports; never part of a valid one.
+/// Never part of a valid report.
 const SEPARATOR: u8 = 0;
 
-/// Reads the bytes as one or two lab reports and compares them. Every probability is between 0 and
-/// 1, and a report equals itself.
+/// Every probability is between 0 and 1, and a report equals itself.
 pub fn lab_report(bytes: &[u8]) {
     let mut reports = bytes.splitn(2, |byte| *byte == SEPARATOR).filter_map(read);
     let Some(first) = reports.next() else { return };

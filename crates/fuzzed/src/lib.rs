@@ -1,9 +1,9 @@
-//! Fuzz targets as ordinary functions, one module each.
+//! Fuzz targets as ordinary functions.
 //!
-//! `fuzz/` runs them with random inputs, under libfuzzer and ASAN; `tests/kept_inputs.rs` replays
-//! `fuzz/seeds`. Targets of private parts of `taut` are in `tautline_cli::fuzzing`. For tests only.
+//! `fuzz/` runs them under libfuzzer and ASAN; `tests/kept_inputs.rs` replays `fuzz/seeds`. Targets
+//! of private parts of `taut` are in `tautline_cli::fuzzing`. For tests only.
 #![deny(unsafe_code)]
-// `clippy --all-targets` compiles unit tests even with `test = false`; those of shared modules need their own crates.
+// Shared modules have unit tests that need their own crates.
 #![cfg(not(test))]
 
 mod aaf;
@@ -33,7 +33,7 @@ mod srtp;
 mod trace;
 mod worker;
 
-// The PCM plugin exports only ALSA's entry points. Its key parser, in `pcm`, needs this at the crate root.
+// The PCM plugin's key parser, in `pcm`, needs this at the crate root.
 #[path = "../../../plugins/alsa-pcm/src/complaint.rs"]
 #[expect(dead_code, reason = "the plugin has more errors than its key parser")]
 mod complaint;

@@ -2,11 +2,11 @@ use tautline_proto::maap::{AddressClaim, ClaimEvent};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::avtp::maap::{GroupRange, MESSAGE_BYTES, MaapMessage, POOL};
 
-/// Before each message: last byte of its sender's address, and the delay in units of 16 ms.
+/// Last byte of the sender's address, delay in units of 16 ms.
 const PREFIX_BYTES: usize = 2;
 
-/// Reads the bytes as MAAP messages to an address claim. A parsed message survives a round trip;
-/// the claim stays within the pool and answers each message at most once.
+/// A MAAP message survives a round trip; a claim stays within the pool and answers each at most
+/// once.
 pub fn maap(bytes: &[u8]) {
     let mut now = LocalTime::ZERO;
     let mut claim = AddressClaim::new([2, 0, 0, 0, 0, 0x80], 7, now);
@@ -31,7 +31,7 @@ pub fn maap(bytes: &[u8]) {
     }
 }
 
-/// Sends what is due: at most a defence, and a probe or an announcement.
+/// A defence, and a probe or an announcement.
 fn send_due(claim: &mut AddressClaim, now: LocalTime) {
     let sent = core::iter::from_fn(|| claim.poll(now)).take(3).count();
     assert!(sent <= 2);

@@ -1,11 +1,10 @@
 use tautline_io::network::qdisc::read;
 use tautline_io::network::route;
 
-/// Minimum bytes of an entry: the kernel's headers and an attribute with an empty name.
+/// Headers and an attribute with an empty name.
 const MIN_ENTRY: usize = 16 + 20 + 4;
 
-/// Reads the bytes as the kernel's answers about queue disciplines and a route. The result has no
-/// more entries than the bytes can hold, and does not depend on a split into two parts.
+/// There are no more entries than the bytes can hold, and a split into two parts changes nothing.
 pub fn netlink(answer: &[u8]) {
     let mut by = None;
     let routed = route::read(answer, &mut by);

@@ -25,7 +25,7 @@ struct World {
     worker: Worker,
     returns: Returns,
     now: LocalTime,
-    /// Epoch and number of the last block that ran.
+    /// Epoch and number.
     ran: Option<(u32, u64)>,
     flights: Vec<Vec<u8>>,
 }
@@ -55,7 +55,7 @@ impl World {
             hold: 1 + usize::from(shape % 7),
             memory: (shape & 128 > 0).then_some(500),
         };
-        // Rare, because concealment is a hundred times slower than the rest.
+        // Rare: concealment is a hundred times slower.
         let replacement = match shape % 16 {
             1 => Replacement::Conceal,
             2 | 4 => Replacement::LastGood,
@@ -136,7 +136,6 @@ impl World {
         }
     }
 
-    /// Delivers a datagram with these header fields.
     fn forge(&mut self, fields: &[u8; 8], body: &[u8]) {
         let kinds = [DatagramKind::Block, DatagramKind::Ask, DatagramKind::Gone];
         let head = Head {
@@ -163,8 +162,8 @@ impl World {
     }
 }
 
-/// Runs operations on an offload master and its worker, with lost, repeated and forged datagrams. Every block runs at
-/// most once, in order, and each poll sends a bounded number of datagrams.
+/// With lost, repeated and forged datagrams, every block runs at most once, in order, and each poll
+/// sends a bounded number.
 pub fn offload(bytes: &[u8]) {
     let Some((shape, mut rest)) = bytes.split_first() else { return };
     let mut world = World::new(*shape);

@@ -8,8 +8,8 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::Span;
 
-/// Reads each line as a key and value of `type tautline` in `asound.conf`. A valid configuration is
-/// within the engine's bounds and independent of the order of keys; an error names the PCM.
+/// Lines are keys in `asound.conf`. A valid configuration is within bounds and independent of their
+/// order; an error names the PCM.
 pub fn pcm(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let mut pairs: Vec<(String, Value)> = text.lines().map(pair).collect();
@@ -36,7 +36,7 @@ pub fn pcm(bytes: &[u8]) {
             coded.code_as(sample);
             assert!(!coded.code_as(sample), "a repeated format changes nothing");
         }
-        // ALSA keeps each key once, in any order.
+        // ALSA keeps each key once.
         let once = pairs
             .iter()
             .enumerate()
@@ -46,7 +46,7 @@ pub fn pcm(bytes: &[u8]) {
     }
 }
 
-/// Reads `key=text`, `key#integer`, `key~real` or `key{`.
+/// `key=text`, `key#integer`, `key~real` or `key{`.
 fn pair(line: &str) -> (String, Value) {
     let at = line.find(['=', '#', '~', '{']).unwrap_or(line.len());
     let (key, value) = line.split_at(at);

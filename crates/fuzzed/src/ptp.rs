@@ -1,6 +1,6 @@
 use tautline_proto::wire::ptp::{MAX_BYTES, PtpAnswers, answer};
 
-/// Parses the bytes as the answer of a PTP daemon; a parsed answer survives a round trip.
+/// A PTP daemon's answer survives a round trip.
 pub fn ptp(datagram: &[u8]) {
     let Some(parsed) = answer(datagram) else { return };
     let mut room = [0; MAX_BYTES];

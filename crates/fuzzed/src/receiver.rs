@@ -1,7 +1,7 @@
 #[path = "../../proto/tests/it/receiver_bounds/operations.rs"]
 pub(crate) mod operations;
 
-/// Runs operations on a receiver and its playout, at any time and in any order; both keep their bounds.
+/// A receiver and its playout keep their bounds, in any order.
 pub fn receiver(bytes: &[u8]) {
     operations::play(bytes, || 0);
 }

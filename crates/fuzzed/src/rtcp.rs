@@ -1,7 +1,7 @@
 use tautline_proto::congestion::PathFeedback;
 use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport, write_feedback, write_passed};
 
-/// Parses the bytes as an RTCP compound packet; the items of one reporter survive a round trip.
+/// The RTCP items of one reporter survive a round trip.
 pub fn rtcp(datagram: &[u8]) {
     let Ok(compound) = Compound::parse(datagram) else { return };
     let (mut blocks, mut delays) = (Vec::new(), Vec::new());

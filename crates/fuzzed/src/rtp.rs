@@ -4,8 +4,7 @@ use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{ExtensionIds, Header, Packet, RtpUnpack};
 
-/// Parses the bytes as an RTP packet. The fast path and the general path return the same result; a parsed packet
-/// survives a round trip.
+/// The fast path and the general path agree; a parsed packet survives a round trip.
 pub fn rtp(datagram: &[u8]) {
     let ids = ExtensionIds { capture: Some(14), instants: Some(14), redundancy: Some(14) };
     for ids in [ids, ExtensionIds::DEFAULT, ExtensionIds::NONE] {

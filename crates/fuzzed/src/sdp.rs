@@ -1,7 +1,6 @@
 use tautline_proto::wire::sdp::Description;
 
-/// Parses the bytes as a session description. A valid description can be written, and repeated round trips do not
-/// change it.
+/// Repeated round trips do not change a session description.
 pub fn sdp(text: &[u8]) {
     let description = match Description::read(text) {
         Ok((description, warnings)) => {

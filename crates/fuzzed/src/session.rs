@@ -19,14 +19,11 @@ use tautline_proto::wire::rtcp::{
 
 use crate::receiver::operations::bytes::Bytes;
 
-/// Runs a session that receives reports from an honest peer, on time, late, repeated or lost, and
-/// forged, damaged and random datagrams from the peer's host and others.
+/// Reports of an honest peer, and forged, damaged and random datagrams.
 ///
-/// While the session knows the peer's host and only the peer sends from there, its mapping of the
-/// peer's clock errs by at most twice the reported uncertainty. The factor covers the bounds of
-/// older exchanges, which rest on the estimated rate, within ten of its deviations; an attacker who
-/// chooses every delay can shift that rate further. The estimator limits the error to twice the
-/// bound. The session never answers faster than its limit, and everything it writes can be parsed.
+/// While only the peer sends from its host, the mapping of its clock errs by at most twice the
+/// reported uncertainty; older exchanges rest on the estimated rate. The session keeps its rate
+/// limit, and everything it writes can be parsed.
 pub fn session(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let mut world = World::new(&mut bytes);
@@ -37,9 +34,8 @@ pub fn session(bytes: &[u8]) {
 
 const OURS: u32 = 0x11;
 const PEER: u32 = 0x5e4d;
-/// UTC at zero of our clock.
+/// At zero of our clock.
 const UTC: Span = Span::from_secs(1_700_000_000);
-/// Maximum report of the engine.
 const REPORT_BYTES: usize = 1400;
 
 const FORMAT: StreamFormat = StreamFormat {
@@ -75,13 +71,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Host on the network; 0 is the peer's.
+/// 0 is the peer's host.
 fn host(number: u8) -> Host {
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + number % 4)).into()
 }
 
 struct World {
-    /// Our clock, which is true time.
+    /// True time.
     now: LocalTime,
     ours: Session,
     peer: Session,
@@ -89,11 +85,9 @@ struct World {
     ahead: Span,
     /// The peer's wall clock minus its clock.
     wall_offset: Span,
-    /// Whether the session knows the peer's host.
     known: bool,
-    /// Whether only the peer has sent from its host.
+    /// Only the peer has sent from its host.
     honest: bool,
-    /// Time of the last exchange with the peer that gave a mapping.
     proven: Option<LocalTime>,
     begun: LocalTime,
     reports: i64,
@@ -272,7 +266,6 @@ impl World {
         }
     }
 
-    /// Delivers the last report of either end with some bytes changed.
     fn damage(&mut self, bytes: &mut Bytes<'_>) {
         let mut datagram = self.last[usize::from(bytes.byte() % 2)].clone();
         if datagram.is_empty() {
@@ -349,7 +342,6 @@ impl World {
         self.arrives(&buffer[..written], bytes.byte(), bytes.micros());
     }
 
-    /// Delivers a datagram from no honest session.
     fn arrives(&mut self, datagram: &[u8], from: u8, stamp: Span) {
         // Attacks from the peer's own host are rare.
         let from = if from > 250 { 0 } else { 1 + from % 3 };

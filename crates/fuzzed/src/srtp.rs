@@ -6,8 +6,7 @@ fn key(profile: Profile) -> MasterKey {
     MasterKey::new(profile, &bytes).expect("a key of the profile's length")
 }
 
-/// Parses text as an SRTP master key, and encrypts and decrypts datagrams. A forged or damaged
-/// datagram is rejected; an encrypted one decrypts to its original bytes.
+/// A forged or damaged datagram is rejected; others decrypt to the original bytes.
 pub fn srtp(bytes: &[u8]) {
     let Some((&chosen, rest)) = bytes.split_first() else { return };
     if let Ok(text) = core::str::from_utf8(rest)
@@ -33,7 +32,7 @@ pub fn srtp(bytes: &[u8]) {
         let mut flipped = sealed.clone();
         flipped[usize::from(chosen) % len] ^= 1 << (chosen % 8);
         assert!(receiver.open(&mut flipped).is_none(), "a damaged datagram opened");
-        // Fails for sequence numbers so far from the last that a search would be needed.
+        // Fails for sequence numbers far from the last.
         if let Some(opened) = receiver.open(&mut sealed) {
             assert_eq!(opened, datagram);
         }

@@ -1,13 +1,12 @@
 use tautline_proto::time::Span;
 use tautline_sim::trace::Trace;
 
-/// Maximum packets per line, including lost ones between two ledger lines.
+/// Including lost packets.
 const MAX_PER_LINE: usize = 1000;
-/// Maximum consecutive missing packets, independent of the number of lines.
 const MAX_MISSING: usize = 20_000;
 
-/// Parses text as a network trace. The packets are in order and bounded by the number of lines, and
-/// at every instant the trace returns the delay of the latest packet.
+/// The packets are in order and bounded by the number of lines. At every instant the trace returns
+/// the delay of the latest packet.
 pub fn trace(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let trace = match Trace::read(text) {

@@ -4,9 +4,7 @@ use tautline_api::trust::{HostKey, TrustedHosts};
 use tautline_api::v1::{Catalogue, StreamRequest, WorkStream};
 use tautline_io::socket::seal::Seal;
 
-/// Parses the data that hosts exchange for offload: addresses, keys, trust lists, certificates,
-/// catalogues and stream requests. Valid data survives a round trip, and only encrypted datagrams
-/// are accepted.
+/// Valid offload data survives a round trip, and only encrypted datagrams are accepted.
 pub fn worker(bytes: &[u8]) {
     opened(bytes);
     HostKey::of_certificate(&bytes.into());
@@ -48,6 +46,5 @@ fn answers(bytes: &[u8]) {
         let text = serde_json::to_vec(&request).unwrap_or_default();
         assert_eq!(serde_json::from_slice(&text).ok(), Some(request));
     }
-    // A worker's answer has no round trip: it must only not panic.
     let _ = serde_json::from_slice::<WorkStream>(bytes);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Mutations per kept input: fewer for slow targets, so that the test takes a few seconds.
+/// Fewer for slow targets.
 fn mutants(name: &str) -> usize {
     match name {
         "lab_report" => 100,
@@ -12,7 +12,7 @@ fn mutants(name: &str) -> usize {
     }
 }
 
-/// Targets with replay tests in `tautline_cli::fuzzing`.
+/// Replayed in `tautline_cli::fuzzing`.
 const IN_CLI: [&str; 2] = ["control", "toml"];
 
 macro_rules! tests {
@@ -42,7 +42,6 @@ fn each_target_has_seeds_and_a_binary() {
     assert_eq!(binaries, targets);
 }
 
-/// Sorted names in a folder of `fuzz/`, without `.rs`.
 fn stems(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(fuzz().join(folder)).expect("the folder is there");
     let names = entries.map(|entry| entry.expect("an entry").path().with_extension(""));

@@ -1,4 +1,4 @@
-//! Admits streams to a worker while their plugins' measured costs leave time on each core.
+//! Admits streams to a worker while their measured costs fit each core.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,7 @@ pub struct OverloadError {
     left: f64,
 }
 
-/// Reserved share of each core. The kernel assigns threads to cores; this only ensures that all
-/// streams fit.
+/// Reserved share of each core. The kernel assigns threads; this only ensures that all fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoreAdmission {
     cores: usize,
@@ -43,7 +42,6 @@ struct CorePromise {
 impl Demand {
     pub fn share(&self) -> f64 {
         let share = of_run(self.cost, self.frames) / self.period_ns;
-        // A zero period cannot be met.
         if share.is_finite() { share } else { f64::INFINITY }
     }
 }
@@ -70,8 +68,8 @@ impl CoreAdmission {
         Ok(share)
     }
 
-    /// Streams to end, in the given order, to make room for this share: the fewest on any one core.
-    /// `None` if no core has room even then.
+    /// Streams to end, in order, for this share: the fewest on one core. `None` if that is not
+    /// enough.
     pub fn making_room(&self, share: f64, among: &[u32]) -> Option<Vec<u32>> {
         let used = self.used();
         let of_core = |(core, used): (usize, &f64)| {
@@ -85,7 +83,6 @@ impl CoreAdmission {
                     ended.push(*stream);
                 }
             }
-            // Repeated subtraction is inexact.
             (share <= left.min(self.max_share)).then_some(ended)
         };
         used.iter().enumerate().filter_map(of_core).min_by_key(Vec::len)

@@ -1,5 +1,5 @@
-//! Several plugins run as one: in series (a chain) or in parallel. `file` reads a user's
-//! definitions, `outline` determines the ports, `node` runs them in a child.
+//! Several plugins as one, in series or parallel. `file` has definitions, `outline` the ports;
+//! `node` runs them in a child.
 
 mod file;
 mod node;

@@ -1,7 +1,6 @@
-//! A child process: `scan-child FILE` reports a library's plugins, `work-child` runs plugins for
-//! one stream. It confines itself before it loads a library. It writes to its parent via the
-//! original standard output, which plugins cannot reach, and ends when the parent closes its
-//! standard input.
+//! A child: `scan-child FILE` reports a library's plugins, `work-child` runs a stream's. It
+//! confines itself before loading. It writes via the original standard output, which plugins cannot
+//! reach, and ends with its standard input.
 
 #![expect(unsafe_code, reason = "standard output is kept from plugins")]
 
@@ -26,7 +25,6 @@ use crate::scan::{LibraryAnswer, LibraryRequest};
 
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    // Already set at the start; it cannot fail for a valid signal.
     let _ = kill_with_parent();
     let done = match words.first().and_then(|word| word.to_str()) {
         Some(SCAN) if words.len() >= 2 => {
@@ -48,7 +46,6 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The pipe to the parent; redirects standard output to standard error.
 fn parent() -> io::Result<File> {
     let pipe = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     // SAFETY: two descriptors of this process, which stay open.
@@ -85,7 +82,6 @@ fn leave() -> ! {
 fn run(path: &Path, readable: &[PathBuf]) -> io::Result<()> {
     let mut parent = parent()?;
     let readable: Vec<_> = readable.iter().cloned().chain(folders_of(path)).collect();
-    // `taut doctor` reports missing kernel features.
     let _ = Confinement::enter(&readable);
     Confinement::fix_scheduling();
     end_with_the_parent(BufReader::new(io::stdin()), |_| (), || ())?;

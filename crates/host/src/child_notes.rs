@@ -1,5 +1,4 @@
-//! Notes of a child in memory shared with its parent: the block during which it died, and the
-//! newest accepted datagrams.
+//! Notes shared with the parent: the block of a death, and the newest accepted datagrams.
 
 #![expect(unsafe_code, reason = "memory without a name is made")]
 
@@ -14,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use tautline_io::shm::{SharedError, SharedFile, SharedMemory};
 
 const RUN_LONGS: usize = 3;
-/// Newest datagram accepted by a link: its sender's incarnation plus one, or 0 for none; and its
-/// count.
+/// Newest accepted datagram: sender's incarnation plus one (0: none), and count.
 const HEARD_LONGS: usize = 2;
 const LINKS: usize = 2;
 const LONGS: usize = RUN_LONGS + LINKS * HEARD_LONGS;
@@ -47,8 +45,7 @@ impl ChildNotes {
         self.0.write_all_at(&[0; RUN_LONGS * LONG], 0)
     }
 
-    /// The block being processed. Read rather than mapped, so that a plugin's changes do no harm
-    /// here.
+    /// The current block. Read, not mapped, so plugins' changes do no harm.
     pub(crate) fn under_way(&self) -> Option<BlockOfEpoch> {
         let mut bytes = [0; RUN_LONGS * LONG];
         self.0.read_exact_at(&mut bytes, 0).ok()?;
@@ -94,8 +91,7 @@ impl PendingNote {
 
     pub(crate) fn note(&self, (incarnation, count): (u32, u64)) {
         let [noted, counted] = self.longs();
-        // A child that dies between the two stores leaves a lower count for the older incarnation,
-        // never a higher one for this.
+        // Dying between the stores lowers the older incarnation's count, never raises this one's.
         counted.store(count, Ordering::Relaxed);
         noted.store(u64::from(incarnation) + 1, Ordering::Release);
     }
@@ -113,7 +109,7 @@ impl RunNote {
         let [flag, epoch, block] = self.longs();
         epoch.store(place.epoch.into(), Ordering::Relaxed);
         block.store(place.block, Ordering::Relaxed);
-        // The plugin may crash anywhere after this.
+        // The plugin may crash anywhere from here.
         flag.store(1, Ordering::Release);
     }
 

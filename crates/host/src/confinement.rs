@@ -1,6 +1,6 @@
-//! Confines a child process before it loads a plugin's library, with Landlock (files, landlock(7))
-//! and seccomp (system calls, seccomp(2)), without privileges. Both apply to the calling thread and
-//! threads that it starts: call `Confinement::enter` while there is only one.
+//! Confines a child before it loads a library, with Landlock (landlock(7)) and seccomp
+//! (seccomp(2)), without privileges. Both apply to this thread and those it starts, so call
+//! `Confinement::enter` while single-threaded.
 
 #![expect(unsafe_code, reason = "a resource limit is set")]
 
@@ -50,9 +50,8 @@ impl fmt::Display for Missing {
 }
 
 impl Confinement {
-    /// Confines this process permanently: it can read `readable` and the system's libraries. It
-    /// cannot write files, open sockets, start processes or signal others. Missing kernel features
-    /// are skipped.
+    /// Permanent: reads only `readable` and system libraries; no writes, sockets, processes or
+    /// signals to others. Skips missing kernel features.
     pub(crate) fn enter(readable: &[PathBuf]) -> Self {
         // A core file would contain the stream's key and audio.
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -61,10 +60,9 @@ impl Confinement {
         Self::of_thread(readable)
     }
 
-    /// Fixes the scheduling of all threads permanently, before a library is loaded. Skipped if the
-    /// kernel does not support it.
+    /// Fixes all threads' scheduling permanently, if the kernel supports it. Before a library is
+    /// loaded.
     pub(crate) fn fix_scheduling() {
-        // `enter` has detected missing features already.
         let _ = calls::fix();
     }
 
@@ -84,7 +82,7 @@ impl Confinement {
     }
 
     fn of_thread(readable: &[PathBuf]) -> Self {
-        // Landlock first, as seccomp then blocks its system calls.
+        // Landlock first: seccomp blocks its calls.
         let files = files::restrict(readable);
         Self { files, calls: calls::restrict() }
     }

@@ -1,4 +1,4 @@
-//! A plugin's cost: A + B·N nanoseconds for N frames, measured on this host, as the LADSPA header
+//! A plugin's cost: A + B·N nanoseconds for N frames, measured here, as the LADSPA header
 //! recommends.
 
 pub(crate) mod book;
@@ -11,21 +11,18 @@ use crate::chain::ChainNode;
 
 const RUNS: usize = 24;
 const MAX: Span = Span::from_millis(150);
-/// Part of it for each length; a long run leaves less time for the others.
+/// A long run leaves less time for the others.
 const MAX_EACH: Span = Span::from_millis(30);
-/// Maximum run length measured, for all streams of the plugin at this rate: short runs alone do not
-/// determine a line.
+/// Frames of the longest run measured: short runs alone determine no line.
 pub const MEASURED_FRAMES: usize = 1024;
-/// Number of lengths, each half the previous one, down to 64 frames.
 const LENGTHS: u32 = 5;
-/// Percentile of the runs of one length: the slowest are mostly delayed by the host.
+/// Slower runs are mostly delayed by the host.
 const PERCENT: usize = 90;
 const LEVEL: f32 = 0.1;
 
 pub fn measure(node: &mut ChainNode) -> PluginCost {
     let mut noise = 1u32;
     for channel in 0..node.inputs() {
-        // Linear congruential generator of Numerical Recipes: any noise will do.
         node.input_mut(channel).fill_with(|| {
             noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (noise as f32 / u32::MAX as f32 - 0.5) * LEVEL
@@ -36,7 +33,6 @@ pub fn measure(node: &mut ChainNode) -> PluginCost {
     for shorter in 0..LENGTHS {
         let frames = MEASURED_FRAMES >> shorter;
         let each = thread_time();
-        // Excludes work done only on the first run.
         node.run(frames);
         let mut times = Vec::with_capacity(RUNS);
         while times.len() < RUNS && (times.is_empty() || thread_time() - each < MAX_EACH) {
@@ -47,8 +43,7 @@ pub fn measure(node: &mut ChainNode) -> PluginCost {
         times.sort_unstable();
         let counts = times[(times.len() - 1) * PERCENT / 100];
         measured.push((frames as f64, counts as f64));
-        // At least two lengths, even of a slow plugin: a single one would put the whole cost into A
-        // and nothing into B.
+        // At least two lengths: one alone would put everything into A.
         if measured.len() > 1 && thread_time() - begun >= MAX {
             break;
         }
@@ -60,8 +55,6 @@ pub fn of_run(cost: PluginCost, frames: f64) -> f64 {
     cost.fixed_ns + cost.per_frame_ns * frames
 }
 
-/// Least-squares line with non-negative coefficients, moved up until it covers all measured
-/// lengths.
 fn fit(measured: &[(f64, f64)]) -> PluginCost {
     let count = measured.len().max(1) as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| measured.iter().map(of).sum::<f64>() / count;

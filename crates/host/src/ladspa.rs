@@ -1,4 +1,4 @@
-//! LADSPA 1.1: types of its header, plugin libraries, and running a plugin.
+//! LADSPA 1.1: types, libraries, running a plugin.
 
 #![expect(unsafe_code, reason = "plugins are C, and nobody vouches for them")]
 

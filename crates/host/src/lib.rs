@@ -1,9 +1,8 @@
 //! Runs third-party plugins, each in its own process.
 //!
-//! `ladspa` has their ABI, and `chain` combines several. `process` starts children, implemented in
-//! `child`. `scan` asks libraries for their plugins, `offers` lists them, `cost` measures them,
-//! `admission` finds room for them. `workshop` combines all of this into the service for masters.
-//! Only child processes, restricted by `confinement`, load plugins that a user did not choose.
+//! `ladspa` has the ABI, `process` starts children, `child` implements them. `scan` queries
+//! libraries, `offers` lists plugins. `workshop` is the service for masters. Only children under
+//! `confinement` load plugins that a user did not choose.
 
 pub mod admission;
 pub mod chain;

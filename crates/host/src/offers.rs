@@ -1,4 +1,4 @@
-//! Plugins that a worker offers: those of all libraries, and the user's combinations.
+//! A worker's plugins and the user's combinations.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ impl PluginOffers {
         Ok(made)
     }
 
-    /// Skips plugins that masters would reject, as they would reject the whole catalogue.
+    /// Skips plugins for which masters would reject the whole catalogue.
     fn offer(&mut self, offered: OfferedPlugin, path: &Path) {
         let id = &offered.plugin.id;
         let why = match offered.plugin.check() {
@@ -93,8 +93,7 @@ impl PluginOffers {
         &self.skipped
     }
 
-    /// Finds a plugin by id: `FILE:LABEL`, with or without the file's `.so`, or the name of a
-    /// chain.
+    /// Finds `FILE:LABEL`, with or without `.so`, or a chain.
     pub fn find(&self, id: &str) -> Option<&OfferedPlugin> {
         let plain = without_ending(id);
         self.offers
@@ -182,7 +181,6 @@ fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> OfferedPlugin {
 fn hash_of_chain(outline: &Outline, libraries: &[(PathBuf, String)]) -> String {
     let mut context = Context::new(&SHA256);
     let mut add = |text: &str| context.update(text.as_bytes());
-    // Hashes the libraries' contents, not their local paths.
     shape(&outline.recipe, libraries, &mut add);
     hex(context.finish().as_ref())
 }
@@ -217,7 +215,6 @@ impl PortCounts {
 
 fn reported(port: &PortDescription) -> PluginPort {
     PluginPort {
-        // In a chain, port names have their member's label as prefix.
         name: shown(&port.name),
         descriptor: port.kind as u32,
         hints: port.range.hints as u32,

@@ -60,10 +60,9 @@ impl PortCounts {
     }
 }
 
-/// Tells a loaded process, or one that loads first (a standby), to accept blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct TakeBlocks {
-    /// Blocks at which earlier processes died: the plugin does not get them.
+    /// Blocks at which earlier processes died; skipped.
     pub(crate) fatal: Vec<BlockOfEpoch>,
 }
 

@@ -1,4 +1,4 @@
-//! A child process that runs untrusted code, with pipes and timeouts.
+//! A child with untrusted code, with pipes and timeouts.
 
 #![expect(unsafe_code, reason = "a socket is handed over, and the end of a process is waited for")]
 
@@ -16,9 +16,7 @@ use tautline_proto::time::{LocalTime, Span};
 pub const SCAN: &str = "scan-child";
 pub const WORK: &str = "work-child";
 
-/// Maximum length of a line from a child: a library's plugins, of some thousand bytes each.
 const LONGEST_LINE: usize = 16 << 20;
-/// Maximum wait for a killed child to leave the kernel.
 const LAST_WAIT: Span = Span::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +26,6 @@ pub struct ChildProgram {
 }
 
 impl ChildProgram {
-    /// The running program, even if its file was replaced meanwhile.
     pub fn this() -> Self {
         Self::at("/proc/self/exe")
     }
@@ -74,7 +71,6 @@ impl ChildProcess {
         let mut command = Command::new(&program.path);
         command.args(&starting.words).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(if starting.heard { Stdio::inherit() } else { Stdio::null() });
-        // The parent decides whether to forward the terminal's signals.
         command.process_group(0);
         let kept: Vec<_> = starting.kept.iter().map(|kept| kept.as_raw_fd()).collect();
         let parent = std::process::id();
@@ -88,8 +84,6 @@ impl ChildProcess {
         match pidfd(child.id()) {
             Ok(ended) => Ok(Self { child, ended, begun: Vec::new() }),
             Err(error) => {
-                // Its end could not be detected otherwise; an error means that it has ended
-                // already.
                 let _ = child.kill();
                 child.wait()?;
                 Err(error)
@@ -110,8 +104,7 @@ impl ChildProcess {
     pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildMessage {
         let Some(stdout) = &mut self.child.stdout else { return ChildMessage::Nothing };
         let mut room = [0; 4096];
-        // Bytes already searched for an end of line: searching a long line again with each read
-        // would take seconds.
+        // Bytes already searched: searching a long line again per read would take seconds.
         let mut searched = 0;
         loop {
             let end = self.begun[searched..].iter().position(|byte| *byte == b'\n');
@@ -142,9 +135,7 @@ impl ChildProcess {
         self.child.stdin = None;
     }
 
-    /// Ends the child, killing it after `until`; `None` if it does not leave the kernel.
     pub(crate) fn end(&mut self, until: LocalTime) -> Option<ExitStatus> {
-        // Closed, so that it does not wait for more.
         self.child.stdin = None;
         if !wait(&[&self.ended], until) {
             self.kill();
@@ -159,8 +150,6 @@ impl ChildProcess {
         wait(&[&self.ended], LocalTime::ZERO)
     }
 
-    /// Whether a signal such as SIGSTOP has stopped it, and none has continued it. A debugger's
-    /// stop does not count.
     pub(crate) fn is_stopped(&self) -> bool {
         let only_look = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
         // SAFETY: all zeros are a valid siginfo_t.
@@ -172,7 +161,6 @@ impl ChildProcess {
         answer == 0 && unsafe { found.si_pid() } != 0
     }
 
-    /// Processor time of all its threads so far; `None` once it has ended.
     pub(crate) fn processor_time(&self) -> Option<Span> {
         let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
         let process = self.child.id() as libc::pid_t;
@@ -202,27 +190,25 @@ impl AsFd for ChildProcess {
     }
 }
 
-/// Makes the kernel kill this process when the thread that started it ends; an error if `parent` has
-/// ended already. A plugin could keep the process from noticing that itself.
+/// Makes the kernel kill this process with its starting thread; an error if `parent` has ended. A
+/// plugin could hide that.
 fn end_with(parent: u32) -> io::Result<()> {
     kill_with_parent()?;
     // SAFETY: no pointers.
     if unsafe { libc::getppid() } == parent as libc::pid_t {
         return Ok(());
     }
-    // The parent ended before the setting took effect.
     Err(io::Error::from_raw_os_error(libc::ESRCH))
 }
 
-/// Sets the signal on the parent's death. A program with file capabilities resets it, so a child
-/// sets it again.
+/// A program with file capabilities resets this, so a child sets it again.
 pub(crate) fn kill_with_parent() -> io::Result<()> {
     // SAFETY: no pointers.
     let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes exec close all descriptors except the standard ones and `kept`.
+/// exec closes all but the standard ones and `kept`.
 fn keep_only(kept: &[RawFd]) -> io::Result<()> {
     // SAFETY: no pointers. Kernels without it (before 5.11) have no Landlock either: plugins can
     // open files themselves there.

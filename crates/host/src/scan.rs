@@ -1,5 +1,4 @@
-//! Finds libraries and queries each for its plugins in a child process, as some crash or hang when
-//! loaded.
+//! Queries each library for plugins in a child, because some crash or hang when loaded.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -14,7 +13,6 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::ladspa::description::PluginDescription;
 use crate::process::{ChildMessage, ChildProcess, ChildProgram, SCAN, Starting, words_of};
 
-/// Timeout for a library's answer. The slowest in Debian take some milliseconds.
 pub const TIMEOUT: Span = Span::from_secs(5);
 const AT_ONCE: usize = 4;
 
@@ -38,12 +36,11 @@ pub struct Scan {
     pub skipped: Vec<Skipped>,
 }
 
-/// Plugin directories: `LADSPA_PATH` (colon-separated), or those of common distributions.
+/// `LADSPA_PATH` (colon-separated), or common directories.
 pub fn folders() -> Vec<PathBuf> {
     named().unwrap_or_else(usual)
 }
 
-/// Missing directories in `LADSPA_PATH`, except the default ones.
 pub fn missing() -> Vec<PathBuf> {
     let usual = usual();
     let mut missing = named().unwrap_or_default();
@@ -63,7 +60,6 @@ fn usual() -> Vec<PathBuf> {
         .to_vec()
 }
 
-/// tautline's own library of workers' plugins (`tautline.so`), which must not be offered again.
 const OURS: &str = "tautline";
 
 pub fn scan(program: &ChildProgram, folders: &[PathBuf], timeout: Span) -> Scan {
@@ -71,7 +67,7 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], timeout: Span) -> Scan 
     let found = Mutex::new(Scan::default());
     let ask_all = || {
         loop {
-            // Locks only for this statement, so that other threads can take files during a query.
+            // Locks only here: other threads take files during a query.
             let next = files.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
             let Some(path) = next else { break };
             let asked = match name_of(&path).as_str() {
@@ -176,7 +172,6 @@ pub(crate) fn ask(
             Err(format!("loading it takes longer than {timeout}; remove it from LADSPA_PATH"))
         }
         ChildMessage::Nothing => {
-            // A crashed child has ended by now; a silent one is killed.
             let how =
                 words_of(child.end(until.min(now() + Span::from_secs(1)).max(LocalTime::ZERO)));
             Err(format!("loading it: {how}; remove it from LADSPA_PATH"))

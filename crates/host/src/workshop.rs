@@ -1,4 +1,4 @@
-//! A worker's service for masters: runs plugins within limits, with one process per stream.
+//! A worker's service for masters: plugins within limits, one process per stream.
 
 mod request;
 mod standby;
@@ -32,12 +32,11 @@ use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::{Plan, PlannedPipeline};
 use crate::process::{ChildProcess, ChildProgram};
 
-/// The rest is for datagram processing in the kernel, and for runs longer than measured.
+/// The rest is for the kernel's datagrams, and runs longer than measured.
 pub const MAX_SHARE: f64 = 0.8;
-/// A longer run counts as hung: no audio period is as long.
 pub const TIMEOUT: Span = Span::from_secs(1);
 
-/// A stream silent for this long can be ended to make room for another: its master may be gone.
+/// A longer silent stream can be ended for another: its master may be gone.
 pub const SILENCE: Span = Span::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +50,7 @@ pub struct WorkshopOptions {
     pub timeout: Span,
     pub silence: Span,
     pub cleartext: bool,
-    /// File of measured costs; without it each start of a worker measures again.
+    /// Measured costs; without a file each start measures.
     pub costs: Option<PathBuf>,
 }
 
@@ -107,7 +106,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl PluginWorkshop {
     pub fn new(options: WorkshopOptions, offers: PluginOffers) -> Self {
         let admission = CoreAdmission::new(usable_cores().len(), options.max_share);
-        // A random first id, so that a restarted worker does not reuse earlier ids.
+        // Random, so that a restarted worker reuses no ids.
         let mut first = [0; 4];
         let _ = SystemRandom::new().fill(&mut first);
         Self {
@@ -153,8 +152,8 @@ impl PluginWorkshop {
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
     }
 
-    /// Ends streams that have long been silent, longest first, as few as needed for this share of a
-    /// core, or one. Ends none if that is not enough. Returns whether there is room now.
+    /// Ends the longest silent streams, as few as needed for this share, or one; none if that is
+    /// not enough. Returns whether there is room.
     fn make_room(&self, share: Option<f64>) -> bool {
         let mut streams = locked(&self.streams);
         let heard = streams.iter().map(|(number, stream)| (stream.process.heard(), *number));
@@ -288,7 +287,7 @@ impl PluginWorkshop {
         let known = locked(&self.costs).of(&offer.plugin, request.rate);
         let promised = known.map(|known| self.admit(number, &agreed, known.cost));
         let promised = match promised {
-            // Only triggers a new measurement, as the stored figure may be outdated.
+            // Only measures again: the figure may be outdated.
             Some(Err(NotOpened::NoTime(..))) if known.is_some_and(|known| known.is_kept) => None,
             promised => promised.transpose()?,
         };
@@ -390,7 +389,6 @@ impl Workshop for PluginWorkshop {
     }
 
     fn close(&self, id: u32) -> bool {
-        // Ended after the lock is released.
         let closed = locked(&self.streams).remove(&id);
         let was_there = closed.is_some();
         closed.into_iter().for_each(|stream| self.end(stream, StreamOver::Closed));
@@ -407,7 +405,7 @@ impl Drop for PluginWorkshop {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkNews {
-    /// Its process died, or hung and was killed; the state has the reason. Another process starts.
+    /// Its process died or hung (the state has the reason), and another starts.
     BegunAnew(WorkStreamState),
     Abandoned(WorkStreamState),
     Ended(WorkStreamState, StreamOver),
@@ -420,18 +418,16 @@ pub enum StreamOver {
     WorkerEnds,
 }
 
-/// Callback for news. It runs while a stream waits for its next process, so it should be quick.
+/// Runs while a stream waits for its next process, so be quick.
 type TellWork = Arc<dyn Fn(&WorkNews) + Send + Sync>;
 
-/// Maximum time until a process accepts blocks: some plugins read samples or compute tables.
 const BEGINNING: Span = Span::from_secs(10);
 const MAX_IN_A_ROW: u32 = 20;
-/// Delay before the second failed process in a row is replaced; it doubles up to the maximum.
+/// Before the second failed process in a row is replaced; doubles up to the maximum.
 const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(100);
-/// Number of looks, about one second, at which a process found stopped is killed. Counts looks
-/// instead of time, as this process may be stopped too.
+/// Looks, about 1 s, until a stopped process is killed. Not time: this process may be stopped too.
 const MAX_STOPPED: u32 = 10;
 
 fn pause(in_a_row: u32) -> Span {

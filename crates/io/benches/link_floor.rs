@@ -1,8 +1,8 @@
-//! Cost of a link per packet, compared with a bare `sendmmsg`/`recvmmsg` loop with the same socket
-//! options, in processor time of the calling thread. One line per case: direction, packets per
-//! call, ns per packet of both, and bare time / link time.
+//! Cost of a link per packet and of a bare `sendmmsg`/`recvmmsg` loop with the same options, in the
+//! thread's processor time. Per case: direction, packets per call, ns per packet of both, bare /
+//! link.
 //!
-//! Rounds of both alternate and the cheapest of each counts, so a busy host affects neither.
+//! Rounds alternate and the cheapest counts, so a busy host affects neither.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot open its socket is over")]
 
@@ -18,7 +18,7 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime};
 
-/// 1 ms of stereo L16 at 48 kHz plus an RTP header with a small extension.
+/// 1 ms of stereo L16 at 48 kHz, RTP header, small extension.
 const BYTES: usize = 12 + 16 + 192;
 const ROUNDS: usize = 60;
 const CALLS: usize = 100;
@@ -197,7 +197,7 @@ impl Receiving {
     }
 }
 
-/// Messages per call: the default of [`UdpOptions::batch`].
+/// As [`UdpOptions::batch`].
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 

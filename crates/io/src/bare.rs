@@ -1,5 +1,4 @@
-//! A socket that sends each packet with its own system call and stores nothing. It has the minimal
-//! cost of sending, as a baseline for links.
+//! Sends each packet with its own system call: the baseline cost for links.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -23,7 +22,7 @@ pub struct BareSocket {
     launch: Option<BareLaunch>,
 }
 
-// SAFETY: the control message is an array that only this socket owns.
+// SAFETY: only this socket owns the control message's array.
 unsafe impl Send for BareSocket {}
 
 struct BareLaunch {
@@ -32,14 +31,14 @@ struct BareLaunch {
 }
 
 impl BareSocket {
-    /// Opens a UDP socket with a link's options; sends to the first destination only.
+    /// Opens a UDP socket that sends to the first destination only.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let to = options.destinations.first().copied().unwrap_or(nowhere);
         Self::over(open(options)?, to.into(), options.launch)
     }
 
-    /// Opens a packet socket like a sending Ethernet link with these options.
+    /// Opens a packet socket like a sending Ethernet link.
     pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
         let (socket, index) = socket_of(options)?;
         let to = RawAddress::of_ethernet(options.address, index, ETHERTYPE);
@@ -66,8 +65,8 @@ impl BareSocket {
         Ok(Self { socket, to, launch })
     }
 
-    /// Sends a packet, with launch time `launched` if launch times are enabled. Returns `false` if
-    /// the kernel refuses it.
+    /// Sends a packet, with launch time `launched` if enabled. Returns `false` if the kernel
+    /// refuses it.
     pub fn send(&mut self, datagram: &[u8], launched: LocalTime) -> bool {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let (name, name_len) = ((&raw mut self.to.storage).cast(), self.to.len);
@@ -84,8 +83,8 @@ impl BareSocket {
         header.msg_control = message.at(0).cast();
         header.msg_controllen = LAUNCH_WORDS * size_of::<u64>();
         let nanos = (launched + *ahead).as_nanos().cast_unsigned();
-        // SAFETY: `at` returns a pointer into the array that holds the one control message; the
-        // kernel reads what the header points to, all of which outlives the call.
+        // SAFETY: `at` points into the array of the one control message. Everything the header
+        // points to outlives the call.
         unsafe {
             message.at(LAUNCH_WORDS - 1).write(nanos);
             libc::sendmsg(fd, &raw const header, flags) >= 0

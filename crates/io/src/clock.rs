@@ -1,5 +1,4 @@
-//! Clocks of the machine: the monotonic clock, which the whole program uses, and the wall clock for
-//! RTCP.
+//! Monotonic clock for everything, wall clock for RTCP.
 
 pub mod disciplined;
 pub mod ptp4l;
@@ -17,22 +16,20 @@ use crate::system::owned;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Returns the current `CLOCK_MONOTONIC` time. Wait-free (vDSO).
+/// The current `CLOCK_MONOTONIC` time. Wait-free (vDSO).
 pub fn now() -> LocalTime {
     LocalTime::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 
-/// Returns the processor time used by the current thread.
+/// Processor time of the current thread.
 pub fn thread_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// Returns the user and kernel time of the current thread (getrusage(2)). Less precise than
-/// [`thread_time`].
+/// User and kernel time of the current thread (getrusage(2)). Less precise than [`thread_time`].
 pub fn thread_halves() -> [Span; 2] {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a writable rusage, for which all zeros are valid; the call cannot fail for
-    // this thread.
+    // SAFETY: `usage` is a writable rusage (zeros are valid); the call cannot fail for this thread.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -41,15 +38,14 @@ pub fn thread_halves() -> [Span; 2] {
         .map(|time| Span::from_secs(time.tv_sec) + Span::from_micros(time.tv_usec))
 }
 
-/// Returns the user plus system processor time of all threads of this process.
+/// User plus system time of all threads of this process.
 pub fn processor_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_PROCESS_CPUTIME_ID))
 }
 
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: `time` is a writable timespec; all these clocks exist on every Linux, so the call
-    // fills it.
+    // SAFETY: `time` is a writable timespec; every Linux has these clocks.
     let time = unsafe {
         libc::clock_gettime(clock, time.as_mut_ptr());
         time.assume_init()
@@ -66,7 +62,7 @@ pub(crate) const fn timespec(nanos: i64) -> libc::timespec {
     libc::timespec { tv_sec: nanos / NANOS_PER_SECOND, tv_nsec: nanos % NANOS_PER_SECOND }
 }
 
-/// Converts a timeout to a timespec; negative values become zero.
+/// Converts a timeout; negative values become zero.
 pub const fn limit(most: Span) -> libc::timespec {
     timespec(most.as_nanos())
 }
@@ -82,8 +78,7 @@ pub fn sleep_until(due: LocalTime) {
     {}
 }
 
-/// Wall clock of a stream: the monotonic clock plus an offset that is frozen at the start, so that
-/// NTP steps have no effect.
+/// A stream's wall clock: monotonic plus an offset frozen at the start, immune to NTP steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
     offset: Span,
@@ -95,23 +90,21 @@ impl WallClock {
         Self { offset: Bracket::tightest(BRACKETS).offset() }
     }
 
-    /// Freezes the current offset of TAI ([`tai::tai`]), or of UTC if the kernel knows no TAI
-    /// offset. Reads files, so call it on an ordinary thread.
+    /// Freezes the offset of TAI ([`tai::tai`]), or else of UTC. Reads files.
     pub fn tai() -> Self {
         Self { offset: tai::tai().offset(now()) }
     }
 
-    /// Returns the offset from [`LocalTime`] nanoseconds to nanoseconds since the Unix epoch (UTC
-    /// without leap seconds).
+    /// Nanoseconds since the Unix epoch (UTC without leap seconds) minus [`LocalTime`] nanoseconds.
     pub const fn offset(&self) -> Span {
         self.offset
     }
 }
 
-/// Number of readings from which [`Bracket::tightest`] chooses; rarely are all interrupted.
+/// Readings per [`Bracket::tightest`]; rarely are all interrupted.
 pub(crate) const BRACKETS: usize = 4;
 
-/// Bounds of (other clock − CLOCK_MONOTONIC) from one reading, in nanoseconds.
+/// Bounds in nanoseconds of (other clock − CLOCK_MONOTONIC) from one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
     pub(crate) least: i64,
@@ -147,12 +140,10 @@ impl Bracket {
 }
 
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-/// Offset of this process's time namespace from the host (time_namespaces(7)), if the kernel
-/// supports them.
+/// Offset of this process's time namespace (time_namespaces(7)).
 const AHEAD: &str = "/proc/self/timens_offsets";
 
-/// Returns the monotonic clock that all processes of this host share, including containers. `None`
-/// if the kernel has no boot id. The first call reads files, so make it on an ordinary thread.
+/// This host's monotonic clock, shared with containers; `None` without a boot id. Reads files once.
 pub fn host_clock() -> Option<HostClock> {
     static HOST: OnceLock<Option<HostClock>> = OnceLock::new();
     *HOST.get_or_init(|| {
@@ -168,7 +159,7 @@ fn monotonic(ahead: &str) -> String {
     if words.iter().all(|word| *word == "0") { String::new() } else { words.join(" ") }
 }
 
-/// A timer. Its descriptor is readable from its due time until the timer is set again.
+/// A timer. Its descriptor is readable once due.
 #[derive(Debug)]
 pub struct Timer(OwnedFd);
 
@@ -191,15 +182,13 @@ impl Timer {
         self.0.as_raw_fd()
     }
 
-    /// Sets the due time. The descriptor is readable from `due` on: at once if that has passed,
-    /// never for [`LocalTime::NEVER`].
+    /// Sets the due time; [`LocalTime::NEVER`] disarms it.
     pub fn set(&self, due: LocalTime) {
         // Zero would disarm the timer.
         let nanos = if due.is_never() { 0 } else { due.as_nanos().max(1) };
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let wanted = libc::itimerspec { it_interval: none, it_value: timespec(nanos) };
-        // SAFETY: a valid itimerspec; the old setting is not requested. The call cannot fail for a
-        // timer and a valid time.
+        // SAFETY: a valid itimerspec. The call cannot fail for a timer and a valid time.
         unsafe {
             let (wanted, old) = (&raw const wanted, core::ptr::null_mut());
             libc::timerfd_settime(self.fd(), libc::TFD_TIMER_ABSTIME, wanted, old)
@@ -221,7 +210,6 @@ mod tests {
         let (begun, before) = (thread_time(), all());
         while thread_time() - begun < Span::from_millis(30) {}
         let taken = all() - before;
-        // The time is counted in ticks of up to 10 ms, and rounded.
         assert!((10..=60).contains(&(taken.as_nanos() / 1_000_000)), "{taken}");
     }
 
@@ -240,7 +228,6 @@ mod tests {
         while thread_time() == before {
             core::hint::spin_loop();
         }
-        // The two clocks are read one after the other.
         assert!(thread_time() - before <= now() - begun + Span::from_micros(10));
     }
 

@@ -1,4 +1,4 @@
-//! Control channel of a link, such as RTCP over UDP. The session's ordinary thread waits on it.
+//! Control channel of a link, such as RTCP over UDP.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -10,25 +10,24 @@ use crate::socket::Datagram;
 use crate::socket::descriptor::{poll, readable};
 use crate::system::{checked, owned};
 
-/// Carries a few datagrams per second between the ordinary threads of two ends. Its descriptor
-/// becomes readable when a datagram arrives. No call blocks.
+/// A few datagrams per second between ordinary threads. The descriptor is readable after an
+/// arrival. No call blocks.
 pub trait Control: Send + AsFd {
-    /// Sends one datagram. An error is counted and returned; the next call may succeed.
+    /// An error is counted and returned; the next call may succeed.
     fn send(&mut self, datagram: &[u8], to: Endpoint) -> io::Result<()>;
 
-    /// Delivers all received datagrams, oldest first. Does not wait.
+    /// Delivers received datagrams, oldest first. Does not wait.
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>));
 }
 
-/// Waits until one of `channels` is readable (returns `true`) or until `until` (returns `false`).
-/// For ordinary threads; see [`Waiter`].
+/// Waits until a channel is readable (`true`) or until `until`.
 pub fn wait<T: AsFd + ?Sized>(channels: &[&T], until: LocalTime) -> bool {
     let readable = |channel: &&T| readable(channel.as_fd().as_raw_fd());
     let mut polled: Vec<_> = channels.iter().map(readable).collect();
     poll(&mut polled, until)
 }
 
-/// Reports which of many sockets are readable (epoll(7)). Closed sockets are removed automatically.
+/// Reports which sockets are readable (epoll(7)). Closed sockets are removed automatically.
 #[derive(Debug)]
 pub struct Waiter(OwnedFd);
 
@@ -38,7 +37,6 @@ impl AsFd for Waiter {
     }
 }
 
-/// Maximum number of sockets reported per call. The next call reports further ones.
 const AT_ONCE: usize = 64;
 
 impl Waiter {
@@ -48,12 +46,12 @@ impl Waiter {
         unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Self)
     }
 
-    /// Adds `channel`, identified by `number`.
+    /// Adds `channel` as `number`.
     pub fn add<T: AsFd + ?Sized>(&self, channel: &T, number: u64) -> io::Result<()> {
         self.change(libc::EPOLL_CTL_ADD, channel, libc::EPOLLIN, number)
     }
 
-    /// Removes `channel`. Returns an error if it was not added.
+    /// Removes `channel`; an error if it was not added.
     pub fn remove<T: AsFd + ?Sized>(&self, channel: &T) -> io::Result<()> {
         self.change(libc::EPOLL_CTL_DEL, channel, 0, 0)
     }
@@ -71,13 +69,12 @@ impl Waiter {
         checked(unsafe { libc::epoll_ctl(self.fd(), operation, channel, &raw mut event) }).map(drop)
     }
 
-    /// Returns the descriptor that is readable when any socket is, for use in another poll.
+    /// Descriptor that is readable when any socket is.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Waits until a socket is readable or until `until`. Returns the numbers of the sockets in
-    /// ascending order. For ordinary threads.
+    /// Waits until a socket is readable or until `until`. Returns socket numbers, ascending.
     pub fn wait(&self, until: LocalTime) -> Vec<u64> {
         if !poll(&mut [readable(self.fd())], until) {
             return Vec::new();

@@ -1,8 +1,7 @@
 //! Ethernet frames without IP (IEEE 1722 §4.4), via packet sockets (packet(7)). Needs
 //! `CAP_NET_RAW`.
 //!
-//! The kernel adds and removes the frame header. A socket filter in the kernel passes only AVTP
-//! frames of the requested address and stream, so other traffic wakes no thread.
+//! A kernel filter passes only the requested AVTP frames, so other traffic wakes no thread.
 
 pub mod maap;
 
@@ -30,7 +29,7 @@ use crate::udp::pair::OpenedStream;
 /// An Ethernet address (EUI-48).
 pub type EthernetAddress = [u8; 6];
 
-/// Returns the address of an Ethernet interface.
+/// Address of an Ethernet interface.
 pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
     let answer = interface::ask(interface, libc::SIOCGIFHWADDR)?;
     // SAFETY: the call succeeded, so an address was written; any bytes are valid.
@@ -55,35 +54,34 @@ pub fn interface_number(interface: &str) -> Option<u32> {
 /// Options of an Ethernet link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EthernetOptions {
-    /// Interface name; a VLAN is a separate interface (`eth0.2`).
+    /// Interface; a VLAN is a separate one (`eth0.2`).
     pub interface: String,
-    /// Destination of every packet, or the address to receive at; a group is joined.
+    /// Destination of every packet, or the receive address; a group is joined.
     pub address: EthernetAddress,
-    /// Whether the link sends (`true`) or receives.
+    /// Whether it sends (`true`) or receives.
     pub sends: bool,
     /// AVTP `subtype` to receive.
     pub subtype: u8,
-    /// The only stream to receive; `None` for any.
+    /// Stream to receive; `None` for any.
     pub stream: Option<StreamId>,
-    /// `SO_PRIORITY`: selects the transmit queue, and in a VLAN the PCP via its egress map.
+    /// `SO_PRIORITY`: selects the transmit queue, and a VLAN's PCP via its egress map.
     pub priority: u8,
-    /// Maximum datagram size in bytes, without the frame header.
+    /// Maximum datagram bytes without frame header.
     pub datagram_bytes: usize,
-    /// Expected packets per second in one direction, which size the socket buffers.
+    /// Expected packets per second, for buffer sizes.
     pub packets_per_second: u32,
-    /// Maximum number of packets per system call, each way.
+    /// Maximum packets per system call.
     pub batch: usize,
-    /// Interval in packets between sampled transmit timestamps; 0 for none.
+    /// Packets between sampled transmit timestamps; 0 for none.
     pub transmit_stamp_every: u32,
-    /// Launch times for the kernel, if used.
+    /// Launch times, if used.
     pub launch: Option<LaunchOptions>,
-    /// How a wire thread spaces packets.
+    /// Spacing on a wire thread.
     pub spacing: Spacing,
 }
 
 impl EthernetOptions {
-    /// Returns the maximum number of packets that wait at a wire thread: those of 250 ms, but at
-    /// least 64 and two batches.
+    /// Wire thread's queue: 250 ms, at least 64 packets and two batches.
     pub fn ring_packets(&self) -> usize {
         buffered_packets(self.packets_per_second, self.batch)
     }
@@ -100,14 +98,12 @@ impl EthernetOptions {
     }
 }
 
-/// Opens a stream's link without reports, on the calling thread or on a wire thread one priority
-/// below `device`.
+/// Opens a link without reports, on this thread or on a wire thread one priority below `device`.
 pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,
 ) -> Result<OpenedStream, OpenError> {
     let most = max_bytes(&options.interface).unwrap_or(usize::MAX);
-    // Every stream reserves 1500 bytes, even if it needs fewer.
     if options.sends && options.datagram_bytes > most.max(1500) {
         let EthernetOptions { interface, datagram_bytes, .. } = options;
         return Err(OpenError {
@@ -125,7 +121,7 @@ pub fn open_stream(
 }
 
 impl DirectLink {
-    /// Opens a packet socket and allocates all memory that it needs.
+    /// Opens a packet socket and allocates all its memory.
     pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
         let (socket, index) = socket_of(options)?;
         let place = Endpoint::Ethernet { address: options.address, network: index };
@@ -166,7 +162,6 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
     if options.address[0] & 1 != 0 {
         join(socket, options.address, index)?;
     }
-    // Frames arrive from now on.
     socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))
 }
 
@@ -186,19 +181,18 @@ fn join(socket: &Socket, group: EthernetAddress, index: u32) -> io::Result<()> {
     socket.set_plain(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// `BPF_LD | BPF_ABS` with the width, `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_RET | BPF_K` (linux/bpf_common.h).
+/// linux/bpf_common.h: `BPF_LD | BPF_ABS`, `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_RET | BPF_K`.
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
 const IS: u16 = 0x15;
 const RETURN: u16 = 0x06;
-/// Start of the offsets that address the frame header (`SKF_LL_OFF`, linux/filter.h).
+/// Offsets from here address the frame header (`SKF_LL_OFF`, linux/filter.h).
 const HEAD: u32 = -0x20_0000_i32 as u32;
 const WHOLE: u32 = u32::MAX;
 
 type Condition = (u16, u32, u32);
 
-/// Passes only frames to `address` with AVTP of this subtype, and of `stream` if given.
 fn attach(
     socket: &Socket,
     subtype: u8,
@@ -208,7 +202,7 @@ fn attach(
     run(socket, &of_stream(subtype, address, stream))
 }
 
-/// Passes all MAAP messages, whatever their destination, because defend messages are unicast.
+/// Passes all MAAP messages, because defend messages are unicast.
 fn attach_maap(socket: &Socket) -> io::Result<()> {
     run(socket, &[(LOAD_BYTE, 0, MAAP.into())])
 }
@@ -237,7 +231,6 @@ fn program(conditions: &[Condition]) -> Vec<libc::sock_filter> {
     let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
     let mut program = Vec::new();
     for (index, (load, at, value)) in conditions.iter().enumerate() {
-        // A mismatch jumps over the remaining conditions and the return for a match.
         let left = conditions.len() - 1 - index;
         program.extend([step(*load, 0, *at), step(IS, (2 * left + 1) as u8, *value)]);
     }

@@ -1,7 +1,5 @@
 //! Linux without C libraries: sockets, timestamps, real-time threads, locked and shared memory.
-//!
-//! This crate has all `unsafe` code for the operating system, and converts the kernel's clocks and
-//! numbers to the project's types.
+//! Contains all `unsafe` system code.
 #![deny(missing_docs)]
 
 pub mod bare;

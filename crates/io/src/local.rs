@@ -1,4 +1,4 @@
-//! Local sockets: non-blocking connect, the user at the other end, and this process's user.
+//! Local sockets and their users.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -17,15 +17,13 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Connects a non-blocking stream to the socket at `path`. Returns
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) if its backlog is full, and
-/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if there is no listener.
+/// Connects a non-blocking stream. Returns [`WouldBlock`](io::ErrorKind::WouldBlock) for a full
+/// backlog, [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) without a listener.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     // SAFETY: all zeros are a valid value of this plain structure.
     let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let path = path.as_os_str().as_bytes();
-    // One byte is left for the terminating zero.
     if path.len() >= address.sun_path.len() {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
@@ -41,24 +39,23 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// Returns the user id of the process that opened the other end (`SO_PEERCRED`, unix(7)).
+/// User id of the process at the other end (`SO_PEERCRED`, unix(7)).
 pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     option::<libc::ucred>(stream, libc::SOL_SOCKET, libc::SO_PEERCRED).map(|peer| peer.uid)
 }
 
-/// Returns whether this user or root opened the other end: both can access this user's data anyway.
+/// Whether this user or root opened the other end: both can access this user's data.
 pub fn is_of_our_user(stream: &UnixStream) -> io::Result<bool> {
     peer_user(stream).map(|user| user == effective_user() || user == 0)
 }
 
-/// Returns this user's socket directories, the one for new sockets first. If `$XDG_RUNTIME_DIR` is
-/// non-standard, that is `$XDG_RUNTIME_DIR/tautline` alone. Otherwise it is
-/// `/run/user/UID/tautline`, if that parent exists, and `/tmp/tautline-UID`.
+/// Socket directories, the one for new sockets first: `$XDG_RUNTIME_DIR/tautline` alone if
+/// non-standard; otherwise `/run/user/UID/tautline`, if its parent exists, and `/tmp/tautline-UID`.
 pub fn places() -> Vec<PathBuf> {
     let user = effective_user();
     let usual = PathBuf::from(format!("/run/user/{user}"));
     let set = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // The XDG specification requires relative paths to be ignored.
+    // XDG requires ignoring relative paths.
     if let Some(set) = set.filter(|set| set.is_absolute() && *set != usual) {
         return vec![set.join("tautline")];
     }
@@ -66,12 +63,12 @@ pub fn places() -> Vec<PathBuf> {
     usual.into_iter().chain([without_runtime(user)]).collect()
 }
 
-/// Returns the socket directory on systems without a runtime directory per user.
+/// The directory on systems without `/run/user`.
 pub fn without_runtime(user: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/tautline-{user}"))
 }
 
-/// Reason why a directory is unusable.
+/// Why a directory is unusable.
 #[derive(Debug)]
 pub enum NotPrivate {
     /// Another user owns it or has access.
@@ -89,12 +86,12 @@ pub fn make_private(folder: &Path) -> Result<(), NotPrivate> {
     }
 }
 
-/// Returns whether this is a directory, not a symbolic link, that only this user can access.
+/// Whether this is a directory (not a link) that only this user can access.
 pub fn is_private(folder: &Path) -> bool {
     is_private_to(folder, effective_user())
 }
 
-/// Returns whether this is a directory, not a symbolic link, that only the given user can access.
+/// The same, for the given user.
 pub fn is_private_to(folder: &Path, user: u32) -> bool {
     let belongs =
         |found: fs::Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
@@ -144,8 +141,8 @@ mod tests {
         let name = format!("taut-local-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        // Limits the backlog; nothing accepts. SAFETY: the descriptor is open; a second call only
-        // changes the backlog.
+        // Limits the backlog. SAFETY: the descriptor is open; a second call only changes the
+        // backlog.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 1) }, 0);
         let mut kept = Vec::new();
         let full = loop {

@@ -1,4 +1,4 @@
-//! Settings of network cards and their queues, and the traffic that passes through them.
+//! Network cards, queues, and their traffic.
 
 pub mod ethtool;
 mod netlink;

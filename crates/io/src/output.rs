@@ -1,4 +1,4 @@
-//! Output files, which may be pipes: a reader that connects late or never delays nothing.
+//! Output files and pipes; no call waits for a pipe's reader.
 
 use std::fs::{File, OpenOptions, metadata, symlink_metadata};
 use std::io::{self, ErrorKind, Write};
@@ -14,8 +14,8 @@ use crate::system::checked;
 const TIMEOUT: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Opens a file without waiting. Returns `None` if it is a FIFO without a reader. Writes to it do
-/// not wait; see [`set_blocking`].
+/// Opens a file without waiting; `None` for a FIFO without a reader. Writes do not wait; see
+/// [`set_blocking`].
 pub fn open_now(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     open_with(path, options, 0)
 }
@@ -28,13 +28,13 @@ fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<O
     }
 }
 
-/// Opens `path` like [`open_now`], for a recording: a new file has mode 0600, an old file is
-/// truncated. In a folder that all users can write to, links and other users' files are rejected.
+/// Opens a recording like [`open_now`]: new with mode 0600, or truncated. In a folder writable by
+/// all, rejects links and other users' files.
 pub fn create_private(path: &Path) -> io::Result<Option<File>> {
     open_private(path, OpenOptions::new().create(true).mode(0o600))
 }
 
-/// Opens an existing file under the same conditions as [`create_private`], with `options`.
+/// Opens an existing file under [`create_private`]'s conditions.
 pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let shared = metadata(folder.unwrap_or(Path::new(".")))?.mode() & 0o002 != 0;
@@ -42,7 +42,6 @@ pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<Option
     let refused = || io::Error::other("a link, or another user's file, in a shared folder");
     let is_own = |uid| uid == effective_user();
     match opened {
-        // This is checked again when the FIFO has a reader.
         Ok(None) if shared && !is_own(symlink_metadata(path)?.uid()) => Err(refused()),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) && shared => Err(refused()),
         Ok(Some(file)) => {
@@ -59,7 +58,7 @@ pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<Option
     }
 }
 
-/// Makes writes to `file` wait for its reader.
+/// Makes writes wait for the reader.
 pub fn set_blocking(file: &File) -> io::Result<()> {
     let fd = file.as_raw_fd();
     // SAFETY: the descriptor is open as long as `file` is; the call touches no memory of ours.
@@ -69,8 +68,7 @@ pub fn set_blocking(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a write beyond `ulimit -f` fail with an error, as on a full disk. By default the kernel
-/// ends the process.
+/// A write beyond `ulimit -f` then returns an error instead of ending the process.
 pub fn ignore_file_size_signal() {
     // SAFETY: ignoring a signal calls no handler.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -80,8 +78,7 @@ fn is_fifo(path: &Path) -> bool {
     metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// Returns standard output or standard error if `path` is one of them. A file behind it is neither
-/// truncated nor replaced.
+/// Standard output or error, if `path` is one; not truncated or replaced.
 fn standard(path: &Path) -> Option<io::Result<File>> {
     let shared = match path.to_str()? {
         "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
@@ -95,8 +92,7 @@ fn standard(path: &Path) -> Option<io::Result<File>> {
     Some(shared.map(File::from))
 }
 
-/// Returns the fix for an error of an [`OutputFile`]: to start the reader of a pipe, or else
-/// `otherwise`.
+/// The fix for an [`OutputFile`] error: start the pipe's reader, or `otherwise`.
 pub fn write_hint(error: &io::Error, path: &Path, otherwise: &str) -> String {
     match error.kind() {
         ErrorKind::TimedOut => format!("start its reader first, as in: cat {}", path.display()),
@@ -104,8 +100,7 @@ pub fn write_hint(error: &io::Error, path: &Path, otherwise: &str) -> String {
     }
 }
 
-/// A file, pipe or device for a report. A write waits at most a second for a pipe's reader; after
-/// that all writes fail.
+/// A report's file, pipe or device. A write waits 1 s for a pipe's reader; then all fail.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -125,7 +120,7 @@ impl OutputFile {
         Self::open(path, OpenOptions::new().write(true).create(true).truncate(true))
     }
 
-    /// Opens `path`, which must exist, to append to it.
+    /// Opens an existing `path` to append.
     pub fn append(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().append(true))
     }
@@ -140,8 +135,7 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), state })
     }
 
-    /// Checks that `path` can be written. Does not open a pipe, because its reader would see the
-    /// end of the data.
+    /// Checks that `path` is writable. Opens no pipe: its reader would see the end of the data.
     pub fn check(path: &Path) -> io::Result<()> {
         let special = metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         if !special && standard(path).is_none() {
@@ -150,8 +144,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Returns the file, unless it is a pipe without a reader, or standard output or standard
-    /// error.
+    /// The file, unless it is a pipe without a reader or a standard stream.
     pub fn file(&self) -> Option<&File> {
         match &self.state {
             State::Open(file) if standard(&self.path).is_none() => Some(file),
@@ -159,7 +152,7 @@ impl OutputFile {
         }
     }
 
-    /// Returns whether it is a pipe that has no reader yet.
+    /// Whether it is a pipe without a reader.
     pub const fn is_awaited(&self) -> bool {
         matches!(self.state, State::Awaited)
     }
@@ -211,7 +204,6 @@ mod tests {
 
     use super::*;
 
-    /// Creates a pipe with a unique path.
     fn fifo(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("tautline-{}-{name}", std::process::id()));
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -239,7 +231,6 @@ mod tests {
         let kind = |written: io::Result<usize>| written.map_err(|error| error.kind());
         assert_eq!(kind(output.write(b"x")), Err(ErrorKind::TimedOut));
         assert_eq!(kind(output.write(b"x")), Err(ErrorKind::Other));
-        // The result is the same if the reader takes nothing.
         let _reader = open_now(&path, OpenOptions::new().read(true)).unwrap().unwrap();
         let mut output = OutputFile::append(&path).unwrap();
         let error = output.write_all(&[0; 1 << 20]).unwrap_err();
@@ -265,8 +256,6 @@ mod tests {
             std::fs::remove_file(&hard).unwrap();
             assert_eq!(std::fs::read(&take).unwrap(), b"an earlier take", "{mode:o}");
         }
-        // A link in this user's own folder is accepted, and so is this user's earlier recording in
-        // any folder.
         assert!(create_private(&take).unwrap().is_some());
         set_permissions(&folder, Permissions::from_mode(0o775)).unwrap();
         std::fs::write(&take, "an earlier take").unwrap();

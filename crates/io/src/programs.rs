@@ -1,10 +1,8 @@
-//! Audio that programs exchange with a device's thread via a
-//! [`ProgramBuffer`](buffer::ProgramBuffer), in memory of their own process or shared with the
-//! process that owns the device.
+//! Audio between programs and a device's thread, via a [`ProgramBuffer`](buffer::ProgramBuffer) in
+//! the same process or in shared memory.
 //!
-//! The device's process creates the buffer and passes it on ([`listening`], [`attaching`]). It
-//! limits everything that a program can write there. A program can release pages; they then read as
-//! zeros and cost the device's thread a page fault each.
+//! The device's process creates it ([`listening`], [`attaching`]) and checks all values. Pages that
+//! a program releases read as zeros and cost a page fault.
 
 pub mod attaching;
 pub mod buffer;
@@ -22,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use tautline_proto::device::Direction;
 
-/// Name of a device that programs attach to.
+/// A device that programs attach to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramsName(String);
 
@@ -47,8 +45,7 @@ impl Default for ProgramsName {
 impl FromStr for ProgramsName {
     type Err = ();
 
-    /// Parses a name: up to 32 letters, digits, `-` and `_`, because it becomes part of a file
-    /// name.
+    /// Parses up to 32 letters, digits, `-` and `_`, for a file name.
     fn from_str(given: &str) -> Result<Self, ()> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let good = !given.is_empty() && given.len() <= Self::LONGEST && given.chars().all(fits);

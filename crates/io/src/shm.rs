@@ -1,8 +1,6 @@
-//! Named memory shared by processes of one user.
-//!
-//! A [`SharedFile`] is a file in `/dev/shm` with locks that end with the process; a
-//! [`SharedMemory`] is its mapped contents. Another process can write anything there at any time,
-//! so contents are accessed only with atomic operations and never trusted.
+//! Named memory of one user's processes: a [`SharedFile`] in `/dev/shm`, mapped as
+//! [`SharedMemory`]. Others can write anything at any time, so contents are atomic and never
+//! trusted.
 
 use core::ffi::{c_int, c_short};
 use core::ptr::NonNull;
@@ -21,19 +19,18 @@ use crate::system::checked;
 const FOLDER: &str = "/dev/shm";
 const ASKED_EVERY: Span = Span::from_millis(1);
 const OTHERS: u32 = 0o077;
-/// Bytes allocated per call, which takes a fraction of a millisecond.
 const SLICE: u64 = 1 << 20;
 
 /// Reason why memory cannot be shared, with its fix.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
-    /// A file of this name exists, but other users own it or can access it.
+    /// Other users own this file or can access it.
     #[error("{} is not a private file of this user\nhint: remove it, or use another name", path.display())]
     NotYours {
         /// Path of the file.
         path: PathBuf,
     },
-    /// Another process has held the lock for unusually long.
+    /// The lock was held for unusually long.
     #[error(
         "{}: another process has held its lock for {}\nhint: end that process (fuser {}), or use another name",
         path.display(), waited, path.display()
@@ -54,7 +51,7 @@ pub enum SharedError {
     },
 }
 
-/// One of 256 independent locks of a file, held at most until the file is closed.
+/// One of 256 locks of a file, released when it closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lock(pub u8);
 
@@ -63,13 +60,13 @@ pub struct Lock(pub u8);
 pub enum Hold {
     /// Not held.
     Free,
-    /// Held with any number of other holders.
+    /// With other shared holders.
     Shared,
     /// Held exclusively.
     Alone,
 }
 
-/// An open file in memory. Its locks end when it closes, even if the process is killed.
+/// An open file. Its locks end when it closes, even by a kill.
 #[derive(Debug)]
 pub struct SharedFile {
     file: File,
@@ -77,14 +74,12 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// Opens this user's file `name`, and creates it if it is missing. Rejects files that other
-    /// users own or can access.
+    /// Opens or creates file `name`. Rejects files that other users own or can access.
     pub fn open(name: &str) -> Result<Self, SharedError> {
         let user = crate::local::effective_user();
         let path = Path::new(FOLDER).join(format!("{name}-{user}"));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        // Symbolic links are not followed.
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = match options.open(&path) {
             Ok(file) => file,
@@ -92,7 +87,7 @@ impl SharedFile {
         };
         let shared = Self { file, path };
         let found = shared.file.metadata().map_err(|error| shared.refused(error))?;
-        // A file with a second name is a hard link elsewhere; a file without a name was removed.
+        // Two names: a hard link elsewhere. None: removed.
         let alone = found.nlink() <= 1;
         if !found.is_file() || found.uid() != user || found.mode() & OTHERS != 0 || !alone {
             return Err(SharedError::NotYours { path: shared.path });
@@ -100,7 +95,7 @@ impl SharedFile {
         Ok(shared)
     }
 
-    /// Wraps an open file received from another process, with or without a name.
+    /// Wraps an open file from another process.
     pub fn handed(file: OwnedFd) -> Self {
         Self { file: file.into(), path: PathBuf::from("received memory") }
     }
@@ -110,8 +105,7 @@ impl SharedFile {
         SharedError::Refused { path: self.path.clone(), error }
     }
 
-    /// Returns whether the path still leads to this file, which may have been removed since it was
-    /// opened.
+    /// Whether the path still leads to this file.
     pub fn is_there(&self) -> bool {
         let same = |there: std::fs::Metadata, here: std::fs::Metadata| {
             (there.dev(), there.ino()) == (here.dev(), here.ino())
@@ -130,8 +124,8 @@ impl SharedFile {
         self.len().map(|len| len == 0)
     }
 
-    /// Fills the file with `bytes` allocated zeros. No process may have it [mapped](Self::map),
-    /// because losing mapped memory kills that process.
+    /// Fills the file with zeros. Must not be [mapped](Self::map): losing mapped memory kills a
+    /// process.
     pub fn renew(&self, bytes: u64) -> Result<(), SharedError> {
         let renewed = self.file.set_len(0).and_then(|()| {
             libc::off_t::try_from(bytes).map_err(io::Error::other)?;
@@ -142,26 +136,22 @@ impl SharedFile {
             })
         });
         renewed.map_err(|error| {
-            // A partial allocation would look complete but short. The first error is the more
-            // useful one.
+            // A partial allocation would look complete but short.
             let _ = self.file.set_len(0);
             self.refused(error)
         })
     }
 
-    /// Removes the file's name. Opening the name again creates another file.
+    /// Removes the name. Opening it again creates another file.
     pub fn remove(&self) {
         if self.is_there() {
-            // Another process may have removed it already.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 
-    /// Acquires or releases a lock. Waits up to `timeout` for its holder, because a stopped process
-    /// holds it forever.
+    /// Acquires or releases a lock. Waits up to `timeout`: a stopped process holds it forever.
     pub fn lock(&self, lock: Lock, hold: Hold, timeout: Span) -> Result<(), SharedError> {
         let until = now() + timeout;
-        // The system's own blocking call has no timeout.
         while !self.try_lock(lock, hold)? {
             if now() >= until {
                 return Err(SharedError::Held { path: self.path.clone(), waited: timeout });
@@ -171,7 +161,7 @@ impl SharedFile {
         Ok(())
     }
 
-    /// Acquires or releases a lock. Returns `false` if another process holds it.
+    /// Acquires or releases a lock; `false` if another process holds it.
     pub fn try_lock(&self, lock: Lock, hold: Hold) -> Result<bool, SharedError> {
         match self.ask(libc::F_OFD_SETLK, lock, hold) {
             Ok(()) => Ok(true),
@@ -192,14 +182,14 @@ impl SharedFile {
         };
         asked.l_type = kind as c_short;
         asked.l_whence = libc::SEEK_SET as c_short;
-        // A lock is one byte of the file, even beyond its end.
+        // A lock is one byte, even beyond the file's end.
         (asked.l_start, asked.l_len) = (place.into(), 1);
         // SAFETY: the structure outlives the call, which keeps no pointer to it.
         checked(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw const asked) }).map(drop)
     }
 
-    /// Maps `longs` 64-bit numbers followed by `words` 32-bit numbers, with every page in memory.
-    /// Returns `None` if the file is shorter.
+    /// Maps `longs` 64-bit, then `words` 32-bit numbers, with every page in memory. `None` if the
+    /// file is shorter.
     pub fn map(&self, longs: usize, words: usize) -> Result<Option<SharedMemory>, SharedError> {
         let len = longs * size_of::<AtomicU64>() + words * size_of::<AtomicU32>();
         if len == 0 || self.len()? < len as u64 {
@@ -218,8 +208,8 @@ impl SharedFile {
     }
 }
 
-/// Calls `allocate`, which returns an errno, with offset and length until everything is allocated.
-/// A signal undoes a call, so a single large call might never finish.
+/// `allocate` takes offset and length and returns an errno. Signals undo a call, so a large one
+/// might never finish.
 fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Result<()> {
     let mut from = 0;
     while from < bytes {
@@ -233,8 +223,7 @@ fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Res
     Ok(())
 }
 
-/// Numbers in a [`SharedFile`] that other processes can change at any time. It outlives the open
-/// file.
+/// Numbers that other processes can change at any time. Outlives the open file.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: NonNull<libc::c_void>,
@@ -250,10 +239,9 @@ unsafe impl Sync for SharedMemory {}
 impl SharedMemory {
     /// Returns the 64-bit numbers.
     pub fn longs(&self) -> &[AtomicU64] {
-        // SAFETY: `longs` numbers are mapped from the start of a page for as long as this value
-        // lives, and any bits are valid. Other processes that map the file also use atomic
-        // operations; a process of the same user that does not, or that truncates the file, could
-        // kill this process anyway.
+        // SAFETY: `longs` numbers are mapped from a page's start while this value lives; any bits
+        // are valid. Other processes use atomic operations too; one of this user that does not
+        // could kill this process anyway.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().cast(), self.longs) }
     }
 
@@ -326,7 +314,6 @@ mod tests {
             assert_eq!(from, until, "without gaps, and nothing twice");
             calls += 1;
             assert!(calls < 100, "the loop does not end");
-            // Long calls are always interrupted by a signal, short ones every second time.
             if bytes > 1 << 20 || calls % 2 == 0 {
                 return libc::EINTR;
             }

@@ -1,5 +1,5 @@
-//! Datagram sockets of all networks, with kernel arrays and timestamps. [`crate::udp`] and
-//! [`crate::ethernet`] open them; [`crate::link::direct`] runs them.
+//! Datagram sockets of all networks. [`crate::udp`] and [`crate::ethernet`] open them;
+//! [`crate::link::direct`] runs them.
 
 pub(crate) mod address;
 pub(crate) mod batch;
@@ -19,15 +19,15 @@ use tautline_proto::time::{LocalTime, MediaTime, Span};
 /// A received datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// Its bytes; only the first part if [`Self::truncated`].
+    /// Its bytes, possibly [truncated](Self::truncated).
     pub bytes: &'a [u8],
     /// Source and arrival time.
     pub arrival: Arrival,
-    /// Whether it was longer than the link's maximum and was truncated.
+    /// Whether it exceeded the link's maximum.
     pub truncated: bool,
 }
 
-/// Everything of a [`Datagram`] except its bytes, for storage.
+/// A [`Datagram`] without its bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct DatagramHead {
     pub(crate) len: usize,
@@ -46,16 +46,16 @@ impl DatagramHead {
     }
 }
 
-/// Names each total once, as a field and by its position in [`LinkCounters::totals`].
+/// Names each total once, as a field and in [`LinkCounters::totals`].
 macro_rules! link_counters {
     ($($(#[$doc:meta])* $total:ident,)+) => {
-        /// Counters of a link since it was opened. All are totals.
+        /// Totals of a link since opening.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct LinkCounters {
             $($(#[$doc])* pub $total: u64,)+
-            /// Datagrams sent and refused on the second network; the totals include them.
+            /// Sent and refused on the second network; included in the totals.
             pub also: (u64, u64),
-            /// `errno` of the last failed system call; 0 if none failed.
+            /// `errno` of the last failed call, or 0.
             pub last_error: i32,
         }
 
@@ -75,44 +75,41 @@ macro_rules! link_counters {
 }
 
 link_counters! {
-    /// Datagrams accepted by the kernel (one per packet and destination).
+    /// Accepted by the kernel, per packet and destination.
     sent,
     /// Datagrams refused by the kernel.
     send_errors,
-    /// Packets that were too long or did not fit the batch or ring.
+    /// Packets too long, or without room in batch or ring.
     dropped,
-    /// Packets dropped because there was no destination.
+    /// Packets without a destination.
     let_go,
     /// Datagrams delivered.
     received,
-    /// Datagrams delivered truncated, because they exceeded the link's maximum.
+    /// Delivered truncated.
     truncated,
-    /// Datagrams discarded because they came from another source than the configured one.
+    /// Discarded: unconfigured source.
     foreign,
-    /// Datagrams discarded because the link's [`Seal`](crate::socket::seal::Seal) could not decrypt
-    /// them.
+    /// Discarded: [`Seal`](crate::socket::seal::Seal) could not decrypt.
     auth_failed,
-    /// Datagrams delivered without a usable kernel timestamp.
+    /// Delivered without a usable kernel timestamp.
     unstamped,
-    /// Datagrams dropped by the kernel because the socket buffer was full (`SO_RXQ_OVFL`); updated
-    /// with the next arrival.
+    /// Dropped by a full socket buffer (`SO_RXQ_OVFL`); updated with the next arrival.
     kernel_drops,
-    /// Datagrams dropped by the wire thread because the device's thread did not read them.
+    /// Dropped by the wire thread: the device's thread did not read them.
     ring_drops,
-    /// Packets that the interface's queue dropped as late. Each counts once, whatever its
-    /// destinations and networks.
+    /// Packets dropped by the interface's queue as late, once each.
     dropped_by_queue,
-    /// Those packets without a
+    /// Those without a
     /// [`LinkEvent::DroppedByQueue`](crate::link::event_queue::LinkEvent::DroppedByQueue).
     unnamed,
-    /// Packets replaced by newer ones because a connection did not accept them in time.
+    /// Packets replaced by newer ones on a slow connection.
     overdue,
-    /// Departures (records for the ledger) dropped because the caller's ring was full.
+    /// Departures dropped because the caller's ring was full.
     departures_lost,
 }
 
 impl LinkCounters {
-    /// Returns the sum of both totals: of a link and of its successor.
+    /// Sum of a link's and its successor's totals.
     #[must_use]
     pub fn plus(&self, newer: &Self) -> Self {
         let (one, other) = (self.totals(), newer.totals());
@@ -121,17 +118,17 @@ impl LinkCounters {
     }
 }
 
-/// Error from opening a link, with its fix.
+/// Failed to open a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{tried}: {answer}\nhint: {hint}")]
 pub struct OpenError {
-    /// The failed operation, with the address.
+    /// Failed operation and address.
     pub tried: String,
     /// Error message of the system.
     pub answer: String,
     /// How to fix it.
     pub hint: String,
-    /// The system's error number; 0 if the error is not from the system.
+    /// The system's error number, or 0.
     pub errno: i32,
 }
 
@@ -144,15 +141,15 @@ impl OpenError {
     }
 }
 
-/// When a sampled packet left the kernel's network stack.
+/// When a sampled packet left the network stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransmitStamp {
     /// First frame of the packet.
     pub media: MediaTime,
-    /// Time of hand-over to the kernel.
+    /// Hand-over to the kernel.
     pub handed: LocalTime,
-    /// Time of hand-over from the kernel to the network driver (software timestamp).
+    /// Hand-over from the kernel to the driver (software timestamp).
     pub left: LocalTime,
-    /// Uncertainty of `left` from the mapping between the clocks, ±.
+    /// Uncertainty of `left`, ±.
     pub uncertainty: Span,
 }

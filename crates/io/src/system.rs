@@ -1,30 +1,26 @@
-//! Converts results of system calls to Rust types.
+//! Results of system calls as Rust types.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Returns the result of a system call that returns −1 with `errno` on failure.
 pub(crate) fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
-/// Returns the result of a system call that returns a descriptor.
+/// A new descriptor.
 ///
 /// # Safety
-/// The descriptor is new and has no other owner.
+/// It has no other owner.
 pub(crate) unsafe fn owned(answer: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: as above.
     checked(answer).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Returns the `errno` of this thread's last failed system call.
 pub(crate) fn errno() -> libc::c_int {
     // SAFETY: the location is valid for the life of the thread.
     unsafe { *libc::__errno_location() }
 }
 
-/// Returns instructions for granting a capability such as `cap_net_raw` to this program, which may
-/// be any host of a plugin.
 pub(crate) fn granting(capability: &str) -> String {
     let program = std::env::current_exe();
     let program = program.map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());

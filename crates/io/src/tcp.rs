@@ -1,12 +1,8 @@
-//! RTP and RTCP over TCP, framed per RFC 4571, for networks that block everything else.
+//! RTP and RTCP over TCP (RFC 4571), for networks that block everything else.
 //!
-//! TCP retransmits, which delays later data. To keep the delay from growing, the kernel gets little
-//! more than it can send at once (`TCP_NOTSENT_LOWAT`). Packets that wait longer than
-//! [`TcpOptions::max_wait`] are dropped, oldest first, in whole frames ([decision
-//! 51](../../../docs/internals/decisions/0051-a-connection-drops-what-is-old.md)).
-//!
-//! A connection is a [`MuxedTransport`](crate::link::muxed::MuxedTransport); [`keep`] connects,
-//! accepts and reconnects.
+//! Retransmission delays later data, so packets older than [`TcpOptions::max_wait`] are dropped
+//! ([decision 51](../../../docs/internals/decisions/0051-a-connection-drops-what-is-old.md)). A
+//! connection is a [`MuxedTransport`](crate::link::muxed::MuxedTransport), maintained by [`keep`].
 
 mod connection;
 pub mod keep;
@@ -24,26 +20,22 @@ use crate::udp::DSCP_MEDIA;
 /// Options of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// Maximum datagram size in bytes, before encryption. A peer that announces a longer frame is
-    /// not a tautline sender.
+    /// Maximum datagram bytes before encryption. Longer frames are not a tautline sender's.
     pub datagram_bytes: usize,
-    /// Expected packets per second in one direction.
+    /// Expected packets per second, one way.
     pub packets_per_second: u32,
-    /// Maximum number of packets queued before a flush.
+    /// Maximum packets per flush.
     pub batch: usize,
-    /// Maximum time that a packet waits for the connection: two packets and a retransmission on a
-    /// short path.
+    /// Maximum wait of a packet.
     pub max_wait: Span,
     /// DSCP of everything sent, 0 to 63.
     pub dscp: u8,
-    /// Whether to send null packets first, until the window holds a round trip's packets. The peer
-    /// must skip them ([`tautline_proto::call::window`]).
+    /// Send null packets until the window holds a round trip ([`tautline_proto::call::window`]).
     pub grows_window: bool,
 }
 
 impl Default for TcpOptions {
-    /// Returns options for packets of up to an Ethernet frame, 1000 per second, with a maximum wait
-    /// of 20 ms.
+    /// Up to an Ethernet frame, 1000 packets per second, 20 ms wait.
     fn default() -> Self {
         Self {
             datagram_bytes: 1472,

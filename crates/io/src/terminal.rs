@@ -1,4 +1,4 @@
-//! Reads single key presses from the program's terminal.
+//! Single key presses from the terminal.
 
 use std::io::{self, IsTerminal};
 use std::mem::MaybeUninit;
@@ -6,16 +6,14 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::system::checked;
 
-/// While this value lives, standard input returns each key at once without echo. Signals from keys,
-/// and output, are unchanged.
+/// While this lives, standard input returns each key at once, without echo.
 #[derive(Debug)]
 pub struct TerminalKeys {
     before: libc::termios,
 }
 
 impl TerminalKeys {
-    /// Returns `None` if standard input is not a terminal or this program is in the background
-    /// (`SIGTTOU` would stop it).
+    /// `None` if it is no terminal, or in the background (`SIGTTOU` would stop this program).
     pub fn of_standard_input() -> io::Result<Option<Self>> {
         if !io::stdin().is_terminal() || !is_in_front(io::stdin()) {
             return Ok(None);
@@ -27,7 +25,6 @@ impl TerminalKeys {
         let before = unsafe { before.assume_init() };
         let mut keys = before;
         keys.c_lflag &= !(libc::ICANON | libc::ECHO);
-        // A read returns after the first byte.
         (keys.c_cc[libc::VMIN], keys.c_cc[libc::VTIME]) = (1, 0);
         set(&keys)?;
         Ok(Some(Self { before }))
@@ -36,7 +33,6 @@ impl TerminalKeys {
 
 impl Drop for TerminalKeys {
     fn drop(&mut self) {
-        // If the terminal is gone there is nothing to restore.
         let _ = set(&self.before);
     }
 }
@@ -46,8 +42,7 @@ fn set(attributes: &libc::termios) -> io::Result<()> {
     checked(unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, attributes) }).map(drop)
 }
 
-/// Returns whether this process group is in the terminal's foreground. A background process must
-/// not draw over a shell.
+/// Whether this process group is in the foreground. Background ones must not draw over a shell.
 pub fn is_in_front(terminal: impl AsFd) -> bool {
     let terminal = terminal.as_fd().as_raw_fd();
     // SAFETY: no pointers, and a descriptor that is open while borrowed.

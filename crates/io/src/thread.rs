@@ -1,4 +1,4 @@
-//! Real-time threads: scheduling class, timer slack, prefaulted stack.
+//! Real-time threads.
 
 pub mod affinity;
 pub mod float_mode;
@@ -18,17 +18,17 @@ use std::thread::JoinHandle;
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::Span;
 
-/// A thread's scheduling policy (`sched(7)`).
+/// Scheduling policy (`sched(7)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheduler {
     /// The default policy.
     #[default]
     Other,
-    /// `SCHED_FIFO` at this priority, 1 to 99: runs until it waits.
+    /// `SCHED_FIFO`, 1 to 99: runs until it waits.
     Fifo(u8),
-    /// `SCHED_RR` at this priority, 1 to 99: time-slices with threads of equal priority.
+    /// `SCHED_RR`, 1 to 99: time slices with equal priority.
     RoundRobin(u8),
-    /// `SCHED_DEADLINE`: gets `runtime` within `deadline` of the start of every `period`.
+    /// `SCHED_DEADLINE`: `runtime` within `deadline` of each `period`'s start.
     Deadline {
         /// Processor time per period.
         runtime: Span,
@@ -39,7 +39,7 @@ pub enum Scheduler {
     },
 }
 
-/// Reason why a scheduler cannot be parsed, with the input.
+/// Why a scheduler is invalid, with the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchedulerError {
     /// Unknown scheduling class.
@@ -84,7 +84,7 @@ fn parse_deadline(text: &str) -> Result<Scheduler, SchedulerError> {
     let mut parts = text.split('/');
     let mut next = || parts.next().ok_or_else(unusable).and_then(|part| Ok(parse_span(part)?));
     let (runtime, deadline, period) = (next()?, next()?, next()?);
-    // The kernel requires at least 1024 ns of runtime (sched(7)).
+    // The kernel's minimum is 1024 ns (sched(7)).
     let ordered = Span::from_nanos(1024) <= runtime && runtime <= deadline && deadline <= period;
     if !ordered || parts.next().is_some() {
         return Err(unusable());
@@ -106,8 +106,7 @@ impl fmt::Display for Scheduler {
 }
 
 impl Scheduler {
-    /// Returns the policy one real-time priority lower, for a thread that serves this one;
-    /// `fifo:70` for a deadline.
+    /// One real-time priority lower, for a serving thread; `fifo:70` for a deadline.
     pub const fn one_below(self) -> Self {
         match self {
             Self::Other => Self::Other,
@@ -119,7 +118,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the scheduling policy of the current thread.
+    /// The current thread's policy.
     pub fn current() -> Self {
         // SAFETY: all zeros are a valid sched_attr.
         let mut found: libc::sched_attr = unsafe { core::mem::zeroed() };
@@ -143,7 +142,7 @@ impl Scheduler {
         }
     }
 
-    /// Requests this policy for the current thread. If the kernel refuses it, the old policy stays.
+    /// Requests this policy. If refused, the old one stays.
     pub fn apply(self) -> Granted {
         let errno = self.ask().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
         Granted { asked: self, errno }
@@ -176,13 +175,13 @@ impl Scheduler {
     }
 }
 
-/// Result of requesting a scheduler. Its `Display` is the sentence for the report.
+/// Result of requesting a scheduler; `Display` is for the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the report says once how threads run"]
 pub struct Granted {
     /// Requested scheduler.
     pub asked: Scheduler,
-    /// The system's error number; 0 if granted.
+    /// Error number; 0 if granted.
     pub errno: i32,
 }
 
@@ -214,20 +213,19 @@ impl fmt::Display for Granted {
     }
 }
 
-/// Returns the system's message for an error number, without the number.
 pub(crate) fn sentence(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// Minimum stack of [`spawn`], because the standard library itself needs some.
+/// The standard library needs some, too.
 const MIN_STACK: usize = 64 << 10;
-/// Bytes that are not prefaulted at the far end of the stack, as room for the frames in use.
+/// Bytes at the stack's far end not prefaulted: the frames in use.
 const STACK_MARGIN: usize = 24 << 10;
 const PAGE: usize = 4096;
 
-/// Starts a thread with a prefaulted stack (at least 64 KiB) and a timer slack of 1 ns, under
-/// `scheduler` if the kernel grants it. Returns when that is known.
+/// Starts a thread with a prefaulted stack (64 KiB or more) and 1 ns timer slack, under `scheduler`
+/// if granted. Returns once that is known.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     scheduler: Scheduler,
@@ -240,7 +238,6 @@ pub fn spawn<T: Send + 'static>(
     let handle = thread.spawn(move || {
         set_timer_slack();
         touch_stack((stack_bytes - STACK_MARGIN) / PAGE);
-        // This fails only if the spawner is gone, which needs no result.
         let _ = tell.send(scheduler.apply());
         drop(tell);
         run()
@@ -249,8 +246,8 @@ pub fn spawn<T: Send + 'static>(
     Ok((handle, granted))
 }
 
-/// Runs `start` with all signals blocked. Threads that it starts inherit the mask, so a foreign
-/// program's signal handlers never run there.
+/// Runs `start` with signals blocked. Threads inherit the mask, so foreign signal handlers never
+/// run there.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: both sets are valid and writable; sigfillset fills the one to block.
@@ -265,7 +262,7 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Reduces the current thread's timer slack from the default 50 µs to 1 ns.
+/// From 50 µs to 1 ns.
 fn set_timer_slack() {
     let nanos: libc::c_ulong = 1;
     // SAFETY: no pointers. It cannot fail for a value above 0 (PR_SET_TIMERSLACK(2const)).
@@ -279,7 +276,7 @@ fn touch_stack(pages: usize) {
     if pages > 1 {
         touch_stack(pages - 1);
     }
-    // Prevents a tail call: this frame must stay while deeper ones are created.
+    // Prevents a tail call: this frame must stay.
     core::hint::black_box(&mut page);
 }
 

@@ -31,12 +31,12 @@ pub use crate::socket::interface::interface_label;
 use crate::socket::seal::Seal;
 
 impl DirectLink {
-    /// Opens the socket and allocates all memory that it needs.
+    /// Opens the socket and allocates all memory.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         Self::open_sealed(options, None)
     }
 
-    /// Opens the socket, with encryption of every datagram if `seal` is given.
+    /// Opens the socket, with `seal` for every datagram.
     pub fn open_sealed(
         options: &UdpOptions,
         seal: Option<Box<dyn Seal>>,
@@ -51,8 +51,8 @@ impl DirectLink {
         Self::over(first, also, room_for(options), (local, seal)).launching(options.launch)
     }
 
-    /// Creates a link from a bound UDP socket, with encryption if `seal` is given. Ignores the
-    /// address, second network and launch times in `options`.
+    /// Creates a link from a bound socket. Ignores address, second network and launch times in
+    /// `options`.
     pub fn over_socket(
         socket: impl Into<OwnedFd>,
         options: &UdpOptions,
@@ -64,7 +64,7 @@ impl DirectLink {
         Ok(Self::over((socket, destinations), None, room_for(options), (local, seal)))
     }
 
-    /// Returns the address that the socket is bound to; unspecified for other networks.
+    /// The bound address; unspecified for other networks.
     pub fn local(&self) -> SocketAddr {
         self.place().socket_address().unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into())
     }
@@ -81,8 +81,8 @@ fn room_for(options: &UdpOptions) -> DirectRoom {
 }
 
 impl MuxedTransport {
-    /// Creates a transport from a bound UDP socket. Uses only the maximum datagram, the batch, the
-    /// packet rate and the DSCP from `options`.
+    /// Creates a transport from a bound socket. Uses maximum datagram, batch, packet rate and DSCP
+    /// from `options`.
     pub fn udp(
         socket: impl Into<OwnedFd>,
         options: &UdpOptions,

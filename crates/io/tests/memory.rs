@@ -1,4 +1,4 @@
-//! Locked memory; in its own test binary, as the whole process is locked.
+//! Its own test binary: the whole process is locked.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
 use tautline_io::link::direct::DirectLink;
@@ -39,7 +39,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
             });
         }
     });
-    // An arena takes 64 MB of addresses, a thread 2 MB for a while.
+    // An arena takes 64 MB of addresses, a thread 2 MB.
     let grown = status("VmSize").saturating_sub(before);
     assert!(grown < 60 << 10, "{grown} kB of addresses are taken for arenas");
     if let Err(refused) = lock() {
@@ -51,7 +51,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     let ringed = ThreadedLink::start(DirectLink::open(&options).unwrap(), wire).unwrap();
     let monitor = StallMonitor::start();
     assert!(status("VmLck") > 0);
-    // A receiver may use 12 MB in total; this leaves most for audio and reports.
+    // Of 12 MB for a receiver, most is for audio and reports.
     let resident = status("VmRSS");
     assert!(resident <= 8 << 10, "{resident} kB are resident");
     drop((direct, control, ringed, monitor));

@@ -1,5 +1,4 @@
-//! Programs that connect when the process has no descriptors left; in its own test binary, as the
-//! limit applies to the process.
+//! Connects without free descriptors; its own test binary, for the limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -45,7 +44,7 @@ fn a_program_that_finds_no_descriptor_left_waits_for_one_and_costs_no_core_meanw
     let (listening, mut programs) = opened.unwrap();
     programs.begin(LocalTime::from_nanos(1));
     let free = File::open("/dev/null").unwrap().as_raw_fd();
-    // One for the program's socket, none for accepting it.
+    // For the program's socket, not for accepting.
     let before = limit(free as u64 + 1);
     let program = UnixStream::connect(folder.join("programs-taut.play"));
     let none = File::open("/dev/null");

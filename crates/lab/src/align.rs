@@ -1,15 +1,9 @@
-//! Delay between two taps of one sound: two channels of a recording, the second later than the
-//! first.
+//! Delay between two taps of one sound: two channels of a recording.
 //!
-//! Any sound works; it needs no marks. The recording is cut into windows. In each window,
-//! correlation (`correlation`) finds the delay to a frame. For periodic sound, the onset or
-//! envelope does (`periodic`). The phase of the cross spectrum (`fitting`) refines it to a fraction
-//! of a frame, with an uncertainty. A window without a clear delay is invalid and gives the reason.
-//! Across windows the delay drifts, and steps where frames were dropped or inserted between the
-//! taps (`series`).
+//! In each window, `correlation` (or `periodic`) finds the delay to a frame, and `fitting` refines
+//! it. An unclear window is invalid. `series` finds drift and steps.
 //!
-//! This module does no I/O. Every time is a frame of the first tap in the recording. A delay is how
-//! much later the second tap has the same sound; negative if earlier.
+//! No I/O. Times are frames of the first tap. Delays are positive if the second tap is later.
 
 mod correlation;
 mod fitting;
@@ -153,7 +147,6 @@ fn of_files(flags: &AlignFlags, recording: &Path) -> Result<LabReport, Failure> 
     taps(flags, sound.rate, [first, second], channels)
 }
 
-/// Report of the delays between two taps, with a note if the window length was changed.
 fn taps(
     flags: &AlignFlags,
     rate: Rate,
@@ -233,7 +226,6 @@ pub struct AlignOptions {
 }
 
 impl AlignOptions {
-    /// One delay per half second, of 100 ms at most.
     pub fn new(rate: Rate) -> Self {
         let [window, max_delay] =
             [500, 100].map(|millis| rate.frames_within(Span::from_millis(millis)));
@@ -246,59 +238,53 @@ pub struct TapDelays {
     pub rate: Rate,
     pub window: Frames,
     pub windows: Vec<TapWindow>,
-    /// Sudden changes of the delay, by rising frame.
     pub steps: Vec<DelayStep>,
     pub drift: Option<DelayDrift>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TapWindow {
-    /// Frame of the first tap in the middle of the window, to which the delay applies.
+    /// Frame of the first tap in the middle of the window.
     pub at: Frames,
     pub delay: Result<TapDelay, InvalidWindow>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TapDelay {
-    /// How much later the second tap has the sound.
     pub delay: FineFrames,
     pub uncertainty: FineFrames,
     pub drift: DelayDrift,
-    /// Distance to the next best delay in dB: at least 3, or less if the sound is periodic.
+    /// Distance to the next best delay in dB: at least 3, less for periodic sound.
     pub confidence_db: f64,
-    /// Gain of the second tap relative to the first; negative if the polarity is inverted.
+    /// Second tap relative to the first; negative if inverted.
     pub gain: f64,
-    /// The period, if the delay is carried over from another window: it may be wrong by whole
-    /// periods.
+    /// Set if the delay may be wrong by whole periods.
     pub modulo: Option<FineFrames>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayDrift {
-    /// Delay per recorded frame; positive if it grows.
+    /// Per recorded frame; positive if the delay grows.
     pub ppm: Ppm,
-    /// 95 % bound, in either direction.
+    /// ± 95 % bound.
     pub uncertainty: Ppm,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidWindow {
-    /// This tap is below −100 dBFS in the window.
+    /// Below −100 dBFS in the window.
     Silent(Tap),
-    /// No correlation stands out in the searched range.
     Unlike,
     Ambiguous {
-        /// Possible delays, the best first; for periodic sound, the nearest to 0 first.
+        /// The best first; for periodic sound, the nearest to 0 first.
         delays: Vec<FineFrames>,
-        /// Period of the sound, if it is periodic and no onset or envelope proves a delay.
+        /// Period of the sound, if no onset or envelope proves a delay.
         period: Option<FineFrames>,
     },
-    /// The best delay is at the end of the searched range; a better one may lie beyond.
+    /// A better delay may lie beyond the searched range.
     EndOfRange,
-    /// The matching sound of the second tap lies before its beginning or after its end.
     PastEnd,
     Stepped,
-    /// The fit of delay and drift does not converge.
     Unsettled,
 }
 
@@ -310,16 +296,15 @@ pub enum Tap {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayStep {
-    /// First frame of the first tap that has the new delay or is missing.
+    /// First frame of the first tap with the new delay.
     pub at: Frames,
-    /// Increase of the delay from there on: positive if frames were inserted in the second tap.
+    /// Positive if frames were inserted in the second tap.
     pub by: FineFrames,
-    /// The period, if the step may be wrong by whole periods.
+    /// Set if the step may be wrong by whole periods.
     pub modulo: Option<FineFrames>,
 }
 
 impl TapDelays {
-    /// Windows that have a delay, with the frame in the middle of each.
     pub fn found(&self) -> impl Iterator<Item = (Frames, &TapDelay)> {
         self.windows.iter().filter_map(|window| Some((window.at, window.delay.as_ref().ok()?)))
     }
@@ -329,7 +314,6 @@ pub fn between(first: &[f32], second: &[f32], options: &AlignOptions) -> TapDela
     series::TapSeries::of(first, second, options).reported()
 }
 
-/// Frames, rounded to 2⁻³² frame.
 fn fine(frames: f64) -> FineFrames {
     FineFrames::from_parts((frames * FineFrames::ONE as f64).round() as i64)
 }

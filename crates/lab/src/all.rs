@@ -1,8 +1,6 @@
-//! `taut lab all`: each experiment once, briefly, as a program of its own, and a page that links to
-//! their pages.
+//! `taut lab all`: runs each experiment briefly as its own program, and links their pages.
 //!
-//! Each runs as a user would run it, so that the page's commands reproduce its figures. This
-//! program only starts them in sequence and reads their output.
+//! Their printed commands thus reproduce the figures.
 
 mod index;
 mod outcome;
@@ -126,17 +124,14 @@ pub struct AllReport {
     pub schema: u32,
     pub command: String,
     pub duration_ns: u64,
-    /// Whether it was stopped before all had run.
     pub ended_early: bool,
     pub experiments: Vec<AllOutcome>,
 }
 
 const LOOK: Duration = Duration::from_millis(20);
-/// Time for an interrupted experiment to write its report; then it is killed.
+/// Time for an interrupted experiment to write its report.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Runs the experiments and prints progress and outcomes. On a stop, interrupts the running one and
-/// starts no other.
 fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
     let tell = |sentence: &str| {
         if flags.report != PlainKind::None {
@@ -157,7 +152,7 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
             report.ended_early = true;
             break;
         }
-        // Preparations count with the experiment that needs them.
+        // Preparations belong to their experiment.
         let left = steps[number..].iter().filter(|step| step.is_experiment()).count();
         tell(&format!("{}: {} ({left} left)", step.name, step.does));
         let words = step.words(&flags.out, &flags.with);
@@ -186,7 +181,6 @@ fn not_started(error: std::io::Error) -> Failure {
     ))
 }
 
-/// Runs one; its messages go to a log next to its report.
 fn once(
     step: &Experiment,
     words: &[String],
@@ -195,7 +189,7 @@ fn once(
 ) -> Result<ExitStatus, Failure> {
     let path = folder.join(step.log());
     let log = File::create(&path).map_err(|error| not_written(&path, &error))?;
-    // Removes files of an earlier run.
+    // Files of an earlier run.
     for left in step.leaves() {
         let path = folder.join(left);
         match std::fs::remove_file(&path) {
@@ -213,8 +207,7 @@ fn once(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);
-    // Own process group: at Ctrl-C the experiment gets one signal, from here. A second one would
-    // end it without a report.
+    // The experiment must get one signal, from here: a second ends it without a report.
     let mut child = command.process_group(0).spawn().map_err(not_started)?;
     let mut reported: Option<Instant> = None;
     loop {

@@ -1,5 +1,3 @@
-//! Outputs the findings of an experiment as requested.
-
 use clap::Args;
 use serde::Serialize;
 use tautline_engine::monitor::shell::shell_line;
@@ -45,7 +43,7 @@ impl Answer {
         Self::with(flags, stop_on_signals()?)
     }
 
-    /// For input from a file: the first signal ends the program.
+    /// For file input: the first signal ends the program.
     pub(crate) fn of_file(flags: &Reporting) -> Result<Self, Failure> {
         Self::with(flags, Stop::default())
     }
@@ -65,12 +63,12 @@ impl Answer {
         }
     }
 
-    /// Outputs the report; returns an error if nothing was measured.
+    /// Returns an error if nothing was measured.
     pub(crate) fn give(self, report: LabReport) -> Result<(), Failure> {
         self.give_unless(None, report)
     }
 
-    /// Outputs the report; `unanswered` is why the experiment failed although rows were measured.
+    /// `unanswered` is why it failed despite measured rows.
     pub(crate) fn give_unless(
         self,
         unanswered: Option<String>,
@@ -84,7 +82,6 @@ impl Answer {
         unanswered.map_or(Ok(()), |why| Err(Failure::running(why)))
     }
 
-    /// Reports that a host is unusable, with an invalid row.
     pub(crate) fn unusable(
         self,
         experiment: &'static str,
@@ -119,17 +116,17 @@ pub fn command_line() -> String {
     shell_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }
 
-/// Prints the result of a program started by an agent, in one line.
+/// In one line, for programs started by an agent.
 pub(crate) fn print_json(found: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string(found).map_err(|error| Failure::running(error.to_string()))?;
     screen::print(&(json + "\n"));
     Ok(())
 }
 
-/// Maximum number of values in a run: 16 bytes each, and a sorted copy at the end.
+/// Each needs 16 bytes, and a sorted copy.
 const MAX: usize = 20_000_000;
 
-/// Rejects a run with more values: they stay in locked memory until the end.
+/// Values stay in locked memory until the end.
 pub(crate) fn check_room(values: usize) -> Result<(), Failure> {
     if values <= MAX {
         return Ok(());

@@ -1,9 +1,7 @@
-//! Regularity of blocks on both sides of a sound device: times of its process calls, relative to
-//! the previous call and to the grid of its own clock.
+//! Regularity of a device's process calls, relative to the previous call and to its clock's grid.
 //!
-//! The device reports when the first frame of each block met the ADC or will meet the DAC. A block
-//! is due at a fixed, device-dependent distance from that time. So lateness is relative to the
-//! earliest hand-over of the run, and the distance is reported separately.
+//! A block is due at a fixed, device-dependent distance from its ADC or DAC time; lateness is
+//! relative to the run's earliest hand-over.
 
 mod client;
 mod figures;
@@ -121,7 +119,6 @@ impl CallbackJitterFlags {
 
 const BEAT: Span = Span::from_millis(20);
 
-/// Runs the devices in parallel, with silence. A failed one is an invalid row with the reason.
 fn measure(
     devices: Vec<OpenedSide>,
     options: &CallbackJitterFlags,

@@ -1,11 +1,10 @@
-//! Share of the period that a host can give to plugins on other machines. The paper's method (N. P.
-//! Lago and F. Kon, *A Middleware System for Distributed Real-Time Multimedia Processing*, 2003,
-//! section 5), tightened.
+//! Share of the period available to plugins on other machines: the method of N. P. Lago and F. Kon,
+//! *A Middleware System for Distributed Real-Time Multimedia Processing*, 2003, section 5,
+//! tightened.
 //!
-//! A thread wakes once a period, from a timer like a card's or a JACK server's call, and hands a
-//! block to each worker. The plugin's run time there grows until an answer is missed; then the
-//! interval is halved, and the result is held. The same plugin on this machine comes first, then an
-//! idle exchange with the same workers, and at last a bare exchange of as many bytes.
+//! A thread hands each worker a block per period. The plugin's run time grows until an answer is
+//! late; it is then bisected and held. Also measures a local run, an idle exchange, and a bare
+//! exchange of as many bytes.
 
 mod bare;
 mod figures;
@@ -248,7 +247,6 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     }
 }
 
-/// A client of this server without connections.
 fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
     let failed = |error: DeviceError| error.to_string();
     let name = format!("taut-capacity?connect=none&server={server}");
@@ -272,7 +270,7 @@ fn plugins(program: &Path) -> Vec<PathBuf> {
     let path = std::env::var_os("LADSPA_PATH").unwrap_or_default();
     let installed = beside.parent().unwrap_or(beside).join("lib/ladspa");
     let built = [beside.to_owned(), beside.join("deps"), installed];
-    // `split_paths` returns one nameless path for an empty variable.
+    // An empty variable yields one empty path.
     let named = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
     named.chain(built).collect()
 }
@@ -325,9 +323,7 @@ impl CapacityFlags {
     }
 }
 
-/// Measures the points, each after a local run of the plugin at its rate and period. The master is
-/// woken by a timer or a JACK server. Also returns why nothing is known of workers, if all their
-/// rows are invalid.
+/// Also returns a reason if all worker rows are invalid.
 fn measure(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
@@ -382,8 +378,6 @@ fn measure(
     (report, unanswered(of_workers))
 }
 
-/// Returns the first reason if all rows of workers are invalid; local rows do not count as an
-/// answer.
 fn unanswered(of_workers: Vec<Option<String>>) -> Option<String> {
     of_workers.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
 }

@@ -1,4 +1,4 @@
-//! Reads frames of captures: pcap (both byte orders, micro- and nanoseconds) and pcapng.
+//! Reads captures: pcap (both byte orders, µs and ns) and pcapng.
 
 use std::io::Read;
 
@@ -6,17 +6,16 @@ use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
 
-/// Maximum block size: far more than any frame, and a limit for memory.
+/// Block size: more than any frame; bounds memory.
 const BUFFER: usize = 1 << 20;
 
-/// Link-layer header of the frames (tcpdump.org/linktypes.html).
+/// Link-layer header (tcpdump.org/linktypes.html).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkType {
     Ethernet,
     Raw,
-    /// BSD loopback: the address family in four bytes.
+    /// BSD loopback: address family in four bytes.
     Null,
-    /// Linux `any` interface.
     Cooked,
     Cooked2,
 }
@@ -37,9 +36,9 @@ impl LinkType {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CapturedFrame<'a> {
     pub(crate) link: LinkType,
-    /// Nanoseconds since 1970, on the interface's clock.
+    /// Since 1970, on the interface's clock.
     pub(crate) at_ns: i64,
-    /// Original length of the frame.
+    /// Original length.
     pub(crate) bytes: usize,
     pub(crate) frame: &'a [u8],
 }
@@ -133,7 +132,7 @@ impl CaptureBlocks<'_> {
                 let stamp = u128::from(packet.ts_sec) * units + u128::from(packet.ts_usec);
                 self.frame(interface, stamp, packet.origlen, packet.data);
             }
-            // Interface numbers restart in each section.
+            // Interface numbers restart per section.
             PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
                 self.interfaces.push(CaptureInterface {
@@ -147,7 +146,6 @@ impl CaptureBlocks<'_> {
                     return;
                 };
                 let stamp = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
-                // Padding follows the frame.
                 let length = packet.data.len().min(packet.caplen as usize);
                 let frame = packet.data.get(..length).unwrap_or_default();
                 self.frame(interface, stamp, packet.origlen, frame);

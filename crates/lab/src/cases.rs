@@ -1,15 +1,14 @@
-//! Cases of an experiment between two hosts, in sequence, one row each. A failed case is an invalid
-//! row, and the next one runs. A silent agent is replaced. A host that is gone ends the experiment.
+//! Runs an experiment's cases in sequence, one row each. A failed case is an invalid row. A lost
+//! host ends the experiment.
 
 use crate::hosts::HostError;
 use crate::report::{LabReport, ReportRow};
 use crate::streams::StreamEnds;
 
-/// Receives each row; `false` ends the experiment.
+/// `false` ends the experiment.
 type TellRow<'a> = &'a mut dyn FnMut(&ReportRow) -> bool;
 
 pub(crate) trait CaseHosts {
-    /// Replaces agents that no longer answer.
     fn replace_silent(&mut self) -> Result<(), HostError>;
 }
 
@@ -21,7 +20,7 @@ impl CaseHosts for StreamEnds {
 
 pub(crate) struct Cases<'a> {
     pub(crate) report: LabReport,
-    /// Why the question has no answer although rows were measured, if so.
+    /// Why measured rows do not answer the question.
     pub(crate) unanswered: Option<String>,
     tell: TellRow<'a>,
     over: bool,
@@ -45,7 +44,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// Runs a case that is not a row by itself, and returns its result; `None` after the end.
+    /// Runs a case without a row; `None` after the end.
     pub(crate) fn attempt<H: CaseHosts, T>(
         &mut self,
         name: &str,
@@ -57,7 +56,7 @@ impl<'a> Cases<'a> {
         }
         let came = case(hosts);
         if let Err(error) = &came {
-            // A silent agent gets no more requests: its late answer could be taken for another.
+            // A late answer could be mistaken for another.
             let gone = match error {
                 HostError::Refused { .. } => None,
                 HostError::Silent { .. } => hosts.replace_silent().err(),
@@ -122,8 +121,6 @@ mod tests {
         HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() }
     }
 
-    /// Three cases; the second ends like this. Returns the reasons of invalid rows, the notes, and the
-    /// number of replaced agents.
     fn second(came: HostError, answer: Result<(), HostError>) -> (Vec<String>, Vec<String>, u32) {
         let mut agents = Agents { replaced: 0, answer };
         let mut tell = |_: &ReportRow| true;

@@ -1,16 +1,9 @@
-//! Compares two reports: differences, those beyond noise, and whether they are regressions.
+//! Compares two reports: differences, those beyond noise, and regressions.
 //!
-//! Differences of each stage are listed, judged or not. Reports of one run, as `taut recv` writes
-//! them, have no seconds: their misses are judged, and the latency by its median. Items of only one
-//! report are listed as such.
-//!
-//! Rows are matched by name. A playout keeps a stream's latency constant, so every part of a stream
-//! is compared: each stage, wake-up lateness of both device threads, misses, and xruns of both
-//! ends. Times are compared by one median and one 99th percentile per second (see
-//! [`crate::statistics`]). Misses are compared by the seconds that have any, since they come in
-//! bursts. With many comparisons, one in a hundred differs by chance, so the results are corrected
-//! for their number (Holm, Scandinavian Journal of Statistics 6, 1979), without those that could
-//! not have differed in any case (Tarone, Biometrics 46, 1990).
+//! Playout keeps a stream's latency constant, so every part is compared. Times are compared by one
+//! median and p99 per second (see [`crate::statistics`]), misses by seconds that have any.
+//! Probabilities are corrected for their number (Holm, Scandinavian Journal of Statistics 6, 1979),
+//! without figures that could not differ (Tarone, Biometrics 46, 1990).
 
 mod counts;
 mod figures;
@@ -34,7 +27,7 @@ pub(crate) use stages::signed_ms;
 pub use stages::{ComparedCount, ComparedStage};
 pub(crate) use text::MEASURE_AGAIN;
 
-/// Maximum probability that any difference is found between equal reports.
+/// Max probability of any difference between equal reports.
 const CHANCE: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,51 +37,45 @@ pub struct Compared {
     pub outcome: ComparedOutcome,
     pub because: Vec<String>,
     pub tested: usize,
-    /// In the order of the first report; rows of only the second come last.
     pub rows: Vec<ComparedRow>,
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparedRow {
-    /// Name in the first report, or in the second if only that has the row.
     pub name: String,
     pub other_name: Option<String>,
-    /// Why nothing is compared, as a sentence.
     pub unknown: Option<String>,
-    /// Shared items that cannot be compared, one sentence each.
     pub lacks: Vec<String>,
-    /// Whether only the first report measured it.
     pub gone: bool,
     pub figures: Vec<ComparedFigure>,
     pub stages: Vec<ComparedStage>,
-    /// Differing counters; only in reports of one run.
+    /// Only in reports of one run.
     pub counters: Vec<ComparedCount>,
     pub only_first: Vec<String>,
     pub only_second: Vec<String>,
 }
 
-/// One figure of a row. Times are in nanoseconds.
+/// Times are in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparedFigure {
-    /// The stage, or `sender_late`, `receiver_late`; absent for the row itself.
+    /// A stage, `sender_late` or `receiver_late`; absent for the row itself.
     pub part: Option<String>,
     /// `p50_ns`, `p99_ns`, `max_ns`, `missed_share`, `late_share`, `lost_share`, `unheard_share`,
     /// `sender_xruns_per_s`, `receiver_xruns_per_s` or `stalls_per_s`.
     pub key: &'static str,
-    /// Value in the first report; for times the median of its seconds.
+    /// For times the median of the seconds.
     pub first: f64,
     pub second: f64,
-    /// 95 % bootstrap interval of second minus first; absent for counts and with too few values.
+    /// 95 % bootstrap interval of second minus first; absent for counts and few values.
     pub interval: Option<[f64; 2]>,
     pub threshold_ns: Option<f64>,
-    /// Probability that a second of the second report exceeds one of the first; ties count half
-    /// (Vargha and Delaney 2000).
+    /// Probability that the second report's value is greater; ties count half (Vargha and Delaney
+    /// 2000).
     pub a12: Option<f64>,
     pub counted: Option<[SecondsCounted; 2]>,
-    /// Probability of such a difference by chance.
     pub p: f64,
-    /// The same, corrected for all figures; absent if it is not judged or could not have differed.
+    /// Corrected for all figures; absent if not judged or unable to differ.
     pub p_of_all: Option<f64>,
     pub verdict: ComparedVerdict,
     pub why: Option<String>,
@@ -99,7 +86,6 @@ pub struct ComparedFigure {
 pub enum ComparedVerdict {
     #[default]
     Unknown,
-    /// Reported but not judged: it follows from the streams' settings, or from the other parts.
     Follows,
     None,
     Less,
@@ -119,7 +105,7 @@ impl From<SeriesDifference> for ComparedVerdict {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompareOptions {
-    /// Smaller time differences are ignored; by default a frame at the row's rate.
+    /// Smaller time differences are ignored; default one frame.
     pub threshold: Option<Span>,
 }
 
@@ -153,8 +139,7 @@ impl Compared {
     }
 }
 
-/// Corrects for multiple comparisons: compares the lowest probability with all of them, the next
-/// with one fewer, and so on. Returns their number.
+/// Holm's correction; returns the number of comparisons.
 fn discount(rows: &mut [ComparedRow]) -> usize {
     let figures = rows.iter_mut().flat_map(|row| &mut row.figures);
     let mut judged: Vec<&mut ComparedFigure> =

@@ -1,4 +1,4 @@
-//! `taut lab compare`: compares two reports, and exits with the verdict.
+//! `taut lab compare`: compares two reports; the exit code is the verdict.
 
 use std::path::PathBuf;
 
@@ -127,8 +127,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
     judged(&compared, flags).map_or(Ok(()), Err)
 }
 
-/// Why the second report may be a regression, with the fix. Without a message if the printed text
-/// begins with it.
+/// Without a message if the printed text begins with it.
 fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
     let (first, second) = (flags.first.display(), flags.second.display());
     let because = compared.because.join("; ");

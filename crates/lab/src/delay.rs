@@ -1,10 +1,8 @@
-//! Measures the delay from one sound device to another, from the sound itself.
+//! Measures the delay between two sound devices from the sound.
 //!
-//! A player plays time marks (`dsp::timecode`) on one device and records when each meets the DAC. A
-//! recorder keeps the sound of another device and the time when it met the ADC. Both times are as
-//! reported by the devices, on the devices' own threads. If both are one device, one process gets
-//! both sides of each period. An ordinary thread finds the marks and passes both to [`Judge`],
-//! which decides the outcome of each mark and does no I/O.
+//! A player plays time marks (`dsp::timecode`) and records their DAC times. A recorder keeps the
+//! sound with its ADC times. Devices report both, on their own threads. An ordinary thread finds
+//! the marks; [`Judge`] decides their outcome without I/O.
 
 mod apart;
 mod bound;
@@ -187,7 +185,6 @@ pub struct MarkSide {
     shape: MarkShape,
 }
 
-/// A device and its name as given by the user, to pass on to another host.
 #[derive(Debug, Clone)]
 pub struct NamedDevice {
     spec: DeviceSpec,
@@ -202,7 +199,7 @@ impl FromStr for NamedDevice {
     }
 }
 
-/// Checks the channel and the devices: no `file:-`, and not only unconnected virtual cards.
+/// Rejects `file:-`, and a set of unconnected virtual cards.
 fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
     let (channel, channels) = (shape.channel, shape.channels);
     if channel as usize > channels.count() {
@@ -318,18 +315,18 @@ fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Fail
 #[derive(Debug, Clone, Copy)]
 pub struct DelayOptions {
     pub configured: Option<Span>,
-    /// Marks played within this time from the start do not count: streams begin and servos lock.
+    /// Marks count after this time: streams start and servos lock.
     pub settle: Span,
-    /// Time after settling; `None` until stop is requested.
+    /// After settling; `None` until stopped.
     pub duration: Option<Span>,
     pub scheduler: Scheduler,
     pub channel: usize,
     pub mark: MarkKind,
-    /// Peak of the mark in dBFS; by default [`Marker::LEVEL_DB`].
+    /// Peak in dBFS; default [`Marker::LEVEL_DB`].
     pub level_db: f64,
 }
 
-/// Time for which single marks are kept if no duration is given; `MAX_KEPT` is their maximum.
+/// Without a duration, single marks are kept this long, up to `MAX_KEPT`.
 const DEFAULT_TIME: Span = Span::from_secs(3600);
 const MAX_KEPT: i64 = 1 << 22;
 
@@ -340,7 +337,6 @@ impl DelayOptions {
         (rate.frames_within(time).count() / spacing + 1).clamp(0, MAX_KEPT) as usize
     }
 
-    /// Marks played from this time on do not count; `begun` is the start.
     fn until(&self, begun: LocalTime) -> LocalTime {
         self.duration.map_or(LocalTime::NEVER, |span| begun + self.settle + span)
     }
@@ -353,7 +349,7 @@ impl DelayOptions {
         if self.mark == MarkKind::Sweep { judge.with_sweeps() } else { judge }
     }
 
-    /// End of playing: the last counted mark is found only after the next was received.
+    /// The last counted mark is found only after the next was received.
     fn ends(&self, begun: LocalTime, rate: Rate) -> LocalTime {
         let tail = Frames::from_len(TAIL * self.mark.spacing(rate));
         self.duration.map_or(LocalTime::NEVER, |_| self.until(begun) + rate.span_of(tail))
@@ -418,11 +414,10 @@ impl MarkKind {
     }
 }
 
-/// Marks played beyond the duration, while a measurement ends.
+/// Marks played after the duration, to find the last counted one.
 const TAIL: usize = 2;
 const BEAT: Span = Span::from_millis(20);
 
-/// Plays marks on `output` and finds them on `input`. Both run at the same nominal rate.
 pub fn measure(
     output: Box<dyn Device>,
     input: Box<dyn Device>,
@@ -430,7 +425,7 @@ pub fn measure(
     stop: &Stop,
 ) -> Result<MeasuredDelay, RunError> {
     let (player, recorder, measured) = set_up([output.settings(), input.settings()], options);
-    // The recorder starts first, so that no mark is missed.
+    // The recorder first, so that no mark is missed.
     let hears = Running::start(input, Box::new(recorder), options.scheduler, stop)?;
     let plays = Running::start(output, Box::new(player), options.scheduler, stop)?;
     measured.run(vec![("output", plays), ("input", hears)], options, stop)
@@ -471,7 +466,7 @@ struct Measured {
 }
 
 fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecorder, Measured) {
-    // Kept marks are written to memory during the run, so it is locked.
+    // A page fault must not delay the devices.
     let notes = Vec::from_iter(lock_memory());
     let begun = now();
     let run = RunNumber::new(fastrand::u32(..));
@@ -485,7 +480,6 @@ fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecor
 }
 
 impl Measured {
-    /// Runs until the end of the measurement, or until a device ends. Each device has a name.
     fn run(
         mut self,
         devices: Vec<(&'static str, Running)>,
@@ -523,14 +517,14 @@ impl Measured {
     }
 
     fn look(&mut self) {
-        // Sound received by now was played before, so its mark is already in the ring.
+        // Marks in received sound are already in the ring.
         let until = self.ear.listen();
         self.marks.read(|played| self.judge.played(played));
         self.ear.find(until, |heard| self.judge.heard(heard));
     }
 }
 
-/// Maximum deviation of a clock from its nominal rate within a span: 100 ppm, as crystals have.
+/// 100 ppm, as crystals have.
 const fn off_rate(within: Span) -> Span {
     within.divided(10_000)
 }

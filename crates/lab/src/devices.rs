@@ -41,7 +41,7 @@ impl DevicePace {
     }
 }
 
-/// Note on the parts of a delay measured at this device's ports, if it has ports.
+/// Parts of a delay measured at this device's ports.
 pub(crate) fn at_ports(spec: &DeviceSpec) -> Option<String> {
     let cycle = match spec {
         DeviceSpec::Jack(_) => "",

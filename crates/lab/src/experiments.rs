@@ -3,13 +3,12 @@ use crate::{align, delay, quality};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Experiment {
-    /// Name after `taut lab`.
     pub(crate) name: &'static str,
     pub(crate) asks: &'static str,
     pub(crate) does: &'static str,
-    /// Position in `taut lab all`: the machine first, then measurements on it.
+    /// In `taut lab all`: the machine first.
     pub(crate) turn: u8,
-    /// Arguments in `taut lab all`; `{folder}` is the folder of reports.
+    /// In `taut lab all`; `{folder}` is for reports.
     pub(crate) words: &'static str,
     pub(crate) sends: bool,
     pub(crate) needs: Option<&'static Experiment>,
@@ -28,7 +27,7 @@ const DEMO: Experiment = Experiment {
 const SENT: Experiment = Experiment {
     name: "sent",
     does: "send the packets whose intervals are measured",
-    // Without a receiver: only the sender affects the regularity of packets.
+    // Only the sender affects packet regularity.
     words: "send --input tone:997 --to rtp://127.77.0.1:5004 --duration 3s --packet-log {folder}/sent.csv \
             --quiet",
     ..ALONE
@@ -90,7 +89,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         asks: "what is the minimum latency without loss?",
         does: "find the minimum latency without loss, and hold it",
         turn: 6,
-        // Buffers outlast interruptions on a shared machine, up to 119 ms.
+        // Outlasts interruptions of a shared machine, up to 119 ms.
         words: "lab min-latency --period 240 --periods 32 --step 50ms --max-latency 500ms --duration 500ms --settle 1s \
                 --hold 1s",
         ..SENDS

@@ -1,6 +1,5 @@
-//! Machines of an experiment: each runs an agent (`taut lab agent`), which is driven via its
-//! standard input and output, so no port is opened and no key is made. The agent runs `taut` and
-//! returns its output.
+//! Machines of an experiment. Each runs `taut lab agent` over stdin and stdout: no open port, no
+//! key. The agent runs `taut` and returns its output.
 
 mod addresses;
 mod agent;
@@ -44,14 +43,14 @@ use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
 pub use words::{ChildEnded, ChildState};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Tries of each address: at 5 % packet loss, all are lost once in 160,000 times.
+/// Tries per address: at 5 % loss, all fail once in 160,000 times.
 const KNOCKS: u32 = 4;
 const TURN: Duration = Duration::from_secs(2);
-/// The same while the user may request a stop, which an agent cannot see during a request.
+/// While a stop is possible: an agent cannot see it during a request.
 const SHORT_TURN: Duration = Duration::from_millis(100);
 const GOODBYE: Duration = Duration::from_secs(6);
 const HURRIED: Duration = Duration::from_secs(1);
-/// Wait per request during a measured stream, which the agent must not disturb.
+/// Per request during a stream, which the agent must not disturb.
 const HEEDING: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
 const PIECE: usize = 1 << 18;
@@ -67,19 +66,16 @@ pub struct LabHost {
     hello: Hello,
     silent: bool,
     stop: Stop,
-    /// Whether waits end early at `stop`.
     heeds: bool,
 }
 
 impl LabHost {
-    /// Starts an agent, unless stop is requested before it answers. Later waits ignore the stop: a
-    /// begun step is finished.
+    /// Starts an agent unless stopped before it answers. Later waits ignore the stop.
     pub fn at(place: HostPlace, stop: &Stop) -> Result<Self, HostError> {
         let mut command = place.command()?;
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C must reach only this process: the current row is finished, and its agents clean
-        // up.
+        // Ctrl-C must reach only this process: agents finish the row and clean up.
         command.process_group(0);
         let mut agent = command.spawn().map_err(|error| HostError::NotStarted {
             place: place.to_string(),
@@ -111,17 +107,16 @@ impl LabHost {
         self
     }
 
-    /// Reads the agent's greeting, which it sends without a request.
     fn greet(&mut self) -> Result<Hello, HostError> {
         let here = env!("CARGO_PKG_VERSION");
         let place = self.name.clone();
         let line = self.line(TIMEOUT)?;
-        // Other versions may format everything but the version differently.
+        // Only the version has the same format in all versions.
         let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
         if let Some(there) = said["taut"].as_str().filter(|there| *there != here) {
             return Err(HostError::OtherVersion { place, there: first(there, 40), here });
         }
-        // Login messages arrive here too.
+        // May be a login message.
         serde_json::from_value(said).map_err(|_| HostError::NotStarted {
             place,
             why: format!(
@@ -147,7 +142,7 @@ impl LabHost {
         HostDescription { name: self.name.clone(), ..self.hello.host.clone() }
     }
 
-    /// Starts `taut` at the host with these arguments; `{dir}` is the experiment's folder.
+    /// `{dir}` is the experiment's folder.
     pub fn start(&mut self, words: &[String], cpus: &[usize]) -> Result<u32, HostError> {
         self.start_within(words, cpus, None)
     }
@@ -168,7 +163,6 @@ impl LabHost {
     pub fn wait(&mut self, child: u32, most: Duration) -> Result<ChildState, HostError> {
         let deadline = Instant::now() + most;
         loop {
-            // Short requests, so that a hung agent is soon detected.
             let longest = if self.heeds { SHORT_TURN } else { TURN };
             let turn = deadline.saturating_duration_since(Instant::now()).min(longest);
             let max_ms = turn.as_millis() as u64;
@@ -176,7 +170,7 @@ impl LabHost {
                 AgentAnswer::Child(ChildState::Running) if Instant::now() < deadline => {}
                 AgentAnswer::Child(ChildState::Running) => return Ok(ChildState::Running),
                 AgentAnswer::Child(ChildState::Ended(ended)) => {
-                    // In pieces, as a line cannot hold all output.
+                    // A line cannot hold all output.
                     let printed = self.read(&format!("{child}.out"))?;
                     return Ok(ChildState::Ended(ChildEnded { printed, ..ended }));
                 }
@@ -185,8 +179,8 @@ impl LabHost {
         }
     }
 
-    /// Waits up to `lasts` while a child runs; interrupts it if stop is requested and
-    /// `ends_sooner`. Returns whether it ran for the whole time.
+    /// Waits for a child. A stop interrupts it if `ends_sooner`. Returns whether it ran for
+    /// `lasts`.
     pub(crate) fn runs(
         &mut self,
         child: u32,
@@ -236,8 +230,7 @@ impl LabHost {
         self.ask(AgentAsk::Noise { file: file.to_owned(), seconds, rate }).map(|_| ())
     }
 
-    /// Returns an address at which a datagram from `other` arrives, and the first port of `pairs`
-    /// free UDP port pairs.
+    /// An address that `other` reaches, and the first of `pairs` free port pairs.
     pub fn reached_from(
         &mut self,
         other: &mut Self,
@@ -261,8 +254,7 @@ impl LabHost {
         )))
     }
 
-    /// Returns the first of `pairs` consecutive free UDP port pairs, each an even port and the
-    /// next.
+    /// The first of `pairs` consecutive free UDP port pairs, each an even port and the next.
     pub fn ports(&mut self, pairs: u16) -> Result<u16, HostError> {
         match self.ask(AgentAsk::Listen { pairs })? {
             AgentAnswer::Listening { ports, .. } => Ok(ports),
@@ -270,7 +262,6 @@ impl LabHost {
         }
     }
 
-    /// Sets the SCHED_RR time slice of the host until the agent ends.
     pub fn round_robin_slice(&mut self, slice: Span) -> Result<(), HostError> {
         self.ask(AgentAsk::Slice { slice_ms: (slice.as_nanos() / 1_000_000) as u32 }).map(|_| ())
     }
@@ -284,7 +275,6 @@ impl LabHost {
             return Err(HostError::Interrupted { place: self.name.clone() });
         }
         if self.silent {
-            // Fails at once: each further request would wait for the full timeout.
             return Err(self.not_answering());
         }
         self.asked += 1;
@@ -300,7 +290,6 @@ impl LabHost {
             let Ok(Reply { id, answer }) = serde_json::from_str::<Reply>(&line) else {
                 return Err(self.refused(&format!("unexpected output '{}'", first(&line, 80))));
             };
-            // Answer to an earlier request that timed out.
             if id != self.asked {
                 continue;
             }
@@ -330,7 +319,7 @@ impl LabHost {
         }
     }
 
-    /// Waits in short turns to notice a stop.
+    /// In short turns, to notice a stop.
     fn next_line(&self, most: Duration) -> Result<BoundedLine, RecvTimeoutError> {
         let deadline = Instant::now() + most;
         loop {
@@ -374,12 +363,10 @@ impl LabHost {
         }
     }
 
-    /// Gives an agent time to end its children, then kills it: with the host gone, waiting would
-    /// never end.
     fn give_up(&mut self) -> std::io::Result<ExitStatus> {
         let most = if self.is_given_up() { HURRIED } else { GOODBYE };
         let deadline = Instant::now() + most;
-        // A stopped agent ends its children once it continues.
+        // A stopped agent must continue to end its children.
         self.signal(Signal::CONT);
         while matches!(self.agent.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
@@ -388,8 +375,7 @@ impl LabHost {
         self.agent.wait()
     }
 
-    /// Signals the agent and its children, which have a process group of their own; does nothing
-    /// after it has ended, as its ID may be reused.
+    /// Also signals its children. No-op after its end: the ID may be reused.
     fn signal(&mut self, signal: Signal) {
         if let (Ok(None), Ok(pid)) = (self.agent.try_wait(), i32::try_from(self.agent.id())) {
             let _ = Pid::from_raw(pid).map(|group| kill_process_group(group, signal));
@@ -418,27 +404,26 @@ impl LabHost {
 }
 
 impl Drop for LabHost {
-    /// The agent ends with its standard input, and its children with it.
     fn drop(&mut self) {
         drop(self.to.take());
         let _ = self.give_up();
     }
 }
 
-/// Maximum length of an agent's line: a piece of a file, with up to six bytes per byte.
+/// Max line length: a piece of a file, at six bytes per byte.
 const LINE: usize = 8 * PIECE;
 const TOO_LONG: &str = "its line is longer than 2 MiB\nhint: check that its `taut` is this program";
-/// Lines buffered; a writer of more blocks.
+/// A writer of more lines blocks.
 const WAITING: usize = 1024;
 
-/// Reads lines on a thread, so that the receiver can time out.
+/// Reads on a thread, so that the receiver can time out.
 fn lines(from: impl Read + Send + 'static) -> Receiver<BoundedLine> {
     let (to, lines) = sync_channel(WAITING);
     std::thread::spawn(move || lines_within(from, LINE).try_for_each(|line| to.send(line)).ok());
     lines
 }
 
-/// Timeout for output still in the pipe: another process may keep the other end open.
+/// Another process may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 fn rest(from: &Receiver<BoundedLine>) -> Vec<String> {

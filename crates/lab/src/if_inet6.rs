@@ -1,4 +1,4 @@
-//! IPv6 addresses of this machine, from the kernel's list: proc_net(5), `if_inet6`.
+//! IPv6 addresses of this machine: proc_net(5), `if_inet6`.
 
 use std::net::Ipv6Addr;
 
@@ -10,13 +10,12 @@ pub(crate) struct HeldAddress<'a> {
     pub(crate) is_global: bool,
 }
 
-/// The present list; empty without IPv6.
+/// Empty without IPv6.
 pub(crate) fn text() -> String {
     std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default()
 }
 
-/// Its lines: 32 digits; then interface, prefix, scope (0 is global) and flags in hex; then the
-/// name.
+/// 32 digits; interface, prefix, scope (0 is global) and flags in hex; name.
 pub(crate) fn held(text: &str) -> impl Iterator<Item = HeldAddress<'_>> {
     text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();

@@ -1,7 +1,7 @@
-//! A network that misbehaves on purpose: takes datagrams and decides when each is forwarded.
+//! Network emulation: delays, drops and repeats datagrams.
 //!
-//! [`Impairer`] decides without I/O; time is an argument, for tests. [`Relay`] runs it between real
-//! sockets. The path model is the simulator's [`PathModel`], so simulated cases can be tried.
+//! [`Impairer`] decides without I/O or clock; [`Relay`] runs it between sockets. It uses the
+//! simulator's [`PathModel`].
 
 mod parse;
 mod presets;
@@ -202,9 +202,9 @@ fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketA
     })
 }
 
-/// Rejects a relay that would receive its own datagrams, and forward them forever.
+/// A relay that receives its own datagrams would loop.
 fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<(), Failure> {
-    // Relaying one group between two networks is no loop.
+    // Relaying a group between networks is no loop.
     let (listen, to) = (by_udp(&flags.listen, listen)?, by_udp(&flags.to, to)?);
     let apart = flags.listen.interface != flags.to.interface && to.0.ip().is_multicast();
     let at = listen.0.ip();
@@ -221,7 +221,6 @@ fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<
     )))
 }
 
-/// Whether this machine has the address: binding to others fails.
 fn is_own(ip: IpAddr) -> bool {
     !ip.is_multicast() && UdpSocket::bind((ip, 0)).is_ok()
 }
@@ -251,13 +250,11 @@ pub struct DatagramCounters {
     pub lost: u64,
     pub bursts: u64,
     pub duplicated: u64,
-    /// Datagrams dropped because memory was full: the relay's fault, not the path's.
     pub overflowed: u64,
     pub released: u64,
 }
 
-/// Maximum number of bytes waiting in both directions: about 5 s of 100 Mbit/s, more than any audio
-/// needs.
+/// Both directions: 5 s of 100 Mbit/s, more than audio needs.
 const MAX_WAITING: usize = 64 << 20;
 
 struct LegState {
@@ -266,7 +263,6 @@ struct LegState {
     losing: [bool; 2],
 }
 
-/// Decides when each datagram is forwarded: the delay, and whether once, twice or never.
 /// Deterministic for a seed and the same datagrams.
 pub struct Impairer {
     start: LocalTime,
@@ -276,11 +272,11 @@ pub struct Impairer {
     waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
     order: u64,
-    /// The latest arrival so far: paths need rising times.
+    /// Latest arrival: paths need rising times.
     newest: LocalTime,
 }
 
-/// A datagram in flight; ordered so that the first due is the greatest.
+/// Ordered so that the first due is the greatest.
 struct Waiting {
     due: LocalTime,
     order: u64,
@@ -317,8 +313,7 @@ impl Impairer {
         }
     }
 
-    /// Takes a datagram that arrived at `at`. If it arrived before another that was already taken,
-    /// it counts as arrived with that one.
+    /// `at` is the arrival time; an earlier one counts as the latest so far.
     pub fn take(&mut self, leg: Leg, port: UdpPort, datagram: &[u8], at: LocalTime) {
         self.newest = self.newest.max(at);
         let entered = TrueTime::from_nanos((self.newest - self.start).as_nanos());
@@ -339,7 +334,7 @@ impl Impairer {
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.extend_from_slice(datagram);
             if port == UdpPort::Control {
-                // The relay simulates a network, whose ends share no clock.
+                // The ends of a network share no clock.
                 hide_clocks(&mut bytes);
             }
             self.waiting_bytes += datagram.len();

@@ -1,6 +1,5 @@
-//! Intervals at which packets leave or arrive: of a stream from its sender's packet log, at a
-//! socket, or in a capture of a network. Also compares each packet with the grid of its media
-//! clock, and counts missing packets.
+//! Packet intervals: from a sender's packet log, at a socket, or in a capture. Compares packets
+//! with their media clock's grid, and counts missing ones.
 
 mod bare;
 mod beside;
@@ -173,7 +172,7 @@ fn interfaces(text: &str) -> Result<[String; 2], String> {
     }
 }
 
-/// Packet rate for which the socket's buffer is sized: packets of 125 µs.
+/// Sizes the socket's buffer for packets of 125 µs.
 const PACKETS_PER_SECOND: u32 = 8000;
 
 pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
@@ -187,7 +186,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
     let report = match (&flags.packet_log, &flags.pcap, &flags.listen) {
         (Some(path), _, _) => {
             let bytes = std::fs::read(path).map_err(|error| unread(path, &error))?;
-            // A file that is not text is reported as one without packet log columns.
+            // A file that is not text is reported as lacking packet log columns.
             of_ledger(&String::from_utf8_lossy(&bytes), flags.rate)
         }
         (_, Some(path), _) => {
@@ -217,7 +216,6 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
     };
     let mut modes =
         if flags.pacing.is_empty() { PacingMode::ALL.to_vec() } else { flags.pacing.clone() };
-    // The least regular mode first: the later ones should be better.
     modes.sort_unstable_by_key(|mode| core::cmp::Reverse(*mode));
     run_streams(
         Answer::open(&flags.reporting)?,
@@ -225,7 +223,6 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
         |_| None,
         |ends, cases, answer| {
             climb(ends, cases, &plan, &modes, answer);
-            // The row of stamp errors does not count as an answer.
             cases.unanswered = nothing_of(&modes, &cases.report);
         },
     )
@@ -301,8 +298,7 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     report
 }
 
-/// Intervals of every RTP and AVTP stream in a capture, pcap or pcapng. RTP timestamps count frames
-/// at `rate`.
+/// RTP timestamps count frames at `rate`.
 pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let mut report = report();
     let ReadCapture { flows, ended, notes } = read_capture(file);
@@ -328,8 +324,7 @@ fn nothing(few: usize) -> String {
     }
 }
 
-/// Adds two rows per stream. Returns the number of possible RTP datagrams left out because their
-/// sender sent too few.
+/// Returns the RTP-like datagrams of senders that sent too few.
 fn tell(report: &mut LabReport, sorted: SortedFlows) -> usize {
     let SortedFlows { streams: flows, strange, few } = sorted;
     if strange > 0 {

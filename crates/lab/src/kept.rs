@@ -6,8 +6,7 @@ use std::thread::JoinHandle;
 use tautline_io::thread::affinity::pin_to;
 use tautline_io::thread::{Granted, Scheduler, memory, spawn};
 
-/// Runs `run` on `core` with `scheduler`. If the system refuses either, nothing runs, and the error
-/// includes the fix.
+/// If refused, nothing runs; the error includes the fix.
 pub(crate) fn spawn_on<T: Send + 'static>(
     core: usize,
     name: &str,
@@ -17,7 +16,7 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     let (tell, hear) = mpsc::sync_channel(1);
     let (start, started) = mpsc::sync_channel::<()>(1);
     let (thread, granted) = spawn(name, scheduler, 0, move || {
-        // A closed channel means that the spawner is gone; then nothing starts.
+        // The channel is closed if the spawner is gone.
         let _ = tell.send(pin_to(core));
         started.recv().ok().map(|()| run())
     })
@@ -37,26 +36,24 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     };
     if let Some(why) = refused {
         drop(start);
-        // The thread neither waits nor panics now.
+        // It neither waits nor panics now.
         let _ = thread.join();
         return Err(why);
     }
-    // The thread waits for this.
     let _ = start.send(());
     Ok(thread)
 }
 
-/// Why the system refused a scheduler, with the fix as a hint.
+/// With the fix as a hint.
 pub(crate) fn refusal(granted: Granted) -> String {
     granted.to_string().replacen("; ", "\nhint: ", 1)
 }
 
-/// Why a thread does not run, with the fix as a hint.
 pub(crate) fn would_run_as(thread: &str, granted: Granted) -> String {
     format!("{thread} would run as {}, or choose --scheduler other", refusal(granted))
 }
 
-/// Locks memory, as logs must not be paged out during a run; returns a note if that fails.
+/// Logs must not be paged out; returns a note on failure.
 pub(crate) fn lock_memory() -> Option<String> {
     memory::lock().err().map(|refused| refused.to_string())
 }

@@ -1,10 +1,8 @@
-//! Time from the kernel's arrival timestamp to the program: for a thread blocked in `recvmmsg`, and
-//! for the direct link, which a device's thread polls once a period, so packets wait.
+//! Time from the kernel's arrival timestamp to the program: for a thread in `recvmmsg`, and for the
+//! direct link, polled once per period.
 //!
-//! A paced thread sends over loopback, without a network card and its interrupts; the kernel takes
-//! the timestamp within the sender's call. Sender and receiver run on one core and on two.
-//! Alternatively a program at another host sends via an interface: both times are taken here, so
-//! that host's clock does not matter.
+//! A paced thread sends over loopback: without a network card, the sender's call takes the
+//! timestamp. A remote host may send instead; its clock does not matter.
 
 mod case;
 mod far;
@@ -140,9 +138,8 @@ pub struct PacketsFlags {
     scheduler: Scheduler,
 }
 
-/// As in Sjöberg and Hammarström, Lund 2020, section 2.2.4.
+/// Sjöberg and Hammarström, Lund 2020, section 2.2.4.
 const PTIMES: [Span; 3] = [Span::from_millis(1), Span::from_millis(5), Span::from_millis(20)];
-/// The number used there.
 const PACKETS: u32 = 50_000;
 const SHORT: Span = Span::from_secs(10);
 
@@ -179,7 +176,6 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
         packets: ptimes.into_iter().map(shape).collect::<Result<_, _>>()?,
         most: flags.packets.unwrap_or(PACKETS) as usize,
         duration: flags.duration.unwrap_or(match flags.packets {
-            // A requested number of packets is sent however long it takes.
             Some(packets) => {
                 Span::from_nanos(longest.as_nanos().saturating_mul(i64::from(packets)))
             }
@@ -220,10 +216,8 @@ pub struct KernelOptions {
     pub most: usize,
     pub duration: Span,
     pub period: Span,
-    /// The receiver's core, and the sender's if different.
     pub cores: Vec<usize>,
-    /// The receiver's scheduler. The sender has a lower priority, as it replaces the network and
-    /// must delay nothing.
+    /// The sender has a lower priority, so it does not delay the receiver.
     pub scheduler: Scheduler,
 }
 
@@ -233,9 +227,9 @@ pub struct PacketShape {
     pub payload: usize,
 }
 
-/// Header length, as in RTP (RFC 3550 §5.1).
+/// As in RTP (RFC 3550 §5.1).
 const HEADER: usize = 12;
-/// Maximum UDP payload over IPv4 (RFC 768, RFC 791).
+/// UDP over IPv4 (RFC 768, RFC 791).
 const LARGEST: usize = 65_507;
 
 impl KernelOptions {
@@ -303,7 +297,7 @@ fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<R
     let sends =
         spawn_on(there, "taut-sends", options.scheduler.one_below(), move || sender.run(&asked));
     let sent = sends.map(joined);
-    // Packets in flight arrive within the receiver's timeout.
+    // Packets in flight arrive within the timeout.
     over.request();
     let heard = joined(hears);
     let (sent, Some(Log { heard, error })) = (sent?.ok_or("the sender was not started")?, heard)

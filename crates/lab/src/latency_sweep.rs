@@ -1,8 +1,7 @@
-//! Compares measured and configured latency, from comfortable latencies down to the lowest.
+//! Measured against configured latency, from high to low.
 //!
-//! The ten tests of table 2.1 of the thesis of 2020 on a networked audio pipeline, and lower ones.
-//! Its jitter-buffer column is not an option here: the part of the link offset that blocks and
-//! devices leave is for the network, and is reported as such.
+//! The ten tests of table 2.1 of a 2020 thesis on a networked audio pipeline, and lower ones. The
+//! link offset left by blocks and devices is reported as the network's.
 
 mod rungs;
 
@@ -111,7 +110,6 @@ fn judged(mut row: ReportRow, case: &SweepCase, rate: u32) -> ReportRow {
     row
 }
 
-/// Adds measured minus configured latency, and whether it is within a frame plus the uncertainty.
 pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
     let middle = row.measured.as_ref().and_then(|measured| measured.p50_ns);
     if let (Some(middle), Some(configured)) = (middle, row.configured) {

@@ -1,4 +1,4 @@
-//! Experiments that measure tautline; not part of carrying sound.
+//! Experiments that measure tautline.
 //!
 //! May depend on everything; only the program and the tests depend on it.
 #![forbid(unsafe_code)]

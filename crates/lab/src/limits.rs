@@ -1,9 +1,7 @@
-//! A stream whose receiver has limited resources: a share of one processor, a share contested by
-//! another program, or memory that the kernel reclaims; each via a control group of its own.
+//! A receiver with limited processor share, contested share, or memory, by control groups.
 //!
-//! A group's quota (sched-bwc) limits only ordinary threads; FIFO and RR threads are exempt, or
-//! have a real-time share of the group. So each limit is measured twice, and each row includes the
-//! actual scheduler and CPU share.
+//! Quotas (sched-bwc) exempt FIFO and RR threads, or give them the group's real-time share. So each
+//! limit is measured twice.
 
 use core::str::FromStr;
 
@@ -52,11 +50,11 @@ pub struct LimitsFlags {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceLimit {
-    /// Percent of one processor for itself; 100 is no limit.
+    /// Percent of a processor; 100 is no limit.
     Cpu(u32),
-    /// The same, with a competing program that takes all it can get.
+    /// With a competing program that takes all it can.
     Shared(u32),
-    /// Bytes of memory, with a competing program that keeps writing twice as many.
+    /// In bytes, with a competing program that keeps writing twice as many.
     Memory(u64),
 }
 
@@ -83,7 +81,6 @@ impl FromStr for ResourceLimit {
     }
 }
 
-/// As requested, and as an ordinary program.
 const SCHEDULERS: [Option<&str>; 2] = [None, Some("other")];
 
 #[derive(Debug, Clone)]
@@ -92,7 +89,6 @@ pub struct LimitStep {
     scheduler: Option<String>,
 }
 
-/// Each limit with the given scheduler, or with real time and without.
 pub fn steps(hungers: &[ResourceLimit], scheduler: Option<&str>) -> Vec<LimitStep> {
     let schedulers = match scheduler {
         Some(scheduler) => vec![Some(scheduler)],
@@ -122,7 +118,7 @@ impl LimitStep {
             ResourceLimit::Cpu(percent) | ResourceLimit::Shared(percent) => {
                 ChildLimits { cpu_percent: Some(percent), ..ChildLimits::default() }
             }
-            // Without a cap, but counted like the others.
+            // Uncapped, but counted.
             ResourceLimit::Memory(bytes) => {
                 ChildLimits { cpu_percent: Some(100), memory_high: Some(bytes), beside: None }
             }
@@ -187,7 +183,6 @@ fn starved(
 }
 
 fn reported(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
-    // Usage while packets counted.
     let Some(used) = outcome.used[1] else { return row };
     row.add("receiver_cpu_percent", "receiver, % of a core", used.percent(used.cpu));
     if let Some(group) = used.group {

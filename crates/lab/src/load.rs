@@ -1,5 +1,4 @@
-//! Number of streams that a sender and a receiver carry: increases until the first miss, then
-//! bisects and holds the maximum.
+//! Max number of streams between two ends: increases until a miss, then bisects and holds.
 
 use clap::Args;
 use tautline_proto::time::Span;
@@ -61,11 +60,10 @@ pub struct LoadSearch {
     good: u16,
     bad: Option<u16>,
     max_streams: u16,
-    /// Consecutive tries without a result.
     unknown: u8,
 }
 
-/// Tries without a result before the search gives up.
+/// Gives up after these tries without a result.
 const TRIES: u8 = 2;
 
 impl LoadSearch {
@@ -73,7 +71,7 @@ impl LoadSearch {
         Self { good: 0, bad: None, max_streams, unknown: 0 }
     }
 
-    /// Next number; `None` when the result is known to 1/20, or the search gave up.
+    /// `None` if known to 1/20, or given up.
     pub fn next(&self) -> Option<u16> {
         if self.unknown >= TRIES {
             return None;
@@ -123,7 +121,6 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
 fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags: &LoadFlags) {
     let load = flags.busy.load.as_ref();
     let mut search = LoadSearch::new(flags.max_streams);
-    // Returns whether this number passed, if known.
     let mut run = |cases: &mut Cases<'_>, name: String, plan: &LabStream, streams| {
         let (name, mut went) = (BusyHost::named(load, name), None);
         cases.run(&name, ends, |ends| {
@@ -165,7 +162,6 @@ fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags:
     }
 }
 
-/// The row of a try, and whether misses stayed within `allowed`; invalid if unknown.
 fn tried(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -187,19 +183,19 @@ fn named(streams: u16) -> String {
     format!("{streams} stream{}", if streams == 1 { "" } else { "s" })
 }
 
-/// Counts the misses; `None` if it is unknown whether they stayed within `allowed`.
+/// `None` if it is unknown whether misses stayed within `allowed`.
 fn judged(
     outcome: &StreamOutcome,
     streams: u16,
     name: String,
     allowed: f64,
 ) -> (ReportRow, Option<bool>) {
-    // In a mix, packets cannot be found by their sound, nor need they be.
+    // In a mix, sound does not identify packets.
     let mut row = outcome.row_of_misses(name);
     let counted = |count| outcome.counted_at_receiver(count);
     let (lost, late) = (counted(|all| all.lost), counted(|all| all.late));
     let unheard = counted(|all| all.underrun_discarded);
-    // Sound lost by the sender's device is missing in all its streams.
+    // Loss at the sender's device affects all streams.
     let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
     let missed = lost + late + unheard + never_sent;
     let frozen = outcome.frozen() + if outcome.sender_only_froze() { never_sent } else { 0 };
@@ -207,7 +203,7 @@ fn judged(
     let due = came + never_sent;
     let silent = usize::from(streams).saturating_sub(outcome.streams_received());
     row.missed = Some(Missed::of(missed, due));
-    // Of all streams and the whole run.
+    // Includes all streams and the whole run.
     if missed > 0 {
         row.add("never_sent", "missed: never sent", never_sent);
         row.add("late", "missed: late", late);

@@ -1,6 +1,5 @@
-//! Loads that disturb a stream on purpose: processes that use the processor, memory or network.
-//! Each runs at normal priority until stop is requested, then reports the load it really caused,
-//! which may differ from the requested one.
+//! Loads that disturb a stream: each has normal priority, runs until stopped, and reports the load
+//! it caused.
 
 mod bulk;
 mod busy;
@@ -53,7 +52,7 @@ pub enum LoadKind {
               value_parser = clap::value_parser!(u32).range(1..=1024))]
         threads: u32,
     },
-    // Busy for 80 % of the time: the kernel throttles a thread that takes all.
+    // Busy 80 % of the time: the kernel throttles a thread that takes all.
     /// Load one core with a thread that has a stream's scheduler
     Rival {
         /// Scheduler
@@ -85,7 +84,7 @@ pub enum LoadKind {
         #[arg(long, value_name = "RATE", default_value_t = MULTICAST_RATE)]
         rate: BitRate,
     },
-    // Bursts of announcements, so many packets per second on average.
+    // Sent in bursts; the rate is an average.
     /// Load the network and the receiver with small packets that a chatter-sink reads
     Chatter {
         /// Address of the chatter-sink
@@ -125,9 +124,9 @@ pub(crate) fn run(flags: &LoadgenFlags) -> Result<(), Failure> {
     print_json(&report.map_err(|error| Failure::open(error.to_string()))?)
 }
 
-/// Ambient traffic of the thesis's noisy network, nearly all multicast (section 3.1.1).
+/// Mostly multicast, as in the thesis's noisy network (section 3.1.1).
 pub const MULTICAST_RATE: BitRate = BitRate(4_000_000);
-/// Packets per second: 2.5 times those of a stream with packets of 1 ms.
+/// 2.5 times as many packets as a 1 ms stream.
 pub const CHATTER_RATE: u32 = 2500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,15 +134,13 @@ pub struct LoadgenReport {
     pub schema: u32,
     pub kind: String,
     pub duration_ns: i64,
-    /// Its own CPU time; unknown for a program that it ran.
     pub cpu_ns: i64,
     pub packets: u64,
-    /// Datagrams without headers; for multicast, whole IP packets.
+    /// Without headers; for multicast, whole IP packets.
     pub bytes: u64,
     pub understood: u64,
-    /// Packets rejected by the kernel, not included in `packets`.
+    /// Rejected by the kernel; not in `packets`.
     pub refused: u64,
-    /// How often the whole memory was written.
     pub rounds: u64,
     #[serde(skip)]
     since: Option<LocalTime>,
@@ -203,7 +200,7 @@ impl Until<'_> {
         self.stop.is_requested() || self.ends.is_some_and(|ends| now() >= ends)
     }
 
-    /// Returns `false` if the load ends before `due`.
+    /// `false` if the load ends before `due`.
     fn sleep(&self, due: LocalTime) -> bool {
         while !self.is_over() {
             if due <= now() {
@@ -234,7 +231,6 @@ impl LoadKind {
         let own = match self {
             Self::Cpu { threads } => format!("--threads {threads}"),
             Self::Rival { scheduler, core } => format!("--scheduler {scheduler} --core {core}"),
-            // Unchanged, with any blanks.
             Self::StressNg { words } => return [&[self.kind().to_owned()], &words[..]].concat(),
             Self::Memory { bytes } => format!("--bytes {bytes}"),
             Self::Multicast { by, rate } => format!("--by {by} --rate {rate}"),

@@ -1,5 +1,4 @@
-//! Minimum latency without loss: increases the latency until a run passes, then bisects and holds
-//! the result.
+//! Minimum latency without loss: increases until a run passes, then bisects and holds.
 
 mod search;
 #[cfg(test)]
@@ -104,7 +103,6 @@ pub struct MinLatencyOptions {
 impl MinLatencyOptions {
     fn steps(&self) -> u32 {
         let (way, step) = ((self.max_latency - self.first).as_nanos(), self.step.as_nanos().max(1));
-        // The last step may be shorter.
         let steps = way.div_euclid(step) + i64::from(way.rem_euclid(step) > 0);
         u32::try_from(steps).unwrap_or(0)
     }
@@ -119,8 +117,7 @@ pub fn whole_steps(least: Span, step: Span) -> Span {
     Span::from_nanos(step * (least.as_nanos() + step - 1).div_euclid(step))
 }
 
-/// Latency used by packets and the receiver's device buffer at this rate ([`min_latency`]): the
-/// minimum that `taut` accepts.
+/// Minimum that `taut` accepts ([`min_latency`]): packets and the receiver's device buffer.
 pub fn taken(rate: Rate, plan: &LabStream) -> Span {
     let (format, device) = plan.laid(rate);
     min_latency(format.packing_age(device.period), &device)
@@ -168,7 +165,7 @@ fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<MinLatencyOption
     )))
 }
 
-/// Checked before the search, which would otherwise end with an impossible hold.
+/// Fails early, before the search.
 fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure> {
     match (LabStream { duration: hold, ..plan.clone() }).outlasts_noise() {
         false => Ok(()),
@@ -182,13 +179,11 @@ fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure>
 #[derive(Default)]
 struct Tries {
     search: LatencySearch,
-    /// Failed latencies and their misses, in run order.
     failed: Vec<(u32, String)>,
     held: Option<String>,
-    /// Failed holds, and those failed only by xruns.
     failed_holds: u32,
     failed_by_xruns: u32,
-    /// Latencies of holds repeated because of misses while the host was stalled.
+    /// Repeated because of misses during stalls.
     frozen_holds: Vec<u32>,
     repeated: u32,
 }
@@ -251,7 +246,7 @@ impl Tries {
             TryVerdict::Again => self.repeated += 1,
             TryVerdict::Goes | TryVerdict::GivesUp => {}
         }
-        // The page shows single packets only of holds.
+        // The page shows packets only of holds.
         if !next.held {
             row.points.clear();
         }
@@ -274,7 +269,6 @@ impl Tries {
         }
     }
 
-    /// Adds the row of the hold last, with the result one step below it.
     fn tell_min(
         &self,
         report: &mut LabReport,
@@ -310,7 +304,6 @@ impl Tries {
         report.rows.push(row);
     }
 
-    /// Other holds at this latency, which its bound excludes.
     fn left_out(&self, steps: u32) -> String {
         let holds = |count: usize| format!("{count} hold{}", if count == 1 { "" } else { "s" });
         let mut left_out = String::new();
@@ -357,7 +350,6 @@ struct MeasuredTry {
     row: ReportRow,
     finding: SearchResult,
     lacked: String,
-    /// Whether the devices' xruns explain all misses.
     by_xruns: bool,
 }
 
@@ -373,7 +365,7 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         Err(error) => return MeasuredTry::invalid(ReportRow::invalid(name, error.to_string())),
     };
     let mut row = outcome.row(name);
-    // If all packets are late, nothing is found in the sound: that is a valid result.
+    // If all packets are late, an unmeasured row is valid.
     if outcome.is_unmeasured_by_misses(&row) {
         row.invalid = None;
     }
@@ -398,7 +390,7 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         (false, _) => SearchResult::Frozen { besides: losses.besides > 0 },
     };
     let due = row.missed.map_or(0, |missed| missed.due);
-    // An xrun of the sender's device leaves packets unsent.
+    // A sender's xrun leaves packets unsent.
     let unsent = if losses.xruns[0] == 0 { losses.never_sent } else { 0 };
     let by_xruns = losses.late + losses.lost + losses.underrun_discarded + unsent == 0;
     MeasuredTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }

@@ -1,13 +1,8 @@
-//! Latency from the mouth at one end of a call to the ear at the other, from two branches of one
-//! sound.
+//! Mouth-to-ear latency of a call, from two branches of one sound (see `published`).
 //!
-//! This is the paper's measurement (see `published`): a sound is split in two. One branch is
-//! recorded directly, the other goes through the call and is recorded in parallel; the difference
-//! is read. Here the sound is played on a cable (`audio::software::cable`), which the near end of
-//! the call captures. One tap records the same cable, another the cable on which the far end plays.
-//! Both taps report when their first frame met the ADC, so both branches fit into one recording,
-//! whose channels are compared with `between`. The call's own figures are reported as well but do
-//! not affect the result.
+//! The sound plays on a cable (`audio::software::cable`), which the near end captures. One tap
+//! records it, another the far end's cable. ADC times align both in one recording, which `align`
+//! compares.
 
 mod branches;
 mod bulk;
@@ -266,12 +261,11 @@ pub(crate) fn tap(flags: &NoiseFlags) -> Result<(), Failure> {
     print_json(&kept)
 }
 
-/// This host (mouth), and the host of the ear with its clock.
 pub struct CallHosts {
     near: LabHost,
     far: LabHost,
     clock: HostTimeline,
-    /// Calls so far, to give the cables of a run unique names.
+    /// Numbers the run's cables.
     calls: u32,
     uncapped: Option<String>,
 }

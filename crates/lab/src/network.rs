@@ -1,8 +1,6 @@
-//! Effect of other network traffic on a stream: silence, unwanted multicast, small packets that a
-//! program reads, bulk TCP, and all at once. Reports the traffic of the interfaces by protocol, and
-//! the audio's share. Before that, or from a capture: the traffic without a stream.
+//! Effect of other traffic on a stream, with interface traffic by protocol and the audio's share.
 //!
-//! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with tables 3.1 and 3.2 and figure 3.1.
+//! Sections 3.1.1 and 3.2.1 of the 2020 thesis, with tables 3.1 and 3.2 and figure 3.1.
 
 mod ambient;
 mod found;
@@ -204,7 +202,7 @@ fn one_machine(ends: &StreamEnds) -> bool {
 
 fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<TrafficSeries, HostError> {
     let (address, _) = ends.reached(plan.at, 1)?;
-    // The stream must use this address only.
+    // The stream must use only this address.
     let plan = &LabStream { at: Some(address), ..plan.clone() };
     let words = |end: &str| ["lab", "traffic", end, &address.to_string()].map(str::to_owned);
     let at_sender = ends.sender.start(&words("--to"), &[])?;
@@ -216,7 +214,7 @@ fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<Traffic
         }
     };
     let came = noise.around(ends, plan);
-    // On errors too, both must be ended.
+    // Both must be ended on errors too.
     let watched = [watched(&mut ends.sender, at_sender), watched(&mut ends.receiver, at_receiver)];
     let (outcome, beside) = came?;
     let [sender, receiver] = watched;

@@ -1,5 +1,4 @@
-//! Cost of measuring: a stream with every packet, one packet in 64, or none measured; and the stall
-//! monitor.
+//! Cost of measuring every packet, one in 64, or none; and of the stall monitor.
 
 use clap::Args;
 use tautline_proto::time::Span;
@@ -43,7 +42,6 @@ pub struct OverheadFlags {
     streams: StreamFlags,
 }
 
-/// Name and `taut` arguments of each kind.
 const KINDS: [(&str, &[&str]); 4] = [
     ("nothing measured", &["--sample-packets", "off", "--no-stall-monitor"]),
     ("1 of 64", &["--sample-packets", "64", "--no-stall-monitor"]),
@@ -51,8 +49,7 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("every packet, and the stall monitor", &["--sample-packets", "all"]),
 ];
 
-/// Runs all kinds in turn, with every second round reversed: so slow changes of the machine cancel
-/// out.
+/// Alternates the order by round: slow changes of the machine cancel out.
 pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
     let (plan, rounds) = (flags.streams.shaped(&flags.shape)?, flags.rounds);
     flags.streams.run(
@@ -105,7 +102,6 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
                     witness(&mut row, &times[kind], &times[WITNESSED - 1]);
                 }
                 latency(&mut row, &middles[kind], &middles[FEW]);
-                // Keeps the reason if it never ran.
                 row.invalid = row.invalid.map(|none| invalid[kind].take().unwrap_or(none));
                 cases.report.rows.push(row);
             }
@@ -113,9 +109,8 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
     )
 }
 
-/// Reference for latencies: without measurement there is none.
+/// Reference for latencies: an unmeasured stream has none.
 const FEW: usize = 1;
-/// The stall monitor in addition to the previous kind.
 const WITNESSED: usize = 3;
 const NOTE: &str = "CPU time is that of the stream while packets count, without program start and \
                     end; an unmeasured stream has no latency, so median latencies are compared \
@@ -123,7 +118,7 @@ const NOTE: &str = "CPU time is that of the stream while packets count, without 
 
 struct OverheadRun {
     per_period: f64,
-    /// The median in nanoseconds, if measured; the error is why it is unusable.
+    /// Median in ns, if measured, or why it is unusable.
     latency: Result<Option<f64>, String>,
 }
 
@@ -136,8 +131,7 @@ impl OverheadRun {
 fn median_of(outcome: &StreamOutcome) -> Result<Option<f64>, String> {
     let stream = outcome.heard.streams.first();
     let latency = stream.and_then(|one| one.latency.measured.p50_ns).map(|nanos| nanos as f64);
-    // Without a latency, the clock offset does not matter. The packet log does not contain the
-    // transit time.
+    // Without a latency, the clock offset does not matter.
     match latency.and_then(|_| outcome.untimely(None)) {
         Some(why) => Err(why),
         None => Ok(latency),
@@ -155,7 +149,7 @@ fn values(runs: &[(u32, f64)]) -> Vec<f64> {
     runs.iter().map(|(_, value)| *value).collect()
 }
 
-/// Median of `more` minus `base`, paired by round, with its 95 % interval; `None` without pairs.
+/// Paired by round, with 95 % interval; `None` without pairs.
 fn added(base: &[(u32, f64)], more: &[(u32, f64)]) -> Option<(f64, [f64; 2])> {
     let of = |round: u32| base.iter().find(|(other, _)| *other == round);
     let differences: Vec<f64> =
@@ -227,7 +221,6 @@ fn row(name: &str, times: &[(u32, f64)], base: &[(u32, f64)]) -> ReportRow {
         series.push(due, Span::from_nanos(*time as i64));
     }
     let mut row = ReportRow { of_rounds: true, ..ReportRow::named(name).with(&series) };
-    // Without a reference, the added cost is unknown.
     if let Some((more, interval)) = added(base, times) {
         let middle = median(&values(base));
         row.add("added_ns", "added to a period", more.round() as i64);
@@ -248,7 +241,6 @@ mod tests {
 
     #[test]
     fn what_is_added_is_told_with_its_interval() {
-        // The machine becomes slower from round to round, for both.
         let base: Vec<_> = (0..12).map(|run| (run, 10_000.0 + 400.0 * f64::from(run))).collect();
         let added = |(run, time): &(u32, f64)| (*run, time + 150.0 + f64::from(run % 2));
         let mut more: Vec<_> = base.iter().map(added).collect();
@@ -312,7 +304,6 @@ mod tests {
     #[test]
     fn a_latency_between_clocks_that_are_too_unsure_is_left_out_with_the_reason() {
         let mut outcome = between_two(MAX_UNSURE + Span::from_micros(1));
-        // Without a measurement there is no uncertainty.
         assert_eq!(median_of(&outcome), Ok(None));
         outcome.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
         let why = median_of(&outcome).unwrap_err();

@@ -1,7 +1,6 @@
-//! A report as a self-contained page: no script, no other files, charts as SVG.
+//! A report as a self-contained page with SVG charts, without scripts.
 //!
-//! It is read on telephones and desktops, in light and dark mode: charts are narrow and stand side
-//! by side if there is room, and use the page's colours. Figures equal those of the text report.
+//! Charts are narrow, for telephones. Figures equal the text report's.
 
 mod bars;
 mod ladder;
@@ -86,8 +85,7 @@ fn charts_in_columns(charts: impl IntoIterator<Item = Chart>) -> String {
 
 const DRAWN_ROWS: usize = 16;
 
-/// The charts of a report as one SVG with its own colours. Of each row: its stages, else its
-/// course, else its histogram, else its machine load.
+/// Per row: stages, else course, else histogram, else machine load.
 pub fn charts(report: &LabReport) -> String {
     let of_row = |row: &ReportRow| {
         let spread = || Some(Chart { words: "how often".to_owned(), ..spread::histogram(row)? });
@@ -119,7 +117,7 @@ fn figures(out: &mut String, rows: &[ReportRow]) {
     };
     *out += "<section><h2>Figures</h2>";
     *out += &table(&heads, rows.iter().map(line));
-    // Figures of a single row get no column.
+    // A single row's figures get no column.
     if let [row] = rows
         && !row.figures.is_empty()
         && row.invalid.is_none()
@@ -211,7 +209,7 @@ fn worst(row: &ReportRow) -> String {
     "<h3>The worst</h3>".to_owned() + &table(&heads, row.worst.iter().map(line))
 }
 
-/// Maximum number of events listed with their time; charts show the rest.
+/// Listed events; charts show the rest.
 const TOLD: usize = 20;
 
 fn events(row: &ReportRow) -> String {

@@ -92,7 +92,7 @@ pub struct QualityFlags {
     reporting: Reporting,
 }
 
-/// Stalls of a machine must not affect quality.
+/// Stalls must not affect quality.
 fn unhurried(latency: Arg) -> Arg {
     latency.default_value("200ms").help("Latency, longer than host stalls")
 }

@@ -1,7 +1,6 @@
-//! Records a device, to evaluate the recording as a whole.
+//! Records a device for later evaluation.
 //!
-//! All memory is allocated before the first period. Frames dropped by the device become silence, so
-//! that later ones keep their position.
+//! Allocates before the first period. Dropped frames become silence, so positions hold.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,7 +21,6 @@ const BEAT: Span = Span::from_millis(20);
 
 #[derive(Debug, Clone)]
 pub struct RecordOptions {
-    /// Recorded channels, from 0, in this order.
     pub channels: Vec<usize>,
     pub frames: Frames,
     pub scheduler: Scheduler,
@@ -31,14 +29,12 @@ pub struct RecordOptions {
 #[derive(Debug, Clone)]
 pub struct DeviceRecording {
     pub sound: Sound,
-    /// Time when its first frame met the ADC, as reported by the device; `None` for an empty
-    /// recording.
+    /// ADC time of the first frame, as reported by the device; `None` if empty.
     pub begins: Option<LocalTime>,
     pub notes: Vec<String>,
 }
 
-/// Records until enough frames came or stop is requested; reports progress after 1 s, then every 10
-/// s.
+/// Ends with enough frames or a stop; reports progress after 1 s, then every 10 s.
 pub fn record(
     device: Box<dyn Device>,
     options: &RecordOptions,
@@ -111,14 +107,14 @@ impl Process for ChannelRecorder {
         cycle.playback.samples.fill(0.0);
         let side = &cycle.capture;
         if self.is_empty() {
-            // Does not wait: this is the only writer.
+            // Only writer: does not wait.
             let _ = self.begins.set(side.meets);
         }
         if !self.is_empty() && side.skipped > Frames::ZERO {
             let skipped = side.skipped.as_len();
             self.skipped.fetch_add(skipped as u64, Ordering::Relaxed);
             for _ in 0..skipped.min(self.room()) * self.kept.len() {
-                // There is room: this is the only writer.
+                // Only writer: there is room.
                 let _ = self.samples.push(0.0);
             }
         }

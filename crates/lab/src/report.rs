@@ -1,4 +1,4 @@
-//! The report of an experiment for text, JSON and page: figures with error, distribution and count.
+//! An experiment's report for text, JSON and page.
 
 pub(crate) mod bounded;
 mod by_second;
@@ -43,7 +43,6 @@ impl LabReport {
         Self { schema: 2, experiment, question, ..Self::default() }
     }
 
-    /// Whether anything was measured: an experiment with only invalid rows has failed.
     pub fn says_something(&self) -> bool {
         self.rows.iter().any(|row| row.invalid.is_none())
     }
@@ -55,13 +54,12 @@ impl LabReport {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDescription {
-    /// As requested: `here`, `netns:NAME`, `ssh:HOST`; for a stream with its end, such as `sender
-    /// (here)`.
+    /// `here`, `netns:NAME` or `ssh:HOST`, for streams with the role.
     pub name: String,
     pub kernel: String,
     pub processor: String,
     pub cpus: usize,
-    /// Stalls of all cores during the measurement; absent if not monitored.
+    /// Stalls of all cores; absent if not monitored.
     pub stalls: Option<u64>,
 }
 
@@ -78,14 +76,14 @@ impl HostDescription {
     }
 }
 
-/// Model name of the first core in proc_cpuinfo(5); not on all architectures.
+/// First core's model in proc_cpuinfo(5); absent on some architectures.
 fn processor() -> Option<String> {
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Fields that no comparison uses are not deserialized.
+/// Only compared fields are deserialized.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReportRow {
     pub name: String,
@@ -93,26 +91,25 @@ pub struct ReportRow {
     #[serde(rename = "configured_ns", default, with = "nanos")]
     pub configured: Option<Span>,
     pub measured: Option<Summary>,
-    /// Uncertainty of the median, in either direction.
+    /// ± bound of the median.
     #[serde(rename = "uncertainty_ns", default, with = "nanos")]
     pub uncertainty: Option<Span>,
-    /// Whether each value is the figure of a whole run: so few values have no tail.
+    /// Whether each value is one run's figure: too few for a tail.
     #[serde(skip)]
     pub of_rounds: bool,
     pub missed: Option<Missed>,
     #[serde(flatten, serialize_with = "by_key", skip_deserializing)]
     pub figures: Vec<Figure>,
-    /// In a deserialized row: the keys of its figures.
+    /// When deserialized: the keys of its figures.
     #[serde(default, skip_serializing)]
     pub words: BTreeMap<String, IgnoredAny>,
-    /// In a deserialized row: its figure with this key.
+    /// When deserialized: this figure.
     #[serde(skip_serializing)]
     pub stalls: Option<u64>,
     #[serde(skip_deserializing)]
     pub published: Vec<Published>,
     #[serde(default, deserialize_with = "bounded::stages")]
     pub stages: Vec<StageSummary>,
-    /// Settings of its stream, and its parts per second, if it has one.
     pub stream: Option<StreamBySecond>,
     #[serde(default)]
     pub intervals: Vec<Interval>,
@@ -120,32 +117,30 @@ pub struct ReportRow {
     pub histogram: Vec<Bin>,
     #[serde(skip_deserializing)]
     pub worst: Vec<Worst>,
-    /// Parallel observations, once a second each.
     #[serde(default)]
     pub meanwhile: Vec<Meanwhile>,
     #[serde(default)]
     pub events: Vec<Events>,
-    /// Every value in order, only for the page; the lines share a time axis.
+    /// Every value, for the page only; lines share a time axis.
     #[serde(skip)]
     pub points: Vec<Points>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Key in JSON, with the unit.
+    /// JSON key, with unit.
     pub key: &'static str,
-    /// Label, with the unit after a comma.
+    /// Label, unit after a comma.
     pub words: &'static str,
     pub value: Value,
-    /// Uncertainty in the same unit; the text shows only significant digits.
+    /// In the same unit; the text shows only significant digits.
     pub error: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// Source, with table or figure.
     pub source: &'static str,
-    /// Conditions, and the statistic if it differs from the row's.
+    /// With the statistic if it differs from the row's.
     pub name: &'static str,
     pub statistic: Statistic,
     pub value_ns: i64,
@@ -161,7 +156,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether it is a typical value, comparable with a median: neither a spread nor a maximum is.
+    /// Comparable with a median, unlike a spread or maximum.
     pub const fn is_typical(self) -> bool {
         matches!(self, Self::Single | Self::Mean)
     }
@@ -169,10 +164,9 @@ impl Statistic {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Worst {
-    /// Since the first value of the run.
+    /// Since the run's first value.
     pub at_ns: i64,
     pub value_ns: i64,
-    /// Known cause, such as the longest stages or a stall of the host.
     pub cause: Option<String>,
     pub stages: Vec<WorstPart>,
 }
@@ -194,15 +188,13 @@ impl Worst {
     }
 }
 
-/// Samples taken once a second during the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meanwhile {
     pub key: Cow<'static, str>,
     #[serde(default)]
     pub words: Cow<'static, str>,
-    /// Time since the first value of the run, and sample.
+    /// Time since the run's first value, and sample.
     pub values: Vec<(i64, f64)>,
-    /// Whether pages chart it: there is room for only a few.
     #[serde(skip)]
     pub drawn: bool,
 }
@@ -217,21 +209,18 @@ impl Meanwhile {
     }
 }
 
-/// Events with times, such as xruns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
     pub key: Cow<'static, str>,
     #[serde(default)]
     pub words: Cow<'static, str>,
-    /// Time since the first value of the run (negative before it), and number of events.
+    /// Time since the run's first value (may be negative), and number of events.
     pub values: Vec<(i64, u32)>,
-    /// Events of unknown time.
     pub without_time: u64,
 }
 
 impl Events {
-    /// Events on a clock that read `begin` at the run's first value; `all` includes those without a
-    /// time.
+    /// `all` includes events without a time.
     pub(crate) fn since(
         begin: i64,
         (key, words): (&'static str, &'static str),
@@ -273,7 +262,7 @@ impl Points {
         Self { name: name.to_owned(), values: values.map(at).collect() }
     }
 
-    /// Times of each packet since its capture: one line per stage end.
+    /// Since capture, one line per stage.
     pub(crate) fn of_stages(
         packets: impl Iterator<Item = (i64, LedgerInstants)> + Clone,
     ) -> Vec<Self> {
@@ -284,14 +273,12 @@ impl Points {
             let values = packets.clone().filter_map(value).collect();
             Self { name: (*name).to_owned(), values }
         };
-        // Without launch times there is no launch stage.
         let launched = |at| packets.clone().any(|(_, instants)| length(&instants, at).is_some());
         let reported = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
         STAGES.iter().enumerate().filter(reported).map(line).collect()
     }
 }
 
-/// Length of the intervals for charts and comparison.
 pub const INTERVAL: Span = Span::from_secs(1);
 const WORST: usize = 10;
 
@@ -304,7 +291,6 @@ impl ReportRow {
         Self { invalid: Some(why.into()), ..Self::named(name) }
     }
 
-    /// Adds the figures, course, histogram and maximum values of a series.
     #[must_use]
     pub fn with(mut self, series: &Series) -> Self {
         self.measured = Some(series.summary());
@@ -369,7 +355,6 @@ mod nanos {
     }
 }
 
-/// Serializes figures next to the common fields of rows.
 fn by_key<S: Serializer>(figures: &[Figure], to: S) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(None)?;
     for Figure { key, value, .. } in figures {

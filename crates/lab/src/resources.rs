@@ -1,9 +1,7 @@
-//! Activity of the machine: core load by kind, context switches, interrupts, faults, memory, disk
-//! blocks and packets; of the whole machine and of given processes.
+//! Machine and process activity from proc(5).
 //!
-//! [`Sampler`] runs in parallel with a measurement, on an ordinary thread that reads a few files of
-//! proc(5) at each interval. Each value has its reading time, so it can be joined to the
-//! measurement. Values that a kernel does not provide are left out.
+//! [`Sampler`] reads on an ordinary thread during a measurement. Values have their reading times;
+//! unavailable ones are left out.
 
 mod counters;
 mod rates;
@@ -69,7 +67,7 @@ pub struct SampleFlags {
     duration: Span,
 }
 
-/// The kernel counts CPU time in ticks of 10 ms: an interval needs at least two.
+/// CPU time has 10 ms ticks: an interval needs two.
 const SHORTEST: Span = Span::from_millis(20);
 
 pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
@@ -94,15 +92,13 @@ pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
     answer.give(report)
 }
 
-/// Samples the machine once a second until stop is requested; times are on the monotonic clock,
-/// like those of measurements.
+/// Once a second until stopped; times are on the monotonic clock.
 pub(crate) fn sample(flags: &SampleFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let options = SamplerOptions { interval: INTERVAL, duration: flags.duration, pids: Vec::new() };
     print_json(&read(&options, &stop).map_err(Failure::open)?.machine(LocalTime::ZERO))
 }
 
-/// Quantities of a machine, in this order: key with unit, and label.
 pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'static str)> {
     rates::MACHINE.iter().map(|quantity| (quantity.key, quantity.words))
 }
@@ -118,7 +114,7 @@ fn read(options: &SamplerOptions, stop: &Stop) -> Result<Record, String> {
     Ok(sampler.finish())
 }
 
-/// Samples for a while and reports the machine and each process; a missing process is an invalid row.
+/// A missing process is an invalid row.
 pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, String> {
     let mut report = LabReport::asking("resources");
     report.hosts.push(HostDescription::here("here"));

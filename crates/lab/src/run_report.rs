@@ -1,5 +1,4 @@
-//! Converts the reports of `taut send` and `taut recv` to an experiment's report, for the same
-//! page.
+//! Converts `taut send` and `taut recv` reports for the experiments' page.
 
 mod packets;
 #[cfg(test)]
@@ -35,7 +34,7 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     out.notes.extend(report.notes.iter().cloned());
     let rows = out.rows.iter_mut().zip(&report.streams).enumerate();
     for (index, (row, stream)) in rows.filter(|(_, (row, _))| row.invalid.is_none()) {
-        // The device's thread and the packet log belong to one program, so they share a clock.
+        // One program has one clock.
         let begin = ledger.and_then(|ledger| ledger.begin(index)).unwrap_or(report.started_ns);
         let reported = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
         row.events.extend(Events::since(begin, XRUNS, reported, stream.counters.xruns));
@@ -111,8 +110,7 @@ fn figures(row: &mut ReportRow, stream: &StreamReport) {
     }
 }
 
-/// The maximum values with their stages. A report does not contain the time of the first packet, so
-/// times count from the first of these.
+/// Times count from the first of these, as the report lacks the first packet's.
 fn worst(stream: &StreamReport) -> Vec<Worst> {
     let Ok(rate) = Rate::new(stream.rate) else { return Vec::new() };
     let Some(any) = stream.worst.first() else { return Vec::new() };

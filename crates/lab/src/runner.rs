@@ -1,4 +1,4 @@
-//! Options and runner of the experiments that send streams between two hosts.
+//! Options and runner for streams between two hosts.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -43,12 +43,11 @@ pub(crate) struct ClockFlags {
 }
 
 impl ClockFlags {
-    /// For figures that are times.
     pub(crate) fn most(&self) -> Span {
         self.max_uncertainty.unwrap_or(MAX_UNSURE)
     }
 
-    /// For results from missed packets, which do not depend on clocks.
+    /// Default none: misses need no clock.
     pub(crate) const fn asked(&self) -> Option<Span> {
         self.max_uncertainty
     }
@@ -124,7 +123,7 @@ pub(crate) struct StreamShape {
 pub(crate) const ANY_UNCERTAINTY: &str = "Between two clocks, reject rows whose median is less \
                                           certain than this [default: any, as misses decide]";
 
-/// Checks a device name early, as another program opens the device.
+/// Checked early, as another program opens the device.
 fn device(text: &str) -> Result<String, String> {
     parse::<DeviceSpec>(text).map(|_| text.to_owned())
 }
@@ -155,7 +154,6 @@ impl StreamFlags {
         LabStream { ptime: blocks.ptime, period: blocks.period, ..self.plan() }
     }
 
-    /// Rejects here what both programs would reject later, one after the other.
     pub(crate) fn shaped(&self, shape: &StreamShape) -> Result<LabStream, Failure> {
         let plan = LabStream { latency: shape.latency, ..self.in_blocks(&shape.blocks) };
         let least = plan.min_accepted(self.rate);
@@ -179,9 +177,8 @@ impl StreamFlags {
     }
 }
 
-/// Runs an experiment with an agent at each end, this machine sending, and outputs its report.
-/// `words` formats each finished row. If an end is unavailable, or a stop comes before an agent
-/// answers, the report is an invalid row.
+/// Runs an experiment with this machine as sender, and outputs its report. Without an end, the
+/// report is an invalid row.
 pub(crate) fn run_streams(
     answer: Answer,
     (experiment, far): (&'static str, &FarEnd),
@@ -206,7 +203,7 @@ pub(crate) fn run_streams(
     answer.give_unless(unanswered, report)
 }
 
-/// An agent here and one there, or the unavailable one. The one that may refuse comes first.
+/// Both agents, or the unavailable place.
 pub(crate) fn here_and_at<'a>(
     there: &'a HostPlace,
     stop: &Stop,

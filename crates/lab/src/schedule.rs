@@ -1,5 +1,4 @@
-//! A fixed schedule, independent of when earlier events ran: otherwise stalls would be missing from
-//! the figures.
+//! A fixed schedule, so that figures include stalls.
 
 use tautline_proto::time::{LocalTime, Span};
 
@@ -11,7 +10,7 @@ pub struct OpenSchedule {
 }
 
 impl OpenSchedule {
-    /// From `begins` until before `ends`; a period is at least a nanosecond.
+    /// Ends before `ends`; the period is at least 1 ns.
     pub fn new(begins: LocalTime, period: Span, ends: LocalTime) -> Self {
         Self { due: begins, period: period.max(Span::from_nanos(1)), ends }
     }

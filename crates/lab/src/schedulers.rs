@@ -1,5 +1,4 @@
-//! Effect of the scheduler on audio: the same stream under each, idle and loaded, and with sender
-//! and receiver on one processor.
+//! Effect of the scheduler: a stream under each, idle, loaded, and with both ends on one processor.
 
 use clap::Args;
 use tautline_io::thread::Scheduler;
@@ -62,17 +61,16 @@ pub struct SchedulerCase {
     pub name: String,
     schedulers: [String; 2],
     slice: Option<Span>,
-    /// Whether to use the stream of the thesis's first test, for which its deadlines are made:
-    /// periods and packets of 20 ms at 100 ms. With shorter ones, a thread sleeps until its next
-    /// period of 16 ms.
+    /// The thesis's first test (20 ms, 100 ms), for which its deadlines are made. With shorter
+    /// periods, threads sleep for 16 ms.
     as_thesis: bool,
     together: bool,
     loaded: bool,
-    /// Whether a thread of the same scheduler competes with both, so that time slices end.
+    /// A competing thread, so that time slices end.
     rival: bool,
 }
 
-/// Runtime, deadline and period of the thesis (figure 3.11).
+/// Runtime/deadline/period of the thesis (figure 3.11).
 const THESIS: [&str; 3] =
     ["deadline:4ms/12ms/16ms", "deadline:5ms/10ms/20ms", "deadline:7500us/15ms/25ms"];
 
@@ -80,7 +78,6 @@ const RIVAL: Scheduler = Scheduler::RoundRobin(70);
 
 const QUIET_AND_LOADED: [&str; 2] = ["", ", loaded"];
 
-/// Those of the thesis, and a deadline of a quarter of the audio period.
 fn classes(period: Span) -> Vec<(String, Option<Span>)> {
     let fitting = format!("deadline:{}/{period}/{period}", Span::from_nanos(period.as_nanos() / 4));
     let slice = |ms| Some(Span::from_millis(ms));
@@ -121,8 +118,7 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
             });
         }
     }
-    // A time slice ends only if threads of equal priority compete for one processor. Uses the
-    // thesis's long periods, as a period of 1 ms would have no time left.
+    // The thesis's long periods: 1 ms would leave no time.
     for millis in [25, 100] {
         all.push(SchedulerCase {
             name: format!("one core, rr:70 beside an equal, slices of {millis}ms"),
@@ -183,7 +179,7 @@ fn one(
 ) -> Result<ReportRow, HostError> {
     if let Some(slice) = case.slice {
         ends.sender.round_robin_slice(slice)?;
-        // Two agents of one machine would each restore the other's value.
+        // Two agents of a machine would each restore the other's value.
         if !ends.share_clock()? {
             ends.receiver.round_robin_slice(slice)?;
         }
@@ -224,7 +220,6 @@ fn one(
     Ok(row)
 }
 
-/// A load of the stream's priority, at both ends if they are on two machines.
 fn rival(
     running: &mut RunningBurdens,
     ends: &mut StreamEnds,

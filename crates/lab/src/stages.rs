@@ -1,4 +1,4 @@
-//! Time of every packet by stage of the packet log, with two hosts on one timeline.
+//! Time of every packet by stage, with two hosts on one timeline.
 
 use clap::Args;
 use tautline_ui::failure::Failure;
@@ -44,8 +44,7 @@ pub struct StagesFlags {
 /// Fewer packets have no useful tail.
 const MANY: u64 = 10_000;
 
-/// Runs one stream and reports its stages, with the receiver's host busy if a load is given. A stop
-/// ends it early, with a partial report.
+/// A stop gives a partial report.
 pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     let plan = flags.streams.shaped(&flags.shape)?;
     let load = flags.busy.load.as_ref();

@@ -1,9 +1,7 @@
-//! Timing quality of this host: wake-up lateness of each core, and number and length of stalls of
-//! all cores.
+//! Wake-up lateness of each core, and stalls of all cores.
 //!
-//! A thread per core, all on one schedule, records when it woke. What all cores missed at once was
-//! the host's fault ([`StallLog`]). Only these threads monitor, so that no second monitor delays
-//! them. Their cost is reported.
+//! A thread per core, on one schedule, records its wake-ups. Misses on all cores at once are the
+//! host's ([`StallLog`]).
 
 #[cfg(test)]
 mod tests;
@@ -99,7 +97,7 @@ fn measure(options: &StallFlags, stop: &Stop) -> LabReport {
     let mut report = LabReport::asking("stalls");
     report.notes.extend(lock_memory());
     let went_on = WentOn::listen();
-    // Allocates first: allocation for one core must not disturb another.
+    // Allocation for one core must not disturb another.
     let each = options.values() / options.cores().len().max(1);
     let rooms: Vec<_> = options.cores().iter().map(|_| Series::with_room(each)).collect();
     let begins = now() + AHEAD;
@@ -164,7 +162,7 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
         format!("the program itself was stopped for {length}; wake-ups due then are invalid")
     }));
     stalls.retain(|(_, stall)| !own(stall));
-    // Sorted, as the log drops the oldest.
+    // The log drops the oldest.
     stalls.sort_by_key(|(_, stall)| stall.from);
     let mut common = StallLog::new(logs.len());
     stalls.into_iter().for_each(|(core, stall)| common.record(core, stall));
@@ -193,7 +191,6 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
     report.hosts.push(host);
 }
 
-/// The conclusion as a sentence: wake-up lateness, and stalls that a stream must survive.
 fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
     let reported = |row: &ReportRow| {
         let late = row.measured.as_ref()?;
@@ -225,7 +222,6 @@ fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     seen.sort_by_key(|stall| stall.from);
     seen.iter().for_each(|stall| lengths.push(stall.from, stall.length()));
     let mut row = ReportRow::named("stalls of every core").with(&lengths);
-    // Relative to the start of the run, not to the first stall.
     let ahead = lengths.begin().zip(begin).map_or(0, |(first, begin)| (first - begin).as_nanos());
     row.worst.iter_mut().for_each(|worst| worst.at_ns += ahead);
     row.intervals.iter_mut().for_each(|interval| interval.at_ns += ahead);
@@ -235,7 +231,7 @@ fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     row
 }
 
-/// Intervals in which a core ran nothing: all values due within one share a wake-up.
+/// Times in which a core ran nothing: values due within one share a wake-up.
 fn stalls_of(late: &Series) -> impl Iterator<Item = Stall> + '_ {
     let wakes = late.values().chunk_by(|(a, late_a), (b, late_b)| *a + *late_a == *b + *late_b);
     wakes

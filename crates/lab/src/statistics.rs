@@ -1,9 +1,7 @@
-//! Statistics of series: exact figures, an upper bound of misses, and whether two runs differ by
-//! more than chance.
+//! Statistics of series.
 //!
-//! Percentiles are measured values, absent if fewer than ten values lie beyond. Neighbouring values
-//! are correlated (a busy second affects hundreds of packets), so runs are compared by intervals,
-//! never by single values: see [`compare`].
+//! Percentiles are measured values, absent if fewer than ten lie beyond. Neighbouring values are
+//! correlated, so runs are compared by intervals: see [`compare`].
 
 mod compare;
 #[cfg(test)]
@@ -17,7 +15,7 @@ use tautline_report::distribution::Summary;
 pub(crate) use compare::CHANCE;
 pub use compare::{MIN, Ranked, SeriesComparison, SeriesDifference, compare, median, ranked};
 
-/// Values in the order of their due times, in memory preallocated for a measuring thread.
+/// In the order of due times, preallocated for a measuring thread.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     values: Vec<(LocalTime, Span)>,
@@ -55,14 +53,13 @@ impl Series {
         Sorted::of(self.values.iter().map(|(_, value)| *value)).summary()
     }
 
-    /// Distance from the 0.1 % to the 99.9 % quantile; `None` if fewer than ten values lie beyond.
+    /// From the 0.1 % to the 99.9 % quantile; `None` if fewer than ten values lie beyond.
     pub fn spread(&self) -> Option<Span> {
         let sorted = |sign: i64| Sorted::of(self.values.iter().map(|(_, value)| value.times(sign)));
         let [most, least] = [sorted(1), sorted(-1)].map(|sorted| sorted.share(0.999));
         Some(Span::from_nanos(most?.saturating_add(least?)))
     }
 
-    /// Figures per interval from the first value; intervals without values are left out.
     pub fn intervals(&self, length: Span) -> Vec<Interval> {
         let Some((begin, _)) = self.values.first() else { return Vec::new() };
         let number =
@@ -85,8 +82,7 @@ impl Series {
             .collect()
     }
 
-    /// Bins by their middle, in rising order: 1 ns wide up to 32 ns from the median, beyond it 1/32
-    /// of the distance.
+    /// Bins are 1 ns wide up to 32 ns from the median, then 1/32 of the distance.
     pub fn histogram(&self) -> Vec<Bin> {
         let sorted = Sorted::of(self.values.iter().map(|(_, value)| *value));
         let Some(centre) = sorted.0.get(sorted.0.len() / 2).copied() else { return Vec::new() };
@@ -100,7 +96,6 @@ impl Series {
             .collect()
     }
 
-    /// The maximum values with their due times, the greatest first.
     pub fn worst(&self, most: usize) -> Vec<(LocalTime, Span)> {
         let mut values = self.values.clone();
         let most = most.min(values.len());
@@ -115,7 +110,7 @@ impl Series {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Begin of the interval since the first value of the run.
+    /// Since the run's first value.
     #[serde(default)]
     pub at_ns: i64,
     #[serde(default)]
@@ -128,7 +123,7 @@ pub struct Interval {
     pub max_ns: i64,
 }
 
-/// For older reports without it: below every median.
+/// For older reports: below every median.
 const fn unknown() -> i64 {
     i64::MIN
 }
@@ -157,7 +152,7 @@ impl Sorted {
         Self(values)
     }
 
-    /// Quantile; `None` if fewer than ten values lie beyond.
+    /// `None` if fewer than ten values lie beyond.
     fn share(&self, share: f64) -> Option<i64> {
         let count = self.0.len() as f64;
         let beyond = (count * (1.0 - share) + 1e-6).floor();
@@ -190,8 +185,8 @@ impl Sorted {
 pub struct Missed {
     pub due: u64,
     pub missed: u64,
-    /// Upper bound of the long-run share of misses, with 95 % confidence, if misses are independent
-    /// (Clopper and Pearson, Biometrika 26, 1934; 3/n without any miss).
+    /// Upper 95 % bound of the share, for independent misses (Clopper and Pearson, Biometrika 26,
+    /// 1934; 3/n without any).
     pub at_most: f64,
 }
 

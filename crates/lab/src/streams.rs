@@ -1,5 +1,4 @@
-//! A stream from one host to another, run as users do: `taut send` and `taut recv`, each with its
-//! report and packet log.
+//! Runs a stream between two hosts as users do, with report and packet log of each end.
 
 mod alike;
 mod by_second;
@@ -43,28 +42,25 @@ pub struct LabStream {
     pub periods: u32,
     pub ptime: Span,
     pub latency: Span,
-    /// Device thread schedulers of sender and receiver; `None` for the default of `taut`.
+    /// Of sender and receiver; default as `taut`.
     pub schedulers: [Option<String>; 2],
-    /// Receivers on UDP ports of one program, and destinations of one sender; copies after the
-    /// first are only counted.
+    /// Receivers in one program, destinations of one sender; copies are only counted.
     pub copies: u16,
-    /// Whether packet logs are kept, at some cost: they are the source of all figures but CPU time.
+    /// Costs time, but is the source of all figures except CPU time.
     pub ledgers: bool,
-    /// Time before packets count, while the stream begins and servos lock: at least a second.
+    /// Packets count after this time, at least 1 s: streams start and servos lock.
     pub settle: Span,
     pub duration: Span,
-    /// Sender's input; by default noise on a virtual card.
+    /// Default: noise on a virtual card.
     pub input: Option<String>,
     pub output: Option<String>,
     pub wire: LabWire,
-    /// Address of the receiver; detected by default.
     pub at: Option<IpAddr>,
     pub cpus: [Vec<usize>; 2],
-    /// Rows with a greater uncertainty of one-way times are invalid; `None` accepts any.
+    /// A row with a greater one-way uncertainty is invalid; `None` accepts any.
     pub max_uncertainty: Option<Span>,
     pub limits: Option<ChildLimits>,
-    /// Arguments of `taut` that replace `taut send`; destination, duration and packet log are
-    /// added.
+    /// Replaces `taut send`; destination, duration and packet log are added.
     pub instead: Option<Vec<String>>,
     pub send: Vec<String>,
     pub recv: Vec<String>,
@@ -99,13 +95,11 @@ impl Default for LabStream {
 
 #[derive(Debug, Clone)]
 pub struct StreamOutcome {
-    /// The sender's report; with a replaced sender, only its notes.
     pub sent: Report,
     pub heard: Report,
-    /// The sender's packets, in order of media time.
     pub departures: Vec<SentPacket>,
     pub arrivals: Vec<ReceivedPacket>,
-    /// Usage of sender and receiver while packets counted; `None` if unreadable.
+    /// Of sender and receiver while packets count; `None` if unreadable.
     pub used: [Option<UsedBetween>; 2],
     pub machines: SampledMachines,
     pub refused: Option<String>,
@@ -132,31 +126,27 @@ pub struct CarriedShape {
     pub ptime: Span,
 }
 
-/// Both ends of a stream; on one host, each has its own agent.
+/// Sender and receiver, each with its own agent.
 pub struct StreamEnds {
     pub sender: LabHost,
     pub receiver: LabHost,
-    /// Stalls that each end's stall monitor saw during streams; `None` without one.
     stalls: [Option<u64>; 2],
     one_clock: Option<bool>,
     ending: StreamEnding,
 }
 
 pub const SETTLE: Span = Span::from_secs(2);
-/// Time after the sender's end when the receiver ends without a goodbye.
+/// Receiver timeout after the sender's end, without BYE.
 const TAIL: Span = Span::from_secs(2);
-/// Head start of the receiver before the sender's first packet.
 const READY: Span = Span::from_millis(700);
-/// Usage is read this long before packets begin and stop counting: the stream then runs steadily.
+/// Usage is read this long before packets start and stop counting.
 const SPARE: Span = Span::from_millis(500);
-/// A free port may be taken before it is used.
 pub(crate) const TRIES: u32 = 3;
-/// Timeout for programs to start, and to write their reports.
+/// For programs to start and to write reports.
 const WRITING: Duration = Duration::from_secs(20);
 
 impl StreamEnds {
-    /// Both ends may be one machine, but each has its own stall monitor, so their names include
-    /// their part.
+    /// Names include the role: two ends on one machine have separate stall monitors.
     pub fn new(sender: LabHost, receiver: LabHost) -> Self {
         let [sender, receiver] =
             [("sender", sender), ("receiver", receiver)].map(|(part, host)| {
@@ -170,19 +160,17 @@ impl StreamEnds {
         Self { sender, receiver, stalls: [None; 2], one_clock: None, ending }
     }
 
-    /// Sets a callback for a requested stop; it gets the remaining time of the running stream.
     pub fn tell_ending(&mut self, tell: impl FnOnce(Duration) + 'static) {
         self.ending = StreamEnding::reported_to(tell);
     }
 
-    /// The machines, the sender's first, with the stalls seen so far.
     pub fn descriptions(&self) -> Vec<HostDescription> {
         let both = [self.sender.description(), self.receiver.description()];
         let with = |(host, stalls)| HostDescription { stalls, ..host };
         both.into_iter().zip(self.stalls).map(with).collect()
     }
 
-    /// Whether both are one machine with one clock. Cached, as the agents stay the same.
+    /// Whether both ends share a machine and clock. Cached.
     pub(crate) fn share_clock(&mut self) -> Result<bool, HostError> {
         if let Some(known) = self.one_clock {
             return Ok(known);
@@ -198,8 +186,7 @@ impl StreamEnds {
         self.receiver.replace_silent()
     }
 
-    /// Address of the receiver, if `at` does not give it, and the first of `pairs` free UDP port
-    /// pairs.
+    /// Receiver address (unless `at` gives it) and the first of `pairs` free port pairs.
     pub fn reached(&mut self, at: Option<IpAddr>, pairs: u16) -> Result<(IpAddr, u16), HostError> {
         match at {
             Some(address) => Ok((address, self.receiver.ports(pairs)?)),
@@ -207,13 +194,11 @@ impl StreamEnds {
         }
     }
 
-    /// Runs a stream to its end; chooses other UDP ports if the free ones were taken.
     pub fn run(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
         self.run_watched(plan, None)
     }
 
-    /// Like [`Self::run`], for an experiment of one stream: reports when packets begin to count,
-    /// and ends early if stop is requested, with a partial outcome.
+    /// Reports when packets begin to count. A stop ends the stream early, with a partial outcome.
     pub(crate) fn run_watched(
         &mut self,
         plan: &LabStream,
@@ -246,7 +231,6 @@ impl StreamEnds {
             self.sender.noise("noise.wav", plan.noise(), plan.rate)?;
         }
         let recv = plan.recv_words(lasts, &path);
-        // Samplers cost time, so they run only with packet logs.
         let samplers = plan.ledgers.then(|| MachineSamplers::start(self, lasts));
         let listening = self.receiver.start_within(&recv, &plan.cpus[1], plan.limits);
         let carried = |listening| self.carried(plan, listening, &path, watch);
@@ -265,7 +249,8 @@ impl StreamEnds {
         let mut sending = None;
         let both = self.carry(plan, listening, &mut sending, path, watch);
         if both.is_err() {
-            // Otherwise they would disturb the next stream. A silent agent ends its own children.
+            // Programs left running would disturb the next stream. An unresponsive agent ends its
+            // own.
             for (host, child) in
                 [(&mut self.receiver, Some(listening)), (&mut self.sender, sending)]
             {
@@ -310,7 +295,7 @@ impl StreamEnds {
         watch: &mut StreamWatch<'_>,
     ) -> Result<(BothEnded, [Option<UsedBetween>; 2]), HostError> {
         let lasts = plan.settle + plan.duration;
-        // A receiver that failed to start has ended by now with an error.
+        // A receiver that failed has ended by now.
         if let ChildState::Ended(ended) = self.receiver.wait(listening, duration(READY))? {
             return Err(self.receiver.failed("recv", ended));
         }
@@ -336,8 +321,7 @@ impl StreamEnds {
         Ok(((sent, ended(&mut self.receiver, listening, "recv", most)?), used))
     }
 
-    /// Waits while a sender runs. If stop is requested, ends it if it may, else reports when the
-    /// stream ends.
+    /// Waits for a sender. A stop ends it only if allowed.
     fn runs(
         &mut self,
         sending: u32,
@@ -354,7 +338,6 @@ impl StreamEnds {
         })
     }
 
-    /// Usage of both so far; a program that ended reports its own error.
     fn usages(
         &mut self,
         [sending, listening]: [u32; 2],
@@ -412,8 +395,7 @@ fn report(host: &LabHost, ended: &ChildEnded) -> Result<Report, HostError> {
 }
 
 impl LabStream {
-    /// Minimum latency at this rate that both ends accept: time to fill a packet at the sender; a
-    /// packet and the device buffer at the receiver.
+    /// Min latency both ends accept.
     pub(crate) fn min_accepted(&self, rate: Rate) -> Span {
         let (format, device) = self.laid(rate);
         min_latency(format.ptime(), &device).max(format.packing_age(device.period))

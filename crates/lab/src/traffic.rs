@@ -1,5 +1,5 @@
-//! Traffic of a machine's network interfaces by protocol: from the kernel's counters, read a few
-//! times per second during a stream, and frame by frame from a tap, if permitted.
+//! Interface traffic by protocol during a stream: from kernel counters, and from a tap if
+//! permitted.
 
 mod ambient;
 mod counters;
@@ -59,17 +59,16 @@ pub(crate) fn run(flags: &TrafficFlags) -> Result<(), Failure> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TrafficSample {
-    /// On the monotonic clock, right after the reading.
     pub at_ns: i64,
     pub interfaces: BTreeMap<String, TrafficInterface>,
-    /// Counters of the network namespace by protocol and kernel name, such as `UdpInDatagrams`.
+    /// Of the network namespace, by kernel name, such as `UdpInDatagrams`.
     pub protocols: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TrafficInterface {
     pub mtu: u32,
-    /// Bytes and packets; bytes without the frame's checksum.
+    /// Bytes without frame checksum, and packets.
     pub received: [u64; 2],
     pub sent: [u64; 2],
 }
@@ -89,11 +88,10 @@ pub enum TrafficEnd {
     At(IpAddr),
 }
 
-/// Sampling interval, and so the precision of a window's ends.
+/// Sampling interval, and precision of windows.
 const EVERY: Span = Span::from_millis(200);
 
-/// Samples the counters and taps the interfaces until stop is requested; calls `begun` at the
-/// start.
+/// Calls `begun` at the start.
 pub fn watch(end: TrafficEnd, stop: &Stop, begun: impl FnOnce()) -> WatchedTraffic {
     let (address, interface) = match end {
         TrafficEnd::To(address) => (address, routes::leads_to(address)),
@@ -146,7 +144,7 @@ pub struct TrafficWindow<'a> {
 }
 
 impl WatchedTraffic {
-    /// The longest window within these times of the same clock; `None` for less than one step.
+    /// Longest window within these times of the same clock; `None` below one step.
     pub fn within(&self, [begin, end]: [i64; 2]) -> Option<TrafficWindow<'_>> {
         let inside = |sample: &&TrafficSample| (begin..=end).contains(&sample.at_ns);
         let first = self.samples.iter().find(inside)?;
@@ -164,7 +162,6 @@ impl TrafficWindow<'_> {
         count as f64 * 1e9 / (self.last.at_ns - self.first.at_ns) as f64
     }
 
-    /// Each interface with received and sent traffic; idle ones are left out.
     pub fn interfaces(&self) -> Vec<(String, TrafficInterface, [CarriedTraffic; 2])> {
         let each = self.last.interfaces.iter().filter_map(|(name, last)| {
             let first = self.first.interfaces.get(name)?;
@@ -187,8 +184,7 @@ impl TrafficWindow<'_> {
 }
 
 impl TrafficWindow<'_> {
-    /// Received IP packets that this host did not want: to a group that it did not join, or to an
-    /// address of another host. Forwarded packets do not count, and fragments count as one packet.
+    /// Received IP packets for unjoined groups or other hosts. Fragments count as one.
     pub fn without_receivers(&self) -> u64 {
         let came = ["IpInReceives", "Ip6InReceives", "IpReasmOKs", "Ip6ReasmOKs"];
         let handled = [
@@ -203,10 +199,10 @@ impl TrafficWindow<'_> {
     }
 }
 
-/// Name, counters of received and counters of sent packets.
+/// Name, counters of received and of sent packets.
 pub type Protocol = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Protocols of a mix besides [`TrafficWindow::without_receivers`]. Multicast counts only joined groups.
+/// Multicast counts only joined groups.
 pub const PROTOCOLS: [Protocol; 4] = [
     (
         "UDP",

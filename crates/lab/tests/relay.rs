@@ -1,4 +1,4 @@
-//! The relay between real sockets on this machine.
+//! The relay between real sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
@@ -9,7 +9,6 @@ use tautline_lab::impair::{PortReport, Relay, RelayOptions};
 use tautline_proto::time::Span;
 use tautline_sim::link::{Loss, PathModel};
 
-/// Longer than any test here needs.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn socket(port: u16) -> UdpSocket {
@@ -18,7 +17,7 @@ fn socket(port: u16) -> UdpSocket {
     socket
 }
 
-/// Two sockets on adjacent free UDP ports.
+/// Adjacent free UDP ports.
 fn pair() -> (UdpSocket, UdpSocket) {
     for _ in 0..1000 {
         let media = socket(0);
@@ -96,7 +95,7 @@ fn what_the_path_loses_never_comes_and_is_counted() {
     for number in 0..200_u16 {
         sender.send_to(&number.to_be_bytes(), to).unwrap();
     }
-    // Reports may be lost too, so the end is sent until one arrives.
+    // Reports may be lost: repeats the end.
     control.set_nonblocking(true).unwrap();
     let mut ended = [0; 8];
     let begun = Instant::now();

@@ -1,16 +1,12 @@
-//! Calls: audio in both directions with one other host, negotiated over a control connection.
+//! Two-way audio calls with one other host, negotiated over a control connection.
 //!
-//! The caller opens the control connection, so it can be behind a NAT. Both ends describe their
-//! abilities ([`terms`]) in [`message`]s, and the called end chooses. [`caller`] decides for the
-//! caller: when to dial, which message to send, when the connection is dead. [`answering`] decides
-//! for the called end and all its callers. [`caller_session`] combines the decisions of the caller.
-//! [`packets`] computes which packets the terms allow. [`transport`] selects the transport of the
-//! audio: UDP, or TCP if no datagram passes ([`path`]). [`window`] decides when a new TCP
-//! connection can carry audio. Each sender chooses its codec ([`congestion`](crate::congestion))
-//! within the agreed terms.
+//! The caller opens the control connection, so it can be behind a NAT. Both ends announce their
+//! abilities ([`terms`]) in [`message`]s, and the called end chooses. [`transport`] selects UDP, or
+//! TCP if no datagram passes ([`path`], [`window`]). Senders choose their codec
+//! ([`congestion`](crate::congestion)) within the terms.
 //!
-//! The audio is independent of the control connection. If the connection is lost, the audio
-//! continues as long as packets arrive. A caller that dials again resumes its call.
+//! If the control connection is lost, the audio continues as long as packets arrive. A caller that
+//! dials again resumes its call.
 
 pub mod answering;
 pub mod caller;
@@ -26,13 +22,12 @@ use core::fmt;
 
 use crate::time::Span;
 
-/// Random identifier of a call. A caller with this identifier and the original key resumes the call
-/// over a new control connection.
+/// Random identifier of a call. A caller resumes the call with it and the original key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CallId(pub [u8; 16]);
 
 impl fmt::Debug for CallId {
-    /// Hides the identifier, since output may be stored.
+    /// Hides the identifier from logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CallId")
     }
@@ -40,7 +35,7 @@ impl fmt::Debug for CallId {
 
 /// Interval of pings.
 pub const PING_EVERY: Span = Span::from_secs(1);
-/// Silence after which a control connection is dead: three pings, and a retransmission of one.
+/// Silence after which a control connection is dead: three pings and one retransmission.
 pub const LINE_DEAD: Span = Span::from_secs(4);
-/// Time after the last audio packet for which a call without a control connection is kept.
+/// How long a call without a control connection is kept after its last audio packet.
 pub const CALL_KEPT: Span = Span::from_secs(60);

@@ -1,8 +1,5 @@
-//! Arithmetic of a sound card without real time: converter position, period wake-ups, and the
-//! frames that a late program misses.
-//!
-//! A card counts frames from its start, when frame 0 meets the converter. All results come from
-//! that absolute count in 128-bit integers, so no error accumulates over years.
+//! Arithmetic of a simulated sound card. Frame 0 meets the converter at its start. All results come
+//! from that count in 128-bit integers, so no error accumulates.
 
 mod joined;
 
@@ -14,10 +11,10 @@ pub use joined::Place;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const WHOLE: i128 = 1_000_000_000_000;
-/// Keeps the products within 128 bits: 16 000 years at 192 kHz.
+/// Keeps products within 128 bits: 16 000 years at 192 kHz.
 const MAX_FRAMES: i64 = 100_000_000_000_000_000;
 
-/// Maps frames of a card to the times they meet the converter.
+/// Maps frames of a card to converter times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CardClock {
     start: LocalTime,
@@ -28,23 +25,22 @@ pub struct CardClock {
 }
 
 impl CardClock {
-    /// Error of this clock's instants: they are rounded to whole nanoseconds.
+    /// Rounding error of the instants.
     pub const UNCERTAINTY: Span = Span::from_nanos(1);
 
-    /// Creates a card that starts at `start` on the host's clock and runs fast by `error`.
+    /// Creates a card that starts at `start` and runs fast by `error`.
     pub fn new(start: LocalTime, rate: Rate, error: Ppm) -> Self {
         let parts = i128::from(error.as_millionths());
         Self { start, rate, error, speed: i128::from(rate.hertz()) * (WHOLE + parts).max(1) }
     }
 
-    /// First whole millisecond at or after `now`. Kernels with 1000, 250 or 100 ticks per second
-    /// tick then (`CONFIG_HZ`; linux commit e9523a0d8189). Ticks therefore delay no packet that
-    /// departs well between two periods of a card started so.
+    /// First whole millisecond at or after `now`: kernels with 1000, 250 or 100 Hz tick then (linux
+    /// commit e9523a0d8189). Ticks thus delay no packet between two periods.
     pub fn start_at_tick(now: LocalTime) -> LocalTime {
         now.next_of(Span::from_millis(1))
     }
 
-    /// Time at which frame 0 meets the converter.
+    /// Start time of frame 0.
     pub fn start(&self) -> LocalTime {
         self.start
     }
@@ -59,8 +55,7 @@ impl CardClock {
         self.rate
     }
 
-    /// Time at which `frame` meets the converter: the first whole nanosecond for which
-    /// `CardClock::frame_at` returns it.
+    /// First nanosecond at which `frame` meets the converter.
     pub fn instant_of(&self, frame: i64) -> LocalTime {
         let product = i128::from(self.bounded(frame)) * NANOS_PER_SECOND * WHOLE;
         let nanos = -(-product).div_euclid(self.speed);
@@ -72,14 +67,13 @@ impl CardClock {
         frame.clamp(-MAX_FRAMES, MAX_FRAMES)
     }
 
-    /// Frame that meets the converter at `now`: the hardware position, negative before the start.
     pub(crate) fn frame_at(&self, now: LocalTime) -> i64 {
         let product = i128::from((now - self.start).as_nanos()) * self.speed;
         product.div_euclid(NANOS_PER_SECOND * WHOLE) as i64
     }
 }
 
-/// Ring between a program and a card, in frames of the card's count.
+/// In frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ring {
     period: i64,
@@ -91,7 +85,6 @@ impl Ring {
         Self { period: settings.period.count().max(1), periods: i64::from(settings.periods).max(2) }
     }
 
-    /// Rounds `frames` up to whole periods.
     fn whole_periods(self, frames: i64) -> i64 {
         (frames + self.period - 1).div_euclid(self.period) * self.period
     }
@@ -100,67 +93,61 @@ impl Ring {
 /// The block of one wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// First frame of the block to fill or take.
+    /// First frame of the block.
     pub frame: i64,
-    /// Time at which that frame meets the converter.
+    /// Its converter time.
     pub meets: LocalTime,
-    /// Frames between the previous block and this one that the program missed: played as silence,
-    /// or lost.
+    /// Frames missed before this block: played as silence, or lost.
     pub skipped: Frames,
 }
 
 impl Turn {
-    /// The block in the form a process receives.
+    /// Converts it for a process.
     pub fn side<'a>(&self, samples: &'a mut [f32]) -> Side<'a> {
         let (meets, skipped) = (self.meets, self.skipped);
         Side { samples, meets, uncertainty: CardClock::UNCERTAINTY, skipped }
     }
 }
 
-/// Playback ring: the program stays ahead of the hardware, or the card underruns.
-///
-/// At the start all but one period of the ring holds silence, so the first block meets the DAC
-/// `periods − 1` periods after the start.
+/// Playback ring. All but one period are silent at first, so the first block meets the DAC `periods
+/// − 1` periods after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaybackRing {
     clock: CardClock,
     ring: Ring,
     program: i64,
-    /// Frames of lateness without effect.
     timeout: i64,
 }
 
 impl PlaybackRing {
-    /// Creates the ring as it is at the start of `clock`.
+    /// Ring at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let ring = Ring::new(settings);
         Self { clock, ring, program: (ring.periods - 1) * ring.period, timeout: 0 }
     }
 
-    /// Makes the ring wait for a program up to `timeout` late, unlike hardware. It accepts blocks
-    /// for their due times, which are past by then, and accepts a block in progress whole.
+    /// Accepts late blocks for their due times, up to `timeout`, unlike hardware.
     pub fn patient(self, timeout: Frames) -> Self {
         Self { timeout: timeout.count().max(0), ..self }
     }
 
-    /// Frames of silence before the program's first block.
+    /// Silence before the first block.
     pub fn lead(&self) -> Frames {
         Frames::new((self.ring.periods - 1) * self.ring.period)
     }
 
-    /// Next frame that the program writes.
+    /// Next frame to write.
     pub fn program(&self) -> i64 {
         self.program
     }
 
-    /// Time at which the next period becomes free.
+    /// Time of the next free period.
     pub fn wakes(&self) -> LocalTime {
         self.clock.instant_of(self.program - self.lead().count())
     }
 
-    /// Starts the block of a wake-up at `now`. If the hardware has passed everything written, the
-    /// program continues at the first period that the hardware has not reached. The frames between
-    /// were silence.
+    /// Starts the block of a wake-up at `now`. After an underrun, continues at the next whole
+    /// period.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
         let late = self.clock.frame_at(now) - self.program;
         let starved = if late > self.timeout { self.ring.whole_periods(late) } else { 0 };
@@ -172,8 +159,7 @@ impl PlaybackRing {
         }
     }
 
-    /// Ends the block, written until `now`. Returns how many of its first frames were late and
-    /// replaced by silence.
+    /// Ends the block at `now`. Returns its number of late frames, played as silence.
     pub fn finish(&mut self, now: LocalTime) -> Frames {
         let late = self.clock.frame_at(now) - self.program;
         self.program += self.ring.period;
@@ -182,36 +168,33 @@ impl PlaybackRing {
     }
 }
 
-/// Capture ring: the program keeps up with the hardware, or the oldest frames are lost.
+/// Capture ring. Loses the oldest frames of a late program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureRing {
     clock: CardClock,
     ring: Ring,
     program: i64,
-    /// Frames kept for the program.
     capacity: i64,
 }
 
 impl CaptureRing {
-    /// Creates an empty ring at the start of `clock`.
+    /// Empty ring at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let ring = Ring::new(settings);
         Self { clock, ring, program: 0, capacity: ring.period * ring.periods }
     }
 
-    /// Keeps at least `timeout` frames for a late program, even in a small ring. This adds no
-    /// latency, because capture still wakes after one period.
+    /// Keeps at least `timeout` frames for a late program, without latency.
     pub fn patient(self, timeout: Frames) -> Self {
         Self { capacity: self.capacity.max(self.ring.whole_periods(timeout.count())), ..self }
     }
 
-    /// Time at which the next period is full.
+    /// Time of the next full period.
     pub fn wakes(&self) -> LocalTime {
         self.clock.instant_of(self.program + self.ring.period)
     }
 
-    /// Starts the block of a wake-up at `now`. If the hardware is ahead by more than the ring, the
-    /// oldest periods are overwritten.
+    /// Starts the block of a wake-up at `now`. Drops the oldest periods if full.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
         let held = self.clock.frame_at(now) - self.program;
         let lost = self.ring.whole_periods((held - self.capacity).max(0));
@@ -226,8 +209,7 @@ impl CaptureRing {
     }
 }
 
-/// Ring of a card without hardware or converter, in either direction. It waits up to
-/// [`CardRing::TIMEOUT`] for a late program, which then loses nothing.
+/// Ring of a card without hardware. A program may be late by [`CardRing::TIMEOUT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CardRing {
     /// Capture.
@@ -237,11 +219,10 @@ pub enum CardRing {
 }
 
 impl CardRing {
-    /// Timeout for a late program: a frozen host is back by then, and an absent program does not
-    /// return.
+    /// Longer than a freeze of the host.
     pub const TIMEOUT: Span = Span::from_secs(1);
 
-    /// Creates the ring as it is at the start of `clock`.
+    /// Ring at the start of `clock`.
     pub fn new(direction: Direction, clock: CardClock, settings: &Settings) -> Self {
         let timeout = settings.rate.frames_within(Self::TIMEOUT);
         match direction {
@@ -252,7 +233,7 @@ impl CardRing {
         }
     }
 
-    /// Time at which the next period is full or free.
+    /// Time of the next full or free period.
     pub fn wakes(&self) -> LocalTime {
         match self {
             Self::Capture(ring) => ring.wakes(),
@@ -268,20 +249,17 @@ impl CardRing {
         }
     }
 
-    /// Ends the block, taken or written until `now`.
+    /// Ends the block.
     pub fn finish(&mut self, now: LocalTime) {
         if let Self::Playback(ring) = self {
-            // Returns zero: a patient ring accepts late blocks.
+            // Zero: a patient ring accepts late blocks.
             ring.finish(now);
         }
     }
 }
 
-/// Both sides of a card: each wake-up has one period to take and one to write.
-///
-/// At the start the playback side is full of silence. The first block meets the DAC `periods`
-/// periods after the start, and `periods − 1` after the wake-up that wrote it. Both rings have the
-/// same size, so a late program misses the same number of frames on each side.
+/// Both sides of a card; each wake-up has one period to take and one to write. A block meets the
+/// DAC `periods − 1` periods after its wake-up. Both sides miss the same number of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DuplexRing {
     capture: CaptureRing,
@@ -289,29 +267,29 @@ pub struct DuplexRing {
 }
 
 impl DuplexRing {
-    /// Creates the rings at the start of `clock`: capture empty, playback full.
+    /// Rings at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let mut playback = PlaybackRing::new(clock, settings);
         playback.program += Ring::new(settings).period;
         Self { capture: CaptureRing::new(clock, settings), playback }
     }
 
-    /// Time at which the next period is full for capture and free for playback.
+    /// Time of the next period.
     pub fn wakes(&self) -> LocalTime {
         self.capture.wakes()
     }
 
-    /// Frames of silence before the program's first block.
+    /// Silence before the first block.
     pub fn lead(&self) -> Frames {
         Frames::new(self.playback.program())
     }
 
-    /// Starts the blocks of a wake-up at `now`: the captured one and the one to play.
+    /// Starts both blocks.
     pub fn begin(&mut self, now: LocalTime) -> (Turn, Turn) {
         (self.capture.begin(now), self.playback.begin(now))
     }
 
-    /// Ends the playback block; see [`PlaybackRing::finish`].
+    /// See [`PlaybackRing::finish`].
     pub fn finish(&mut self, now: LocalTime) -> Frames {
         self.playback.finish(now)
     }
@@ -379,12 +357,11 @@ mod tests {
         let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2));
         ring.begin(at(0));
         ring.finish(at(1));
-        // Written up to 96; one frame beyond, the card has played one frame of silence.
+        // One frame late: one frame of silence.
         assert_eq!(ring.begin(at(96)).skipped, Frames::ZERO);
         let turn = ring.begin(at(97));
         assert_eq!((turn.frame, turn.skipped), (144, Frames::new(48)));
         assert_eq!(ring.finish(at(144)), Frames::ZERO);
-        // The ring holds only that block, so the next period is free at once.
         assert_eq!(ring.wakes(), at(144));
         assert_eq!(ring.begin(at(144)).frame, 192);
     }
@@ -404,7 +381,6 @@ mod tests {
         ring.begin(at(0));
         assert_eq!(ring.finish(at(100)), Frames::ZERO, "a block that was begun is taken whole");
         for frame in (96..).step_by(48).take(100) {
-            // One wake-up, late by the maximum.
             let turn = ring.begin(at(96 + 4800));
             assert_eq!((turn.frame, turn.meets, turn.skipped), (frame, at(frame), Frames::ZERO));
             assert_eq!(ring.finish(at(96 + 4800)), Frames::ZERO);

@@ -1,42 +1,35 @@
-//! Times at which a real card's frames meet its converter: a line through position readings, each
-//! with its time.
-//!
-//! Every disturbance makes a reading late: delayed interrupts, host freezes, and positions that
-//! move in steps and are older than their timestamp. So only the earliest reading of each round
-//! counts, by the line. A two-state filter estimates offset and rate from those. Readings are
-//! arguments; this module reads no clock.
+//! Converter times of a real card: a line through position readings. Only the earliest of each
+//! round counts, because every disturbance makes readings late.
 
 use crate::clock::{Belief, Line, Odd, Round};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 
-/// Time at which a block meets the converter.
+/// Converter time of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
-    /// Time of its first frame.
+    /// First frame.
     pub meets: LocalTime,
     /// Maximum error, either way.
     pub uncertainty: Span,
-    /// Frames between the previous block and this one, if the card was restarted.
+    /// Frames skipped by a restart of the card.
     pub skipped: Frames,
 }
 
-/// Line that fits one card's position readings.
-///
-/// Frames are counted from the card's start. Times never run backwards. A block begins at the end
-/// of the previous one, or up to an eighth of its length earlier if the line moved down.
+/// Line through a card's position readings. Frames count from its start. Times never run backwards;
+/// a block begins at most an eighth of its length early.
 #[derive(Debug, Clone)]
 pub struct CardLine {
     rate: Rate,
-    /// Maximum age of a position at its timestamp.
+    /// Maximum age of a position.
     grain: Span,
-    /// Maps nominal time of the frames to local time.
+    /// Nominal time of frames to local time.
     line: Option<Line>,
-    /// Rate of the line before the card was restarted.
+    /// Rate before a restart of the card.
     ran: f64,
     round: Round,
     rounds: u32,
-    /// Last error, and half the mean square of error differences: the variance of readings.
+    /// Last error; half the mean square of error differences.
     jitter: (f64, f64),
     odd: Odd,
     given: Given,
@@ -46,35 +39,30 @@ pub struct CardLine {
 enum Given {
     Nothing,
     Until(LocalTime),
-    /// The card was restarted since.
     Before(LocalTime),
 }
 
 impl CardLine {
-    /// Minimum duration and readings of a round: the earliest of twenty readings is late by a
-    /// twentieth of the average.
+    /// Minimum duration and readings of a round: the earliest of twenty is late by a twentieth of
+    /// the mean.
     const ROUND: i64 = 20_000_000;
     const MIN: u32 = 8;
-    /// Rounds at the beginning in which the line follows early readings at once.
+    /// First rounds, in which early readings move the line at once.
     const SOUGHT: u32 = 3;
-    /// Cards stay within 300 ppm of the host's clock and wander by 0.1 ppm per square root of a
-    /// second.
+    /// 300 ppm against the host's clock, wander of 0.1 ppm per √s.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.1e-6 };
-    /// Standard deviation of the first reading: some cards take a millisecond to start.
+    /// Some cards take a millisecond to start.
     const START: f64 = 1_000_000.0;
-    /// Minimum standard deviation of a round's earliest reading: a timer interrupt on a quiet
-    /// machine.
+    /// A timer interrupt.
     const READING: f64 = 1_000.0;
-    /// Minimum distance from the line for a round to count as odd.
     const MIN_ODD: f64 = 100_000.0;
-    /// Odd rounds after which the line moves. Late rounds need more, because the host may be busy;
-    /// only the card can cause early ones.
+    /// Odd rounds that move the line. Late rounds need more; a busy host causes them.
     const LATER: u32 = 8;
     const EARLIER: u32 = 2;
-    /// Time over which rounds decide whether the card's rate changed.
+    /// Time that decides whether the rate changed.
     const JUDGED: f64 = 1e9;
 
-    /// Creates a line without readings. A position may be `grain` old at its timestamp.
+    /// Creates a line without readings.
     pub fn new(rate: Rate, grain: Span) -> Self {
         Self {
             rate,
@@ -94,7 +82,7 @@ impl CardLine {
         self.grain = grain;
     }
 
-    /// Restarts the frame count at 0 after a restart of the card; keeps the rate.
+    /// Counts from 0 after a restart of the card; keeps the rate.
     pub fn restart(&mut self) {
         self.ran = self.line.map_or(self.ran, |line| line.rate());
         self.line = None;
@@ -105,7 +93,7 @@ impl CardLine {
         }
     }
 
-    /// Adds a reading: `frame` was at the converter at `at` or somewhat earlier.
+    /// Adds a reading: `frame` was at the converter at `at` or slightly earlier.
     pub fn observe(&mut self, frame: i64, at: LocalTime) {
         let (first, second) = (self.nominal(frame), at.as_nanos());
         let Some(line) = &mut self.line else {
@@ -147,8 +135,7 @@ impl CardLine {
         line.correct(error, noise, weight, Self::JUDGED.max(since));
     }
 
-    /// Time at which `frame` meets the converter by the current line; `None` before the first
-    /// reading.
+    /// Converter time of `frame`; `None` before the first reading.
     pub fn instant_of(&self, frame: i64) -> Option<LocalTime> {
         let line = self.line?;
         let since = self.nominal(frame).saturating_sub(line.at());
@@ -157,8 +144,7 @@ impl CardLine {
         Some(LocalTime::from_nanos(nanos))
     }
 
-    /// Time at which the block of `count` frames from `frame` meets the converter; `otherwise`
-    /// before the first reading. Call in block order.
+    /// Converter time of a block; `otherwise` before the first reading. Call in block order.
     pub fn meet(&mut self, frame: i64, count: Frames, otherwise: LocalTime) -> Met {
         let length = self.rate.span_of(count);
         let line = self.instant_of(frame).unwrap_or(otherwise);
@@ -174,7 +160,7 @@ impl CardLine {
         Met { meets, uncertainty: self.uncertainty() + (meets - line).abs(), skipped }
     }
 
-    /// Time at which the last block ends.
+    /// End of the last block.
     pub fn end(&self) -> Option<LocalTime> {
         match self.given {
             Given::Nothing => None,
@@ -182,8 +168,6 @@ impl CardLine {
         }
     }
 
-    /// Maximum error of the line: twice the deviations of its position and of a reading, plus the
-    /// age of a position.
     fn uncertainty(&self) -> Span {
         let place = self.line.map_or(Self::START, |line| line.deviation());
         let reading = self.jitter.1.sqrt().max(Self::READING);

@@ -1,10 +1,5 @@
-//! Finds why a packet missed its turn: each gap has one cause, and each cause its own remedy.
-//!
-//! A late packet left late, lost time on the network, or arrived in time and was not read. Or the
-//! device played its own silence, or the device's delay leaves no time for the network. A packet
-//! that did not arrive was dropped by a full socket buffer of this host, or lost before. A packet
-//! that overlaps a stall of the whole host counts as the host's, unless the fastest path would also
-//! have made it late.
+//! Finds why a packet missed its turn: sent late, slow on the network, read late, or lost. A packet
+//! in a stall of the whole host counts as the host's, unless even the fastest path would be late.
 
 #[cfg(test)]
 mod tests;
@@ -16,31 +11,28 @@ use crate::time::{LocalTime, Span};
 /// Cause of a late packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// The sender passed it to the kernel later than packing takes.
+    /// Passed to the kernel too late.
     Sender,
-    /// It left in time but took longer than the recent fastest. Also used if the departure is
-    /// unknown.
+    /// Took longer than the recent fastest, or the departure is unknown.
     Network,
-    /// It arrived in time but was read late. Or this host's device buffer takes so much of the
-    /// latency that even the fastest path is too slow.
+    /// Read late, or the device buffer leaves too little latency.
     Receiver,
-    /// The whole host stalled while the packet was under way.
+    /// The whole host stalled meanwhile.
     HostStalled,
 }
 
-/// Times used to find the causes of late packets.
+/// Times of sender and device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
-    /// Announced maximum age of a packet's first frame at departure.
+    /// Announced maximum age of a first frame at departure.
     pub packing_age: Span,
-    /// Maximum time from arrival to DAC for a device in time: its ring and the resampler's
-    /// look-ahead.
+    /// Maximum time from arrival to DAC: device ring and look-ahead.
     pub takes: Span,
-    /// Time between two wake-ups of this device.
+    /// Device period.
     pub period: Span,
 }
 
-/// Packets missed at their turn, by cause. The sum equals `late`, `lost` and `unheard` of
+/// Missed packets by cause. The sum equals `late`, `lost` and `unheard` of
 /// [`crate::counters::Counters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gaps {
@@ -48,13 +40,13 @@ pub struct Gaps {
     pub late_sender: u64,
     /// Late: the network was slow.
     pub late_network: u64,
-    /// Late: read late, or the device was in underrun.
+    /// Late: read late, or the device underran.
     pub late_receiver: u64,
     /// Missed during a stall of the whole host.
     pub host_stalled: u64,
     /// Lost.
     pub lost: u64,
-    /// Dropped by a full buffer of this host.
+    /// Dropped by full buffers of this host.
     pub discarded: u64,
 }
 
@@ -62,28 +54,26 @@ pub struct Gaps {
 #[derive(Debug, Clone)]
 pub struct Causes {
     schedule: Schedule,
-    /// Shortest network times of the present and the previous stretch.
     fastest: [Option<Span>; 2],
     opened: LocalTime,
-    /// Arrival of the newest packet, and whether network times use the sender's clock.
+    /// Newest arrival; whether network times use the sender's clock.
     newest: LocalTime,
     mapped: bool,
     late: [u64; 4],
-    /// Transits of packets late at the sender, on the network, or because the latency is too short
-    /// for the device: the latency that would have caught them.
+    /// Transits of packets late at the sender, on the network, or for lack of latency.
     transits: [Histogram; 3],
     lost_stalled: u64,
-    /// Unheard packets: while only this program was stopped, and during stalls of the whole host.
+    /// Unheard packets: only this program stopped, the host stalled.
     unheard: [u64; 2],
 }
 
 impl Causes {
-    /// The fastest packet of one to two stretches measures the unloaded path.
+    /// The fastest packet of one to two stretches measures the path.
     const STRETCH: Span = Span::from_secs(30);
-    /// Longer than any host stall: the maximum seen on a shared host is 119 ms.
+    /// Exceeds all host stalls; 119 ms is the longest seen.
     const STALLED: Span = Span::from_millis(250);
 
-    /// Creates an empty state. Allocates here only.
+    /// Only this allocates.
     pub fn new(schedule: Schedule) -> Self {
         Self {
             schedule,
@@ -102,12 +92,12 @@ impl Causes {
         self.schedule = schedule;
     }
 
-    /// Adds a packet, in time or late, to measure the fastest path.
+    /// Adds a packet, in time or late.
     pub fn observe(&mut self, passage: &PacketTrace) {
         let Some(network_time) = network_time(passage) else { return };
         let mapped = passage.origin.is_some();
         if self.mapped != mapped || self.fastest == [None; 2] {
-            // Network times are measured differently from now on.
+            // Network times have another reference from now on.
             (self.mapped, self.fastest, self.opened) = (mapped, [None; 2], passage.arrival);
         }
         self.newest = passage.arrival;
@@ -118,15 +108,14 @@ impl Causes {
             Some(self.fastest[0].map_or(network_time, |fastest| fastest.min(network_time)));
     }
 
-    /// Finds the cause of a late packet and counts it. `stalled` returns whether the whole host
-    /// stalled between two instants.
+    /// Counts and returns the cause of a late packet. `stalled` reports stalls of the whole host.
     pub fn judge(
         &mut self,
         passage: &PacketTrace,
         stalled: impl FnOnce(LocalTime, LocalTime) -> bool,
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
-        // A packet late even on the fastest path is not late because of a stall.
+        // A packet late even on the fastest path is not late due to a stall.
         let measured = self.knows_the_way() && passage.origin.is_some() == self.mapped;
         let too_short = measured && self.is_too_short(passage);
         let of_host = !too_short && stalled(began, passage.read);
@@ -145,7 +134,6 @@ impl Causes {
         cause
     }
 
-    /// Whether the latency is too short and the device takes the largest part.
     fn leaves_nothing(&self, passage: &PacketTrace) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let late_start = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
@@ -153,19 +141,18 @@ impl Causes {
         self.is_too_short(passage) && longest < takes
     }
 
-    /// Whether the observation exceeds any host stall, so the fastest packet measures the path.
+    /// Whether the observation is longer than any host stall.
     pub(crate) fn knows_the_way(&self) -> bool {
         self.fastest[1].is_some() || self.newest - self.opened >= Self::STALLED
     }
 
-    /// Whether the latency leaves no time for the fastest path.
     fn is_too_short(&self, passage: &PacketTrace) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let Some(captured) = passage.reference else { return false };
         if passage.arrival <= passage.dac - takes {
             return false;
         }
-        // With an unknown departure, the network time begins with the packet's first frame.
+        // Unknown departure: network time includes packing.
         let packing = passage.departed_after().map_or(Span::ZERO, |_| packing_age);
         let fastest = self.fastest.into_iter().flatten().min().unwrap_or(Span::ZERO);
         passage.dac - captured - takes - packing <= fastest
@@ -183,10 +170,9 @@ impl Causes {
             (Some(network_time), Some(fastest)) => network_time - fastest,
             _ => Span::ZERO,
         };
-        // Waiting for the next wake-up is not a delay.
+        // Waiting for a wake-up is no delay.
         let receiver = passage.read - passage.arrival - period;
-        // A cause must explain at least half of the missing time. A latency too short for the
-        // fastest path counts as the network's.
+        // A cause must explain at least half of the missing time.
         let most = network.max(short.half());
         if receiver > sender.max(most) {
             Late::Receiver
@@ -197,24 +183,20 @@ impl Causes {
         }
     }
 
-    /// Adds packets lost during stalls of the whole host, and subtracts those that arrived late
-    /// after all.
+    /// Adds packets lost in host stalls; subtracts those that arrived later.
     pub fn lose(&mut self, stalled: u64, found: u64) {
         self.lost_stalled = (self.lost_stalled + stalled).saturating_sub(found);
     }
 
-    /// Adds unheard packets, and how many of them fell into stalls of the whole host.
     pub(crate) fn starve(&mut self, unheard: u64, stalled: u64) {
         self.unheard[0] += unheard - stalled.min(unheard);
         self.unheard[1] += stalled.min(unheard);
     }
 
-    /// Attributes the receiver's `late` and `lost` counts to causes. `dropped` datagrams found a
-    /// buffer of this host full; at most the number of gaps is used.
+    /// Attributes `late`, `lost` and `dropped` counts to causes.
     pub fn gaps(&self, late: u64, lost: u64, dropped: u64) -> Gaps {
         let [sender, network, receiver, stalled] = self.late;
-        // Late packets missing from the full ledger ring were not judged; others are judged before
-        // they are counted. The most frequent cause absorbs both differences.
+        // A full ledger ring loses packets. The most frequent cause absorbs the difference.
         let judged = sender + network + receiver + stalled;
         let most = sender.max(network).max(receiver).max(stalled);
         let lost_stalled = self.lost_stalled.min(lost);
@@ -237,12 +219,11 @@ impl Causes {
         gaps
     }
 
-    /// Latency that would have caught 99 % of the packets late for `cause`; `None` if there were
-    /// none or a longer latency does not help.
+    /// Latency that would have caught 99 % of the packets late for `cause`.
     pub fn would_catch(&self, cause: Late) -> Option<Span> {
         let transits = match cause {
             Late::Sender | Late::Network => &self.transits[cause as usize],
-            // A longer latency helps neither packets read late nor unheard ones.
+            // A longer latency would not help.
             Late::Receiver => {
                 let too_short = &self.transits[cause as usize];
                 let all = self.late[cause as usize] + self.unheard[0];
@@ -257,7 +238,7 @@ impl Causes {
     }
 }
 
-/// Network time from the launch if known, else from the capture or its estimate.
+/// Time from the launch, else from the capture or its estimate.
 fn network_time(passage: &PacketTrace) -> Option<Span> {
     let launched = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.launched);
     launched.or(passage.reference).map(|left| passage.arrival - left)

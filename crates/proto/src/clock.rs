@@ -1,9 +1,7 @@
-//! Maps one clock to another: a peer's wall clock to ours by timed exchanges, and a stream's media
-//! time to its sender's clock.
+//! Maps a peer's wall clock to ours, and media time to its sender's clock.
 //!
 //! A mapping has an offset, a rate and an **uncertainty**. The uncertainty is a bound: at least
-//! half the round trip of the exchanges, because the path's asymmetry is invisible from its ends.
-//! The rounding of the peer's reply and the drift since the exchange are added.
+//! half the round trip, because the path's asymmetry is invisible. Rounding and drift are added.
 
 mod disciplined;
 mod estimator;
@@ -27,32 +25,30 @@ pub use media::{MediaClock, ReadingOutcome, ReportedRate};
 pub(crate) use round::{Odd, Round};
 pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
 
-/// One question and answer between two hosts (RFC 3611 §4.4 and §4.5).
+/// Timed exchange between two hosts (RFC 3611 §4.4 and §4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// Departure of our question, on our clock.
+    /// Departure of our question, our clock.
     pub asked: LocalTime,
-    /// Its arrival, on the peer's clock.
+    /// Its arrival, peer's clock.
     pub peer_received: WallTime,
-    /// Departure of the peer's answer, on the peer's clock.
+    /// Departure of the answer, peer's clock.
     pub peer_answered: WallTime,
-    /// Its arrival, on our clock.
+    /// Its arrival, our clock.
     pub answered: LocalTime,
-    /// Maximum total error of the four readings from rounding and timestamping, either way. Not
-    /// halved: an error that moves the offset by half may shorten the round trip, and so the bound,
-    /// by the other half.
+    /// Maximum total reading error, either way. Not halved: an error that moves the offset by half
+    /// may shorten the bound by the other half.
     pub reading_error: Span,
 }
 
 impl Exchange {
-    /// Network time of both legs, without the peer's own delay; at least 0.
+    /// Network time of both legs, at least 0.
     pub fn round_trip(&self) -> Span {
         let span = (self.answered - self.asked) - (self.peer_answered - self.peer_received);
         span.max(Span::ZERO)
     }
 
-    /// Returns `false` if packets arrive before they leave, the peer's wait is too long by more
-    /// than a thousandth, the exchange takes an hour, or a time is a century away.
+    /// No packet may arrive before it leaves.
     fn is_possible(&self) -> bool {
         const CENTURY: u64 = 100 * 366 * 86_400 * 1_000_000_000;
         let (asked, sent) = (self.asked.as_nanos(), self.peer_answered.as_unix_nanos());

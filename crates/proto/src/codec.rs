@@ -1,9 +1,5 @@
-//! Codings of whole packets: a codec compresses a packet's frames together and may remember earlier
-//! packets.
-//!
-//! A [`Codec`] names one and knows its payloads. Encoders ([`Encode`]) and decoders ([`Decode`])
-//! are created elsewhere and passed in, so this crate links no library. [`SampleFormat`] codes
-//! single samples without a codec. A [`Coding`] is either.
+//! Codecs compress whole packets and may depend on earlier ones. Encoders ([`Encode`]) and decoders
+//! ([`Decode`]) are passed in, so this crate links no codec library.
 
 use core::fmt::Debug;
 
@@ -12,40 +8,38 @@ use tautline_dsp::format::SampleFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
-/// Codec that compresses the frames of a packet.
+/// Codec of whole packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     /// Opus (RFC 6716, in RTP by RFC 7587).
     Opus(Opus),
-    /// Lossless: prediction and Rice coding of integers in the stream's `sample` format.
+    /// Lossless: prediction and Rice coding of integers.
     Lossless,
 }
 
-/// Opus parameters of the sender; receivers do not need them.
+/// Opus parameters, for the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opus {
     /// Intended sound.
     pub tuning: OpusTuning,
-    /// Payload bits per second. Constant, so that all packets have equal length and can be summed
-    /// for redundancy.
+    /// Constant payload bit/s: redundancy sums packets of equal length.
     pub bitrate: u32,
 }
 
-/// Kind of sound that Opus is tuned for.
+/// Kind of sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpusTuning {
-    /// Any sound, with minimum look-ahead: the CELT layer alone (RFC 6716 §2.1.7).
+    /// Any sound, with minimum look-ahead: CELT only (RFC 6716 §2.1.7).
     #[default]
     Music,
-    /// Speech: the SILK layer, with a coarser copy of each packet in the next (in-band FEC, RFC
-    /// 6716 §2.1.7).
+    /// Speech: SILK, with in-band FEC (RFC 6716 §2.1.7).
     Voice,
 }
 
 impl Opus {
-    /// Minimum and maximum bitrate: RFC 6716 §2 has 6 to 510 kbit/s.
+    /// Minimum and maximum bit/s (RFC 6716 §2).
     pub const BITRATES: (u32, u32) = (6_000, 510_000);
-    /// The only sample rate: RTP uses a 48 kHz clock for Opus (RFC 7587 §4.1).
+    /// RTP clock rate of Opus (RFC 7587 §4.1).
     pub const RATE: Rate = Rate::HZ_48000;
     /// Packet times that both Opus (RFC 6716 §2.1.4) and streams support.
     pub const PTIMES: [Span; 4] = [
@@ -54,15 +48,15 @@ impl Opus {
         Span::from_millis(10),
         Span::from_millis(20),
     ];
-    /// Maximum bytes of an Opus frame (RFC 6716 §3.2.1).
+    /// RFC 6716 §3.2.1.
     const MAX_BYTES: u64 = 1275;
-    /// Minimum bytes of a packet with sound from libopus (`opus_encode_native`).
+    /// Minimum with sound in libopus (`opus_encode_native`).
     const MIN_BYTES: u64 = 3;
-    /// Maximum frames of a packet: 120 ms (RFC 6716 §3.2.5, R5).
+    /// 120 ms (RFC 6716 §3.2.5, R5).
     pub const MAX_FRAMES: Frames = Frames::new(5760);
 
-    /// Default parameters. Music has 96 kbit/s per channel, where 5 ms packets are hard to
-    /// distinguish from the original. Speech has 32 kbit/s.
+    /// Default bitrates: music 96 kbit/s per channel, hard to distinguish from the original in 5 ms
+    /// packets; speech 32 kbit/s.
     pub const fn usual(tuning: OpusTuning, channels: Channels) -> Self {
         let bitrate = match tuning {
             OpusTuning::Music => 96_000 * channels.count() as u32,
@@ -72,7 +66,7 @@ impl Opus {
     }
 }
 
-/// Coding of sound: the sample format and an optional codec for whole packets.
+/// Sample format and optional codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coding {
     /// Sample format; a codec uses its integers.
@@ -94,33 +88,30 @@ pub struct CodingRow {
     pub name: &'static str,
     /// One-line help.
     pub help: &'static str,
-    /// Conventional RTP payload type: dynamic (RFC 3551 §6), so an `.sdp` file may differ. Codings
-    /// with the same decoder share it.
+    /// Conventional dynamic payload type (RFC 3551 §6). Codings with the same decoder share it.
     pub payload_type: u8,
-    /// Encoding name in session descriptions (RFC 8866 §6.6); names with `x-` are private and
-    /// unregistered.
+    /// Encoding name in SDP (RFC 8866 §6.6); `x-` names are unregistered.
     pub encoding: &'static str,
     /// Number in an [`Announcement`](crate::wire::rtcp::Announcement).
     pub number: u8,
     /// Default packet time.
     pub ptime: Span,
-    /// Rank among the codings that a call offers, best first.
+    /// Rank in a call's offer, best first.
     pub rank: u8,
-    /// Minimum packet time at which an adaptive call uses this coding, so that headers do not
-    /// exceed sound at low bitrates. `None`: never used.
+    /// Minimum packet time in an adaptive call, so that headers do not exceed sound. `None`: never
+    /// used.
     pub adapts_from: Option<Span>,
-    /// Whether such a call may start with it: it suits all networks and any sound.
+    /// Whether an adaptive call may start with it.
     pub begins: bool,
 }
 
-/// Generates [`Coding::ALL`] and [`Coding::row`] from one table.
 macro_rules! codings {
     ($($coding:expr, $pattern:pat => $($field:ident: $value:expr),+;)+) => {
         impl Coding {
-            /// All codings. Receivers use the first of those that share a payload type.
+            /// All codings; receivers use the first that matches a payload type.
             pub const ALL: [Self; [$(stringify!($coding)),+].len()] = [$($coding),+];
 
-            /// Names and defaults of this coding.
+            /// Row of this coding.
             pub const fn row(self) -> CodingRow {
                 match (self.coder, self.sample) {
                     $($pattern => CodingRow { $($field: $value),+ },)+
@@ -166,7 +157,7 @@ codings! {
 }
 
 impl Coding {
-    /// Opus for any sound, as both ends agree on it; the sender chooses the bitrate.
+    /// Opus for any sound. The sender chooses the bitrate.
     pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Codec::OPUS) };
     /// Opus for speech.
     pub const OPUS_VOICE: Self = Self {
@@ -198,31 +189,31 @@ impl Coding {
         Self::ALL.into_iter().filter(|coding| coding.coder.is_some())
     }
 
-    /// Returns the coding with this bitrate; unchanged if its bitrate cannot be chosen.
+    /// Returns the coding with this bitrate, if it is variable.
     #[must_use]
     pub fn at_bitrate(mut self, bitrate: u32) -> Self {
         self.coder = self.coder.map(|coder| coder.rules().at_bitrate(bitrate).unwrap_or(coder));
         self
     }
 
-    /// Returns the coding with the default bitrate for `channels`.
+    /// Default bitrate for `channels`.
     #[must_use]
     pub fn usual_for(self, channels: Channels) -> Self {
         let usual = self.coder.and_then(|coder| coder.rules().usual_bitrate(channels));
         usual.map_or(self, |bitrate| self.at_bitrate(bitrate))
     }
 
-    /// Bits per second, if they can be chosen.
+    /// Bit/s, if variable.
     pub fn bitrate(self) -> Option<u32> {
         self.coder?.rules().bitrate()
     }
 
-    /// Whether both use the same codec, at any bitrate.
+    /// Whether both use the same codec.
     pub fn is_coded_as(self, other: Self) -> bool {
         self.at_bitrate(0) == other.at_bitrate(0)
     }
 
-    /// Name in reports and for `--format`.
+    /// Name in reports.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
@@ -233,7 +224,7 @@ impl Coding {
     }
 }
 
-/// Parameter that a codec does not support; the message ends with the fix.
+/// Unsupported codec parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCoded {
     /// Unsupported sample rate.
@@ -255,18 +246,17 @@ pub enum NotCoded {
     /// Bitrate out of range.
     #[error("invalid Opus bit rate, {0} bit/s: must be 6 to 510 kbit/s\nhint: use --bitrate 96k")]
     Bitrate(u32),
-    /// Too few bits per packet for sound: libopus would send silence.
+    /// Too few bits per packet: libopus would send silence.
     #[error(
         "{0} bit/s are too few for Opus in packets of {packet} (less than 3 bytes each)\nhint: use a higher --bitrate or a longer --ptime",
         packet = Opus::RATE.span_of(*.1)
     )]
     FewBits(u32, Frames),
-    /// So few frames that the header would be longer than the sound.
+    /// The header would be longer than the sound.
     #[error("packets of {0} frames are too short to compress\nhint: use a longer --ptime")]
     TooShort(Frames),
 }
 
-/// Properties of a codec.
 pub(crate) trait CodecRules {
     fn check_shape(&self, _rate: Rate, _channels: Channels) -> Result<(), NotCoded> {
         Ok(())
@@ -282,15 +272,14 @@ pub(crate) trait CodecRules {
         Frames::ZERO
     }
 
-    /// Maximum bytes of a packet of `packet` frames, which are `raw` bytes of samples.
+    /// Maximum bytes of a packet; uncompressed it has `raw`.
     fn payload_bytes(&self, channels: Channels, packet: Frames, raw: usize) -> usize;
 
-    /// Default bits per second, if they can be chosen.
     fn usual_bitrate(&self, _channels: Channels) -> Option<u32> {
         None
     }
 
-    /// Minimum and maximum bits per second for an adaptive call, if they can be chosen.
+    /// In an adaptive call.
     fn adapted_bitrates(&self, _channels: Channels) -> Option<(u32, u32)> {
         None
     }
@@ -307,27 +296,25 @@ pub(crate) trait CodecRules {
         None
     }
 
-    /// Average share of [`Self::payload_bytes`] that a packet takes.
+    /// Mean share of [`Self::payload_bytes`].
     fn mean_share(&self) -> f64 {
         1.0
     }
 
-    /// Whether packets carry a copy of the previous packet's sound.
     fn has_copies(&self) -> bool {
         false
     }
 
-    /// Clock rate and channels of its `rtpmap` (RFC 8866 §6.6).
+    /// For `rtpmap` (RFC 8866 §6.6).
     fn rtpmap(&self, rate: Rate, channels: Channels) -> (Rate, usize) {
         (rate, channels.count())
     }
 
-    /// Parameters of its `fmtp` (RFC 8866 §6.15), if any.
+    /// For `fmtp` (RFC 8866 §6.15).
     fn fmtp(&self, _channels: Channels) -> Option<String> {
         None
     }
 
-    /// Parameter that declares mono, if the `rtpmap` does not.
     fn mono_parameter(&self) -> Option<&'static str> {
         None
     }
@@ -362,8 +349,7 @@ impl CodecRules for Opus {
         Some(&Self::PTIMES)
     }
 
-    /// Value of `OPUS_GET_LOOKAHEAD`: 2.5 ms without look-ahead and 6.5 ms with (libopus,
-    /// `opus_encoder.c`).
+    /// `OPUS_GET_LOOKAHEAD` (libopus, `opus_encoder.c`).
     fn delay(&self) -> Frames {
         match self.tuning {
             OpusTuning::Music => Frames::new(120),
@@ -371,7 +357,6 @@ impl CodecRules for Opus {
         }
     }
 
-    /// All packets have equal length.
     fn payload_bytes(&self, _: Channels, packet: Frames, _: usize) -> usize {
         let bits = u64::from(self.bitrate) * packet.count().max(0).unsigned_abs();
         (bits / 8 / u64::from(Self::RATE.hertz())).clamp(Self::MIN_BYTES, Self::MAX_BYTES) as usize
@@ -381,9 +366,8 @@ impl CodecRules for Opus {
         Some(Self::usual(self.tuning, channels).bitrate)
     }
 
-    /// At fewer bits, short CELT packets are worse than the speech layer; more bits make no audible
-    /// difference. SILK still carries all speech at 12 kbit/s (RFC 6716 §2.1.1: 8 to 12 kbit/s is
-    /// narrowband speech).
+    /// Below, SILK is better than short CELT packets. Above, more bits are inaudible. SILK carries
+    /// speech at 12 kbit/s (RFC 6716 §2.1.1).
     fn adapted_bitrates(&self, channels: Channels) -> Option<(u32, u32)> {
         let channels = channels.count() as u32;
         Some(match self.tuning {
@@ -409,12 +393,12 @@ impl CodecRules for Opus {
         self.tuning == OpusTuning::Voice
     }
 
-    /// Always a 48 kHz clock and two channels (RFC 7587 §4.1, §7).
+    /// RFC 7587 §4.1, §7.
     fn rtpmap(&self, _: Rate, _: Channels) -> (Rate, usize) {
         (Self::RATE, 2)
     }
 
-    /// Sender parameters of RFC 7587 §6.1.
+    /// RFC 7587 §6.1.
     fn fmtp(&self, channels: Channels) -> Option<String> {
         let stereo = u8::from(channels.count() > 1);
         let fec = u8::from(self.tuning == OpusTuning::Voice);
@@ -430,7 +414,6 @@ impl CodecRules for Opus {
     }
 }
 
-/// Properties of [`Codec::Lossless`].
 struct Lossless;
 
 impl CodecRules for Lossless {
@@ -443,7 +426,7 @@ impl CodecRules for Lossless {
         raw + Codec::LOSSLESS_HEAD + channels.count()
     }
 
-    /// Two thirds (docs/guide/codecs.md: 24 bits in 2.5 ms packets).
+    /// docs/guide/codecs.md: 24 bits in 2.5 ms packets.
     fn mean_share(&self) -> f64 {
         0.66
     }
@@ -454,11 +437,11 @@ impl CodecRules for Lossless {
 }
 
 impl Codec {
-    /// Opus as a receiver needs to know it.
+    /// Opus for a receiver.
     pub const OPUS: Self = Self::Opus(Opus::usual(OpusTuning::Music, Channels::STEREO));
     /// Minimum frames of a compressed packet.
     pub const MIN_FRAMES: Frames = Frames::new(4);
-    /// Bytes before the sound in a lossless payload: its number of frames, in 16 bits.
+    /// Bytes of the frame count of a lossless payload.
     pub const LOSSLESS_HEAD: usize = 2;
 
     pub(crate) fn rules(&self) -> &dyn CodecRules {
@@ -473,54 +456,51 @@ impl Codec {
         core::mem::discriminant(&self) == core::mem::discriminant(&other)
     }
 
-    /// Checks rate and channels of a stream, for any packet time: all that a receiver must know
-    /// beforehand.
+    /// Checks rate and channels only.
     pub fn check_shape(self, rate: Rate, channels: Channels) -> Result<(), NotCoded> {
         self.rules().check_shape(rate, channels)
     }
 
-    /// Checks rate, channels and packet time of a stream.
+    /// Checks rate, channels and packet time.
     pub fn check(self, (rate, channels): (Rate, Channels), packet: Frames) -> Result<(), NotCoded> {
         self.check_shape(rate, channels)?;
         self.rules().check_packet(packet)
     }
 
-    /// Supported packet times; `None` for any.
+    /// Supported packet times; `None`: any.
     pub fn ptimes(self) -> Option<&'static [Span]> {
         self.rules().ptimes()
     }
 
-    /// Frames of delay through the codec, beyond the packet itself. A sender numbers packets by
-    /// decoder output, so that any receiver places them correctly.
+    /// Codec delay in frames, beyond the packet. Senders number packets by decoder output.
     pub fn delay(self) -> Frames {
         self.rules().delay()
     }
 
-    /// Bytes of a packet of these frames, which are `raw` bytes of samples: the exact size at a
-    /// constant bitrate, otherwise the maximum.
+    /// Payload bytes of a packet with `raw` bytes of samples: exact at a constant bitrate,
+    /// otherwise the maximum.
     pub fn payload_bytes(self, (channels, packet): (Channels, Frames), raw: usize) -> usize {
         self.rules().payload_bytes(channels, packet, raw)
     }
 
-    /// Whether packets with equal frames have equal bytes.
+    /// Whether packets of equal duration have equal size.
     pub fn is_constant(self) -> bool {
         self.rules().bitrate().is_some()
     }
 
-    /// Bits per second for a payload of this length, if they can be chosen.
+    /// Bit/s for a payload of this length, if variable.
     pub fn bitrate_of(self, payload_bytes: usize, frames: Frames) -> Option<u32> {
         self.rules().bitrate_of(payload_bytes, frames)
     }
 
-    /// Number of frames that a payload reports; `None` if it is invalid.
+    /// Frame count of a payload; `None` if it is invalid.
     pub fn frames(self, payload: &[u8]) -> Option<Frames> {
         let frames = self.rules().frames(payload)?;
         (frames >= Self::MIN_FRAMES.count()).then_some(Frames::new(frames))
     }
 }
 
-/// Frames at 48 kHz by the first byte, and by the second if it holds the frame count (RFC 6716
-/// §3.1, §3.2.5).
+/// RFC 6716 §3.1, §3.2.5; at 48 kHz.
 fn opus_frames(payload: &[u8]) -> Option<i64> {
     let toc = *payload.first()?;
     let each = match toc >> 3 {
@@ -537,58 +517,54 @@ fn opus_frames(payload: &[u8]) -> Option<i64> {
     (frames <= Opus::MAX_FRAMES.count()).then_some(frames)
 }
 
-/// Encoder of packets. Created before the stream starts; allocates nothing later.
+/// Packet encoder. Allocates only at creation.
 pub trait Encode: Debug + Send {
-    /// Coding of its output.
+    /// Output coding.
     fn coding(&self) -> Coding;
 
-    /// Encodes one packet of interleaved samples ([`Codec::check`]) to the start of `room`. Returns
-    /// the number of bytes, or `None` on failure.
+    /// Encodes one packet of interleaved samples to `room`. Returns its length, or `None` on
+    /// failure.
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize>;
 
-    /// Sets the bitrate of the following packets without a break; no effect at a variable bitrate.
-    /// Neither allocates nor blocks.
+    /// Sets the bitrate of the following packets, if constant. Neither allocates nor blocks.
     fn set_bitrate(&mut self, _bitrate: u32) {}
 
-    /// Sets the expected packet loss, which determines the number of copies of earlier sound.
-    /// Neither allocates nor blocks.
+    /// Sets the expected packet loss, which determines the number of copies. Neither allocates nor
+    /// blocks.
     fn expect_loss(&mut self, _percent: u8) {}
 
-    /// Resets the state: the next packet does not continue the previous one.
+    /// Resets the state after a gap.
     fn reset(&mut self);
 }
 
-/// Error for an invalid payload.
+/// Invalid payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid compressed payload")]
 pub struct Undecodable;
 
-/// Decoder of packets, in order. Created before the stream starts, allocates nothing later, and
-/// accepts any data from the network.
+/// Packet decoder. Allocates only at creation, and accepts any data.
 pub trait Decode: Debug + Send {
-    /// Codec that it reads.
+    /// Codec read.
     fn coder(&self) -> Codec;
 
-    /// Fills `out` with the payload's frames: [`Codec::frames`] of them.
+    /// Decodes the payload's [`Codec::frames`] to `out`.
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable>;
 
-    /// Fills `out` with lost frames from their copy in `next`, which begins `ahead` frames after
-    /// the end of `out`. Returns `false` if `next` has no copy.
+    /// Fills `out` from the copy in `next`, `ahead` frames later. Returns `false` without a copy.
     fn recover(&mut self, _next: &[u8], _ahead: Frames, _out: &mut [f32]) -> bool {
         false
     }
 
-    /// Fills `out` with concealment for missing frames. Returns `false` if the decoder has none and
-    /// the caller must conceal.
+    /// Conceals missing frames. Returns `false` if the caller must do that.
     fn conceal(&mut self, _out: &mut [f32]) -> bool {
         false
     }
 
-    /// Resets the state: the next packet does not continue the previous one.
+    /// Resets the state after a gap.
     fn reset(&mut self);
 }
 
-/// Creates a decoder for this codec, rate and channels; `None` if there is none.
+/// Creates a decoder; `None` if unsupported.
 pub type MakeDecoder = fn(Codec, (Rate, Channels)) -> Option<Box<dyn Decode>>;
 
 #[cfg(test)]

@@ -1,18 +1,12 @@
-//! Checks whether a device thread has enough time for its codec.
-//!
-//! The device thread encodes a compressed packet in the period that completes it, and decodes it in
-//! the period that plays its first frame. So one period has all the work of a packet, however many
-//! periods it spans. A caller with a clock measures the time; this module decides whether it is too
-//! long.
+//! Checks whether a device thread has time for its codec. All work on a packet falls in one period.
 
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
-/// Divisor of the period for coding. The rest is for other work, and for sound or slower cores that
-/// take longer than measured.
+/// Divisor of the period. The rest is for other work and slower cores.
 const PARTS: i64 = 2;
 
-/// Periods to propose, in ascending order.
+/// Proposed periods, ascending.
 const DEFAULT_PERIODS: [Span; 7] = [
     Span::from_micros(250),
     Span::from_micros(500),
@@ -23,20 +17,19 @@ const DEFAULT_PERIODS: [Span; 7] = [
     Span::from_millis(20),
 ];
 
-/// Coding that takes more than half of a period.
+/// Coding longer than half a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongCoding {
-    /// Coding time in the worst period: of all packets that it may complete.
+    /// Coding time in the worst period.
     pub takes: Span,
     /// Duration of the period.
     pub period: Span,
-    /// Longer period, in frames, in which coding takes at most half; `None` if no usual period
-    /// suffices.
+    /// Sufficient period in frames; `None` if there is no usual one.
     pub enough: Option<Frames>,
 }
 
-/// Checks whether coding takes too much of a period. A packet takes `each`, and one thread codes
-/// `streams` streams of this format, whose packets may all complete in the same period.
+/// Checks one thread whose `streams` streams may all complete a packet in one period; each takes
+/// `each`.
 pub fn long_coding(
     each: Span,
     streams: usize,
@@ -45,7 +38,7 @@ pub fn long_coding(
 ) -> Option<LongCoding> {
     let streams = i64::try_from(streams).unwrap_or(i64::MAX);
     let takes_in = |period: Frames| {
-        // A period that is not a multiple of packets sometimes completes one more.
+        // Periods that are not multiples of packets may complete one more.
         let packets = (period.count().max(1) - 1) / format.packet.count().max(1) + 1;
         Span::from_nanos(each.as_nanos().saturating_mul(packets).saturating_mul(streams))
     };
@@ -68,7 +61,6 @@ mod tests {
     use crate::codec::Codec;
     use crate::units::{Channels, Rate};
 
-    /// 48 kHz stereo in packets of `packet` frames.
     fn of(packet: i64) -> StreamFormat {
         StreamFormat {
             rate: Rate::HZ_48000,
@@ -86,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_packet_of_many_periods_is_coded_in_one_of_them_and_may_take_half_of_it() {
-        // 20 ms in periods of 0.5 ms: negligible on average.
+        // 20 ms in 0.5 ms: negligible on average.
         assert_eq!(long(250, 1, 960, 24), None);
         let reported = LongCoding {
             takes: Span::from_micros(251),
@@ -103,7 +95,6 @@ mod tests {
         assert_eq!(enough(1_250, 960, 12), Some(Frames::new(120)));
         assert_eq!(enough(1_251, 960, 12), Some(Frames::new(240)));
         assert_eq!(enough(10_001, 960, 12), None);
-        // Packets of 1 ms that take 0.6 ms each: a longer period has proportionally more.
         assert_eq!(enough(600, 48, 48), None);
     }
 
@@ -112,7 +103,7 @@ mod tests {
         let takes = |packet, period| long(400, 1, packet, period).map(|long| long.takes);
         assert_eq!(takes(48, 48), None);
         assert_eq!(takes(48, 96), None);
-        // Two of three periods of 36 frames complete a 24-frame packet twice.
+        // 36-frame periods may complete two 24-frame packets.
         assert_eq!(takes(24, 36), Some(Span::from_micros(800)));
         assert_eq!(takes(24, 24), Some(Span::from_micros(400)));
     }

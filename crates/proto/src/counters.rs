@@ -1,12 +1,11 @@
-//! Counters of one subject, such as a stream, in one table. A new counter needs one line in the
-//! table and the code that counts. Reports, JSON and messages read the table.
+//! Table of counters. Reports, JSON and messages read it.
 
-/// One counter, for output.
+/// One counter for output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Name in JSON.
     pub name: &'static str,
-    /// Text after the number, plural and singular. `None` if another line reports the counter.
+    /// Text after the number, plural and singular. `None`: another line reports it.
     pub words: Option<(&'static str, &'static str)>,
     /// Count.
     pub count: u64,
@@ -24,17 +23,17 @@ macro_rules! counters {
         }
 
         impl $table {
-            /// Creates counters from a function of their names.
+            /// Creates counters by name.
             pub fn of(count: impl Fn(&str) -> u64) -> Self {
                 Self { $($field: count($name),)+ }
             }
 
-            /// Creates counters from a function of their names. `None` if one of them is unknown.
+            /// The same; `None` if one is unknown.
             pub fn known(count: impl Fn(&str) -> Option<u64>) -> Option<Self> {
                 Some(Self { $($field: count($name)?,)+ })
             }
 
-            /// Returns all counters in the order of reports.
+            /// All counters in report order.
             pub fn each(&self) -> impl Iterator<Item = $crate::counters::Counted> + use<> {
                 [$($crate::counters::Counted {
                     name: $name,
@@ -57,101 +56,96 @@ pub(crate) const fn words(
 }
 
 counters! {
-    /// Counters of one stream since its start: from the receiver, its link, its device, and the
-    /// RTCP session.
+    /// Counters of a stream since its start.
     Counters:
     /// Packets sent.
     sent: "packets_sent";
-    /// Valid packets of the stream, including duplicates and late ones.
+    /// Valid packets, including duplicates and late ones.
     received: "packets_received";
-    /// Packets missing at their turn. A packet that arrives late is subtracted again.
+    /// Packets missing at their turn, minus those that arrived later.
     lost: "lost";
     /// Packets that arrived after their turn, in whole or in part.
     late: "late";
-    /// Packets that arrived after a later packet.
+    /// Packets that arrived after a later one.
     reordered: "reordered", "reordered", "reordered";
     /// Packets already received, or too old to check.
     duplicate: "duplicate", "duplicate", "duplicate";
-    /// Packets rebuilt from redundancy in time. If the packet itself arrives, it counts as
-    /// reordered.
+    /// Packets rebuilt in time. If the packet arrives too, it is reordered.
     repaired: "repaired", "repaired", "repaired";
-    /// Packets with valid sound but invalid redundancy.
+    /// Valid sound, invalid redundancy.
     damaged: "damaged", "damaged", "damaged";
-    /// Packets that arrived in time but were not decodable: damaged, or of another coding.
+    /// In time, but damaged or of another coding.
     undecodable: "undecodable", "not decodable", "not decodable";
     /// Packets too early for the buffer.
     too_early: "too_early", "early", "early";
-    /// Datagrams that are not valid packets, for any reason.
+    /// Datagrams that are not packets.
     invalid: "invalid", "invalid", "invalid";
-    /// Packets of another sender, or with this sender's name from another source address.
+    /// Packets of another sender or source address.
     other_source: "other_source", "from other sources", "from another source";
-    /// Reports in the sender's name from another host.
+    /// Reports in the sender's name from other hosts.
     other_source_reports: "other_source_reports", "reports from other hosts", "report from another host";
-    /// Packets of senders without a place on a shared link.
+    /// Packets of senders without a place.
     over_stream_limit: "over_stream_limit", "over the stream limit", "over the stream limit";
     /// Datagrams that failed authentication.
     auth_failed: "auth_failed", "failed authentication", "failed authentication";
-    /// Packets off the timeline that no other packet has confirmed.
+    /// Unconfirmed packets off the timeline.
     on_probation: "on_probation", "on probation", "on probation";
-    /// Sender reports off the timeline that no other report has confirmed.
+    /// Unconfirmed reports off the timeline.
     reports_on_probation: "reports_on_probation", "reports on probation", "report on probation";
-    /// Rejected clock exchanges with the sender.
+    /// Rejected clock exchanges.
     rejected_exchanges: "rejected_exchanges", "clock exchanges rejected", "clock exchange rejected";
     /// Steps of the sender's clock.
     clock_steps: "clock_steps", "clock steps", "clock step";
-    /// Packets whose sender marks its presentation clock as uncertain.
+    /// Packets with an uncertain presentation clock.
     uncertain_clock: "uncertain_clock", "from an uncertain clock", "from an uncertain clock";
-    /// Packets that are missing from the statistics because the ring was full.
+    /// Packets missing from statistics: the ring was full.
     trace_overflow: "trace_overflow", "not logged", "not logged";
-    /// Packets that arrived in time but were not played: the device played its own silence.
+    /// Packets in time, replaced by the device's silence.
     underrun_discarded: "underrun_discarded", "discarded by underruns", "discarded by an underrun";
-    /// Packets whose turn passed while the device was still opening.
+    /// Packets whose turn passed while the device opened.
     before_start: "before_start", "before the device started", "before the device started";
-    /// Receivers that stopped reporting without a goodbye (counted by a sender).
+    /// Receivers gone without a goodbye (at a sender).
     receivers_lost: "receivers_lost", "receivers lost", "receiver lost";
-    /// Datagrams dropped by full buffers of this host.
+    /// Datagrams dropped by full socket buffers.
     socket_drops: "socket_drops", "dropped by a full socket", "dropped by a full socket";
-    /// Datagrams that the system rejected or had no room for.
+    /// Datagrams rejected by the system.
     send_errors: "send_errors", "send errors", "send error";
-    /// Packets dropped because a connection did not accept them in time.
+    /// Packets that a connection did not accept in time.
     send_timeouts: "send_timeouts", "dropped by a slow connection", "dropped by a slow connection";
     /// Device underruns and overruns.
     xruns: "xruns", "xruns", "xrun";
-    /// Resynchronisations: another sender, a pause or restart of the sender, or a move of the due
-    /// position.
+    /// Resynchronisations: another sender, a pause, a restart, or a moved due position.
     resyncs: "resyncs", "resyncs", "resync";
-    /// Restarts of the sender's media clock that the sender announced (`mr` of AVTP), as after an
-    /// xrun. Each causes a resync.
+    /// Announced restarts of the media clock (AVTP `mr`). Each causes a resync.
     media_clock_restarts: "media_clock_restarts", "restarts of the talker's media clock", "restart of the talker's media clock";
-    /// Frames missing at their turn while the stream ran.
+    /// Frames missing at their turn.
     missing_frames: "missing_frames", "frames missing", "frame missing";
-    /// Missing frames that were concealed. The others were silent.
+    /// Missing frames concealed; the others were silent.
     concealed_frames: "concealed_frames", "of them concealed", "of them concealed";
-    /// Missing frames between packets with consecutive numbers. They were not lost: the sender's
-    /// card did not deliver them.
+    /// Missing frames between consecutive packets: the sender's card did not deliver them.
     skipped_frames: "skipped_frames", "frames the sender's card did not deliver",
         "frame the sender's card did not deliver";
-    /// Frames that were resampled to follow a card of another rate. All others were copied.
+    /// Frames resampled; all others were copied.
     resampled_frames: "resampled_frames", "frames resampled", "frame resampled";
-    /// Number of these glitches during stalls of the whole host.
+    /// Glitches in host stalls.
     host_stalled: "host_stalled", "of these during host stalls", "of these during a host stall";
 }
 
 impl Counters {
-    /// Packets that were lost, late, or in time while the device underran.
+    /// Packets lost, late, or discarded by underruns.
     pub const fn missed(&self) -> u64 {
         self.lost + self.late + self.underrun_discarded
     }
 }
 
 counters! {
-    /// Receivers' reports to the sender of a stream.
+    /// Receivers' reports to a sender.
     ReceiverCounters:
-    /// Packets that were due at the receivers.
+    /// Packets due.
     expected: "receiver_expected";
-    /// Packets that were missing at the receivers.
+    /// Packets missing.
     lost: "receiver_lost";
-    /// Packets that were late at the receivers.
+    /// Packets late.
     late: "receiver_late";
 }
 

@@ -1,8 +1,5 @@
-//! Follows the media clock of a CRF talker (IEEE 1722-2016 §10): its rate against TAI.
-//!
-//! CRF reports the time of every Nth sample, so any two packets give the rate, despite loss and
-//! delay. The times also show how many intervals lie between them, because no sample clock strays
-//! by half an interval. While the talker is silent or uncertain, the rate is held with growing
+//! Follows the media clock of a CRF talker (IEEE 1722-2016 §10): its rate against TAI. Any two
+//! packets give the rate. While the talker is silent or uncertain, the rate is held with growing
 //! uncertainty.
 
 mod news;
@@ -21,31 +18,29 @@ pub use news::{CrfLack, CrfNews, CrfNote};
 #[derive(Debug, Clone)]
 pub struct CrfFollower {
     encapsulation: Encapsulation,
-    /// Stream to follow; `None` follows the first one.
+    /// `None`: the first.
     only: Option<StreamId>,
-    /// Sample rate of the streams that use this clock.
     rate: Rate,
     heard: Option<CrfReading>,
-    /// Last well-known rate, and its time.
     held: Option<(ReportedRate, LocalTime)>,
     counters: CrfCounters,
     invalid: [u64; CrfInvalid::COUNT],
 }
 
 counters! {
-    /// Counters of received packets, all totals.
+    /// Counters of received packets.
     CrfCounters:
-    /// Packets of the talker.
+    /// Received packets.
     received: "packets_received";
-    /// Lost packets of the talker.
+    /// Lost packets.
     lost: "lost";
-    /// Packets after one with a higher number; ignored.
+    /// Packets after a higher number; ignored.
     reordered: "reordered", "reordered", "reordered";
     /// Duplicates.
     duplicates: "duplicates", "duplicates", "duplicate";
-    /// Packets that mark their times as uncertain (`tu`).
+    /// Packets with uncertain times (`tu`).
     uncertain_clock: "uncertain_clock", "from an uncertain clock", "from an uncertain clock";
-    /// Packets off the line; another like it restarts the line.
+    /// Packets off the line; a second one restarts it.
     on_probation: "on_probation", "on probation", "on probation";
     /// Jumps of the times.
     jumps: "jumps", "jumps", "jump";
@@ -53,18 +48,18 @@ counters! {
     media_clock_restarts: "media_clock_restarts", "restarts", "restart";
 }
 
-/// Reception state of an announced clock.
+/// State of an announced clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfState {
-    /// Nothing usable received yet.
+    /// Nothing usable yet.
     Unheard,
     /// Received.
     Heard,
-    /// No longer received; its rate is held.
+    /// No longer received; rate held.
     Held {
         /// Start of the interruption.
         since: LocalTime,
-        /// Whether packets arrive but are uncertain; `false` if none arrive.
+        /// Whether uncertain packets arrive.
         comes: bool,
     },
 }
@@ -72,44 +67,41 @@ pub enum CrfState {
 /// Status of an announced clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrfStanding {
-    /// The talker's stream, once received.
+    /// Stream, once received.
     pub stream: Option<StreamId>,
-    /// Rate of the media clock against TAI, with its present deviation.
+    /// Rate against TAI.
     pub reported: Option<ReportedRate>,
-    /// Reception state.
+    /// State.
     pub state: CrfState,
-    /// Counters of received packets.
+    /// Counters.
     pub counters: CrfCounters,
-    /// Invalid packets by reason ([`CrfInvalid::index`]).
+    /// Invalid packets by [`CrfInvalid::index`].
     pub invalid: [u64; CrfInvalid::COUNT],
 }
 
 #[derive(Debug, Clone, Copy)]
 struct CrfReading {
     head: CrfHead,
-    /// First time of the newest packet, and its number of times.
     first: WallTime,
     times: i64,
-    /// Arrival of the newest packet, and of the last one used to correct the line.
+    /// Arrival of the newest packet, and of the last one on the line.
     arrived: LocalTime,
     reported: LocalTime,
-    /// Line from nominal nanoseconds of the intervals since the start to TAI, and the intervals up
-    /// to the newest first time.
+    /// Nominal nanoseconds to TAI, and intervals so far.
     line: Line,
     intervals: i64,
-    /// Last error, and mean half square of the differences of successive errors.
+    /// Last error, and mean half square of error differences.
     jitter: (f64, f64),
-    /// Error of the last packet off the line.
     doubt: Option<f64>,
 }
 
 impl CrfFollower {
-    /// Timeout of a talker, or three packets if those are longer.
+    /// Timeout, or three packets if longer.
     const SILENT: Span = Span::from_millis(500);
     /// Maximum standard deviation of a usable rate.
     const KNOWN: Ppm = Ppm::from_millionths(1_000_000);
 
-    /// Creates a follower of `only`, or of the first stream received, for streams of this rate.
+    /// Follows `only` or the first stream.
     pub fn new(encapsulation: Encapsulation, only: Option<StreamId>, rate: Rate) -> Self {
         let (counters, invalid) = (CrfCounters::default(), [0; CrfInvalid::COUNT]);
         Self { encapsulation, only, rate, heard: None, held: None, counters, invalid }
@@ -126,7 +118,7 @@ impl CrfFollower {
     fn take(&mut self, datagram: &[u8], arrival: LocalTime) -> Result<(), CrfInvalid> {
         let packet = CrfPacket::read(self.encapsulation, datagram)?;
         let head = packet.head;
-        // Another talker may replace a silent one, unless one was requested.
+        // Another talker may replace a silent one.
         let heard = self.heard.filter(|heard| {
             heard.head.stream == head.stream || !heard.is_silent(arrival - heard.arrived)
         });
@@ -160,13 +152,13 @@ impl CrfFollower {
             counters.duplicates += 1;
             return;
         }
-        // Reordered by less than half the number's range; more means a restarted talker.
+        // Reordered by less than half the number's range. More is a restart.
         if ahead < 0 && (-heard.period().times(128)..Span::ZERO).contains(&since) {
             (counters.reordered, counters.lost) =
                 (counters.reordered + 1, counters.lost.saturating_sub(1));
             return;
         }
-        // In an outage the local clock advances equally; a larger gap is a jump to another time.
+        // In an outage, the local clock advances equally.
         let most = (arrival - heard.arrived).times(2) + Span::from_secs(1);
         counters.lost += heard.lost(ahead, since.min(most));
         (heard.head.number, heard.first, heard.arrived) = (head.number, first, arrival);
@@ -194,7 +186,6 @@ impl CrfFollower {
         self.heard = Some(heard);
     }
 
-    /// Stores the line's rate if it is more certain than the held one.
     fn keep(&mut self, heard: &CrfReading, now: LocalTime) {
         let slope = heard.line.rate();
         let reported = ReportedRate {
@@ -208,7 +199,7 @@ impl CrfFollower {
         }
     }
 
-    /// Rate of the clock with its present deviation; `None` before it is known.
+    /// Rate with its present deviation; `None` if unknown.
     pub fn reported(&self, now: LocalTime) -> Option<ReportedRate> {
         let (reported, at) = self.held?;
         let seconds = (now - at).max(Span::ZERO).as_nanos() as f64 / 1e9;
@@ -217,7 +208,7 @@ impl CrfFollower {
         Some(ReportedRate { deviation, ..reported })
     }
 
-    /// Status of the clock.
+    /// Current status.
     pub fn standing(&self, now: LocalTime) -> CrfStanding {
         let state = match self.heard {
             None => CrfState::Unheard,
@@ -238,13 +229,13 @@ impl CrfFollower {
 }
 
 impl CrfReading {
-    /// Initial standard deviation of times in nanoseconds, the distance of PTP clocks (IEEE
-    /// 802.1AS), so that 8 µs is not a step; and the minimum, that of an 8 MHz counter.
+    /// Initial standard deviation of times in nanoseconds: PTP clocks (IEEE 802.1AS). Minimum: an 8
+    /// MHz counter.
     const JITTER: f64 = 1000.0;
     const MIN_JITTER: f64 = 125.0;
-    /// Standard deviations below which there is no step.
+    /// Standard deviations of a step.
     const NOISE: f64 = 8.0;
-    /// Time over which readings decide whether the rate changed, in nanoseconds.
+    /// Nanoseconds that decide whether the rate changed.
     const JUDGED: f64 = 0.25e9;
 
     fn begin(packet: &CrfPacket<'_>, arrival: LocalTime) -> Self {
@@ -262,7 +253,6 @@ impl CrfReading {
         }
     }
 
-    /// Whether the packet continues the same clock.
     fn is_alike(&self, head: &CrfHead) -> bool {
         let shape = |head: &CrfHead| (head.stream, head.nominal, head.interval);
         shape(&self.head) == shape(head)
@@ -276,8 +266,7 @@ impl CrfReading {
         since > CrfFollower::SILENT.max(self.period().times(3))
     }
 
-    /// Lost packets before one that is `ahead` of the newest by number and `since` by time. The
-    /// times count the wraps of the number; if they disagree with it, the times jumped.
+    /// Times count the wraps of the number; if they disagree, they jumped.
     fn lost(&self, ahead: i8, since: Span) -> u64 {
         let by_number = ahead.cast_unsigned();
         let period = self.period().as_nanos().max(1);
@@ -289,7 +278,6 @@ impl CrfReading {
     fn read(&mut self, packet: &CrfPacket<'_>) -> ReadingOutcome {
         let interval = self.head.nominal_span(1).as_nanos().max(1) as f64;
         let first = self.first.as_unix_nanos();
-        // Whole intervals by the line, from its states.
         let passed = self.line.error(self.line.at(), first);
         let passed = (passed / (interval * (1.0 + self.line.rate()))).round() as i64;
         let newest = self.intervals.saturating_add(passed);

@@ -1,9 +1,4 @@
-//! Assigns each sender on a link to a place, by source address and stream id. For the device
-//! thread: allocates only at set-up.
-//!
-//! A datagram's sender is looked up first ([`Senders::find`]). An unknown sender gets the next free
-//! place ([`Senders::admit`]) and keeps it until it ends ([`Senders::is_over`],
-//! [`Senders::leave`]).
+//! Assigns senders on a link to places, by address and stream id. Allocates only at set-up.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +17,7 @@ struct ListedSender {
     packets: u64,
 }
 
-/// Packets of senders without a place.
+/// Packets without a place.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unplaced {
     /// Number of packets.
@@ -31,27 +26,25 @@ pub struct Unplaced {
     pub from: Option<Endpoint>,
 }
 
-/// Senders on one link. Each has a numbered place, starting at 0.
+/// Senders on one link, in places numbered from 0.
 #[derive(Debug)]
 pub struct Senders {
     places: Box<[Option<ListedSender>]>,
-    /// Streams with places, sorted by stream id. It has capacity for all.
+    /// Sorted by stream id, with capacity for all.
     by_name: Vec<(StreamId, usize)>,
-    /// For each place, the place of the sender whose packet followed the last packet of this one.
-    /// Senders with equal packet times alternate.
+    /// The place whose packet followed last. Senders with equal packet times alternate.
     after: Box<[usize]>,
     last: usize,
     unplaced: Unplaced,
 }
 
 impl Senders {
-    /// Timeout of a sender that sent a single packet. A real sender sends again within it, even on
-    /// a busy wireless network.
+    /// Timeout after a single packet. Real senders send again, even on busy Wi-Fi.
     const STRAY: Span = Span::from_millis(250);
     /// Maximum delay of packets after a goodbye.
     const REST: Span = Span::from_millis(100);
 
-    /// Creates `most` free places. Only this function allocates.
+    /// Only this function allocates.
     pub fn new(most: usize) -> Self {
         Self {
             places: vec![None; most].into_boxed_slice(),
@@ -62,7 +55,7 @@ impl Senders {
         }
     }
 
-    /// Number of occupied places.
+    /// Occupied places.
     pub fn count(&self) -> usize {
         self.by_name.len()
     }
@@ -72,13 +65,12 @@ impl Senders {
         self.unplaced
     }
 
-    /// Packets received from the sender at this place.
+    /// Packets from this place.
     pub fn packets(&self, place: usize) -> u64 {
         self.places.get(place).copied().flatten().map_or(0, |sender| sender.packets)
     }
 
-    /// Returns the place of a packet's sender and records the packet. `None` if the sender is
-    /// unknown.
+    /// Place of a known sender; counts the packet.
     #[inline]
     pub fn find(&mut self, stream: StreamId, from: Endpoint, arrival: LocalTime) -> Option<usize> {
         let next = self.after.get(self.last).copied()?;
@@ -98,13 +90,13 @@ impl Senders {
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
         let same = self.by_name[named..].iter().take_while(|(name, _)| *name == stream);
         let same = same.filter_map(|(_, place)| Some((*place, self.places[*place].as_ref()?)));
-        // Prefer an exact match over a sender that may have this address too.
+        // Prefer an exact match over a possible one.
         let exact = same.clone().find(|(_, sender)| sender.from == from);
         let found = exact.or_else(|| same.clone().find(|(_, s)| s.may_be_at(from, arrival)));
         found.map(|(place, _)| place)
     }
 
-    /// Assigns a place to an unknown sender. `None` if all places are occupied.
+    /// Assigns a place. `None` if all are occupied.
     pub fn admit(&mut self, stream: StreamId, from: Endpoint, arrival: LocalTime) -> Option<usize> {
         let Some(free) = self.places.iter().position(Option::is_none) else {
             self.turn_away(from);
@@ -112,7 +104,7 @@ impl Senders {
         };
         self.places[free] = Some(ListedSender { stream, from, heard: arrival, packets: 1 });
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
-        // This is always true. The check shows the compiler that no allocation happens.
+        // Always true; proves to the compiler that nothing allocates.
         if self.by_name.len() < self.by_name.capacity() {
             self.by_name.insert(named, (stream, free));
         }
@@ -127,8 +119,7 @@ impl Senders {
         self.unplaced.from = Some(from);
     }
 
-    /// Whether the sender at this place has ended. It ended if it said goodbye and everything was
-    /// played at its `latency`, if it is silent, or if it sent a single stray packet.
+    /// Whether the sender ended: by a goodbye and its `latency`, by silence, or as a stray.
     pub fn is_over(&self, place: usize, now: LocalTime, goodbye: bool, latency: Span) -> bool {
         let Some(sender) = self.places.get(place).copied().flatten() else { return false };
         let silent = now - sender.heard;
@@ -146,8 +137,7 @@ impl Senders {
 }
 
 impl ListedSender {
-    /// Whether packets of this sender may also come from this address: via a second network, or
-    /// after a move. Its receiver checks their identity.
+    /// Whether this may be the sender's address too, via a second network or after a move.
     fn may_be_at(&self, from: Endpoint, arrival: LocalTime) -> bool {
         let other_network = from.network() != self.from.network();
         other_network || arrival - self.heard > Source::MOVED

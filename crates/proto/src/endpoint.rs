@@ -1,12 +1,12 @@
-//! Sources and destinations of datagrams. The name of a source proves nothing, because every group
-//! member knows it. Another host would have to forge the address too.
+//! Sources and destinations of datagrams. A source's name proves nothing: every group member knows
+//! it.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::time::{LocalTime, Span};
 
-/// Host, identified by its network address without ports.
+/// Network address without port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host(Name);
 
@@ -18,14 +18,14 @@ enum Name {
     Memory(u64),
 }
 
-/// Group bit of an Ethernet address's first byte (IEEE 802 §8.2.2).
+/// Group bit (IEEE 802 §8.2.2).
 const ETHERNET_GROUP: u8 = 1;
 
 impl Host {
     /// Unknown host.
     pub const UNKNOWN: Self = Self(Name::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
 
-    /// Whether the address is a multicast group.
+    /// Whether it is a multicast group.
     pub const fn is_group(&self) -> bool {
         match self.0 {
             Name::Ip(address) => address.is_multicast(),
@@ -36,7 +36,7 @@ impl Host {
 }
 
 impl From<IpAddr> for Host {
-    /// An IPv4 address from an IPv6 socket becomes the same host.
+    /// IPv4 from an IPv6 socket is the same host.
     fn from(address: IpAddr) -> Self {
         Self(Name::Ip(address.to_canonical()))
     }
@@ -55,26 +55,26 @@ impl fmt::Display for Host {
     }
 }
 
-/// Address of datagrams on any kind of network.
+/// Address of datagrams.
 #[derive(Debug, Clone, Copy)]
 pub enum Endpoint {
     /// IP.
     Ip {
         /// Address and UDP port.
         address: SocketAddr,
-        /// Index of the local interface that receives the datagrams. 0 if unknown.
+        /// Index of the receiving interface; 0 if unknown.
         network: u32,
     },
     /// Ethernet.
     Ethernet {
         /// Address (EUI-48).
         address: [u8; 6],
-        /// Index of the local interface.
+        /// Index of the interface.
         network: u32,
     },
-    /// Peer of a connection, identified by the number of the link.
+    /// Connection, by link number.
     Connection(u64),
-    /// Shared memory on this machine, identified by its number.
+    /// Shared memory, by number.
     Memory(u64),
 }
 
@@ -83,12 +83,12 @@ impl Endpoint {
     pub const UNKNOWN: Self =
         Self::Ip { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), network: 0 };
 
-    /// Creates an endpoint with this address, received on the interface with this index.
+    /// IP endpoint, received on this interface.
     pub const fn new(address: SocketAddr, network: u32) -> Self {
         Self::Ip { address, network }
     }
 
-    /// Host of the endpoint.
+    /// Host.
     pub fn host(&self) -> Host {
         match *self {
             Self::Ip { address, .. } => address.ip().into(),
@@ -98,8 +98,7 @@ impl Endpoint {
         }
     }
 
-    /// Index of the local interface that receives the datagrams. 0 if it is unknown or there is
-    /// none.
+    /// Local interface; 0 if unknown or absent.
     pub const fn network(&self) -> u32 {
         match *self {
             Self::Ip { network, .. } | Self::Ethernet { network, .. } => network,
@@ -115,13 +114,11 @@ impl Endpoint {
         }
     }
 
-    /// UDP port, which distinguishes the senders of a host.
     fn port(&self) -> Option<u16> {
         self.socket_address().map(|address| address.port())
     }
 
-    /// Whether both are the same endpoint in different notation. Not inlined, so that the first
-    /// check of the caller is inlined.
+    /// Not inlined, so that the caller's first check is.
     #[inline(never)]
     fn is_other_name_of(&self, other: &Self) -> bool {
         (self.host(), self.port()) == (other.host(), other.port())
@@ -134,12 +131,12 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// The local interface is ignored.
+/// Ignores the local interface.
 impl PartialEq for Endpoint {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            // Fast path for nearly all endpoints.
+            // Fast path.
             (
                 Self::Ip { address: SocketAddr::V4(one), .. },
                 Self::Ip { address: SocketAddr::V4(other), .. },
@@ -163,53 +160,51 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Source and its host. Other hosts thus cannot take the name of the source.
+/// Source and its host: other hosts cannot take its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Author {
     /// SSRC of the source.
     pub ssrc: u32,
-    /// Host that sends with this SSRC.
+    /// Host that uses this SSRC.
     pub host: Host,
 }
 
 impl Author {
-    /// Creates an author on an unknown host ([`Endpoint::UNKNOWN`]).
+    /// On an unknown host ([`Endpoint::UNKNOWN`]).
     pub const fn of(ssrc: u32) -> Self {
         Self { ssrc, host: Host::UNKNOWN }
     }
 }
 
-/// Source and times of a received datagram.
+/// Source and times of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Address of the sender, with the receiving interface if the kernel reports it.
+    /// Sender's address, with the receiving interface if known.
     pub from: Endpoint,
-    /// Kernel software timestamp on the monotonic clock. It is never after [`Self::read`], and
-    /// equal to it without a kernel timestamp.
+    /// Kernel timestamp on the monotonic clock, at most [`Self::read`]; equal without one.
     pub at: LocalTime,
-    /// Error of `at` that the clock mapping causes. [`Span::MAX`] without a kernel timestamp.
+    /// Error of `at` from clock mapping. [`Span::MAX`] without a kernel timestamp.
     pub uncertainty: Span,
-    /// Time at which the program read the datagram from the socket. All datagrams of a batch have
-    /// the same.
+    /// Time at which the program read the batch.
     pub read: LocalTime,
 }
 
 impl Arrival {
-    /// Creates an arrival with an exact timestamp.
+    /// Arrival without timestamp error.
     pub const fn exact(from: Endpoint, at: LocalTime, read: LocalTime) -> Self {
         Self { from, at, uncertainty: Span::ZERO, read }
     }
 }
 
-/// Maximum number of networks for one stream. More are ignored.
+/// Maximum networks per stream.
 const MAX_PATHS: usize = 4;
 
-/// Addresses of one source: one address on each network.
+/// Addresses of a source, one per network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceEndpoints([Option<Endpoint>; MAX_PATHS]);
 
 impl SourceEndpoints {
-    /// Creates a set with a single address.
+    /// Single address.
     pub const fn only(from: Endpoint) -> Self {
         Self([Some(from), None, None, None])
     }
@@ -227,7 +222,7 @@ impl SourceEndpoints {
         self.0[0].as_ref() == Some(from)
     }
 
-    /// Whether the source sends from this address.
+    /// Whether the source has this address.
     pub fn has(&self, from: Endpoint) -> bool {
         self.places().any(|place| *place == from)
     }
@@ -236,7 +231,7 @@ impl SourceEndpoints {
         self.places().any(|place| place.host() == host)
     }
 
-    /// Adds an address on a network that has none yet. `None` if that is not possible.
+    /// Adds an address on another network. `None` if impossible.
     #[must_use]
     pub fn with(mut self, from: Endpoint) -> Option<Self> {
         let known = self.places().any(|place| place.network() == from.network());

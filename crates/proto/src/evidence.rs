@@ -1,6 +1,5 @@
-//! Evidence about the format of a sender that announces none. Timestamps count frames (RFC 3550
-//! §5.1), so they prove the bytes per frame. Packets arrive as fast as they are captured, which
-//! proves the rate.
+//! Format of a sender without an announcement. Timestamps count frames (RFC 3550 §5.1), which
+//! proves the bytes per frame. The pace of arrivals proves the rate.
 
 mod plausible;
 
@@ -22,22 +21,20 @@ pub struct Proof {
     pub frame_bytes: usize,
     /// Frames of the newest packet.
     pub packet: Frames,
-    /// Payload type of the newest packet.
+    /// Payload type.
     pub payload_type: u8,
-    /// Frames per second. `None` if packets have arrived too unevenly, or match no usual rate.
+    /// Frames per second. `None` if arrivals are uneven or match no usual rate.
     pub rate: Option<Rate>,
-    /// Sample formats in which the samples may be sound.
     plausible: Plausible,
 }
 
 impl Proof {
-    /// Returns the most likely stream format. It has `channels`, or mono, which is played on all
-    /// channels. `None` if no sample format matches. If the rate is not proven, `rate` or 48 kHz is
-    /// used.
+    /// Most likely format with `channels`, or mono. `None` if none matches. Without a proven rate,
+    /// `rate` or 48 kHz.
     pub fn format(&self, rate: Option<Rate>, channels: Option<Channels>) -> Option<StreamFormat> {
         let mut fitting = Self::fitting(self.frame_bytes);
         let usual = |sample| StreamFormat::default_payload_type(sample) == self.payload_type;
-        // A stable sort keeps the order of likelihood in each group.
+        // Stable: keeps the order of likelihood.
         fitting.sort_by_key(|(sample, _)| (!self.plausible.allows(*sample), !usual(*sample)));
         let wanted = |wanted| fitting.iter().find(move |(_, fits)| *fits == wanted);
         let (sample, channels) = *match channels {
@@ -54,9 +51,8 @@ impl Proof {
         })
     }
 
-    /// Returns sample formats and channel counts with this frame size, most likely first. Stereo
-    /// comes before mono and more channels. 24 bits come before 16 bits and floats. 32-bit integers
-    /// are rare and come last.
+    /// Formats with this frame size, most likely first: stereo before mono, 24 before 16 bits and
+    /// floats, then 32 bits.
     pub fn fitting(frame_bytes: usize) -> Vec<(SampleFormat, Channels)> {
         let mut fitting: Vec<_> = Plausible::FORMATS
             .into_iter()
@@ -66,7 +62,7 @@ impl Proof {
                 Some((sample, Channels::new(count).ok()?))
             })
             .collect();
-        // A stable sort keeps the order of sample formats in each group.
+        // Stable: keeps the order of sample formats.
         fitting.sort_by_key(|(sample, channels)| match (sample, channels.count()) {
             (SampleFormat::L32, _) => 3,
             (_, 2) => 0,
@@ -77,7 +73,7 @@ impl Proof {
     }
 }
 
-/// Collects evidence about the first sender.
+/// Evidence about the first sender.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence(Option<Seen>);
 
@@ -87,28 +83,25 @@ struct Seen {
     numbers: Unwrapper,
     timeline: Unwrapper,
     pace: Pace,
-    /// Bytes and payload type of the newest packet.
     packet: (usize, u8),
     frame_bytes: usize,
     frames: Frames,
-    /// Number of consecutive packets with equal bytes per frame.
     agreeing: u32,
     sound: Vec<u8>,
 }
 
 impl Evidence {
-    /// Maximum bytes of sound that are kept to distinguish sample formats.
+    /// Bytes kept to distinguish sample formats.
     const SOUND: usize = 1 << 15;
-    /// Number of packets that must agree. No known sender changes its format within eight packets.
+    /// Packets that must agree. No known sender changes its format within eight.
     const AGREEING: u32 = 8;
-    /// Unsupported rate of some senders, which must not be mistaken for 11,025 Hz.
+    /// Unsupported rate of some senders; not to be mistaken for 11,025 Hz.
     const UNSUPPORTED: u32 = 12_000;
-    /// Frames in the longest packet at the highest rate.
     const MAX_FRAMES: i64 = 192_000 * PTIME_RANGE.1.as_nanos() / 1_000_000_000;
-    /// Maximum rate error of a card: 0.2 %.
+    /// Maximum rate error of a card.
     const TOLERANCE: f64 = 2e-3;
 
-    /// Adds a packet and its arrival. Ignores all senders except the first.
+    /// Adds a packet. Ignores all senders but the first.
     pub fn observe(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
         let head = &packet.head;
         let Some(seen) = &mut self.0 else {
@@ -130,7 +123,7 @@ impl Evidence {
         }
     }
 
-    /// Returns the current proof, if any.
+    /// Proof so far.
     pub fn proof(&self) -> Option<Proof> {
         let seen = self.0.as_ref().filter(|seen| seen.agreeing >= Self::AGREEING)?;
         Some(Proof {
@@ -155,7 +148,6 @@ impl Seen {
         let step = media - self.timeline.highest();
         let most = (number - next + 1).saturating_mul(Evidence::MAX_FRAMES);
         if !(1..=most).contains(&step) {
-            // The stream restarted, so the evidence restarts too.
             (self.pace, self.agreeing) = (Pace::from(media, arrival), 0);
             self.sound.clear();
         } else if number == next {
@@ -188,7 +180,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Starts with a packet whose first frame is `media`.
+    /// Starts at `media`.
     pub const fn from(media: i64, arrival: LocalTime) -> Self {
         Self { first: (arrival, media), newest: (arrival, media), gap: Span::ZERO }
     }
@@ -201,21 +193,19 @@ impl Pace {
         }
     }
 
-    /// Whether arrivals were even enough to distinguish the usual rates, which differ by at least
-    /// 8.8 %.
+    /// Whether arrivals distinguish the usual rates, which differ by at least 8.8 %.
     pub(crate) fn is_precise(&self) -> bool {
         self.gap.times(20) <= self.took()
     }
 
-    /// Time from the first packet to the newest.
+    /// From the first packet to the newest.
     pub fn took(&self) -> Span {
         self.newest.0 - self.first.0
     }
 
-    /// Returns the only usual rate that matches frames and time. The tolerance is the longest gap,
-    /// because the first and the newest packet may each have waited that long.
+    /// The only usual rate that matches, with a tolerance of the longest gap.
     pub fn rate(&self) -> Option<Rate> {
-        // Use floats, because hostile times and timestamps may have any value.
+        // Hostile values may have any size.
         let (took, gap) = (self.took().as_nanos() as f64, self.gap.as_nanos() as f64);
         let frames = (self.newest.1 as f64 - self.first.1 as f64) * 1e9;
         if took <= gap {
@@ -234,14 +224,14 @@ impl Pace {
     }
 }
 
-/// Contradiction between packets and the format in which they are played.
+/// Packets contradict their format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contradiction {
-    /// The packets have this many bytes per frame.
+    /// Actual bytes per frame.
     FrameBytes(usize),
-    /// The samples are impossible in the sample format.
+    /// Samples impossible in this format.
     Samples,
-    /// The packets have this rate.
+    /// Actual rate.
     Rate(Rate),
 }
 
@@ -251,8 +241,6 @@ mod tests {
     use crate::packet::PacketHead;
     use crate::wrap::Wrapped;
 
-    /// Creates evidence from packets with this many frames and bytes, which arrive at `rate` in
-    /// bursts of `handful`.
     fn evidence(frames: u32, bytes: usize, rate: u64, handful: u32, packets: u32) -> Evidence {
         let mut evidence = Evidence::default();
         let payload = vec![0; bytes];
@@ -299,14 +287,13 @@ mod tests {
             let proof = evidence(frames, frames as usize * 4, hertz.into(), 1, 60).proof().unwrap();
             assert_eq!(proof.rate, Rate::new(hertz).ok(), "{hertz}");
         }
-        // A PipeWire sender that wakes every 1024 frames. The rate is known within half a second
-        // and never wrong.
+        // A PipeWire sender that wakes every 1024 frames.
         for packets in 9..150 {
             let proof = evidence(320, 320 * 4, 44_100, 3, packets).proof().unwrap();
             assert!(proof.rate.is_none_or(|rate| rate.hertz() == 44_100), "{packets}: {proof:?}");
             assert!(packets < 75 || proof.rate.is_some(), "{packets}");
         }
-        // This is not a usual rate.
+        // Not a usual rate.
         assert_eq!(evidence(46, 46 * 4, 46_000, 1, 100).proof().unwrap().rate, None);
     }
 

@@ -1,26 +1,25 @@
-//! Late packets, lost packets and device underruns, each with its own times. A stall of the host
-//! causes only faults that it overlaps.
+//! Faults with their own times: a host stall causes only those that it overlaps.
 
 use core::ops::AddAssign;
 
 use crate::counters::Counters;
 use crate::time::{LocalTime, Span};
 
-/// Counts of glitches by kind.
+/// Glitches by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Harm {
     /// Late packets.
     pub late: u32,
-    /// Packets missing at their turn.
+    /// Missing packets.
     pub lost: u32,
-    /// Packets that arrived in time but were not played: the device played its own silence.
+    /// Packets in time, replaced by the device's silence.
     pub underrun_discarded: u32,
     /// Device underruns.
     pub xruns: u32,
 }
 
 impl Harm {
-    /// Counts the packets that were lost or discarded between two sets of counters.
+    /// Lost and discarded packets between two counts.
     pub fn missed(before: &Counters, after: &Counters) -> Self {
         let more = |before: u64, after: u64| after.saturating_sub(before) as u32;
         let lost = more(before.lost, after.lost);
@@ -41,24 +40,23 @@ impl AddAssign for Harm {
     }
 }
 
-/// One glitch or several similar ones, from cause to effect.
+/// Similar glitches, from cause to effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Earliest start of the cause.
     pub from: LocalTime,
     /// Time of the effect.
     pub to: LocalTime,
-    /// Counts of the glitches.
+    /// Glitches.
     pub harm: Harm,
 }
 
-/// Maximum number of faults between two status reports. A freeze of 30 ms causes about this many
-/// faults of [`ALIKE`] each. Longer freezes are caused almost entirely by the host.
+/// Maximum per status: a freeze of 30 ms. The host causes almost all longer ones.
 const MAX: usize = 16;
-/// Faults whose starts and ends are within this span are combined. Reported stalls are longer.
+/// Faults closer than this are combined. Reported stalls are longer.
 const ALIKE: Span = Span::from_millis(2);
 
-/// Faults in order of detection. Never allocates: for a device thread.
+/// Faults in order. Never allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {
     kept: [Fault; MAX],
@@ -82,7 +80,7 @@ impl Faults {
         len: 0,
     };
 
-    /// Adds a fault between two times.
+    /// Adds a fault.
     pub fn add(&mut self, from: LocalTime, to: LocalTime, harm: Harm) {
         let full = self.len == MAX;
         if let Some(last) = self.kept[..self.len].last_mut() {
@@ -101,12 +99,11 @@ impl Faults {
         self.len += 1;
     }
 
-    /// Returns all faults in order of detection.
+    /// Faults in order.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.kept[..self.len].iter()
     }
 
-    /// Returns the total of the faults for which `overlaps` returns `true`.
     pub(crate) fn harm_of(&self, overlaps: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
         let mut harm = Harm::default();
         let those = self.iter().filter(|fault| overlaps(fault.from, fault.to));
@@ -115,15 +112,12 @@ impl Faults {
     }
 }
 
-/// Faults that wait for the stall monitor. The monitor may wake as late as the device, so the last
-/// faults are judged when the next faults arrive.
+/// Faults for the next call: the stall monitor may wake as late as the device.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnjudgedFaults(Faults);
 
 impl UnjudgedFaults {
-    /// Stores the new faults, and returns the counts of the previous faults that the host caused.
-    /// `stalled` returns whether the whole host stalled between two times. Each fault is judged
-    /// once.
+    /// Stores new faults; returns those of the previous ones that the host caused.
     pub fn take(
         &mut self,
         faults: &Faults,
@@ -179,7 +173,7 @@ mod tests {
         assert_eq!(reported[MAX - 1], (150_000, 190_001, 5));
     }
 
-    /// Device xruns. Each lasts from the previous wake-up to its detection.
+    /// Each lasts from the previous wake-up to its detection.
     fn xruns(all: &[(i64, i64, u32)]) -> Faults {
         let mut faults = Faults::NONE;
         for (woke, noticed, starved) in all {
@@ -189,7 +183,6 @@ mod tests {
         faults
     }
 
-    /// A stall of all cores.
     fn stall(begin: i64, end: i64) -> impl Fn(LocalTime, LocalTime) -> bool {
         move |from, to| at(begin * 1000) <= to && from <= at(end * 1000)
     }

@@ -1,28 +1,23 @@
-//! Media time of packets that carry presentation times instead of frame counts (AVTP).
+//! Media time of packets with presentation times instead of frame counts (AVTP).
 //!
-//! Sequence numbers determine the positions of packets: the frames of a packet follow the frames of
-//! the previous one. Presentation times do not, because their clock may drift and step. The times
-//! only show how often the short numbers wrapped during an outage, and where the talker restarted.
+//! Sequence numbers determine positions. Times may drift and step; they show how often short
+//! numbers wrapped in an outage, and restarts of the talker. After an outage, one of the 256
+//! numbers matches the time. After a pause, the times resume between two packets.
 //!
-//! Nothing arrives during an outage or a pause. After an outage, one of the 256 numbers matches the
-//! time, which is a whole number of packets later and as precise as before. After a pause, the
-//! number continues or restarts, and the times resume anywhere between two packets.
-//!
-//! Over UDP, packets have two numbers: their own with 8 bits, and a carried one with 32 bits in
-//! front. The carried number resolves longer outages, but some talkers leave it at zero or use it
-//! for several streams. It is used while it moves in step with the own number.
+//! Over UDP, packets also carry a 32-bit number for longer outages. It is used while it moves in
+//! step with the packet's own number.
 
 use crate::packet::{PacketHead, PresentationTime, Presented, StreamId};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 use crate::wrap::{Unwrapper, Wrapped};
 
-/// Frame counter of the playing stream.
+/// Frame counter of a stream.
 #[derive(Debug, Clone)]
 pub struct FrameCounter {
     tolerance: Span,
     heard: Option<CountedPacket>,
-    /// Packet that does not follow. The next packet decides.
+    /// Doubted packet; the next one decides.
     doubted: Option<CountedPacket>,
 }
 
@@ -31,41 +26,37 @@ pub struct FrameCounter {
 pub struct CountedPacket {
     stream: StreamId,
     number: Wrapped,
-    /// The carried 32-bit number, and the packet's own number.
     carried: Wrapped,
     own: Wrapped,
-    /// Whether the carried number moves in step with the packet's own number.
     in_step: bool,
     restarts: bool,
     frames: Frames,
     media: i64,
-    /// Last presentation time, its frame, and its arrival. Some streams carry times in few packets.
+    /// Presentation time, frame and arrival. Some packets have none.
     reported: Option<(PresentationTime, i64, LocalTime)>,
-    /// Recent difference of the times and the positions by number.
+    /// Recent error of the times.
     uneven: Span,
     sequel: Sequel,
 }
 
-/// Relation of a packet to the previous packets.
+/// Relation of a packet to previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequel {
-    /// It continues the stream. Packets missing by number are lost.
+    /// Continues; missing packets are lost.
     GoesOn,
-    /// The talker paused or restarted, according to number and time. Nothing is lost in between.
+    /// After a pause or restart; nothing is lost.
     Anew,
-    /// Like `Anew`, and the talker announced it (`mr`), with a time as far ahead as before. A
-    /// single false packet thus cuts no sound.
+    /// Announced restart (`mr`) with an equal lead, so a false packet cuts no sound.
     SaidAnew,
 }
 
 impl CountedPacket {
-    /// Media time of the first frame, as carried in packets.
+    /// Media time of the first frame.
     pub const fn media(&self) -> Wrapped {
         Wrapped::of(self.media, 32)
     }
 
-    /// Sequence number: the carried one, if it counts the packets of the stream. Otherwise, it is
-    /// derived from the packet's own number and the time.
+    /// The carried number if in step, otherwise derived from own number and time.
     pub const fn number(&self) -> Wrapped {
         self.number
     }
@@ -77,44 +68,36 @@ impl CountedPacket {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
-    /// Number and time (if any) agree to within this span.
+    /// Number and time agree to this span.
     Agreed(i64, Span),
-    /// Number and time disagree. The position is taken from the time.
+    /// They disagree; the position is from the time.
     Astray(i64),
 }
 
-/// Distance between two packets by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     packets: i64,
-    /// Width of the number in use, in bits.
     bits: u32,
-    /// Whether the carried number still moves in step with the packet's own number.
     in_step: bool,
 }
 
 impl FrameCounter {
-    /// Default maximum difference of a presentation time and the position by number. Beyond it the
-    /// talker restarted. It is less than the doubt limit of a [source](crate::source) and more than
-    /// the steps of disciplined clocks.
+    /// Default tolerance of a presentation time; beyond it the talker restarted. Exceeds the steps
+    /// of disciplined clocks.
     pub(crate) const TOLERANCE: Span = Span::from_millis(20);
-    /// Maximum error of times that distinguish an outage from a pause. Talkers round times, and
-    /// some use their wake-up times.
+    /// Maximum error of times that tell an outage from a pause.
     const NEAR: Span = Span::from_millis(1);
-    /// Divisor of the outage: the maximum drift between the clock of the sound and the clock of the
-    /// times.
+    /// Divisor of the outage: maximum drift of the two clocks.
     const DRIFT: i64 = 2000;
-    /// Divisor of the number's range. If times err by more, numbers cannot distinguish an outage
-    /// from a pause, because one may match by chance.
+    /// Divisor of the number's range. Beyond it, numbers match by chance.
     const CHANCE: i64 = 16;
 
-    /// Creates a counter with this tolerance for presentation times. The default is
-    /// `Self::TOLERANCE`.
+    /// Creates a counter; the default of `tolerance` is `Self::TOLERANCE`.
     pub const fn new(tolerance: Span) -> Self {
         Self { tolerance, heard: None, doubted: None }
     }
 
-    /// Returns the position of a packet of `frames` frames that arrived at `arrival`.
+    /// Position of a packet.
     pub fn count(
         &mut self,
         head: &PacketHead,
@@ -147,7 +130,7 @@ impl FrameCounter {
             | (_, Some((Follows::Agreed(media, off), steps, before))) => {
                 (media, off, Some((steps, before)))
             }
-            // A talker may change its numbering when it restarts.
+            // A restarted talker may renumber.
             (Some((Follows::Astray(media), steps, before)), _)
             | (None, Some((Follows::Astray(media), steps, before))) => {
                 (media, Span::ZERO, Some((Steps { in_step: true, ..steps }, before)))
@@ -177,7 +160,7 @@ impl FrameCounter {
         counted
     }
 
-    /// Records an admitted packet. If it is the newest, later packets count from it.
+    /// Records an admitted packet.
     pub fn follow(&mut self, packet: CountedPacket) {
         let newer = |heard: &CountedPacket| {
             heard.stream != packet.stream
@@ -190,14 +173,13 @@ impl FrameCounter {
         }
     }
 
-    /// Resets the counter. It then accepts another stream at any position.
+    /// Resets for another stream.
     pub fn forget(&mut self) {
         *self = Self::new(self.tolerance);
     }
 }
 
 impl CountedPacket {
-    /// Uses the carried number, or the packet's own number if the two are not in step.
     fn steps_to(&self, next: &Self) -> Steps {
         let ahead = |from: Wrapped, to: Wrapped| {
             Unwrapper::starting_at(from).peek(to.value) - i64::from(from.value)
@@ -227,7 +209,7 @@ impl CountedPacket {
         let drift = passed.abs().divided(FrameCounter::DRIFT);
         let frame = rate.span_of(Frames::new(1));
         let near = FrameCounter::NEAR.min(self.uneven.times(2)) + frame + drift;
-        // A delayed older packet has the older flag.
+        // Delayed packets have the older flag.
         if self.restarts != next.restarts && by_time > self.media && off(by_number) > near {
             return (Follows::Astray(by_time), steps);
         }
@@ -242,7 +224,7 @@ impl CountedPacket {
                 false => (Follows::Astray(by_time), steps),
             };
         }
-        // During a clock step packets keep arriving. During a pause they do not.
+        // Packets keep arriving during a clock step, not during a pause.
         let waited = |media: i64| (passed - rate.span_of(Frames::new(media - at))).abs();
         let paused = steps.packets != 1
             && off(by_number) > FrameCounter::NEAR.min(tolerance) + drift
@@ -254,7 +236,7 @@ impl CountedPacket {
         (follows, steps)
     }
 
-    /// Whether the time from arrival to presentation equals that of the other packet.
+    /// Whether both have the same lead of presentation over arrival.
     fn leads_alike(&self, next: &Self, tolerance: Span) -> bool {
         let (Some((before, _, came)), Some((time, _, arrived))) = (self.reported, next.reported)
         else {
@@ -265,12 +247,11 @@ impl CountedPacket {
         led.abs() <= tolerance + passed.abs().divided(FrameCounter::DRIFT)
     }
 
-    /// Returns the recent error of times, updated with this one.
     fn uneven_with(&self, off: Span) -> Span {
         (self.uneven - self.uneven.divided(256)).max(off.min(FrameCounter::NEAR))
     }
 
-    /// Times wrap every 4.295 s. Returns the value nearest to the elapsed time.
+    /// Times wrap every 4.295 s.
     fn unwrapped(since: Span, passed: Span) -> Span {
         const ROUND: i64 = 1 << 32;
         let rounds = ((passed - since).as_nanos() + ROUND / 2).div_euclid(ROUND);

@@ -4,11 +4,10 @@ use core::ops::Range;
 
 use crate::time::{Frames, MediaTime};
 
-/// Maximum number of runs in a block. The last run covers all later runs and the frames between
-/// them.
+/// Maximum runs; the last covers all later ones.
 const MAX: usize = 16;
 
-/// Runs of missing frames in stream order. Never allocates.
+/// Runs of missing frames in order. Never allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holes {
     runs: [(MediaTime, Frames); MAX],
@@ -22,7 +21,7 @@ impl Default for Holes {
 }
 
 impl Holes {
-    /// Adds missing frames. Call it in stream order.
+    /// Call in stream order.
     pub(crate) fn add(&mut self, first: MediaTime, frames: Frames) {
         let full = self.len == MAX;
         if let Some((start, length)) = self.runs[..self.len].last_mut()
@@ -39,7 +38,7 @@ impl Holes {
         self.len = 0;
     }
 
-    /// Returns all runs.
+    /// All runs.
     pub fn iter(&self) -> impl Iterator<Item = Range<MediaTime>> + '_ {
         self.runs[..self.len].iter().map(|(start, frames)| *start..*start + *frames)
     }

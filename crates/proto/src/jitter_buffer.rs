@@ -1,8 +1,8 @@
-//! Jitter buffer of one stream: takes datagrams and returns frames for the DAC. Does no I/O.
+//! Jitter buffer of one stream: datagrams in, frames for the DAC out. Does no I/O.
 //!
-//! The device thread calls it once per period: [`JitterBuffer::handle`] for every datagram that
-//! arrived, then [`JitterBuffer::pull`] for the frames of the period. An ordinary thread passes the
-//! sender's clock as values ([`JitterBuffer::set_clock`], [`JitterBuffer::observe_report`]).
+//! The device thread calls [`JitterBuffer::handle`] for every datagram, then [`JitterBuffer::pull`]
+//! once per period. An ordinary thread passes the sender's clock ([`JitterBuffer::set_clock`],
+//! [`JitterBuffer::observe_report`]).
 
 mod config;
 mod format_proof;
@@ -45,12 +45,10 @@ pub use step::LateRun;
 use step::StepFinder;
 use turns::Turns;
 
-/// Whether frames are being played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// No frame was requested since the stream began.
+    /// Before the first request of a frame.
     Waiting(Option<Resync>),
-    /// The playout cursor gives the position.
     Playing,
 }
 
@@ -59,74 +57,67 @@ enum Phase {
 pub struct JitterBuffer {
     config: JitterBufferConfig,
     format: StreamFormat,
-    /// Channels in packets: all channels, or one channel that is played on all.
+    /// All channels, or one that is played on all.
     carried: Channels,
-    /// Bits per second of the newest packet, if the sender chooses the bitrate.
+    /// Bits per second, if the sender chooses.
     bitrate: Option<u32>,
     source: Option<Source>,
     /// Counts frames of packets without media time.
     counter: FrameCounter,
-    /// Newest clock mapping and the sender whose clock it maps.
     clock: Option<(Author, ClockMapping)>,
-    /// Clock of this host for packets that carry presentation times.
+    /// This host's clock for presentation times.
     presentation_clock: Option<ClockMapping>,
-    /// Delay from capture to the presentation time in packets, as announced by the sender.
+    /// Announced delay from capture to presentation.
     presented_after: Option<Span>,
-    /// Newest known clock of a sender's card, and the sender.
     card: Option<(Author, ClockId)>,
     placement: Placement,
     renderer: Renderer,
     phase: Phase,
     begins: bool,
     begun: bool,
-    /// Whether overdue frames were skipped since the last block because the device stood still.
+    /// Overdue frames were skipped: the device stood still.
     caught_up: bool,
-    /// Whether the presentation clock was set.
     stepped: bool,
-    /// Frames until the next check of the due position, and the predicted DAC time of the first of
-    /// them.
+    /// Frames until the next check, and the first one's predicted DAC time.
     unlooked: (Frames, LocalTime),
     basis: Option<Basis>,
-    /// Relation of the two cards at the last check.
     cards: Cards,
     was_mapped: bool,
     turns: Turns,
-    /// `None` if not lent: see [`JitterBuffer::borrow_repairer`].
+    /// See [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
     transit: Option<TransitMeter>,
     measuring: Option<Measuring>,
     proof: FormatProof,
     step: StepFinder,
-    /// Late packets that proved the last step.
     stepped_by: Option<LateRun>,
-    /// Missing frames after the newest packet. They count as missing if the stream continues, and
-    /// do not count if it ended.
+    /// Missing frames after the newest packet: they count only if the stream continues.
     tail_missing: u64,
     tail_concealed: u64,
     counters: Counters,
-    /// Number of invalid datagrams per reason, indexed by [`Invalid::index`].
+    /// Invalid datagrams, indexed by [`Invalid::index`].
     invalid: [u64; Invalid::COUNT],
     stranger: Option<Stranger>,
     others: OtherTypes,
     muted: bool,
 }
 
-/// Maximum latency: half the capacity, minus a reserve for senders that run ahead.
+/// Maximum latency: half the capacity, minus room for senders that run ahead.
 fn longest(room: Span) -> Span {
     (room - JitterBuffer::ROOM.divided(2)).divided(2)
 }
 
-/// Returns the maximum latency that a jitter buffer created for `link_offset` has room for.
+/// Maximum latency for this `link_offset`.
 pub fn room_for(link_offset: Span, rate: Rate) -> Span {
     longest(rate.span_of(JitterBuffer::frames_for(link_offset, rate)))
 }
 
 impl JitterBuffer {
-    /// Additional capacity, for senders that run ahead and for latency changes during playout.
+    /// Room for senders that run ahead and latency changes.
     const ROOM: Span = Span::from_millis(250);
 
-    /// Creates a jitter buffer for twice the link offset plus 250 ms. Only this function and
+    /// Creates a buffer for twice the link offset plus 250 ms. Only this and
     /// [`JitterBuffer::without_repairer`] allocate.
     pub fn new(config: JitterBufferConfig) -> Self {
         Self { repairer: Some(Box::default()), ..Self::without_repairer(config) }
@@ -136,7 +127,7 @@ impl JitterBuffer {
         rate.frames_within(link_offset.times(2) + Self::ROOM)
     }
 
-    /// Creates a jitter buffer without a repairer. The caller lends one if the stream needs it.
+    /// Creates a buffer without a repairer. The caller lends one.
     pub fn without_repairer(config: JitterBufferConfig) -> Self {
         let rate = config.format.rate;
         let frames = Self::frames_for(config.link_offset, rate);
@@ -145,7 +136,6 @@ impl JitterBuffer {
         if !decoders.is_empty() {
             renderer.playout.decode_by(rate, decoders);
         }
-        // Packets for the maximum latency and for a sender that runs ahead.
         let in_flight = longest(rate.span_of(renderer.playout.capacity())) + Self::ROOM.divided(8);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
         let packets = rate.frames_within(in_flight).count() / shortest + 64;
@@ -199,16 +189,14 @@ impl JitterBuffer {
         &self.counters
     }
 
-    /// Sender of the newest packet from another source. A sender that uses the source's stream id
-    /// takes precedence.
+    /// Newest other sender; one with the source's stream id takes precedence.
     pub fn stranger(&self) -> Option<Stranger> {
-        // Packets of a sender that moved to this address count as another source until it is
-        // followed.
+        // A moved sender counts as another source until it is followed.
         let own = |from| self.source.as_ref().is_some_and(|source| source.endpoints().has(from));
         self.stranger.filter(|stranger| !own(stranger.from))
     }
 
-    /// Most frequent payload type among the packets rejected because of their payload type.
+    /// Most frequent unexpected payload type.
     pub fn other_type(&self) -> Option<OtherType> {
         self.others.most()
     }
@@ -218,7 +206,7 @@ impl JitterBuffer {
         self.tally
     }
 
-    /// Losses for receiver reports. `None` without a source.
+    /// Losses for receiver reports.
     pub fn losses(&self) -> Option<LossReport> {
         let Counters { repaired, lost, late, .. } = self.counters;
         self.source.as_ref().map(|s| LossReport {
@@ -230,7 +218,7 @@ impl JitterBuffer {
         })
     }
 
-    /// Format of the stream, according to its packets.
+    /// Format according to the packets.
     pub const fn format(&self) -> &StreamFormat {
         &self.format
     }
@@ -245,34 +233,31 @@ impl JitterBuffer {
         &self.placement
     }
 
-    /// Maximum latency that the buffer has room for.
+    /// Maximum latency.
     pub fn longest_link_offset(&self) -> Span {
         longest(self.format.rate.span_of(self.renderer.playout.capacity()))
     }
 
-    /// Sets a newer mapping of the wall clock of the sender `author`, even if it is not the current
-    /// source yet.
+    /// Sets the clock mapping of `author`, even before it is the source.
     pub fn set_clock(&mut self, author: Author, clock: ClockMapping) {
         self.clock = Some((author, clock));
         self.apply_clock();
     }
 
-    /// Sets this host's clock for packets that carry presentation times. Used for senders that do
-    /// not announce their clock.
+    /// Sets this host's clock for presentation times.
     pub fn set_presentation_clock(&mut self, clock: ClockMapping) {
         self.presentation_clock = Some(clock);
         self.apply_clock();
     }
 
-    /// Sets the announced delay from capture to presentation. `None` restores the configured one.
+    /// Sets the announced delay from capture to presentation; `None` restores the default.
     pub(crate) fn set_presented_after(&mut self, presented_after: Option<Span>) {
         self.presented_after = presented_after;
         self.placement
             .set_captures_reported(presented_after.is_some() || self.config.captures_reported);
     }
 
-    /// Applies the mapping of the current source. The presentation clock applies before the first
-    /// packet.
+    /// The presentation clock applies before the first packet.
     fn apply_clock(&mut self) {
         let source = self.source.as_ref();
         let heard = |author| source.is_some_and(|source| source.is_reported_by(author));
@@ -282,12 +267,11 @@ impl JitterBuffer {
         }
     }
 
-    /// Sets the clock of the card of the sender `author`, even if it is not the current source yet.
+    /// Sets the card clock of `author`, even before it is the source.
     pub fn set_card(&mut self, author: Author, card: Option<ClockId>) {
         self.card = card.map(|card| (author, card));
     }
 
-    /// Whether the current source announced this clock as the clock of its card.
     fn shares_clock(&self, clock: ClockId) -> bool {
         let reported = |source: &Source| {
             self.card.is_some_and(|(author, card)| card == clock && source.is_reported_by(author))
@@ -295,10 +279,10 @@ impl JitterBuffer {
         self.source.as_ref().is_some_and(reported)
     }
 
-    /// Changes the latency, up to [`JitterBuffer::longest_link_offset`].
+    /// Sets the latency, up to [`JitterBuffer::longest_link_offset`].
     pub fn set_link_offset(&mut self, link_offset: Span) {
         let link_offset = link_offset.min(self.longest_link_offset());
-        // A shorter latency moves the due position forward in the stream.
+        // A shorter latency moves the due position forward.
         let moved = self.placement.link_offset() - link_offset;
         if moved != Span::ZERO && self.phase == Phase::Playing {
             self.renderer.retarget(moved);
@@ -315,8 +299,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Returns the frames by which timestamps advance per packet, and the bytes per frame, if they
-    /// contradict the format.
+    /// Proven frames and bytes per frame, if they contradict the format.
     fn proven_frame(&self) -> Option<(Frames, usize)> {
         let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
         let step = source.odd_step()?;
@@ -324,8 +307,7 @@ impl JitterBuffer {
         bytes.is_multiple_of(step.as_len()).then(|| (step, bytes / step.as_len()))
     }
 
-    /// Changes to one channel, or back to all, if packets prove that. Returns whether it changed.
-    /// The packet was then read in the wrong format.
+    /// Changes to one channel or back if packets prove it. The packet was then read wrong.
     fn follow_carried(&mut self) -> bool {
         let Some((step, bytes)) = self.proven_frame() else { return false };
         let carries = |channels: &Channels| bytes == self.format.sample.bytes() * channels.count();
@@ -339,8 +321,7 @@ impl JitterBuffer {
         true
     }
 
-    /// Ends the current source if `author` is the source. `author` sent a goodbye, so another
-    /// source may follow at once.
+    /// Ends the source `author`, so another may follow.
     pub fn say_goodbye(&mut self, author: Author) {
         if let Some(source) = self.source.as_mut().filter(|source| source.is_reported_by(author)) {
             source.say_goodbye();
@@ -348,8 +329,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Adds the timestamp pair of a sender report. Ignored if packets carry capture times, which
-    /// are more precise.
+    /// Adds a sender report's timestamps, unless packets carry capture times.
     pub fn observe_report(&mut self, author: Author, rtp_timestamp: u32, wall: WallTime) {
         let reported = |source: &&Source| source.is_reported_by(author) && !source.stamped();
         let Some(source) = self.source.as_ref().filter(reported) else { return };
@@ -361,7 +341,6 @@ impl JitterBuffer {
         }
     }
 
-    /// Drops the placed frames and fades the sound out and in.
     fn restart(&mut self, reason: Resync) {
         if self.phase == Phase::Playing {
             self.counters.resyncs += 1;

@@ -1,43 +1,35 @@
-//! Latency of a stream: where it comes from, and its minimum.
-//!
-//! A latency is a link offset: the time from a frame at the capturing converter to the same frame
-//! at the playing converter.
+//! Latency of a stream: link offset from the capturing converter to the playing one.
 
 use crate::device::Settings;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::unannounced::tenths;
 
-/// Rule that determines the latency of a stream.
+/// Rule for the latency of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LatencyRule {
-    /// Default. A sender promises [`usual_latency`]. A receiver uses the latency that its sender
-    /// promises.
+    /// A sender promises [`usual_latency`]; a receiver uses the promise.
     #[default]
     Usual,
-    /// Configured value.
+    /// Configured.
     Chosen(Span),
-    /// The arrivals of packets determine the latency. A receiver uses the latency that they need. A
-    /// sender promises the highest latency that a receiver requests.
+    /// Packet arrivals determine it. A sender promises the maximum that its receivers request.
     Auto {
-        /// Maximum latency, after which packets are late. If the path delay itself exceeds it, the
-        /// maximum is higher (`crate::target_delay::Depth::set_max`). `None` means all that the
-        /// buffer has room for.
+        /// Maximum, which a longer path delay raises. `None`: limited by the buffer.
         most: Option<Span>,
     },
 }
 
 impl LatencyRule {
-    /// Automatic, limited by the buffer only.
+    /// Limited by the buffer only.
     pub const AUTO: Self = Self::Auto { most: None };
 
-    /// Buffer room for automatic latency: sufficient for a satellite path and Wi-Fi.
+    /// Buffer room for automatic latency: a satellite path and Wi-Fi.
     const MAX_AUTO: Span = Span::from_millis(400);
-    /// Buffer room if packets of a sender without an announcement raise the latency: four 20 ms
-    /// packets that arrive together.
+    /// Buffer room without an announcement: four 20 ms packets that arrive together.
     const MAX_UNANNOUNCED: Span = Span::from_millis(100);
 
-    /// Maximum latency for which a receiver reserves room, with this initial `link_offset`.
+    /// Latency for which a receiver reserves room.
     pub fn room(self, link_offset: Span) -> Span {
         match self {
             Self::Chosen(_) => link_offset,
@@ -51,7 +43,7 @@ impl LatencyRule {
         matches!(self, Self::Auto { .. })
     }
 
-    /// Configured maximum of an automatic latency.
+    /// Configured maximum.
     pub const fn most(self) -> Option<Span> {
         match self {
             Self::Auto { most } => most,
@@ -60,8 +52,7 @@ impl LatencyRule {
     }
 }
 
-/// Minimum latency of a receiver. A packet is up to `packing_age` old at departure. A block is
-/// written one device ring before its last frame plays.
+/// Minimum latency of a receiver: packet age at departure, plus one device ring.
 pub fn min_latency(packing_age: Span, device: &Settings) -> Span {
     let ring = device.period.count() * i64::from(device.periods);
     packing_age + device.rate.span_of(Frames::new(ring))
@@ -69,18 +60,16 @@ pub fn min_latency(packing_age: Span, device: &Settings) -> Span {
 
 /// Default promise.
 pub const DEFAULT_LATENCY: Span = Span::from_millis(5);
-/// Time for the network, and for the receiver's period and wake-up, in a default latency.
+/// Time for network, period and wake-up.
 const SPARE: Span = Span::from_millis(4);
 
-/// Default promise for this format and device period.
+/// Default promise.
 pub fn usual_latency(format: &StreamFormat, period: Frames) -> Span {
     DEFAULT_LATENCY.max(format.packing_age(period) + SPARE)
 }
 
-/// Like [`usual_latency`], for short cycles of a JACK or PipeWire graph. It is sufficient for a
-/// receiver in a similar graph, which then need not raise the latency. The receiver's card is part
-/// of its latency but unknown to the sender, so a common card is assumed. The result is longer only
-/// for cycles so short that other receivers lose hardly more than 2 ms.
+/// Like [`usual_latency`], for short cycles of a JACK or PipeWire graph. Sufficient for a receiver
+/// in a similar graph.
 pub fn usual_latency_in_graph(format: &StreamFormat, cycle: Frames) -> Span {
     let (usual, ring) = (usual_latency(format, cycle), Frames::new(GRAPH_RING * cycle.count()));
     match format.rate.span_of(ring) {
@@ -89,43 +78,38 @@ pub fn usual_latency_in_graph(format: &StreamFormat, cycle: Frames) -> Span {
     }
 }
 
-/// Cycles from writing a block to the end of its playback: the cycle that it fills and two at the
-/// card. This is the default of `jackd`.
+/// One cycle to fill and two at the card, the default of `jackd`.
 const GRAPH_RING: i64 = 3;
 
-/// Returns the latency to use: the promised one, or the minimum sufficient one if this device needs
-/// more.
+/// Maximum of the promise and this device's minimum.
 pub fn kept_latency(promised: Span, least: Span) -> Span {
     if leaves_no_transit(promised, least) { enough_latency(least) } else { promised }
 }
 
-/// Whether a latency leaves no time for the network. `least` is the minimum without a network
-/// ([`min_latency`]).
 pub(crate) fn leaves_no_transit(latency: Span, least: Span) -> bool {
     latency < least + MIN_WAY
 }
 
-/// Minimum sufficient latency if `least` leaves no time for the network. In steps of 0.1 ms.
+/// Minimum latency if `least` leaves no time for the network. In steps of 0.1 ms.
 pub fn enough_latency(least: Span) -> Span {
     tenths(least + WAY)
 }
 
-/// Time for two wake-ups and a wired network. With less, JACK at 64 frames had 100 % late packets
-/// at the worst phase, and 1.3 % with 0.1 ms more.
+/// Two wake-ups and a wired network. With less, JACK at 64 frames had 100 % late packets at
+/// the worst phase.
 const MIN_WAY: Span = Span::from_micros(250);
-/// Time for the network if the device uses up the promised latency. It is ten times that of a wired
-/// network, and not audible as an echo.
+/// Network time if the device uses up the promise: ten times that of a wired network.
 const WAY: Span = Span::from_millis(1);
 
-/// Time for the network if packets are repaired.
+/// Network time with repairs.
 const REPAIR_SPARE: Span = Span::from_millis(1);
 
-/// Minimum latency that leaves `budget` for repairs above `least` ([`min_latency`]).
+/// Minimum latency with `budget` for repairs; `least` is [`min_latency`].
 pub fn repair_latency(least: Span, budget: Span) -> Span {
     least + REPAIR_SPARE + budget
 }
 
-/// Time that `latency` leaves for repairs. 0 or negative if it is too short.
+/// Repair time at `latency`. Not positive if too short.
 pub fn repair_time(least: Span, latency: Span) -> Span {
     latency - least - REPAIR_SPARE
 }
@@ -137,8 +121,7 @@ mod tests {
     use super::*;
     use crate::units::{Channels, Rate};
 
-    /// Returns three latencies for packets of about 1 ms in a graph at `hertz`: the promise for its
-    /// cycles, the promise for another device, and the minimum of a receiver in such a graph.
+    /// 1 ms packets at `hertz`: promises for a graph and for another device, and a graph's minimum.
     fn in_graph(hertz: u32, cycle: i64) -> [Span; 3] {
         let rate = Rate::new(hertz).unwrap();
         let packet = rate.frames_within(Span::from_millis(1));

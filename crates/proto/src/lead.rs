@@ -1,37 +1,35 @@
-//! Lead of a device: the time from its request for a block until the block meets the converter,
-//! measured at wake-ups. Some devices know it only while they run, and connections may change it.
+//! Lead of a device: from its request for a block until it meets the converter.
 
 use crate::device::Settings;
 use crate::time::Span;
 
-/// Longest lead that a device keeps. For the device thread: one comparison per period.
+/// Longest recent lead. Real-time safe: one comparison per period.
 #[derive(Debug, Clone, Copy)]
 pub struct Lead {
-    /// Minimum of the latest wake-ups. Late wake-ups shorten the lead, and none lengthens it.
+    /// Minimum of the latest wake-ups. Only late ones shorten it.
     least: Option<Span>,
     wakes: u32,
     kept: Option<Span>,
-    /// Maximum of the current series of wake-ups, and their number.
+    /// Maximum and number of the current series.
     most: Option<Span>,
     while_wakes: u32,
 }
 
 impl Lead {
-    /// Number of wake-ups that confirm a lead.
+    /// Wake-ups that confirm a lead.
     const ENOUGH: u32 = 16;
-    /// Number of wake-ups without a longer lead that confirm a shorter one. Even on a busy machine,
-    /// not all of them are late.
+    /// Wake-ups that confirm a shorter lead. Even on a busy machine, not all are late.
     const SURE: u32 = 1024;
 
-    /// State of a device that has not run and whose lead is unknown.
+    /// Unknown lead.
     pub const NONE: Self = Self { least: None, wakes: 0, kept: None, most: None, while_wakes: 0 };
 
-    /// Creates the state of a device whose settings determine the lead.
+    /// Lead determined by the settings.
     pub fn of(settings: &Settings) -> Self {
         Self { kept: Some(settings.playback_lead()), ..Self::NONE }
     }
 
-    /// Adds a wake-up whose block meets the converter `lead` later.
+    /// Adds a wake-up.
     pub fn wake(&mut self, lead: Span) {
         self.least = Some(self.least.map_or(lead, |least| least.min(lead)));
         self.wakes += 1;
@@ -48,7 +46,7 @@ impl Lead {
         }
     }
 
-    /// Longest recent lead, if it is confirmed.
+    /// Longest recent lead, if confirmed.
     pub const fn kept(&self) -> Option<Span> {
         self.kept
     }
@@ -68,7 +66,6 @@ mod tests {
         };
         wakes(&mut lead, &[21; 15]);
         assert_eq!(lead.kept(), None);
-        // A late wake-up.
         wakes(&mut lead, &[20]);
         assert_eq!(lead.kept(), Some(Span::from_millis(20)));
         wakes(&mut lead, &[[90; 1].as_slice(), &[5; 15]].concat());
@@ -87,13 +84,11 @@ mod tests {
             periods: 3,
         };
         let mut lead = Lead::of(&settings);
-        // The device is reconnected in the middle of a series, from the card to a destination
-        // without delay.
+        // Reconnected in the middle of a series.
         (0..500).for_each(|_| lead.wake(millis(4)));
         (500..1024 + 1023).for_each(|_| lead.wake(-millis(1)));
         assert_eq!(lead.kept(), Some(millis(4)));
         lead.wake(Span::ZERO);
-        // The wake-up in time counts.
         assert_eq!(lead.kept(), Some(Span::ZERO));
         (0..16).for_each(|_| lead.wake(millis(4)));
         assert_eq!(lead.kept(), Some(millis(4)), "back at once");

@@ -1,25 +1,21 @@
-//! Packet traces: all times of a packet and the stages between them.
-//!
-//! All times are on the clock of the end that records the trace. A receiver maps the sender's times
-//! with [`crate::clock`]. Stages are differences of successive times, so their sum is the total.
-//! The *measured* latency does not come from here: it is measured in the sound itself.
+//! Packet traces: all times of a packet on the recording end's clock. Stages are differences of
+//! successive times. The *measured* latency comes from the sound instead.
 
 use crate::time::{LocalTime, MediaTime, Span};
 
 tautline_dsp::named_enum! {
-    /// Stage of a packet, in order of travel. Defined in `docs/reference/stages.md`.
+    /// Stage of a packet, in order (`docs/reference/stages.md`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Stage {
-        /// First frame at the ADC → block in the program.
+        /// First frame at the ADC → in the program.
         Capture = "capture",
         /// → packet complete.
         Pack = "pack",
         /// → passed to the kernel.
         Send = "send",
-        /// → released by the kernel. Absent if no launch time was requested.
+        /// → released by the kernel, if a launch time was requested.
         Launch = "launch",
-        /// → kernel arrival timestamp of the first datagram. Includes the time before a
-        /// retransmission.
+        /// → first kernel arrival timestamp, including the time before a retransmission.
         Wire = "wire",
         /// → read by the program.
         Wakeup = "wakeup",
@@ -27,43 +23,42 @@ tautline_dsp::named_enum! {
         Buffer = "buffer",
         /// → written to the device.
         Render = "render",
-        /// Delay of the resampler, if frames are resampled.
+        /// Delay of the resampler, if any.
         Resample = "resample",
         /// → first frame at the DAC.
         Device = "device",
     }
 }
 
-/// Name of the stage from capture to arrival, if the sender reports only the capture time.
+/// Stage from capture to arrival, if the sender reports no other time.
 pub const SENDER_STAGE: &str = "sender";
 
-/// The sender's times of one packet, on the sender's clock.
+/// The sender's times, on its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// Media time of the first frame of the packet.
+    /// Media time of the first frame.
     pub media: MediaTime,
-    /// Time at which the first frame met the ADC.
+    /// First frame at the ADC.
     pub capture: LocalTime,
-    /// Time at which the program had the block with the first frame.
+    /// First frame in the program.
     pub taken: LocalTime,
-    /// Time at which the packet was complete.
+    /// Packet complete.
     pub packed: LocalTime,
-    /// Due time of the departure.
+    /// Due departure.
     pub due: LocalTime,
-    /// Time at which the packet was passed to the kernel.
+    /// Passed to the kernel.
     pub handed: LocalTime,
-    /// Requested launch time, at which the kernel releases the packet. Equal to `handed` without
-    /// one.
+    /// Requested launch time; `handed` without one.
     pub launched: LocalTime,
 }
 
 impl Departure {
-    /// Creates a departure with all times equal.
+    /// All times equal.
     pub const fn at_once(media: MediaTime, at: LocalTime) -> Self {
         Self { media, capture: at, taken: at, packed: at, due: at, handed: at, launched: at }
     }
 
-    /// Requested holding time in the kernel, if any.
+    /// Requested holding time in the kernel.
     pub fn held(&self) -> Option<Span> {
         held(self.handed, self.launched)
     }
@@ -73,75 +68,70 @@ fn held(handed: LocalTime, launched: LocalTime) -> Option<Span> {
     Some(launched - handed).filter(|held| *held != Span::ZERO)
 }
 
-/// The sender's times on the receiver's clock.
+/// The sender's times, on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// Time at which the first frame met the ADC.
+    /// First frame at the ADC.
     pub capture: LocalTime,
-    /// The other times, if the sender reports them.
+    /// Other times, if reported.
     pub sender: Option<SenderInstants>,
 }
 
-/// Times within the sender from its header extension, on the receiver's clock.
+/// Times within the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderInstants {
-    /// Time at which the program had the block with the first frame.
+    /// First frame in the program.
     pub taken: LocalTime,
-    /// Time at which the packet was complete.
+    /// Packet complete.
     pub packed: LocalTime,
-    /// Time at which the packet was passed to the kernel.
+    /// Passed to the kernel.
     pub handed: LocalTime,
-    /// Requested launch time. Equal to `handed` without one.
+    /// Requested launch time; `handed` without one.
     pub launched: LocalTime,
 }
 
-/// Times of one packet on the receiver's clock.
+/// Times of a packet on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketTrace {
-    /// Media time of the first frame of the packet.
+    /// Media time of the first frame.
     pub media: MediaTime,
-    /// The sender's times, if the clocks are mapped.
+    /// The sender's times, if mapped.
     pub origin: Option<Origin>,
-    /// Base of the presentation time: the capture time, or its estimate if the clock is not mapped.
-    /// `None` before either is known.
+    /// Base of the presentation time: capture, or its estimate. `None` before either is known.
     pub reference: Option<LocalTime>,
     /// Kernel arrival timestamp.
     pub arrival: LocalTime,
-    /// Time at which the program read the packet.
+    /// Read by the program.
     pub read: LocalTime,
-    /// Time at which the packet was taken for playout.
+    /// Taken for playout.
     pub taken: LocalTime,
-    /// Time at which the packet was written to the device.
+    /// Written to the device.
     pub written: LocalTime,
-    /// Delay of the resampler (look-ahead of its kernel). 0 if frames are copied.
+    /// Resampler look-ahead. 0 if frames are copied.
     pub resample: Span,
-    /// Time at which the first frame meets the DAC, according to the device. Its due time if the
-    /// packet was late.
+    /// First frame at the DAC, as reported by the device. Due time of a late packet.
     pub dac: LocalTime,
-    /// Whether the packet was too late to play. Its `device` stage is then negative, by at least
-    /// the lateness.
+    /// Too late to play. Its `device` stage is negative, by at least the lateness.
     pub late: bool,
 }
 
 impl PacketTrace {
-    /// Time from capture to DAC. `None` if the clock is not mapped.
+    /// Capture to DAC; `None` without a mapping.
     pub fn total(&self) -> Option<Span> {
         self.origin.map(|origin| self.dac - origin.capture)
     }
 
-    /// Time from `reference` to arrival. The packet is in time if the latency is at least this plus
-    /// the delay of the device.
+    /// `reference` to arrival. Transit plus device delay must not exceed the latency.
     pub fn transit(&self) -> Option<Span> {
         self.reference.map(|reference| self.arrival - reference)
     }
 
-    /// Time from the ADC to the release by the kernel, if known.
     pub(crate) fn departed_after(&self) -> Option<Span> {
         let origin = self.origin?;
         origin.sender.map(|sender| sender.launched - origin.capture)
     }
 
-    /// Duration of `stage`, if both its times are known.
+    /// Duration of `stage`, if known.
     pub fn stage(&self, stage: Stage) -> Option<Span> {
         let inside = self.origin.and_then(|origin| origin.sender.map(|s| (origin.capture, s)));
         Some(match stage {
@@ -153,14 +143,13 @@ impl PacketTrace {
             Stage::Wakeup => self.read - self.arrival,
             Stage::Buffer => self.taken - self.read,
             Stage::Render => self.written - self.taken,
-            // Copied frames have no such stage.
             Stage::Resample if self.resample == Span::ZERO => return None,
             Stage::Resample => self.resample,
             Stage::Device => self.dac - self.written - self.resample,
         })
     }
 
-    /// Single stage before the arrival, if only the sender's capture time is known.
+    /// Single stage, if only the capture time is known.
     pub fn sender_stage(&self) -> Option<Span> {
         match self.origin {
             Some(Origin { capture, sender: None }) => Some(self.arrival - capture),

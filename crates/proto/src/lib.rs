@@ -1,13 +1,8 @@
-//! The parts of tautline that decide without I/O.
+//! Parts of tautline that decide without I/O. Time, bytes and samples are arguments. Nothing
+//! allocates after set-up. `push` and `handle` take events; `pull` and `poll` return actions.
 //!
-//! All types are plain values: time, bytes and samples are arguments, and nothing is allocated
-//! after set-up. `push` and `handle` take events, `pull` and `poll` return actions, `set` and
-//! `observe` take information from another thread. A driver passes in all events, carries out the
-//! actions, then waits until the returned deadline, if any.
-//!
-//! Path of a frame: [`packetizer`] → a link → [`jitter_buffer`] (which source: [`source`], when:
-//! [`placement`], where: [`playout`]) → the device. Later packets can carry copies of lost ones
-//! ([`redundancy`]). On an ordinary thread, [`rtcp_session`] exchanges reports and maps the clocks
+//! Path of a frame: [`packetizer`] → link → [`jitter_buffer`] ([`source`], [`placement`],
+//! [`playout`]) → device. [`redundancy`] repairs losses; [`rtcp_session`] maps the clocks
 //! ([`clock`]).
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

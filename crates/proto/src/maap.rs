@@ -1,8 +1,5 @@
-//! Claims a multicast address for a talker without a configured one (MAAP, IEEE 1722-2016 annex B).
-//!
-//! The claimant picks a random address and probes it four times. The owner defends it; of two that
-//! probe at once, the one with the greater own address picks another. Without an objection the
-//! address is claimed, announced every half minute, and defended against probes.
+//! Claims a multicast address (MAAP, IEEE 1722-2016 annex B). The claimant probes a random address
+//! four times, then announces it every half minute. Of two probers, the greater own address yields.
 
 use crate::time::{LocalTime, Span};
 use crate::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage, POOL};
@@ -12,7 +9,7 @@ use crate::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage, POOL};
 pub enum ClaimEvent {
     /// The address is claimed.
     Claimed([u8; 6]),
-    /// A claimed address is lost to another owner with priority; the claimant picks another.
+    /// Lost to an owner with priority; the claimant picks another.
     Lost {
         /// Lost address.
         address: [u8; 6],
@@ -28,41 +25,35 @@ pub struct AddressClaim {
     random: u64,
     address: [u8; 6],
     state: State,
-    /// Due time of the next probe or announcement.
     due: LocalTime,
-    /// Pending defences: recipient and probed range.
     owed: [Option<([u8; 6], GroupRange)>; Self::OWED],
-    /// Pending events, oldest first: a loss and the event after it.
     events: [Option<ClaimEvent>; 2],
-    /// Consecutive addresses that were taken.
     taken: u32,
 }
 
-/// States of annex B (§B.3.1), except the first, which takes no time.
+/// States of §B.3.1, except the first, which takes no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Probing, with this many probes left.
+    /// Probes left.
     Probe(u8),
     Defend,
 }
 
 impl AddressClaim {
-    /// `MAAP_PROBE_RETRANSMITS` (table B.8): probes after the first.
+    /// `MAAP_PROBE_RETRANSMITS` (table B.8).
     const PROBES_AGAIN: u8 = 3;
-    /// `MAAP_PROBE_INTERVAL_BASE` and `MAAP_PROBE_INTERVAL_VARIATION` (table B.8).
+    /// `MAAP_PROBE_INTERVAL_BASE` and `_VARIATION` (table B.8).
     const PROBE_INTERVAL: (Span, Span) = (Span::from_millis(500), Span::from_millis(100));
-    /// `MAAP_ANNOUNCE_INTERVAL_BASE` and `MAAP_ANNOUNCE_INTERVAL_VARIATION` (table B.8).
+    /// `MAAP_ANNOUNCE_INTERVAL_BASE` and `_VARIATION` (table B.8).
     const ANNOUNCE_INTERVAL: (Span, Span) = (Span::from_secs(30), Span::from_secs(2));
 
-    /// Addresses to try without pauses; a host may be defending every address (RFC 3927 §9,
-    /// `MAX_CONFLICTS`).
+    /// Addresses to try without pauses (RFC 3927 §9, `MAX_CONFLICTS`).
     const MAX_TAKEN: u32 = 10;
 
-    /// Maximum pending defences. Simultaneous probes of one address are rare, and probes are
-    /// repeated (`MAAP_PROBE_RETRANSMITS`).
+    /// Maximum pending defences; probes are repeated (`MAAP_PROBE_RETRANSMITS`).
     const OWED: usize = 4;
 
-    /// Starts a claim for the talker with the address `own`; `seed` determines the picks.
+    /// Starts a claim for the talker `own`; `seed` determines the picks.
     pub fn new(own: [u8; 6], seed: u64, now: LocalTime) -> Self {
         let mut claim = Self {
             own,
@@ -78,23 +69,22 @@ impl AddressClaim {
         claim
     }
 
-    /// The address that is probed or claimed.
+    /// Address being probed or claimed.
     pub const fn address(&self) -> [u8; 6] {
         self.address
     }
 
-    /// Next time at which [`Self::poll`] returns a message, unless one arrives earlier.
+    /// Next time to call [`Self::poll`].
     pub const fn deadline(&self) -> LocalTime {
         self.due
     }
 
-    /// Handles a message from the host with the address `from`.
+    /// Handles a message from `from`.
     pub fn handle(&mut self, message: &MaapMessage, from: [u8; 6], now: LocalTime) {
-        // A network may loop our own messages back.
+        // Our own message, looped back.
         if from == self.own {
             return;
         }
-        // A defence contains the conflicting part of the requested range.
         let taken = match message.kind {
             MaapKind::Defend if message.conflict.count > 0 => message.conflict,
             _ => message.requested,
@@ -120,7 +110,7 @@ impl AddressClaim {
         }
     }
 
-    /// Next message to send and its destination. Call until `None`.
+    /// Next message and its destination. Call until `None`.
     pub fn poll(&mut self, now: LocalTime) -> Option<([u8; 6], MaapMessage)> {
         let own = GroupRange::only(self.address);
         if let Some((to, requested)) = self.owed.iter_mut().find_map(Option::take) {
@@ -150,13 +140,13 @@ impl AddressClaim {
         Some((GROUP, MaapMessage::about(kind, own)))
     }
 
-    /// Next event, if any.
+    /// Next event.
     pub fn poll_event(&mut self) -> Option<ClaimEvent> {
         let [first, second] = &mut self.events;
         core::mem::replace(first, second.take())
     }
 
-    /// Handles a failure to send: restarts the probes, or repeats the announcement soon.
+    /// Handles a send failure: restarts the probes, or repeats the announcement.
     pub fn unsaid(&mut self, now: LocalTime) {
         if let State::Probe(left) = &mut self.state {
             *left = 1 + Self::PROBES_AGAIN;
@@ -164,7 +154,7 @@ impl AddressClaim {
         self.wait(now, Self::PROBE_INTERVAL);
     }
 
-    /// Repeated probes of a host get one answer, to the last one.
+    /// One answer per host, to its last probe.
     fn owe(&mut self, to: [u8; 6], requested: GroupRange) {
         let asked = self.owed.iter().position(|owed| owed.is_some_and(|(who, _)| who == to));
         let free = || self.owed.iter().position(Option::is_none);
@@ -178,7 +168,6 @@ impl AddressClaim {
         *(if first.is_none() { first } else { second }) = Some(event);
     }
 
-    /// Picks a new random address of the pool and starts to probe it.
     fn pick(&mut self, now: LocalTime) {
         let before = self.address;
         while self.address == before {
@@ -188,21 +177,19 @@ impl AddressClaim {
         self.owed = [None; Self::OWED];
     }
 
-    /// Whether our own address precedes the other, compared from the last byte (`compare_MAC`,
-    /// §B.3.6.4): the last bytes differ between hosts of one vendor.
+    /// Whether our address precedes the other, compared from the last byte (`compare_MAC`,
+    /// §B.3.6.4).
     fn precedes(&self, other: [u8; 6]) -> bool {
         self.own.iter().rev().lt(other.iter().rev())
     }
 
-    /// Sets the next due time: the interval plus a random part of the variation, excluding both
-    /// ends (§B.3.4).
+    /// Interval plus a random part of the variation, without its ends (§B.3.4).
     fn wait(&mut self, now: LocalTime, (base, variation): (Span, Span)) {
         let within = variation.as_nanos().unsigned_abs() - 1;
         self.due = now + base + Span::from_nanos(1 + self.draw(within) as i64);
     }
 
-    /// Random number below `below`, by SplitMix64 (Steele, Lea and Flood 2014): hosts with
-    /// different seeds must draw differently.
+    /// SplitMix64 (Steele, Lea and Flood 2014).
     fn draw(&mut self, below: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

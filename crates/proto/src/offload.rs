@@ -1,13 +1,10 @@
 //! Offloading: processing blocks of data on other hosts.
 //!
-//! A master sends a *set of typed blocks* ([`block`]) per run of its host, in datagrams below the
-//! MTU ([`datagram`]), and keeps it for a while ([`outbound`]). A worker reassembles the blocks and
-//! runs them strictly in order ([`inbound`]); results return the same way. [`master`] and
-//! [`worker`] combine these parts. None of them interprets the bytes.
+//! A master sends a *set of typed blocks* ([`block`]) per host run, in datagrams below the MTU
+//! ([`datagram`]), and keeps it for a while ([`outbound`]). A worker runs the blocks strictly in
+//! order ([`inbound`]); results return the same way ([`master`], [`worker`]).
 //!
-//! For sound, [`returns`] places answers by frame position and plays them after a constant delay,
-//! whatever block sizes the host uses. [`master::choose_answer`] selects one of several workers'
-//! answers. [`pace`] detects whether the host runs in real time.
+//! For sound, [`returns`] plays answers after a constant delay.
 
 pub mod block;
 pub mod counters;
@@ -22,13 +19,13 @@ pub mod worker;
 
 use thiserror::Error;
 
-/// Maximum bytes of blocks that one machine keeps in one direction: bounds requests in negotiation.
+/// Maximum bytes that one machine keeps in one direction.
 pub const MAX_KEPT_BYTES: usize = 256 << 20;
 
 /// Error of creating a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OffloadError {
-    /// Datagram size is too small.
+    /// Datagram size too small.
     #[error(
         "datagram size of {0} bytes is too small: must be at least {least}",
         least = datagram::MIN_DATAGRAM_BYTES
@@ -40,7 +37,7 @@ pub enum OffloadError {
          keep fewer of them, or make them shorter"
     )]
     Kept {
-        /// Number of iterations to keep.
+        /// Iterations to keep.
         blocks: usize,
         /// Bytes of the longest iteration.
         bytes: usize,

@@ -1,29 +1,24 @@
-//! Pacing: decides which packets need to be spaced. Bursts fill queues on the path, but every path
-//! must accept a burst as long as one full frame. Each wake-up of a thread costs more than the
-//! packet that it sends.
+//! Decides which packets to space. Every path accepts bursts of one full frame; each wake-up costs
+//! more than its packet.
 
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::rtp::STAMPED_HEADER_BYTES;
 
-/// Bytes of a full Ethernet frame on the wire: 1500 bytes plus framing.
+/// 1500 bytes plus framing.
 const FULL_FRAME: usize = 1500 + AROUND_FRAME;
-/// Bytes of preamble, header, check sequence and gap (IEEE 802.3 §3.1.1, §4.4.2).
+/// Preamble, header, check sequence and gap (IEEE 802.3 §3.1.1, §4.4.2).
 const AROUND_FRAME: usize = 8 + 14 + 4 + 12;
-/// Bytes of the UDP and IPv6 headers. An IPv4 header is shorter.
+/// UDP and IPv6 headers.
 const AROUND_DATAGRAM: usize = 8 + 40;
-/// Maximum span of packets that leave together. It limits a wire thread to about a thousand
-/// wake-ups per second, which cost a few per cent of a core. Packets of 1 ms, rounded down to whole
-/// frames, still leave separately.
+/// Maximum span of packets that leave together. Packets of 1 ms still leave separately.
 const STEP: Span = Span::from_micros(900);
 
-/// Returns the bytes on the wire for a datagram.
 const fn on_the_wire(datagram: usize) -> usize {
     datagram + AROUND_DATAGRAM + AROUND_FRAME
 }
 
-/// Whether to space the packets of a device period: if there are several, and if they are long or
-/// form a burst together.
+/// Whether to space a period's packets: several that are long, or form a burst.
 pub fn is_spaced(format: &StreamFormat, period: Frames) -> bool {
     let packet = format.packet.count().max(1);
     let packets = period.count().div_euclid(packet) + i64::from(period.count() % packet != 0);
@@ -32,7 +27,7 @@ pub fn is_spaced(format: &StreamFormat, period: Frames) -> bool {
     packets > 1 && (format.ptime() >= STEP || together > FULL_FRAME)
 }
 
-/// Packets that leave together, some before they are due.
+/// Packets that leave together, some early.
 #[derive(Debug, Clone, Copy)]
 pub struct Together {
     until: LocalTime,
@@ -40,14 +35,13 @@ pub struct Together {
 }
 
 impl Together {
-    /// Starts with a datagram that is due at `due`.
+    /// Starts with one datagram.
     pub const fn begin(due: LocalTime, datagram: usize) -> Self {
         let until = LocalTime::from_nanos(due.as_nanos() + STEP.as_nanos());
         Self { until, bytes: on_the_wire(datagram) }
     }
 
-    /// Adds a datagram if it may leave together with the others, before it is due. Returns whether
-    /// it was added.
+    /// Adds a datagram if it may leave together with the others.
     pub fn takes(&mut self, due: LocalTime, datagram: usize) -> bool {
         let bytes = self.bytes + on_the_wire(datagram);
         let takes = due < self.until && bytes <= FULL_FRAME;

@@ -1,7 +1,5 @@
-//! Media packet: everything sender and receiver know about one, independent of the wire form.
-//!
-//! Only the wire forms ([`Pack`], [`Unpack`], see [`crate::wire`]) know headers, identifiers and
-//! byte order. An unpacked packet is a view into the datagram; nothing here allocates.
+//! Media packet, independent of the wire form ([`Pack`], [`Unpack`]). An unpacked packet is a view
+//! into the datagram; nothing allocates.
 
 mod invalid;
 
@@ -17,12 +15,12 @@ use crate::wrap::Wrapped;
 
 pub use invalid::Invalid;
 
-/// Stream of a packet within its session: the synchronisation source in RTP (RFC 3550 §3).
+/// Stream within a session: the SSRC in RTP (RFC 3550 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 
 impl StreamId {
-    /// Synchronisation source in an RTP session.
+    /// SSRC of the stream.
     pub const fn ssrc(self) -> u32 {
         self.0 as u32
     }
@@ -34,46 +32,46 @@ impl From<u32> for StreamId {
     }
 }
 
-/// The sender's times, since the capture of the packet's first frame.
+/// The sender's times since the capture of the first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Instants {
-    /// Block with the first frame in the program.
+    /// First frame in the program.
     pub taken: Span,
     /// Packet complete.
     pub packed: Span,
     /// Passed to the kernel; 0 until the link sets it ([`Packed::handed_at`]).
     pub handed: Span,
-    /// From then to the launch time, if any; 0 until the link sets it.
+    /// From `handed` to the launch time; 0 until the link sets it.
     pub held: Span,
 }
 
-/// Header fields of a packet.
+/// Header fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketHead {
     /// Stream.
     pub stream: StreamId,
     /// Packet number.
     pub number: Wrapped,
-    /// Frame number: the stream's initial offset plus the media time of the first frame.
+    /// Frame number: initial offset plus media time of the first frame.
     pub media: Wrapped,
-    /// Whether it is marked as the first after a pause (RTP marker, RFC 3551 §4.1).
+    /// First packet after a pause (RTP marker, RFC 3551 §4.1).
     pub begins: bool,
-    /// Number of the audio coding: the RTP payload type (RFC 3551 §6).
+    /// RTP payload type (RFC 3551 §6).
     pub coding: u8,
-    /// Capture of the first frame on the sender's wall clock, if present.
+    /// Capture of the first frame on the sender's wall clock.
     pub capture: Option<WallTime>,
-    /// Further times of the sender, if present; requires `capture`.
+    /// Further times; requires `capture`.
     pub instants: Option<Instants>,
 }
 
-/// Redundancy that a packet carries for earlier ones: a view into the datagram, possibly in pieces.
+/// Redundancy for earlier packets, possibly in pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct Carried<'a> {
     rest: &'a [u8],
     next: NextPiece,
 }
 
-/// Function that returns the next piece and the rest. The rest begins with a piece or is empty.
+/// Returns the next piece and the rest.
 pub type NextPiece = for<'b> fn(&'b [u8]) -> Option<(&'b [u8], &'b [u8])>;
 
 impl<'a> Carried<'a> {
@@ -82,7 +80,6 @@ impl<'a> Carried<'a> {
         Self { rest: bytes, next: |bytes| (!bytes.is_empty()).then_some((bytes, &[])) }
     }
 
-    /// Redundancy in pieces, found by `next`.
     pub(crate) fn in_pieces(rest: &'a [u8], next: NextPiece) -> Self {
         Self { rest, next }
     }
@@ -107,41 +104,38 @@ impl PartialEq for Carried<'_> {
 
 impl Eq for Carried<'_> {}
 
-/// Presentation time of a packet's first frame: the low 32 bits of a clock in nanoseconds, which
-/// wrap every
-/// 4.295 s (IEEE 1722-2016 §4.4.4, `avtp_timestamp`).
+/// Presentation time: low 32 bits in nanoseconds, which wrap every 4.295 s (IEEE 1722-2016 §4.4.4,
+/// `avtp_timestamp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresentationTime(pub u32);
 
 impl PresentationTime {
-    /// Presentation time of an instant of that clock.
+    /// Truncates an instant.
     pub const fn of(clock: WallTime) -> Self {
         Self(clock.as_unix_nanos() as u32)
     }
 
-    /// Signed distance from `other`, within half a wrap.
+    /// Signed distance, within half a wrap.
     pub const fn since(self, other: Self) -> Span {
         Span::from_nanos(self.0.wrapping_sub(other.0).cast_signed() as i64)
     }
 
-    /// Full time of the clock that is nearest to `near`.
+    /// Full time nearest to `near`.
     pub fn nearest(self, near: WallTime) -> WallTime {
         near + self.since(Self::of(near))
     }
 }
 
-/// Timing of a packet without a frame count. With its number, it determines the position
-/// ([`crate::frame_count`]).
+/// Timing of a packet without a frame count ([`crate::frame_count`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presented {
-    /// Presentation time of the first frame; some forms have it in every eighth packet only.
+    /// Time of the first frame; only in every eighth packet of some forms.
     pub time: Option<PresentationTime>,
-    /// Whether the sender's clock is currently uncertain (`tu`).
+    /// Sender's clock uncertain (`tu`).
     pub uncertain: bool,
-    /// Toggles when the sender's media clock restarts (`mr`).
+    /// Toggles when the media clock restarts (`mr`).
     pub restarts: bool,
-    /// Packet count of the form itself (`sequence_num`): equals [`PacketHead::number`], or its low
-    /// bits if the encapsulation counts further.
+    /// Number of the form itself (`sequence_num`): [`PacketHead::number`], or its low bits.
     pub number: u8,
 }
 
@@ -156,24 +150,24 @@ pub struct StatedShape {
     pub sample: Option<SampleFormat>,
 }
 
-/// Valid received packet: a view into the datagram.
+/// Valid packet: a view into the datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaPacket<'a> {
     /// Header fields.
     pub head: PacketHead,
-    /// Audio.
+    /// Audio bytes.
     pub payload: &'a [u8],
-    /// Redundancy for earlier packets, if any.
+    /// Redundancy for earlier packets.
     pub carried: Option<Carried<'a>>,
-    /// Presentation timing, for forms without a frame count. The receiver then counts frames, and
-    /// [`PacketHead::media`] and [`PacketHead::capture`] are unknown before.
+    /// Presentation timing without a frame count. [`PacketHead::media`] and [`PacketHead::capture`]
+    /// are unknown before counting.
     pub presented: Option<Presented>,
-    /// Stream parameters, for forms that carry them.
+    /// Stream parameters, if carried.
     pub shape: Option<StatedShape>,
 }
 
 impl MediaPacket<'_> {
-    /// Stream format, if the packet carries it.
+    /// Stream format, if carried.
     pub fn format(&self) -> Option<StreamFormat> {
         let StatedShape { rate, channels, sample } = self.shape?;
         let channels = Channels::new(channels.into()).ok()?;
@@ -189,8 +183,7 @@ impl MediaPacket<'_> {
         Some(StreamFormat { packet, ..format })
     }
 
-    /// Number of frames of `format` in the packet, or the reason why it is invalid. The maximum is
-    /// `longest`.
+    /// Number of frames, at most `longest`, or why it is invalid.
     pub fn frames(&self, format: &StreamFormat, longest: Frames) -> Result<Frames, Invalid> {
         if self.head.coding != format.payload_type {
             return Err(Invalid::PayloadType(self.head.coding));
@@ -217,8 +210,7 @@ impl MediaPacket<'_> {
         if frames > longest { Err(Invalid::Oversized { frames, longest }) } else { Ok(frames) }
     }
 
-    /// Number of frames in a compressed packet. Rejects payloads with more bytes than their decoded
-    /// samples.
+    /// Must be shorter than the decoded samples.
     #[inline(never)]
     fn coded_frames(
         &self,
@@ -234,37 +226,37 @@ impl MediaPacket<'_> {
     }
 }
 
-/// Result of writing a header.
+/// Written header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packed {
     /// Length in bytes.
     pub bytes: usize,
-    /// Position of [`handed_bytes`], which the link writes at the last moment.
+    /// Position of [`handed_bytes`] for the link.
     pub handed_at: Option<usize>,
 }
 
-/// Bytes that a link writes at the last moment. Capture to send as a big-endian `u32` in
-/// nanoseconds, then send to launch as a `u16` in units of `HELD_STEP`; both saturate.
+/// Bytes that a link writes last: capture to send (`u32` in nanoseconds), send to launch (`u16` in
+/// `HELD_STEP`). Big-endian, saturating.
 pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
     let [a, b, c, d] = (handed.as_nanos().clamp(0, u32::MAX.into()) as u32).to_be_bytes();
     let [e, f] = held_steps(held).to_be_bytes();
     [a, b, c, d, e, f]
 }
 
-/// Unit of the launch delay: a quarter of a microsecond, up to 16.8 ms after sending.
+/// Up to 16.8 ms in 16 bits.
 pub(crate) const HELD_STEP: Span = Span::from_nanos(256);
 
-/// [`Instants::held`] in 16 bits.
+/// [`Instants::held`] in steps.
 pub fn held_steps(held: Span) -> u16 {
     (held.as_nanos() / HELD_STEP.as_nanos()).clamp(0, u16::MAX.into()) as u16
 }
 
-/// Span of this many steps.
+/// Span of these steps.
 pub const fn held_of(steps: u16) -> Span {
     Span::from_nanos(steps as i64 * HELD_STEP.as_nanos())
 }
 
-/// Properties of a packet's audio that a form may write besides its [`PacketHead`].
+/// Audio properties that a form may write besides [`PacketHead`].
 #[derive(Debug, Clone, Copy)]
 pub struct PackedSound<'a> {
     /// Stream format.
@@ -273,35 +265,35 @@ pub struct PackedSound<'a> {
     pub bytes: usize,
     /// Presentation of the first frame on the sender's wall clock.
     pub presentation: WallTime,
-    /// Number of restarts of the sender's media clock.
+    /// Restarts of the media clock.
     pub restarts: u32,
-    /// Whether the sender's clock is currently uncertain.
+    /// Whether the sender's clock is uncertain.
     pub uncertain: bool,
 }
 
 impl<'a> PackedSound<'a> {
-    /// Audio for a form without presentation times.
+    /// Without presentation times.
     pub const fn of(format: &'a StreamFormat, bytes: usize) -> Self {
         let presentation = WallTime::from_unix_nanos(0);
         Self { format, bytes, presentation, restarts: 0, uncertain: false }
     }
 }
 
-/// Writer of packet headers.
+/// Writes packet headers.
 pub trait Pack: Debug + Sync {
     /// Name in reports.
     fn name(&self) -> &'static str;
 
-    /// Bits of the packet number, after which it wraps.
+    /// Bits of the packet number.
     fn number_bits(&self) -> u32;
 
-    /// Header bytes with or without the sender's times, and with this many bytes of redundancy.
+    /// Header bytes, with redundancy of `carried` bytes.
     fn head_bytes(&self, stamps: bool, carried: usize) -> usize;
 
-    /// Maximum bytes of redundancy for a header of at most `most` bytes.
+    /// Maximum redundancy in a header of at most `most` bytes.
     fn carried_within(&self, stamps: bool, most: usize) -> usize;
 
-    /// Writes the header to the start of `room`, which has at least [`Self::head_bytes`] bytes.
+    /// Writes the header to `room`, at least [`Self::head_bytes`] long.
     fn pack(
         &self,
         head: &PacketHead,
@@ -319,19 +311,19 @@ impl PartialEq for dyn Pack {
 
 impl Eq for dyn Pack {}
 
-/// Codings ([`PacketHead::coding`]) accepted for a stream.
+/// Accepted codings ([`PacketHead::coding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Codings {
-    /// Only the one agreed in the stream's format.
+    /// Only that of the stream format.
     Exactly,
-    /// Any that may mean it, and all well-known ones; the first packet's is then fixed.
+    /// Any that may mean it, and all well-known ones. The first packet fixes it.
     Any,
-    /// The defaults of tautline senders, which may change mid-stream.
+    /// Defaults of tautline senders; may change mid-stream.
     #[default]
     ByConvention,
 }
 
-/// Reader of packets.
+/// Reads packets.
 pub trait Unpack: Debug + Send + Sync {
     /// Parses a datagram; skips unknown fields.
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid>;
@@ -339,15 +331,15 @@ pub trait Unpack: Debug + Send + Sync {
     /// Accepted codings.
     fn codings(&self) -> Codings;
 
-    /// Whether packets have presentation times instead of frame counts.
+    /// Whether packets have presentation times, not frame counts.
     fn presents(&self) -> bool {
         false
     }
 
-    /// Coding for the number `coding`, if a stream of `format` may have it.
+    /// Coding with this number in a stream of `format`.
     fn coding(&self, coding: u8, format: &StreamFormat) -> Option<Coding>;
 
-    /// Stream of a datagram if it were a valid packet; reads as few bytes as possible.
+    /// Stream of a datagram. Reads few bytes and does not validate.
     fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
         self.unpack(datagram).ok().map(|packet| packet.head.stream)
     }

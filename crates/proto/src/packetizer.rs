@@ -1,9 +1,7 @@
 //! Packetizer: turns device blocks into datagrams with departure times. Does no I/O.
 //!
-//! Call [`Packetizer::push`] on the device thread for each captured block, and [`Packetizer::skip`]
-//! for frames that the device lost. The packetizer passes each complete packet to the closure at
-//! once, in its own buffer, and does not allocate. The format may change mid-stream
-//! ([`Packetizer::set_format`]): sequence numbers and media time continue.
+//! [`Packetizer::push`] takes blocks on the device thread and passes complete packets to a closure.
+//! Nothing allocates. A format change ([`Packetizer::set_format`]) keeps numbers and media time.
 
 use core::ops::Range;
 
@@ -20,18 +18,18 @@ use crate::stream::{Coding, MAX_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFor
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use crate::wrap::Wrapped;
 
-/// Random identity of a stream (RFC 3550 §5.1, §8.1), drawn by the caller.
+/// Random identity of a stream (RFC 3550 §5.1, §8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Stream id: the SSRC in RTP.
     pub stream: StreamId,
-    /// Sequence number of the first packet.
+    /// First sequence number.
     pub sequence: u16,
-    /// RTP timestamp of the first frame.
+    /// First RTP timestamp.
     pub timestamp: u32,
 }
 
-/// Configuration of a packetizer.
+/// Packetizer configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct PacketizerConfig {
     /// Wire form.
@@ -40,24 +38,23 @@ pub struct PacketizerConfig {
     pub format: StreamFormat,
     /// Identity of the stream.
     pub identity: Identity,
-    /// Frames per device block. The departure times depend on it.
+    /// Frames per device block; determines departure times.
     pub period: Frames,
-    /// Whether packets carry the sender's timestamps. `false` for strict peers.
+    /// Whether packets carry timestamps. `false` for strict peers.
     pub stamps: bool,
-    /// Constant difference of this host's wall clock and local clock. Presentation times use it
-    /// until
-    /// [`Packetizer::set_presentation_clock`] sets a better clock.
+    /// Wall clock minus local clock, constant. Used for presentation until
+    /// [`Packetizer::set_presentation_clock`].
     pub wall_offset: Span,
     /// Redundancy for earlier packets.
     pub redundancy: Layout,
-    /// Promised time from capture to presentation, for wire forms with presentation times.
+    /// Promised latency, for wire forms with presentation times.
     pub presented_after: Span,
 }
 
-/// Times of a captured block.
+/// Times of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockTimes {
-    /// Time at which the first frame met the ADC.
+    /// First frame at the ADC.
     pub capture: LocalTime,
     /// Wake-up of the device thread.
     pub taken: LocalTime,
@@ -65,16 +62,16 @@ pub struct BlockTimes {
     pub now: LocalTime,
 }
 
-/// Packetizer state for RTCP reports.
+/// State for RTCP reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketizerState {
     /// Packets sent.
     pub packets: u64,
     /// Bytes of audio sent.
     pub octets: u64,
-    /// Sequence number of the last packet, wrapped as in RTP.
+    /// Last sequence number, wrapped.
     pub newest: u16,
-    /// Media time and capture time of a frame, if any was sent.
+    /// Media time and capture time of a frame.
     pub reference: Option<(MediaTime, LocalTime)>,
 }
 
@@ -82,11 +79,9 @@ pub struct PacketizerState {
 #[derive(Debug)]
 pub struct Packetizer {
     config: PacketizerConfig,
-    /// Format from the next suitable packet on.
     coming: StreamFormat,
     paused: bool,
-    /// Packet that is being filled. Starts with room for the longest header, which ends at the
-    /// payload.
+    /// The room for the longest header ends at the payload.
     buffer: Box<[u8]>,
     dither: Dither,
     header_bytes: usize,
@@ -94,15 +89,12 @@ pub struct Packetizer {
     compressing: Option<Box<Compressing>>,
     repair_data: Box<[u8]>,
     filled: Frames,
-    /// Capture time and wake-up of the first frame in the buffer.
     first: (LocalTime, LocalTime),
     media: MediaTime,
     number: i64,
     marker: bool,
-    /// Number of gaps between packets, caused by skipped frames.
     restarts: u32,
-    /// Clock for presentation times, and whether it is uncertain. Until it is set, the wall clock
-    /// is used.
+    /// Presentation clock, and whether it is uncertain. `None`: wall clock.
     presentation: Option<(ClockMapping, bool)>,
     state: PacketizerState,
 }
@@ -110,7 +102,6 @@ pub struct Packetizer {
 #[derive(Debug)]
 struct Compressing {
     encoders: Vec<Box<dyn Encode>>,
-    /// Samples of the packet that is being filled.
     samples: Box<[f32]>,
 }
 
@@ -120,18 +111,16 @@ impl Compressing {
     }
 }
 
-/// Maximum header length. Redundancy does not extend packets beyond it.
 const HEADER_ROOM: usize = LONGEST;
 
 impl Packetizer {
-    /// Creates a packetizer whose first frame has media time 0. It has room for the longest packet
-    /// time in the widest coding. Only this function and [`Packetizer::compressing`] allocate.
+    /// Starts at media time 0, with room for the longest packet in the widest coding. Only this and
+    /// [`Packetizer::compressing`] allocate.
     pub fn new(config: PacketizerConfig) -> Self {
         Self::compressing(config, Vec::new())
     }
 
-    /// Creates a packetizer that may use these encoders. It sends no packets if no encoder matches
-    /// the format.
+    /// Like [`Packetizer::new`], with encoders. Sends nothing if none matches the format.
     pub fn compressing(config: PacketizerConfig, encoders: Vec<Box<dyn Encode>>) -> Self {
         vector::prepare();
         let header_bytes = config.wire.head_bytes(config.stamps, 0);
@@ -167,7 +156,7 @@ impl Packetizer {
         }
     }
 
-    /// Maximum datagram length in bytes.
+    /// Maximum datagram length.
     pub fn datagram_bytes(&self) -> usize {
         (self.header_bytes + self.buffer.len() - HEADER_ROOM)
             .max(ETHERNET)
@@ -179,27 +168,24 @@ impl Packetizer {
         self.encoder.layout()
     }
 
-    /// Sets the redundancy layout from the next packet on.
+    /// Sets the layout from the next packet on.
     pub fn set_redundancy(&mut self, layout: Layout) {
         self.encoder.set(layout);
     }
 
-    /// Format from the next suitable packet on.
+    /// Format of the next suitable packet.
     pub const fn format(&self) -> &StreamFormat {
         &self.coming
     }
 
-    /// Pauses or resumes sending from the next packet on. Packets that are not sent use up sequence
-    /// numbers, so they count as lost.
+    /// Pauses or resumes sending. Unsent packets count as lost.
     pub const fn pause(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    /// Changes the packet length, and the coding with its payload type. RTP allows this mid-stream
-    /// (RFC 3550 §5.1). A new length starts with the next block. A partial packet leaves shorter,
-    /// so packets stay on the block grid and none exceeds [`StreamFormat::packing_age`]. Returns
-    /// `false` and changes nothing if no encoder matches, or if packets would be empty or longer
-    /// than
+    /// Changes packet length, coding and payload type (RFC 3550 §5.1) from the next block on. A
+    /// partial packet leaves shorter, so none exceeds [`StreamFormat::packing_age`]. Returns
+    /// `false` without a matching encoder, or if packets would be empty or exceed
     /// [`Packetizer::datagram_bytes`].
     pub fn set_format(&mut self, packet: Frames, coding: Coding, payload_type: u8) -> bool {
         let Coding { sample, coder } = coding;
@@ -213,7 +199,7 @@ impl Packetizer {
         fits
     }
 
-    /// Sets the packet loss in per cent that receivers report.
+    /// Sets the packet loss in per cent.
     pub fn expect_loss(&mut self, percent: u8) {
         let compressing = self.compressing.iter_mut().flat_map(|it| &mut it.encoders);
         compressing.for_each(|encoder| encoder.expect_loss(percent));
@@ -227,7 +213,7 @@ impl Packetizer {
                 .is_some_and(|c| c.samples.len() >= samples && c.encoder(format.coding()).is_some())
     }
 
-    /// Sets the clock for presentation times from the next packet on, and whether it is uncertain.
+    /// Sets the presentation clock, and whether it is uncertain.
     pub fn set_presentation_clock(&mut self, clock: ClockMapping, uncertain: bool) {
         self.presentation = Some((clock, uncertain));
     }
@@ -243,7 +229,7 @@ impl Packetizer {
         begins.plus(media.as_frames()).value
     }
 
-    /// Frames that are missing to complete the current packet. 0 without a partial packet.
+    /// Frames missing to complete a partial packet; 0 without one.
     pub fn until_packet(&self) -> Frames {
         match self.filled {
             Frames::ZERO => Frames::ZERO,
@@ -251,7 +237,7 @@ impl Packetizer {
         }
     }
 
-    /// Adds a captured block of whole frames; passes each complete packet to `emit`.
+    /// Adds a block; passes complete packets to `emit`.
     pub fn push(&mut self, block: &[f32], times: BlockTimes, mut emit: impl FnMut(Outgoing<'_>)) {
         let StreamFormat { rate, channels, .. } = self.config.format;
         let frames = channels.frames_in(block.len());
@@ -262,7 +248,7 @@ impl Packetizer {
         let mut at = Frames::ZERO;
         while at < frames {
             let begins = at == Frames::ZERO || self.coming.packet == self.config.format.packet;
-            // Compressed packets have a fixed length.
+            // Compressed packets keep their length.
             if self.filled == Frames::ZERO && (begins || self.config.format.coder.is_some()) {
                 self.take_up_format();
             }
@@ -290,8 +276,8 @@ impl Packetizer {
         }
     }
 
-    /// Skips frames that the device lost, so that capture = start + media ÷ rate is still true.
-    /// Completes a partial packet with silence.
+    /// Skips lost frames: capture = start + media ÷ rate stays true. Fills a partial packet with
+    /// silence.
     pub fn skip(&mut self, frames: Frames, now: LocalTime, mut emit: impl FnMut(Outgoing<'_>)) {
         if frames <= Frames::ZERO {
             return;
@@ -313,14 +299,13 @@ impl Packetizer {
         }
         if padding < frames {
             self.media += frames - padding;
-            // Successive skips are one gap. A second toggle would hide the restart from a listener.
+            // Successive skips are one gap. A second toggle would hide the restart.
             self.restarts = self.restarts.wrapping_add(u32::from(!self.marker));
             self.marker = true;
             self.encoder.reset();
         }
     }
 
-    /// Switches to the requested format before a packet.
     fn take_up_format(&mut self) {
         let before = core::mem::replace(&mut self.config.format, self.coming).coding();
         let coding = self.coming.coding();
@@ -328,13 +313,13 @@ impl Packetizer {
             return;
         }
         if before.coder.is_some() || coding.coder.is_some() {
-            // Packets of another codec may have equal length but different boundaries.
+            // Packets of another codec may have other boundaries.
             self.encoder.reset();
         }
         if let Some(compressing) = &mut self.compressing
             && let Some(encoder) = compressing.encoder(coding)
         {
-            // If only the bitrate changes, the sound continues.
+            // If only the bitrate changes, sound continues.
             if !before.is_coded_as(coding) {
                 encoder.reset();
             }
@@ -364,7 +349,7 @@ impl Packetizer {
             Some(_) => match self.compress() {
                 Some(bytes) => bytes,
                 None => {
-                    // Packets that cannot be encoded become gaps.
+                    // Encoding failed: leave a gap.
                     self.filled = Frames::ZERO;
                     self.number += 1;
                     return;
@@ -375,8 +360,6 @@ impl Packetizer {
         emit(Outgoing { datagram: &mut self.buffer[bytes], instants, handed_at, again });
     }
 
-    /// Completes the packet. Returns its range in the buffer, its times, and the position of the
-    /// departure time.
     fn finish(
         &mut self,
         payload_bytes: usize,
@@ -384,7 +367,7 @@ impl Packetizer {
     ) -> (Range<usize>, Departure, Option<usize>) {
         let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
-        // The decoder outputs frames late by its delay. Label and place the packet accordingly.
+        // The decoder outputs frames late by its delay.
         let delay = self.config.format.coder.map_or(Frames::ZERO, Codec::delay);
         let capture = capture + -rate.span_of(delay);
         let media = self.media - self.filled - delay;
@@ -424,7 +407,7 @@ impl Packetizer {
         };
         let carried = &self.repair_data[..repair_data];
         let packed = wire.pack(&head, &sound, carried, &mut self.buffer[start..]);
-        // The block of a program exists before its time, by less than a period.
+        // A program's block exists before its time, by less than a period.
         let ahead = rate.span_of(self.filled.max(self.config.period));
         debug_assert!(capture <= taken + ahead, "captured after it was taken");
         self.state.newest = self.number as u16;

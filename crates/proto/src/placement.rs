@@ -1,8 +1,7 @@
-//! Presentation times of frames: capture time plus link offset, the same on every receiver.
+//! Presentation times: capture time plus link offset, the same on every receiver.
 //!
-//! A mapping of the sender's clock provides the capture time. Without a mapping, the fastest
-//! arrivals replace it. A packet cannot leave before its last frame was captured, so the earliest
-//! arrivals are an upper bound of the capture time. They are late by the shortest path delay.
+//! The capture time comes from the sender's clock, otherwise from the fastest arrivals, which are
+//! late by the shortest path delay.
 
 use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, ReportedRate};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span, WallTime};
@@ -11,31 +10,31 @@ use crate::units::{FrameLength, Ppm, Rate};
 /// Basis of the presentation times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// The sender's clock, mapped by message exchanges.
+    /// The sender's clock.
     Clock,
-    /// The fastest arrivals so far.
+    /// The fastest arrivals.
     Arrival,
 }
 
-/// Relation between the clocks of this card and the sender's card.
+/// Relation of this card's clock to the sender's card's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cards {
-    /// No known relation: the clocks are assumed independent.
+    /// Assumed independent.
     Apart,
-    /// Same clock: the distance in frames is constant, and the newest packet shows it.
+    /// Same clock: the distance in frames is constant.
     OneClock,
     /// Same clock, but no recent packet shows the distance.
     Unseen,
 }
 
-/// Frame that is due at an instant, with its uncertainty.
+/// Position due at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// Position that is due at exactly that instant, usually between two frames.
+    /// Due position, usually between two frames.
     pub point: MediaPoint,
-    /// Maximum error in either direction.
+    /// Maximum error, either way.
     pub uncertainty: Span,
-    /// Maximum change as the clocks become better known. `None` if the position does not depend on
+    /// Maximum change as clocks become better known. `None` if the position does not depend on
     /// clocks.
     pub precision: Option<Span>,
     /// Basis of the position.
@@ -45,21 +44,19 @@ pub struct Due {
 }
 
 impl Due {
-    /// Deviation from the due position that is not detectable: the uncertainty of the clocks, plus
-    /// rounding to whole frames.
+    /// Undetectable deviation: clock uncertainty plus rounding to whole frames.
     pub fn tolerance(&self, frame: FrameLength) -> Span {
         let slack = match self.basis {
             Basis::Clock => self.uncertainty,
-            // Arrivals are imprecise. Do not follow their jitter.
+            // Do not follow the jitter of arrivals.
             Basis::Arrival => self.uncertainty + Span::from_millis(1),
         };
         slack + frame.frames(1)
     }
 
-    /// Maximum long-term drift of the due position if both cards share a clock: two frames, plus a
-    /// fraction of the clock uncertainty. Half the round trip is most of the uncertainty and
-    /// constant; only queueing varies. In the simulator, with estimates 20 s old, the drift is 0.07
-    /// ms over 5 GHz Wi-Fi (clock uncertainty 1 ms), and 2 ms via satellite.
+    /// Maximum long-term drift if both cards share a clock: two frames plus a part of the clock
+    /// uncertainty. Simulated with estimates 20 s old: 0.07 ms over 5 GHz Wi-Fi, 2 ms via
+    /// satellite.
     pub fn strays(&self, frame: FrameLength) -> Span {
         let noise = match self.basis {
             Basis::Clock => self.uncertainty.divided(8).min(Span::from_millis(4)),
@@ -69,8 +66,6 @@ impl Due {
     }
 }
 
-/// Capture times of one run of sound. The next run may begin at any time, not only a whole number
-/// of frames later.
 #[derive(Debug, Clone)]
 struct RunTimes {
     media_clock: MediaClock,
@@ -117,29 +112,23 @@ pub struct Placement {
     link_offset: Span,
     clock: Option<ClockMapping>,
     run: RunTimes,
-    /// Runs that follow, in order. The first elements are used.
     next: [Option<NextRun>; Self::FOLLOWING],
     one_clock: bool,
     captures_reported: bool,
-    /// Whether the due position may have changed by any amount since the last query.
     anew: bool,
 }
 
 impl Placement {
-    /// Interval between checks for a shared clock. A drift of 100 ppm relative to the host clock is
-    /// 0.1 ms in that time.
+    /// Interval of checks for a shared clock: 0.1 ms at 100 ppm.
     const SEEN: Span = Span::from_secs(1);
-    /// Maximum number of runs that wait. A talker takes longer to restart than usual latencies. If
-    /// there are more, the last ones share one clock line.
     const FOLLOWING: usize = 3;
 
-    /// Creates a placement for frames at `rate`. They play `link_offset` after their capture.
+    /// Frames play `link_offset` after capture.
     pub const fn new(rate: Rate, link_offset: Span) -> Self {
         Self::by(MediaClock::new(rate), rate, link_offset)
     }
 
-    /// Creates a placement for packets that carry presentation times, from a clock that may be
-    /// stepped.
+    /// For packets with presentation times; their clock may step.
     pub(crate) const fn of_presentations(rate: Rate, link_offset: Span) -> Self {
         Self::by(MediaClock::of_steps(rate), rate, link_offset)
     }
@@ -157,24 +146,24 @@ impl Placement {
         }
     }
 
-    /// Current latency from capture to presentation.
+    /// Latency from capture to presentation.
     pub const fn link_offset(&self) -> Span {
         self.link_offset
     }
 
-    /// Changes the latency. The playout follows in its next period.
+    /// Sets the latency from the next period on.
     pub fn set_link_offset(&mut self, link_offset: Span) {
         self.link_offset = link_offset;
         self.anew = true;
     }
 
-    /// Sets a newer mapping of the sender's clock.
+    /// Sets the mapping of the sender's clock.
     pub fn set_clock(&mut self, clock: ClockMapping) {
         self.clock = Some(clock);
         self.anew = true;
     }
 
-    /// Sets the rate of the sender's card relative to its clock, as reported by another stream.
+    /// Sets the sender's card rate, as reported by another stream.
     pub fn tell_rate(&mut self, reported: ReportedRate) {
         self.run.media_clock.tell_rate(reported);
         for next in self.next.iter_mut().flatten() {
@@ -182,14 +171,14 @@ impl Placement {
         }
     }
 
-    /// Sets whether this card and the sender's share a clock.
+    /// Sets whether both cards share a clock.
     pub fn set_one_clock(&mut self, one_clock: bool) {
         self.anew |= self.one_clock != one_clock;
         self.one_clock = one_clock;
     }
 
     /// Maximum shift of the due position since [`Self::settle`], apart from elapsed time. Unlimited
-    /// after a reset, after a change of the method, and while another run is waiting.
+    /// after a reset and while a run waits.
     pub fn moved(&self) -> Span {
         if self.anew || self.has_next() { Span::MAX } else { self.run.media_clock.moved() }
     }
@@ -200,44 +189,41 @@ impl Placement {
         self.run.media_clock.settle();
     }
 
-    /// Adds the capture time of `media`, as reported by the sender.
+    /// Adds a capture time.
     pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> ReadingOutcome {
         self.run_of_mut(media).observe_capture(media, wall)
     }
 
-    /// Adds the arrival of a packet of `frames` whose first frame is `media`.
+    /// Adds an arrival.
     #[inline]
     pub fn observe_arrival(&mut self, media: MediaTime, frames: Frames, arrival: LocalTime) {
         let sent = self.sent(media + frames);
         self.anew |= self.run_of_mut(media).arrivals.observe(sent, arrival);
     }
 
-    /// Delay of a packet relative to the fastest packet before it. `None` unless arrivals are the
-    /// only basis.
+    /// Delay relative to the fastest packet. `None` unless arrivals are the only basis.
     pub fn behind(&self, media: MediaTime, frames: Frames, arrival: LocalTime) -> Option<Span> {
         let run = self.run_of(media);
         let mapped = self.clock.is_some() && run.media_clock.wall(media).is_some();
         if mapped { None } else { run.arrivals.behind(self.sent(media + frames), arrival) }
     }
 
-    /// Twice the mean delay relative to the fastest arrivals.
+    /// Twice the mean delay behind the fastest arrivals.
     pub fn spread(&self) -> Span {
         self.run.arrivals.spread()
     }
 
-    /// Twice the mean delay, without a step that is not confirmed.
+    /// Like [`Self::spread`], without an unconfirmed step.
     pub(crate) fn steady_spread(&self) -> Span {
         self.run.arrivals.steady_spread()
     }
 
-    /// Delays the expected arrivals of packets from `media` on by `step`, as of `now`.
     pub(crate) fn step_arrivals(&mut self, media: MediaTime, step: Span, now: LocalTime) {
         self.anew = true;
         self.run_of_mut(media).arrivals.step(step, now);
     }
 
-    /// Begins another run of sound at `begins`. If `heard`, the previous run plays now or will
-    /// play: it keeps its times up to its `end`, and so do earlier runs.
+    /// Begins another run at `begins`. If `heard`, earlier runs keep their times up to `end`.
     pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, heard: bool) {
         self.anew = true;
         let run = self.run.following();
@@ -247,13 +233,12 @@ impl Placement {
         } else if let Some(free) = self.next.iter_mut().find(|next| next.is_none()) {
             *free = Some(NextRun { run, begins, end });
         } else if let Some(Some(last)) = self.next.last_mut() {
-            // The last waiting run shares the clock line of this one. Both are within one frame.
+            // Both are within one frame.
             last.run = run;
         }
     }
 
-    /// Switches to the next run if `place` has passed the end of the current one. Returns whether
-    /// it switched.
+    /// Switches to the next run at the end of the current one. Returns whether it switched.
     pub fn take_next_run(&mut self, place: MediaTime) -> bool {
         let mut ended = false;
         while let Some(NextRun { run, .. }) = self.next[0].take_if(|next| place >= next.end) {
@@ -278,7 +263,6 @@ impl Placement {
     }
 
     fn run_of_mut(&mut self, media: MediaTime) -> &mut RunTimes {
-        // Fast path: usually no run waits.
         if !self.has_next() {
             return &mut self.run;
         }
@@ -286,7 +270,7 @@ impl Placement {
         begun.find(|next| media >= next.begins).map_or(&mut self.run, |next| &mut next.run)
     }
 
-    /// Resets everything except the settings, for another sender.
+    /// Resets everything except the settings.
     pub fn forget_all(&mut self) {
         let mut media_clock = self.run.media_clock;
         media_clock.reset();
@@ -294,24 +278,22 @@ impl Placement {
         *self = Self { captures_reported: self.captures_reported, ..settings };
     }
 
-    /// Capture time of `media` on this host's clock. `None` if only arrivals are known.
+    /// Capture time of `media` on the local clock. `None` if only arrivals are known.
     pub fn capture(&self, media: MediaTime) -> Option<LocalTime> {
         Some(self.clock?.local(self.run_of(media).media_clock.wall(media)?))
     }
 
-    /// Sets whether capture times are real. Otherwise they are derived from presentation times with
-    /// a default latency.
+    /// Sets whether capture times are real, not derived with a default latency.
     pub(crate) const fn set_captures_reported(&mut self, captures_reported: bool) {
         self.captures_reported = captures_reported;
     }
 
-    /// Whether capture times are real, not derived with a default latency.
+    /// Whether capture times are real.
     pub const fn captures_reported(&self) -> bool {
         self.captures_reported
     }
 
-    /// Rate of the sender's card relative to our clock, positive if the card is faster. `None`
-    /// while unknown.
+    /// Rate of the sender's card against our clock, positive if faster.
     pub fn card_rate(&self) -> Option<Ppm> {
         let mapped =
             self.clock.and_then(|clock| clock.rate()).zip(self.run.media_clock.card_rate());
@@ -321,17 +303,17 @@ impl Placement {
         }
     }
 
-    /// Converts local time to the sender's clock; `None` if unknown.
+    /// Converts to the sender's clock.
     pub fn wall(&self, local: LocalTime) -> Option<WallTime> {
         self.clock.map(|clock| clock.wall(local))
     }
 
-    /// Converts the sender's clock to local time; `None` if unknown.
+    /// Converts from the sender's clock.
     pub fn local(&self, wall: WallTime) -> Option<LocalTime> {
         self.clock.map(|clock| clock.local(wall))
     }
 
-    /// Presentation time of `media`; `None` before the first packet.
+    /// Presentation time; `None` before the first packet.
     pub fn presentation(&self, media: MediaTime) -> Option<LocalTime> {
         let run = self.run_of(media);
         if let (Some(clock), Some(wall)) = (self.clock, run.media_clock.wall(media)) {
@@ -340,9 +322,7 @@ impl Placement {
         Some(run.arrivals.mapping()?.local(self.sent(media) + self.link_offset))
     }
 
-    /// Position that is due at the DAC at `meets`. `None` before the first packet.
-    ///
-    /// The link offset is measured on the sender's clock, which all receivers share.
+    /// Position due at the DAC at `meets`. `None` before the first packet.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
         if let Some(due) = self.due_by_one_clock(meets) {
             return Some(due);
@@ -356,9 +336,8 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Arrival, cards: Cards::Apart })
     }
 
-    /// Position that is due at `meets` if both cards share a clock, which requires the same host.
-    /// Uses only the newest capture: timestamp errors are equal at both ends and cancel over a
-    /// short time. They would not cancel in a line through many captures.
+    /// Due position with a shared clock. Uses only the newest capture: timestamp errors are equal
+    /// at both ends and cancel over a short time.
     fn due_by_one_clock(&self, meets: LocalTime) -> Option<Due> {
         let (frame, captured) = self.run.newest.filter(|_| self.one_clock)?;
         let clock = self.clock.filter(|clock| clock.source == ClockSource::Host)?;
@@ -369,7 +348,6 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards })
     }
 
-    /// Position that is due at `meets` on the sender's clock. `None` if it is unknown or outdated.
     fn due_by_clock(&self, meets: LocalTime) -> Option<Due> {
         let clock = self.clock?;
         let uncertainty = clock.uncertainty_at(meets)?;
@@ -379,7 +357,6 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards: Cards::Apart })
     }
 
-    /// Time of a frame at the nominal rate, as if a clock of the sender showed it.
     fn sent(&self, media: MediaTime) -> WallTime {
         WallTime::from_unix_nanos(self.rate.span_of(media - MediaTime::ZERO).as_nanos())
     }

@@ -1,8 +1,5 @@
-//! Playout buffer, addressed by media time. Reordered and duplicate packets cost nothing, and gaps
-//! are explicit.
-//!
-//! The buffer does not know presentation times (see [`crate::placement`]). It returns the next
-//! frames, conceals missing ones, and counts them.
+//! Playout buffer, addressed by media time. Returns frames in order, conceals and counts missing
+//! ones.
 
 mod coded;
 
@@ -24,49 +21,43 @@ use coded::Decoded;
 pub enum Placed {
     /// All frames are in time.
     Whole,
-    /// This many frames at the beginning are late. The rest will be played.
+    /// This many first frames are late.
     Partly(Frames),
     /// All frames are late.
     Late,
-    /// The end exceeds the capacity by this many frames.
+    /// The end exceeds the capacity by this much.
     Beyond(Frames),
 }
 
-/// Buffer for frames from their arrival until playout.
+/// Frames from arrival until playout.
 #[derive(Debug)]
 pub struct Playout {
     channels: Channels,
     carried: Channels,
     samples: Box<[f32]>,
-    /// State of each frame in the ring: [`SOUND`], [`SEAM`], [`CONCEALED`], or 0 if missing.
+    /// [`SOUND`], [`SEAM`], [`CONCEALED`], or 0 (missing) for each frame.
     filled: Box<[u8]>,
     mask: usize,
     history: Frames,
-    /// Next frame to return. Before the first pull, the earliest frame that can be placed.
+    /// Before the first pull, the earliest frame accepted.
     cursor: Option<MediaTime>,
-    /// No frame between the cursor and this one is missing, so they can be returned without checks.
+    /// No frame from the cursor to here is missing.
     whole: MediaTime,
     concealer: Concealer,
-    /// Missing frames in the output since the last clear.
     holes: Holes,
-    /// Number of copied frames before the cursor that are passed to the concealer only when needed.
+    /// Copied frames that the concealer does not know yet.
     passed: usize,
-    /// Payloads to decode at their turn, if there are decoders.
     coded: Option<Box<CodedPlayout>>,
-    /// Number of missing frames that a decoder concealed.
     decoders_concealed: u64,
-    /// Whether the next decoded frame does not continue the one before.
     seam: bool,
-    /// Whether to pass frames to the concealer at once, because fewer frames are kept than it
-    /// learns from.
+    /// Fewer frames are kept than the concealer learns from.
     tells_at_once: bool,
 }
 
 const SOUND: u8 = 1;
-/// State of a missing frame that a decoder concealed.
+/// Missing frame, concealed by a decoder.
 const CONCEALED: u8 = 2;
-/// State of a frame that does not continue the previous one, because another encoder began. It is
-/// cross-faded.
+/// First frame of another encoder; it is cross-faded.
 const SEAM: u8 = 3;
 
 const fn is_sound(kind: u8) -> bool {
@@ -74,10 +65,8 @@ const fn is_sound(kind: u8) -> bool {
 }
 
 impl Playout {
-    /// Creates room for at least `frames` ahead of the cursor, and for a quarter of that behind it,
-    /// so that a move back repeats real sound. Only this function allocates. The NaN values are
-    /// never played, since they are in gaps. Writing them makes the memory resident before the
-    /// first packet.
+    /// Room for `frames` ahead of the cursor, and a quarter of that behind. Only this allocates.
+    /// The NaN values make the memory resident and are never played.
     pub fn new(rate: Rate, channels: Channels, frames: Frames) -> Self {
         let frames = Frames::new(frames.count().max(4));
         let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
@@ -115,23 +104,22 @@ impl Playout {
         self.coded.as_deref_mut()
     }
 
-    /// Frames that fit ahead of the cursor.
+    /// Frames ahead of the cursor.
     pub fn capacity(&self) -> Frames {
         Frames::from_len(self.filled.len()) - self.history
     }
 
-    /// Number of frames kept behind the cursor. They can be played again.
+    /// Frames kept behind the cursor, to be played again.
     pub const fn history(&self) -> Frames {
         self.history
     }
 
-    /// Next frame to return.
+    /// Next frame.
     pub const fn cursor(&self) -> Option<MediaTime> {
         self.cursor
     }
 
-    /// Number of frames available from the cursor without a gap. Iterates over them: for reports
-    /// and tests.
+    /// Frames from the cursor without a gap, in linear time.
     pub fn ready(&self) -> Frames {
         let Some(cursor) = self.cursor else { return Frames::ZERO };
         if let Some(coded) = &self.coded
@@ -145,8 +133,8 @@ impl Playout {
         Frames::from_len(held)
     }
 
-    /// Places `payload` at `first`. If there is no cursor, sets it a quarter of the capacity
-    /// earlier, to allow for reordering at the start.
+    /// Places `payload` at `first`. The first cursor is a quarter of the capacity earlier, for
+    /// reordering.
     pub fn place(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) -> Placed {
         let frame_bytes = coding.bytes() * self.carried.count();
         let frames = Frames::from_len(payload.len() / frame_bytes);
@@ -159,15 +147,14 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// Sets whether packets have all channels, or one channel that is played on all. Earlier sound
-    /// was decoded wrongly, so it is not used for concealment.
+    /// Sets whether packets have all channels, or one that plays on all. Resets the
+    /// concealer: earlier sound was decoded wrongly.
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.carried = if carried == Channels::MONO { carried } else { self.channels };
         self.passed = 0;
         self.concealer.forget();
     }
 
-    /// Places a payload to be decoded at its turn.
     pub(crate) fn place_coded(
         &mut self,
         first: MediaTime,
@@ -186,7 +173,7 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// Returns the number of late frames, or the outcome if no frame can be placed.
+    /// Number of late frames, or the outcome if no frame can be placed.
     #[inline]
     fn late(&mut self, first: MediaTime, frames: Frames) -> Result<Frames, Placed> {
         let cursor = match self.cursor {
@@ -201,7 +188,7 @@ impl Playout {
         if late >= frames { Err(Placed::Late) } else { Ok(late) }
     }
 
-    /// Decodes the next frames. Not inlined, because most streams are uncompressed.
+    /// Not inlined: most streams are uncompressed.
     #[inline(never)]
     fn decode(&mut self, frames: Frames) {
         let Some(cursor) = self.cursor else { return };
@@ -212,7 +199,6 @@ impl Playout {
         self.coded = Some(coded);
     }
 
-    /// Stores decoded frames, except late ones and frames already present.
     fn lay_decoded(&mut self, first: MediaTime, samples: &[f32], kind: Decoded) {
         let (channels, Some(cursor)) = (self.channels.count(), self.cursor) else { return };
         let room = cursor..cursor + self.capacity();
@@ -260,7 +246,6 @@ impl Playout {
         }
     }
 
-    /// Stores frames in these slots.
     fn lay(&mut self, slots: Range<usize>, coding: SampleFormat, payload: &[u8]) {
         let channels = self.channels.count();
         let samples = &mut self.samples[slots.start * channels..slots.end * channels];
@@ -272,7 +257,7 @@ impl Playout {
         self.filled[slots].fill(SOUND);
     }
 
-    /// Returns the samples of these frames in place. The second part follows the wrap of the ring.
+    /// Samples in place; the second part follows the wrap.
     pub fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
         let (start, frames) = (self.slot(first), frames.as_len().min(self.filled.len()));
         let (channels, before_wrap) =
@@ -281,7 +266,7 @@ impl Playout {
         [head, &self.samples[..(frames - before_wrap) * channels]]
     }
 
-    /// Whether the frame at distance `ahead` from the cursor is present.
+    /// Whether the frame `ahead` of the cursor is present.
     pub fn has(&self, ahead: Frames) -> bool {
         let there = |cursor: MediaTime| {
             let waits = self.coded.as_ref().is_some_and(|coded| coded.reaches(cursor + ahead));
@@ -290,29 +275,28 @@ impl Playout {
         ahead < self.capacity() && self.cursor.is_some_and(there)
     }
 
-    /// Number of missing frames that were concealed since the start.
+    /// Missing frames concealed since the start.
     pub const fn concealed(&self) -> u64 {
         self.concealer.concealed() + self.decoders_concealed
     }
 
-    /// Ends the source. From now on, missing frames become silence at once.
+    /// Ends the source: missing frames become silence at once.
     pub fn end(&mut self) {
         self.concealer.end();
         self.coded.iter_mut().for_each(|coded| coded.end_source());
     }
 
-    /// Returns frames from the cursor and advances it. Conceals missing frames and returns their
-    /// number.
+    /// Returns frames from the cursor, and the number of those concealed.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
         if self.pull_whole(out).is_some() {
             return Frames::ZERO;
         }
-        // A block may exceed the buffer, but no slot may be read twice.
+        // No slot may be read twice.
         let piece = self.channels.samples_in(self.capacity());
         Frames::from_len(out.chunks_mut(piece).map(|part| self.pull_piece(part)).sum())
     }
 
-    /// Fast path for most blocks: no gap, no fade, and contiguous. `None` if it does not apply.
+    /// Fast path: no gap, no fade, contiguous. `None` if it does not apply.
     #[inline]
     pub(crate) fn pull_whole(&mut self, out: &mut [f32]) -> Option<Range<MediaTime>> {
         let (cursor, frames) = (self.cursor?, self.channels.frames_in(out.len()));
@@ -329,7 +313,6 @@ impl Playout {
         Some(cursor..next)
     }
 
-    /// Returns up to one buffer of frames. The result is the number of missing ones.
     fn pull_piece(&mut self, out: &mut [f32]) -> usize {
         let frames = self.channels.frames_in(out.len());
         let Some(cursor) = self.cursor else {
@@ -352,7 +335,7 @@ impl Playout {
         missing
     }
 
-    /// Missing frames in the output since `Self::clear_holes`.
+    /// Missing frames since `Self::clear_holes`.
     pub const fn holes(&self) -> &Holes {
         &self.holes
     }
@@ -370,7 +353,7 @@ impl Playout {
         self.whole += Frames::from_len(run_of(SOUND, filled));
     }
 
-    /// Reads without wrapping, in runs of equal state. `first` is the first frame.
+    /// In runs of equal state, without wrapping.
     fn read(&mut self, start: usize, first: MediaTime, out: &mut [f32]) -> usize {
         let channels = self.channels.count();
         let frames = out.len() / channels;
@@ -408,7 +391,6 @@ impl Playout {
         missing
     }
 
-    /// Passes the last frames before this slot to the concealer, as many as it learns from.
     fn tell_concealer(&mut self, end: usize) {
         let passed = core::mem::take(&mut self.passed).min(self.concealer.learns_from());
         if passed == 0 {
@@ -420,8 +402,7 @@ impl Playout {
         self.concealer.passed(&self.samples[..(passed - before_wrap) * channels]);
     }
 
-    /// Moves the cursor and drops frames that leave the history. A move back also drops frames at
-    /// the far end, which use the same slots.
+    /// Moves the cursor; drops frames that leave the buffer.
     pub fn move_to(&mut self, next: MediaTime) {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
             self.tell_concealer(self.slot(cursor));
@@ -449,7 +430,7 @@ impl Playout {
         self.cursor = Some(next);
     }
 
-    /// Moves the cursor with fades, because the sound is not continuous there.
+    /// Moves the cursor with fades.
     pub fn jump_to(&mut self, next: MediaTime) {
         self.cut();
         self.move_to(next);
@@ -464,7 +445,7 @@ impl Playout {
         }
     }
 
-    /// Clears all frames and the cursor, for another stream. Fades the sound to avoid a click.
+    /// Drops everything with a fade, for another stream.
     pub fn clear(&mut self) {
         self.cut();
         self.coded.iter_mut().for_each(|coded| coded.clear());
@@ -484,8 +465,7 @@ impl Playout {
     }
 }
 
-/// Length of the run of `kind` at the start. Compares eight at a time, because packets and blocks
-/// are usually complete.
+/// Eight at a time, because packets are usually complete.
 fn run_of(kind: u8, filled: &[u8]) -> usize {
     let (eights, _) = filled.as_chunks::<8>();
     let whole = eights.iter().take_while(|eight| **eight == [kind; 8]).count() * 8;

@@ -1,22 +1,20 @@
-//! Context of a policy call: time, RTCP session, and commands to the device thread.
+//! Context of a policy call.
 
 use crate::rtcp_session::Session;
 use crate::time::LocalTime;
 
-/// Context of one call. `C` is the type of the commands.
+/// Time, RTCP session and commands. `C` is the command type.
 pub struct Context<'a, C> {
-    /// Time on this host's clock.
+    /// Time on the local clock.
     pub now: LocalTime,
-    /// RTCP session, if the wire form has one.
+    /// RTCP session, if any.
     pub session: Option<&'a mut Session>,
-    /// Sends a command to the device thread. Returns `false` if there is no room. The policy then
-    /// retries at its next poll, rejects the request, or waits until the next report repeats the
-    /// command.
+    /// Sends a command to the device thread. Returns `false` without room; the policy retries or
+    /// rejects.
     pub command: &'a mut dyn FnMut(C) -> bool,
 }
 
 impl<C> Context<'_, C> {
-    /// Makes the next RTCP report due at once, if there is an RTCP session.
     pub(crate) fn hasten(&mut self) {
         if let Some(session) = &mut self.session {
             session.hasten();
@@ -24,13 +22,11 @@ impl<C> Context<'_, C> {
     }
 }
 
-/// Queue of new notes to the user, without duplicates. A peer may cause any number of notes, so the
-/// caller must limit its output.
+/// Without duplicates. A peer may cause any number, so the caller must limit output.
 #[derive(Debug, Clone)]
 pub(crate) struct NoteQueue<N>(Vec<N>);
 
 impl<N: PartialEq> NoteQueue<N> {
-    /// Maximum length. Between two polls there are fewer notes.
     const MAX: usize = 64;
 
     pub(crate) fn note(&mut self, note: N) {

@@ -1,10 +1,8 @@
-//! Receive policy of one stream: its source, its latency, whether it can be played, when it ends,
-//! and notes for the user.
+//! Receive policy of one stream: source, latency, playability, end, and notes.
 //!
-//! Run it on an ordinary thread. Pass messages from the peer to [`ReceivePolicy::hear`], the device
-//! thread's status to [`ReceivePolicy::follow`], and each packet at its turn to
-//! [`ReceivePolicy::take`]. Call [`ReceivePolicy::poll`] periodically. The policy sends
-//! [`ReceiveCommand`]s to the device thread.
+//! Run it on an ordinary thread. Pass peer messages to [`ReceivePolicy::hear`], device status to
+//! [`ReceivePolicy::follow`], and each packet at its turn to [`ReceivePolicy::take`]. Call
+//! [`ReceivePolicy::poll`] periodically.
 
 mod contradiction;
 mod hearsay;
@@ -42,11 +40,11 @@ pub use hearsay::{Announcements, Believe};
 pub use note::{ReceiveNote, Refusal, WrongType};
 pub use wish::LatencyRefused;
 
-/// Minimum duration of packets from a real sender. Stray packets are shorter.
+/// Minimum duration of a real sender.
 const SURE: Span = Span::from_millis(60);
-/// A sender that sends for this long is accepted as the intended one.
+/// A sender that sends for this long is accepted.
 const SETTLED: Span = Span::from_secs(1);
-/// Minimum number of invalid datagrams. Fewer are stray.
+/// Fewer invalid datagrams are stray.
 const STRAY: u64 = 8;
 
 /// Configuration of a receive policy.
@@ -54,13 +52,12 @@ const STRAY: u64 = 8;
 pub struct ReceivePolicyConfig {
     /// Rule for the latency.
     pub latency: LatencyRule,
-    /// Accepted share of late packets, for the advised latency and for a latency that follows
-    /// arrivals.
+    /// Accepted share of late packets.
     pub loss_target: LossTarget,
 }
 
 impl ReceivePolicyConfig {
-    /// Creates a configuration with this rule and default values.
+    /// Creates a default configuration.
     pub const fn new(latency: LatencyRule) -> Self {
         Self { latency, loss_target: LossTarget::DEFAULT }
     }
@@ -73,43 +70,36 @@ pub struct ReceivePolicy {
     begins: Span,
     device: Settings,
     format: StreamFormat,
-    /// Maximum latency that the receiver has room for.
     longest: Span,
     wire: Arc<dyn Unpack>,
     rule: LatencyRule,
     link_offset: Span,
     arrivals: Arrivals,
-    /// SSRC of the current source, and the time at which it became current.
+    /// SSRC of the current source, and its start.
     heard: Option<u32>,
     received_since: LocalTime,
-    /// Time of the last packets. If packets stop, another sender may follow; its reports arrive
-    /// first.
+    /// If packets stop, another sender may follow; its reports arrive first.
     recent: Recent,
     clock: Option<ClockMapping>,
     presentation_clock: Option<ClockMapping>,
-    /// Time at which the clock rate was last sent to the receiver.
+    /// Last clock rate sent to the receiver.
     paced: Option<LocalTime>,
     announced: Option<Announcement>,
-    /// Time from a wake-up of the device until the end of its block plays. Until it is measured,
-    /// the duration of the device buffer.
+    /// Time from a wake-up until its block ends; at first the device buffer's duration.
     takes: Span,
-    /// Latency that packets need if the sender announces none.
     needs: Needs,
-    /// Other hosts that use the source's SSRC, already reported.
     strangers: Vec<Host>,
-    /// Unexpected payload type that was last reported.
     other_type_reported: Option<u8>,
     refusal: Option<Refusal>,
     watch: FormatWatch,
     played: bool,
-    /// Whether the sender said goodbye and no other followed.
     left: bool,
     repairable: Repairable,
-    /// Restarts of the playout that the talker did not announce.
+    /// Restarts without announcement.
     jumps: Often,
-    /// Restarts announced by the talker.
+    /// Announced restarts.
     restarts: Often,
-    /// Time of the last path feedback, on the receiver's clock.
+    /// Last path feedback, on the receiver's clock.
     fed_back: u32,
     status: Option<StreamStatus>,
     notes: NoteQueue<ReceiveNote>,
@@ -117,8 +107,8 @@ pub struct ReceivePolicy {
 
 type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
 
-/// Creates a jitter buffer with room for the maximum latency of the rule. The caller lends the
-/// repairer: [`JitterBuffer::borrow_repairer`].
+/// Creates a jitter buffer for the maximum latency of the rule. The caller lends the repairer:
+/// [`JitterBuffer::borrow_repairer`].
 pub fn receiver_with_room(config: JitterBufferConfig, rule: LatencyRule) -> JitterBuffer {
     let link_offset = rule.room(config.link_offset);
     let wanted = config.link_offset;
@@ -131,16 +121,15 @@ pub fn receiver_with_room(config: JitterBufferConfig, rule: LatencyRule) -> Jitt
 }
 
 impl ReceivePolicy {
-    /// Maximum time between reading two clocks of a host, without interruption.
+    /// Maximum time between reading two host clocks.
     const READ: Span = Span::from_micros(2);
 
-    /// Maximum latency that the buffer has room for.
+    /// Maximum latency that the buffer holds.
     pub const fn longest(&self) -> Span {
         self.longest
     }
 
-    /// Creates a policy with an initial latency and the settings of the playing device. `receiver`
-    /// measures packets of senders without announcement.
+    /// Creates a policy. `receiver` measures unannounced packets.
     pub fn new(
         config: ReceivePolicyConfig,
         link_offset: Span,
@@ -192,7 +181,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Handles an event of the RTCP session with `host`.
+    /// Handles an RTCP event of `host`.
     pub fn hear(&mut self, host: Host, event: Event, context: &mut ReceiveContext<'_>) {
         let author = |ssrc| Author { ssrc, host };
         let command = match event {
@@ -220,12 +209,11 @@ impl ReceivePolicy {
                 return;
             }
         };
-        // If the queue is full, the next report repeats the message.
+        // If the queue is full, the next report repeats it.
         (context.command)(command);
     }
 
-    /// Handles a status from the device thread. `stalled` returns whether the whole host stalled
-    /// between two times.
+    /// Handles a device status. `stalled` returns whether the host stalled between two times.
     pub fn follow(
         &mut self,
         status: &StreamStatus,
@@ -266,7 +254,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Adds notes on frequent restarts, both announced by the talker and not announced.
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, media_clock_restarts, .. } = status.counters;
         if let Some(resyncs) =
@@ -279,11 +266,9 @@ impl ReceivePolicy {
         }
     }
 
-    /// Handles a packet at or after its turn. Returns `false` if the stream is not played and the
-    /// packet is not evaluated.
+    /// Handles a packet at or after its turn. Returns whether the stream plays.
     pub fn take(&mut self, passage: &PacketTrace) -> bool {
-        // Packets before an announcement do not count as played, because they may be noise. The
-        // same holds for an announcement before the first packet.
+        // Unannounced packets may be noise.
         if self.refusal.is_some() || self.watch.is_contradicted() {
             return false;
         }
@@ -293,7 +278,7 @@ impl ReceivePolicy {
         true
     }
 
-    /// Applies the latency that arrivals need, if the latency follows them, and adds notes.
+    /// Applies the needed latency, and adds notes.
     pub fn poll(&mut self, context: &mut ReceiveContext<'_>) {
         let quiet = self.status.is_some_and(|status| status.quiet);
         let offset = self.arrivals.poll(context.now, quiet);
@@ -305,8 +290,7 @@ impl ReceivePolicy {
         self.note_repair(context.now);
     }
 
-    /// Ends the stream and evaluates the packets that wait for stall information. Returns the note
-    /// on the needed latency, if it is still due.
+    /// Ends the stream. Returns a due note on the needed latency.
     pub fn finish(
         &mut self,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
@@ -315,13 +299,12 @@ impl ReceivePolicy {
         self.unreported_need()
     }
 
-    /// Reception data for reports. `effective` is the latency measured recently.
+    /// Reception data. `effective` is the latency measured recently.
     pub fn receiving(&self, effective: Option<Span>) -> Option<Receiving> {
         let mut receiving = self.status?.receiving?;
         let needed = self.arrivals.needed();
         let played = self.clock.filter(|_| self.refusal.is_none());
-        // If all packets are late, nothing is played, and the needed latency is even more
-        // important.
+        // If all packets are late, the needed latency matters more.
         let reported = played.filter(|_| effective.or(needed).is_some());
         receiving.effective = reported.map(|clock| Effective {
             ssrc: receiving.ssrc,
@@ -333,7 +316,7 @@ impl ReceivePolicy {
         Some(receiving)
     }
 
-    /// SSRC of the sender to answer: the source of the current packets.
+    /// SSRC of the sender to answer.
     pub fn speaker(&self) -> Option<u32> {
         self.heard.filter(|_| self.recent.is_lively() && !self.left)
     }
@@ -348,26 +331,23 @@ impl ReceivePolicy {
         self.clock.or(self.presentation_clock)
     }
 
-    /// Whether any packet marked the clock of its presentation time as uncertain. Measurements with
-    /// that clock then have an unknown error.
+    /// Whether a packet marked its clock as uncertain, so measurements have an unknown error.
     pub fn is_uncertain(&self) -> bool {
         self.status.is_some_and(|status| status.counters.uncertain_clock > 0)
     }
 
-    /// Whether packets carry presentation times. The TAI clock of this host is then needed.
+    /// Whether packets carry presentation times, which need TAI.
     pub fn presents(&self) -> bool {
         self.wire.presents()
     }
 
-    /// Announced or configured delay from capture to presentation, if packets carry presentation
-    /// times.
+    /// Delay from capture to presentation, if packets carry presentation times.
     pub fn presented_after(&self) -> Option<Span> {
         let reported = self.announced.map(|announced| announced.link_offset);
         self.presents().then(|| reported.unwrap_or(self.begins))
     }
 
-    /// Whether capture times are known. Presentation times are sufficient only if the sender
-    /// announces the latency.
+    /// Whether capture times are known.
     pub fn is_latency_reported(&self) -> bool {
         !self.presents() || self.announced.is_some()
     }
@@ -377,8 +357,8 @@ impl ReceivePolicy {
         self.is_latency_reported() || matches!(self.config.latency, LatencyRule::Chosen(_))
     }
 
-    /// Sets the mapping of TAI if it changed. The absolute error of the mapping is ignored, because
-    /// presentation depends on nothing else: placement is as precise as the readings.
+    /// Sets a changed TAI mapping. Ignores its absolute error: placement is as precise as the
+    /// readings.
     pub fn present_by(&mut self, mut tai: ClockMapping, context: &mut ReceiveContext<'_>) {
         (tai.uncertainty, tai.precision) = (Self::READ, Self::READ);
         tai.source = ClockSource::Tai;
@@ -388,8 +368,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Sends the rate of the sender's card, as reported by a followed clock. At most once per
-    /// second, because repeated values would count twice.
+    /// Sends the reported rate of the sender's card, once per second.
     pub fn keep_pace(&mut self, reported: ReportedRate, context: &mut ReceiveContext<'_>) {
         const EVERY: Span = Span::from_secs(1);
         let due = self.paced.is_none_or(|at| context.now - at >= EVERY);
@@ -408,7 +387,7 @@ impl ReceivePolicy {
         self.rule
     }
 
-    /// Current latency, if it follows the packets.
+    /// Latency that follows the packets.
     pub fn auto(&self) -> Option<Span> {
         (self.rule.is_auto()).then_some(self.link_offset)
     }
@@ -418,7 +397,7 @@ impl ReceivePolicy {
         &self.arrivals
     }
 
-    /// Newest announcement of the sender.
+    /// Newest announcement.
     pub const fn announced(&self) -> Option<Announcement> {
         self.announced
     }
@@ -428,40 +407,39 @@ impl ReceivePolicy {
         &self.recent
     }
 
-    /// Reason for not playing anything: a format mismatch.
+    /// Format mismatch that prevents playing.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref().filter(|_| !self.played)
     }
 
-    /// Unexpected payload type, if no other packets were received.
+    /// Unexpected payload type, if no other arrived.
     pub fn wrong_type(&self) -> Option<WrongType> {
         let nothing = |status: &StreamStatus| status.counters.received == 0;
         self.status.filter(nothing).and_then(|status| self.wrong_type_of(&status))
     }
 
-    /// Returns the notes since the last call.
+    /// Returns new notes.
     pub fn notes(&mut self) -> Vec<ReceiveNote> {
         self.notes.take()
     }
 
-    /// Whether the sender said goodbye and no other followed.
+    /// Whether the sender said goodbye.
     pub const fn has_left(&self) -> bool {
         self.left
     }
 
-    /// Whether the stream is over: the sender said goodbye, or was silent for so long that its
-    /// goodbye was probably lost.
+    /// Whether the sender said goodbye, or its goodbye was probably lost.
     pub fn is_over(&self, now: LocalTime) -> bool {
         self.left || self.recent.is_gone(now)
     }
 
-    /// Announcement of a sender that still sends but is refused because of its format.
+    /// Announcement of a refused sender that still sends.
     pub fn refused(&self) -> Option<Announcement> {
         self.announced
             .filter(|_| self.refusal.is_some() && !self.left && self.is_received_for(SURE))
     }
 
-    /// Whether a sender is established. Other senders are then no longer accepted.
+    /// Whether a sender is established.
     pub fn is_settled(&self) -> bool {
         self.refusal.is_none() && self.is_received_for(SETTLED)
     }
@@ -477,23 +455,20 @@ impl ReceivePolicy {
     }
 }
 
-/// Interval in which events are counted.
+/// Counting interval.
 pub const LATELY: Span = Span::from_secs(10);
 
-/// Reports once if an event occurs too often.
 #[derive(Debug, Clone, Copy, Default)]
 struct Often {
-    /// Start of the counting interval, and the count at the start.
     since: Option<(LocalTime, u64)>,
     reported: bool,
 }
 
 impl Often {
-    /// Maximum count in an interval. It exceeds manual restarts of a talker, clock changes, and
-    /// path changes.
+    /// Tolerated events: more than manual restarts and path changes cause.
     const MANY: u64 = 8;
 
-    /// Updates the count as of `at`. Returns the recent count if it is too high, once.
+    /// Returns an excessive count, once.
     fn follow(&mut self, times: u64, at: LocalTime) -> Option<u64> {
         let (since, before) = *self.since.get_or_insert((at, times));
         let lately = times.saturating_sub(before);
@@ -510,21 +485,17 @@ impl Often {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Repairable {
-    /// Sufficient at the last check.
     #[default]
     InTime,
-    /// Too short since this time.
     ShortSince(LocalTime),
-    /// Already reported.
     Told,
 }
 
 impl Repairable {
-    /// The announced latency and the redundancy of packets change one after the other, within two
-    /// reports.
+    /// Latency and redundancy change within two reports.
     const TIMEOUT: Span = Span::from_secs(1);
 
-    /// Updates the state at `now` and returns whether to report.
+    /// Returns whether to report.
     fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
         let next = match *self {
             Self::Told => Self::Told,
@@ -565,7 +536,6 @@ mod repairable_tests {
         let mut repairable = Repairable::default();
         let mut reported = Vec::new();
         for millis in (0..5_000).step_by(20) {
-            // Half a second may be a change in progress.
             let short = (200..700).contains(&millis) || millis >= 2_000;
             if repairable.turns_short(at(millis), short) {
                 reported.push(millis);

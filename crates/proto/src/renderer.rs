@@ -1,8 +1,5 @@
-//! Renders the frames that meet the DAC from a given instant on.
-//!
-//! There are three stages. The [`Playout`] returns frames in sequence, the [`Servo`] sets the
-//! resampling step, and the [`Resampler`] applies it. Copied frames go directly from the buffer to
-//! the card. The resampler reads ahead by half its kernel.
+//! Renders frames for the DAC: [`Playout`] returns them, [`Servo`] sets the step, and [`Resampler`]
+//! applies it with half a kernel of look-ahead. Copied frames bypass the resampler.
 
 use core::ops::Range;
 
@@ -16,12 +13,9 @@ use crate::units::{Channels, FrameLength, Rate};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
-    /// Position of the first frame of the block at the DAC.
     pub(crate) start: MediaPoint,
     pub(crate) read: Range<MediaTime>,
-    /// Number of missing frames in the block.
     pub(crate) missing: Frames,
-    /// Number of missing frames that were concealed.
     pub(crate) concealed: Frames,
     pub(crate) resampled: bool,
 }
@@ -33,31 +27,25 @@ pub(crate) struct Renderer {
     channels: Channels,
     pub(crate) playout: Playout,
     resampler: Resampler,
-    /// Minimum samples per block for which the resampler's history is deferred.
     least: usize,
-    /// Whether the resampler's history is deferred until it is needed or the cursor moves. It would
-    /// cost 52 instructions per block, and most streams never need it.
+    /// Whether the resampler's history is deferred, which saves 52 instructions per block.
     unreported: bool,
     pub(crate) servo: Servo,
     step: Step,
-    /// Whether the due position was moved on purpose since the last block, and playout jumped to
-    /// it.
     moved: bool,
-    /// Buffer for the input of a part of a block.
     room: Box<[f32]>,
 }
 
 impl Renderer {
-    /// Maximum deviation that resampling corrects, within seconds. Larger ones cause a jump.
+    /// Larger deviations cause a jump; resampling takes seconds for this one.
     const FOLLOWED: Span = Span::from_millis(1);
-    /// Minimum intended increase of the latency that causes a jump. Packets are late until it is
-    /// reached, and resampling takes a second for 0.2 ms.
+    /// Latency increase that causes a jump, because resampling takes a second for 0.2 ms.
     const AT_ONCE: Span = Span::from_micros(200);
     /// A quarter of `FOLLOWED`.
     const NEAR: Span = Span::from_micros(250);
     const PIECE: usize = 512;
 
-    /// Creates room for at least `frames` ahead. Only this function allocates.
+    /// Only this function allocates.
     pub(crate) fn new(rate: Rate, channels: Channels, frames: Frames, quality: Quality) -> Self {
         let resampler = Resampler::new(quality, channels.count(), Self::PIECE);
         let most = resampler.wants(Self::PIECE, Step::from_ppm(10_000.0));
@@ -79,7 +67,6 @@ impl Renderer {
         }
     }
 
-    /// Next position at the DAC. `None` if no stream plays.
     pub(crate) fn place(&self) -> Option<MediaPoint> {
         let frame = self.playout.cursor()? - Frames::from_len(self.resampler.ahead());
         Some(MediaPoint { frame, fraction: self.resampler.fraction() })
@@ -91,7 +78,6 @@ impl Renderer {
         self.playout.move_to(self.cursor_for(due));
     }
 
-    /// Skips frames that the card replaced with silence, without a fade.
     pub(crate) fn skip(&mut self, skipped: Frames) {
         if let Some(cursor) = self.playout.cursor().filter(|_| skipped != Frames::ZERO) {
             self.tell_resampler();
@@ -99,14 +85,12 @@ impl Renderer {
         }
     }
 
-    /// Skips frames before `due`. The device will not request them.
     pub(crate) fn catch_up(&mut self, due: MediaPoint) {
         self.tell_resampler();
         self.servo.moved();
         self.playout.move_to(self.cursor_for(due));
     }
 
-    /// Jumps to `due` with a cross-fade, unless it is at `due` already.
     pub(crate) fn jump_to(&mut self, due: MediaPoint) {
         self.tell_resampler();
         self.servo.moved();
@@ -116,8 +100,7 @@ impl Renderer {
         }
     }
 
-    /// Cursor for the position closest to `due` at the phase of the resampler. It is off by at most
-    /// half a frame.
+    /// Nearest cursor to `due` at the resampler's phase; off by at most half a frame.
     fn cursor_for(&self, due: MediaPoint) -> MediaTime {
         let away = MediaPoint { frame: due.frame, fraction: self.resampler.fraction() } - due;
         let half = FineFrames::ONE / 2;
@@ -125,27 +108,25 @@ impl Renderer {
         due.frame + Frames::new(over) + Frames::from_len(self.resampler.ahead())
     }
 
-    /// Whether `due` is too far away to follow. With `slack`, the clock uncertainty is tolerated
-    /// too.
+    /// Whether `due` is too far to follow. `slack` tolerates the clock uncertainty.
     pub(crate) fn is_far(&self, due: &Due, slack: bool) -> bool {
         let slack = if slack { due.tolerance(self.frame) } else { Span::ZERO };
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
         self.frame.times(away).abs() > Self::FOLLOWED + slack
     }
 
-    /// Whether cards that share a clock are misaligned. If this is `new`, rounding is the limit.
-    /// Otherwise they must have been misaligned for a while.
+    /// Whether shared-clock cards are misaligned: beyond rounding if `new`, else for a while.
     pub(crate) fn is_beside(&self, due: &Due, new: bool) -> bool {
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
         (new && away.parts().abs() > FineFrames::ONE) || self.servo.is_beside()
     }
 
-    /// Chooses the step for a block of `frames`, after `skipped` frames of silence. The step is
-    /// valid for up to `next` frames if it [holds](Self::holds).
+    /// Chooses the step for a block after `skipped` frames of silence. It is valid for `next`
+    /// frames if it [holds](Self::holds).
     pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames, next: Frames) {
         let Some(place) = self.place() else { return };
         if due.cards == Cards::Unseen {
-            // The due position is a guess by now, but the place is unchanged.
+            // The due position is a guess by now.
             self.step = Step::ONE;
             return;
         }
@@ -166,7 +147,6 @@ impl Renderer {
         }
     }
 
-    /// Whether the last step is valid for the next blocks, unless an event changes the position.
     pub(crate) fn holds(&self) -> bool {
         self.servo.holds() && !self.moved
     }
@@ -175,14 +155,12 @@ impl Renderer {
         self.frame.frames(u32::try_from(frames.count()).unwrap_or(u32::MAX))
     }
 
-    /// Whether the place is so close to `due` that checks may be skipped for a while.
     pub(crate) fn is_near(&self, due: &Due) -> bool {
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
         self.frame.times(away).abs() <= Self::NEAR
     }
 
-    /// Moves the due position by `span` on purpose. Small changes are followed. Larger ones cause a
-    /// jump, so that packets in time find their place.
+    /// Larger changes cause a jump, so that packets in time find their place.
     pub(crate) fn retarget(&mut self, span: Span) {
         self.servo.retarget(span);
         if -span <= Self::AT_ONCE && span <= Self::FOLLOWED {
@@ -193,8 +171,7 @@ impl Renderer {
         }
     }
 
-    /// Whether playout jumped on purpose since the last call. The same fade can then hide a
-    /// correction within the clock uncertainty.
+    /// Whether playout jumped on purpose since the last call; its fade can hide a correction.
     pub(crate) fn has_moved(&mut self) -> bool {
         core::mem::take(&mut self.moved)
     }
@@ -207,7 +184,7 @@ impl Renderer {
         }
     }
 
-    /// Fast path for most copied blocks, which are complete and contiguous.
+    /// Fast path: complete, contiguous, copied.
     #[inline]
     fn pull_whole(&mut self, out: &mut [f32]) -> Option<Rendered> {
         let copied = self.step == Step::ONE && self.resampler.fraction() == 0;
@@ -229,13 +206,12 @@ impl Renderer {
         Some(Rendered { start, read, missing, concealed, resampled: false })
     }
 
-    /// Passes the copied frames before the cursor to the resampler.
     fn tell_resampler(&mut self) {
         if core::mem::take(&mut self.unreported)
             && let Some(cursor) = self.playout.cursor()
         {
             let kept = Frames::from_len(self.resampler.half());
-            // These frames are contiguous, like the block that was passed on, which is not shorter.
+            // Contiguous, like the block passed on, which is not shorter.
             let [kept, rest] = self.playout.samples(cursor - kept, kept);
             debug_assert!(rest.is_empty());
             self.resampler.pass(kept);
@@ -273,7 +249,6 @@ impl Renderer {
         missing
     }
 
-    /// Drops the stream and prepares a fade.
     pub(crate) fn clear(&mut self) {
         self.tell_resampler();
         self.step = Step::ONE;
@@ -287,7 +262,6 @@ mod tests {
 
     use super::*;
 
-    /// Event after copied blocks, before resampling begins.
     #[derive(Debug, Clone, Copy)]
     enum Then {
         Nothing,
@@ -299,11 +273,10 @@ mod tests {
     }
 
     const BLOCK: usize = 48;
-    /// Block lengths of cards. The resampler's history is deferred for the longer ones only.
+    /// The history is deferred for the longer ones only.
     const LENGTHS: [usize; 4] = [BLOCK, BLOCK, 5, 40];
 
-    /// Returns the output of a stream that is copied for `blocks` blocks from `start` on and then
-    /// resampled after `then`. With `later`, the resampler's history is deferred.
+    /// Copies `blocks` blocks, then resamples after `then`. `later` defers the history.
     fn heard(later: bool, start: i64, blocks: usize, then: Then) -> Vec<f32> {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let mut renderer = Renderer::new(rate, channels, Frames::new(4800), Quality::default());
@@ -363,7 +336,7 @@ mod tests {
             Then::Another(100),
             Then::Again(100),
         ];
-        // The ring has 8192 frames. It ends with a deferred block, before a short one.
+        // The 8192-frame ring ends with a deferred block.
         for start in [0, 8192 - 2 * BLOCK as i64] {
             for blocks in [1, 2, 3, 4, 30] {
                 for then in then {

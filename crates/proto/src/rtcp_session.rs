@@ -1,10 +1,7 @@
-//! RTCP session of the two ends of a stream. Does no I/O.
+//! RTCP session of one end of a stream. Does no I/O; not real-time.
 //!
-//! Run it on an ordinary thread. Pass each received report to [`Session::handle`], set the state of
-//! the stream ([`Session::set_sending`], [`Session::set_receiving`]), and send the output of
-//! [`Session::poll`] at [`Session::deadline`]. Each report requests the peer's clock and answers the
-//! peer's request (RFC 3611 §4.4, §4.5). Both ends thus learn the other's wall clock, the round
-//! trip, and the uncertainty.
+//! Pass received reports to [`Session::handle`]. Send the output of [`Session::poll`] at
+//! [`Session::deadline`]. Each report exchanges clock readings with the peer (RFC 3611 §4.4, §4.5).
 
 mod peer;
 mod report;
@@ -26,28 +23,28 @@ use peer::{Hurry, Peer, remember};
 /// Configuration of this end.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
-    /// SSRC of this end. A sender uses the SSRC of its stream.
+    /// Own SSRC: that of a sender's stream.
     pub ssrc: u32,
-    /// Canonical name of this end (RFC 7022).
+    /// Canonical name (RFC 7022).
     pub cname: String,
-    /// Constant difference of wall clock and local clock.
+    /// Wall clock minus local clock; constant.
     pub wall_offset: Span,
     /// Name of the local clock, if any.
     pub host: Option<HostClock>,
 }
 
-/// State of the sent stream for reports.
+/// Sent stream, for reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Sending {
     /// Stream format.
     pub format: StreamFormat,
     /// Promised latency.
     pub link_offset: Span,
-    /// Maximum age of a packet's first frame at departure.
+    /// Maximum age of a first frame at departure.
     pub packing_age: Span,
     /// Whether the stream adapts to its path.
     pub wants_feedback: bool,
-    /// Name of the capture card's clock, if known.
+    /// Clock of the capture card, if known.
     pub card: Option<ClockId>,
     /// RTP timestamp of media time 0.
     pub timestamp: u32,
@@ -55,26 +52,26 @@ pub struct Sending {
     pub state: PacketizerState,
 }
 
-/// State of the received stream for reports.
+/// Received stream, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Receiving {
-    /// Received stream.
+    /// SSRC of the stream.
     pub ssrc: u32,
-    /// Packets expected so far (RFC 3550 A.3).
+    /// Packets expected (RFC 3550 A.3).
     pub expected: u64,
-    /// Packets received so far.
+    /// Packets received.
     pub received: u64,
     /// Highest sequence number, extended.
     pub highest_sequence: u32,
     /// Interarrival jitter in frames.
     pub jitter: u32,
-    /// Promised and measured latency of this receiver, with the uncertainty.
+    /// Promised and measured latency.
     pub effective: Option<Effective>,
     /// Losses.
     pub losses: Option<LossReport>,
 }
 
-/// Source and time of a received report.
+/// Source and time of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportArrival {
     /// Source host.
@@ -86,34 +83,33 @@ pub struct ReportArrival {
 }
 
 impl ReportArrival {
-    /// Arrival with an exact timestamp.
+    /// Arrival without timestamp error.
     pub const fn exact(from: Host, at: LocalTime) -> Self {
         Self { from, at, stamp_uncertainty: Span::ZERO }
     }
 }
 
-/// Bytes of a buffer for the longest datagram of a session: a path probe. Jumbo frames hold no more.
+/// Maximum datagram length, of a path probe: one jumbo frame.
 pub const MAX_DATAGRAM: usize = 9000;
 
-/// Information from a peer's report, with the peer's SSRC.
+/// Information from a report, with the peer's SSRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// New mapping of the peer's clock.
     Mapped(u32, ClockMapping),
-    /// RTP timestamp of a frame of the peer's stream, and its capture time on the peer's wall
-    /// clock.
+    /// RTP timestamp of a frame, and its capture time on the peer's wall clock.
     Captured(u32, u32, WallTime),
-    /// The peer's stream announcement.
+    /// Stream announcement.
     Announced(u32, Announcement),
-    /// Reception of our stream at the peer.
+    /// Reception of our stream.
     Reception(u32, ReportBlock),
-    /// Latency of our stream at the peer.
+    /// Latency of our stream.
     Effective(u32, Effective),
-    /// Losses of our stream at the peer.
+    /// Losses of our stream.
     Losses(u32, LossReport),
-    /// The peer's measurement of our stream's path.
+    /// Path measurement of our stream.
     Feedback(u32, PathFeedback),
-    /// The probe with this name reached the peer.
+    /// The named probe reached the peer.
     Passed(u32, u32),
     /// The peer left.
     Left(u32),
@@ -142,20 +138,16 @@ pub struct Session {
     peers: Vec<Peer>,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
-    /// Path measurement to send.
     feedback: Option<PathFeedback>,
-    /// Probe to send: its name and its length in bytes.
+    /// Name and length in bytes.
     probe: Option<(u32, usize)>,
-    /// Answer to send: the stream and the name of the probe.
+    /// Stream and probe name.
     passed: Option<(u32, u32)>,
-    /// SSRC of the playing source, and its addresses.
     heard: Option<(u32, SourceEndpoints)>,
-    /// Number of reports with the source's SSRC from other hosts.
     foreign: u64,
     kept: Option<DisciplinedClock>,
-    /// Expected and received packets at the last report, for the fraction lost.
     reported: (u64, u64),
-    /// Our last requests: the timestamp sent, and the exact time.
+    /// Last requests: compact timestamp and exact time.
     asked: [(CompactNtp, LocalTime); Self::QUESTIONS],
     reports: u32,
     next: LocalTime,
@@ -163,33 +155,26 @@ pub struct Session {
 }
 
 impl Session {
-    /// Maximum report interval. RFC 3550's 5 s suits conferences. Streams need clock readings more
-    /// often, which RFC 3550 §6.2 allows for private profiles.
+    /// Maximum report interval. Clock readings need less than the 5 s of RFC 3550; §6.2 allows it.
     pub const INTERVAL: Span = Span::from_millis(500);
-    /// Interval of the first reports. The clocks are mapped within the first packets.
     const HASTE: Span = Span::from_millis(20);
     const HASTY_REPORTS: u32 = 10;
-    /// Interval of the first reports if the stream adapts to its path, because the path may be
-    /// slow.
+    /// For adaptive streams, whose path may be slow.
     const HASTE_ON_THIN_PATHS: Span = Span::from_millis(100);
-    /// Number of requests per peer that are answered at once. Eight quick exchanges give the clock
-    /// estimate its first minimum.
+    /// Requests per peer that are answered at once.
     const HURRIED: u32 = 8;
-    /// Peers that are silent for this long get no answers: ten intervals.
+    /// Peers silent for ten intervals get no answers.
     const FORGOTTEN: Span = Span::from_secs(5);
     const QUESTIONS: usize = 16;
-    /// Maximum answers per report: the number of report blocks that one report holds. They fit any
-    /// MTU.
+    /// Maximum answers per report: one per report block. They fit any MTU.
     const ANSWERS: usize = 31;
-    /// DLRR is in units of 1/65536 s, rounded to nearest: the maximum error is 7.63 µs. The rest
-    /// covers the rounding of NTP timestamps and of halves to whole nanoseconds.
+    /// DLRR has units of 1/65536 s: maximum error 7.63 µs. The rest is for NTP rounding.
     const READING_ERROR: Span = Span::from_nanos(7_633);
 
-    /// Creates a session without peers; the first report is due at once.
+    /// Creates a session. The first report is due at once.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
-            // Most sessions have one peer; group members arrive one by one.
             peers: Vec::new(),
             sending: None,
             receiving: None,
@@ -207,12 +192,12 @@ impl Session {
         }
     }
 
-    /// Sets the state of the sent stream.
+    /// Sets the sent stream.
     pub fn set_sending(&mut self, sending: Sending) {
         self.sending = Some(sending);
     }
 
-    /// Sets the state of the received stream.
+    /// Sets the received stream.
     pub fn set_receiving(&mut self, receiving: Receiving) {
         if self.receiving.is_some_and(|before| before.ssrc != receiving.ssrc) {
             self.reported = (0, 0);
@@ -225,14 +210,13 @@ impl Session {
         self.feedback = Some(feedback);
     }
 
-    /// Sends a probe of this many bytes, or as many as fit. The receiver answers with the name
-    /// ([`Event::Passed`]).
+    /// Sends a probe of at most this many bytes. The receiver answers ([`Event::Passed`]).
     pub const fn probe(&mut self, name: u32, bytes: usize) {
         self.probe = Some((name, bytes));
     }
 
-    /// Sets the SSRC of the playing source, and its addresses. Reports with this SSRC are accepted
-    /// only from those hosts, as from one peer. For other SSRCs, each host is a separate peer.
+    /// Sets SSRC and addresses of the playing source. Reports with this SSRC are accepted only from
+    /// those hosts. Other hosts are separate peers.
     pub fn set_received(&mut self, heard: Option<(u32, SourceEndpoints)>) {
         self.heard = heard;
         if let Some((ssrc, endpoints)) = heard {
@@ -245,7 +229,7 @@ impl Session {
         self.peers.iter().find(|peer| peer.author.ssrc == ssrc)
     }
 
-    /// Current mapping of the clock of peer `ssrc`.
+    /// Clock mapping of peer `ssrc`.
     pub fn mapping(&self, ssrc: u32) -> Option<ClockMapping> {
         self.peer(ssrc)?.mapping
     }
@@ -255,24 +239,22 @@ impl Session {
         self.peer(ssrc)?.announcement
     }
 
-    /// Number of reports with the source's SSRC from other hosts.
+    /// Reports with the source's SSRC from other hosts.
     pub const fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// Sets the disciplined system clock: UTC minus the local clock, with its uncertainty. `None`
-    /// if it is not synchronised.
+    /// Sets UTC minus the local clock; `None` if not synchronised.
     pub fn set_kept(&mut self, kept: Option<DisciplinedClock>) {
         self.kept = kept;
     }
 
-    /// Sets the difference of the announced wall clock and the local clock. The peers' mappings
-    /// slew with it, or step.
+    /// Sets wall clock minus local clock.
     pub const fn set_wall_offset(&mut self, offset: Span) {
         self.config.wall_offset = offset;
     }
 
-    /// Due time of the next report; [`LocalTime::NEVER`] without recipients.
+    /// Time of the next report; [`LocalTime::NEVER`] without recipients.
     pub fn deadline(&self) -> LocalTime {
         let is_due = self.feedback.is_some() || self.probe.is_some() || self.passed.is_some();
         match (&self.sending, self.peers.is_empty()) {
@@ -282,27 +264,27 @@ impl Session {
         }
     }
 
-    /// Makes the next report due at once.
+    /// Makes the next report due.
     pub fn hasten(&mut self) {
         self.next = LocalTime::ZERO;
     }
 
-    /// Number of steps of peer `ssrc`'s clock: it was set, or another host answers.
+    /// Steps of peer `ssrc`'s clock: it was set, or another host answers.
     pub fn clock_steps(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
-    /// Number of lasting delay changes of a path to or from peer `ssrc`.
+    /// Lasting delay changes on the path of peer `ssrc`.
     pub fn path_changes(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.path_changes())
     }
 
-    /// Number of rejected clock answers of peer `ssrc`.
+    /// Rejected clock answers of peer `ssrc`.
     pub fn refused_exchanges(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.refused())
     }
 
-    /// Handles a received report and passes its information to `tell`.
+    /// Handles a report and passes its information to `tell`.
     pub fn handle(
         &mut self,
         datagram: &[u8],
@@ -310,7 +292,7 @@ impl Session {
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         if let Some((ssrc, bytes)) = probe_of(datagram) {
-            // An answer is shorter than its probe, so it cannot amplify a flood.
+            // The answer is shorter than the probe, so it cannot amplify a flood.
             if self.receiving.is_some_and(|receiving| receiving.ssrc == ssrc) {
                 self.passed = Some((ssrc, bytes));
             }
@@ -320,7 +302,6 @@ impl Session {
         let elsewhere = |of: &(u32, SourceEndpoints)| !of.1.are_of(arrived.from);
         let stranger = self.heard.filter(elsewhere).map(|(ssrc, _)| ssrc);
         let mut poses = false;
-        // The peer's clock when it sent this datagram. The answers in it refer to that time.
         let mut sent = None;
         compound.visit(|ssrc, item| {
             if stranger == Some(ssrc) {
@@ -348,7 +329,7 @@ impl Session {
         tell: &mut impl FnMut(Event),
     ) {
         let (author, heard) = (Author { ssrc, host: from }, self.heard);
-        // Reports with the source's SSRC reach this point only from the source's own hosts.
+        // With the source's SSRC, only its own hosts reach this point.
         let same = |peer: &Peer| {
             let one = heard.is_some_and(|(heard, _)| heard == ssrc);
             peer.author == author || one && peer.author.ssrc == ssrc
@@ -377,8 +358,7 @@ impl Session {
             }
             Item::Delay(delay) if delay.ssrc == own => {
                 let Some(sent) = sent.filter(|_| !delay.last_reference.is_none()) else { return };
-                // If two requests have the same compact timestamp, use the older. The round trip
-                // may then seem longer, never shorter.
+                // Of equal timestamps, the older never makes the round trip too short.
                 let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, asked)) = question else { return };
                 peer.proven = true;
@@ -398,8 +378,7 @@ impl Session {
             Item::Block(block) if block.ssrc == own => tell(Event::Reception(ssrc, block)),
             Item::Announcement(announcement) => {
                 peer.announcement = Some(announcement);
-                // Report the announcement first, so that the card's clock is known before the
-                // mapping.
+                // First, so that the card's clock is known before the mapping.
                 tell(Event::Announced(ssrc, announcement));
                 let reported = host.zip(announcement.host);
                 let offset = reported.and_then(|(ours, theirs)| ours.wall_offset(theirs));
@@ -427,8 +406,8 @@ impl Session {
         }
     }
 
-    /// Writes the report if one is due at `now`, and returns its length. Read `now` immediately
-    /// before the call, because it is written to the report as our clock.
+    /// Writes a due report; returns its length. Read `now` immediately before: the report carries
+    /// it.
     pub fn poll(&mut self, now: LocalTime, buffer: &mut [u8]) -> Option<usize> {
         if now < self.deadline() {
             return None;
@@ -457,8 +436,7 @@ impl Session {
         self.write(now, true, buffer)
     }
 
-    /// Returns 0.8 to 1 times the maximum interval. It varies with the report and the host, so that
-    /// many receivers do not report at the same time. RFC 3550 §6.3.1 has the same purpose.
+    /// 0.8 to 1 times the maximum, by report and host, so that receivers spread (RFC 3550 §6.3.1).
     fn interval(&self) -> Span {
         let mixed = (self.config.ssrc ^ self.reports).wrapping_mul(0x9E37_79B1) >> 16;
         Self::INTERVAL.times(800 + i64::from(mixed % 200)).divided(1000)

@@ -1,9 +1,7 @@
-//! Policy of a sent stream: its promised latency, requests of receivers, changes while it runs, and
-//! notes to the user.
+//! Policy of a sent stream: latency, receivers' requests, changes, and notes.
 //!
-//! Run it on an ordinary thread. Pass reports to [`SendPolicy::hear`] and the state of the device
-//! thread to [`SendPolicy::follow`]. Call [`SendPolicy::poll`] periodically. The policy sends
-//! [`SendCommand`]s to the device thread.
+//! Run it on an ordinary thread. Pass reports to [`SendPolicy::hear`] and device state to
+//! [`SendPolicy::follow`]. Call [`SendPolicy::poll`] periodically.
 
 mod adaptation;
 mod asks;
@@ -46,15 +44,12 @@ pub use presence::{Presence, ReceiverCounts};
 pub use redundancy::DEFAULT_BUDGET;
 pub use regulator::Regulator;
 
-/// Time for RTCP before the first packet. Waiting receivers learn our clock and open their devices
-/// in this time.
+/// RTCP before the first packet: receivers learn our clock and open their devices.
 pub const PRELUDE: Span = Span::from_millis(100);
 
-/// Minimum increase of the latency that is announced at once. Smaller ones wait for the next
-/// report.
+/// Smaller increases wait for the next report.
 const NEWS: Span = Span::from_micros(200);
 
-/// Maximum number of strangers to report, because a flood is one event.
 const STRANGERS: usize = 4;
 
 /// Command to the packetizer.
@@ -73,7 +68,7 @@ pub enum SendCommand {
 }
 
 impl Packetizer {
-    /// Applies a command. The caller ensures that such packets fit.
+    /// Applies a command; the caller ensures that packets fit.
     pub fn apply(&mut self, command: SendCommand) {
         match command {
             SendCommand::Format(packet, coding, payload_type) => {
@@ -108,15 +103,15 @@ pub struct SendPolicyConfig {
     pub device: Settings,
     /// Whether packets carry the sender's timestamps.
     pub stamps: bool,
-    /// Whether the packets of a period are sent at intervals.
+    /// Whether packets of a period are spaced.
     pub spaced: bool,
-    /// Time between the due time of a packet and its departure.
+    /// From a packet's due time to its departure.
     pub held: Span,
     /// Redundancy.
     pub redundancy: Regulator,
-    /// Maximum time for repairs. `None` for all the time that the latency leaves.
+    /// Maximum repair time; `None` for all that the latency leaves.
     pub repair_budget: Option<Span>,
-    /// Limits of latency and redundancy that receivers may request.
+    /// Limits of receivers' requests.
     pub limits: Limits,
     /// Destinations: hosts and groups.
     pub destinations: Vec<Host>,
@@ -126,15 +121,14 @@ pub struct SendPolicyConfig {
     pub max_bytes: usize,
     /// Available compressed codings.
     pub compressed: Vec<Coding>,
-    /// Limits of the adaptation to the path. It begins with the first packet.
+    /// Limits of adaptation.
     pub adapts: Option<CodingLimits>,
-    /// Whether datagrams longer than [`BASE_BYTES`] need a probe of that length that the receiver
-    /// answered. Until then packets are shorter than the format specifies.
+    /// Whether datagrams above [`BASE_BYTES`] need an answered probe first.
     pub probes_path: bool,
 }
 
 impl SendPolicyConfig {
-    /// Creates a configuration of an RTP stream with this latency and default values.
+    /// Creates a default RTP configuration.
     pub fn new(
         format: StreamFormat,
         identity: Identity,
@@ -164,8 +158,7 @@ impl SendPolicyConfig {
         }
     }
 
-    /// Returns the packetizer configuration. `wall_offset` is the host's wall clock minus its local
-    /// clock.
+    /// Packetizer configuration. `wall_offset` is wall clock minus local clock.
     pub fn sender(&self, wall_offset: Span) -> PacketizerConfig {
         PacketizerConfig {
             wire: self.form.pack(),
@@ -189,28 +182,23 @@ pub struct SendPolicy {
     state: PacketizerState,
     card: Option<ClockId>,
     coming: Coming,
-    /// Whether a note about limited redundancy was added.
     limited: bool,
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
-    /// Whether the stream adapts to its path, within its limits.
     is_led: bool,
     path_size: Option<PathSize>,
-    /// Frames per sent packet. Fewer than in the format, if longer packets may not pass.
+    /// Frames per packet, fewer than in the format if longer packets may not pass.
     packet: Frames,
     /// Rate of the previous rate control, in bits per second.
     left_off: Option<f64>,
-    /// Whether a resume command must still be sent.
     unpause: bool,
     notes: NoteQueue<SendNote>,
 }
 
-/// Changes that are announced but not applied yet, with their times.
 #[derive(Debug, Default)]
 struct Coming {
     format: Option<(LocalTime, StreamFormat)>,
     destinations: Option<LocalTime>,
-    /// End of the fast reports to new receivers.
     greets_until: Option<LocalTime>,
 }
 
@@ -241,7 +229,7 @@ impl SendPolicy {
         policy
     }
 
-    /// Handles information that `host` sent via RTCP.
+    /// Handles an RTCP event.
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = TrustLevel::of(host, self.config.destinations.iter().copied());
         if let Some(back) = self.receivers.hear(host, worth, event, now) {
@@ -262,7 +250,7 @@ impl SendPolicy {
         }
     }
 
-    /// Updates the state of the device thread, and the name of its card's clock.
+    /// Updates device state and card clock.
     pub fn follow(
         &mut self,
         state: PacketizerState,
@@ -277,7 +265,7 @@ impl SendPolicy {
         }
     }
 
-    /// Makes all decisions that are due, and updates the RTCP session.
+    /// Makes due decisions, and updates the RTCP session.
     pub fn poll(&mut self, context: &mut SendContext<'_>) {
         self.note_networks();
         self.note_lost(context.now);
@@ -312,7 +300,7 @@ impl SendPolicy {
         }
     }
 
-    /// Promises the maximum latency that any receiver needs, so that all receivers stay in sync.
+    /// The maximum keeps all receivers in sync.
     fn promise_what_is_needed(&mut self, context: &mut SendContext<'_>) {
         if !self.is_as_needed() {
             return;
@@ -329,14 +317,13 @@ impl SendPolicy {
         }
         let needed = needed.max(self.packing_age);
         if needed - self.config.link_offset > NEWS {
-            // Packets are late at that receiver until the next report.
+            // Packets are late until the next report.
             context.hasten();
         }
         self.config.link_offset = needed;
     }
 
-    /// Adds a note if a receiver with a device like ours could not keep the promised latency. Not
-    /// for an automatic latency, which follows the receivers.
+    /// An automatic latency follows the receivers, so it needs no note.
     fn note_latency(&mut self) {
         if self.is_as_needed() {
             return;
@@ -348,7 +335,6 @@ impl SendPolicy {
         }
     }
 
-    /// Adds a note if a receiver gets packets from only one of two networks.
     fn note_networks(&mut self) {
         if !self.config.by_two_networks {
             return;
@@ -370,8 +356,7 @@ impl SendPolicy {
         });
     }
 
-    /// Adds a note about hosts that report but are not destinations, if their requests would have
-    /// an effect.
+    /// Strangers matter only if their requests would have an effect.
     fn note_strangers(&mut self) {
         if !self.is_as_needed() && self.config.redundancy.asked() != Redundancy::Auto {
             return;
@@ -382,7 +367,7 @@ impl SendPolicy {
         }
     }
 
-    /// Returns the minimum latency of a receiver with a device like ours.
+    /// Minimum latency for a device like ours.
     fn likewise(&self) -> Span {
         min_latency(self.packing_age, &self.config.device)
     }
@@ -391,7 +376,7 @@ impl SendPolicy {
         self.config.destinations.iter().any(Host::is_group)
     }
 
-    /// Whether the promised latency follows the needs of the receivers.
+    /// Whether the latency follows the receivers.
     pub fn is_as_needed(&self) -> bool {
         self.config.latency.is_auto()
     }
@@ -401,7 +386,7 @@ impl SendPolicy {
         self.config.link_offset
     }
 
-    /// Promised latency, if it follows the needs of the receivers.
+    /// Latency that follows the receivers.
     pub fn auto(&self) -> Option<Span> {
         self.is_as_needed().then_some(self.config.link_offset)
     }
@@ -421,28 +406,28 @@ impl SendPolicy {
         self.config.stamps
     }
 
-    /// Returns all receivers that reported.
+    /// All receivers that reported.
     pub fn receivers(&self) -> impl Iterator<Item = &KnownReceiver> {
         self.receivers.all()
     }
 
-    /// Returns the trusted receivers.
+    /// Trusted receivers.
     pub fn believed(&self) -> impl Iterator<Item = &KnownReceiver> {
         self.receivers.believed()
     }
 
-    /// Counts the trusted receivers that are present and those that are lost.
+    /// Present and lost trusted receivers.
     pub fn receiver_counts(&self) -> ReceiverCounts {
         let count = |presence| self.believed().filter(|known| known.presence() == presence).count();
         ReceiverCounts { here: count(Presence::Here), lost: count(Presence::Lost) }
     }
 
-    /// Number of times that a receiver stopped reporting without a goodbye.
+    /// Times a receiver was lost.
     pub const fn receivers_lost(&self) -> u64 {
         self.receivers.lost()
     }
 
-    /// Removes and returns all new notes.
+    /// Returns new notes.
     pub fn notes(&mut self) -> Vec<SendNote> {
         self.notes.take()
     }

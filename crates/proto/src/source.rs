@@ -1,5 +1,4 @@
-//! Source that a receiver plays: one SSRC with unwrapped packet numbers, its timeline, its
-//! addresses, and the confirmation that outlying packets need.
+//! Source that a receiver plays: its numbers, timeline, addresses, and doubted packets.
 
 mod admission;
 
@@ -17,74 +16,63 @@ struct Extent {
     frames: Frames,
 }
 
-/// Consecutive packets whose timestamps advance by a different number of frames than they contain.
+/// Consecutive packets whose timestamps contradict their lengths.
 #[derive(Debug, Clone, Copy, Default)]
 struct OddSteps {
     frames: i64,
     packets: u32,
-    /// Number of the last one.
     last: i64,
-    /// Whether any packet followed the previous one exactly.
     regular: bool,
 }
 
-/// One synchronisation source.
+/// One SSRC.
 #[derive(Debug, Clone)]
 pub struct Source {
     stream: StreamId,
     endpoints: SourceEndpoints,
-    /// Previous addresses, if the source moved without a goodbye.
+    /// Previous addresses after a move without a goodbye.
     before: Option<SourceEndpoints>,
     number: Unwrapper,
-    /// Offset of our numbers from the numbers in packets, since the latter restarted.
+    /// Our numbers minus those in packets.
     shift: i64,
     timeline: Unwrapper,
     first_sequence: i64,
     begin: MediaTime,
-    /// Packet with the highest number.
     newest: Extent,
-    /// End of the sound before its packets began to repeat, if they did.
+    /// End of the sound before packets began to repeat.
     reached: Option<MediaTime>,
-    /// Shortest and longest packet.
     lengths: (Frames, Frames),
     received: u64,
     heard: LocalTime,
-    /// Stream id, sequence number and timestamp of the packet that would confirm the doubted
-    /// packet.
+    /// Stream, number and timestamp that would confirm the doubted packet.
     doubt: Option<(StreamId, Wrapped, Wrapped)>,
     stamped: bool,
     steps: OddSteps,
-    /// Whether the last packet had the marker, and whether it begins a run of sound.
+    /// Whether the last packet had a marker, and whether it begins a run.
     marked: bool,
     restarts_at: bool,
     said_goodbye: bool,
-    /// Arrival minus media time of the last packet, for the jitter.
     transit: Option<Span>,
     jitter: Span,
 }
 
 impl Source {
-    /// Numbers this far ahead need confirmation, because they may be a restart: MAX_DROPOUT of RFC
-    /// 3550 A.1.
+    /// Distance ahead that needs confirmation: MAX_DROPOUT of RFC 3550 A.1.
     const MAX_DROPOUT: i64 = 3000;
-    /// Numbers this far behind need confirmation too. RFC 3550 A.1 has 100, which is only 12 ms of
-    /// reordering at 0.125 ms per packet. So the value equals that of the dropout.
+    /// Distance behind that needs confirmation. RFC 3550 A.1 has 100, only 12 ms at 0.125 ms.
     const MAX_MISORDER: i64 = 3000;
-    /// Silence after which another source may follow at once: two packets of the maximum length.
+    /// Silence before another source: two packets of the maximum length.
     const SILENT: Span = Span::from_millis(40);
-    /// Silence after which a source may continue from another address, as after a move. It is
-    /// longer than the pauses of a busy host, and short enough to lose little.
+    /// Silence before another address of the source; exceeds pauses of a busy host.
     pub(crate) const MOVED: Span = Span::from_millis(50);
-    /// Maximum difference of a timestamp and its position by number.
+    /// Maximum difference of timestamp and position by number.
     const JUMP: Span = Span::from_millis(20);
-    /// Number of consecutive packets that confirm another step. A card that drops frames now and
-    /// then causes one.
+    /// Consecutive packets that confirm another step. A card that drops frames causes one.
     const ODD: u32 = 3;
-    /// Maximum difference of an outage's timestamps and the elapsed time, plus a thousandth:
-    /// queues, and rate differences of cards.
+    /// The same in an outage, due to queues. A thousandth is added for card rates.
     const UNSURE: Span = Span::from_millis(250);
 
-    /// Creates the source from its first packet.
+    /// Creates a source from its first packet.
     pub fn begin(packet: &PacketHead, frames: Frames, came: &Arrival) -> Self {
         let number = Unwrapper::starting_at(packet.number);
         let timeline = Unwrapper::starting_at(packet.media);
@@ -114,48 +102,46 @@ impl Source {
         }
     }
 
-    /// Stream id of the source.
+    /// Stream id.
     pub const fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Source addresses of its packets.
+    /// Source addresses.
     pub const fn endpoints(&self) -> &SourceEndpoints {
         &self.endpoints
     }
 
-    /// Whether `author` is this source on one of its own hosts.
+    /// Whether `author` is this source on its own host.
     pub(crate) fn is_reported_by(&self, author: Author) -> bool {
         author.ssrc == self.stream.ssrc() && self.endpoints.are_of(author.host)
     }
 
-    /// Whether its packets carry capture times.
+    /// Whether packets carry capture times.
     pub const fn stamped(&self) -> bool {
         self.stamped
     }
 
-    /// Whether the last admitted packet begins a run of sound: the first packet of a source, or a
-    /// packet with the marker (RFC 3551 §4.1) after one without. Some senders mark every packet.
+    /// Whether the last packet begins a run: the first one, or a marker
+    /// after a packet without (RFC 3551 §4.1).
     pub(crate) const fn restarts_at(&self) -> bool {
         self.restarts_at
     }
 
-    /// Frames by which timestamps advance per packet, if enough packets show that it differs from
-    /// their length.
+    /// Timestamp step per packet, if proven to differ from the length.
     pub(crate) fn odd_step(&self) -> Option<Frames> {
         let OddSteps { frames, packets, last, .. } = self.steps;
         let lasts = packets >= Self::ODD && last == self.newest.sequence;
         lasts.then(|| Frames::new(frames))
     }
 
-    /// Uses the step of the timestamps as packet length, because the payload was misinterpreted.
+    /// The payload was misinterpreted: use the timestamp step as packet length.
     pub(crate) fn follow_step(&mut self, step: Frames) {
         self.newest.frames = step;
         self.steps = OddSteps::default();
     }
 
-    /// Whether packet lengths contradict the timestamps, or no packet has confirmed the lengths
-    /// yet.
+    /// Whether packet lengths are contradicted or not yet confirmed.
     pub fn is_odd(&self) -> bool {
         let begins_odd = self.steps.packets > 0 && !self.steps.regular;
         begins_odd || self.odd_step().is_some()
@@ -166,12 +152,12 @@ impl Source {
         self.newest.sequence
     }
 
-    /// Highest number in packets, extended (RFC 3550 §6.4.1).
+    /// Extended as in RFC 3550 §6.4.1.
     pub(crate) const fn highest_carried(&self) -> u32 {
         (self.newest.sequence - self.shift) as u32
     }
 
-    /// First frame of the source.
+    /// First frame.
     pub const fn begin_media(&self) -> MediaTime {
         self.begin
     }
@@ -185,39 +171,36 @@ impl Source {
         self.newest.frames
     }
 
-    /// Start of the packet with this number, if it has the newest length.
     pub(crate) fn media_of(&self, sequence: i64) -> MediaTime {
         let packets = sequence - self.newest.sequence;
         self.newest.media + Frames::new(packets * self.newest.frames.count())
     }
 
-    /// Number in packets of the packet that begins at `media`, if packets have the newest length.
     fn number_at(&self, media: MediaTime) -> i64 {
         let packets = (media - self.newest.media).count() / self.newest.frames.count().max(1);
         self.newest.sequence - self.shift + packets
     }
 
-    /// Frame with this timestamp that is nearest to the newest frame.
     pub(crate) fn media_near(&self, rtp_timestamp: u32) -> MediaTime {
         MediaTime::from_frames(self.timeline.peek(rtp_timestamp))
     }
 
-    /// Packets expected so far (RFC 3550 A.3).
+    /// Packets expected (RFC 3550 A.3).
     pub const fn expected(&self) -> u64 {
         (self.newest.sequence - self.first_sequence + 1).unsigned_abs()
     }
 
-    /// Packets admitted so far, including duplicates (RFC 3550 A.3).
+    /// Packets received, including duplicates (RFC 3550 A.3).
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Interarrival jitter (RFC 3550 §6.4.1, A.8), as a time and not in timestamp units.
+    /// Interarrival jitter as a time (RFC 3550 §6.4.1, A.8).
     pub const fn jitter(&self) -> Span {
         self.jitter
     }
 
-    /// Marks the source as ended by a goodbye. Another source may follow at once.
+    /// Ends the source: another may follow at once.
     pub fn say_goodbye(&mut self) {
         self.said_goodbye = true;
     }

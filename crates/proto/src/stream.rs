@@ -1,4 +1,4 @@
-//! Format and limits of a stream, and a packet on its way from the packetizer to a link.
+//! Format and limits of a stream, and outgoing packets.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -8,7 +8,7 @@ use crate::ledger::Departure;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
-/// Parameters that both ends of a stream must agree on.
+/// Parameters that both ends agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamFormat {
     /// Nominal frames per second.
@@ -17,22 +17,21 @@ pub struct StreamFormat {
     pub channels: Channels,
     /// Sample format on the wire.
     pub sample: SampleFormat,
-    /// Codec, if any. It codes integers of the format `sample`.
+    /// Codec of these samples, if any.
     pub coder: Option<Codec>,
     /// Frames per packet.
     pub packet: Frames,
-    /// RTP payload type (RFC 3551 §6): 0 to 127.
+    /// RTP payload type (RFC 3551 §6).
     pub payload_type: u8,
 }
 
 /// Minimum and maximum packet time.
 pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis(20));
 
-/// Maximum UDP payload, fragmented or not: an IPv4 packet of 65535 bytes (RFC 791 §3.1) minus its
-/// header and the UDP header.
+/// 65535 bytes of an IPv4 packet (RFC 791 §3.1) minus its and the UDP header.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
-/// Common packet times: those of AES67 and of codecs.
+/// Packet times of AES67 and of codecs.
 pub const DEFAULT_PTIMES: [Span; 6] = [
     Span::from_micros(250),
     Span::from_millis(1),
@@ -42,11 +41,10 @@ pub const DEFAULT_PTIMES: [Span; 6] = [
     Span::from_millis(20),
 ];
 
-/// Maximum link offset: ten times the limit of live use. The playout buffer holds twice as much, so
-/// the limit bounds the memory that a false description can claim.
+/// Maximum link offset. Bounds the memory that a false description can claim.
 pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);
 
-/// Error: the packet time is outside [`PTIME_RANGE`].
+/// Packet time outside [`PTIME_RANGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid packet time {asked}: must be 125us to 20ms")]
 pub struct PtimeError {
@@ -54,7 +52,7 @@ pub struct PtimeError {
     pub asked: Span,
 }
 
-/// Returns the number of whole frames in `ptime`, rounded down.
+/// Whole frames in `ptime`, rounded down.
 pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
     if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 {
         return Err(PtimeError { asked: ptime });
@@ -63,7 +61,7 @@ pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
 }
 
 impl Coding {
-    /// Returns the minimum supported packet time from `least` to `most`. `None` if there is none.
+    /// Minimum supported packet time from `least` to `most`.
     pub fn shortest(
         self,
         (rate, channels): (Rate, Channels),
@@ -81,22 +79,22 @@ impl Coding {
 }
 
 impl StreamFormat {
-    /// Default payload type of a sample format.
+    /// Payload type of a sample format.
     pub const fn default_payload_type(sample: SampleFormat) -> u8 {
         Self::usual_payload_type(sample, None)
     }
 
-    /// Default payload type of any coding.
+    /// Payload type of a coding.
     pub const fn usual_payload_type(sample: SampleFormat, coder: Option<Codec>) -> u8 {
         Coding { sample, coder }.row().payload_type
     }
 
-    /// Rate and channels, which a codec must support.
+    /// Rate and channels.
     pub const fn shape(&self) -> (Rate, Channels) {
         (self.rate, self.channels)
     }
 
-    /// Coding of the sound.
+    /// Coding.
     pub const fn coding(&self) -> Coding {
         Coding { sample: self.sample, coder: self.coder }
     }
@@ -116,21 +114,18 @@ impl StreamFormat {
         self.sample.bytes() * self.channels.count()
     }
 
-    /// Bytes of audio per packet. The maximum if the compression is lossless.
+    /// Audio bytes per packet; the maximum for lossless.
     pub fn payload_bytes(&self) -> usize {
         let raw = self.packet.as_len() * self.frame_bytes();
         self.coder.map_or(raw, |coder| coder.payload_bytes((self.channels, self.packet), raw))
     }
 
-    /// Whether all packets have the same length, which summing requires.
     pub(crate) fn is_constant(&self) -> bool {
         self.coder.is_none_or(Codec::is_constant)
     }
 
-    /// Maximum age of a packet's first frame when the packet is complete, if the device delivers
-    /// `period` frames at a time: `packet + period − gcd(packet, period)` frames. This is one
-    /// period if whole packets fit into it, and one packet if whole periods fit into that. The
-    /// delay of a codec is added.
+    /// Maximum age of a complete packet's first frame, with blocks of `period` frames:
+    /// `packet + period − gcd(packet, period)` frames, plus the codec delay.
     pub fn packing_age(&self, period: Frames) -> Span {
         let (packet, period) = (self.packet.count(), period.count());
         let delay = self.coder.map_or(Frames::ZERO, Codec::delay);
@@ -142,17 +137,16 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Packet on its way from the packetizer to a link, which completes it.
+/// Packet from the packetizer, which the link completes.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
-    /// The whole datagram.
+    /// Datagram.
     pub datagram: &'a mut [u8],
-    /// Times so far. A link with pacing waits for `due`, and every link sets `handed`.
+    /// Times so far. The link waits for `due` and sets `handed`.
     pub instants: Departure,
-    /// Position of [`handed_bytes`](crate::packet::handed_bytes), which the link writes at the last
-    /// moment.
+    /// Position of [`handed_bytes`](crate::packet::handed_bytes).
     pub handed_at: Option<usize>,
-    /// Distance in packets to an earlier packet that is sent again with this one, byte for byte.
-    /// The link must keep packets for that ([`Repeats`](crate::redundancy::Repeats)).
+    /// Distance to an earlier packet that is repeated, byte for byte
+    /// ([`Repeats`](crate::redundancy::Repeats)).
     pub again: Option<usize>,
 }

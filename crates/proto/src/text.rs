@@ -1,16 +1,15 @@
-//! Durations with units, and text of other programs for display.
+//! Durations with units, and foreign text for display.
 
 use core::fmt::Display;
 
 use crate::time::Span;
 
-/// The message on one line, for a log, a report or the wire: its hint follows a semicolon.
+/// Message on one line, with its hint after a semicolon.
 pub fn on_one_line(message: impl Display) -> String {
     message.to_string().replace("\nhint: ", "; ")
 }
 
-/// The message of a log, a report or the wire with its hint on a line of its own: the text after
-/// the last semicolon.
+/// Message with its hint, the text after the last semicolon, on its own line.
 pub fn split_hint(message: &str) -> String {
     match message.rsplit_once("; ") {
         Some((what, fix)) => format!("{what}\nhint: {fix}"),
@@ -18,10 +17,9 @@ pub fn split_hint(message: &str) -> String {
     }
 }
 
-/// Whether a log or terminal can show `c` unchanged. Excludes control and format characters (such
-/// as bidirectional overrides), line separators, private and unassigned characters.
+/// Whether a terminal can show `c`. Excludes control, format, private and unassigned characters.
 pub fn is_printable(c: char) -> bool {
-    // Escapes as in a `str` after another character: `char` also escapes combining characters.
+    // After another character, as `char` escapes combining characters.
     let mut text = [b'x'; 5];
     let len = 1 + c.encode_utf8(&mut text[1..]).len();
     let shows = |text: &str| text.escape_debug().count() == 2;
@@ -29,9 +27,8 @@ pub fn is_printable(c: char) -> bool {
     space || matches!(c, '"' | '\'' | '\\') || core::str::from_utf8(&text[..len]).is_ok_and(shows)
 }
 
-/// Text of another program or machine for a log or terminal: one line of at most `max` characters.
-/// Characters that are not [printable](is_printable) are escaped, as in `\u{202e}`. Truncated text
-/// ends in `…`.
+/// Foreign text on one line of at most `max` characters, unprintable ones escaped. `…` marks
+/// truncation.
 pub fn printable(text: &str, max: usize) -> String {
     let escaped = |c: char| {
         let (plain, escape) = match is_printable(c) {
@@ -49,7 +46,7 @@ pub fn printable(text: &str, max: usize) -> String {
     shown
 }
 
-/// Error for an invalid duration, with the input.
+/// Invalid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
     /// Number without a unit.
@@ -60,12 +57,12 @@ pub enum SpanError {
         "`{0}` is not a duration\nhint: write a number with its unit, such as 125us, 1.5ms or 10s"
     )]
     Figure(String),
-    /// Longer than [`Span`] holds, or finer than a nanosecond.
+    /// Longer than [`Span`], or finer than a nanosecond.
     #[error("`{0}` is out of range\nhint: write a duration from 1ns to 292 years")]
     Range(String),
 }
 
-/// Units in nanoseconds; `µs` equals `us`.
+/// In nanoseconds.
 const UNITS: [(&str, i64); 7] = [
     ("ns", 1),
     ("us", 1_000),
@@ -76,9 +73,8 @@ const UNITS: [(&str, i64); 7] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Parses a duration: a decimal number with optional sign and a unit without space, as `125us`,
-/// `1.5ms`, `10s`. Exact, without floating point. Reads back every displayed [`Span`] of whole
-/// nanoseconds if all digits are shown.
+/// Parses a signed decimal number with a unit: `125us`, `1.5ms`. Exact; reads every displayed
+/// [`Span`].
 pub fn parse_span(text: &str) -> Result<Span, SpanError> {
     let trimmed = text.trim();
     let unit_at = trimmed.find(|c: char| c.is_alphabetic()).unwrap_or(trimmed.len());
@@ -100,7 +96,6 @@ pub fn parse_span(text: &str) -> Result<Span, SpanError> {
         .ok_or_else(|| SpanError::Range(trimmed.into()))
 }
 
-/// Sign, whole digits and fraction digits of a decimal number.
 fn digits(figure: &str) -> Option<(bool, &str, &str)> {
     let (negative, figure) = match figure.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -112,7 +107,6 @@ fn digits(figure: &str) -> Option<(bool, &str, &str)> {
     (some && all_digits(whole) && all_digits(fraction)).then_some((negative, whole, fraction))
 }
 
-/// `whole.fraction × scale`, if it is a whole number of nanoseconds and in range.
 fn nanos(whole: &str, fraction: &str, scale: i128) -> Option<i128> {
     let fraction = fraction.trim_end_matches('0');
     let number = |part: &str| if part.is_empty() { Some(0) } else { part.parse::<i64>().ok() };
@@ -128,7 +122,6 @@ mod tests {
 
     use super::*;
 
-    /// Hostile input, and its display.
     const HOSTILE: [(&str, &str); 12] = [
         ("\x1b[2J\x1b]0;own\x07", "\\u{1b}[2J\\u{1b}]0;own\\u{7}"),
         ("a\ntaut: b\r\tc\0", "a\\ntaut: b\\r\\tc\\u{0}"),
@@ -141,7 +134,6 @@ mod tests {
         ("\u{200b}\u{200d}\u{2060}\u{feff}", "\\u{200b}\\u{200d}\\u{2060}\\u{feff}"),
         ("\u{fff9}\u{e0001}\u{e0041}", "\\u{fff9}\\u{e0001}\\u{e0041}"),
         ("\u{e000}\u{378}\u{ffff}", "\\u{e000}\\u{378}\\u{ffff}"),
-        // Languages, quotes and spaces stay unchanged.
         (
             "Käse e\u{301} हिन्दी שלום \"it's\" \\ 音\u{3000}楽 🎧",
             "Käse e\u{301} हिन्दी שלום \"it's\" \\ 音\u{3000}楽 🎧",

@@ -1,15 +1,10 @@
-//! Clocks of a stream, and differences of their readings.
-//!
-//! [`LocalTime`] is an instant of *this host's* `CLOCK_MONOTONIC`, in integer nanoseconds.
-//! [`MediaTime`] is a position in *one stream*, in frames at the nominal rate since its first
-//! frame. Conversion needs a [`Rate`](crate::units::Rate) and a reference pair of both
-//! ([`crate::clock`]).
+//! Times of a stream: [`LocalTime`] on this host, [`MediaTime`] in *one stream*. Conversion needs a
+//! [`Rate`](crate::units::Rate) and a reference pair ([`crate::clock`]).
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Neg, Sub};
 
-/// Saturating sum. Two instructions and a branch that is never taken, instead of six for
-/// `saturating_add`: every packet needs some seventy of these sums.
+/// Saturating sum in two instructions, not six. Every packet needs seventy.
 #[inline]
 pub(crate) const fn plus(one: i64, other: i64) -> i64 {
     match one.checked_add(other) {
@@ -26,7 +21,6 @@ pub(crate) const fn minus(one: i64, other: i64) -> i64 {
     }
 }
 
-/// Minimum or maximum number by this sign.
 #[cold]
 #[inline(never)]
 const fn end_towards(sign: i64) -> i64 {
@@ -87,17 +81,17 @@ arithmetic! {
     Frames negated Frames = Frames;
 }
 
-/// An instant of this host's monotonic clock: nanoseconds since an arbitrary, fixed origin.
+/// Instant of `CLOCK_MONOTONIC`: nanoseconds since an arbitrary origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LocalTime(i64);
 
 impl LocalTime {
-    /// Origin of the clock; start of simulated worlds.
+    /// Origin of the clock.
     pub const ZERO: Self = Self(0);
-    /// Later than any instant: "no deadline".
+    /// No deadline.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// The instant `nanos` nanoseconds after the origin.
+    /// `nanos` after the origin.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
@@ -112,7 +106,7 @@ impl LocalTime {
         self.0 == i64::MAX
     }
 
-    /// First multiple of `step` at or after this instant, counted from the origin.
+    /// First multiple of `step` at or after this instant.
     pub fn next_of(self, step: Span) -> Self {
         let step = step.as_nanos().max(1);
         let past = self.0.rem_euclid(step);
@@ -122,7 +116,7 @@ impl LocalTime {
 
 impl Add<Span> for LocalTime {
     type Output = Self;
-    /// Saturates: beyond 292 years the sum is [`LocalTime::NEVER`], and `NEVER` stays `NEVER`.
+    /// Saturates at [`LocalTime::NEVER`].
     fn add(self, span: Span) -> Self {
         if self.is_never() { self } else { Self(plus(self.0, span.0)) }
     }
@@ -141,15 +135,13 @@ impl fmt::Debug for LocalTime {
     }
 }
 
-/// An instant of a host's wall clock as in RTCP: nanoseconds since the Unix epoch.
-///
-/// Steady: each host derives it from its monotonic clock and an offset frozen at the start of a
-/// stream. It need not be the true time of day.
+/// Wall clock: nanoseconds since the Unix epoch. Monotonic, with an offset frozen at the start of a
+/// stream. It need not be the time of day.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct WallTime(i64);
 
 impl WallTime {
-    /// `nanos` nanoseconds after the Unix epoch.
+    /// `nanos` after the Unix epoch.
     pub const fn from_unix_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
@@ -159,7 +151,7 @@ impl WallTime {
         self.0
     }
 
-    /// Wall clock of a host at `local`, with the frozen difference `offset` = wall − local.
+    /// `local + offset`.
     pub fn of_local(local: LocalTime, offset: Span) -> Self {
         Self((local + offset).as_nanos())
     }
@@ -171,14 +163,14 @@ impl fmt::Debug for WallTime {
     }
 }
 
-/// A signed duration in integer nanoseconds.
+/// Signed duration in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(i64);
 
 impl Span {
     /// No time.
     pub const ZERO: Self = Self(0);
-    /// Longer than any run: "no limit".
+    /// No limit.
     pub const MAX: Self = Self(i64::MAX);
 
     /// `nanos` nanoseconds.
@@ -206,12 +198,12 @@ impl Span {
         self.0
     }
 
-    /// Duration in milliseconds, for display only.
+    /// Milliseconds, for display only.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Duration in microseconds, for display only.
+    /// Microseconds, for display only.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
@@ -231,7 +223,7 @@ impl Span {
         Self(self.0.saturating_mul(times))
     }
 
-    /// `self ÷ parts`, rounded towards zero; `parts` of zero counts as one.
+    /// `self ÷ parts`, rounded towards zero; zero `parts` count as one.
     pub const fn divided(self, parts: i64) -> Self {
         Self(if parts == 0 { self.0 } else { self.0.saturating_div(parts) })
     }
@@ -250,7 +242,7 @@ impl fmt::Debug for Span {
 }
 
 impl fmt::Display for Span {
-    /// In the largest unit that keeps the number at least one: `2.5ms`, `125us`, `20ns`.
+    /// In the largest unit with a number of at least one: `2.5ms`, `125us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.unsigned_abs();
         let (unit, name) = match nanos {
@@ -272,10 +264,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// A position in a stream: frames at the nominal rate since its first frame.
-///
-/// On the wire this is the RTP timestamp minus the stream's random start, unwrapped
-/// ([`crate::wrap`]).
+/// Position in a stream in frames. On the wire, the RTP timestamp minus its random start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MediaTime(i64);
 
@@ -283,12 +272,12 @@ impl MediaTime {
     /// First frame of the stream.
     pub const ZERO: Self = Self(0);
 
-    /// Frame with this index.
+    /// Frame `index`.
     pub const fn from_frames(index: i64) -> Self {
         Self(index)
     }
 
-    /// Index of the frame.
+    /// Frame index.
     pub const fn as_frames(self) -> i64 {
         self.0
     }
@@ -300,13 +289,12 @@ impl fmt::Debug for MediaTime {
     }
 }
 
-/// A position between frames of a stream: an instant at the DAC is seldom a whole frame. The unit
-/// of 2⁻³² of a frame is a few femtoseconds at audio rates.
+/// Position between frames, to 2⁻³² of a frame (femtoseconds).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MediaPoint {
-    /// Frame at or before the position.
+    /// Frame at or before.
     pub frame: MediaTime,
-    /// Distance after that frame, in units of 2⁻³².
+    /// Distance after that frame in 2⁻³².
     pub fraction: u32,
 }
 
@@ -347,8 +335,7 @@ impl fmt::Debug for MediaPoint {
     }
 }
 
-/// A signed distance in a stream, in units of 2⁻³² of a frame. Saturates at 2³¹ frames, three hours
-/// at 192 kHz.
+/// Signed distance in 2⁻³² of a frame. Saturates at 2³¹ frames, three hours at 192 kHz.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FineFrames(i64);
 
@@ -358,7 +345,7 @@ impl FineFrames {
     /// Units per frame.
     pub const ONE: i64 = 1 << 32;
 
-    /// Distance in units of 2⁻³².
+    /// `parts` of 2⁻³².
     pub const fn from_parts(parts: i64) -> Self {
         Self(parts)
     }
@@ -368,7 +355,7 @@ impl FineFrames {
         self.0
     }
 
-    /// Distance in frames, for controllers and display.
+    /// Frames, for controllers and display.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / Self::ONE as f64
     }
@@ -389,7 +376,7 @@ impl fmt::Debug for FineFrames {
     }
 }
 
-/// A signed number of frames.
+/// Signed number of frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Frames(i64);
 
@@ -402,17 +389,17 @@ impl Frames {
         Self(count)
     }
 
-    /// The number, signed.
+    /// Signed number.
     pub const fn count(self) -> i64 {
         self.0
     }
 
-    /// The number as a length in memory; 0 if negative.
+    /// Length in memory; 0 if negative.
     pub const fn as_len(self) -> usize {
         if self.0 < 0 { 0 } else { self.0 as usize }
     }
 
-    /// Number of frames for a slice length.
+    /// Frames of a slice length.
     pub const fn from_len(len: usize) -> Self {
         Self(len as i64)
     }

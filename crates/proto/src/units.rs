@@ -1,7 +1,5 @@
-//! Quantities other than times, and their conversion.
-//!
-//! Conversions use 128-bit integers from an absolute count, so no error accumulates: a year of 44.1
-//! kHz converts to nanoseconds and back to the same frame.
+//! Quantities other than times. Conversions use 128-bit integers from an absolute count, so no
+//! error accumulates.
 
 use core::fmt;
 
@@ -9,13 +7,13 @@ use crate::time::{FineFrames, Frames, MediaPoint, Span};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// Unsupported quantity, with the invalid value.
+/// Unsupported quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Frame rate outside [`Rate::SUPPORTED`].
+    /// Not in [`Rate::SUPPORTED`].
     #[error("unsupported rate, {0} Hz\nhint: use {all}", all = Rate::listed(|_| true))]
     Rate(u32),
-    /// Channel count outside 1 to [`Channels::MAX`].
+    /// Not 1 to [`Channels::MAX`].
     #[error("unsupported channel count, {0}\nhint: use 1 to 64")]
     Channels(u32),
 }
@@ -30,19 +28,19 @@ impl Rate {
         8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000, 176_400,
         192_000,
     ];
-    /// 16 kHz, wideband speech (ITU-T G.711.1, G.722).
+    /// Wideband speech (ITU-T G.711.1, G.722).
     pub const HZ_16000: Self = Self(16_000);
-    /// 44.1 kHz, the rate of payload types that need no description (RFC 3551 table 4).
+    /// Rate of static payload types (RFC 3551 table 4).
     pub const HZ_44100: Self = Self(44_100);
-    /// 48 kHz, supported by every AES67 device.
+    /// Rate of every AES67 device.
     pub const HZ_48000: Self = Self(48_000);
 
-    /// A supported rate; otherwise an error with the value.
+    /// Supported rate or error.
     pub fn new(hertz: u32) -> Result<Self, UnitError> {
         if Self::SUPPORTED.contains(&hertz) { Ok(Self(hertz)) } else { Err(UnitError::Rate(hertz)) }
     }
 
-    /// Supported rates for which `which` is true, in hertz, as a list in words.
+    /// Supported rates that match `which`, as text.
     pub fn listed(which: impl Fn(Self) -> bool) -> String {
         let all = Self::SUPPORTED.into_iter().filter(|hertz| which(Self(*hertz)));
         let mut words: Vec<String> = all.map(|hertz| hertz.to_string()).collect();
@@ -60,7 +58,7 @@ impl Rate {
         Span::from_nanos(scale(frames.count(), NANOS_PER_SECOND, i128::from(self.0)))
     }
 
-    /// Whole frames in `span`, rounded towards minus infinity.
+    /// Whole frames in `span`, rounded down.
     pub fn frames_within(self, span: Span) -> Frames {
         let product = i128::from(span.as_nanos()) * i128::from(self.0);
         Frames::new(match i64::try_from(product) {
@@ -69,12 +67,12 @@ impl Rate {
         })
     }
 
-    /// Point `span` after `from`, rounded down to the resolution.
+    /// Point `span` after `from`, rounded down.
     pub fn point_after(self, from: impl Into<MediaPoint>, span: Span) -> MediaPoint {
         const SECOND: i64 = NANOS_PER_SECOND as i64;
         let (seconds, rest) =
             (span.as_nanos().div_euclid(SECOND), span.as_nanos().rem_euclid(SECOND));
-        // Below 2⁴⁸ frame-nanoseconds, and the remainder below 2³⁰: 64 bits suffice.
+        // 64 bits suffice: 2⁴⁸ frame-nanoseconds, remainder 2³⁰.
         let product = rest * i64::from(self.0);
         let frames = seconds.saturating_mul(self.0.into()).saturating_add(product / SECOND);
         let parts = ((product % SECOND) << 32) / SECOND;
@@ -87,32 +85,31 @@ impl Rate {
         FrameLength(((NANOS_PER_SECOND as u64) << 32) / self.0 as u64)
     }
 
-    /// Duration of `distance`, to the nearest nanosecond.
+    /// Duration, to the nearest nanosecond.
     pub fn span_of_fine(self, distance: FineFrames) -> Span {
         self.frame_length().times(distance)
     }
 
-    /// Nearest number of frames to `span` (half away from zero).
+    /// Nearest number of frames (half away from zero).
     pub fn frames_nearest(self, span: Span) -> Frames {
         Frames::new(scale(span.as_nanos(), i128::from(self.0), NANOS_PER_SECOND))
     }
 }
 
-/// Duration of a frame in units of 2⁻³² ns: 14 digits, so the error within an hour is 0.05 ns. Each
-/// block needs it several times, and a division takes longer.
+/// Duration of a frame in 2⁻³² ns: error 0.05 ns per hour. Avoids divisions in each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLength(u64);
 
 impl FrameLength {
-    /// Duration of `distance`, to the nearest nanosecond.
+    /// Duration, to the nearest nanosecond.
     pub fn times(self, distance: FineFrames) -> Span {
         let product = i128::from(distance.parts()) * i128::from(self.0);
         Span::from_nanos(((product + (1 << 63)) >> 64) as i64)
     }
 
-    /// Duration of `count` frames, to the nearest nanosecond.
+    /// Duration, to the nearest nanosecond.
     pub const fn frames(self, count: u32) -> Span {
-        // 64 bits hold only 4.3 s at 8 kHz; one multiplication yields all 128.
+        // 64 bits hold only 4.3 s at 8 kHz.
         Span::from_nanos(((self.0 as u128 * count as u128 + (1 << 31)) >> 32) as i64)
     }
 
@@ -127,11 +124,8 @@ impl fmt::Display for Rate {
     }
 }
 
-/// `value × numerator ÷ denominator` in 128 bits, to the nearest integer, half away from zero,
-/// saturating to 64 bits. `denominator` is positive.
-///
-/// Uses a 64-bit division if possible: a 128-bit one takes several times as long, and every packet
-/// needs a handful.
+/// `value × numerator ÷ denominator`, rounded half away from zero, saturating. Prefers a 64-bit
+/// division, which is several times faster. `denominator` is positive.
 #[inline]
 pub(crate) fn scale(value: i64, numerator: i128, denominator: i128) -> i64 {
     if let (Ok(numerator), Ok(denominator)) = (i64::try_from(numerator), i64::try_from(denominator))
@@ -159,14 +153,14 @@ fn scale_in_128_bits(value: i64, numerator: i128, denominator: i128) -> i64 {
 pub struct Channels(u16);
 
 impl Channels {
-    /// Maximum channels of one stream.
+    /// Maximum per stream.
     pub const MAX: u16 = 64;
     /// One channel.
     pub const MONO: Self = Self(1);
     /// Two channels.
     pub const STEREO: Self = Self(2);
 
-    /// A count from 1 to [`Channels::MAX`]; otherwise an error with the value.
+    /// Channel count or error.
     pub fn new(count: u32) -> Result<Self, UnitError> {
         match u16::try_from(count) {
             Ok(count @ 1..=Self::MAX) => Ok(Self(count)),
@@ -179,7 +173,7 @@ impl Channels {
         self.0 as usize
     }
 
-    /// Frames in a slice of interleaved samples.
+    /// Frames of interleaved samples.
     pub const fn frames_in(self, samples: usize) -> Frames {
         Frames::from_len(samples / self.0 as usize)
     }
@@ -196,14 +190,12 @@ impl fmt::Display for Channels {
     }
 }
 
-/// A relative rate error, as an integer of 10⁻¹² (a millionth of a part per million).
-///
-/// Positive if the clock runs fast.
+/// Relative rate error in 10⁻¹², positive if fast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ppm(i64);
 
 impl Ppm {
-    /// A perfect clock.
+    /// No error.
     pub const ZERO: Self = Self(0);
     const ONE: i128 = 1_000_000_000_000;
 
@@ -212,7 +204,7 @@ impl Ppm {
         Self(millionths)
     }
 
-    /// From a decimal number; rounds to the nearest 10⁻¹² and saturates.
+    /// Rounds to 10⁻¹² and saturates.
     pub fn from_f64(ppm: f64) -> Self {
         Self((ppm * 1e6).round() as i64)
     }
@@ -227,12 +219,12 @@ impl Ppm {
         self.0 as f64 / 1e6
     }
 
-    /// Time on a clock with this error while `span` really passes.
+    /// Time on this clock during a real `span`.
     pub fn stretch(self, span: Span) -> Span {
         Span::from_nanos(scale(span.as_nanos(), Self::ONE + i128::from(self.0), Self::ONE))
     }
 
-    /// Real time while a clock with this error shows `span`.
+    /// Real time while this clock shows `span`.
     pub fn unstretch(self, span: Span) -> Span {
         let rate = (Self::ONE + i128::from(self.0)).max(1);
         Span::from_nanos(scale(span.as_nanos(), Self::ONE, rate))

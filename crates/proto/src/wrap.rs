@@ -1,7 +1,6 @@
-//! Wrap-around of counters. Only this module extends counts of 8, 16 or 32 bits to 64 bits and
-//! truncates them. No other code compares wrapped numbers.
+//! Wrap-around of counters: only this module extends and truncates counts, or compares them.
 
-/// Low bits of a count, as on the wire.
+/// Low bits of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrapped {
     /// The bits.
@@ -11,12 +10,12 @@ pub struct Wrapped {
 }
 
 impl Wrapped {
-    /// Truncates a 64-bit count to `bits`.
+    /// Truncates a count.
     pub const fn of(extended: i64, bits: u32) -> Self {
         Self { value: (extended & ((1 << bits) - 1)) as u32, bits }
     }
 
-    /// Returns this count plus `more`.
+    /// This count plus `more`.
     #[must_use]
     pub const fn plus(self, more: i64) -> Self {
         Self::of(self.value as i64 + more, self.bits)
@@ -27,10 +26,7 @@ impl Wrapped {
     }
 }
 
-/// Extends a short counter to 64 bits. Its values must arrive in nearly correct order.
-///
-/// A value is extended to the number nearest to the highest one accepted so far. It may be ahead or
-/// behind by up to half the range of the counter.
+/// Extends a short counter to 64 bits: to the number nearest to the highest accepted so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unwrapper {
     highest: i64,
@@ -38,18 +34,18 @@ pub struct Unwrapper {
 }
 
 impl Unwrapper {
-    /// Creates an unwrapper that starts at `first`, not extended.
+    /// Starts at `first`.
     pub const fn starting_at(first: Wrapped) -> Self {
         Self { highest: first.value as i64 & (first.range() - 1), bits: first.bits }
     }
 
-    /// Returns this counter with an already extended `highest`.
+    /// Continues from an extended `highest`.
     #[must_use]
     pub const fn going_on_from(self, highest: i64) -> Self {
         Self { highest, bits: self.bits }
     }
 
-    /// Returns the extended value nearest to the highest. Changes nothing.
+    /// Extended value; changes nothing.
     pub const fn peek(&self, wrapped: u32) -> i64 {
         let range = 1 << self.bits;
         let difference = (wrapped as i64 - self.highest) & (range - 1);
@@ -57,7 +53,7 @@ impl Unwrapper {
         self.highest + signed
     }
 
-    /// Returns the extended value and updates the highest.
+    /// Extended value; updates the highest.
     pub const fn extend(&mut self, wrapped: u32) -> i64 {
         let extended = self.peek(wrapped);
         if extended > self.highest {
@@ -72,7 +68,7 @@ impl Unwrapper {
     }
 }
 
-/// Returns the RTP timestamp of a 64-bit frame count, which is its low 32 bits.
+/// RTP timestamp of a frame count.
 pub const fn rtp_timestamp(extended: i64) -> u32 {
     extended as u32
 }

@@ -1,15 +1,14 @@
-//! CSV form of a report (RFC 4180): one line per stream or row, one column per figure.
+//! CSV report (RFC 4180): a line per stream or row, a column per figure.
 //!
-//! Column names are JSON paths joined by dots: `latency.measured.p50_ns`,
-//! `stages.wire.summary.p50_ns`. Lists of unnamed objects, such as histograms, are only in the
-//! JSON.
+//! Columns are JSON paths: `stages.wire.summary.p50_ns`. Lists of unnamed objects, such as
+//! histograms, are only in the JSON.
 
 use serde_json::{Map, Value};
 
-/// Columns that identify a line, placed before all other columns in this order.
+/// Columns that identify a line, placed first.
 const FIRST: [&str; 5] = ["role", "experiment", "name", "address", "duration_ns"];
 
-/// Converts a report in JSON to a CSV table.
+/// CSV of a JSON report.
 pub fn table(json: &str) -> Result<String, serde_json::Error> {
     let report: Value = serde_json::from_str(json)?;
     let lines = lines(&report);
@@ -63,7 +62,6 @@ fn flatten(name: &str, value: &Value, line: &mut Line) {
         Value::String(text) => line.push((name.to_owned(), text.clone())),
         Value::Bool(_) | Value::Number(_) => line.push((name.to_owned(), value.to_string())),
         Value::Object(fields) => each(Some(name), fields, line),
-        // Named objects, such as stages.
         Value::Array(all) => {
             for one in all {
                 if let (Some(own), Some(fields)) = (one["name"].as_str(), one.as_object()) {

@@ -1,4 +1,4 @@
-//! Compact distribution of durations, finest near the first value.
+//! Compact duration distribution, finest near the first value.
 
 mod pages;
 
@@ -7,34 +7,29 @@ use tautline_proto::time::Span;
 
 use pages::Pages;
 
-/// Histogram of durations around the first recorded value.
+/// Histogram around the first value.
 ///
-/// Latencies cluster, so bins depend on the distance from the first value. They are 1 ns wide up to
-/// a distance of 1.024 µs, then at most a thousandth of the distance. Minimum, maximum, mean and
-/// standard deviation are exact. Memory is allocated only for bins near recorded values: some
-/// kilobytes, at most 256 KiB.
+/// Bins are 1 ns wide up to a distance of 1.024 µs, then a thousandth of the distance. Minimum,
+/// maximum, mean and standard deviation are exact. Memory grows with used bins, to 256 KiB at most.
 #[derive(Debug, Clone)]
 pub struct Distribution {
     centre: Option<i64>,
-    /// Counts by distance above and below the centre.
     above: Pages,
     below: Pages,
     count: u64,
     least: i64,
     greatest: i64,
     sum: i128,
-    /// Sum of squared distances from the centre.
     squares: f64,
 }
 
-/// Base-2 logarithm of the bins per octave: resolution is 1/1024 of the distance.
+/// Base-2 logarithm of the bins per octave.
 const PRECISION_BITS: u32 = 10;
 const LINEAR: usize = 1 << PRECISION_BITS;
-/// Octaves above the linear part: distances up to 2^40 ns, 18 minutes.
+/// Up to 2^40 ns, 18 minutes.
 const OCTAVES: usize = 30;
 const BINS: usize = LINEAR * (OCTAVES + 1);
 
-/// Bin for a distance; the last bin takes everything beyond.
 fn bin(distance: u64) -> usize {
     if distance < LINEAR as u64 {
         return distance as usize;
@@ -44,7 +39,6 @@ fn bin(distance: u64) -> usize {
     index.min(BINS - 1)
 }
 
-/// Middle of the distances in a bin.
 fn distance(bin: usize) -> i64 {
     if bin < 2 * LINEAR {
         return bin as i64;
@@ -70,8 +64,7 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// Records one value. Allocates for the first value of a page of bins, so only ordinary threads
-    /// may call it.
+    /// Records a value. May allocate: only for ordinary threads.
     pub fn record(&mut self, span: Span) {
         let value = span.as_nanos();
         let centre = *self.centre.get_or_insert(value);
@@ -85,13 +78,13 @@ impl Distribution {
         self.squares += (away as f64).powi(2);
     }
 
-    /// Number of recorded values.
+    /// Recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Smallest value that at least `share` of all values do not exceed. `None` without values, or
-    /// if fewer than ten values lie beyond it: such a tail has no significance.
+    /// Smallest value that `share` of all do not exceed. `None` if fewer than ten lie beyond: no
+    /// significance.
     pub fn percentile(&self, share: f64) -> Option<Span> {
         let beyond = (self.count as f64 * (1.0 - share) + 1e-6).floor();
         if self.count == 0 || beyond < 10.0 {
@@ -100,12 +93,11 @@ impl Distribution {
         self.at_rank((self.count as f64 * share).ceil().max(1.0) as u64)
     }
 
-    /// Median, however few values there are.
+    /// Median of any number of values.
     pub fn median(&self) -> Option<Span> {
         self.at_rank(self.count.div_ceil(2))
     }
 
-    /// Value of a rank, counted from 1.
     fn at_rank(&self, rank: u64) -> Option<Span> {
         let (centre, below) = (self.centre?, self.below.total());
         // Ranks below the centre run opposite to the distance.
@@ -116,7 +108,7 @@ impl Distribution {
         Some(Span::from_nanos((centre + away).clamp(self.least, self.greatest)))
     }
 
-    /// Summary for reports.
+    /// For reports.
     pub fn summary(&self) -> Summary {
         let nanos = |span: Option<Span>| span.map(Span::as_nanos);
         let any = self.count > 0;
@@ -240,7 +232,6 @@ mod tests {
     #[test]
     fn memory_follows_what_is_counted_and_not_what_might_be() {
         assert_eq!(of([]).bytes(), 0);
-        // One hour of 1 ms packets that wander by up to ±1 ms.
         let mut wander = 1_u64;
         let wide = of((0..3_600_000).map(|_| {
             wander = wander.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

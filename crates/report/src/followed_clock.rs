@@ -7,7 +7,7 @@ use tautline_proto::wire::avtp::id_of;
 
 use super::{InvalidCount, counts, each_by_name};
 
-/// The clock that a receiver followed (`--clock`), at the end of a run.
+/// The clock followed via `--clock`, at the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FollowedClockReport {
@@ -25,15 +25,15 @@ pub struct FollowedClockReport {
     /// Counters of the clock stream.
     #[serde(flatten, serialize_with = "by_name", deserialize_with = "from_names")]
     pub counters: CrfCounters,
-    /// Packets that this host dropped because the receive buffer was full; part of the lost ones. A
-    /// stream may share that buffer.
+    /// Lost packets that this host dropped, because the receive buffer was full. A stream may share
+    /// that buffer.
     pub socket_drops: u64,
-    /// Datagrams without usable clock information, by reason.
+    /// Datagrams without usable clock information.
     pub invalid: Vec<InvalidCount>,
 }
 
 impl FollowedClockReport {
-    /// Creates the report from the final state of a clock with this address.
+    /// Creates the report from a clock's final state.
     pub fn of(address: &str, standing: &CrfStanding, socket_drops: u64) -> Self {
         let invalid = CrfInvalid::NAMES.into_iter().zip(standing.invalid);
         Self {

@@ -14,7 +14,7 @@ pub struct HostReport {
     pub scheduler: String,
     /// Number of processors.
     pub cpus: usize,
-    /// Stalls of all processors together for more than 1 ms.
+    /// Simultaneous stalls of all processors for more than 1 ms.
     pub stalls: u64,
     /// CPU time of the program, in nanoseconds.
     pub cpu_ns: i64,
@@ -36,11 +36,11 @@ pub struct TaiReport {
     pub reference: Option<Cow<'static, str>>,
     /// Start of this state, on this machine's monotonic clock.
     pub since_ns: Option<i64>,
-    /// Uncertainty, ± ns; absent if no source ever reported one.
+    /// Uncertainty, ± ns; absent if no source reported one.
     pub uncertainty_ns: Option<i64>,
     /// Whether sent packets mark their timestamps as uncertain (`tu`).
     pub uncertain: bool,
-    /// Number of times that the error was too large to slew.
+    /// Steps, because the error was too large to slew.
     pub steps: u32,
     /// Status of linuxptp; absent if it does not answer.
     pub ptp4l: Option<PtpReport>,
@@ -60,8 +60,7 @@ pub struct PtpReport {
     pub path_delay_ns: i64,
 }
 
-/// Requests that the system refused, each as a sentence with its fix; `None` if granted or not
-/// requested.
+/// Refused requests, each as a sentence with its fix; `None` if granted or not requested.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refused {
@@ -71,8 +70,8 @@ pub struct Refused {
     pub stall_monitor_priority: Option<String>,
     /// Memory is not locked.
     pub locked_memory: Option<String>,
-    /// Whether a limit or a capability can grant the priority to an ordinary user. For a deadline
-    /// it cannot; that sentence carries its own fix.
+    /// Whether a limit or a capability can grant the priority. It cannot for a deadline, so that
+    /// sentence has its own fix.
     #[serde(skip)]
     pub by_limit: bool,
 }
@@ -84,7 +83,7 @@ impl Refused {
         all.into_iter().filter_map(|sentence| sentence.as_deref())
     }
 
-    /// All refusals in one line for people; `None` if there are none.
+    /// All refusals in one line; `None` without any.
     pub fn line(&self) -> Option<String> {
         const HINT: &str = "`taut doctor` shows how to allow it";
         let priority = self.priority.as_ref().filter(|_| self.by_limit);
@@ -96,7 +95,6 @@ impl Refused {
         let own = self.priority.clone().filter(|_| !self.by_limit);
         let lacking = (!lacks.is_empty())
             .then(|| format!("{}: sound may drop out under load; {HINT}", lacks.join(", ")));
-        // The fix for the device's thread also covers the stall monitor.
         let witness = self.stall_monitor_priority.clone().filter(|_| self.priority.is_none());
         let all: Vec<String> = [own, lacking, witness].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))

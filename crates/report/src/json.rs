@@ -1,4 +1,4 @@
-//! JSON that people can read: indented at the top levels, one line per item of long lists.
+//! Readable JSON: top levels indented, a line per item of long lists.
 
 use std::io::{self, Write};
 
@@ -6,10 +6,8 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
-/// Nesting depth from which arrays and objects stay on one line: summaries, points of a curve.
 const DEEP: usize = 5;
 
-/// Serializes `value` as JSON with a final line feed.
 pub(crate) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Shallow::default()))?;

@@ -1,6 +1,5 @@
-//! Ledgers written by `--packet-log`: one line per packet, with timestamps in nanoseconds of the
-//! writer's monotonic clock. Unknown values are empty. The ledgers of sender and receiver can be
-//! joined by RTP timestamp, the first column.
+//! Ledgers of `--packet-log`: a line per packet, in nanoseconds of the writer's monotonic clock.
+//! Unknown values are empty. RTP timestamps join sender and receiver.
 
 #[cfg(test)]
 mod tests;
@@ -12,36 +11,36 @@ use tautline_proto::ledger::{Departure, PacketTrace};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
 
-/// Name of the stage that only packets with a launch time have.
+/// Stage of packets with a launch time.
 pub const LAUNCH: &str = "launch";
 
-/// Stages of a packet's latency, in the order of travel. The first starts at the capture, each
-/// other one at the end of the previous stage. A sender knows the first four.
+/// Stages in the order of travel. The first starts at the capture, each other at the previous end.
+/// A sender knows four.
 pub const STAGES: [&str; 9] =
     ["capture", "pack", "send", LAUNCH, "wire", "wakeup", "buffer", "render", "device"];
 
-/// Capture time and the end of each stage, as far as known.
+/// Capture time and stage ends, if known.
 pub type LedgerInstants = [Option<i64>; STAGES.len() + 1];
 
-/// Error of reading a ledger.
+/// Error while reading a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// The file cannot be read.
+    /// I/O error.
     #[error("reading it: {0}")]
     System(#[from] io::Error),
-    /// A column is missing: `--packet-log` did not write this file.
+    /// Missing column: not from `--packet-log`.
     #[error("not a ledger: no column {0}")]
     NoColumn(&'static str),
 }
 
-/// A packet in the sender's ledger.
+/// Packet in the sender's ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SentPacket {
-    /// Low 32 bits of the media time.
+    /// RTP timestamp.
     pub timestamp: u32,
     /// First frame at the ADC.
     pub capture: i64,
-    /// Block received by the program.
+    /// Block received.
     pub taken: i64,
     /// Packet complete.
     pub packed: i64,
@@ -49,46 +48,46 @@ pub struct SentPacket {
     pub due: i64,
     /// Hand-over to the kernel.
     pub handed: i64,
-    /// Launch time requested from the kernel, or `handed`.
+    /// Requested launch time, or `handed`.
     pub launched: i64,
-    /// Hand-over from the kernel to the driver, if stamped.
+    /// Hand-over to the driver, if stamped.
     pub left: Option<i64>,
 }
 
-/// A packet in the receiver's ledger. The sender's timestamps are mapped to the receiver's clock.
+/// Packet in the receiver's ledger, on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceivedPacket {
-    /// Index of the receiver's stream, in the order of the configuration.
+    /// Index of the stream.
     pub stream: usize,
-    /// Low 32 bits of the media time.
+    /// RTP timestamp.
     pub timestamp: u32,
-    /// Sender's timestamps from the ADC to the hand-over and the launch, as far as known.
+    /// Sender's timestamps from ADC to hand-over and launch, if known.
     pub sender: [Option<i64>; 5],
-    /// Arrival in the receiver's kernel.
+    /// Arrival in the kernel.
     pub arrival: i64,
-    /// Read, taken for playout, written to the device, at the DAC; as far as it got.
+    /// Read, taken for playout, written to the device, at the DAC.
     pub receiver: [Option<i64>; 4],
     /// Capture-to-DAC latency from the sound.
     pub measured: Option<i64>,
-    /// Whether it arrived after its playout time.
+    /// Whether it missed its playout time.
     pub late: bool,
     /// Delay of the resampler.
     pub resample: i64,
 }
 
 impl ReceivedPacket {
-    /// Whether it arrived in time and was taken for playout.
+    /// Whether it was taken for playout in time.
     pub fn is_received(&self) -> bool {
         !self.late && self.receiver[1].is_some()
     }
 }
 
-/// Data of one ledger line.
+/// A ledger line.
 pub trait LedgerPacket: Sized {
     /// Required columns.
     const COLUMNS: &'static [&'static str];
 
-    /// Reads a line by column name; `None` if a required number is missing.
+    /// Reads a line by column name; `None` if a number is missing.
     fn of(number: impl Fn(&str) -> Option<i64>) -> Option<Self>;
 
     /// Timestamps of the packet.
@@ -145,19 +144,18 @@ impl LedgerPacket for ReceivedPacket {
     }
 }
 
-/// Packets read from a ledger.
+/// Packets of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadLedger<P> {
-    /// Packets in the order of the lines.
+    /// In the order of the lines.
     pub packets: Vec<P>,
-    /// First invalid line, counted from 1, which is skipped. A program that was killed may leave
-    /// its last line incomplete.
+    /// First invalid line, from 1; skipped. A killed program may leave one.
     pub torn: Option<usize>,
-    /// Whether the ledger has more packets than were read.
+    /// Whether packets remain unread.
     pub more: bool,
 }
 
-/// A ledger whose header was read.
+/// A ledger after its header.
 #[derive(Debug)]
 pub struct LedgerLines<R> {
     columns: HashMap<String, usize>,
@@ -173,7 +171,7 @@ impl<R: BufRead> LedgerLines<R> {
         Ok(Self { columns: names.map(|(place, name)| (name.to_owned(), place)).collect(), lines })
     }
 
-    /// Whether there is a column of this name.
+    /// Whether this column exists.
     pub fn has(&self, name: &str) -> bool {
         self.columns.contains_key(name)
     }
@@ -183,7 +181,7 @@ impl<R: BufRead> LedgerLines<R> {
         self.packets_with(P::COLUMNS, most)
     }
 
-    /// Reads up to `most` packets from a ledger that must have `columns`.
+    /// Requires `columns`; reads up to `most` packets.
     pub fn packets_with<P: LedgerPacket>(
         mut self,
         columns: &[&'static str],
@@ -211,7 +209,7 @@ impl<R: BufRead> LedgerLines<R> {
     }
 }
 
-/// Reads all packets; none if the text is not a ledger, such as a program's without packets.
+/// Reads all packets; none without a ledger's header.
 pub fn packets<P: LedgerPacket>(text: &str) -> Vec<P> {
     let lines = LedgerLines::of(text.as_bytes()).map_err(LedgerError::from);
     lines.and_then(|lines| lines.packets(usize::MAX)).map_or(Vec::new(), |ledger| ledger.packets)
@@ -219,10 +217,9 @@ pub fn packets<P: LedgerPacket>(text: &str) -> Vec<P> {
 
 /// Stages shorter than the longest divided by this are not named.
 const COUNTS: u64 = 50;
-/// Maximum number of stages named for a packet.
 const NAMED: usize = 3;
 
-/// Names the longest stages with their lengths, the longest first. Short stages are omitted.
+/// Names and lengths of the longest stages, longest first.
 pub fn longest<'a>(stages: impl Iterator<Item = (&'a str, i64)>) -> Option<String> {
     let mut all: Vec<_> = stages.collect();
     all.sort_by_key(|(_, nanos)| core::cmp::Reverse(nanos.unsigned_abs()));
@@ -235,18 +232,18 @@ pub fn longest<'a>(stages: impl Iterator<Item = (&'a str, i64)>) -> Option<Strin
     Some(reported.join(", "))
 }
 
-/// Length of stage `at`, if its start and end are known.
+/// Length of stage `at`, if known.
 pub fn length(instants: &LedgerInstants, at: usize) -> Option<i64> {
     let length = instants[at + 1]?.checked_sub(instants[at]?)?;
     (STAGES[at] != LAUNCH || length != 0).then_some(length)
 }
 
-/// Names and lengths of the stages with known start and end.
+/// Known stages with their lengths.
 pub fn lengths(instants: &LedgerInstants) -> impl Iterator<Item = (&'static str, i64)> {
     STAGES.into_iter().enumerate().filter_map(|(at, name)| Some((name, length(instants, at)?)))
 }
 
-/// A ledger line before it is written.
+/// A line to write.
 pub trait LedgerEntry {
     /// Column names.
     const HEAD: &'static str;
@@ -255,13 +252,13 @@ pub trait LedgerEntry {
     fn write(&self, out: &mut impl Write) -> io::Result<()>;
 }
 
-/// A packet that was played or arrived too late.
+/// A played or late packet.
 pub struct ReceivedEntry {
-    /// Index of its stream.
+    /// Stream index.
     pub stream: usize,
-    /// Timestamps of the packet.
+    /// Timestamps.
     pub passage: PacketTrace,
-    /// Latency measured from the sound, if it was found.
+    /// Latency from the sound, if found.
     pub measured: Option<Span>,
 }
 
@@ -294,7 +291,6 @@ impl LedgerEntry for ReceivedEntry {
     }
 }
 
-/// Writes a cell; an unknown value is empty.
 fn column(out: &mut impl Write, nanos: Option<i64>) -> io::Result<()> {
     match nanos {
         Some(nanos) => write!(out, ",{nanos}"),
@@ -302,15 +298,15 @@ fn column(out: &mut impl Write, nanos: Option<i64>) -> io::Result<()> {
     }
 }
 
-/// A packet that was sent.
+/// A sent packet.
 pub struct SentEntry {
-    /// Low 32 bits of the media time.
+    /// RTP timestamp.
     pub rtp_timestamp: u32,
-    /// Timestamps of the packet.
+    /// Timestamps.
     pub departure: Departure,
-    /// Hand-over from the kernel to the driver, if stamped.
+    /// Hand-over to the driver, if stamped.
     pub left: Option<LocalTime>,
-    /// Whether the queue dropped it, as it came too late for its launch.
+    /// Whether the queue dropped it as too late to launch.
     pub dropped_by_queue: bool,
 }
 
@@ -332,20 +328,19 @@ impl LedgerEntry for SentEntry {
 const JOINED: &str = "rtp_timestamp,capture_ns,pack_ns,send_ns,launch_ns,wire_ns,wakeup_ns,buffer_ns,\
                       render_ns,resample_ns,device_ns,total_ns,measured_ns,lateness_ns,late";
 
-/// Joined ledgers of a sender and a receiver.
+/// Joined ledgers of both ends.
 #[derive(Debug)]
 pub struct JoinedLedgers {
     /// CSV with a header.
     pub lines: Vec<String>,
-    /// Sentence with the packet counts.
+    /// Packet counts as a sentence.
     pub counted: String,
 }
 
-/// Joins the ledgers of a sender and a receiver by RTP timestamps.
+/// Joins two ledgers by RTP timestamp.
 ///
-/// Each side's timestamps are on its own clock, so only durations are combined: the sender's stages
-/// from its ledger, the receiver's from its own. The wire stage is known only if the receiver had
-/// mapped the sender's clock.
+/// Each side uses its own clock, so only durations are combined. The wire stage requires a mapping
+/// of the sender's clock.
 pub fn join(sent: &[SentPacket], heard: &[ReceivedPacket]) -> JoinedLedgers {
     let arrived: HashMap<u32, &ReceivedPacket> =
         heard.iter().map(|packet| (packet.timestamp, packet)).collect();
@@ -359,7 +354,7 @@ pub fn join(sent: &[SentPacket], heard: &[ReceivedPacket]) -> JoinedLedgers {
     JoinedLedgers { lines, counted }
 }
 
-/// Line of one packet. Unknown stages are empty, and so is their sum.
+/// Unknown stages and their sum are empty.
 fn joined_line(sent: &SentPacket, heard: &ReceivedPacket) -> String {
     let (here, there) = (sent.instants(), heard.instants());
     let stage = |at: usize| {

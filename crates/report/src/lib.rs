@@ -1,5 +1,5 @@
-//! Final reports and live snapshots of a run: types, JSON, and text for people. JSON names are
-//! stable, since scripts rely on them.
+//! Reports and live snapshots of a run: types, JSON and text. JSON names are stable, as scripts
+//! rely on them.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ pub struct Report {
     pub schema: u32,
     /// `send` or `recv`.
     pub role: Cow<'static, str>,
-    /// Start of the run, on this machine's monotonic clock, as in ledgers.
+    /// Start, on this machine's monotonic clock, as in ledgers.
     pub started_ns: i64,
     /// From the first period to the last.
     pub duration_ns: i64,
@@ -43,10 +43,9 @@ pub struct Report {
     pub clock: Option<FollowedClockReport>,
     /// The machine.
     pub host: HostReport,
-    /// Incomplete output files, such as a ledger on a full disk: one sentence each, also among
-    /// the notes.
+    /// Incomplete output files, one sentence each, also among the notes.
     pub incomplete_files: Vec<String>,
-    /// Caveats for readers of the figures, one sentence each.
+    /// Caveats for readers, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -76,10 +75,9 @@ pub struct StreamSender {
 pub struct StreamReport {
     /// Address as given by the user.
     pub address: String,
-    /// Current or last sender; absent if unknown and at a sender.
+    /// Current or last sender; absent if unknown, and at a sender.
     pub sender: Option<StreamSender>,
-    /// AVTP sender only: stream id in its packets, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=`
-    /// accepts it.
+    /// AVTP sender: stream id, as `?streamid=` accepts it.
     pub stream_id: Option<String>,
     /// SRTP profile, such as `AEAD_AES_256_GCM`; absent without encryption.
     pub encryption: Option<Cow<'static, str>>,
@@ -95,46 +93,45 @@ pub struct StreamReport {
     /// Whether any part was played.
     #[serde(skip)]
     pub played: bool,
-    /// How the stream ended, if that ended the run (`--exit-on-bye`).
+    /// How the stream ended the run (`--exit-on-bye`).
     pub ended: Option<StreamEnd>,
     /// Audio time per packet.
     pub ptime_ns: i64,
     /// Capture-to-DAC latency.
     pub latency: LatencyReport,
-    /// Share of measured packets: `all`, `64` for one in 64, or `off`. Figures that were not
-    /// measured are absent or have a count of 0.
+    /// Measured packets: `all`, `64` for one in 64, or `off`. Figures without measurements are
+    /// absent or have a count of 0.
     pub sampling: Cow<'static, str>,
     /// Stages in the order of travel.
     pub stages: Vec<StageSummary>,
     /// Counters of the stream.
     #[serde(serialize_with = "by_name", deserialize_with = "from_names")]
     pub counters: Counters,
-    /// First thousand xruns; the counter `xruns` includes all.
+    /// First thousand xruns; the counter `xruns` has all.
     pub xruns: Vec<Xrun>,
     /// Causes of missing packets; absent at a sender without launch times.
     pub gaps: Option<GapReport>,
-    /// Redundancy sent at the end; absent at a receiver and if none is requested.
+    /// Sent redundancy at the end; absent at a receiver and without a request.
     pub redundancy: Option<RedundancyReport>,
-    /// Redundancy received at the end; absent at a sender and if there is none.
+    /// Received redundancy at the end; absent at a sender and without redundancy.
     pub repair: Option<RepairReport>,
     /// Packets per network, if there are several.
     pub paths: Vec<PathReport>,
     /// Invalid datagrams by reason, without zero counts.
     pub invalid: Vec<InvalidCount>,
-    /// Rate of the card against the sender's, in ppm, positive if fast, as last corrected by the
-    /// resampler; absent without resampling.
+    /// Card's rate against the sender's, in ppm, positive if fast; absent without resampling.
     pub drift_ppm: Option<f64>,
     /// Peer's clock against ours.
     pub clock: Option<Clock>,
     /// Packets closest to being late, with their stages in nanoseconds.
     pub worst: Vec<WorstPacket>,
-    /// Sender only: receivers, from their reports.
+    /// Sender only: receivers that report.
     pub receivers: Vec<RemoteReceiver>,
     /// From the kernel to the network driver, for sampled packets.
     pub transmit: Option<Summary>,
-    /// Sender only: departures against their schedule.
+    /// Sender only: departures against schedule.
     pub lateness: Option<Summary>,
-    /// Sender only: pacing of the packets.
+    /// Sender only: packet pacing.
     pub pacing: Option<PacingReport>,
 }
 
@@ -142,39 +139,38 @@ pub struct StreamReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencyReport {
-    /// Link offset. Absent at a sender whose packets carry only a presentation time, which does
-    /// not reveal the capture time.
+    /// Link offset. Absent at a sender whose packets carry only presentation times.
     pub configured_ns: Option<i64>,
     /// Packets against their presentation times, if they carry any.
     pub presented: Option<PresentedReport>,
     /// Measured latency.
     pub measured: Summary,
-    /// How the end of the latency is known: `sound` (found in the sound that the device played),
-    /// `device` (reported by the device) or `due` (scheduled time, without a converter). The start
-    /// is always the sender's timestamp. Absent if no packet has one, or none is measured.
+    /// End of the latency: `sound` (found in the played sound), `device` (as reported by the
+    /// device) or `due` (scheduled). The start is the sender's timestamp. Absent if nothing was
+    /// measured.
     pub method: Option<Cow<'static, str>>,
     /// Packets that could not be measured.
     pub not_measured: NotFound,
-    /// Uncertainty of the measured median, ± ns; absent if clocks are not mapped.
+    /// Uncertainty of the median, ± ns; absent if clocks are not mapped.
     pub uncertainty_ns: Option<i64>,
-    /// Maximum uncertainty, for the measured minimum and maximum.
+    /// Maximum uncertainty, for minimum and maximum.
     pub uncertainty_max_ns: Option<i64>,
     /// Latency from the sound minus that from the ledger.
     pub trace_error: Summary,
     /// Basis of the presentation times: `clock` or `arrival`.
     pub basis: Cow<'static, str>,
-    /// Accepted share of late packets at the advised latency.
+    /// Accepted late share at the advised latency.
     pub loss_target: Option<f64>,
-    /// Smallest latency, in steps of 0.1 ms, with at most that share of late packets.
+    /// Smallest latency with at most that share of late packets, in steps of 0.1 ms.
     pub recommended_ns: Option<i64>,
-    /// Share of late packets at rising latencies, at the worst phase between packets and periods.
+    /// Late share at rising latencies, for the worst phase between packets and periods.
     pub curve: Vec<LatenessPoint>,
     /// Changes of an adaptive latency.
     pub auto: Option<Auto>,
 }
 
 impl LatencyReport {
-    /// Report of a stream that is not measured here.
+    /// A stream without measurements.
     pub fn unmeasured() -> Self {
         Self { basis: "none".into(), ..Self::default() }
     }
@@ -190,8 +186,8 @@ pub struct PresentedReport {
     pub error: Summary,
 }
 
-/// Packets without a measured latency, by reason. If latency is measured from the sound, these and
-/// the measured packets are all received and lost packets except duplicates.
+/// Packets without a measured latency, by reason. With latency from the sound, these and the
+/// measured ones are all packets, received or lost, without duplicates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NotFound {
@@ -199,33 +195,33 @@ pub struct NotFound {
     pub lost: u64,
     /// Arrived after their playout time.
     pub late: u64,
-    /// Replaced by the device's own silence (underrun).
+    /// Replaced by an underrun's silence.
     pub underrun_discarded: u64,
     /// Due before the device requested the first block.
     pub before_start: u64,
     /// Rebuilt and played on time.
     pub repaired: u64,
-    /// Arrived but not played: too far ahead, discarded at a resync, already rebuilt, or waiting
-    /// at the end.
+    /// Arrived but not played: too early, discarded at a resync, already rebuilt, or waiting at the
+    /// end.
     pub not_played: u64,
     /// Capture time unknown on our clock.
     pub no_clock: u64,
-    /// No ledger line because the ring to the ledger was full.
+    /// Not logged, because the ring to the ledger was full.
     pub trace_overflow: u64,
     /// Not selected for measurement (`sampling`).
     pub not_sampled: u64,
     /// Silent, which matches any position.
     pub silent: u64,
-    /// Match several positions, as a tone does.
+    /// Found at several positions, as with a tone.
     pub ambiguous: u64,
-    /// Not in the played sound: a glitch, or several streams at once.
+    /// Not in the played sound: a glitch, or several streams.
     pub no_match: u64,
-    /// The device reported no sound for their playout time.
+    /// No sound was reported for their playout time.
     pub not_reported: u64,
 }
 
 impl NotFound {
-    /// Reasons with descriptions, in the order of travel.
+    /// Reasons with descriptions.
     pub const fn each(&self) -> [(&'static str, u64); 13] {
         [
             ("lost", self.lost),
@@ -259,9 +255,9 @@ pub struct LatenessPoint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Auto {
-    /// Latency before the first measurement; absent without measurements.
+    /// Latency before the first measurement; absent without one.
     pub before_ns: Option<i64>,
-    /// Latency at the first measurement; absent without measurements.
+    /// Latency at the first measurement; absent without one.
     pub first_ns: Option<i64>,
     /// Latency at the end.
     pub last_ns: i64,
@@ -275,15 +271,15 @@ pub struct Auto {
     pub increases: u64,
     /// Number of decreases.
     pub decreases: u64,
-    /// Largest step made at once; the rest was resampled.
+    /// Largest step at once; the rest was resampled.
     pub largest_step_ns: i64,
 }
 
-/// One or more simultaneous xruns. Times are on this machine's monotonic clock, as in ledgers.
+/// Simultaneous xruns. Times are on this machine's monotonic clock, as in ledgers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Xrun {
-    /// Last wake-up of the device before the xrun.
+    /// Device's last wake-up before the xrun.
     pub last_wakeup_ns: i64,
     /// Time of detection.
     pub at_ns: i64,
@@ -291,14 +287,14 @@ pub struct Xrun {
     pub count: u32,
 }
 
-/// Causes of all packets that were not played on time. The first six add up to the counters `late`,
-/// `lost` and `underrun_discarded`.
+/// Causes of packets not played on time. The first six add up to the counters `late`, `lost` and
+/// `underrun_discarded`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GapReport {
     /// Late because the sender sent them late.
     pub late_sender: u64,
-    /// Late because the network took longer than the latency allows.
+    /// Late because the network was slower than the latency allows.
     pub late_network: u64,
     /// Read late, discarded by an underrun, or the device's buffer took the whole latency.
     pub late_receiver: u64,
@@ -308,11 +304,11 @@ pub struct GapReport {
     pub lost: u64,
     /// Dropped by a full socket buffer of this machine.
     pub discarded: u64,
-    /// Latency to catch 99 % of the packets sent late.
+    /// Latency that catches 99 % of the packets sent late.
     pub sender_needs_ns: Option<i64>,
-    /// Latency to catch 99 % of the packets delayed by the network.
+    /// Latency that catches 99 % of the packets delayed by the network.
     pub network_needs_ns: Option<i64>,
-    /// Latency to catch 99 % of the packets late at the receiver, if the device leaves the
+    /// Latency that catches 99 % of the packets late at the receiver, if the device leaves the
     /// network no time.
     pub receiver_needs_ns: Option<i64>,
 }
@@ -353,9 +349,9 @@ pub struct RedundancyReport {
     pub budget_ns: i64,
     /// Repair symbols per packet; a copy counts as one.
     pub symbols: usize,
-    /// Number of following packets that can restore a packet.
+    /// Following packets that can restore a packet.
     pub window: usize,
-    /// Whether each packet is instead sent again whole.
+    /// Whether each packet is sent again whole instead.
     pub repeated: bool,
     /// Extra UDP payload per packet, in bytes.
     pub bytes: usize,
@@ -367,7 +363,7 @@ pub struct RedundancyReport {
 pub struct RepairReport {
     /// Repair time after a packet's departure.
     pub window_ns: i64,
-    /// Smallest latency that leaves all of that time.
+    /// Smallest latency with all of that time.
     pub needs_ns: i64,
 }
 
@@ -389,14 +385,14 @@ pub struct Clock {
     pub offset_ns: i64,
     /// Uncertainty, ± ns; absent if the sender marks its clock as unreliable.
     pub uncertainty_ns: Option<i64>,
-    /// Round trip of the underlying exchange, if any; absent below the timestamps' resolution.
+    /// Round trip of the exchange, if any; absent below the timestamps' resolution.
     pub round_trip_ns: Option<i64>,
     /// Rate against ours, in ppm, positive if fast.
     pub rate_ppm: Option<f64>,
-    /// Rate of the peer's sound card against our clock, in ppm, positive if fast.
+    /// Peer's card against our clock, in ppm, positive if fast.
     pub card_ppm: Option<f64>,
-    /// Basis: `rtcp` (exchanges of reports), `system` or `ptp` (synchronized system clocks, more
-    /// accurate), or `host` (both ends on one machine).
+    /// `rtcp` (exchanged reports), `system` or `ptp` (synchronized system clocks, more accurate),
+    /// or `host` (one machine).
     pub source: Cow<'static, str>,
 }
 
@@ -425,7 +421,7 @@ pub struct RemoteReceiver {
     /// `connected`, `lost` (its reports stopped without a goodbye) or `left` (it sent a goodbye, or
     /// no longer receives the stream).
     pub state: Cow<'static, str>,
-    /// Time from its last report to the end of the run.
+    /// Time from its last report to the end.
     pub silent_ns: i64,
     /// How often its reports stopped without a goodbye.
     pub times_lost: u32,
@@ -439,7 +435,7 @@ pub struct RemoteReceiver {
     pub unrepaired: Option<u64>,
     /// Interarrival jitter.
     pub jitter_ns: i64,
-    /// Effective latency, if reported.
+    /// Effective latency, if it reports one.
     pub effective_ns: Option<i64>,
     /// Uncertainty of that latency.
     pub uncertainty_ns: Option<i64>,
@@ -480,14 +476,14 @@ impl Report {
 pub struct PacingReport {
     /// Pacing mode: `etf-offload`, `etf`, `fq`, `sleep` or `batch`.
     pub mode: Cow<'static, str>,
-    /// From scheduled departure to launch, or to hand-over by a sleeping thread; absent if
+    /// From scheduled departure to launch, or to a sleeping thread's hand-over; absent if
     /// immediate.
     pub lead_ns: Option<i64>,
     /// Reason for this mode.
     pub reason: String,
     /// Packets dropped by the queue, too late for their launch.
     pub dropped_by_queue: u64,
-    /// Dropped packets that no ledger line marks, as they were not identified.
+    /// Dropped packets that no ledger line marks.
     pub unidentified: u64,
 }
 

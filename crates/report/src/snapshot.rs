@@ -1,5 +1,5 @@
-//! Snapshot of a running program's streams, as one line of JSON. Names are stable and mean the same
-//! as in the [report](crate::Report).
+//! Snapshot of a running program as one line of JSON. Names are stable, as in the
+//! [report](crate::Report).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub role: String,
     /// Command line of the process.
     pub command: String,
-    /// Time since the start of the run; 0 while the receiver waits for a sender.
+    /// Time since the start; 0 while the receiver waits for a sender.
     pub elapsed_ns: i64,
     /// A receiver's streams, or a sender's one stream.
     pub streams: Vec<StreamSnapshot>,
@@ -69,7 +69,7 @@ pub struct OffloadSnapshot {
 pub struct FollowedClockSnapshot {
     /// Address as given by the user.
     pub address: String,
-    /// Talker's stream id; absent until the receiver has seen one, unless the user requested one.
+    /// Talker's stream id, as requested or received; absent until known.
     pub stream: Option<String>,
     /// State of reception.
     pub state: FollowedClockState,
@@ -85,11 +85,11 @@ pub struct FollowedClockSnapshot {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FollowedClockState {
-    /// Nothing received yet.
+    /// Nothing received so far.
     Waiting,
     /// Clock packets arrive.
     Locked,
-    /// Holdover: clock packets arrived earlier, but no longer.
+    /// Holdover: clock packets stopped.
     Holdover,
     /// State unknown to this version.
     #[default]
@@ -105,15 +105,15 @@ pub enum StreamState {
     Connected,
     /// Receiver: no packet has arrived yet.
     Waiting,
-    /// Receiver: packets arrived, but none for a second or more.
+    /// Receiver: no packets for a second or more.
     Silent,
-    /// Receiver: the stream does not fit this end's configuration, so none is played.
+    /// Receiver: the stream does not fit this configuration.
     Refused,
-    /// Sender: no receiver whose reports count answers.
+    /// Sender: no trusted receiver reports.
     NoReceiver,
-    /// Sender: a receiver stopped reporting without a goodbye.
+    /// Sender: a receiver's reports stopped without a goodbye.
     Lost,
-    /// Not known, or not yet.
+    /// Not known so far.
     #[default]
     #[serde(other)]
     Unknown,
@@ -125,7 +125,7 @@ pub enum StreamState {
 pub struct StreamSnapshot {
     /// Address as given by the user.
     pub address: String,
-    /// Source address of its packets; absent if unknown and at a sender.
+    /// Source address of its packets; absent if unknown, and at a sender.
     pub sender: Option<String>,
     /// State of the peer.
     pub state: StreamState,
@@ -135,30 +135,30 @@ pub struct StreamSnapshot {
     pub channels: usize,
     /// Audio format, such as `l16`, `l24` or `opus`.
     pub format: String,
-    /// Audio bit rate in bit/s, if the sender chooses it; absent if it depends on the sound.
+    /// Bit rate in bit/s, if the sender chooses it; absent if it depends on the sound.
     pub bitrate: Option<u32>,
-    /// Current transport of a call, `udp` or `tcp`; elsewhere the address implies it.
+    /// Current transport of a call, `udp` or `tcp`.
     pub transport: Option<String>,
-    /// Whether silence is sent instead of the sound; unknown for received streams.
+    /// Whether silence replaces the sound; unknown for received streams.
     pub muted: bool,
     /// Audio time per packet.
     pub ptime_ns: i64,
     /// Capture-to-DAC latency.
     pub latency: LatencySnapshot,
-    /// Median stage lengths of the last second; at a receiver as reported by the device.
+    /// Median stage lengths of the last second.
     pub stages: Vec<StageLength>,
-    /// Target delay: link offset that the arrivals need. Absent at a sender and until measured.
+    /// Target delay: link offset that arrivals need. Absent at a sender and until measured.
     pub target_delay_ns: Option<i64>,
     /// Minimum headroom of the last second, negative if late; absent at a sender.
     pub headroom_ns: Option<i64>,
-    /// Counts since the start of the run, under the report's names.
+    /// Counts since the start, under the report's names.
     pub counters: BTreeMap<String, u64>,
     /// Counts of the last second.
     pub second: SecondCounts,
-    /// Meter per channel, absent before any sound: at a receiver before the master volume, at a
-    /// sender as sent.
+    /// Meter per channel: at a receiver before the master volume, at a sender as sent. Absent
+    /// before any sound.
     pub meters: Option<Vec<Meter>>,
-    /// Packet of the last minute with the least headroom.
+    /// The last minute's packet with the least headroom.
     pub worst: Option<WorstStages>,
     /// Sender's clock against ours, if a receiver knows it.
     pub clock: Option<ClockSnapshot>,
@@ -168,15 +168,15 @@ pub struct StreamSnapshot {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencySnapshot {
-    /// Link offset that is announced or kept, if known.
+    /// Link offset, announced or kept, if known.
     pub configured_ns: Option<i64>,
-    /// Median of the newest packets; at a sender the last one reported by a receiver.
+    /// Median of the newest packets; at a sender as last reported by a receiver.
     pub measured_ns: Option<i64>,
     /// Uncertainty of the measured latency, ± ns.
     pub uncertainty_ns: Option<i64>,
     /// 99th percentile of the whole run.
     pub p99_ns: Option<i64>,
-    /// Source as in the report: `sound`, `device`, `due`, or `receivers` at a sender.
+    /// `sound`, `device` or `due` as in the report, or `receivers` at a sender.
     pub method: String,
 }
 
@@ -194,22 +194,22 @@ pub struct StageLength {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SecondCounts {
-    /// Covered time, less than a second when observation has just begun.
+    /// Covered time, less than a second at first.
     pub interval_ns: i64,
     /// Packets sent or received.
     pub packets: u64,
-    /// Packets missing at their playout time.
+    /// Packets missing at playout.
     pub lost: u64,
     /// Late packets.
     pub late: u64,
     /// Xruns of the device.
     pub xruns: u64,
-    /// Lost share of the packets due; absent if none were due and at a sender.
+    /// Lost share of due packets; absent if none were due, and at a sender.
     pub loss_share: Option<f64>,
 }
 
-/// Level of a channel since the previous snapshot, in dBFS. A sample of 1 is 0 dB, so a full-scale
-/// sine has an RMS of −3.01 dB. Absent for digital silence.
+/// Channel level since the previous snapshot, in dBFS: a full-scale sine has an RMS of −3.01 dB.
+/// Absent for digital silence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meter {
@@ -246,7 +246,7 @@ pub struct ClockSnapshot {
 }
 
 impl Meter {
-    /// Converts a level, rounded to 0.1 dB.
+    /// Rounds to 0.1 dB.
     pub fn of(level: &Level) -> Self {
         let db = |factor: f32| (factor > 0.0).then(|| 20.0 * f64::from(factor).log10());
         let tenths = |db: f64| (db * 10.0).round() / 10.0;
@@ -255,7 +255,7 @@ impl Meter {
 }
 
 impl FollowedClockSnapshot {
-    /// Snapshot of a clock with this address.
+    /// From a clock's state.
     pub fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
         let (state, holdover_ns) = match standing.state {
             CrfState::Unheard => (FollowedClockState::Waiting, None),
@@ -276,7 +276,7 @@ impl FollowedClockSnapshot {
 }
 
 impl ClockSnapshot {
-    /// Snapshot of a clock mapping.
+    /// From a clock mapping.
     pub fn of(mapping: &ClockMapping) -> Self {
         Self {
             source: mapping.source.name().to_owned(),
@@ -301,13 +301,13 @@ pub fn counters(counted: impl Iterator<Item = Counted>) -> BTreeMap<String, u64>
 }
 
 impl StreamSnapshot {
-    /// Returns the counters, or `None` if one of them is missing.
+    /// `None` if a counter is missing.
     pub fn counted(&self) -> Option<Counters> {
         Counters::known(|name| self.counters.get(name).copied())
     }
 }
 
-/// Median of each stage over these packets, in the order of travel.
+/// Stage medians over these packets, in the order of travel.
 pub fn medians(packets: impl Iterator<Item = WorstPacket>) -> Vec<StageLength> {
     let mut lengths: Vec<(Cow<'static, str>, Vec<i64>)> = Vec::new();
     for (name, ns) in packets.flat_map(|packet| packet.stages) {

@@ -1,4 +1,4 @@
-//! Text form of the report: one screen, with the widest stage marked.
+//! One-screen text report with the widest stage marked.
 
 mod arrivals;
 mod clocks;
@@ -15,30 +15,30 @@ use crate::{RemoteReceiver, Report, StreamReport};
 use arrivals::GapHints;
 use known::Known;
 
-/// Length of a text report.
+/// Report length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Per stream: format, missed packets with their cause, latency, and one recommendation.
+    /// Per stream: format, missed packets with cause, latency, one recommendation.
     Summary,
-    /// Also stages, counters, receivers and host.
+    /// Adds stages, counters, receivers and host.
     Full,
 }
 
-/// Renders the report of a stream.
+/// Renders a stream's report.
 pub fn render(report: &Report, detail: Detail) -> String {
     let mut out = String::new();
     let _ = write_report(&mut out, report, false, detail);
     out
 }
 
-/// Renders the report of one direction of a call, whose options differ from those of a stream.
+/// Renders one direction of a call, which has other options.
 pub fn render_call(report: &Report, detail: Detail) -> String {
     let mut out = String::new();
     let _ = write_report(&mut out, report, true, detail);
     out
 }
 
-/// Renders the reports of a server's callers: for each, its stream, then received and sent sound.
+/// Renders a server's calls: stream, then received and sent sound.
 pub fn render_served(reports: &[Report]) -> String {
     let mut out = String::new();
     for report in reports {
@@ -87,11 +87,9 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
     report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
 
-/// Writes whether all packets were played, or how many were missed and why.
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let c = &stream.counters;
     let missed = c.missed() + c.undecodable + c.too_early;
-    // Not of this stream's timeline, or not due for playout.
     let beside = c.duplicate + c.before_start + c.on_probation;
     let due = c.received.saturating_sub(beside);
     if role == "send" {
@@ -126,7 +124,6 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     writeln!(out)
 }
 
-/// Writes all that a summary leaves out about a stream.
 fn details(
     out: &mut String,
     stream: &StreamReport,
@@ -165,8 +162,6 @@ fn machine(out: &mut String, report: &Report) -> fmt::Result {
     )
 }
 
-/// CPU share of a run. Short runs show CPU time instead, since mostly start-up, such as waiting for
-/// a sender, counts there.
 fn processor(busy: f64, seconds: f64) -> String {
     match seconds >= 1.0 {
         true => format!("{:.1} % of a core", busy / seconds * 100.0),
@@ -174,7 +169,6 @@ fn processor(busy: f64, seconds: f64) -> String {
     }
 }
 
-/// Writes the stream's address and format, with the sender if several share the address.
 fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
     write!(out, "{}", stream.address)?;
     if let Some(sender) = stream.sender.as_ref().filter(|_| several) {
@@ -200,8 +194,6 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
 
 const BAR: i64 = 40;
 
-/// Draws the stages one below another, each bar starting at the end of the previous one. The widest
-/// is marked.
 fn waterfall(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let median = |summary: &Summary| summary.p50_ns.unwrap_or(0);
     let total: i64 = stream.stages.iter().map(|stage| median(&stage.summary).max(0)).sum();
@@ -263,7 +255,6 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
     spans.into_iter().try_for_each(|(name, summary)| spread(out, name, summary))
 }
 
-/// Lists the remaining counters that are not 0.
 fn others(out: &mut String, counters: impl Iterator<Item = Counted>) -> fmt::Result {
     for Counted { words, count, .. } in counters {
         let Some((several, one)) = words.filter(|_| count > 0) else { continue };
@@ -283,7 +274,6 @@ fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result
     writeln!(out)
 }
 
-/// Writes the uncertainty of a figure, unless both ends share a clock.
 fn unsure(out: &mut String, uncertainty: Option<i64>) -> fmt::Result {
     match uncertainty {
         Some(uncertainty) if uncertainty > 0 => write!(out, " ± {}", Nanos(uncertainty)),
@@ -344,7 +334,7 @@ fn worst(out: &mut String, stream: &StreamReport) -> fmt::Result {
     Ok(())
 }
 
-/// A duration with three significant digits: `5.00ms`, `20.8us`.
+/// Duration with three digits: `5.00ms`, `20.8us`.
 pub struct Nanos(pub i64);
 
 impl fmt::Display for Nanos {

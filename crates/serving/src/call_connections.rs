@@ -24,19 +24,19 @@ const STUCK: Duration = Duration::from_secs(5);
 pub enum ConnectionEvent {
     Came(Box<CalledConnection>),
     Said(ConnectionId, Box<CallMessage>),
-    /// A media connection. Only its ticket was read, none of its sound.
+    /// A media connection, after its ticket.
     Media {
         ticket: MediaTicket,
         stream: std::net::TcpStream,
         from: SocketAddr,
-        /// Place among unidentified connections, held until this one is judged.
+        /// Place among unidentified connections.
         place: MediaPlace,
     },
-    /// The connection is closed or unusable, with the reason if the peer is at fault.
+    /// Closed, with the reason if the peer is at fault.
     Gone(ConnectionId, Option<String>),
 }
 
-/// A scarce place among unidentified connections, released on drop.
+/// A scarce place, released on drop.
 pub struct MediaPlace(#[expect(dead_code, reason = "held")] Guest);
 
 pub struct CalledConnection {
@@ -44,18 +44,18 @@ pub struct CalledConnection {
     pub from: SocketAddr,
     pub local: SocketAddr,
     pub peer: HostKey,
-    /// Name of the trusted peer; `None` for this host's own key.
+    /// `None` for this host's own key.
     pub name: Option<String>,
     pub secret: [u8; SECRET_BYTES],
     pub teller: ConnectionEventSender,
 }
 
-/// Sends messages on a connection. Dropping it closes the connection after the queued messages.
+/// Dropping it closes the connection after the queued messages.
 #[derive(Debug)]
 pub struct ConnectionEventSender(mpsc::Sender<CallMessage>);
 
 impl ConnectionEventSender {
-    /// Queues a message. Returns `false` if the queue is full or the connection is closed.
+    /// `false` if the queue is full or the connection is closed.
     pub fn say(&self, message: CallMessage) -> bool {
         self.0.try_send(message).is_ok()
     }
@@ -80,7 +80,7 @@ impl CallConnections {
         Self { events, numbers: Arc::default() }
     }
 
-    /// Returns `false` if the event queue is full or has no reader.
+    /// `false` if the queue is full or has no reader.
     fn tell(&self, event: ConnectionEvent) -> bool {
         match self.events.try_send(event) {
             Ok(()) => true,
@@ -88,8 +88,7 @@ impl CallConnections {
         }
     }
 
-    /// Reports a closed connection, and retries until the queue has room: the reader must not wait
-    /// for a dead connection.
+    /// Retries: the reader must not wait for a dead connection.
     async fn tell_gone(&self, id: ConnectionId, why: Option<String>) {
         let mut event = ConnectionEvent::Gone(id, why);
         while let Err(TrySendError::Full(unsent)) = self.events.try_send(event) {

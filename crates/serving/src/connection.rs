@@ -1,5 +1,3 @@
-//! A connection from its first byte to its end.
-
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,11 +29,11 @@ use crate::routes::{Caller, ProvenKey};
 
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 const MAX_HEAD: usize = 16 << 10;
-/// Timeout for a whole connection, regardless of traffic; clients may reconnect.
+/// Clients may reconnect.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);
-/// Time for the peer to read the reason of a rejection.
+/// Time to read a rejection.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// TLS record type of a handshake (RFC 8446 §5.1); no HTTP request starts with it.
+/// RFC 8446 §5.1.
 const HANDSHAKE: u8 = 22;
 
 #[derive(Clone)]
@@ -55,20 +53,19 @@ impl Reception {
         from: SocketAddr,
         (guest, closed): (Guest, Closed),
     ) {
-        // An error here means that the peer is gone.
         let _ = stream.set_nodelay(true);
         let mut ending = self.ending.clone();
         let (office, reception) = (self.office.clone(), self.clone());
         let attended = async {
             let call = timeout(WHOLE_LIMIT, self.show(stream, from, guest)).await;
-            // No timeout for a call: the event's receiver decides when it ends.
+            // No timeout for a call: the event's receiver ends it.
             if let (Ok(Some((stream, caller, guest))), Some(office)) = (call, office) {
                 office.attend(stream, caller).await;
                 drop(guest);
             }
         };
         tokio::select! {
-            // Checked first, since a guest that left is closed as well.
+            // A guest that left is closed as well.
             biased;
             () = attended => {}
             _ = closed => reception.turn_away(from, TurnedAway::TooMany),
@@ -139,7 +136,7 @@ impl Reception {
         }
         let proven = peer_key(connection).zip(connection_secret(connection));
         if proven.is_none() {
-            // Unreachable, as clients must show a certificate; close to be safe.
+            // Unreachable: clients must show a certificate.
             let _ = stream.shutdown().await;
             return None;
         }
@@ -184,12 +181,11 @@ fn lacks(error: &std::io::Error) -> TurnedAway {
             | UnsupportedCertificate,
         )) => TurnedAway::TrustsNot,
         Some(_) => TurnedAway::NoHandshake,
-        // A peer that froze, or waited while this machine froze, later hangs up without an alert.
+        // A frozen peer later hangs up without an alert.
         None => TurnedAway::HungUp,
     }
 }
 
-/// Answers in plain HTTP, the protocol of the request.
 async fn refuse_plain(mut stream: TcpStream) {
     let body =
         r#"{"error":"connections from other hosts need TLS with a trusted key; see taut pair"}"#;
@@ -203,8 +199,7 @@ async fn refuse_plain(mut stream: TcpStream) {
     }
 }
 
-/// Reads pending data before closing. Otherwise TCP resets the connection, and the peer loses the
-/// last answer.
+/// Reads the rest: otherwise TCP resets the connection, and the peer loses the last answer.
 async fn farewell(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut unread = [0; 1024];

@@ -1,9 +1,8 @@
-//! Places for connections, arranged so that no party can take those of another.
+//! Places for connections, so that no party can take those of another.
 //!
-//! This machine, hosts of trusted peers seen before, and strangers have separate places. When they
-//! are full, a connection that waits for a handshake or a request is closed. It is the oldest of
-//! the host with the most connections, in the network with the most. So a flood closes its own
-//! connections first, unless it comes from as many networks as there are places.
+//! This machine, hosts of trusted peers, and strangers have separate places. If they are full, a
+//! waiting connection is closed: the oldest of the host with the most connections, in the network
+//! with the most. So a flood closes its own connections first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,23 +13,21 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Timeout for the first byte, and for the handshake or the ticket.
+/// Timeout for the first byte, then for the handshake or the ticket.
 pub(crate) const SHOWING: Duration = Duration::from_secs(3);
-/// Maximum number of connections that are in a call or open a stream: those of a building, each with one call.
+/// Connections in a call or opening a stream.
 const MAX_BUSY: usize = 256;
-/// Part of [`MAX_BUSY`] reserved for this machine.
+/// Places for this machine.
 const RESERVED_BUSY: usize = 32;
-/// Maximum per host, so that one trusted peer leaves places for other peers.
 const MAX_BUSY_PER_HOST: usize = 128;
-/// Maximum of waiting connections of each kind. With [`MAX_BUSY`], they fit into the usual limit of
-/// 1024 open files.
+/// Maximum of each kind. With [`MAX_BUSY`], they fit into 1024 open files.
 const MAX_LOCAL: usize = 128;
 const MAX_PEERS: usize = 64;
 const MAX_STRANGERS: usize = 64;
-/// Large, since a peer opens all streams of a session at once.
+/// A peer opens all streams of a session at once.
 const MAX_PER_PEER: usize = 32;
 const MAX_PER_STRANGER: usize = 16;
-/// Maximum per /24 (IPv4) or /48 (IPv6), so that one network leaves places for other networks.
+/// Per /24 (IPv4) or /48 (IPv6).
 const MAX_PER_NETWORK: usize = 32;
 const MAX_REMEMBERED: usize = 64;
 
@@ -43,9 +40,8 @@ enum Origin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Waiting for a handshake or a request. May be closed to make room.
+    /// May be closed.
     Waiting,
-    /// Passed to another thread that judges it soon.
     Held,
     Busy,
 }
@@ -67,7 +63,6 @@ enum Room {
     Full,
 }
 
-/// Assigns places. Connection numbers increase with time.
 #[derive(Debug, Default)]
 struct Places {
     taken: BTreeMap<u64, Place>,
@@ -75,7 +70,7 @@ struct Places {
     peers: VecDeque<IpAddr>,
 }
 
-/// Groups the addresses of one host: an IPv6 host has 2^64 of them, and this machine several.
+/// An IPv6 host has 2^64 addresses.
 fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         local if local.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -96,8 +91,7 @@ fn prefix(address: Ipv6Addr, bits: u32) -> IpAddr {
 }
 
 impl Places {
-    /// Takes a place. Returns its number, and the number of a connection to close; `None` without
-    /// room.
+    /// Number of the place, and of a connection to close; `None` without room.
     fn enter(&mut self, address: IpAddr) -> Option<(u64, Option<u64>)> {
         let host = host(address);
         let origin = match host {
@@ -192,14 +186,12 @@ impl Places {
 #[derive(Debug, Default)]
 struct Presence {
     places: Places,
-    /// Dropping a sender closes its connection.
     open: BTreeMap<u64, oneshot::Sender<Infallible>>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guests(Arc<Mutex<Presence>>);
 
-/// Completes when the connection must close to make room.
 pub(crate) type Closed = oneshot::Receiver<Infallible>;
 
 #[derive(Debug)]
@@ -225,7 +217,7 @@ impl Guests {
 }
 
 impl Guest {
-    /// Marks the peer as trusted; returns `false` if there is no place for it.
+    /// `false` without a place.
     pub(crate) fn recognize(&self) -> bool {
         self.guests.presence(|presence| {
             let room = presence.places.recognize(self.id);
@@ -233,8 +225,8 @@ impl Guest {
         })
     }
 
-    /// Keeps the place until the guest is dropped or [finishes](Self::finish). Returns `false` if
-    /// there is no room.
+    /// Keeps the place until the guest is dropped or [finishes](Self::finish). `false` without
+    /// room.
     pub(crate) fn begin(&self) -> bool {
         self.guests.presence(|presence| presence.places.begin(self.id))
     }

@@ -1,10 +1,8 @@
-//! HTTP/1.1 server in front of a [`Workshop`](tautline_api::v1::Workshop), for requests of other
-//! machines.
+//! HTTP/1.1 server in front of a [`Workshop`](tautline_api::v1::Workshop).
 //!
-//! One thread runs all connections; blocking workshop calls run on further threads. The interface
-//! is synchronous. One TCP port serves plain HTTP to local programs via loopback, and TLS with
-//! pinned keys to all peers. Unauthenticated connections get little time, little memory and few
-//! places.
+//! One thread runs all connections; blocking calls run on further threads. One TCP port serves
+//! plain HTTP via loopback, and TLS with pinned keys. Unauthenticated connections get little time,
+//! memory and few places.
 
 mod call_connections;
 mod connection;

@@ -7,9 +7,9 @@ use thiserror::Error;
 
 #[derive(Debug, Clone)]
 pub struct Listening {
-    /// Also the address of the streams' UDP ports. Port 0 selects any free port.
+    /// Also of the streams' UDP ports. Port 0 selects any free port.
     pub address: SocketAddr,
-    /// Without it, only plain HTTP on loopback is served.
+    /// `None` serves only plain HTTP on loopback.
     pub trust: Option<Arc<TrustStore>>,
 }
 

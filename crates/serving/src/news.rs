@@ -1,4 +1,4 @@
-//! Events of a server for its owner to report; the server itself prints nothing.
+//! Events of a server for its owner to report.
 
 use core::fmt;
 use std::net::IpAddr;
@@ -8,8 +8,7 @@ use tautline_api::v1::WorkStreamState;
 
 use crate::guests::SHOWING;
 
-/// Outcome of a request. It contains no secrets; `plugin` and `why` may contain text from the
-/// client.
+/// Contains no secrets; `plugin` and `why` may contain client text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServingNews {
     Opened {
@@ -25,7 +24,7 @@ pub enum ServingNews {
         by: ApiAsker,
         id: u32,
     },
-    /// A request to close a foreign stream. The client got the answer for an unknown number.
+    /// A request to close a foreign stream.
     CloseDenied {
         by: ApiAsker,
         id: u32,
@@ -36,7 +35,7 @@ pub enum ServingNews {
     },
 }
 
-/// Name in [`ApiAsker`] for requests with this machine's own key.
+/// Name in [`ApiAsker`] for this machine's own key.
 pub const THIS_MACHINE: &str = "this machine";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +65,7 @@ pub enum TurnedAway {
     NoHandshake,
     Slow,
     Plain,
-    /// A local program requested another host, as a page in a browser may.
+    /// A local program requested another host.
     OtherHost,
     TooMany,
 }
@@ -93,5 +92,5 @@ impl fmt::Display for TurnedAway {
     }
 }
 
-/// Receives news on the server's threads, so it must not block.
+/// Must not block a server thread.
 pub(crate) type TellServing = Arc<dyn Fn(&ServingNews) + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Owners of streams: only the owner and this machine's own key may see or close a stream.
+//! Only the owner and this machine's own key may see or close a stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,6 @@ use tautline_api::trust::HostKey;
 pub(crate) enum Actor {
     Machine,
     Peer(HostKey),
-    /// A program on this machine without a key. TCP does not identify users of a machine.
     Local,
 }
 
@@ -16,8 +15,7 @@ pub(crate) enum Actor {
 pub(crate) struct StreamOwners(BTreeMap<u32, Actor>);
 
 impl StreamOwners {
-    /// Records the owner of a new stream, and removes streams that are not `open`, since a worker
-    /// also ends streams itself.
+    /// Also removes streams that are not `open`.
     pub(crate) fn insert(&mut self, id: u32, owner: Actor, open: &BTreeSet<u32>) {
         self.0.retain(|id, _| open.contains(id));
         self.0.insert(id, owner);

@@ -28,9 +28,9 @@ use crate::owners::{Actor, StreamOwners};
 
 pub const OPENAPI: &str = include_str!("../openapi.json");
 
-/// Maximum body size; a stream request has about 400 bytes.
+/// A request has about 400 bytes.
 const MAX_BODY: usize = 64 << 10;
-/// Timeout from the head of a request to the end of its body.
+/// Timeout from the head to the end of the body.
 const BODY_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub(crate) struct Caller {
     pub(crate) guest: Arc<Guest>,
 }
 
-/// The peer's key, proven by TLS, and a secret derived from the connection.
+/// Proven by TLS, with a secret derived from the connection.
 pub(crate) type ProvenKey = (HostKey, [u8; SECRET_BYTES]);
 
 impl Caller {
@@ -121,8 +121,7 @@ fn handler(call: ApiCall) -> MethodRouter<ApiDesk> {
     }
 }
 
-/// Rejects peers that lost trust after connecting, and requests from pages in a local browser. Such
-/// pages can send requests to any address, but with another `Host`.
+/// Rejects pages in a local browser: they have another `Host`.
 async fn admit(
     State(desk): State<ApiDesk>,
     Extension(caller): Extension<Caller>,
@@ -160,7 +159,6 @@ fn names_this_host(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Runs a workshop call on a blocking thread.
 async fn asked<T: Send + 'static>(
     desk: &ApiDesk,
     ask: impl FnOnce(&dyn Workshop) -> T + Send + 'static,
@@ -206,7 +204,6 @@ async fn stream(
     state.map(Json).ok_or_else(|| no_stream(&id))
 }
 
-/// Answers a foreign stream like an unknown one, so that numbers in use stay secret.
 async fn close(
     State(desk): State<ApiDesk>,
     Extension(caller): Extension<Caller>,
@@ -220,7 +217,7 @@ async fn close(
         }
         return Err(no_stream(&id));
     }
-    // Reported first, since the workshop reports the stream's end during `close`.
+    // First, since `close` reports the stream's end.
     (desk.tell)(&ServingNews::Closing { by, id: number });
     let was_there = asked(&desk, move |workshop| workshop.close(number)).await?;
     was_there.then_some(StatusCode::NO_CONTENT).ok_or_else(|| no_stream(&id))
@@ -259,8 +256,7 @@ async fn open(
         let plugin = request.plugin.clone();
         match asked.open(request, given) {
             Ok(stream) => {
-                // Locked before listing open streams; otherwise it would drop a stream that another
-                // request opens meanwhile.
+                // Before listing open streams; otherwise it drops streams that other requests open.
                 let mut owners = keeper.owners();
                 let open = asked.streams().iter().map(|state| state.id).collect();
                 owners.insert(stream.id, owner, &open);
@@ -285,8 +281,7 @@ async fn open(
     Ok((StatusCode::CREATED, Json(stream)))
 }
 
-/// A stream that is not yet reported to its opener. If the opener times out meanwhile, it never
-/// learns the number and could not close the stream, so dropping this closes it.
+/// Dropping this closes the stream, as the opener never learns its number.
 struct UnreportedStream {
     workshop: Arc<dyn Workshop>,
     stream: Option<WorkStream>,
@@ -302,22 +297,22 @@ impl Drop for UnreportedStream {
     fn drop(&mut self) {
         let Some(WorkStream { id, .. }) = self.stream.take() else { return };
         let workshop = Arc::clone(&self.workshop);
-        // Closing waits for a process, and this may be the thread of all connections.
+        // Closing waits for a process.
         let close = std::thread::Builder::new().name("taut-close".to_owned());
-        // If no thread starts, the stream stays until it is evicted, like one whose opener crashed.
+        // Otherwise the stream stays until it is evicted.
         let _ = close.spawn(move || workshop.close(id));
     }
 }
 
 async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefusal> {
-    // Without permission (CORS), pages in a browser may send other types, but not JSON.
+    // Without permission (CORS), pages in a browser may not send JSON.
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
         let why = "the body must be JSON; set Content-Type: application/json (curl --json does)";
         return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     let bytes = whole(body).await?;
-    // Version first: other versions have different fields.
+    // Other versions have different fields.
     let version = serde_json::from_slice::<serde_json::Value>(&bytes)
         .ok()
         .and_then(|asked| asked.get("version").and_then(serde_json::Value::as_u64));

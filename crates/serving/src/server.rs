@@ -1,5 +1,3 @@
-//! The server's handle: start, address, stop.
-
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -21,11 +19,11 @@ use crate::listen::{ListenError, Listening};
 use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::{router, without_workshop};
 
-/// Maximum number of threads for calls to the workshop, which may block while a process starts.
+/// Workshop calls may block while a process starts.
 const MAX_ASKED: usize = 8;
-/// Pause after `accept` failed, for example because no file descriptor was left.
+/// Pause after a failed `accept`.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Time for pending workshop calls to finish when the server stops.
+/// Timeout for pending calls at a stop.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -40,7 +38,7 @@ impl ApiServer {
         self.address
     }
 
-    /// Stops answering. Waits for pending workshop calls, up to 5 s.
+    /// Waits for pending workshop calls, up to 5 s.
     pub fn stop(mut self) {
         self.end();
     }
@@ -48,7 +46,6 @@ impl ApiServer {
     fn end(&mut self) {
         let _ = self.ending.send(true);
         if let Some(thread) = self.thread.take() {
-            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }
@@ -64,7 +61,7 @@ pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiSe
     serve_telling(listening, workshop, |_| ())
 }
 
-/// Like `serve`, and reports news. `tell` runs on the server's threads, so it must not block.
+/// Like `serve`, and reports news. `tell` must not block.
 pub fn serve_telling(
     listening: &Listening,
     workshop: Arc<dyn Workshop>,
@@ -75,8 +72,7 @@ pub fn serve_telling(
     start(listening, router, None, tell)
 }
 
-/// Listens for calls, and sends the events of their control connections. If `events` is full, new
-/// connections are closed.
+/// Listens for calls. If `events` is full, new connections are closed.
 pub fn serve_calls(
     listening: &Listening,
     events: SyncSender<ConnectionEvent>,
@@ -137,12 +133,12 @@ fn run(runtime: Runtime, listener: TcpListener, reception: Reception) {
 }
 
 async fn accept(listener: TcpListener, reception: Reception) {
-    // Cannot fail: the listener is non-blocking, as the runtime requires.
+    // Cannot fail: the listener is non-blocking.
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let guests = Guests::default();
     loop {
         match listener.accept().await {
-            // Without room, the connection is closed at once; the client may retry.
+            // Without room, closes the connection.
             Ok((stream, from)) => match guests.enter(from.ip()) {
                 Some(guest) => {
                     tokio::spawn(reception.clone().attend(stream, from, guest));

@@ -20,7 +20,6 @@ use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{World, play};
 
 const SEED: u64 = 1;
-/// Length of each run. The tests run for an hour and a day.
 const TEN_MINUTES: Span = Span::from_secs(600);
 
 struct Claim {
@@ -30,7 +29,7 @@ struct Claim {
     met: bool,
 }
 
-/// Returns the absolute error that this share of `errors` does not exceed.
+/// Quantile `share` of the absolute errors.
 fn at(errors: &[Span], share: f64) -> Span {
     let mut errors: Vec<Span> = errors.iter().map(|error| error.abs()).collect();
     errors.sort_unstable();
@@ -38,7 +37,6 @@ fn at(errors: &[Span], share: f64) -> Span {
     errors.get(rank.min(errors.len().saturating_sub(1))).copied().unwrap_or(Span::MAX)
 }
 
-/// Cards with the maximum supported rate difference, in several networks with suitable latencies.
 fn drift() -> Vec<Claim> {
     let places = [
         (Preset::Wired, -500.0),
@@ -84,7 +82,6 @@ fn step() -> Claim {
     }
 }
 
-/// Two receivers of one stream, with RTCP only.
 fn in_step((preset, median, tail): (Preset, i64, i64)) -> Claim {
     let heard = play(Scenario::two_apart(preset, SEED), TEN_MINUTES);
     let settled = |heard: &Heard| heard.errors[30_000..].to_vec();
@@ -148,8 +145,7 @@ fn auto_latency() -> Claim {
         offsets.and_then(|offsets| offsets.last().map(|(_, offset)| *offset)).unwrap_or(Span::MAX)
     };
     let (soon, evident) = (offset_after(1), offset_after(99));
-    // A packet, the wire with 99 % of its jitter, and a ring of two periods, one of which is
-    // margin.
+    // A packet, the wire with 99 % of its jitter, and a ring of two periods.
     let needed = Span::from_micros(1_000 + 202 + 13 + 2_000);
     Claim {
         what: "wired: --latency auto, from 50 ms".into(),

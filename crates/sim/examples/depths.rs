@@ -1,6 +1,6 @@
-//! Compares methods of choosing a latency from packet delays, on the same arrivals
-//! (docs/internals/decisions, 0012). Then plays five minutes at every place with the current method
-//! (docs/performance.md). Prints two tables.
+//! Compares methods of choosing a latency on the same arrivals (docs/internals/decisions, 0012).
+//! Then plays five minutes of every preset with the current one (docs/performance.md). Prints two
+//! tables.
 //!
 //! ```text
 //! cargo run --release -p tautline-sim --example depths
@@ -18,7 +18,7 @@ use tautline_sim::scenario::Scenario;
 use tautline_sim::trace::Trace;
 use tautline_sim::world::World;
 
-/// A method. It takes the transit time of each packet and returns the target delay every 20 ms.
+/// Takes the transit time of each packet; returns the target delay every 20 ms.
 trait Way {
     fn name(&self) -> &'static str;
     fn take(&mut self, transit: f64);
@@ -40,7 +40,7 @@ impl Way for Ours {
     }
 }
 
-/// A window of packets, and its quantile.
+/// Quantile of a packet window.
 struct Window {
     name: &'static str,
     length: usize,
@@ -64,8 +64,8 @@ impl Way for Window {
     }
 }
 
-/// A histogram that decays with each packet, at our quantile. NetEQ uses a factor of 0.983 for 20
-/// ms packets, which is 0.99915 for 1 ms packets.
+/// Our quantile of a histogram that decays per packet. NetEQ's factor of 0.983 per 20 ms packet is
+/// 0.99915 per 1 ms packet.
 struct Forgetting {
     bins: Vec<f64>,
     factor: f64,
@@ -91,9 +91,9 @@ impl Way for Forgetting {
     }
 }
 
-/// An envelope of the peaks, as in Roc Toolkit. It rises at once to 1.2 times the peak jitter or 3
-/// times the mean. It falls by a factor of 0.794, at most every 5 s, if the target is below 1/1.7
-/// of it. The peak decays by 1/60000 per packet.
+/// Peak envelope of Roc Toolkit. It rises at once to 1.2 times the peak jitter or 3 times the mean.
+/// It falls by a factor of 0.794, at most every 5 s, if the target is below 1/1.7 of it. The peak
+/// decays by 1/60000 per packet.
 struct Envelope {
     least: f64,
     mean: f64,
@@ -173,7 +173,6 @@ fn run(way: &mut dyn Way, path: PathModel, seconds: i64) -> String {
     format!("{:.4} % | {mean:.2} ms | {moves} | {down}", share * 100.0)
 }
 
-/// Plays five minutes at every place, with packets of 1 ms and cards with two such periods.
 fn places() {
     println!("\n| place | after 1 s | 10 s | 300 s | late in 10 s | later | moves | advised |");
     println!("|---|---|---|---|---|---|---|---|");

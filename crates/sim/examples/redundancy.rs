@@ -1,9 +1,8 @@
-//! Prints residual losses with redundancy per method, budget and bandwidth, and the cost per
-//! packet: `cargo run --release -p tautline-sim --example redundancy [PACKETS]`.
+//! Prints residual losses and cost per redundancy method, budget and bandwidth: `cargo run
+//! --release -p tautline-sim --example redundancy [PACKETS]`.
 //!
-//! Packets of 1 ms are mono with 24 bits. All methods get the same losses. The bound counts packets
-//! for which no datagram survives, from their own to the last one that could restore them. No
-//! method can do better at any bandwidth.
+//! Packets are 1 ms of 24-bit mono. All methods get the same losses. The bound counts packets that
+//! no method can repair: no datagram of their repair window survives.
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 
 use std::time::Instant;
@@ -27,7 +26,6 @@ fn losses(loss: Loss, packets: usize) -> Vec<bool> {
         .collect()
 }
 
-/// Returns the number of packets in runs of losses longer than the window.
 fn bound(lost: &[bool], window: usize) -> usize {
     let mut run = 0;
     lost.iter()

@@ -1,4 +1,4 @@
-//! Draws how the servo synchronises a card, as an SVG on standard output:
+//! Draws how the servo synchronises a card, as an SVG:
 //!
 //! ```text
 //! cargo run --release -p tautline-sim --example servo > docs/figures/servo.svg
@@ -21,7 +21,7 @@ const SIZE: (f64, f64) = (720.0, 300.0);
 const LEFT: f64 = 60.0;
 const BOTTOM: f64 = 260.0;
 const TOP: f64 = 30.0;
-/// Error at the upper and lower edge of the drawing, in microseconds.
+/// Upper and lower edge in microseconds.
 const MAX: f64 = 300.0;
 
 fn across(second: f64) -> f64 {
@@ -41,7 +41,6 @@ fn main() -> std::io::Result<()> {
     };
     let heard = &play(scenario, Span::from_secs(SECONDS))[0];
     let mut line = String::new();
-    // Blocks are 1 ms long. The first one plays a few milliseconds after the start.
     for (index, error) in heard.errors.iter().enumerate().step_by(50) {
         let (x, y) = (across(index as f64 / 1000.0), down(error.as_micros_f64()));
         let _ = write!(line, "{x:.1},{y:.1} ");

@@ -1,7 +1,7 @@
 //! Generates the records in `crates/sim/traces`.
 //!
-//! `trace spikes SEED` writes a minute with spikes. `trace ledger FILE.csv SECONDS` reduces the
-//! output of `taut recv --packet-log FILE.csv` to one packet delay per millisecond.
+//! `trace spikes SEED` writes a minute with spikes. `trace ledger FILE.csv SECONDS` reduces a
+//! `--packet-log` of `taut recv` to one delay per millisecond.
 #![expect(clippy::print_stdout, reason = "it prints the record")]
 
 use std::error::Error;

@@ -1,5 +1,4 @@
-//! Ordinary thread of a receiver, at the interval of a real one. It handles messages of the other
-//! end, reads the status of the stream, and calls the policy.
+//! A receiver's ordinary thread: handles messages, reads the stream's status, and calls the policy.
 
 use tautline_proto::codec::MakeDecoder;
 use tautline_proto::counters::Counters;
@@ -100,7 +99,6 @@ impl Ordinary {
         self.policy.take(passage);
     }
 
-    /// Handles the messages of `host`, and updates the next report.
     pub(crate) fn hear(
         &mut self,
         reported: (Host, Vec<Event>),
@@ -118,15 +116,11 @@ impl Ordinary {
         }
     }
 
-    /// Whether a report is due.
     pub(crate) fn speaks(&self, session: &Session, now: LocalTime) -> bool {
         self.talks && session.deadline() <= now
     }
 
-    /// Changes the latency from now on.
-    ///
-    /// # Panics
-    /// If the policy refuses it.
+    /// Panics if the policy refuses `rule`.
     pub(crate) fn choose(&mut self, rule: LatencyRule, receiver: &mut JitterBuffer) {
         let kept = decide(&mut self.policy, receiver, None, self.next, |policy, context| {
             policy.set_latency(rule, context)
@@ -134,8 +128,7 @@ impl Ordinary {
         assert!(kept.is_ok(), "{kept:?}");
     }
 
-    /// Runs the ordinary thread now and then. The card woke at this time, which is `woke` on the
-    /// host's clock. `starved` is whether it played its own silence before.
+    /// `woke` is on the host's clock. `starved`: the card played its own silence before.
     pub(crate) fn look(
         &mut self,
         receiver: &mut JitterBuffer,
@@ -163,7 +156,6 @@ impl Ordinary {
         }
     }
 
-    /// Returns the status of the stream, with the faults between the two times.
     fn status(&mut self, receiver: &JitterBuffer, from: LocalTime, to: LocalTime) -> StreamStatus {
         let counters = receiver.counters();
         let before = core::mem::replace(&mut self.counted, *counters);

@@ -1,5 +1,5 @@
-//! A call: the state machines of both ends ([`tautline_proto::call`]), their connections, and the
-//! effects of the network on datagrams and connections.
+//! A call: the state machines of both ends ([`tautline_proto::call`]), their connections and
+//! network.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,22 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::TrueTime;
 use crate::link::{Path, PathModel};
 
-/// Interval between steps. All packet times are multiples of it.
+/// Interval between steps; all packet times are multiples of it.
 const STEP: Span = Span::from_micros(2_500);
-/// Interval at which drivers poll their state machines.
 const BEAT: Span = Span::from_millis(20);
-/// Timeouts for a control connection, and for a connection that is to carry sound.
+/// Timeouts of a control connection and of a sound connection.
 const DIAL_LIMIT: Span = Span::from_secs(5);
 const CONNECT_LIMIT: Span = Span::from_secs(2);
-/// Bytes of RTP, timestamps and encryption.
+/// RTP, timestamps and encryption, in bytes.
 const HEADS: usize = 48;
 
-/// Network between both ends.
 #[derive(Debug, Clone)]
 pub struct Network {
-    /// Paths of datagrams there and back.
     pub datagrams: [PathModel; 2],
-    /// Delay of a connection in one direction.
     pub way: Span,
-    /// Times in which nothing passes, in order. Data of connections arrives right afterwards.
+    /// Times in which nothing passes, in order. Connection data arrives right afterwards.
     pub down: Vec<(TrueTime, TrueTime)>,
-    /// Times in which connections carry no data, although datagrams pass.
+    /// Times in which only datagrams pass.
     pub starved: Vec<(TrueTime, TrueTime)>,
 }
 
@@ -48,7 +44,6 @@ impl Network {
     }
 }
 
-/// Either end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Caller,
@@ -70,7 +65,6 @@ enum Event {
     ProbeBack(u64),
 }
 
-/// Sound that one end sends.
 struct Sound {
     terms: StreamTerms,
     transport: Transport,
@@ -79,27 +73,20 @@ struct Sound {
     received_at: TrueTime,
 }
 
-/// A call in simulation.
 pub struct Call {
     network: Network,
     paths: [Path; 2],
     now: TrueTime,
     events: BTreeMap<(TrueTime, u64), Event>,
-    /// Next numbers of events, control connections, calls, and connections that carry sound.
     numbers: [u64; 3],
     connecting: u32,
-    /// Whether the called end is gone.
     gone: bool,
     offer: CallOffer,
-    /// State machine of the caller.
     caller: CallerSession,
     line: Option<ConnectionId>,
-    /// State machine of the called end.
     answering: Answering,
     sounds: [Option<Sound>; 2],
-    /// The longest silence at each end while there was sound.
     pub silences: [Span; 2],
-    /// Events, with their times.
     pub log: Vec<(Span, String)>,
 }
 
@@ -136,34 +123,28 @@ impl Call {
         self.log.push((self.now.since(TrueTime::ZERO), what.into()));
     }
 
-    /// Returns the times at which this event happened.
     pub fn when(&self, what: &str) -> Vec<Span> {
         self.log.iter().filter(|(_, one)| one == what).map(|(when, _)| *when).collect()
     }
 
-    /// Returns what this end sends, and the transport in use. `None` without sound.
     pub fn sends(&self, side: Side) -> Option<(StreamTerms, Transport)> {
         self.sounds[side as usize].as_ref().map(|sound| (sound.terms, sound.transport))
     }
 
-    /// Requests a call without sound (`held`) or with sound.
     pub fn hold(&mut self, held: bool) -> Result<(), NotAsked> {
         self.caller.control.hold(held, &self.offer.paths)
     }
 
-    /// Makes the called end vanish: it does nothing any more.
     pub const fn vanish_called(&mut self) {
         self.gone = true;
     }
 
-    /// Restarts the called end. It knows no call.
     pub fn start_called(&mut self) {
         self.gone = false;
         self.answering = Answering::new(self.offer.clone(), vec![7_000]);
         self.sounds[1] = None;
     }
 
-    /// Advances time to `until`.
     pub fn run(&mut self, until: Span) {
         while self.now.since(TrueTime::ZERO) < until {
             while let Some(event) = self.events.first_entry()
@@ -192,13 +173,11 @@ impl Call {
         self.events.insert((at, self.numbers[0]), event);
     }
 
-    /// Carries an event over a connection.
     fn carry(&mut self, event: Event) {
         let from = self.network.is_down(self.now).unwrap_or(self.now);
         self.at(from.after(self.network.way), event);
     }
 
-    /// Makes a connection in this number of round trips, or fails.
     fn connect(&mut self, limit: Span, round_trips: i64, event: impl FnOnce(bool) -> Event) {
         let fails = self.network.is_down(self.now).is_some() || self.gone;
         let takes = if fails { limit } else { self.network.way.times(2 * round_trips) };
@@ -261,7 +240,6 @@ impl Call {
         self.take_steps();
     }
 
-    /// Polls the state machines of both ends.
     fn beat(&mut self) {
         let now = self.local();
         if let (Some(transport), Some(sound)) = (self.caller.transport_mut(), &self.sounds[0]) {
@@ -312,7 +290,6 @@ impl Call {
         }
     }
 
-    /// Sets the transport of the caller from now on.
     fn goes_by(&mut self, used: Transport) {
         self.sounds[0].iter_mut().for_each(|sound| sound.transport = used);
         self.log(format!("by {}", used.0.name()));
@@ -373,7 +350,6 @@ impl Call {
         }
     }
 
-    /// Sets the terms of the caller's sound from now on.
     fn adopt(&mut self, terms: &CallTerms, sound: SoundChange) {
         match sound {
             SoundChange::Begins(first) | SoundChange::Restarts(first) => {
@@ -416,7 +392,6 @@ impl Call {
         }
     }
 
-    /// Begins or ends the sound of the called end.
     fn sound_there(&mut self, terms: &CallTerms) {
         let used = self.answering.transport(0).filter(|_| terms.sound()).map(CalledTransport::used);
         self.sounds[1] = used.map(|used| Sound::new(terms.back, used, self.now));
@@ -430,7 +405,6 @@ impl Call {
         }
     }
 
-    /// Sends a packet if one is due.
     fn send(&mut self, from: Side) {
         let to = if from == Caller { Called } else { Caller };
         let now = self.now;
@@ -439,7 +413,7 @@ impl Call {
         let transport = sound.transport;
         if now.as_nanos() % sound.terms.ptime.as_nanos() == 0 {
             let bytes = sound.terms.format(0).map_or(0, |format| format.payload_bytes()) + HEADS;
-            // Limits datagrams to the length that passes. Another scenario tests the search for it.
+            // Another scenario tests the search for this maximum length.
             let bytes = bytes.min(BASE_BYTES);
             let mut came = (transport.0 == CallPath::Tcp).then_some(by_tcp);
             if transport.0 == CallPath::Udp {
@@ -452,8 +426,7 @@ impl Call {
         }
     }
 
-    /// Receives a packet. Each transport has its own keys, so an end accepts only packets of the
-    /// transport that it uses.
+    /// Each transport has its own keys, so an end accepts only packets of its current transport.
     fn receive(&mut self, to: Side, transport: Transport) {
         let now = self.now;
         let sound = self.sounds[to as usize].as_mut();

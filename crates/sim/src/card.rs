@@ -1,5 +1,4 @@
-//! A simulated sound card: when it wakes its program, and at which times its frames meet the
-//! converter.
+//! A simulated sound card: its wake-up times, and the times at which frames meet the converter.
 
 use fastrand::Rng;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -11,15 +10,14 @@ use crate::link::Jitter;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CardModel {
     pub period: Frames,
-    /// Number of periods in its ring, at least two.
+    /// In the ring, at least two.
     pub periods: i64,
-    /// Error of the converter's clock relative to true time.
     pub error: ClockError,
     pub wakes_late: Jitter,
 }
 
 impl CardModel {
-    /// A card with two periods of 48 frames, without errors, that wakes its program in time.
+    /// Two periods of 48 frames, without errors; wakes on time.
     pub const IDEAL: Self = Self {
         period: Frames::new(48),
         periods: 2,
@@ -53,30 +51,25 @@ impl SimCard {
         Self { model, rate, clock, rng: Rng::with_seed(!seed), next: 0 }
     }
 
-    /// Time at which frame `index` meets the converter. Call it no later than that time.
+    /// Time at which frame `index` meets the converter. Must be called by then.
     fn meets(&mut self, index: i64, now: TrueTime) -> TrueTime {
         let reading = LocalTime::ZERO + self.rate.span_of(Frames::new(index));
         let start = self.model.error.start - LocalTime::ZERO;
         self.clock.when(reading + start, now)
     }
 
-    /// The first frame of the next block if the card drops none.
     pub(crate) const fn next_frame(&self) -> i64 {
         self.next
     }
 
-    /// Time at which the program wakes to take the next captured block. Call it no later than that
-    /// time.
+    /// Wake-up time for the next captured block. Must be called by then.
     pub(crate) fn capture_wake(&mut self, now: TrueTime) -> TrueTime {
         let full = self.meets(self.next + self.model.period.count(), now);
         full.after(self.late())
     }
 
-    /// Time at which the program wakes to fill the next block to play. Its place in the ring is
-    /// free then.
     pub(crate) fn playback_wake(&mut self, now: TrueTime) -> TrueTime {
         let lead = self.model.period.count() * (self.model.periods - 1);
-        // The card starts with a ring of silence.
         self.next = self.next.max(lead);
         let free = self.meets(self.next - lead, now);
         free.after(self.late())
@@ -86,8 +79,8 @@ impl SimCard {
         self.model.wakes_late.draw(&mut self.rng)
     }
 
-    /// Takes the next captured block at `now`. Returns its first frame, the time at which that
-    /// frame met the converter, and the number of frames that the card dropped before it.
+    /// Returns the block's first frame, its time at the converter, and the frames dropped before
+    /// it.
     pub(crate) fn capture(&mut self, now: TrueTime) -> (i64, TrueTime, Frames) {
         let ring = self.model.period.count() * self.model.periods;
         let mut skipped = 0;
@@ -99,8 +92,8 @@ impl SimCard {
         (first, self.met(first, now), Frames::new(skipped))
     }
 
-    /// Fills the next block at `now`. Returns its first frame, the time at which that frame meets
-    /// the converter, and the number of frames of silence that the card played before it.
+    /// Returns the block's first frame, its time at the converter, and the frames of silence before
+    /// it.
     pub(crate) fn play(&mut self, now: TrueTime) -> (i64, TrueTime, Frames) {
         let mut skipped = 0;
         while self.past_meets(self.next + skipped, now) {

@@ -1,4 +1,4 @@
-//! Clock of a simulated host or card. Converts true time to its reading, and back.
+//! Clock of a simulated host or card: converts true time to readings, and back.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-/// An instant of true time, as a perfect clock would show. Only the simulator knows it.
+/// An instant on a perfect clock. Only the simulator knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct TrueTime(i64);
 
@@ -34,16 +34,14 @@ impl TrueTime {
 pub struct ClockError {
     pub start: LocalTime,
     pub rate: Ppm,
-    /// Standard deviation of the rate's random walk, per square root of a second. Temperature
-    /// causes such a walk.
+    /// Standard deviation of the rate's random walk, per √s.
     pub wander: Ppm,
 }
 
 impl ClockError {
     pub const NONE: Self = Self { start: LocalTime::ZERO, rate: Ppm::ZERO, wander: Ppm::ZERO };
 
-    /// Clock of a host that shows `start` at the beginning and is off by `ppm`. The rate wanders by
-    /// 0.01 ppm per square root of a second, like a quartz at room temperature.
+    /// Starts at `start`, `ppm` fast. Wanders 0.01 ppm per √s, like quartz at room temperature.
     pub fn quartz(start: LocalTime, ppm: f64) -> Self {
         Self { start, rate: Ppm::from_f64(ppm), wander: Ppm::from_f64(0.01) }
     }
@@ -55,7 +53,6 @@ pub enum ClockEvent {
     Rate(Ppm),
 }
 
-/// A stretch of time in which the rate is constant.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     begin: TrueTime,
@@ -63,18 +60,17 @@ struct Stretch {
     rate: Ppm,
 }
 
-/// A clock with this error. The same seed gives the same clock.
 #[derive(Debug, Clone)]
 pub struct SimClock {
     wander: f64,
     rng: Rng,
     events: VecDeque<(TrueTime, ClockEvent)>,
-    /// The newest stretches. For earlier times, the oldest one is extended backwards.
+    /// Newest stretches. The oldest one is extended backwards.
     stretches: VecDeque<Stretch>,
 }
 
 const STRETCH: Span = Span::from_millis(250);
-/// Number of stretches that are kept for readings of the recent past: 16 s.
+/// Stretches kept for readings of the recent past: 16 s.
 const KEPT: usize = 64;
 
 impl SimClock {
@@ -98,11 +94,11 @@ impl SimClock {
             .map_or(LocalTime::ZERO, |stretch| stretch.reading_at(at))
     }
 
-    /// Time at which the clock shows `reading`, as predicted at `now`. No earlier than `now`.
+    /// Time at which the clock shows `reading`, as predicted at `now`; at least `now`.
     pub fn when(&mut self, reading: LocalTime, now: TrueTime) -> TrueTime {
         let mut at = now;
-        // The rate differs from one by at most a few hundred ppm. So each iteration reduces the
-        // error to a ten-thousandth.
+        // The rate is within a few hundred ppm of one, so each iteration divides the error by ten
+        // thousand.
         for _ in 0..6 {
             let left = reading - self.reading(at);
             if left <= Span::ZERO {
@@ -151,7 +147,6 @@ impl Stretch {
     }
 }
 
-/// Returns a normally distributed number (Box–Muller transform).
 pub(crate) fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (core::f64::consts::TAU * rng.f64()).cos()

@@ -1,6 +1,5 @@
-//! Substitute for Opus in a world. Its packets are as long as those of Opus. Its output is exactly
-//! its input, with the delay of Opus. The simulation does not cover what a codec does to the sound,
-//! only what its packets do to a path.
+//! Substitute for Opus: the same packet lengths and delay, but lossless output. It models a codec's
+//! effect on the path, not on the sound.
 
 use tautline_proto::codec::{Codec, Decode, Encode, Opus, Undecodable};
 use tautline_proto::stream::Coding;
@@ -10,7 +9,6 @@ use tautline_proto::units::{Channels, Rate};
 use crate::heard::{VALUES, value};
 use crate::scenario::{OTHER_CHANNELS, Scenario};
 
-/// Returns the codings that the sender of a scenario uses.
 pub(crate) fn codings(scenario: &Scenario) -> impl Iterator<Item = Coding> {
     let adapted = scenario.adapts.iter().flat_map(|limits| limits.codings.iter().copied());
     let own = Some(scenario.format.coding())
@@ -18,7 +16,6 @@ pub(crate) fn codings(scenario: &Scenario) -> impl Iterator<Item = Coding> {
     adapted.chain(own).filter(|coding| coding.coder.is_some())
 }
 
-/// Creates the encoders of a stream for those of these codings that are Opus.
 pub(crate) fn encoders(
     codings: impl Iterator<Item = Coding>,
     channels: Channels,
@@ -40,8 +37,7 @@ pub(crate) fn decoder(
     Some(Box::new(SimDecoder { coder, channels }))
 }
 
-/// Returns the byte in front of the number of the first frame: one CELT frame of `packet` samples
-/// (RFC 6716 §3.1).
+/// First byte (TOC) of one CELT frame of `packet` samples (RFC 6716 §3.1).
 fn head(packet: Frames) -> Option<u8> {
     let celt = match packet.count() {
         120 => 16,
@@ -68,7 +64,6 @@ impl Encode for SimEncoder {
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let packet = Frames::from_len(samples.len() / self.channels.count());
         let index = ((samples.first()? + 1.0) * VALUES as f32 / 2.0) as i64;
-        // The first output frame is this much older than the input.
         let coder = Codec::Opus(self.opus);
         let index = (index - coder.delay().count()).rem_euclid(VALUES) as u16;
         let payload = room.get_mut(..coder.payload_bytes((self.channels, packet), 0))?;
@@ -106,7 +101,6 @@ impl Decode for SimDecoder {
         Ok(())
     }
 
-    /// Conceals with silence, which cannot be mistaken for sent sound.
     fn conceal(&mut self, out: &mut [f32]) -> bool {
         out.fill(0.0);
         true

@@ -1,5 +1,3 @@
-//! Faults of a stream: faults of its sender, and another sender at the same address.
-
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,17 +8,15 @@ use tautline_proto::wrap;
 
 use crate::clock::TrueTime;
 
-/// Fault of the sender of a stream at an instant between two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SenderFault {
-    /// Its RTP timestamps jump by this much in either direction. Its sequence numbers continue.
+    /// RTP timestamps jump by this much; sequence numbers continue.
     TimeJumps(Frames),
-    /// Its sequence numbers continue from another number. Its timestamps continue.
+    /// Sequence numbers jump to this number; timestamps continue.
     SequenceRestarts(u16),
-    /// Its program restarts with another identity and without a goodbye.
+    /// The program restarts without a goodbye.
     Restarts(Identity),
     Lies(Lie, TrueTime),
-    /// It continues from another address, as a host does that gets another address.
     Moves(Endpoint),
 }
 
@@ -29,19 +25,18 @@ pub fn place(network: u32, number: u8) -> Endpoint {
     Endpoint::new(SocketAddr::from((address, 5004)), network)
 }
 
-/// Addresses from which the stream is sent: on its network, and on a second network.
+/// The stream's source addresses on its first and second network.
 pub fn home() -> [Endpoint; 2] {
     [place(1, 1), place(2, 1)]
 }
 
-/// False information in every second report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// The sender report claims a time this much later: its NTP timestamp (RFC 3550 §6.4.1).
+    /// The NTP timestamp of the sender report (RFC 3550 §6.4.1) is this much later.
     Report(Span),
     /// The sender's clock is this much ahead, there and in the reference time (RFC 3611 §4.4).
     Clock(Span),
-    /// Requests were answered after a wait this much longer (RFC 3611 §4.5).
+    /// The delay since the last request is this much too long (RFC 3611 §4.5).
     Wait(Span),
 }
 
@@ -85,7 +80,6 @@ const EXTENDED: u8 = 207;
 const REFERENCE_TIME: u8 = 4;
 const DELAYS: u8 = 5;
 
-/// Adds to a time in seconds and binary fractions, with 32 or 16 bits each.
 fn later(field: &mut [u8], by: Span) {
     let fraction = 4 * field.len() as u32;
     let units = (i128::from(by.as_nanos()) << fraction) / 1_000_000_000;
@@ -94,27 +88,24 @@ fn later(field: &mut [u8], by: Span) {
     field.copy_from_slice(&bytes[bytes.len() - field.len()..]);
 }
 
-/// Another sender that sends to the same address at the same rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intruder {
-    /// Identity under which it sends. With the SSRC of the stream it poses as the stream's sender.
+    /// With the stream's SSRC, it poses as the stream's sender.
     pub identity: Identity,
-    /// Address from which it sends. With [`home`] the two senders cannot be distinguished.
+    /// With [`home`] the two senders cannot be distinguished.
     pub from: Endpoint,
     pub sends: (TrueTime, TrueTime),
 }
 
-/// Value that no frame of the stream has.
 pub(crate) const STRANGE: f32 = 0.4;
 
-/// Maps positions in the stream to captured frames, including all faults.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
-    /// RTP timestamp and number of the first frame of each run, the newest run first.
+    /// RTP timestamp and number of each run's first frame, newest run first.
     runs: VecDeque<(u32, i64)>,
 }
 
-/// Number of runs whose frames may still be played.
+/// Runs that may still be played.
 const RUNS: usize = 4;
 
 impl Timeline {
@@ -128,16 +119,14 @@ impl Timeline {
         begins.wrapping_add(wrap::rtp_timestamp(index - first))
     }
 
-    /// Captured frame at `media`, from the newest run that includes it. Only frames before `end`
-    /// were captured.
+    /// Captured frame at `media`, from the newest run that includes it. `end` is the first frame
+    /// not captured yet.
     pub(crate) fn frame(&self, media: MediaTime, mut end: i64) -> i64 {
         let timestamp = wrap::rtp_timestamp(media.as_frames());
         let mut nearest = 0;
         for &(begins, first) in &self.runs {
-            // The last such frame captured by then. Timestamps wrap after a day.
             let one = first + i64::from(timestamp.wrapping_sub(begins));
             nearest = end - (end - one).rem_euclid(1 << 32);
-            // The first block of a run may be requested from an earlier frame on.
             if (first - SLACK..end).contains(&nearest) {
                 return nearest;
             }
@@ -147,7 +136,7 @@ impl Timeline {
     }
 }
 
-/// Maximum number of frames by which a block may begin before its run.
+/// Maximum frames by which a block may begin before its run.
 const SLACK: i64 = 4_096;
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
-//! Compares the sound that a receiver played with the sound that was captured.
-//!
-//! Each captured frame has a unique value, so each played frame shows which one it is.
+//! Compares played with captured sound. Each captured frame has a unique value.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -15,53 +13,41 @@ use tautline_proto::units::Rate;
 
 use crate::clock::TrueTime;
 
-/// Sound that one receiver played, compared with the captured sound, by true time.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     pub who: String,
     pub counters: Counters,
-    /// For each datagram of the stream in the order of sending, whether any path carried it.
+    /// For each datagram sent, in order: whether any path carried it.
     pub carried: Vec<bool>,
     pub blocks: u64,
-    /// True latency of the first frame of each block that began with sound, minus the link offset.
+    /// True latency minus link offset, for the first frame of each block that began with sound.
     pub errors: Vec<Span>,
-    /// Number of runs of frames that were not played as captured, by length: gaps and the fades at
-    /// their ends.
+    /// Runs of frames not played as captured (gaps with their fades), by length.
     pub spoilt: BTreeMap<i64, u64>,
-    /// Number of runs of blocks with missing frames, by the number of those frames.
+    /// Runs of blocks with missing frames, by number of missing frames.
     pub holes: BTreeMap<i64, u64>,
-    /// Bytes of the stream's datagrams, on all networks together.
     pub bytes: u64,
     pub resyncs: Vec<(TrueTime, Resync)>,
     pub offsets: Vec<(TrueTime, Span)>,
-    /// Every packet that was missing at its turn, each with one cause.
     pub gaps: Gaps,
     pub curve: Vec<CurvePoint>,
     pub advised: Option<Span>,
     pub notes: Vec<ReceiveNote>,
-    /// History of the link offset that arrivals need, whether it was used or not.
+    /// Link offset that arrivals need, used or not.
     pub journal: Journal,
-    /// Frames of silence that the card played because its program was late.
     pub starved: Frames,
-    /// The first frame that was neither the due one nor silence: the time, the due frame, and the
-    /// played frame.
+    /// The first wrong frame that was not silence: time, due frame, played frame.
     pub first_wrong: Option<(TrueTime, i64, i64)>,
     missing: i64,
-    /// Times of ten milliseconds or more, after the first sound, in which nothing was played as
-    /// captured: start and end.
+    /// Start and end of times of 10 ms or more, after the first sound, without captured sound.
     pub silences: Vec<(TrueTime, TrueTime)>,
-    /// The loudest sample where a resampler does not ring.
     pub loudest: f32,
-    /// The loudest sample where a resampler rings: around the end of the ramp, where it falls by
-    /// two.
+    /// Loudest sample where one rings: around the end of the ramp, a step of two.
     pub loudest_ringing: f32,
-    /// Digest of every sample of every block played, in order.
     pub digest: u64,
-    /// The first channel of the played sound, if the scenario has real sound.
     pub played: Vec<f32>,
     last_right: Option<TrueTime>,
     begun: bool,
-    /// Frames in the current run of frames that were not played as captured.
     run: i64,
     fading: i64,
 }
@@ -97,8 +83,8 @@ impl Heard {
         }
     }
 
-    /// Returns the number of packets that cannot be repaired: all datagrams from their own to the
-    /// last of `window` more were lost. For streams that send one datagram per packet.
+    /// Packets beyond repair: every datagram from their own to the last of `window` more was lost.
+    /// Assumes one datagram per packet.
     pub fn beyond_repair(&self, window: usize) -> u64 {
         let lost_again = |all: &[bool]| all.iter().all(|carried| !carried);
         self.carried.windows(window + 1).filter(|all| lost_again(all)).count() as u64
@@ -108,14 +94,13 @@ impl Heard {
         Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))
     }
 
-    /// Whether anything was played as captured in the last tenth of a second of a run of length
-    /// `whole`.
+    /// Whether captured sound was played in the last 100 ms of a run of length `whole`.
     pub fn received_until(&self, whole: Span) -> bool {
         let least = TrueTime::ZERO.after(whole - Span::from_millis(100));
         self.last_right.is_some_and(|last| last >= least)
     }
 
-    /// Absolute error that this share of the blocks does not exceed.
+    /// Quantile `share` of the blocks' absolute errors.
     pub fn error_at(&self, share: f64) -> Option<Span> {
         let mut errors: Vec<Span> = self.errors.iter().map(|error| error.abs()).collect();
         errors.sort_unstable();
@@ -124,15 +109,15 @@ impl Heard {
     }
 }
 
-/// Offset basis and prime of the 64-bit hash FNV-1a (Fowler, Noll, Vo), here over words.
+/// Offset basis and prime of 64-bit FNV-1a (Fowler, Noll, Vo), here over words.
 const DIGEST: u64 = 0xCBF2_9CE4_8422_2325;
 const DIGEST_PRIME: u64 = 0x0000_0100_0000_01B3;
 
-/// Values of frames repeat after this many frames: 1.4 s at 48 kHz.
+/// Period of the frame values: 1.4 s at 48 kHz.
 pub(crate) const VALUES: i64 = 1 << 16;
 
-/// Returns the value of frame `index` in its first channel. It is odd, so it is never silence, and
-/// exact in 24 bits. The values are a ramp, so a position between two frames can be recognised too.
+/// Value of frame `index` in its first channel. It is odd, so never silence, and exact in 24 bits.
+/// The values form a ramp, so positions between frames are recognised too.
 pub(crate) fn value(index: i64) -> f32 {
     (2 * index.rem_euclid(VALUES) + 1 - VALUES) as f32 / VALUES as f32
 }
@@ -147,13 +132,12 @@ fn index_of(value: f32, expected: i64) -> Option<i64> {
     Some(expected + if away >= VALUES / 2 { away - VALUES } else { away })
 }
 
-/// Frames around the end of the ramp where a resampler rings, and the maximum error that its ripple
-/// of 0.001 dB causes elsewhere.
+/// Frames around the end of the ramp where a resampler rings, and the maximum error elsewhere
+/// (ripple of 0.001 dB).
 const RINGS: i64 = 64;
 const RIPPLE: f64 = 6.0;
 
-/// Whether `sample` is the frame captured at `index`. If frames are resampled, it may be just after
-/// it.
+/// Whether `sample` is frame `index`. Unless `copied`, it may be just after it.
 pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
     if copied {
         return index_of(sample, index) == Some(index);
@@ -177,13 +161,11 @@ impl Heard {
 
 const SHORTEST_SILENCE: Span = Span::from_millis(10);
 
-/// Frames of a fade, in which the sound differs from the captured sound.
 const FADE: i64 = 56;
 
 impl Heard {
-    /// Takes the sound played at `now`. `disturbed` is whether anything disturbed the card. The
-    /// sound begins with the frame that the receiver reports, or just after it unless it is
-    /// `copied`.
+    /// `disturbed`: something disturbed the card. Unless `copied`, the sound may begin just after
+    /// the reported frame.
     pub(crate) fn take(
         &mut self,
         sound: &[f32],
@@ -219,14 +201,13 @@ impl Heard {
                 }
             }
         }
-        // Frames at the edges of a resampled ramp always count as correct.
         if right > sound.len() / 2 {
             self.count_silence(now, sound.len());
         }
     }
 
     fn count_silence(&mut self, now: TrueTime, frames: usize) {
-        // The time from one block to the next. A card of another rate is not far off.
+        // Approximately the block's duration, for cards of other rates too.
         let block = Rate::HZ_48000.span_of(Frames::from_len(frames));
         if let Some(last) = self.last_right.replace(now)
             && now.since(last) >= SHORTEST_SILENCE + block

@@ -1,11 +1,9 @@
 //! A deterministic simulator that drives tautline's state machines in virtual time.
 //!
-//! Hosts have clocks with errors ([`clock`]), paths affect packets as networks do ([`link`]), and
-//! cards wake according to their own clocks ([`card`]). The state machines of `proto` send, receive
-//! and report over them ([`world`]). Several senders share one link ([`world::shared`]), two ends
-//! are in a call ([`call`]), or a plugin runs elsewhere ([`offload`]). The same seed gives the same
-//! bytes. Networks are named after places ([`preset`]) and give the sources of their values, or are
-//! recorded ([`trace`]).
+//! Hosts have clocks ([`clock`]), network paths ([`link`]) and cards ([`card`]), all with errors.
+//! Scenarios play a stream ([`world`]), several senders ([`world::shared`]), a call ([`call`]), or
+//! a remote plugin ([`offload`]). The same seed gives the same bytes. Networks are presets with
+//! sources ([`preset`]), or recorded ([`trace`]).
 #![forbid(unsafe_code)]
 
 mod beat;

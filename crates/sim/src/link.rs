@@ -1,4 +1,4 @@
-//! One direction of a network path. It determines when each packet arrives: once, twice or never.
+//! One direction of a network path. Each packet arrives once, twice or never.
 
 mod path;
 
@@ -11,18 +11,15 @@ use crate::trace::Trace;
 pub use path::Path;
 pub(crate) use path::Pauses;
 
-/// Delay of a packet relative to the fastest packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Jitter {
     None,
-    /// Uniformly distributed from zero to this.
     Uniform(Span),
     /// Half of a normal distribution with this standard deviation.
     HalfNormal(Span),
-    /// Exponentially distributed with this mean.
+    /// With this mean.
     Exponential(Span),
-    /// Pareto distribution: at least `scale`, at most `most`. A smaller `shape` gives a heavier
-    /// tail.
+    /// From `scale` to `most`. A smaller `shape` gives a heavier tail.
     Pareto {
         scale: Span,
         shape: f64,
@@ -46,13 +43,12 @@ impl Jitter {
     }
 }
 
-/// Loss in bursts: a Markov chain with two states (Gilbert 1960, Elliott 1963).
+/// Burst loss: a two-state Markov chain (Gilbert 1960, Elliott 1963).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Loss {
-    /// Probability that the bad state follows a packet in the good state.
+    /// Per packet: probability of a change from the good to the bad state.
     pub into_bad: f64,
-    /// Probability that the good state follows a packet in the bad state. Its inverse is the mean
-    /// length of a burst.
+    /// Per packet: probability of a change back. Its inverse is the mean burst length.
     pub into_good: f64,
     pub in_good: f64,
     pub in_bad: f64,
@@ -61,19 +57,17 @@ pub struct Loss {
 impl Loss {
     pub const NONE: Self = Self { into_bad: 0.0, into_good: 1.0, in_good: 0.0, in_bad: 0.0 };
 
-    /// Loses each packet with this probability, independent of other packets.
     pub const fn random(chance: f64) -> Self {
         Self { in_good: chance, ..Self::NONE }
     }
 
-    /// Minimum mean length of bursts in which this share of packets can be lost, with one packet
-    /// between bursts. The share must be less than 1.
+    /// Minimum mean burst length for this loss, with one packet between bursts. `share` must be
+    /// below 1.
     pub fn min_burst(share: f64) -> f64 {
         (share / (1.0 - share)).max(1.0)
     }
 
-    /// Loses this share of packets in bursts of this mean length, which must be at least
-    /// [`Loss::min_burst`].
+    /// `mean_length` must be at least [`Loss::min_burst`].
     pub fn bursts(share: f64, mean_length: f64) -> Self {
         let into_good = 1.0 / mean_length;
         Self { into_bad: into_good * share / (1.0 - share), into_good, in_good: 0.0, in_bad: 1.0 }
@@ -86,19 +80,18 @@ impl Loss {
     }
 }
 
-/// Times in which packets are held, then arrive together: a Wi-Fi scan, a busy switch, or a modem
-/// that retrains.
+/// Held packets arrive together: a Wi-Fi scan, a busy switch, or a modem that retrains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Holds {
-    /// Mean time between the starts, exponentially distributed.
+    /// Mean interval, exponentially distributed.
     pub every: Span,
     pub length: Jitter,
 }
 
+/// `rate` is in bits per second. `queue` is in bytes; excess packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bottleneck {
     pub rate: u64,
-    /// Bytes that the queue can hold. Further packets are dropped.
     pub queue: usize,
 }
 
@@ -106,28 +99,24 @@ pub struct Bottleneck {
 pub struct PathModel {
     pub delay: Span,
     pub jitter: Jitter,
-    /// Whether jitter lets packets overtake each other. Queues do not.
+    /// Whether jitter reorders packets. Queues do not.
     pub overtakes: bool,
     pub loss: Loss,
     pub duplicates: f64,
-    /// Probability that a packet is held back, and by how much. Later packets then overtake it.
+    /// Probability that a packet is held back, so that later ones overtake it, and by how much.
     pub reorders: (f64, Span),
     pub holds: Option<Holds>,
     pub bottleneck: Option<Bottleneck>,
-    /// Changes of the bottleneck's rate, in bits per second, in order. Packets in the queue stay
-    /// there.
+    /// Changes of the bottleneck's rate, in bits per second, in order. Queued packets remain.
     pub rates: Vec<(TrueTime, u64)>,
-    /// Times in which no packets pass, in order.
     pub outages: Vec<(TrueTime, TrueTime)>,
-    /// Maximum length of a datagram that is not fragmented. Each fragment of a longer one may be
-    /// lost.
+    /// Maximum unfragmented datagram. Each fragment of a longer one may be lost.
     pub mtu: usize,
-    /// Datagrams longer than this are dropped without an error: a black hole (RFC 8899 §1.1).
+    /// Longer datagrams are dropped without an error: a black hole (RFC 8899 §1.1).
     pub black_hole: Option<usize>,
-    /// Record of another network. Its delays are added, and its losses occur here too.
     pub trace: Option<Trace>,
-    /// Changes of the path, in order. Packets that enter later take the new path, and may overtake
-    /// packets on the old one. Changes within a change are ignored.
+    /// In order. Packets on a new path may overtake packets on the old one. Nested changes are
+    /// ignored.
     pub changes: Vec<(TrueTime, PathModel)>,
 }
 
@@ -151,8 +140,6 @@ impl PathModel {
         }
     }
 
-    /// Returns the path with a delay that is longer by `by` from `when` on, or shorter if `by` is
-    /// negative.
     #[must_use]
     pub fn longer_from(mut self, when: TrueTime, by: Span) -> Self {
         let before = self.changes.last().map_or(&self, |(_, model)| model);

@@ -1,10 +1,9 @@
-//! A plugin that runs on other hosts, in virtual time. The state machines of `proto::offload` run
-//! over paths that lose, hold and reorder packets and that fail, with workers that stall, die and
-//! are restarted.
+//! A plugin that runs on other hosts, in virtual time. Paths lose, hold and reorder packets;
+//! workers stall, die and restart.
 //!
-//! The plugin never forgets its input completely, so a block that it misses or receives twice is
-//! audible. The output is compared with a plugin that missed no block. Only the frames in the damage
-//! ledger may differ, and those of the millisecond after them.
+//! The plugin never completely forgets its input, so each missed or repeated block is audible.
+//! Output may differ from a flawless plugin only in the frames of the damage ledger and in 1 ms
+//! after them.
 
 mod ends;
 mod world;
@@ -28,16 +27,15 @@ pub struct WorkerModel {
     pub there: PathModel,
     pub back: PathModel,
     pub cost: Span,
-    /// Times in which it stalls. Packets that arrive in them wait.
+    /// Times in which it stalls; arriving packets wait.
     pub frozen: Vec<(TrueTime, TrueTime)>,
-    /// Times in which it is dead. Packets that arrive in them are lost. It restarts afterwards.
+    /// Times in which it is dead; arriving packets are lost. It restarts afterwards.
     pub dead: Vec<(TrueTime, TrueTime)>,
-    /// Memory of its plugin in frames, as configured.
+    /// In frames.
     pub memory: Option<u64>,
 }
 
 impl WorkerModel {
-    /// A worker in this network. Its plugin takes a tenth of a millisecond.
     pub fn at(preset: Preset) -> Self {
         Self {
             there: preset.path(),
@@ -54,19 +52,18 @@ impl WorkerModel {
 pub struct OffloadScenario {
     pub seed: u64,
     pub rate: u32,
-    /// Frames of the host's runs, repeated.
+    /// Frames per run of the host, repeated.
     pub runs: Vec<u32>,
-    /// Delay of the played frames relative to the frames sent out, in frames.
+    /// From sent to played, in frames.
     pub delay: u32,
     pub replacement: Replacement,
     pub history: usize,
-    /// Number of earlier blocks that are sent again with each block, in both directions.
+    /// Earlier blocks repeated in each packet, both ways.
     pub copies: u8,
     pub workers: Vec<WorkerModel>,
 }
 
 impl OffloadScenario {
-    /// One worker in this network, runs of 64 frames at 48 kHz, and a delay of three runs.
     pub fn on(preset: Preset, seed: u64) -> Self {
         Self {
             seed,
@@ -83,7 +80,6 @@ impl OffloadScenario {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WorkerOutcome {
-    /// State of the plugin that was started last.
     pub state: PluginState,
     pub counters: WorkerCounters,
     pub master: MasterCounters,
@@ -94,21 +90,16 @@ pub struct WorkerOutcome {
 pub struct OffloadOutcome {
     pub frames: u64,
     pub damage: Vec<Damage>,
-    /// Number of frames in the damage ledger.
     pub damaged: u64,
-    /// Number of frames that differ from the output of a plugin that missed no block.
     pub different: u64,
-    /// The first frame that differs but must not.
     pub first_wrong: Option<u64>,
-    /// The first frame for which the ledger is wrong about whether an answer was there.
+    /// The first frame whose ledger entry is wrong.
     pub first_misnoted: Option<u64>,
-    /// Number of damaged frames for which the ledger was full.
     pub overflow: u64,
     pub workers: Vec<WorkerOutcome>,
 }
 
 impl OffloadOutcome {
-    /// The first frame after all noted damage.
     pub fn whole_from(&self) -> u64 {
         let ends = self.damage.iter().map(|damage| damage.from + u64::from(damage.frames));
         ends.max().unwrap_or(0)

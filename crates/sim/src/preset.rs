@@ -1,5 +1,4 @@
-//! Networks named after places. Each one gives the source of its values. Values that are chosen,
-//! not measured, are marked as such.
+//! Networks named after places, with the sources of their values. Chosen values are marked as such.
 
 use tautline_proto::time::Span;
 
@@ -8,36 +7,33 @@ use crate::link::{Bottleneck, Holds, Jitter, Loss, PathModel};
 tautline_proto::named_enum! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Preset {
-        /// One switch without other traffic. Roc Toolkit's measurement between a Raspberry Pi and a
-        /// PC on a direct cable: round trip 0.46 ms, jitter of the clock offset 10 µs (p95),
-        /// maximum 38 µs (qa report 20241230, case 03).
+        /// One idle switch. Roc Toolkit measured a round trip of 0.46 ms and clock-offset jitter of
+        /// 10 µs (p95), 38 µs maximum, on a direct cable (qa report 20241230, case 03).
         Wired = "wired",
         /// The same with other traffic on the sender's wire. A frame of 1500 bytes takes 120 µs at
-        /// 100 Mbit/s. A burst of ten such frames is chosen as the usual queue.
+        /// 100 Mbit/s. The usual queue of ten frames is chosen.
         SwitchUnderLoad = "switch-under-load",
-        /// Wi-Fi at 5 GHz, short range, on a channel with little other traffic. Average round trip
-        /// 2.5 ms, offset jitter up to 376 µs (same report, case 01). Holds of up to 12 ms every
-        /// other second are chosen. Roc's receiver saw peaks of 60 to 140 ms on such a network (qa
-        /// report 20241011, cases 01 and 02), and 12 ms on a cable (case 08), partly caused by its
-        /// sender.
+        /// 5 GHz, short range, quiet channel: mean round trip 2.5 ms, offset jitter up to 376 µs
+        /// (same report, case 01). Holds up to 12 ms every other second are chosen. Roc's receiver
+        /// saw peaks of 60 to 140 ms on Wi-Fi (qa report 20241011, cases 01 and 02) and 12 ms on a
+        /// cable (case 08), partly due to its sender.
         Wifi5Ghz = "wifi-5ghz",
-        /// Wi-Fi at 2.4 GHz through a wall. The holds are as long as the peaks of 140 ms in Roc's
-        /// report (qa 20241011, case 02, at 5 GHz; at 2.4 GHz it has 1.1 s and calls it unusable,
-        /// case 06). The Pareto distribution of delays is from JackTrip (`slot distribution pareto
-        /// 0.1ms 3.0ms` in its `src/Regulator.cpp`). Its parameters here, and 2 % of packets lost
-        /// in bursts of 3, are chosen.
+        /// 2.4 GHz through a wall. Holds match Roc's peaks of 140 ms at 5 GHz (qa 20241011, case
+        /// 02; 1.1 s at 2.4 GHz, called unusable, case 06). The Pareto distribution is JackTrip's
+        /// (`slot distribution pareto 0.1ms 3.0ms` in `src/Regulator.cpp`). Its parameters and 2 %
+        /// loss in bursts of 3 are chosen.
         WifiBad = "wifi-bad",
-        /// Between two cities on fibre. Light takes 5 ms for 1000 km in glass. Jitter and loss are
-        /// chosen for a good path.
+        /// Fibre between two cities: 5 ms per 1000 km of glass. Jitter and loss of a good path are
+        /// chosen.
         Wan = "wan",
-        /// Via a geostationary satellite. 35 786 km up and down take 240 ms. The rest is chosen.
+        /// Geostationary: 35 786 km up and down take 240 ms. The rest is chosen.
         Satellite = "satellite",
     }
     unknown: "invalid network '{}': must be wired, switch-under-load, wifi-5ghz, wifi-bad, wan or satellite"
 }
 
 impl Preset {
-    /// Returns a latency that covers the variation of the delay, with packets and periods of 1 ms.
+    /// Latency that covers the delay variation, with packets and periods of 1 ms.
     pub const fn suits(self) -> Span {
         Span::from_millis(match self {
             Self::Wired => 5,

@@ -1,5 +1,3 @@
-//! Generates records of networks, from a recipe or from other records.
-
 use core::fmt::Write;
 
 use fastrand::Rng;
@@ -8,14 +6,13 @@ use tautline_proto::time::Span;
 use crate::link::Jitter;
 use crate::trace::Trace;
 
-/// Returns a record as text with a packet every `every`, after lines of explanation.
+/// Writes a record with a packet every `every`, after lines of explanation.
 pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
     let mut text = String::new();
     for line in explained.lines() {
         text.push_str(format!("# {line}").trim_end());
         text.push('\n');
     }
-    // Writing to a string cannot fail.
     let _ = writeln!(text, "delay_us every {every}");
     let mut elapsed = Span::ZERO;
     while elapsed < trace.length() {
@@ -29,18 +26,16 @@ pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
 }
 
 const SPIKES_PACKETS: i64 = 60_000;
-/// Latest start of the last spike, in milliseconds.
+/// In milliseconds.
 const LAST_SPIKE: i64 = 28_000;
-/// Highest spike: the peak jitter that Roc's report has for a direct cable (qa report 20250210,
-/// `07--ether--spikes`).
+/// Peak jitter of a direct cable in Roc's qa report 20250210, `07--ether--spikes`.
 const HIGHEST: Span = Span::from_micros(6_150);
 
-/// A minute of a network that is quiet except for spikes, without spikes in its last 32 s. A
-/// receiver that follows maxima thus keeps a latency that it no longer needs.
+/// A minute of a quiet network with spikes until 28 s. A receiver that follows maxima keeps a
+/// latency it does not need.
 ///
-/// There is one packet per millisecond. Its delay is 200 µs plus an exponentially distributed 60 µs
-/// on average. Every two seconds on average, packets are held for 2 to 6.15 ms and then arrive
-/// together. The first spike, at 3 s, is the highest.
+/// Packets are 1 ms apart, delayed by 200 µs plus an exponential 60 µs on average. Holds of 2 to
+/// 6.15 ms follow every 2 s on average. The first spike, at 3 s, is the highest.
 pub fn spikes(seed: u64) -> String {
     let mut rng = Rng::with_seed(seed);
     let mut delays: Vec<Span> = (0..SPIKES_PACKETS)
@@ -70,7 +65,6 @@ pub fn spikes(seed: u64) -> String {
          delay_us every 1ms\n"
     );
     for delay in delays {
-        // Writing to a string cannot fail.
         let _ = writeln!(text, "{:.0}", delay.as_micros_f64());
     }
     text

@@ -1,4 +1,4 @@
-//! Parameters of a world: hosts, their cards and clocks, and the paths between them.
+//! Parameters of a world: hosts with cards and clocks, and paths.
 
 use std::sync::Arc;
 
@@ -23,14 +23,12 @@ use crate::preset::Preset;
 pub struct HostModel {
     pub clock: ClockError,
     pub events: Vec<(TrueTime, ClockEvent)>,
-    /// Name of that clock. Hosts on one machine share it.
     pub name: Option<HostClock>,
     pub card: CardModel,
-    /// Name of the clock that drives the card.
     pub pace: Option<ClockId>,
     pub card_events: Vec<(TrueTime, ClockEvent)>,
     pub freezes: Option<Holds>,
-    /// Freezes at chosen times: start and end, in order and not overlapping.
+    /// Freezes, in order and not overlapping.
     pub stopped: Vec<(TrueTime, TrueTime)>,
 }
 
@@ -56,7 +54,7 @@ pub struct ReceiverModel {
     pub host: HostModel,
     pub joins: TrueTime,
     pub there: PathModel,
-    /// Path over a second network, on which every packet is sent too.
+    /// Second network, on which every packet is sent too.
     pub also_there: Option<PathModel>,
     pub back: PathModel,
     pub ends: Option<(TrueTime, ReceiverEnd)>,
@@ -68,52 +66,43 @@ pub enum ReceiverEnd {
     Killed,
 }
 
-/// Sound for real codecs, instead of frames with unique values.
 #[derive(Debug, Clone)]
 pub struct RealSound {
-    /// Samples that every channel captures, repeated.
     pub samples: Arc<[f32]>,
     pub encoders: fn(&StreamFormat) -> Vec<Box<dyn Encode>>,
     pub decoder: MakeDecoder,
 }
 
-/// Value of all channels except the first.
 pub(crate) const OTHER_CHANNELS: f32 = 0.25;
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub network: &'static str,
     pub seed: u64,
-    /// Format of the sent stream: L24, so that each frame has a unique value, or a substitute for
-    /// Opus. Its packets are as long as those of Opus and contain the unique values.
+    /// L24, so that frame values are unique, or a substitute for Opus with the same packet lengths.
     pub format: StreamFormat,
     pub sound: Option<RealSound>,
     pub latency: Span,
     pub promises: LatencyRule,
-    /// Requested redundancy: data of earlier packets in each packet.
     pub redundancy: Redundancy,
-    /// Time after the departure of a packet within which it may be repaired. Zero means the
-    /// default.
+    /// Time after departure within which a packet may be repaired. Zero means the default.
     pub budget: Span,
     pub sender: HostModel,
     pub receivers: Vec<ReceiverModel>,
-    /// Whether packets carry the times of capture and departure. Packets of other programs do not.
+    /// Other programs' packets carry no capture and departure times.
     pub stamps: bool,
     pub reports: bool,
     pub faults: Vec<(TrueTime, SenderFault)>,
     pub intruder: Option<Intruder>,
-    /// Whether the latency follows the arrivals of packets, with this share of late packets. It
-    /// begins with `latency`.
+    /// Share of late packets for an automatic latency, which starts at `latency`.
     pub auto: Option<LossTarget>,
-    /// Maximum of such a latency. `None` means all that there is room for.
+    /// Maximum automatic latency. `None`: as much as the buffer holds.
     pub auto_max: Option<Span>,
-    /// Limits within which the sender adapts to the path.
     pub adapts: Option<CodingLimits>,
-    /// Whether the sender probes the path before it sends long datagrams.
+    /// Whether the sender probes the path MTU before long datagrams.
     pub probes_path: bool,
-    /// Whether the receiver gets no announcement, and raises the latency to what packets need.
+    /// Without an announcement, the receiver raises the latency to the packets' need.
     pub unannounced: bool,
-    /// Whether a stall monitor reports to the receivers when their whole host stood still.
     pub stall_monitor: bool,
 }
 
@@ -128,8 +117,8 @@ impl Scenario {
         scenario
     }
 
-    /// A stream on a preset network, 10 ms after capture, to two receivers. The clocks of their
-    /// hosts run 100 ppm apart. Their cards run 200 ppm apart, in the opposite direction.
+    /// 10 ms latency and two receivers. Their clocks run 100 ppm apart, their cards 200 ppm apart
+    /// the other way.
     pub fn two_apart(preset: Preset, seed: u64) -> Self {
         let mut scenario = Self { latency: Span::from_millis(10), ..Self::on(preset, seed) };
         let one = scenario.receivers[0].clone();
@@ -143,10 +132,8 @@ impl Scenario {
         scenario
     }
 
-    /// A stream on a preset network, with a suitable latency, to `receivers` programs on the
-    /// sender's machine, whose clock is 37 ppm fast. Their cards share one clock that is off by
-    /// `ppm`, but each has a start of its own. They start within `span`, at least one second after
-    /// the sender.
+    /// `receivers` programs on the sender's machine, whose clock is 37 ppm fast. Their cards share
+    /// one clock, off by `ppm`, and start within `span`, at least 1 s after the sender.
     pub fn one_clock(preset: Preset, ppm: f64, receivers: usize, span: Span, seed: u64) -> Self {
         let mut scenario = Self { latency: preset.suits(), ..Self::on(preset, seed) };
         let name = HostClock::of(b"one machine");
@@ -176,8 +163,6 @@ impl Scenario {
         scenario
     }
 
-    /// One direction of a stereo call at 48 kHz with an automatic latency. It starts with this
-    /// coding, in packets of this many frames.
     pub fn call(coding: Coding, packet: Frames, path: PathModel, seed: u64) -> Self {
         let Coding { sample, coder } = coding;
         let most = Span::from_millis(250);
@@ -198,8 +183,8 @@ impl Scenario {
         }
     }
 
-    /// A stream to one receiver at the end of a path that is equal in both directions, in 1 ms
-    /// packets with one channel at 48 kHz, 5 ms after capture. There are no other faults.
+    /// One receiver, 1 ms mono packets at 48 kHz, 5 ms latency, the same path both ways, no other
+    /// faults.
     pub fn one_way(path: PathModel, seed: u64) -> Self {
         let sample = SampleFormat::L24;
         let format = StreamFormat {

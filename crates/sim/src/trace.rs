@@ -1,13 +1,13 @@
 //! Recorded networks: the delay of each packet, from a file.
 //!
-//! The file has lines of comma-separated values. Empty lines and lines that begin with `#` are
-//! ignored. The first other line determines the format:
+//! The file has comma-separated lines. Empty lines and `#` comments are ignored. The first other
+//! line selects the format:
 //!
 //! | first line | then, for each packet |
 //! |---|---|
-//! | `delay_us every 1ms` | its delay in microseconds, `-` if it was lost |
-//! | `sent_s,arrived_s` | the times of sending and arrival, in seconds on one clock; nothing after the comma if it was lost |
-//! | that of `taut recv --packet-log` | the ledger itself, with `handed` and `arrival`; packets that are missing there were lost, or no card requested them in time |
+//! | `delay_us every 1ms` | delay in microseconds; `-` if lost |
+//! | `sent_s,arrived_s` | times in seconds on one clock; nothing after the comma if lost |
+//! | that of `taut recv --packet-log` | a ledger with `handed` and `arrival`; missing packets were lost, or not requested in time |
 
 mod ledger;
 
@@ -18,18 +18,16 @@ use tautline_proto::time::Span;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Packets in order of departure. The first one leaves at zero.
+    /// In order of departure, from zero.
     packets: Arc<[RecordedPacket]>,
-    /// Time from the first packet until the record repeats.
     length: Span,
     again: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedPacket {
-    /// Time of sending, relative to the first packet.
     pub sent: Span,
-    /// Delay of the packet. `None` if it was lost.
+    /// `None` if lost.
     pub delay: Option<Span>,
 }
 
@@ -51,9 +49,8 @@ pub enum TraceError {
 type NumberedLine<'a> = (usize, &'a str);
 
 impl Trace {
-    /// Reads a record. It repeats after its end.
     pub fn read(text: &str) -> Result<Self, TraceError> {
-        // Spreadsheets write a byte order mark at the start of a file.
+        // Spreadsheets write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = (1..).zip(text.lines().map(str::trim));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -87,19 +84,16 @@ impl Trace {
             .into_iter()
             .map(|packet| RecordedPacket { sent: packet.sent - begin, ..packet })
             .collect();
-        // The last packet lasts as long as the others on average.
         Ok(Self { packets, length: whole + whole.divided(intervals), again: true })
     }
 
-    /// Returns the record without repetition. After its end, packets have the minimum delay of the
-    /// record.
+    /// Stops repetition: later packets have the record's minimum delay.
     #[must_use]
     pub fn once(self) -> Self {
         Self { again: false, ..self }
     }
 
-    /// Delay of a packet that is sent `elapsed` after the start. `None` if it is lost. It is the
-    /// delay of the last packet recorded by then.
+    /// Delay of the last packet recorded by `elapsed`. `None` if lost.
     pub fn at(&self, elapsed: Span) -> Option<Span> {
         let nanos = elapsed.as_nanos().max(0);
         if !self.again && elapsed >= self.length {
@@ -162,7 +156,6 @@ fn instants<'a>(
     Ok(packets)
 }
 
-/// Parses a decimal number of units. A unit is this many nanoseconds.
 fn figure(text: &str, unit: f64) -> Option<Span> {
     // A larger product does not fit a span.
     const MAX: f64 = 9.0e18;

@@ -1,8 +1,7 @@
-//! One sender, any number of receivers, and the paths between them, in virtual time.
+//! One sender, its receivers, and the paths between them, in virtual time.
 //!
-//! This module makes no decisions. Cards wake, packets arrive, and the state machines of `proto`
-//! get these events with the time on their own host's clock. The sound shows the result: each
-//! captured frame has a unique value, so each played frame shows which one it is.
+//! The state machines of `proto` get events with the time on their own host's clock. Each captured
+//! frame has a unique value, so each played frame can be identified.
 
 pub mod duplex;
 mod faults;
@@ -64,10 +63,9 @@ pub struct World {
     listeners: Vec<SimReceiver>,
     identity: Identity,
     places: [Endpoint; 2],
-    /// Frame that the sender's card captured at each media time, including all faults.
     timeline: Timeline,
     faults: VecDeque<(TrueTime, SenderFault)>,
-    /// Lie in reports and its end, and the numbers of true and false reports sent since its start.
+    /// Lie in reports and its end, then the true and false reports sent since its start.
     lie: Option<(Lie, TrueTime)>,
     truths: u32,
     lies: u32,
@@ -154,12 +152,10 @@ impl World {
         }
     }
 
-    /// Time of the next event.
     fn next(&self) -> TrueTime {
         self.events.first_key_value().map_or(TrueTime::from_nanos(i64::MAX), |((when, _), _)| *when)
     }
 
-    /// Format of the stream that is sent.
     pub const fn sends(&self) -> StreamFormat {
         self.policy.format()
     }
@@ -168,7 +164,6 @@ impl World {
         self.listeners.iter().map(|listener| &listener.heard)
     }
 
-    /// Returns what each receiver played, with its final state.
     pub fn finish(self) -> Vec<Heard> {
         self.listeners.into_iter().map(SimReceiver::finish).collect()
     }
@@ -345,7 +340,6 @@ impl World {
         }
     }
 
-    /// Current format of the stream.
     pub fn format(&self) -> StreamFormat {
         self.policy.format()
     }
@@ -396,7 +390,7 @@ impl World {
         self.speak_again();
     }
 
-    /// Plans the next report when it is due, unless it is already planned. There is one such event.
+    /// Plans the next report, at most once.
     fn speak_again(&mut self) {
         let next = self.host.when(self.host.session.deadline(), self.now).max(self.now);
         if next < self.speaks || self.speaks <= self.now {
@@ -434,7 +428,7 @@ impl World {
         let local = listener.host.local(self.now);
         let SimReceiver { ordinary, receiver, host: SimHost { session, .. }, .. } = listener;
         let mut events = Vec::new();
-        // The paths carry only what the other end wrote.
+        // Paths carry only what the peer wrote.
         let _whole = session
             .handle(bytes, ReportArrival::exact(host, local), |reported| events.push(reported));
         ordinary.hear((host, events), receiver, session, local);
@@ -472,7 +466,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         period: card.period,
         periods: card.periods as u32,
     };
-    // The maximum datagram length is not set, because paths carry fragments.
+    // No maximum datagram length, because paths carry fragments.
     SendPolicyConfig {
         latency: scenario.promises,
         stamps: scenario.stamps,
@@ -487,7 +481,6 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
     }
 }
 
-/// Plays `scenario` for `span` and returns what each receiver played.
 pub fn play(scenario: Scenario, span: Span) -> Vec<Heard> {
     let mut world = World::new(scenario);
     world.run(span);
@@ -501,8 +494,8 @@ impl Leaving {
         Self(Repeats::within(vec![0; Repeats::room_for(MAX_DATAGRAM_BYTES)].into()))
     }
 
-    /// Completes a packet that leaves at `at` and writes that time into it. Returns it together
-    /// with an earlier packet that is sent again, if any.
+    /// Completes a packet and writes its departure time `at`. Also returns an earlier packet to
+    /// repeat, if any.
     fn finish(
         &mut self,
         packet: Outgoing<'_>,
@@ -524,13 +517,11 @@ impl Leaving {
     }
 }
 
-/// Position that is due now according to a receiver, on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// How late the due position is: its age on the sender's clock minus the link offset.
+    /// Age on the sender's clock minus the link offset.
     pub error: Span,
     pub uncertainty: Span,
-    /// How far the due position may still move, according to the receiver.
     pub precision: Option<Span>,
     pub basis: Basis,
     pub steps: u32,
@@ -539,7 +530,7 @@ pub struct Look {
 }
 
 impl World {
-    /// Returns the state of receiver `number`. `None` before its first packet.
+    /// `None` before the receiver's first packet.
     pub fn look(&mut self, number: usize) -> Option<Look> {
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
@@ -549,7 +540,6 @@ impl World {
         let part = due.point - MediaPoint::from(due.point.frame);
         let part = self.scenario.format.rate.span_of_fine(part);
         let captured = self.host.card.met(index, self.now).after(part);
-        // On the sender's clock, as the promised latency.
         let age = self.host.local(self.now) - self.host.local(captured);
         let session = &listener.host.session;
         Some(Look {
@@ -567,14 +557,14 @@ impl World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Packet(Frames),
-    /// Coding of the samples: L24 or float, in which each frame has a unique value.
+    /// L24 or float, in which frame values are unique.
     Sample(SampleFormat),
     Redundancy(Redundancy),
     Latency(Span),
 }
 
 impl World {
-    /// Requests a change now. Returns the error if the sender's policy refuses it.
+    /// Returns the error of the sender's policy.
     ///
     /// # Panics
     /// If a receiver's policy refuses a latency.

@@ -1,4 +1,4 @@
-//! A counting allocator, for tests that code allocates nothing or frees everything.
+//! A counting allocator, to test that code allocates nothing or frees everything.
 #![expect(unsafe_code, reason = "the trait of a global allocator is unsafe")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,18 +13,16 @@ thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system allocator with per-thread counters. A test program installs it with
-/// `#[global_allocator]`.
+/// The system allocator with per-thread counters, for `#[global_allocator]`.
 pub struct CountingAllocator;
 
-// SAFETY: every request goes to the system's allocator unchanged. The counters are thread-locals
-// without destructors, which do not allocate.
+// SAFETY: the system's allocator gets every request. The thread-local counters do not allocate.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
         LIVE.set(LIVE.get() + layout.size() as i64);
         ALL.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this function.
+        // SAFETY: the caller keeps the contract.
         unsafe { System.alloc(layout) }
     }
 
@@ -32,7 +30,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         CALLS.set(CALLS.get() + 1);
         LIVE.set(LIVE.get() - layout.size() as i64);
         ALL.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this function.
+        // SAFETY: the caller keeps the contract.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -1,4 +1,4 @@
-//! Reports tests that are inconclusive on this machine, in a uniform line format.
+//! Reports inconclusive tests in a uniform line format.
 
 use core::fmt;
 use core::panic::Location;
@@ -13,9 +13,9 @@ pub enum Lack {
 }
 
 impl Lack {
-    /// Classifies a program's error message: missing program, or missing privilege.
+    /// Classifies an error message: missing program, or missing privilege.
     pub fn reported_by(why: &str) -> Self {
-        // Messages of the system and of a shell.
+        // Of the system and of a shell.
         let absent = ["No such file", "not found"].iter().any(|words| why.contains(words));
         if absent { Self::Package } else { Self::Privilege }
     }
@@ -32,16 +32,14 @@ impl fmt::Display for Lack {
     }
 }
 
-/// Reports on standard error that the current test, or a part, is inconclusive. Not a macro: the
-/// test runner shows macro output only of failed tests.
+/// Reports an inconclusive test. Not a macro: the test runner hides macro output of passed tests.
 #[track_caller]
 pub fn skipped(lack: Lack, why: &str) {
-    // A single write, so that lines of concurrent tests do not mix. It fails only if standard error
-    // is closed, which cannot be reported.
+    // A single write, so that lines do not mix.
     let _ = std::io::stderr().write_all(line(lack, &current_test(), why).as_bytes());
 }
 
-/// Path of the current test, from libtest's thread name; on other threads, the caller's location.
+/// Test's path; on other threads, the caller's location.
 #[track_caller]
 pub(crate) fn current_test() -> String {
     let caller = Location::caller();
@@ -51,7 +49,7 @@ pub(crate) fn current_test() -> String {
     }
 }
 
-/// Formats `SKIPPED (KIND): TEST: WHY`, which `make test` counts.
+/// Counted by `make test`.
 fn line(lack: Lack, test: &str, why: &str) -> String {
     let why: Vec<_> = why.lines().map(str::trim).filter(|part| !part.is_empty()).collect();
     format!("SKIPPED ({lack}): {test}: {}\n", why.join("; "))
@@ -82,7 +80,6 @@ mod tests {
             elsewhere.contains("ops/function.rs") || elsewhere.contains("lack.rs:"),
             "{elsewhere}"
         );
-        // With --test-threads=1 tests run on the main thread.
         assert!([path, "crates/trial/src/lack.rs"].iter().any(|it| current_test().starts_with(it)));
     }
 

@@ -1,6 +1,5 @@
-//! Judges tests on a shared machine. Missing prerequisites are reported ([`skipped`]). Timing
-//! failures are set aside only if the host caused them, as observed by the tests' own watch
-//! ([`timed`]).
+//! Judges tests on a shared machine: missing prerequisites ([`skipped`]), and timing failures
+//! caused by the host ([`timed`]).
 //!
 //! For tests only.
 #![deny(unsafe_code)]

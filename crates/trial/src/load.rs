@@ -1,16 +1,13 @@
-//! Share of the machine used by processes outside this session, which contains the tests, their
-//! children and their parents.
+//! Share of the machine used by processes outside this session.
 
 use std::fs::{read_dir, read_to_string};
 
-/// Processor time so far, in kernel ticks: the machine's and a process's have the same length
-/// (`proc_stat(5)`, `proc_pid_stat(5)`).
+/// In kernel ticks (`proc_stat(5)`, `proc_pid_stat(5)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
     all: u64,
     idle: u64,
-    /// Processes of this session, with children that they waited for. Counts by session, so that
-    /// programs of other tests are included, as are running processes not waited for yet.
+    /// Processes of this session, with awaited children and programs of other tests.
     own: u64,
 }
 
@@ -20,27 +17,23 @@ impl Load {
         let listed = read_dir("/proc").into_iter().flatten().flatten();
         let mut numbers: Vec<u32> =
             listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        // Children before parents, which usually have lower ids: a process that ends meanwhile may
-        // count twice, but is never missed.
+        // By descending id: a process that ends meanwhile may count twice, but is never missed.
         numbers.sort_unstable_by(|one, other| other.cmp(one));
         let stat = |number| read_to_string(format!("/proc/{number}/stat")).ok();
         let processes = numbers.into_iter().filter_map(stat);
         Self::of(&read("/proc/stat"), &read("/proc/self/stat"), processes)
     }
 
-    /// Parses the kernel's text for the machine, this process and all processes; missing data
-    /// counts as zero.
+    /// Missing data counts as zero.
     fn of(machine: &str, process: &str, processes: impl Iterator<Item = String>) -> Self {
         let figures = |words: &str| -> Vec<u64> {
             words.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect()
         };
-        // user, nice, system, idle, iowait, irq, softirq, steal; later fields are included in the
-        // first two.
+        // user, nice, system, idle, iowait, irq, softirq, steal.
         let cores = figures(machine.lines().next().unwrap_or("").trim_start_matches("cpu"));
         let sum =
             |places: core::ops::Range<usize>| cores.iter().take(places.end).skip(places.start);
-        // The program name can contain anything; the session is 3 fields after it, and the times of
-        // process and children 11 fields.
+        // The program name can contain anything.
         let after =
             |process: &str| figures(process.rsplit_once(')').map_or("", |(_, after)| after));
         let session = |after: &[u64]| after.get(3).copied();
@@ -54,7 +47,7 @@ impl Load {
         }
     }
 
-    /// Share of the machine used outside this session since `before`; 0 if the time is too short.
+    /// 0 if the time is too short.
     pub(crate) fn others_since(&self, before: &Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         let idle = self.idle.saturating_sub(before.idle);
@@ -90,7 +83,6 @@ mod tests {
     #[test]
     fn what_is_neither_idle_nor_the_tests_went_to_others() {
         let before = load(0, 0, 0, 0);
-        // The session's own work does not count.
         assert_eq!(load(200, 0, 0, 200).others_since(&before), 0.0);
         assert_eq!(load(200, 0, 0, 50).others_since(&before), 0.75);
         assert_eq!(load(0, 100, 100, 0).others_since(&before), 0.5);

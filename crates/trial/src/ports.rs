@@ -5,11 +5,9 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 
-/// Returns an even UDP port in `range` that is free, as is the one above. Each call in this process
-/// returns another port; processes start at different ports of the range.
+/// An even UDP port in `range` that is free, as is the next one; each time another.
 ///
-/// Use a range below 32768, the start of `ip_local_port_range`: the kernel assigns none of these to
-/// sockets with port 0, so the port stays free until the program under test binds it.
+/// Use a range below 32768, the start of `ip_local_port_range`.
 ///
 /// # Panics
 ///
@@ -18,7 +16,7 @@ pub fn free_udp_ports(range: Range<u16>) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let pairs = range.len() as u32 / 2;
     for _ in 0..pairs {
-        // Programs started per test have nearly consecutive process ids.
+        // Process ids are nearly consecutive.
         let start = std::process::id().wrapping_mul(97);
         let pair = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed).into()) % pairs;
         let port = range.start + 2 * pair as u16;
@@ -30,12 +28,11 @@ pub fn free_udp_ports(range: Range<u16>) -> u16 {
 }
 
 fn is_free(port: u16) -> bool {
-    // A child forked in another thread holds copies of all open descriptors until it calls exec,
-    // including this socket's; the system still lists the port then, although it is closed here.
+    // A forked child holds a copy of this socket until it calls exec.
     UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() && !is_listed(port)
 }
 
-/// Whether a UDP socket has this port according to /proc/net/udp: `sl local_address …`, in hex.
+/// Whether a UDP socket has this port according to /proc/net/udp.
 pub fn is_listed(port: u16) -> bool {
     let listed = fs::read_to_string("/proc/net/udp").unwrap_or_default();
     let has = format!(":{port:04X}");
@@ -54,8 +51,7 @@ mod tests {
     fn ports_are_free_while_other_threads_start_programs() {
         let range = 29_000..29_800;
         thread::scope(|scope| {
-            // Starting a program as a given user forks, and the fork holds open descriptors for a
-            // while.
+            // The fork holds open descriptors for a while.
             let user = fs::metadata("/proc/self").unwrap().uid();
             let starts =
                 move || (0..100).for_each(|_| drop(Command::new("true").uid(user).status()));

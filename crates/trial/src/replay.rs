@@ -1,13 +1,12 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a fuzz target with each file in `fuzz/seeds/NAME`, and with `mutants` mutated copies of
-/// each. The copies are the same in every run.
+/// Runs a fuzz target with each file in `fuzz/seeds/NAME`, and with `mutants` reproducibly mutated
+/// copies of each.
 ///
 /// # Panics
 ///
-/// If `target` panics: the message has the file name and the bytes of a mutated copy. If there is
-/// no file.
+/// If `target` panics, with the file name and a mutated copy's bytes. If there is no file.
 pub fn replay(name: &str, mutants: usize, target: fn(&[u8])) {
     let folder = format!("{}/../../fuzz/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
     let entries = fs::read_dir(&folder).map(|entries| entries.flatten().map(|entry| entry.path()));
@@ -38,7 +37,6 @@ fn passes(target: fn(&[u8]), bytes: &[u8]) -> bool {
     catch_unwind(AssertUnwindSafe(|| target(bytes))).is_ok()
 }
 
-/// Flips a bit, copies a byte elsewhere, repeats a part, or truncates.
 fn mutate(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
     if bytes.is_empty() {
         return bytes.push(random.u8(..));

@@ -1,7 +1,6 @@
 //! Compares JSON shapes in help texts with the JSON written.
 
-/// Field names of the JSON shape in a help text that starts with `begin`, in order, each prefixed
-/// with its parents.
+/// Field names of the JSON shape in a help text from `begin` on, each prefixed with its parents.
 ///
 /// # Panics
 ///
@@ -18,8 +17,7 @@ pub fn shape_of_json(json: &str) -> Vec<String> {
     names(json, |_, after| after.starts_with(':'))
 }
 
-/// Asserts that the JSON shape in a help text that starts with `begin` has exactly the fields of
-/// `json`, which contains every field.
+/// Asserts that the JSON shape in a help text has exactly the fields of `json`.
 ///
 /// # Panics
 ///
@@ -29,8 +27,7 @@ pub fn assert_shape(help: &str, begin: &str, json: &str) {
     assert_eq!(shape_in_help(help, begin), shape_of_json(json));
 }
 
-/// Field names of the first object; `is_name` distinguishes them from string values by the text
-/// before and after.
+/// `is_name` distinguishes them from values.
 fn names(object: &str, is_name: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let parts: Vec<&str> = object.split('"').collect();
     let (mut all, mut within, mut last) = (Vec::new(), Vec::new(), "");

@@ -1,5 +1,4 @@
-//! Compares messages with stored snapshots, so that a new wording changes a snapshot file and no
-//! test.
+//! Compares messages with stored snapshots.
 //!
 //! The snapshots of `crates/cli/tests/program/errors.rs` are in
 //! `crates/cli/snapshots/tests/program/errors.txt`:
@@ -17,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io};
 
-/// Environment variable that makes running tests rewrite their snapshots.
 const UPDATE: &str = "UPDATE_SNAPSHOTS";
 
 const LONGEST_KEY: usize = 120;
@@ -25,11 +23,10 @@ const LONGEST_KEY: usize = 120;
 /// Locked while a file is read and written.
 static FILES: Mutex<Updated> = Mutex::new(Updated(BTreeSet::new()));
 
-/// Files and sections rewritten by this process.
 struct Updated(BTreeSet<(PathBuf, String)>);
 
-/// Compares the text of an expression with its snapshot. The key is the expression itself, or the
-/// first of two arguments.
+/// Compares an expression's text with its snapshot. The key is the expression, or the first of two
+/// arguments.
 #[macro_export]
 macro_rules! snapshot {
     ($text:expr $(,)?) => {
@@ -40,16 +37,14 @@ macro_rules! snapshot {
     };
 }
 
-/// Compares a text with the snapshots under this key in the calling function's section. With
-/// several, as in a loop, one must match.
+/// Compares a text with the snapshots of this key in the calling function's section; one must
+/// match.
 ///
-/// In both, `PORT`, `TMP` and `PID` replace the UDP and TCP ports that tests choose, temporary
-/// directories and this process's id.
+/// `PORT`, `TMP` and `PID` replace ports, temporary directories and this process's id.
 ///
 /// # Panics
 ///
-/// If the snapshot differs or is missing, or if the file has a section for a function that no
-/// longer exists.
+/// If the snapshot differs or is missing, or if a section's function does not exist.
 #[track_caller]
 pub fn match_snapshot(key: impl Display, text: impl Display) {
     let caller = Location::caller();
@@ -91,8 +86,8 @@ pub fn match_snapshot(key: impl Display, text: impl Display) {
     );
 }
 
-/// Compares a generated document with its file, whose path is relative to the workspace. If
-/// `UPDATE_SNAPSHOTS` is set, it writes the file instead.
+/// Compares a generated document with its file, relative to the workspace. With `UPDATE_SNAPSHOTS`
+/// writes the file.
 ///
 /// # Panics
 ///
@@ -126,7 +121,6 @@ fn kept_at(workspace: &Path, source: &str) -> PathBuf {
     workspace.join(package).join("snapshots").join(inner).with_extension("txt")
 }
 
-/// Name of the function that this line of code begins, if any.
 fn function_begun(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line =
@@ -144,7 +138,6 @@ fn position(code: &str, function: &str) -> Option<usize> {
     code.lines().position(|line| function_begun(line) == Some(function))
 }
 
-/// Whether a test chose this port, via [`crate::free_udp_ports`] or the kernel.
 fn is_chosen(port: &str) -> bool {
     let port: Option<u32> = if port.len() == 5 { port.parse().ok() } else { None };
     port.is_some_and(|port| (10_000..20_000).contains(&port) || (28_000..61_000).contains(&port))
@@ -274,7 +267,7 @@ impl Snapshots {
         out
     }
 
-    /// Replaces the file atomically: another process sees the old or the new one.
+    /// Atomic.
     fn write(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path.parent().expect("a folder of snapshots"))?;
         let new = path.with_extension("new");
@@ -341,7 +334,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "--- kept\nold\n--- is\nnew")]
     fn other_text_fails() {
-        // Update mode would rewrite this snapshot; keep it.
+        // Update mode would rewrite this snapshot.
         assert!(env::var_os(UPDATE).is_none(), "--- kept\nold\n--- is\nnew");
         snapshot!("other", "new");
     }

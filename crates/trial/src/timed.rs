@@ -1,4 +1,4 @@
-//! Timing tests: watched while they run, and repeated if the host disturbed them.
+//! Timing tests: repeated if the host disturbed them.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,16 +9,15 @@ use crate::lack::{Lack, skipped};
 use crate::verdict::{Failed, RUNS, Run, TestVerdict, verdict};
 use crate::watch::{CoreWatch, Seen, Window};
 
-/// Locked while a test runs; for writing if it must run alone in its program.
+/// Locked for writing if a test must run alone.
 static TURN: RwLock<()> = RwLock::new(());
 
-/// Keeps tests that measure time or need to be alone from running until dropped.
+/// Keeps tests that need to be alone from running until dropped.
 pub fn beside() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps all other tests that take a turn from running until dropped. Only for tests in a module
-/// `exclusive`.
+/// Keeps all other tests that take a turn from running until dropped. Only in a module `exclusive`.
 pub fn alone() -> RwLockWriteGuard<'static, ()> {
     assert_exclusive();
     exclusive_turn()
@@ -28,22 +27,19 @@ fn exclusive_turn() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The commit lane runs tests in parallel, and then those in modules `exclusive` one at a time. An
-/// exclusive test elsewhere would block the parallel ones.
+/// Only these run one at a time.
 fn assert_exclusive() {
     let thread = std::thread::current();
-    // libtest names threads after tests, unless it runs one test at a time.
+    // libtest names threads after tests, unless it runs one at a time.
     if let Some(path) = thread.name().filter(|name| name.contains("::")) {
         assert!(path.contains("exclusive::"), "move {path} into a module `exclusive`");
     }
 }
 
-/// Runs a timing test alone; it must be in a module `exclusive`. A failure is final, unless the
-/// watch saw the host cause it: all cores stalled, or other sessions used much of them. In that
-/// case the test is repeated; if the host disturbs all of five runs, the test is reported as
-/// inconclusive.
+/// Runs a timing test alone, in a module `exclusive`. Repeats it if the host caused a failure;
+/// after five disturbed runs it is inconclusive.
 ///
-/// By default a failure may be due to any moment of the run; [`each`] and [`mostly`] are more
+/// By default any moment of the run may explain a failure; [`each`] and [`mostly`] are more
 /// specific.
 #[track_caller]
 pub fn timed<T: Fn()>(test: T) {
@@ -51,18 +47,15 @@ pub fn timed<T: Fn()>(test: T) {
     judged(&test, alone_each_time());
 }
 
-/// Like [`timed`], for a test that asserts only outcomes, medians and ratios, which no single
-/// moment can spoil (see [`mostly`]), but needs a quiet machine, such as for foreign programs
-/// without real-time threads. It must be in a module `exclusive`, of which two such tests run at
-/// once; repeats run alone.
+/// Like [`timed`], for a test that asserts only outcomes, medians and ratios (see [`mostly`]). Two
+/// such tests run at once; repeats run alone.
 #[track_caller]
 pub fn steady<T: Fn()>(test: T) {
     assert_exclusive();
     shared(test);
 }
 
-/// Like [`steady`], but runs in parallel with other tests. Load from tests in the same session does
-/// not count as the host's.
+/// Like [`steady`], but runs in parallel with other tests.
 #[track_caller]
 pub fn shared<T: Fn()>(test: T) {
     let turns = std::iter::once(TestTurn::Beside(beside())).chain(alone_each_time());
@@ -110,7 +103,7 @@ fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
     }
 }
 
-/// A failed assertion's message in one line, which shows whether timing was involved.
+/// The failure in one line.
 fn words(failure: &(dyn Any + Send)) -> String {
     let said = failure.downcast_ref::<String>().map(String::as_str);
     let said = said.or_else(|| failure.downcast_ref().copied()).unwrap_or("no message");
@@ -119,11 +112,9 @@ fn words(failure: &(dyn Any + Send)) -> String {
     line[..end].to_owned()
 }
 
-/// Maximum number of failures examined by [`each`], as each prints its message.
 const MAX: usize = 20;
 
-/// Asserts something about each item, whose window gives the relevant time. Only a stall that
-/// overlaps the window excuses a failure, even of a single core, as the relevant core is unknown.
+/// Only a stall that overlaps an item's window excuses its failure, even of a single core.
 pub fn each<I>(all: impl IntoIterator<Item = (Window, I)>, assertion: impl Fn(I)) {
     let failures = all.into_iter().filter_map(|(when, one)| {
         let failure = catch_unwind(AssertUnwindSafe(|| assertion(one))).err()?;
@@ -135,12 +126,10 @@ pub fn each<I>(all: impl IntoIterator<Item = (Window, I)>, assertion: impl Fn(I)
     }
 }
 
-/// Asserts something that no single moment can spoil, such as a median. Only a host that stood
-/// still for much of the run excuses a failure.
+/// For medians and the like: only a long stall excuses a failure.
 pub fn mostly<T>(assertion: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(assertion)) {
         Ok(value) => value,
-        // An inner mark is more specific.
         Err(failure) if failure.is::<Marked>() => resume_unwind(failure),
         Err(failure) => resume_unwind(Box::new(Marked { failed: Failed::Mostly, failure })),
     }
@@ -177,7 +166,6 @@ mod tests {
         for test in [|| timed(|| ()), || steady(|| ()), || drop(alone())] {
             assert!(!named("jack::xruns_are_counted", test));
             assert!(named("jack::exclusive::xruns_are_counted", test));
-            // libtest's thread name when it runs one test at a time.
             assert!(named("main", test));
         }
     }

@@ -1,28 +1,25 @@
-//! Decides, from the watch's observations and without a clock, whether the host caused a failure.
+//! Decides whether the host caused a failure.
 
 use tautline_proto::time::Span;
 
 use crate::watch::{Seen, Window};
 
-/// Maximum runs of a test before it is reported as inconclusive.
 pub(crate) const RUNS: usize = 5;
-/// Minimum share of all cores used by other sessions that delays a program's ordinary threads;
-/// real-time threads hardly notice.
+/// Delays ordinary threads.
 const OTHERS: f64 = 0.25;
-/// Minimum share of a run in which cores stalled that spoils more than moments.
+/// Spoils more than moments.
 const MUCH: f64 = 0.05;
 
-/// A shorter run cannot have been delayed by a busy host: it ended by itself, for example by a
-/// crash.
+/// A shorter run ended by itself, for example by a crash.
 const BUSY_RUN: Span = Span::from_millis(250);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// Assertions about each of these windows.
     At(Vec<Window>),
-    /// An assertion that any moment of the run may have spoiled.
+    /// Any moment of the run may have spoiled it.
     Somewhere,
-    /// An assertion about most of a run, which no single moment can spoil.
+    /// No single moment can spoil it.
     Mostly,
 }
 
@@ -34,13 +31,12 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TestVerdict {
     Passed,
-    /// The last run failed, without an excuse.
     Failed,
-    /// All runs failed, each with a disturbed host; contains the last run's excuse.
+    /// All runs failed, each with a disturbed host.
     NothingProved(String),
 }
 
-/// Runs until one decides: the first that passes, or the first failure not caused by the host.
+/// Runs until the first pass, or the first failure not caused by the host.
 pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> TestVerdict {
     let mut why = String::new();
     for Run { failed, seen } in runs.take(RUNS) {
@@ -166,8 +162,8 @@ mod tests {
         }
     }
 
-    /// If a pass of any of five runs counted, a fault in one run of three would go unnoticed 242
-    /// times of 243.
+    /// If any pass of five counted, a fault in one run of three would go unnoticed 242 times of
+    /// 243.
     #[test]
     fn a_fault_that_shows_in_one_run_of_three_is_red_in_one_test_of_three() {
         let shows = |number: usize| run(number.is_multiple_of(3).then(at), &[]);

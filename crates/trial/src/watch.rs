@@ -1,7 +1,6 @@
-//! Watches every core while a test runs: when it did not run, and how much other sessions used.
+//! Watches every core while a test runs: when it stalled, and how much other sessions used.
 //!
-//! This watch belongs to the tests. It is not the stall monitor of the programs under test: their
-//! own reports excuse nothing.
+//! Independent of the stall monitor of the programs under test.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,9 +13,9 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::load::Load;
 
 const WAKE_EVERY: Span = Span::from_micros(500);
-/// Minimum lateness of a stall: the shortest period in timing tests.
+/// Minimum lateness of a stall.
 const LATE: Span = Span::from_micros(250);
-/// Minimum absence of a single core that counts as a delay of its threads.
+/// Minimum absence of a single core that delays its threads.
 const ALONE: Span = Span::from_millis(1);
 
 /// A closed time interval.
@@ -27,15 +26,14 @@ pub struct Window {
 }
 
 impl Window {
-    /// From the first to the last of these instants; without any, an instant at which nothing
-    /// happened.
+    /// From the first to the last of these instants.
     pub fn around(instants: &[LocalTime]) -> Self {
         let (first, last) = (instants.iter().min(), instants.iter().max());
         let [from, to] = [first, last].map(|at| at.copied().unwrap_or(LocalTime::ZERO));
         Self { from, to }
     }
 
-    /// Intersection of the two, at least one instant.
+    /// Intersection of the two.
     fn common(&self, other: &Self) -> Option<Self> {
         let (from, to) = (self.from.max(other.from), self.to.min(other.to));
         (from <= to).then_some(Self { from, to })
@@ -54,15 +52,14 @@ pub(crate) struct Seen {
     /// When any core did not run for at least `ALONE`.
     pub(crate) away: Vec<Window>,
     pub(crate) cores: usize,
-    /// Share of all cores' time used by other sessions.
+    /// Share of all cores used by other sessions.
     pub(crate) others: f64,
     /// Whether the watch had the highest priority.
     pub(crate) may: bool,
 }
 
 impl Seen {
-    /// Share of the run in which no core ran; or the average share per core in which a single one
-    /// did not, if larger, as a thread waits for the timer of its own core.
+    /// Share in which no core ran; or the average per core, if larger.
     pub(crate) fn stood_still(&self) -> f64 {
         let all = |windows: &[Window]| -> i64 {
             windows.iter().map(|window| window.lasts().as_nanos()).sum()
@@ -71,8 +68,7 @@ impl Seen {
         away.max(all(&self.stalls) as f64) / self.run.lasts().as_nanos().max(1) as f64
     }
 
-    /// Whether all cores stalled within this window, or one was away: a real-time thread waits
-    /// for the timer of its core, whichever that is.
+    /// Whether all cores stalled within this window, or one was away.
     pub(crate) fn stalled(&self, when: &Window) -> bool {
         self.stalls.iter().chain(&self.away).any(|stall| stall.common(when).is_some())
     }
@@ -94,12 +90,11 @@ impl fmt::Display for Seen {
 #[derive(Debug)]
 struct CoreLog {
     away: Vec<Window>,
-    /// Latest wake-up: all earlier absences are in `away`.
+    /// All earlier absences are in `away`.
     looked: LocalTime,
 }
 
-/// One thread per core, with higher priority than all programs under test, so that their load never
-/// looks like the host's. Shared by all tests of a process: eight watches at once would use a fifth
+/// One per core, with higher priority than all programs under test. Eight watches would use a fifth
 /// of a core.
 struct CoreLooks {
     cores: Vec<Arc<Mutex<CoreLog>>>,
@@ -107,7 +102,6 @@ struct CoreLooks {
 }
 
 impl CoreLooks {
-    /// This process's threads, running from the first call until the process ends.
     fn get() -> &'static Self {
         static LOOKS: OnceLock<CoreLooks> = OnceLock::new();
         LOOKS.get_or_init(Self::start)
@@ -133,8 +127,7 @@ impl CoreLooks {
         Self { cores, may: granted.iter().all(|granted| *granted) }
     }
 
-    /// Absences of each core during `run`, which has ended: waits until each thread has woken
-    /// since.
+    /// Waits until each thread has woken since `run`.
     fn during(&self, run: &Window) -> Vec<Vec<Window>> {
         let of = |core: &Arc<Mutex<CoreLog>>| loop {
             let log = core.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +180,7 @@ fn look(log: &Mutex<CoreLog>) {
     }
 }
 
-/// Intersections of all cores' absences; chance overlaps of two short absences are dropped.
+/// Intersections of all cores' absences, without chance overlaps.
 fn of_all(cores: Vec<Vec<Window>>) -> Vec<Window> {
     let all = cores.into_iter().reduce(|all, core| {
         let common = |one: &Window| {

@@ -12,10 +12,9 @@ use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 use tautline_proto::text;
 
-/// Start of a line that contains the fix of the message before it.
+/// Starts a line with the fix of the message before it.
 const HINT: &str = "hint: ";
 
-/// Ensures that each further line of a message starts with `hint: `.
 pub(crate) fn with_hints(message: &str) -> String {
     let mut lines = message.split('\n');
     let mut text = lines.next().unwrap_or_default().to_owned();
@@ -29,7 +28,7 @@ pub(crate) fn with_hints(message: &str) -> String {
     text
 }
 
-/// The message on one line, for a log or an answer: its hints follow a semicolon.
+/// The message on one line: its hints follow a semicolon.
 pub fn on_one_line(message: &str) -> String {
     text::on_one_line(message).replace('\n', "; ")
 }
@@ -57,7 +56,7 @@ impl Failure {
         Self { sentence: sentence.into(), status: 2 }
     }
 
-    /// This build excludes `what`, because its features exclude the lab.
+    /// This build excludes `what`.
     pub fn without_lab(what: &str) -> Self {
         Self::usage(format!("this build has no {what}\nhint: make release"))
     }
@@ -67,7 +66,7 @@ impl Failure {
         Self { sentence: sentence.into(), status: 4 }
     }
 
-    /// The comparison is incomplete: a part could not be compared.
+    /// A part could not be compared.
     pub fn undecided(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 5 }
     }
@@ -76,7 +75,7 @@ impl Failure {
         Self { sentence: sentence.into(), status: 3 }
     }
 
-    /// Only the status: the output begins with the message.
+    /// Only the status.
     #[must_use]
     pub fn already_shown(self) -> Self {
         Self { sentence: String::new(), ..self }
@@ -138,8 +137,7 @@ impl From<clap::Error> for Failure {
     }
 }
 
-/// Shortens the reason after `invalid value '…' for '…': `. It repeats neither the value nor
-/// `invalid`, and a range is in words.
+/// Shortens the reason after `invalid value '…' for '…': `, with a range in words.
 fn reason_once(sentence: &str, given: &str) -> String {
     let head = format!("invalid value '{given}' for ");
     let parts = sentence.strip_prefix(&head).and_then(|rest| rest.split_once("': "));
@@ -163,7 +161,7 @@ fn reason_once(sentence: &str, given: &str) -> String {
     }
 }
 
-/// Converts `0 is not in 1..=9`, clap's reason, to `must be 1 to 9`.
+/// Converts clap's `0 is not in 1..=9` to `must be 1 to 9`.
 fn range_in_words(reason: &str) -> Option<String> {
     let (given, range) = reason.split_once(" is not in ")?;
     let (first, end) = range.split_once("..")?;
@@ -172,7 +170,7 @@ fn range_in_words(reason: &str) -> Option<String> {
         Some(last) => last.parse().ok()?,
         None => end.parse::<i128>().ok()? - 1,
     };
-    // The end of a range without one is that of its type.
+    // Without an end, that of the type.
     let ends: [i128; 4] = [u16::MAX.into(), u32::MAX.into(), i64::MAX.into(), u64::MAX.into()];
     Some(match given < first && ends.contains(&last) {
         true => format!("must be at least {first}"),
@@ -180,8 +178,7 @@ fn range_in_words(reason: &str) -> Option<String> {
     })
 }
 
-/// Returns whether a tip of clap helps. No option is a value here, so `-- --option` never does. A
-/// similar name helps only if it differs by a typing error.
+/// Whether a tip of clap helps. `-- --option` never does; a similar name only for a typing error.
 fn is_helpful(error: &clap::Error, tip: &str) -> bool {
     let given = error.get(ContextKind::InvalidValue).or(error.get(ContextKind::InvalidArg));
     let Some(ContextValue::String(given)) = given else { return true };
@@ -197,7 +194,6 @@ fn is_helpful(error: &clap::Error, tip: &str) -> bool {
 
 const MAX_TYPING_ERRORS: usize = 2;
 
-/// The command in clap's usage line, such as `taut send`.
 fn called(text: &str) -> String {
     let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
     let words = usage.unwrap_or("taut").split(' ');
@@ -205,14 +201,14 @@ fn called(text: &str) -> String {
     words.take_while(is_word).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether it is --mute, which a command with playback or sending lacks.
+/// --mute, which a command with playback or sending lacks.
 fn is_mute(error: &clap::Error, text: &str) -> bool {
     let given = error.get(ContextKind::InvalidArg);
     let mutes = ["Usage: taut send", "Usage: taut recv"].iter().any(|usage| text.contains(usage));
     mutes && matches!(given, Some(ContextValue::String(given)) if given == "--mute")
 }
 
-/// Returns a negative value that was parsed as an option, such as -5 of `--latency -5ms`.
+/// A negative value that was parsed as an option, such as -5 of `--latency -5ms`.
 fn below_zero(error: &clap::Error) -> Option<&str> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_figure = given.strip_prefix('-')?.starts_with(|c: char| c.is_ascii_digit());

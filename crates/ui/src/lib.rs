@@ -1,5 +1,4 @@
-//! Shared parts of the `taut` commands: option parsers, messages, output, report files and exit
-//! codes. Also used by the experiments (`tautline_lab`).
+//! Shared parts of the `taut` commands: option parsers, messages, report files and exit codes.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +19,7 @@ use tautline_proto::units::Rate;
 use failure::Failure;
 use report_file::PlainKind;
 
-/// Returns the device's settings. If the stream's rate is given (`rate`), a device with another
-/// rate is rejected, because nothing resamples from 44100 Hz to 48000.
+/// Rejects a device with another rate than the stream's: nothing resamples from 44100 Hz to 48000.
 pub fn settled(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -40,7 +38,7 @@ pub fn settled(
     }
 }
 
-/// Ctrl-C and SIGTERM request a stop; a second one ends the program at once.
+/// Stops on Ctrl-C and SIGTERM; a second one ends the program at once.
 pub fn stop_on_signals() -> Result<Stop, Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Stop::default();

@@ -4,7 +4,7 @@ use tautline_engine::monitor::run::{PeerState, Progress};
 use tautline_proto::send_policy::ReceiverCounts;
 use tautline_proto::time::Span;
 
-/// Time after its first packets by which a peer has mapped clocks.
+/// Time within which a peer has mapped clocks.
 pub const ANSWER: Span = Span::from_secs(2);
 
 pub fn line(name: &str, progress: &Progress<'_>) -> String {
@@ -22,7 +22,7 @@ pub fn line(name: &str, progress: &Progress<'_>) -> String {
             latency(progress)
         ),
         PeerState::Awaited => format!("nothing received yet: {name} {seconds:.1} s, {xruns} xruns"),
-        // Earlier figures do not describe the present.
+        // Earlier figures are outdated.
         PeerState::Silent { since, silent, of } if silent == of => {
             format!("silent for {}: {name} {seconds:.1} s, {counted}", reported(*since))
         }

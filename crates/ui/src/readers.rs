@@ -86,7 +86,7 @@ pub fn bitrate(text: &str) -> Result<u32, String> {
     })
 }
 
-/// Parses a DSCP: a number or a name of IANA's registry (RFC 2474, 2597, 3246, 5865, 8622).
+/// Parses a DSCP: a number or IANA name (RFC 2474, 2597, 3246, 5865, 8622).
 pub fn dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_uppercase();
     let digits = |prefix| name.strip_prefix(prefix).map(str::as_bytes);

@@ -86,7 +86,7 @@ pub fn report_path() -> impl TypedValueParser<Value = ReportPath> {
     PathBufValueParser::new().try_map(ReportPath::try_from)
 }
 
-/// Report files, opened before the run: a failure must not show after an hour.
+/// Opened before the run, to fail early.
 pub struct ReportFiles(Vec<(FileFormat, ReportFile)>);
 
 impl ReportFiles {
@@ -100,7 +100,7 @@ impl ReportFiles {
         self.0.iter().any(|(format, _)| format.is_drawn())
     }
 
-    /// Writes each file with `render`, even if another fails. CSV is derived from JSON.
+    /// Writes each file, even if another fails. CSV is derived from JSON.
     pub fn write(
         self,
         render: impl Fn(FileFormat) -> Result<String, Failure>,
@@ -116,8 +116,7 @@ impl ReportFiles {
         written.into_iter().collect()
     }
 
-    /// Writes the files, then prints the report as `kind`: the reader of standard output may be
-    /// gone.
+    /// Writes the files, then prints: the reader of standard output may be gone.
     pub fn write_and_print(
         self,
         kind: ReportKind,
@@ -144,8 +143,7 @@ pub fn print(
     Ok(())
 }
 
-/// A report file. An existing file stays until the report is complete: the user may want to compare
-/// both, and neither a typo nor a full disk may destroy it.
+/// A report file. An existing file stays until the report is complete.
 pub struct ReportFile {
     path: PathBuf,
     way: WrittenHow,
@@ -225,7 +223,7 @@ fn beside(path: &Path, report: &[u8]) -> io::Result<()> {
     };
     let put = put();
     if put.is_err() {
-        // Ignored, to report the original error.
+        // Report the original error.
         let _ = std::fs::remove_file(&part);
     }
     put

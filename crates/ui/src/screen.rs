@@ -11,7 +11,7 @@ use tautline_proto::time::Span;
 use crate::failure::{Failure, with_hints};
 use crate::live;
 
-/// Prints `error: …`, and the fix on a line `hint: …`; nothing for a failure that is already shown.
+/// Prints `error: …`, and the fix on a line `hint: …`.
 pub fn complain(failure: &Failure) {
     let message = failure.to_string();
     if !message.is_empty() {
@@ -24,8 +24,7 @@ pub fn tell(sentence: &str) {
 }
 
 fn print_message(prefix: &str, message: &str) {
-    // In one write, so that lines of several programs do not mix. Without a reader the work
-    // continues.
+    // In one write, so that lines do not mix.
     let text = format!("{prefix}: {}\n", with_hints(message));
     let write = || drop(std::io::stderr().write_all(text.as_bytes()));
     match &*drawn() {
@@ -34,14 +33,14 @@ fn print_message(prefix: &str, message: &str) {
     }
 }
 
-/// Current live lines: messages from any thread must not be printed between them.
+/// Messages must not be printed between live lines.
 static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
 fn drawn() -> MutexGuard<'static, Option<MultiProgress>> {
     DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Live lines of a run, redrawn in place; only on a terminal. There is one set of them.
+/// Live lines of a run, redrawn in place; only on a terminal.
 pub struct StatusLines {
     all: MultiProgress,
     lines: Vec<ProgressBar>,
@@ -105,13 +104,12 @@ pub fn print(text: &str) {
     print_on(std::io::stdout().lock(), text);
 }
 
-/// Prints a part of the output while standard output has another use.
+/// Prints while standard output has another use.
 pub fn print_aside(text: &str) {
     print_on(std::io::stderr().lock(), text);
 }
 
-/// Prints text. A closed pipe, as with `head`, ends the program successfully; another write error,
-/// such as a full disk, is a failure.
+/// A closed pipe ends the program successfully; another write error is a failure.
 fn print_on(mut out: impl Write, text: &str) {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
@@ -167,12 +165,12 @@ impl Drop for LiveLine {
     }
 }
 
-/// Prints answers to standard error, above the live line.
+/// Prints to standard error, above the live line.
 pub struct Answers(ProgressBar);
 
 impl Answers {
     pub fn say(&self, answer: &str) {
-        // In one write; without a reader the run continues.
+        // In one write.
         self.0.suspend(|| {
             let _ = std::io::stderr().write_all(format!("{answer}\n").as_bytes());
         });

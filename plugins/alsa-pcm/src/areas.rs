@@ -11,16 +11,14 @@ pub(crate) struct Areas<'a> {
 impl<'a> Areas<'a> {
     /// # Safety
     /// `areas` are `channels` areas with samples of `sample` bytes from `offset` on. They hold all
-    /// frames that will be requested, stay valid while this lives, and no other code accesses those
-    /// samples.
+    /// requested frames, stay valid, and have no other users.
     pub(crate) unsafe fn new(
         areas: *const snd_pcm_channel_area_t,
         channels: usize,
         offset: c_ulong,
         sample: usize,
     ) -> Self {
-        // SAFETY: the caller guarantees `channels` areas, which ALSA created and no code changes
-        // during `'a`.
+        // SAFETY: the caller guarantees `channels` areas, unchanged during `'a`.
         let channels = unsafe { core::slice::from_raw_parts(areas, channels) };
         Self { channels, offset: offset as usize, sample }
     }
@@ -30,7 +28,6 @@ impl<'a> Areas<'a> {
         area.addr.cast::<u8>().wrapping_add(bits / 8)
     }
 
-    /// Whether frames are contiguous, as in nearly all cases.
     fn is_interleaved(&self) -> bool {
         let frame = self.channels.len() * self.sample * 8;
         let first = self.channels[0];
@@ -53,7 +50,7 @@ impl<'a> Areas<'a> {
         for (number, out) in bytes.chunks_exact_mut(frame).enumerate() {
             for (area, out) in self.channels.iter().zip(out.chunks_exact_mut(self.sample)) {
                 let start = self.place(area, from + number);
-                // SAFETY: one sample of a frame that the caller of `new` guarantees.
+                // SAFETY: a sample that the caller of `new` guarantees.
                 unsafe { core::ptr::copy_nonoverlapping(start, out.as_mut_ptr(), self.sample) };
             }
         }
@@ -62,8 +59,8 @@ impl<'a> Areas<'a> {
     pub(crate) fn scatter(&self, from: usize, bytes: &[u8]) {
         if self.is_interleaved() {
             let start = self.place(&self.channels[0], from);
-            // SAFETY: the caller of `new` guarantees these frames and exclusive access. They are
-            // contiguous, so all of `bytes` fits, and `bytes` is our own memory.
+            // SAFETY: the caller of `new` guarantees exclusive, contiguous frames; `bytes` is our
+            // own memory.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
             return;
         }
@@ -71,8 +68,8 @@ impl<'a> Areas<'a> {
         for (number, held) in bytes.chunks_exact(frame).enumerate() {
             for (area, held) in self.channels.iter().zip(held.chunks_exact(self.sample)) {
                 let start = self.place(area, from + number);
-                // SAFETY: a sample of a frame that the caller of `new` guarantees, with exclusive
-                // access. `held` has the same length and is our own memory.
+                // SAFETY: the caller of `new` guarantees an exclusive sample; `held` is as long,
+                // and our own memory.
                 unsafe { core::ptr::copy_nonoverlapping(held.as_ptr(), start, self.sample) };
             }
         }
@@ -91,7 +88,7 @@ mod tests {
     fn interleaved_frames_are_copied_from_the_offset_on() {
         let mut memory: Vec<u8> = (0..16).collect();
         let areas = [area(&mut memory, 0, 32), area(&mut memory, 16, 32)];
-        // SAFETY: two channels of 16 bits, four frames, of which the first is skipped.
+        // SAFETY: two channels of 16 bits; the first frame is skipped.
         let areas = unsafe { Areas::new(areas.as_ptr(), 2, 1, 2) };
         let mut bytes = [0; 8];
         areas.gather(1, &mut bytes);

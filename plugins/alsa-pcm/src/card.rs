@@ -1,6 +1,6 @@
-//! The card between the application and the engine. It keeps time like a card without hardware
-//! ([`tautline_proto::card_clock`]), so a slow application only causes silence. A late wake-up
-//! loses no sound.
+//! The card between the application and the engine, with the time of a card without hardware
+//! ([`tautline_proto::card_clock`]). A slow application only causes silence. A late wake-up loses
+//! no sound.
 
 use std::sync::mpsc::SyncSender;
 
@@ -111,7 +111,6 @@ mod tests {
 
     use super::*;
 
-    /// Captures or plays blocks of ones, up to a number of blocks.
     struct Blocks {
         left: usize,
         heard: Vec<(LocalTime, f32)>,
@@ -134,7 +133,7 @@ mod tests {
         Settings { rate: Rate::HZ_48000, channels: Channels::MONO, period, periods: 2 }
     }
 
-    /// Runs a card for five periods, under the real-time sanitizer.
+    /// Five periods, under the real-time sanitizer.
     fn run(end: BufferEnd, shared: &ProgramBuffer) -> CardClock {
         let (started, starts) = sync_channel(1);
         shared.order(Order { stint: 1, mode: Mode::Running });
@@ -159,7 +158,7 @@ mod tests {
         let shared = Arc::new(ProgramBuffer::new(480, 1));
         run(BufferEnd::FromWire(Giver::new(Arc::clone(&shared))), &shared);
         assert_eq!(RecordingEnd::new(Arc::clone(&shared)).frames(), 5 * 48);
-        // The first frame given meets the converter after one period of silence.
+        // One period of silence precedes the first frame.
         assert_eq!(shared.standing().anchor, Some(48));
     }
 }

@@ -9,7 +9,7 @@ use tautline_io::link::OpenError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
     pub(crate) errno: c_int,
-    /// Error text that ends with the fix; empty if the error number suffices.
+    /// Empty if the error number suffices.
     pub(crate) sentence: String,
 }
 

@@ -15,7 +15,7 @@ use tautline_proto::text::on_one_line;
 /// Keys of one compound, in order.
 ///
 /// # Safety
-/// `conf` is a compound from ALSA that stays valid during the call.
+/// `conf` is a valid compound from ALSA.
 pub(crate) unsafe fn pairs(conf: *const snd_config_t) -> Vec<(String, Value)> {
     let mut pairs = Vec::new();
     // SAFETY: ALSA's own iteration over a valid compound.
@@ -69,12 +69,12 @@ unsafe fn value(entry: *const snd_config_t) -> Value {
 /// # Safety
 /// `text` is valid and zero-terminated.
 pub(crate) unsafe fn text(text: *const c_char) -> String {
-    // SAFETY: the caller guarantees the terminator, and the text is copied before this returns.
+    // SAFETY: the caller guarantees the terminator, and the text is copied.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Reports a sentence via the application's error handler or on standard error. May only run on the
-/// application's threads.
+/// Reports via the application's error handler or on standard error. Only on the application's
+/// threads.
 pub(crate) fn complain(sentence: &str) {
     if sentence.is_empty() {
         return;

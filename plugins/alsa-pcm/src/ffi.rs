@@ -1,5 +1,4 @@
-//! Declarations missing in `alsa-sys`: `alsa/pcm_ioplug.h`, protocol 1.0.2, and the message hook of
-//! `alsa/error.h`.
+//! Declarations missing in `alsa-sys`: `alsa/pcm_ioplug.h`, protocol 1.0.2, and `alsa/error.h`.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_ushort, c_void};
 
@@ -106,15 +105,14 @@ unsafe extern "C" {
     static mut snd_lib_error: Option<ErrorHandler>;
 }
 
-/// Current message handler: the library's (standard error) or the application's
-/// (`snd_lib_error_set_handler`).
+/// Current message handler: the library's or the application's (`snd_lib_error_set_handler`).
 pub(crate) fn say() -> Option<ErrorHandler> {
     // SAFETY: the library sets this word before it loads a plugin. The application may write it at
-    // any time, so this creates no reference and reads it each time.
+    // any time, so it is read without a reference.
     unsafe { (&raw const snd_lib_error).read_volatile() }
 }
 
-// Layout from the header on 64-bit hosts, verified by `tests/pcm/object.rs`.
+// Layout on 64-bit hosts, verified by `tests/pcm/object.rs`.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;

@@ -1,5 +1,4 @@
-//! PCMs in a forked process, which cannot play or record. ALSA often answers from its own state
-//! without a callback. So a fork finds its PCMs disconnected, like a removed card.
+//! PCMs in a forked process cannot play or record. They appear disconnected, like a removed card.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -10,12 +9,12 @@ use tautline_io::socket::forks::at_forks;
 
 use crate::ffi::Ioplug;
 
-/// Maximum number of tracked PCMs. A fork discovers further ones at its first call.
+/// A fork discovers further PCMs later.
 const MAX: usize = 256;
 
 static OPEN: [AtomicPtr<Ioplug>; MAX] = [const { AtomicPtr::new(null_mut()) }; MAX];
 
-/// From now on, forks of this process find their PCMs disconnected. The library is never unloaded.
+/// The library is never unloaded.
 pub(crate) fn watch() -> std::io::Result<()> {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     // SAFETY: the handler is async-signal-safe and is never unloaded.
@@ -26,20 +25,20 @@ extern "C" fn leave() {
     for known in &OPEN {
         let io = known.swap(null_mut(), Ordering::Acquire);
         if !io.is_null() {
-            // SAFETY: a PCM is forgotten before it is freed, and a fork has no other thread.
+            // SAFETY: a PCM is forgotten before it is freed; a fork has no other thread.
             unsafe { disconnect(io) };
         }
     }
 }
 
-/// Makes ALSA return `ENODEV` from now on, whenever it checks the state.
+/// Makes ALSA return `ENODEV` whenever it checks the state.
 ///
 /// # Safety
 /// `io` is a live PCM of ALSA.
 pub(crate) unsafe fn disconnect(io: *mut Ioplug) {
-    // SAFETY: the caller guarantees that the PCM is live, and no other thread uses it now: a fork
-    // has no other thread, and during a callback ALSA holds its lock. `snd_pcm_ioplug_set_state`
-    // does the same, but a fork handler must not call other code.
+    // SAFETY: the PCM is live, and no other thread uses it: a fork has none, and during a callback
+    // ALSA holds its lock. `snd_pcm_ioplug_set_state` does the same, but a fork handler must not
+    // call other code.
     unsafe { (&raw mut (*io).state).write_volatile(SND_PCM_STATE_DISCONNECTED as c_int) };
 }
 

@@ -5,11 +5,9 @@
 //!               plug, pcm                   card: a thread with its own pace
 //! ```
 //!
-//! Recording runs the other way round. The application's threads never touch the wire, and the
-//! card's thread never waits for the application. Both share only samples and a few words
-//! (`tautline_io::programs`). With the key `serve`, the card belongs to a running `taut serve`, and
-//! the buffer is memory shared with it (`way`). `keys` reads the configuration, `wire` configures
-//! the engine, `stream` runs it, `offers` lists the capabilities.
+//! Recording runs the other way round. The card's thread never waits for the application: both
+//! share only samples and a few words (`tautline_io::programs`). With the key `serve`, the card
+//! belongs to a running `taut serve` (`way`).
 
 mod areas;
 mod card;

@@ -5,8 +5,7 @@ use tautline_proto::evidence::Contradiction;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receive_policy::{ReceiveNote, Refusal, WrongType};
 
-/// Text of a note; `None` for notes about a missing receiver (plain RTP) or missing real-time
-/// priority.
+/// `None` for notes about a missing receiver (plain RTP) or real-time priority.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     match note {
         Note::SystemRefused { refused, of, errno, .. } => {

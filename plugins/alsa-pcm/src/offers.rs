@@ -1,10 +1,8 @@
 //! Capabilities of the PCM for ALSA.
 //!
-//! ALSA takes limits in bytes, but an application may choose the format and perhaps the channels,
-//! so limits in frames vary. The minimum is the card's shortest period in the widest format, so
-//! that all offers work. With open channels, the minimum is for [`USUAL`]; shorter buffers with
-//! more channels are rejected when requested. A minimum for 64 channels would be 32 times too long
-//! for stereo.
+//! ALSA takes limits in bytes, so limits in frames vary. The minimum is the card's shortest period
+//! in the widest format. With open channels it is for [`USUAL`]; for 64 channels it would be 32
+//! times too long for stereo.
 
 use core::ffi::{c_int, c_uint};
 
@@ -21,11 +19,11 @@ use crate::wire::Range;
 
 const SAMPLE: c_uint = 4;
 const USUAL: c_uint = 2;
-/// Longest period, in frames of the widest samples.
+/// Maximum in frames of the widest samples.
 const PERIOD: c_uint = 8192;
-/// Longest buffer, in frames of the widest samples: 2 s at 48 kHz.
+/// Maximum in frames of the widest samples: 2 s at 48 kHz.
 const BUFFER: c_uint = 96_000;
-/// Longest buffer for 1 to 64 channels: 0.1 s with 64 channels, 13 s in 16-bit mono.
+/// Maximum for 1 to 64 channels: 0.1 s with 64 channels, 13 s in 16-bit mono.
 const BUFFER_OF_ANY: c_uint = 4800;
 
 #[derive(Debug, PartialEq, Eq)]

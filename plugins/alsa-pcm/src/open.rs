@@ -19,14 +19,14 @@ use crate::plug::Plug;
 use crate::way::{AttachedCard, SoundWay};
 use crate::wire::reach;
 
-/// Marks the entry point below as interface version 001 (`SND_PCM_PLUGIN_SYMBOL`).
+/// Interface version 001 of the entry point (`SND_PCM_PLUGIN_SYMBOL`).
 #[unsafe(no_mangle)]
 pub static __snd_pcm_tautline_open_dlsym_pcm_001: c_char = 0;
 
 /// Opens a PCM of `type tautline` (`SND_PCM_PLUGIN_DEFINE_FUNC`).
 ///
 /// # Safety
-/// Only ALSA may call this, with a valid configuration and a valid pointer for the handle.
+/// Only ALSA may call this, with a valid configuration and handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _snd_pcm_tautline_open(
     pcmp: *mut *mut snd_pcm_t,
@@ -37,14 +37,12 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
     mode: c_int,
 ) -> c_int {
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: ALSA passes a null or zero-terminated name and the compound that defines the PCM.
-        // It keeps both until this returns.
+        // SAFETY: ALSA passes a null or zero-terminated name and the PCM's compound.
         let (called, keys) = unsafe { (named(name), pairs(conf)) };
         let plug = lay_out(&called, &keys, direction(stream))?;
-        // SAFETY: the PCM is not shared yet, and the other arguments come from ALSA.
+        // SAFETY: the PCM is not shared yet.
         let pcm = unsafe { enroll(plug, name, stream, mode)? };
-        // SAFETY: `pcmp` is ALSA's place for the handle in `snd_pcm_open`, and no other code reads
-        // it meanwhile.
+        // SAFETY: `pcmp` is ALSA's place for the handle in `snd_pcm_open`.
         unsafe { pcmp.write(pcm) };
         Ok(())
     }));
@@ -61,7 +59,7 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
 /// # Safety
 /// `name` is null or zero-terminated.
 unsafe fn named(name: *const c_char) -> String {
-    // SAFETY: the text is read only if it is not null, and the caller guarantees its terminator.
+    // SAFETY: the caller guarantees its terminator.
     if name.is_null() { "tautline".into() } else { unsafe { text(name) } }
 }
 
@@ -107,8 +105,6 @@ fn lay_out(
     Ok(LaidOut { plug: Plug::new(direction, pcm), offers: offers(&range) })
 }
 
-/// Creates ALSA's handle.
-///
 /// # Safety
 /// The arguments come from ALSA, and the PCM is not shared.
 unsafe fn enroll(
@@ -119,7 +115,7 @@ unsafe fn enroll(
 ) -> Result<*mut snd_pcm_t, Complaint> {
     let LaidOut { plug, offers } = laid_out;
     // SAFETY: `plug` is laid out for ALSA. If `snd_pcm_ioplug_create` fails, we free it; otherwise
-    // `snd_pcm_ioplug_delete` frees it via `close`.
+    // ALSA does via `close`.
     unsafe {
         let io: *mut Ioplug = (*plug).io.get();
         let answer = snd_pcm_ioplug_create(io, name, stream as c_int, mode);

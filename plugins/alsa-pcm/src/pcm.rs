@@ -1,6 +1,5 @@
-//! The application's side of a PCM: ALSA's callbacks. Positions are media times since the last
-//! `prepare` (a "stint"). The device's thread reports the card's position; ALSA's pointer is the
-//! application's.
+//! The application's side of a PCM. Positions are media times since the last `prepare` (a "stint").
+//! The device's thread reports the card's position; ALSA's pointer is the application's.
 
 mod transfer;
 mod waiting;
@@ -27,7 +26,7 @@ use crate::way::SoundWay;
 pub(crate) struct View {
     pub(crate) state: c_int,
     pub(crate) application: u64,
-    /// Whether ALSA holds the samples in a buffer of its own, at their positions.
+    /// Whether ALSA holds the samples.
     pub(crate) mapped: bool,
 }
 
@@ -39,15 +38,15 @@ struct Application {
 
 const ENDLESS: Frames = Frames::new(i64::MAX);
 
-/// The device's thread sees an order within a period, unless the host freezes.
+/// An order takes a period.
 const TIMEOUT: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
-/// Token of the timer in the waiter; a card's server uses other numbers.
+/// In the waiter.
 const TIMER: u64 = u64::MAX;
 
 pub(crate) use waiting::Draining;
 
-// ALSA calls from any application thread, one at a time (`Plug::pcm`).
+// ALSA calls from any thread, one at a time (`Plug::pcm`).
 const _: () = {
     const fn goes_between_threads<T: Send>() {}
     goes_between_threads::<Pcm>();
@@ -61,12 +60,9 @@ pub(crate) struct Pcm {
     hardware: Option<Hardware>,
     software: Software,
     stream: Option<Stream>,
-    /// Notes of the stream's thread, kept until the application calls: its handler expects them on
-    /// its own thread.
+    /// The application's handler expects them on its own thread.
     notes: (Sender<String>, Receiver<String>),
     order: Order,
-    /// Whether the application stopped this stint, which then plays no more, even if a thread waits
-    /// for it.
     stopped: bool,
     application: Application,
     moved: MediaTime,
@@ -74,7 +70,7 @@ pub(crate) struct Pcm {
     reported: MediaTime,
     bytes: Box<[u8]>,
     samples: Box<[f32]>,
-    /// A recorder's last buffer, which the application may read again.
+    /// Kept for repeated reading.
     read: Box<[f32]>,
 }
 
@@ -110,7 +106,7 @@ impl Pcm {
         })
     }
 
-    /// Whether the card belongs to another process and disappears with it.
+    /// Whether the card belongs to another process.
     pub(crate) const fn is_served(&self) -> bool {
         matches!(self.way, SoundWay::AttachedCard(_))
     }
@@ -135,7 +131,7 @@ impl Pcm {
         }
         self.hardware = Some(hardware);
         if self.way.code_as(hardware.samples.on_wire()) {
-            // The running stream uses the previous sample format.
+            // The running stream uses the previous format.
             self.close()?;
         }
         Ok(())
@@ -150,7 +146,6 @@ impl Pcm {
         Ok(StreamShape { device, room: (hardware.buffer + device.period).as_len() })
     }
 
-    /// Prepares the next stint; the first starts the stream.
     pub(crate) fn prepare(&mut self) -> Result<(), Complaint> {
         let hardware = self.hardware.ok_or(Complaint::of(libc::EBADFD))?;
         let shape = self.shape(&hardware)?;
@@ -210,7 +205,6 @@ impl Pcm {
         self.give(Order { mode, ..self.order });
     }
 
-    /// Sets the position before which the card plays the application's frames.
     fn set_end(&self, end: MediaTime) {
         if let Some(Stream { held: SoundEnd::Playing(track), .. }) = &self.stream {
             track.set_end(end);
@@ -268,7 +262,7 @@ impl Pcm {
         let position = position + Frames::new(step);
         self.application = Application { position, pointer: view.application };
         if step != 0 {
-            // Frames were rewound or will be rewritten; skipped frames arrive with the next write.
+            // Skipped frames arrive with the next write.
             self.set_end(position.min(self.moved));
         }
     }
@@ -286,7 +280,7 @@ impl Pcm {
         self.software.stop < self.software.boundary && self.available() >= self.software.stop
     }
 
-    /// Position of the card for ALSA; an error after an xrun or after the stream's end.
+    /// An error after an xrun or the stream's end.
     pub(crate) fn pointer(&mut self, view: &View) -> Result<u64, Complaint> {
         self.follow(view);
         let mut position = self.position();
@@ -314,7 +308,7 @@ impl Pcm {
         self.stream.as_ref().map_or(Span::ZERO, |stream| stream.shared.latency())
     }
 
-    /// Time when the application's position is at the far end's converter.
+    /// Time of the application's position.
     fn far(&self) -> Option<LocalTime> {
         let stream = self.stream.as_ref()?;
         let anchor = self.standing().and_then(|standing| standing.anchor)?;
@@ -326,8 +320,8 @@ impl Pcm {
         })
     }
 
-    /// Frames until the far end plays the application's next frame, or since the next frame to read
-    /// was captured. Zero if that time has passed: the application did not write in time.
+    /// Frames until the far end plays the next written frame, or since the next frame to read was
+    /// captured. Zero if that time has passed.
     pub(crate) fn delay(&mut self, view: &View) -> Frames {
         self.follow(view);
         let Some(hardware) = self.hardware else { return Frames::ZERO };
@@ -336,7 +330,7 @@ impl Pcm {
         let delay = match (far, self.direction) {
             (Some(far), Direction::Playback) => frames(far - now()),
             (Some(far), Direction::Capture) => frames(now() - far),
-            // The PCM is stopped: frames in the ring plus the latency of a frame that leaves it.
+            // The PCM is stopped: frames in the ring plus the latency.
             (None, Direction::Playback) => {
                 self.application.position - self.position() + frames(self.latency())
             }

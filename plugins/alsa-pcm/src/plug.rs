@@ -1,5 +1,4 @@
-//! ALSA's callbacks. None lets a panic out. None runs in a forked process, whose threads are
-//! missing.
+//! ALSA's callbacks. No panic gets out. None runs in a forked process.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_ushort};
@@ -61,7 +60,7 @@ pub(crate) static CALLBACKS: Callbacks = Callbacks {
 const LOOK: Span = Span::from_millis(20);
 
 impl Plug {
-    /// Creates a PCM for ALSA to fill in; [`close`] frees it.
+    /// [`close`] frees it.
     pub(crate) fn new(direction: Direction, pcm: Pcm) -> *mut Self {
         let poll_fd = pcm.poll_fd();
         let plug = Box::into_raw(Box::new(Self {
@@ -105,13 +104,11 @@ impl Plug {
     }
 }
 
-/// Copies ALSA's state of the PCM.
-///
 /// # Safety
 /// `io` comes from ALSA's callback.
 unsafe fn look(io: *mut Ioplug) -> (View, Ioplug) {
-    // SAFETY: ALSA changes it under a lock that it holds during callbacks, or word by word so that
-    // each word stays readable. No code makes a reference to it.
+    // SAFETY: ALSA changes it under a lock held during callbacks, or word by word. No code makes a
+    // reference to it.
     let io = unsafe { io.read_volatile() };
     let mapped = [SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED];
     let mapped = mapped.iter().any(|access| io.access == *access as c_int);
@@ -123,7 +120,7 @@ fn widened(value: c_ulong) -> u64 {
     u64::from(value)
 }
 
-/// Runs a callback; returns its error as a negative number, as ALSA expects.
+/// Runs a callback; returns its error as a negative number.
 ///
 /// # Safety
 /// `io` comes from ALSA's callback, between `snd_pcm_ioplug_create` and `close`.
@@ -142,7 +139,7 @@ unsafe fn enter<T>(
     let (view, seen) = unsafe { look(io) };
     let acted = catch_unwind(AssertUnwindSafe(|| {
         let answer = act(plug, &view, &seen);
-        // Collected first, as the application's message handler may call us.
+        // Collected first: the application's message handler may call us.
         let noted = plug.pcm().noted();
         noted.iter().for_each(|note| complain(note));
         answer
@@ -177,7 +174,7 @@ unsafe extern "C" fn stop(io: *mut Ioplug) -> c_int {
 }
 
 unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
-    // SAFETY: `io` comes from ALSA, which frees the PCM only after this callback.
+    // SAFETY: ALSA frees the PCM only after this callback.
     let answer = unsafe {
         enter(io, |plug, view, _| {
             let mut pcm = plug.pcm();
@@ -190,8 +187,8 @@ unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
     };
     match answer {
         Ok(position) => position as c_long,
-        // In a fork, or with a removed card. ALSA would treat an error as an xrun, which ends a
-        // drain and which `prepare` is to fix. SAFETY: `io` comes from ALSA.
+        // In a fork, or with a removed card. ALSA would treat an error as an xrun. SAFETY: `io`
+        // comes from ALSA.
         Err(error) if error == -libc::ENODEV => unsafe {
             let disconnected = SND_PCM_STATE_DISCONNECTED as c_int;
             let state = (&raw const (*io).state).read_volatile();
@@ -223,11 +220,10 @@ unsafe extern "C" fn close(io: *mut Ioplug) -> c_int {
     forked::forget(io);
     // SAFETY: `io` comes from ALSA.
     let ended = done(unsafe { enter(io, |plug, _, _| plug.pcm().close()) });
-    // SAFETY: set when the PCM was opened; ALSA calls this once, and no other callback afterwards.
+    // SAFETY: set when the PCM was opened; this is the last callback.
     let plug = unsafe { (&raw const (*io).private_data).read().cast::<Plug>() };
-    // SAFETY: created as a box when the PCM was opened, and unused after this call. In a forked
-    // process its parts belong to threads that do not exist there. So it is leaked until that
-    // process ends or runs another program.
+    // SAFETY: created as a box, and unused after this call. In a fork it is leaked, as its threads
+    // do not exist there.
     unsafe {
         if (*plug).is_ours() {
             drop(Box::from_raw(plug));
@@ -285,8 +281,7 @@ unsafe extern "C" fn drain(io: *mut Ioplug) -> c_int {
             enter(io, |plug, view, io| {
                 let mut pcm = plug.pcm();
                 if *drained.get_or_insert(pcm.stint()) != pcm.stint() {
-                    // Another thread dropped and wrote again. Without an error, ALSA would drop the
-                    // new frames.
+                    // Another thread wrote again. Without an error, ALSA would drop the new frames.
                     return Err(Complaint::of(libc::EBADFD));
                 }
                 if view.state != SND_PCM_STATE_DRAINING as c_int {

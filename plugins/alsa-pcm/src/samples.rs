@@ -1,4 +1,4 @@
-//! Sample formats of applications: those of cards, in either byte order.
+//! Sample formats of applications, in either byte order.
 
 use core::ffi::{c_int, c_uint};
 
@@ -29,7 +29,7 @@ pub(crate) struct SampleCoding {
 }
 
 impl SampleCoding {
-    /// Default format of a buffer until the application sets one.
+    /// Default until the application sets one.
     pub(crate) const S16: Self = Self { format: CardFormat::S16, swapped: false };
 
     pub(crate) fn of(number: c_int) -> Option<Self> {
@@ -52,7 +52,7 @@ impl SampleCoding {
         }
     }
 
-    /// Decodes the application's bytes, and leaves them in native byte order.
+    /// Leaves the bytes in native order.
     pub(crate) fn decode(self, bytes: &mut [u8], out: &mut [f32]) {
         self.swap(bytes);
         card::decode(self.format, bytes, out);

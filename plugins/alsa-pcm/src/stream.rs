@@ -1,5 +1,4 @@
-//! An engine's stream with the PCM's card, on its own threads while the PCM is open. Receivers get
-//! silence while the application is stopped.
+//! An engine's stream with the PCM's card. Receivers get silence while the application is stopped.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -49,12 +48,12 @@ enum StreamCard {
     AttachedCard(Attachment),
 }
 
-/// Priority of the device's thread; a wire thread runs one below.
+/// A wire thread runs one below.
 const DEFAULT_PRIORITY: u8 = 70;
-/// Higher priorities are for kernel threads that must not wait.
+/// Higher priorities are for kernel threads.
 const MAX_PRIORITY: u8 = 98;
 
-/// Options for threads in a foreign program: no locked memory and no stall monitor.
+/// No locked memory and no stall monitor in a foreign program.
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Fifo(DEFAULT_PRIORITY),
     duration: None,
@@ -63,11 +62,11 @@ const OPTIONS: RunOptions = RunOptions {
     words,
 };
 
-/// The device's thread starts within the engine's prelude of 100 ms, unless the host freezes.
+/// The engine's prelude takes 100 ms.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Priority above the program's thread, for the wire thread too. Otherwise a real-time program that
-/// fills its buffer delays them by more than a period, and due packets leave in a burst.
+/// Priority above the program's: otherwise a real-time program that fills its buffer delays due
+/// packets.
 fn before(program: Scheduler) -> Scheduler {
     let above = match program {
         Scheduler::Fifo(priority) | Scheduler::RoundRobin(priority) => priority.saturating_add(2),
@@ -76,14 +75,14 @@ fn before(program: Scheduler) -> Scheduler {
     Scheduler::Fifo(above.clamp(DEFAULT_PRIORITY, MAX_PRIORITY))
 }
 
-/// The highest such priority that the system grants; `RLIMIT_RTPRIO` may be lower.
+/// Priority limited by `RLIMIT_RTPRIO`.
 fn granted_before(program: Scheduler) -> Scheduler {
     let wanted = before(program);
     let is_granted = |wanted: &Scheduler| {
         let tried = without_signals(|| spawn_as("taut-probe", *wanted, 0, || ()));
         tried.is_ok_and(|(_, granted)| granted.is_granted())
     };
-    // At one above the program, the wire thread shares the program's priority.
+    // One above the program, the wire thread shares its priority.
     let highest = [wanted, wanted.one_below()].into_iter().filter(|one| *one != OPTIONS.scheduler);
     highest.into_iter().find(is_granted).unwrap_or(OPTIONS.scheduler)
 }
@@ -122,7 +121,7 @@ impl Stream {
                         said = speak(&notes, progress.notes, said);
                     };
                     let report = engine.run(card, &options, &asked, tell)?;
-                    // At the end, the report adds the system's refusals.
+                    // The report adds the system's refusals.
                     speak(&notes, &report.notes, said);
                     Ok(())
                 };
@@ -155,7 +154,6 @@ impl Stream {
         Ok(Self { shape, shared, held, card: StreamCard::Own { clock, stop, thread } })
     }
 
-    /// Uses the card of a `taut serve`, with an attachment for this program only.
     pub(crate) fn served(attachment: Attachment, direction: Direction, shape: StreamShape) -> Self {
         let shared = Arc::clone(attachment.buffer());
         let held = match direction {
@@ -182,7 +180,7 @@ impl Stream {
         }
     }
 
-    /// Whether its threads have ended, which happens only on errors.
+    /// Threads end early only on errors.
     pub(crate) fn is_over(&self) -> bool {
         match &self.card {
             StreamCard::Own { thread, .. } => thread.is_finished(),
@@ -190,12 +188,12 @@ impl Stream {
         }
     }
 
-    /// Time when the device's thread handles the period that completes `position`.
+    /// Time when the device's thread completes `position`.
     pub(crate) fn reaches(&self, anchor: i64, position: MediaTime) -> LocalTime {
         let position = position.as_frames();
         let period = self.shape.device.period.count();
         let whole = (position + period - 1).div_euclid(period) * period;
-        // A recorder's block arrives before its first frame is due, by the card's buffer length.
+        // A recorder's block arrives before its first frame is due.
         let lead = match self.held {
             SoundEnd::Playing(_) => 0,
             SoundEnd::Recording(_) => period * i64::from(self.shape.device.periods),
@@ -204,14 +202,13 @@ impl Stream {
     }
 
     pub(crate) fn end(self) -> Result<(), Complaint> {
-        // A served card continues; this end disconnects.
+        // A served card continues.
         let StreamCard::Own { stop, thread, .. } = self.card else { return Ok(()) };
         stop.request();
         thread.join().unwrap_or_else(|_| Err(Complaint::of(libc::EIO)))
     }
 }
 
-/// Observers for `taut top`, if the program can create a socket.
 fn observers(role: &'static str) -> Observers {
     Observers::open(role).unwrap_or_default()
 }
@@ -242,7 +239,7 @@ fn spawn(
 ) -> Result<JoinHandle<ThreadResult>, Complaint> {
     let thread = std::thread::Builder::new().name("taut-pcm".into());
     let run = || {
-        // Threads inherit a real-time scheduler; this one would compete with the device's.
+        // A real-time scheduler is inherited, and would compete with the device's thread.
         let _ = Scheduler::Other.apply();
         run()
     };
@@ -345,7 +342,7 @@ mod tests {
         assert_eq!(device(Scheduler::Fifo(99)), 98, "not beside the kernel's own");
     }
 
-    /// Runs the engine on a PCM's threads in both directions, under the real-time sanitizer.
+    /// Under the real-time sanitizer.
     #[test]
     fn what_an_application_plays_reaches_another_through_the_engine() {
         let port = ports();
@@ -360,7 +357,6 @@ mod tests {
             shared.order(Order { stint: 1, mode: Mode::Running });
         }
         let mut found = 0;
-        // Enough to prove that it runs; tests of whole programs check completeness.
         while found < sound.len() / 2 {
             let mut samples = [0.0; 480 * CHANNELS];
             match heard.take(&mut samples) {

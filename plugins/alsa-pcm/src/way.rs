@@ -39,7 +39,7 @@ impl AttachedCard {
 
     fn range(&self) -> Range {
         let Settings { rate, channels, period, .. } = self.settings;
-        // Limits are in bytes: all frames with 16-bit samples, half of them with 32-bit samples.
+        // Limits are in bytes, for 16-bit and 32-bit samples.
         let buffer = Some(Frames::from_len(self.frames / 2));
         Range { rates: vec![rate], channels: (channels, channels), shortest: period, buffer }
     }
@@ -112,7 +112,7 @@ impl SoundWay {
         }
     }
 
-    /// Settings of the card. Its period is at most the program's, and short enough for the latency.
+    /// The period is at most the program's, and short enough for the latency.
     pub(crate) fn card(
         &self,
         direction: Direction,

@@ -24,14 +24,12 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::complaint::Complaint;
 use crate::keys::{PERIODS, Wish};
 
-/// Timeout for a name lookup when a PCM is opened; announcements have the rest of [`OPEN`]. An
-/// `open` that takes a second looks like a hang.
+/// Announcements have the rest of [`OPEN`].
 const LOOK_UP: Span = Span::from_millis(600);
-/// Timeout for opening, so that it takes less than a second on a busy host. Announcements arrive
-/// twice a second.
+/// Less than a second on a busy host. Announcements arrive twice a second.
 const OPEN: Span = Span::from_millis(700);
 
-/// Packets arrive at least every 20 ms; without any for this time, there is no sender.
+/// Packets arrive at least every 20 ms.
 const SILENT: Span = Span::from_millis(150);
 
 pub(crate) const CARD_PERIODS: u32 = 2;
@@ -39,8 +37,7 @@ pub(crate) const CARD_PERIODS: u32 = 2;
 pub(crate) struct Reached {
     pub(crate) wish: Wish,
     pub(crate) resolved: Resolved,
-    /// Claim to the address, for a stream that names only an interface. Defended while the PCM is
-    /// open.
+    /// Defended while the PCM is open.
     pub(crate) claim: Option<Arc<ClaimedAddress>>,
     pub(crate) clock: Option<Resolved>,
     pub(crate) announced: Option<TheirStream>,
@@ -52,8 +49,7 @@ pub(crate) struct TheirStream {
     promised: Option<Span>,
 }
 
-/// Resolves, opens and closes the PCM's sockets in less than a second, and waits for an
-/// announcement if needed. Only starts a claim to an address.
+/// Takes less than a second. Only starts an address claim.
 pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Complaint> {
     let until = now() + OPEN;
     let (mut clock, mut claim) = (None, None);
@@ -99,8 +95,7 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     Ok(Reached { wish, resolved, claim, clock, announced })
 }
 
-/// Waits for an announcement, or for proof from the packets, until `until`; only until `silent` if
-/// no packet arrives.
+/// Waits only until `silent` if no packet arrives.
 fn hear_of(
     opened: ListenedAt,
     until: LocalTime,
@@ -123,7 +118,7 @@ fn hear_of(
     }
 }
 
-/// Takes missing settings from the announcement, and rejects contradictions.
+/// Rejects contradictions.
 fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> {
     let rate = *wish.keys.rate.get_or_insert(theirs.rate);
     let channels = *wish.keys.channels.get_or_insert(theirs.channels);
@@ -139,11 +134,10 @@ fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> 
     )))
 }
 
-/// Resolves an address on its own thread, since the system's resolver has no time limit. The thread
-/// is abandoned on timeout.
+/// Resolves on its own thread: the system's resolver has no timeout.
 fn look_up(address: &Address) -> Result<Resolved, Complaint> {
     let resolved = look_up_whole(address)?;
-    // Otherwise encrypted streams would be sent in clear, or played as noise.
+    // They would be sent in clear, or played as noise.
     if resolved.description.as_ref().is_some_and(|described| described.sealed) {
         return Err(Complaint::unusable(format!(
             "unsupported: {address} is encrypted with SRTP; use taut send or taut recv"
@@ -161,7 +155,6 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     let thread = std::thread::Builder::new().name("taut-resolve".into());
     let started = without_signals(|| {
         thread.spawn(move || {
-            // The receiver is gone after a timeout.
             let _ = tell.send(asked.resolve());
         })
     });
@@ -175,7 +168,6 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     Ok(answer?)
 }
 
-/// Error for an unresponsive name server or disk.
 fn unanswered(address: &Address) -> Complaint {
     let (doing, hint) = match address.file() {
         Some(_) => ("reading", "copy the file to a disk of this machine"),
@@ -187,7 +179,7 @@ fn unanswered(address: &Address) -> Complaint {
     }
 }
 
-/// Link options for sending. Without `stream`, only the settings that do not depend on it.
+/// Without `stream`, only settings independent of it.
 fn sending(
     wish: &Wish,
     resolved: &Resolved,
@@ -265,7 +257,7 @@ fn shortest(rate: Rate, channels: Channels) -> Settings {
     Settings { rate, channels, period: Frames::new(PERIODS.0), periods: CARD_PERIODS }
 }
 
-/// Formats that fit a datagram and reach the latency with some period; an error if there are none.
+/// An error if none fits a datagram and the latency.
 pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, Complaint> {
     let wish = &reached.wish;
     let all = || Rate::SUPPORTED.iter().filter_map(|hertz| Rate::new(*hertz).ok()).collect();
@@ -302,7 +294,7 @@ fn keeps(reached: &Reached, direction: Direction, device: &Settings) -> Result<(
     }
 }
 
-/// Longest period up to the card's that reaches the latency.
+/// Maximum up to the card's, within the latency.
 pub(crate) fn longest_period(
     reached: &Reached,
     direction: Direction,
@@ -316,8 +308,7 @@ pub(crate) fn longest_period(
     }
 }
 
-/// Plan for sending from a device's thread. Opens sockets, and waits for a claimed address until
-/// about 2 s after [`reach`].
+/// Waits for a claimed address until about 2 s after [`reach`].
 pub(crate) fn send_plan(
     reached: &Reached,
     device: &Settings,
@@ -356,7 +347,7 @@ fn written(least: Span) -> Span {
     Span::from_micros((least.as_nanos() + 999) / 1000)
 }
 
-/// Latency, including the time for which a queue holds packets.
+/// Latency with the time in a packet queue.
 fn promised(
     wish: &Wish,
     format: &StreamFormat,

@@ -6,26 +6,24 @@ use tautline_host::ladspa::abi::{
 };
 
 pub const IN: usize = 0;
-/// Audio output: a bit-exact copy of the input.
+/// A bit-exact copy of the input.
 pub const OUT: usize = 1;
 pub const MICROSECONDS: usize = 2;
-/// Port: above 0, the plugin sleeps instead of working.
+/// Above 0, the plugin sleeps instead of working.
 pub const VIRTUAL: usize = 3;
-/// Port of [`WasteKind::Fixed`]: additional time per frame, in nanoseconds.
+/// [`WasteKind::Fixed`]: additional time per frame, in ns.
 pub const PER_FRAME: usize = 4;
-/// Port of [`WasteKind::Random`]: maximum additional time per run, in microseconds, uniformly
-/// distributed.
+/// [`WasteKind::Random`]: maximum additional time per run, in µs.
 pub const SPREAD: usize = 4;
-/// Port of [`WasteKind::Burst`]: additional time of a burst run, in microseconds.
+/// [`WasteKind::Burst`]: additional time of a burst run, in µs.
 pub const BURST: usize = 4;
-/// Port of [`WasteKind::Burst`]: interval between burst runs, in runs.
+/// [`WasteKind::Burst`]: interval in runs.
 pub const EVERY: usize = 5;
 pub const KIBIBYTES: usize = 4;
 
-/// Maximum memory that [`WasteKind::Cache`] accesses: more than one core's share of the last-level
-/// cache.
+/// [`WasteKind::Cache`]: more than one core's share of the last-level cache.
 pub const MAX_KIBIBYTES: usize = 16 << 10;
-/// 1 s, longer than any audio period.
+/// 1 s.
 const MAX_MICROSECONDS: f32 = 1e6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +31,7 @@ pub enum WasteKind {
     Fixed,
     Random,
     Burst,
-    /// Constant time, spent on memory beyond the core's caches, which evicts other programs' data.
+    /// Constant time, spent on memory beyond the core's caches.
     Cache,
 }
 
@@ -64,7 +62,7 @@ impl WasteKind {
         }
     }
 
-    /// From the range up to 1000, which belongs to no author.
+    /// Numbers up to 1000 belong to no author.
     pub(crate) const fn unique_id(self) -> u32 {
         match self {
             Self::Fixed => 941,
@@ -74,7 +72,7 @@ impl WasteKind {
         }
     }
 
-    /// Hard real-time plugins take A + B·frames per run, as the header requires, unless they sleep.
+    /// Hard real-time: A + B·frames per run.
     pub(crate) const fn properties(self) -> c_int {
         match self {
             Self::Fixed | Self::Cache => HARD_RT_CAPABLE,

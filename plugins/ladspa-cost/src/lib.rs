@@ -1,9 +1,6 @@
-//! A LADSPA library whose plugins copy their input and take a given time. It measures the capacity
-//! of a host or a worker.
+//! A LADSPA library whose plugins take a given time, to measure the capacity of a host or a worker.
 //!
-//! Each plugin has an audio input and output, the time per run in microseconds, and a switch
-//! `Virtual`. With `Virtual` above 0 it sleeps instead of working, so a machine with few cores can
-//! simulate many. `kinds` lists the plugins, `table` describes them to LADSPA, `waste` runs them.
+//! With `Virtual` above 0 a plugin sleeps instead, so few cores can simulate many.
 
 #![expect(unsafe_code, reason = "the ABI of a C library is offered")]
 
@@ -19,15 +16,14 @@ use tautline_host::ladspa::abi::{AUDIO, CONTROL, Descriptor, INPUT, OUTPUT, Rang
 use crate::kinds::WasteKind;
 use crate::waste::{activate, cleanup, connect_port, instantiate, run};
 
-/// Entry point `ladspa_descriptor` of the header: the plugin with this index, or null after the
-/// last.
+/// Entry point of the header: the plugin with this index, or null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ladspa_descriptor(index: c_ulong) -> *const Descriptor {
     let plugin = usize::try_from(index).ok().and_then(|index| all().get(index));
     plugin.map_or(core::ptr::null(), |plugin| plugin)
 }
 
-/// All descriptors, created once and never freed, since hosts keep pointers to them.
+/// Never freed, since hosts keep pointers to them.
 pub(crate) fn all() -> &'static [Descriptor] {
     static ALL: OnceLock<Vec<Descriptor>> = OnceLock::new();
     ALL.get_or_init(|| WasteKind::ALL.into_iter().map(descriptor).collect())

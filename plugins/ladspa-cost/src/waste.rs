@@ -14,14 +14,14 @@ use crate::kinds::{
 
 const PORTS: usize = 6;
 const WORDS: usize = 128;
-/// Memory steps between two clock readings: some microseconds.
+/// Some microseconds of work.
 const STEPS: usize = 64;
 
 struct Waste {
     kind: WasteKind,
     ports: [*mut Data; PORTS],
     runs: u64,
-    /// State of the random generator for times and addresses (Knuth's MMIX constants).
+    /// Knuth's MMIX constants.
     chance: u64,
     memory: Vec<u64>,
 }
@@ -32,7 +32,7 @@ impl Waste {
         Self { kind, ports: [null_mut(); PORTS], runs: 0, chance: 1, memory: vec![0; words] }
     }
 
-    /// Value of a control, clamped to 0..=1e6; 0 if it is not finite or not connected.
+    /// Clamped to 0..=1e6; 0 if it is not finite or not connected.
     fn value(&self, port: usize) -> f64 {
         // SAFETY: null, or the host's place for this control's value.
         let value = unsafe { self.ports[port].as_ref() }.map_or(0.0, |value| f64::from(*value));
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C" fn cleanup(handle: Handle) {
 mod tests {
     use super::*;
 
-    /// Durations of `runs` runs of 48 frames, in nanoseconds.
+    /// Runs of 48 frames, in ns.
     fn times(kind: WasteKind, controls: &[f32], runs: usize) -> Vec<f64> {
         let mut waste = Waste::new(kind);
         let mut values = controls.to_vec();

@@ -1,8 +1,7 @@
 use tautline_proto::time::{LocalTime, Span};
 
-/// Detects a render early. Its pace is certain only after 0.25 s of sound. Until then, a host that
-/// requests blocks too early is treated as a render, but waits only for a bounded time: it may just
-/// fill its buffers.
+/// Detects a render. The pace is certain only after 0.25 s. Until then, early requests may just
+/// fill buffers, so the total wait is bounded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ahead {
     rate: u32,
@@ -14,11 +13,10 @@ pub(crate) struct Ahead {
     in_time: u32,
 }
 
-/// Amount of sound under observation: after an early wait, the pace needs as long to show.
 const LOOK: Span = Span::from_secs(2);
-/// After this many runs in time, the host waits for a card: a render has such runs only by chance.
+/// Runs in time that indicate a card.
 const PACED: u32 = 3;
-/// Maximum total wait of a host that seems to render, longer than a worker's first block takes.
+/// A worker's first block takes less.
 const MAX: Span = Span::from_secs(1);
 
 impl Ahead {
@@ -39,8 +37,7 @@ impl Ahead {
         *self = Self::of(self.rate);
     }
 
-    /// Returns how long a run may wait if the host seems to render. With `is_due` (the first answer
-    /// is due in the first run), this applies at once, as a render would lose that answer.
+    /// Returns the maximum wait. With `is_due`, the first answer is due in the first run.
     pub(crate) fn observe(&mut self, frames: usize, is_due: bool, now: LocalTime) -> Span {
         let first = *self.first.get_or_insert(now);
         let (sound, last) = (self.sound, self.last);
@@ -57,7 +54,7 @@ impl Ahead {
         if seems { self.left } else { Span::ZERO }
     }
 
-    /// Records a run's duration. A run longer than its sound has waited: real-time hosts have none.
+    /// A run longer than its sound has waited: real-time hosts have none.
     pub(crate) fn took(&mut self, span: Span) {
         if span > self.last {
             self.held_up += span;
@@ -100,7 +97,7 @@ mod tests {
     #[test]
     fn a_host_that_was_in_time_at_first_never_seems_to_render_later() {
         let mut ahead = Ahead::of(48_000);
-        // Its first run is 5 ms late, so later runs in time are ahead of it.
+        // Its first run is 5 ms late.
         let mut time = 5_000;
         for run in 1..200 {
             assert_eq!(ahead.observe(64, false, at(time)), Span::ZERO, "in run {run}");
@@ -123,7 +120,7 @@ mod tests {
     fn the_first_run_is_held_up_where_its_own_answer_is_due_in_it() {
         let mut ahead = Ahead::of(48_000);
         assert_eq!(ahead.observe(480, true, at(0)), MAX);
-        // 10 ms later, paced by a card: no render.
+        // Paced by a card.
         assert_eq!(ahead.observe(480, true, at(10_000)), Span::ZERO);
     }
 }

@@ -6,7 +6,7 @@ use crate::twin::Twin;
 pub(crate) struct HostPorts<'a> {
     connections: &'a Connections,
     frames: usize,
-    /// Gain of outputs that are added to the buffer; `None` replaces its content.
+    /// `None` replaces the buffer's content.
     gain: Option<f32>,
     usual: &'a [f32],
     twin: Option<&'a mut Twin>,
@@ -14,8 +14,8 @@ pub(crate) struct HostPorts<'a> {
 
 impl<'a> HostPorts<'a> {
     /// # Safety
-    /// Each connected port has memory for `frames` samples (audio) or one value (control). No other
-    /// code accesses it while this lives.
+    /// Connected ports have memory for `frames` samples (audio) or one value (control). No other
+    /// code accesses it.
     pub(crate) unsafe fn new(
         connections: &'a Connections,
         frames: usize,
@@ -56,8 +56,7 @@ impl HostBlock for HostPorts<'_> {
             heard.fill(0.0);
             return;
         };
-        // SAFETY: the caller of `new` guarantees these frames. `samples` is our own memory, so they
-        // do not overlap.
+        // SAFETY: the caller of `new` guarantees these frames; `samples` is our own memory.
         unsafe { core::ptr::copy_nonoverlapping(place.add(from), heard.as_mut_ptr(), count) };
     }
 
@@ -90,7 +89,7 @@ impl HostBlock for HostPorts<'_> {
     }
 
     fn control_out(&mut self, index: usize, value: f32) {
-        // Only audio is added; control outputs are always replaced.
+        // Control outputs are always replaced.
         let place = self.connections.reported.get(index).copied().filter(|place| !place.is_null());
         if let Some(place) = place {
             // SAFETY: the caller of `new` guarantees a value there.

@@ -1,5 +1,5 @@
-//! Client threads: an ordinary thread per plugin and worker, which opens and watches its instances'
-//! streams. The host's threads share only wait-free rings and atomics with it.
+//! A thread per plugin and worker opens and watches streams. The host's threads share only
+//! wait-free rings and atomics with it.
 
 mod errand;
 mod http;
@@ -19,8 +19,7 @@ use tautline_io::clock::now;
 use tautline_io::thread::without_signals;
 use tautline_proto::time::LocalTime;
 
-/// Look interval. Sound must return within 100 ms of a worker: this, a failed attempt, and the
-/// opening must fit.
+/// This, a failed attempt, and the opening must fit in 100 ms.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
@@ -53,12 +52,12 @@ struct KnownWorker {
     absence: Arc<Absence>,
 }
 
-/// Time before which attempts are pointless since the worker is absent, in nanoseconds; else 0.
+/// Time until which a worker counts as absent, in ns; else 0.
 #[derive(Default)]
 struct Absence(AtomicI64);
 
 impl Absence {
-    /// Whether this thread may try. While a worker is absent, one of its threads tries at a time.
+    /// One thread at a time may try.
     fn may_try(&self, now: LocalTime) -> bool {
         let until = self.0.load(Ordering::Relaxed);
         let next = (now + AWAY).as_nanos();

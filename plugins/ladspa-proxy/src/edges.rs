@@ -1,5 +1,4 @@
-//! Functions called by hosts. No panic gets out; after a panic, an instance passes its input
-//! through.
+//! Functions called by hosts. No panic gets out: the instance then passes its input through.
 
 use core::ffi::{c_ulong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,11 +38,11 @@ unsafe extern "C" fn instantiate(descriptor: *const Descriptor, rate: c_ulong) -
     made.map_or(core::ptr::null_mut(), |instance| Box::into_raw(instance).cast::<c_void>())
 }
 
-/// Calls `act`; a panic marks the instance as broken.
+/// A panic marks the instance as broken.
 ///
 /// # Safety
-/// `handle` is null or a live result of [`instantiate`], and no other call with it runs, as
-/// ladspa.h promises.
+/// `handle` is null or a live result of [`instantiate`], without concurrent calls, as ladspa.h
+/// promises.
 unsafe fn with(handle: Handle, act: impl FnOnce(&mut Instance)) {
     // SAFETY: guaranteed by the caller.
     let Some(instance) = (unsafe { handle.cast::<Instance>().as_mut() }) else { return };
@@ -65,12 +64,12 @@ unsafe extern "C" fn activate(handle: Handle) {
 }
 
 unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
-    // SAFETY: called by the host, which has connected ports to memory of `frames` samples.
+    // SAFETY: the host has connected ports to memory of `frames` samples.
     unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Replacing)) }
 }
 
 unsafe extern "C" fn run_adding(handle: Handle, frames: c_ulong) {
-    // SAFETY: called by the host, which has connected ports to memory of `frames` samples.
+    // SAFETY: the host has connected ports to memory of `frames` samples.
     unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Adding)) }
 }
 
@@ -90,13 +89,12 @@ unsafe extern "C" fn cleanup(handle: Handle) {
     }
     // SAFETY: called by the host.
     unsafe { with(handle, Instance::end) };
-    // SAFETY: a box from `instantiate`, which the host does not use any more.
+    // SAFETY: a box from `instantiate`, which the host no longer uses.
     let instance = unsafe { Box::from_raw(handle.cast::<Instance>()) };
     if instance.is_ours() {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
     } else {
-        // In a fork: its threads are missing, and the other ends of its rings would never be
-        // released.
+        // In a fork: its threads are missing.
         core::mem::forget(instance);
     }
 }

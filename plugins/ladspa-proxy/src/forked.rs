@@ -1,5 +1,4 @@
-//! Hosts that fork. In a fork, earlier instances have no client threads and pass their input
-//! through; new instances start their own threads.
+//! In a fork, earlier instances pass their input through; new instances start their own threads.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -9,7 +8,7 @@ use crate::client_thread;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// From now on, a fork of this process detects that it is one. The library is never unloaded.
+/// Detects later forks. The library is never unloaded.
 pub(crate) fn watch() -> std::io::Result<()> {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     leave_sockets()?;

@@ -1,5 +1,4 @@
-//! An instance of a plugin for the host, created at once. Without its worker, the replacement
-//! plays.
+//! An instance of a plugin, created at once. Without its worker, the replacement plays.
 
 use core::time::Duration;
 
@@ -22,8 +21,7 @@ pub(crate) enum HostRun {
     Adding,
 }
 
-/// How long an activation waits for the first attempt, so that a reachable worker gets the first
-/// frame.
+/// A reachable worker gets the first frame.
 const FIRST_WAIT: Span = Span::from_millis(200);
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
@@ -46,7 +44,7 @@ enum RunSide {
 
 impl Instance {
     pub(crate) fn new(offer: &'static ShelfOffer, rate: u32) -> Self {
-        // If it fails, forks are not detected; hosts that fork are rare.
+        // If it fails, forks are not detected.
         let _ = forked::watch();
         shelf::say_options_for_nobody();
         let (options, complaints) = options::read(&offer.label);
@@ -82,7 +80,7 @@ impl Instance {
         if let RunSide::Works(working) = &self.side {
             working.standing.end();
         }
-        // Leaked, since no invariant holds after a panic.
+        // No invariant holds after a panic.
         core::mem::forget(core::mem::replace(&mut self.side, RunSide::Broken));
     }
 

@@ -6,11 +6,8 @@
 //!                     client_thread ──HTTP──▶ worker
 //! ```
 //!
-//! The catalogue file lists the plugins (`catalogue`, `names`, `shelf`), and `pipelines` combines
-//! several. `options` reads an instance's settings. Hosts call `edges`, which lets no panic out. An
-//! instance exists at once and always plays. Its client thread, an ordinary one, opens its stream
-//! when the worker is reachable; the engine (`working`) does the rest on the host's own thread. `record`
-//! and `report` describe the run, `twin` verifies it.
+//! An instance exists at once and always plays. Its client thread opens the stream when the worker
+//! is reachable; the engine (`working`) does the rest on the host's own thread.
 
 mod ahead;
 mod block;

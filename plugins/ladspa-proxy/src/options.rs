@@ -11,7 +11,7 @@
 //! window = 2              # for this plugin
 //! ```
 //!
-//! Invalid settings are skipped and reported: a typing error must not cost the host its session.
+//! Invalid settings are skipped and reported.
 
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,6 @@ pub(crate) enum WaitOffline {
 pub(crate) struct OffloadOptions {
     pub(crate) window: u32,
     pub(crate) delay: Option<u32>,
-    /// Frames of the host's blocks, if known; a worker uses them to judge whether it has enough
-    /// time.
     pub(crate) block: Option<u32>,
     pub(crate) wait: Span,
     pub(crate) replacement: Replacement,
@@ -65,7 +63,6 @@ impl Default for OffloadOptions {
     }
 }
 
-/// Maximum number of blocks under way; more would be an unplayable delay.
 const MAX_WINDOW: u32 = 64;
 const MAX_DELAY: u32 = 192_000;
 /// No host has longer blocks.
@@ -73,7 +70,7 @@ const MAX_BLOCK: u32 = 65_536;
 /// A host's thread that waits longer has stopped.
 const MAX_WAIT: Span = Span::from_secs(1);
 const MAX_COPIES: u32 = 8;
-/// Minimum for repeat requests of a worker; above the maximum, memory is wasted.
+/// Minimum for repeat requests; above the maximum, memory is wasted.
 const HISTORY: (u32, u32) = (16, 4096);
 
 pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
@@ -98,7 +95,6 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     (options, complaints)
 }
 
-/// Reports sections for unknown plugins, and unknown variables.
 pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let named = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let mut said = unknown_variables(named);
@@ -116,7 +112,7 @@ fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn unaddressed_sections(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-    // The options' reader has reported a syntax error already.
+    // A syntax error is reported elsewhere.
     let table = text.parse::<Table>().unwrap_or_default();
     let offload = table.get("offload").and_then(Value::as_table);
     let sections = offload.into_iter().flatten().filter(|(_, value)| value.is_table());
@@ -182,8 +178,6 @@ const KEYS: [&str; 12] = [
 ];
 
 impl OffloadOptions {
-    /// Advice after an incomplete run. `rendered` means a render, `in_real_time` one on a thread
-    /// with real-time priority.
     pub(crate) fn hint_after(&self, rendered: bool, in_real_time: bool) -> &'static str {
         match (rendered, self.wait_offline) {
             (true, WaitOffline::Never) => {

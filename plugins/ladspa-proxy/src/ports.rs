@@ -8,7 +8,7 @@ pub(crate) enum Carries {
     Output(usize),
     Control(usize),
     Told(usize),
-    /// Latency port added after the plugin's own ports, if the plugin has none.
+    /// Added after the plugin's own ports, if it has none.
     Latency,
 }
 
@@ -109,8 +109,7 @@ impl Connections {
         }
     }
 
-    /// Whether an input and an output share a buffer. Then the order of reading and writing
-    /// matters.
+    /// Whether the order of reading and writing matters.
     pub(crate) fn share_a_place(&self) -> bool {
         let is_input = |place: *const Data| !place.is_null() && self.inputs.contains(&place);
         self.outputs.iter().any(|output| is_input(output.cast_const()))

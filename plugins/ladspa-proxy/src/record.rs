@@ -1,4 +1,4 @@
-//! Record of an instance's sound: the damage ledger and the remaining time of each run.
+//! The damage ledger of an instance, and the remaining time of each run.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,9 @@ use tautline_proto::time::Span;
 
 use crate::twin::{TwinSpan, TwinVerdict};
 
-/// Maximum number of lines, to bound memory if the worker is absent for days.
+/// Bounds memory if the worker is absent for days.
 const MAX_LINES: usize = 4096;
-/// Maximum number of slacks. At this number, every second slack is dropped, and from then on every
-/// second new one.
+/// At this number, every second slack is dropped.
 const MAX_SLACKS: usize = 1 << 16;
 
 #[derive(Debug, Default)]
@@ -19,7 +18,7 @@ pub(crate) struct RunRecord {
     pub(crate) damage: Vec<Damage>,
     pub(crate) unlisted: u64,
     left: Vec<Span>,
-    /// Runs skipped between two entries of `left`, and runs since the last entry.
+    /// Runs between two entries of `left`, and since the last.
     passed: (u32, u32),
     pub(crate) unanswered: u64,
     pub(crate) answered: u64,
@@ -102,7 +101,7 @@ impl RunRecord {
         self.news.pop_front()
     }
 
-    /// Time that was left in all but `share` of the answered runs.
+    /// Time left in all but `share` of the answered runs.
     pub(crate) fn left_but(&self, share: f64) -> Option<Span> {
         let mut left = self.left.clone();
         left.sort_unstable();

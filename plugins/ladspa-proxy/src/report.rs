@@ -1,4 +1,4 @@
-//! Optional report at the end of an instance: one line of JSON.
+//! Optional report of an instance: one line of JSON.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -89,7 +89,7 @@ impl RunReported<'_> {
         })
     }
 
-    /// Appends the report to the file, which other instances and hosts share.
+    /// Other instances and hosts share the file.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
         file.write_all(format!("{}\n", self.json()).as_bytes())
@@ -115,7 +115,6 @@ fn line(damage: &Damage) -> Value {
             Cause::Faded => "faded",
         },
         "replacement": match damage.replacement {
-            // The plugin's own sound was heard.
             _ if damage.cause == Cause::Dirty => Value::Null,
             Replacement::Matched => "matched".into(),
             Replacement::Dry => "dry".into(),

@@ -1,5 +1,4 @@
-//! Plugins of this library: descriptors for the catalogue file, created at the first request and
-//! never freed.
+//! Descriptors of the catalogue file's plugins, created at the first request and never freed.
 
 use core::ffi::{c_char, c_int, c_ulong};
 use std::ffi::CString;
@@ -81,8 +80,7 @@ fn offer(saved: SavedPlugin, calls: &HostCalls) -> ShelfOffer {
     let descriptor = Descriptor {
         unique_id: number.into(),
         label: text(&label),
-        // Shared buffers always work here, whatever the plugin reports; a network is never hard
-        // real time.
+        // Shared buffers always work; a network is never hard real time.
         properties: plugin.properties as c_int & REALTIME,
         name: text(&format!("{} @ {host}", plugin.name)),
         maker: text(&plugin.maker),

@@ -1,5 +1,4 @@
-//! Null test: the plugin also runs on the host's own thread, and each returned frame is compared
-//! with it.
+//! Null test: the plugin also runs on the host's thread, and each returned frame is compared.
 
 use core::ffi::c_int;
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ pub(crate) struct Twin {
     tally: TwinTally,
 }
 
-/// Seconds of sound per comparison report to an ordinary thread.
+/// Sound per comparison report.
 const SPAN_SECONDS: u32 = 10;
 const SPANS: usize = 64;
 
@@ -68,7 +67,7 @@ impl TwinTally {
         let verdict = core::mem::take(&mut self.lately);
         self.before = self.before.and(verdict);
         let frames = (core::mem::replace(&mut self.began, self.frames), self.frames);
-        // If the thread is that far behind, this report is dropped.
+        // Drops the report if the thread is behind.
         let _ = self.reported.push(TwinSpan { frames, verdict });
     }
 }
@@ -100,7 +99,7 @@ impl TwinVerdict {
         }
     }
 
-    /// Level of the difference relative to the local output, in dB; `None` without a difference.
+    /// Difference in dB; `None` without one.
     pub(crate) fn residual_db(&self) -> Option<f64> {
         let is_some = self.difference > 0.0;
         is_some.then(|| 10.0 * (self.difference / self.power.max(f64::MIN_POSITIVE)).log10())
@@ -127,7 +126,6 @@ impl TwinVerdict {
         }
         self.first_difference.get_or_insert(frame);
         let off = f64::from(here) - f64::from(back);
-        // NaN or infinity counts as the maximum difference.
         let off = if off.is_finite() { off } else { f64::from(f32::MAX) };
         self.largest_difference = self.largest_difference.max(off.abs() as f32);
         self.difference += off * off;
@@ -143,8 +141,7 @@ fn folders() -> Vec<PathBuf> {
 }
 
 impl Twin {
-    /// Loads the plugin with this label from the first file of this name, for answers up to
-    /// `behind` frames late and blocks up to `max_frames`.
+    /// Supports answers up to `behind` frames late and blocks up to `max_frames`.
     pub(crate) fn new(
         plugin: &Plugin,
         rate: u32,
@@ -163,7 +160,7 @@ impl Twin {
                 "{file} is not in LADSPA_PATH here, so nothing is compared; install it, or add its folder"
             )
         })?;
-        // Another version may have other ports, or correctly produce different sound.
+        // Another version may correctly produce different sound.
         let hash = hash_of(&path)?;
         if !plugin.hash.is_empty() && hash != plugin.hash {
             return Err(format!(
@@ -234,12 +231,12 @@ impl Twin {
         }
     }
 
-    /// Excludes a block with concealed sound, and the `fade` frames after it.
+    /// Excludes a concealed block, and the `fade` frames after it.
     pub(crate) fn spoil(&mut self, fade: u32) {
         self.spoilt_until = self.position + u64::from(fade);
     }
 
-    /// Compares returned frames, `delay` frames late, with the local output.
+    /// Frames returned `delay` frames late.
     pub(crate) fn judge(&mut self, frames: usize, delay: u32) {
         let from = self.position.saturating_sub(frames as u64);
         for (played, back) in self.played.iter().zip(&self.back) {
@@ -272,7 +269,6 @@ mod tests {
     #[test]
     fn each_ten_seconds_of_sound_are_told_by_themselves_and_all_of_them_at_the_end() {
         let (mut tally, mut spans) = TwinTally::new(1000);
-        // Blocks of 300 frames: the first span ends with the block that reaches 10 s.
         for block in 0..100u64 {
             for frame in block * 300..(block + 1) * 300 {
                 let back = if frame == 15_000 { 0.505 } else { 0.5 };
@@ -286,7 +282,7 @@ mod tests {
         assert_eq!((reported[0].frames, reported[1].frames), ((0, 10_200), (10_200, 20_400)));
         assert_eq!((reported[0].verdict.equal, reported[0].verdict.residual_db()), (10_200, None));
         assert_eq!((reported[1].verdict.compared, reported[1].verdict.equal), (10_200, 10_199));
-        // 20 log10(0.005 / 0.5) minus 10 log10 of the number of frames.
+        // 20 log10(0.005 / 0.5) minus 10 log10 of the frames.
         let residual = reported[1].verdict.residual_db().unwrap();
         assert!((residual - -80.086).abs() < 0.001, "{residual}");
         let whole = tally.whole();

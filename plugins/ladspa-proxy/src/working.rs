@@ -26,9 +26,9 @@ use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 
 const MAX_FRAMES: u32 = 4096;
-/// Maximum datagram size: with encryption and lower headers, it fits Ethernet.
+/// Fits Ethernet.
 const DATAGRAM_BYTES: usize = 1400;
-/// How long a render waits for a block or its worker before it continues without.
+/// Maximum wait for a block or its worker.
 const RENDER_WAIT: Span = Span::from_secs(10);
 pub(crate) struct Working {
     pub(crate) offloaded: Offloaded,
@@ -36,12 +36,11 @@ pub(crate) struct Working {
     pub(crate) desks: Vec<Arc<Desk>>,
     pub(crate) twin: Option<Twin>,
     pub(crate) ahead: Ahead,
-    /// Frames in 1 ms, the cross-fade after a replacement.
+    /// 1 ms.
     fade: u32,
     is_window: bool,
     patient_until: LocalTime,
-    /// Total frames; those faster than real time; and those of them on a real-time thread, which
-    /// never waits.
+    /// Frames in total; faster than real time; of those on a real-time thread.
     frames: u64,
     hurried: u64,
     hurried_in_vain: u64,
@@ -51,7 +50,6 @@ pub(crate) struct Working {
     pub(crate) is_active: bool,
 }
 
-/// Nearest supported rate, for fades and pace.
 fn known(hertz: u32) -> Rate {
     let rates = Rate::SUPPORTED.iter().filter_map(|known| Rate::new(*known).ok());
     let nearest = rates.min_by_key(|rate| rate.hertz().abs_diff(hertz));
@@ -62,11 +60,10 @@ fn period_ns(frames: u32, rate: u32) -> u64 {
     u64::from(frames) * 1_000_000_000 / u64::from(rate.max(1))
 }
 
-/// Maximum history in blocks within the bytes that a worker keeps, for the plugin or the largest of
-/// a pipeline.
+/// Maximum blocks that a worker keeps.
 fn max_history(plugin: &Plugin, stages: &[Plugin]) -> u32 {
     let all = || stages.iter().chain(core::iter::once(plugin)).map(counts);
-    // In a pipeline, each plugin's controls pass through the other ones.
+    // In a pipeline, controls pass through the other plugins.
     let controls: usize = all().map(|[_, _, set, reported]| set + reported).sum();
     let sound = all().map(|[inputs, outputs, ..]| inputs + outputs).max().unwrap_or(0);
     let bytes = size_of::<f32>() * (sound * MAX_FRAMES as usize + controls);
@@ -201,8 +198,7 @@ impl Working {
         })
     }
 
-    /// Whether the host ran faster than real time for most of its sound. A host that fills its
-    /// buffers does so only briefly.
+    /// Whether it ran faster than real time for most of its sound.
     pub(crate) const fn rendered(&self) -> bool {
         matches!(self.wait_offline, WaitOffline::Always) || 2 * self.hurried > self.frames
     }
@@ -220,8 +216,8 @@ impl Working {
         (self.is_active, self.gave_up, self.patient_until) = (true, false, LocalTime::ZERO);
     }
 
-    /// Lets a render wait for its worker and each block. Before the render is certain, a host waits
-    /// for up to 1 s in total. A real-time thread never waits.
+    /// Until a render is certain, a host waits for up to 1 s in total. A real-time thread never
+    /// waits.
     pub(crate) fn wait_if_it_renders(&mut self, frames: usize, began: LocalTime) {
         if self.wait_offline == WaitOffline::Never {
             return;

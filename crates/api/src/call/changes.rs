@@ -1,4 +1,4 @@
-//! Requests every possible change from the caller to the called end, encoded as on the wire.
+//! Requests every possible change, encoded as on the wire.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
@@ -54,8 +54,6 @@ impl SoundingCall {
         call
     }
 
-    /// Delivers the caller's messages and the answers; returns the last answer, if the connection
-    /// is still open.
     fn talk(&mut self) -> Option<CallMessage> {
         let mut answer = None;
         while let Some(step) = self.caller.step() {
@@ -119,7 +117,7 @@ fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() 
                         }
                         Err(not) => panic!("{what}: {not:?}"),
                     }
-                    // If requested anyway, as by an older version, the answer is a refusal.
+                    // An older version may request it.
                     let answer = call.say(&CallMessage::Change(wanted));
                     assert!(
                         matches!(answer, Some(CallMessage::Changed(_) | CallMessage::Kept(_))),

@@ -22,7 +22,7 @@ use crate::trust::{HostKey, TrustStore};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// An open control connection. Only [`CallConnection::dial`] blocks.
+/// An open control connection.
 pub struct CallConnection {
     tls: ClientConnection,
     stream: TcpStream,
@@ -44,7 +44,7 @@ pub enum ConnectionEnd {
     /// A network or system error.
     #[error("the control connection is lost: {0}")]
     Lost(io::Error),
-    /// The peer rejected this end after this end's handshake was complete.
+    /// Rejected after this end's handshake was complete.
     #[error(transparent)]
     Refused(DialError),
     /// A received line is too long.
@@ -111,7 +111,7 @@ impl CallConnection {
         &self.secret
     }
 
-    /// Queues and sends a message; any unsent rest leaves with the next call of `say` or `hear`.
+    /// Sends a message; any unsent rest leaves with the next call.
     pub fn say(&mut self, message: &CallMessage) -> Result<(), ConnectionEnd> {
         self.tls.writer().write_all(&written(message)).map_err(ConnectionEnd::Lost)?;
         self.flush()
@@ -168,7 +168,7 @@ impl CallConnection {
         Ok(())
     }
 
-    /// Closes the connection after sending the last messages, as far as possible without blocking.
+    /// Sends the last messages without blocking.
     pub fn close(mut self) {
         self.tls.send_close_notify();
         let _ = self.flush();
@@ -201,10 +201,10 @@ fn connect(whom: &CallAddress, limit: Duration) -> Result<TcpStream, DialError> 
     })
 }
 
-/// Maximum bytes per line. The longest message, an offer, has about 1 kB.
+/// Maximum bytes per line; an offer has about 1 kB.
 pub const MAX_LINE: usize = 8 << 10;
 
-/// Buffers received data until a line is complete; bounded by the maximum line length.
+/// Buffers received data until a line is complete.
 #[derive(Debug, Default)]
 pub struct LineBuffer(Vec<u8>);
 
@@ -216,7 +216,7 @@ pub struct LineBuffer(Vec<u8>);
 pub struct LineTooLong;
 
 impl LineBuffer {
-    /// Adds received data, and passes on each complete line without its terminator.
+    /// Passes on each complete line.
     pub fn take(
         &mut self,
         mut bytes: &[u8],

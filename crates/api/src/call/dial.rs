@@ -1,5 +1,3 @@
-//! Errors from dialling a control connection.
-
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +33,7 @@ pub enum DialError {
         /// The timeout.
         limit: Duration,
     },
-    /// The peer closed the connection, for example to make room for another.
+    /// The peer closed the connection.
     #[error(
         "{0} closed the connection during the handshake{why}", why = match .0.1 {
             None => "; it may have too many half-open connections",
@@ -48,7 +46,7 @@ pub enum DialError {
         "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.to_pair()
     )]
     Untrusted(CallAddress),
-    /// A peer name was given, but the peer is another host or untrusted.
+    /// The peer is another host or untrusted.
     #[error(
         "{whom} is not the trusted host {name:?} (see taut trust --list)\n\
          hint: run `taut pair` there, then `taut pair {name}={host}` here", host = whom.to_pair()
@@ -82,7 +80,7 @@ pub enum DialError {
     /// The peer does not accept calls.
     #[error("{0} does not accept calls\nhint: run taut serve there, or write its port")]
     NoCalls(CallAddress),
-    /// This host's own key or trust list is unusable.
+    /// This host's key or trust list is unusable.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }

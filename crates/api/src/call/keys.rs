@@ -8,20 +8,20 @@ use tautline_proto::call::CallId;
 
 use crate::seal::{SECRET_BYTES, expanded, is_same};
 
-/// Label for exporting a secret from the TLS session (RFC 8446 §7.5).
+/// RFC 8446 §7.5.
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-tautline-call";
 const SALT: &[u8] = b"tautline call 1";
-/// Length of an SRTP master salt for AES-GCM (RFC 7714 §12).
+/// Length for AES-GCM (RFC 7714 §12).
 pub const SALT_BYTES: usize = 12;
 
-/// Exports the secret shared by both ends; `None` before the handshake is complete.
+/// `None` before the handshake is complete.
 pub fn call_secret<Side>(
     connection: &rustls::ConnectionCommon<Side>,
 ) -> Option<[u8; SECRET_BYTES]> {
     connection.export_keying_material([0; SECRET_BYTES], EXPORTER_LABEL, None).ok()
 }
 
-/// SRTP master key and salt (RFC 3711 §3.2.1) for AES-256-GCM, for one direction.
+/// SRTP master key and salt (RFC 3711 §3.2.1) for one direction.
 #[derive(Clone)]
 pub struct SrtpSecret {
     /// 256 bits.
@@ -30,8 +30,7 @@ pub struct SrtpSecret {
     pub salt: [u8; SALT_BYTES],
 }
 
-/// Keys of a call. They derive from the connection on which the call began, for as long as it
-/// lasts.
+/// Keys of a call, derived from the connection on which it began.
 #[derive(Clone)]
 pub struct CallKeys {
     /// Caller to called end.
@@ -44,7 +43,7 @@ pub struct CallKeys {
     pub ticket: MediaTicket,
 }
 
-/// Unforgeable ticket that identifies a TCP connection as carrying a call's media.
+/// Ticket that identifies a TCP connection as carrying a call's media.
 #[derive(Clone, Copy)]
 pub struct MediaTicket(pub [u8; SECRET_BYTES]);
 
@@ -87,7 +86,7 @@ impl fmt::Debug for MediaTicket {
 }
 
 impl fmt::Debug for SrtpSecret {
-    /// Omits the secrets, as output is often stored.
+    /// Without the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SrtpSecret")
     }
@@ -99,14 +98,13 @@ impl fmt::Debug for CallKeys {
     }
 }
 
-/// An unguessable call id; `None` if the system has no random numbers.
+/// `None` if the system has no random numbers.
 pub fn fresh_call() -> Option<CallId> {
     let mut name = [0; 16];
     SystemRandom::new().fill(&mut name).ok()?;
     Some(CallId(name))
 }
 
-/// HKDF root for one transport of a call, derived from the connection's secret.
 struct TransportRoot {
     root: Prk,
     call: CallId,
@@ -136,8 +134,7 @@ impl TransportRoot {
 }
 
 impl CallKeys {
-    /// Derives the keys of this call with HKDF (RFC 5869) from the connection's secret, for the Nth
-    /// transport. Packet counters restart on each transport, so each has its own keys.
+    /// HKDF (RFC 5869). Packet counters restart on each transport, so each has its own keys.
     pub fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
         let root = TransportRoot::of(secret, call, transport);
         Self {

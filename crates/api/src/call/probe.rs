@@ -1,8 +1,7 @@
-//! Datagrams that probe whether UDP works between both ends of a call while its media use TCP.
+//! Datagrams that probe whether UDP works while a call's media use TCP.
 //!
-//! Format: `TPRB`, the probe's count (64 bits, big-endian), and HMAC-SHA256 over both and the
-//! direction. It resembles neither RTP nor RTCP, whose first two bits are 10 (RFC 3550 §5.1). Zeros
-//! pad it to the length of media datagrams.
+//! Format: `TPRB`, count (64 bits, big-endian), HMAC-SHA256 over both and the direction, zeros. The
+//! first bits differ from RTP and RTCP (RFC 3550 §5.1).
 
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 
@@ -41,7 +40,7 @@ impl PathProbes {
         signed
     }
 
-    /// The probe with this count, padded to `bytes`, at least [`PROBE_BYTES`].
+    /// Padded to `bytes`, at least [`PROBE_BYTES`].
     pub fn written(&self, way: ProbeWay, count: u64, bytes: usize) -> Vec<u8> {
         let signed = Self::signed(way, count);
         let mut probe = vec![0; bytes.max(PROBE_BYTES)];

@@ -48,7 +48,6 @@ fn terms() -> CallTerms {
     }
 }
 
-/// With this bitrate; 192 kbit/s is the default.
 fn in_bits(bitrate: u32) -> StreamTerms {
     StreamTerms { ptime: Span::from_millis(5), ..terms().there }
         .coded(tautline_proto::stream::Coding::OPUS.at_bitrate(bitrate))

@@ -1,7 +1,6 @@
-//! JSON encoding of [`CallMessage`], with names and units readable by other programs.
+//! JSON encoding of [`CallMessage`].
 //!
-//! Unknown fields are rejected, so that no message is understood in part; both ends first announce
-//! their version.
+//! Unknown fields are rejected, so that no message is understood in part.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,15 +18,14 @@ use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate, UnitError};
 use thiserror::Error;
 
-/// Reason why a line is not a valid message, with its fix.
+/// Why a line is invalid, with the fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("invalid call message: {0}\nhint: update taut on both machines")]
 pub struct CallNonsense(String);
 
-/// A longer packet time is never intended.
 const MAX_PTIME: Span = Span::from_secs(1);
 
-/// Encodes a message as a line with its terminator.
+/// Encodes a line with its terminator.
 pub fn written(message: &CallMessage) -> Vec<u8> {
     let mut line = serde_json::to_vec(&MessageJson::from(message)).unwrap_or_default();
     line.push(b'\n');
@@ -89,7 +87,6 @@ struct OfferJson {
     paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
-    /// Maximum, if the latency is adaptive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_max_ns: Option<i64>,
     /// Since version 5.
@@ -128,7 +125,7 @@ struct TermsJson {
     paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
-    /// Omitted if it is the default, so that older versions receive it only if it was requested.
+    /// Omitted by default: older versions do not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_max_ns: Option<i64>,
     /// Since version 5.
@@ -145,7 +142,6 @@ struct StreamJson {
     rate: u32,
     channels: u32,
     coding: String,
-    /// Omitted if it is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bitrate: Option<u32>,
     ptime_ns: i64,
@@ -271,7 +267,7 @@ impl From<&StreamAbilities> for AbilitiesJson {
 impl TryFrom<AbilitiesJson> for StreamAbilities {
     type Error = CallNonsense;
 
-    /// Omits unknown or out-of-range values: the peer may be newer.
+    /// Omits unknown values: the peer may be newer.
     fn try_from(said: AbilitiesJson) -> Result<Self, CallNonsense> {
         let AbilitiesJson { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MAX_LISTED) {
@@ -332,13 +328,11 @@ impl TryFrom<AdaptationJson> for CallAdaptation {
         if said.codings.len() > MAX_LISTED {
             return Err(CallNonsense(format!("more than {MAX_LISTED} codings")));
         }
-        // Omits unknown codings: the peer may be newer.
         let codings = said.codings.iter().filter_map(|name| Coding::named(name)).collect();
         Ok(Self { codings, max_bitrate: said.bitrate_max })
     }
 }
 
-/// The fixed latency, or the maximum of an adaptive one.
 fn spans(latency: CallLatency) -> [Option<i64>; 2] {
     match latency {
         CallLatency::Kept(latency) => [Some(latency.as_nanos()), None],
@@ -372,7 +366,6 @@ impl TryFrom<StreamJson> for StreamTerms {
     type Error = CallNonsense;
 
     fn try_from(said: StreamJson) -> Result<Self, CallNonsense> {
-        // This message has its own hint.
         let unsupported = |error: UnitError| {
             CallNonsense(error.to_string().lines().next().unwrap_or_default().to_owned())
         };
@@ -386,8 +379,7 @@ impl TryFrom<StreamJson> for StreamTerms {
         if !(Span::ZERO..=MAX_PTIME).contains(&ptime) {
             return Err(CallNonsense("a packet time above 1 s".to_owned()));
         }
-        // Whether packets of this format are possible is checked by the receiver of the request:
-        // refusing a request does not end the call.
+        // The receiver checks the format: refusing a request does not end the call.
         Ok(Self { rate, channels, coding, ptime })
     }
 }

@@ -8,8 +8,7 @@ use thiserror::Error;
 
 use crate::v1::PORT;
 
-/// `[NAME=]HOST[:PORT]`: a worker's host, TCP port, and the name of its trusted key. Without a name
-/// any trusted key is accepted.
+/// `[NAME=]HOST[:PORT]`. Without the name of a trusted key, any is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerAddress {
     /// Name in `taut trust`.
@@ -35,7 +34,7 @@ impl WorkerAddress {
         }
     }
 
-    /// Whether the address is this host's, without name resolution.
+    /// Without name resolution.
     pub(super) fn is_surely_here(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost"

@@ -1,5 +1,3 @@
-//! Errors from requests to a worker.
-
 use std::time::Duration;
 
 use tautline_proto::text::split_hint;
@@ -30,10 +28,10 @@ pub enum AskError {
     TimedOut {
         /// The worker.
         worker: WorkerAddress,
-        /// Time passed; less than the call's timeout if no connection was made.
+        /// Less than the timeout if no connection was made.
         waited: Duration,
     },
-    /// The worker is on another host, and the client has no trust store.
+    /// The worker is on another host, and there is no trust store.
     #[error(
         "{0} is another host, which needs TLS, and this host has no key\nhint: create one with taut id"
     )]
@@ -43,7 +41,7 @@ pub enum AskError {
         "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.host
     )]
     Untrusted(WorkerAddress),
-    /// A worker name was given, but the worker is another host or untrusted.
+    /// The worker is another host or untrusted.
     #[error(
         "{worker} is not the trusted host {name:?} (see taut trust --list)\n\
          hint: run `taut pair` there, then `taut pair {name}={host}` here", host = worker.host
@@ -81,7 +79,7 @@ pub enum AskError {
         worker: WorkerAddress,
         /// HTTP status.
         status: u16,
-        /// The worker's message, on one line with its fix.
+        /// The worker's message, with its fix.
         error: String,
     },
     /// The response is invalid.
@@ -96,12 +94,12 @@ pub enum AskError {
         /// This host's protocol version.
         version: u32,
     },
-    /// This host's own key or trust list is unusable.
+    /// This host's key or trust list is unusable.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }
 
-/// Rounds down to the timeout that passed, for a reproducible message.
+/// For a reproducible message.
 fn rounded(waited: Duration) -> Duration {
     let step = if waited < Duration::from_secs(1) { 50 } else { 100 };
     let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);

@@ -1,5 +1,4 @@
-//! Transport of the HTTP client: TCP, with TLS for workers on other hosts. Implemented here because
-//! HTTP clients do not expose the TLS session's secret.
+//! TCP, with TLS for other hosts. HTTP clients do not expose the TLS session's secret.
 
 use core::fmt;
 use std::io;
@@ -68,7 +67,6 @@ impl WorkerConnector {
         }
     }
 
-    /// Takes the reason for a failed connection, if more specific than the HTTP error.
     pub(super) fn failure(&self) -> Option<AskError> {
         match &mut *self.met.lock().unwrap_or_else(PoisonError::into_inner) {
             MeetingOutcome::Failed(why) => why.take(),
@@ -88,7 +86,7 @@ impl WorkerConnector {
         *self.met.lock().unwrap_or_else(PoisonError::into_inner) = met;
     }
 
-    /// Connects to the first address that answers; each gets an equal share of the timeout.
+    /// Each address gets an equal share of the timeout.
     fn dial(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         let mut failed = io::Error::from(io::ErrorKind::NotFound);
         let each = self.limit / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
@@ -105,8 +103,7 @@ impl WorkerConnector {
         stream.set_nodelay(true)?;
         let peer = stream.peer_addr()?;
         let mut timed = TimedStream { stream, until: Instant::now() + self.limit };
-        // A name server decides where a name leads. So a worker with a NAME must prove its key,
-        // unless the address is this host's without name resolution.
+        // A name server could redirect a name. So a NAME must prove its key, except on this host.
         let is_here = peer.ip().to_canonical().is_loopback()
             && (self.address.name.is_none() || self.address.is_surely_here());
         if is_here && !self.by_tls {
@@ -149,8 +146,7 @@ impl Connector for WorkerConnector {
     }
 }
 
-/// Completes a handshake. On failure it also sends the alert: rustls tries a single write, which
-/// may be partial.
+/// Also sends the alert on failure: rustls may send only a part.
 pub(crate) fn shake_hands(
     connection: &mut ClientConnection,
     stream: &mut TimedStream,
@@ -162,7 +158,6 @@ pub(crate) fn shake_hands(
     shaken.map(drop)
 }
 
-/// A stream whose calls all end by a deadline, however slowly data arrives.
 pub(crate) struct TimedStream {
     pub(crate) stream: TcpStream,
     pub(crate) until: Instant,
@@ -269,7 +264,6 @@ impl Transport for WorkerTransport {
     }
 }
 
-/// Maps an HTTP error after this time, for the connection made by this connector.
 pub(super) fn reported(
     worker: &WorkerAddress,
     waited: Duration,

@@ -1,25 +1,22 @@
-//! Identifies plugins to hosts by number, label and name. Sessions store these, so they depend only
-//! on the worker's name and the plugin's id.
+//! Numbers, labels and names of plugins. Sessions store these, so they are stable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tautline_proto::text::is_printable;
 
-/// Lower numbers were assigned by hand to existing plugins.
+/// Lower numbers were assigned by hand.
 const FIRST: u32 = 0x0010_0000;
-/// Hosts may assume that numbers are lower (ladspa.h, `UniqueID`).
+/// Maximum plus one (ladspa.h, `UniqueID`).
 const END: u32 = 0x0100_0000;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PluginOrigin {
-    /// The worker's name, or its address if two share the name.
     pub(super) host: String,
     pub(super) id: String,
 }
 
 impl PluginOrigin {
-    /// Label within this library. Without blanks, which are invalid in labels, and without commas,
-    /// at which command-line hosts split them.
+    /// Without blanks and commas, which break hosts.
     pub(super) fn label(&self) -> String {
         format!("{}@{}", self.id, self.host)
             .chars()
@@ -27,8 +24,7 @@ impl PluginOrigin {
             .collect()
     }
 
-    /// A number per attempt: FNV-1a followed by the final steps of splitmix64, as the lower bits of
-    /// FNV-1a depend on few characters.
+    /// FNV-1a, then the final steps of splitmix64.
     fn number(&self, attempt: u32) -> u32 {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -44,8 +40,7 @@ impl PluginOrigin {
     }
 }
 
-/// A unique number for each. On a collision the first in name order keeps it; otherwise numbers do
-/// not depend on the other plugins or their order.
+/// On a collision the first in name order keeps its number.
 pub(super) fn numbered(origins: &[PluginOrigin]) -> Vec<u32> {
     let mut taken = BTreeSet::new();
     let in_order: BTreeSet<&PluginOrigin> = origins.iter().collect();

@@ -1,4 +1,4 @@
-//! Pipelines in `tautline.toml`: plugins of several workers in series, offered as one plugin.
+//! Pipelines in `tautline.toml`: plugins of several workers in series, offered as one.
 //!
 //! ```toml
 //! [[pipeline]]
@@ -6,7 +6,7 @@
 //! plugins = ["studio/tap_eq:tap_equalizer", "attic/gverb_1216:gverb"]
 //! ```
 //!
-//! Each plugin is named by its worker's name in the saved catalogue, and its id there.
+//! Each plugin is named by worker and id in the saved catalogue.
 
 use std::path::Path;
 
@@ -41,14 +41,12 @@ struct WrittenPipeline {
     plugins: Vec<String>,
 }
 
-/// Pipelines in this `tautline.toml`, using these workers' plugins; and an error message for each
-/// invalid one.
+/// Pipelines, and an error message for each invalid one.
 pub(super) fn pipelines(
     path: &Path,
     text: &str,
     workers: &[SavedWorker],
 ) -> (Vec<Pipeline>, Vec<String>) {
-    // Invalid TOML is reported when its options are read.
     let written = text.parse::<Table>().ok().and_then(|mut table| table.remove("pipeline"));
     let Some(written) = written else { return (Vec::new(), Vec::new()) };
     let place = path.display();
@@ -72,7 +70,6 @@ pub(super) fn pipelines(
     (pipelines, complaints)
 }
 
-/// Whether hosts could not distinguish it from another.
 fn is_taken(pipelines: &[Pipeline], new: &Pipeline) -> bool {
     let workers = |one: &Pipeline| -> Vec<String> {
         one.stages.iter().map(|stage| stage.worker.clone()).collect()

@@ -1,15 +1,13 @@
 //! Records which datagrams were accepted.
 
-/// Window below the highest count; older datagrams are rejected.
 pub(super) const REPLAY_WINDOW: u64 = 1024;
 const WORD_BITS: u64 = u64::BITS as u64;
-/// One word more than the window: the newest is seldom full (RFC 6479 §2).
+/// One word more than the window (RFC 6479 §2).
 const WORDS: u64 = REPLAY_WINDOW / WORD_BITS + 1;
 
-/// Accepted counts of the highest incarnation, as bits in a ring of words (RFC 6479).
+/// Accepted counts of the highest incarnation, in a ring of words (RFC 6479).
 #[derive(Debug, Default)]
 pub(super) struct ReplayWindow {
-    /// The newest accepted datagram, if any.
     newest: Option<(u32, u64)>,
     seen: [u64; WORDS as usize],
 }
@@ -23,7 +21,7 @@ const fn place(count: u64) -> (usize, u64) {
 }
 
 impl ReplayWindow {
-    /// As if all up to this one had been accepted.
+    /// All up to this one count as accepted.
     pub(super) const fn after((incarnation, count): (u32, u64)) -> Self {
         Self { newest: Some((incarnation, count)), seen: [u64::MAX; WORDS as usize] }
     }

@@ -82,7 +82,6 @@ fn what_a_dead_process_opened_the_one_in_its_place_does_not() {
     assert!(heard.iter().all(|datagram| next.open(&mut datagram.clone()).is_none()));
     assert_eq!(next.open(&mut late[0].clone()), Some(&[199][..]));
     assert_eq!(next.open(&mut late[0].clone()), None);
-    // Without a predecessor, any is new.
     let (_, first) = ends(1);
     assert!(first.after(None).open(&mut heard[7].clone()).is_some());
 }

@@ -1,5 +1,4 @@
-//! Encrypts and authenticates single packets with the session keys of one direction. Callers
-//! determine the packet index, and whether to decrypt.
+//! Encrypts and authenticates single packets with the session keys of one direction.
 
 use aes::Aes128;
 use aes::cipher::KeyInit;
@@ -11,11 +10,10 @@ use super::key::{GCM_TAG, HMAC_TAG, MasterKey, Profile, RTCP_WORD};
 use super::packet::{RTCP_CLEAR, Sealable};
 use crate::seal::is_same;
 
-/// Set if an SRTCP packet is encrypted.
+/// Of an SRTCP word.
 const ENCRYPTED: u32 = 1 << 31;
 
-/// Identifies a packet of a source: 48-bit index for RTP (roll-over counter and sequence number),
-/// 31-bit for RTCP.
+/// 48-bit index for RTP (roll-over counter and sequence number), 31-bit for RTCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PacketId {
     pub(super) ssrc: u32,
@@ -23,8 +21,7 @@ pub(super) struct PacketId {
 }
 
 impl PacketId {
-    /// XORs the packet id into a salt (RFC 3711 §4.1.1; RFC 7714 §8.1, §9.1, where two zero bytes
-    /// come first).
+    /// RFC 3711 §4.1.1; RFC 7714 §8.1, §9.1.
     fn counter<const BYTES: usize>(self, salt: &[u8; BYTES], before: usize) -> [u8; BYTES] {
         let mut iv = *salt;
         let (ssrc, index) = (self.ssrc.to_be_bytes(), self.index.to_be_bytes());
@@ -88,7 +85,7 @@ impl Cipher {
         self.tag_bytes() + RTCP_WORD
     }
 
-    /// Encrypts a packet of `len` bytes; returns the new length, `None` without room.
+    /// Returns the new length, `None` without room.
     pub(super) fn seal_rtp(
         &self,
         bytes: &mut [u8],
@@ -117,8 +114,7 @@ impl Cipher {
         Some(len + self.rtp_room())
     }
 
-    /// Decrypts a packet; returns its new length. If its index is not `id`, or it is invalid, it is
-    /// unchanged; `kept` is a scratch buffer of the same length.
+    /// Returns the new length; on failure the packet is unchanged. `kept` is a scratch buffer.
     pub(super) fn open_rtp(
         &self,
         bytes: &mut [u8],
@@ -176,7 +172,7 @@ impl Cipher {
         Some(len + self.rtcp_room())
     }
 
-    /// Index in an SRTCP packet, and whether the packet is encrypted.
+    /// Index, and whether the packet is encrypted.
     pub(super) fn rtcp_word(&self, bytes: &[u8]) -> Option<(u32, bool)> {
         let behind = match self {
             Self::Gcm { .. } => bytes,
@@ -209,19 +205,19 @@ impl Cipher {
     }
 }
 
-/// Nonce of a packet (RFC 7714 §8.1, §9.1).
+/// RFC 7714 §8.1, §9.1.
 fn nonce(id: PacketId, salt: &[u8; 12]) -> Nonce {
     Nonce::assume_unique_for_key(id.counter(salt, 2))
 }
 
-/// Initial counter of a packet (RFC 3711 §4.1.1).
+/// RFC 3711 §4.1.1.
 fn counter(id: PacketId, salt: &[u8; 14]) -> [u8; 16] {
     let mut iv = [0; 16];
     iv[..14].copy_from_slice(&id.counter(salt, 4));
     iv
 }
 
-/// Associated data of an encrypted SRTCP packet (RFC 7714 §9.2).
+/// RFC 7714 §9.2.
 fn associated(clear: &[u8], word: [u8; 4]) -> Option<[u8; RTCP_CLEAR + 4]> {
     let mut all = [0; RTCP_CLEAR + 4];
     all[..RTCP_CLEAR].copy_from_slice(clear.get(..RTCP_CLEAR)?);
@@ -229,7 +225,7 @@ fn associated(clear: &[u8], word: [u8; 4]) -> Option<[u8; RTCP_CLEAR + 4]> {
     Some(all)
 }
 
-/// Tag of a packet and the authenticated data after it (RFC 3711 §4.2).
+/// RFC 3711 §4.2.
 fn code(key: &hmac::Key, packet: &[u8], behind: &[u8; 4]) -> [u8; HMAC_TAG] {
     let mut context = hmac::Context::with_key(key);
     context.update(packet);

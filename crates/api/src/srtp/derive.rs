@@ -1,5 +1,5 @@
-//! Derives session keys from a master key (RFC 3711 §4.3, with a key derivation rate of 0). Also
-//! AES counter mode, used for that and for `AES_CM_128_HMAC_SHA1_80` (§4.1.1).
+//! Derives session keys from a master key (RFC 3711 §4.3, at rate 0). Also AES counter mode
+//! (§4.1.1).
 
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes256};
@@ -7,10 +7,10 @@ use aes::{Aes128, Aes256};
 use super::key::{MasterKey, Profile};
 
 const BLOCK: usize = 16;
-/// Blocks encrypted in parallel: as many as AES-NI pipelines.
+/// Blocks in parallel: as many as AES-NI pipelines.
 const AT_ONCE: usize = 8;
 
-/// XORs the key stream that starts at counter `iv` into `bytes`.
+/// XORs the key stream from `iv` on into `bytes`.
 pub(super) fn add_key_stream(
     cipher: &impl BlockCipherEncrypt<BlockSize = aes::cipher::consts::U16>,
     iv: [u8; BLOCK],
@@ -31,7 +31,7 @@ pub(super) fn add_key_stream(
     }
 }
 
-/// Use of a session key: its label (RFC 3711 §4.3.1, §4.3.2).
+/// Label (RFC 3711 §4.3.1, §4.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Encryption = 0,
@@ -45,11 +45,11 @@ pub(super) enum Of {
     Rtcp = 3,
 }
 
-/// Fills `room` with that session key. The last two bytes of 96-bit salts are zero (RFC 7714 §11).
+/// The last two bytes of 96-bit salts are zero (RFC 7714 §11).
 pub(super) fn derive(master: &MasterKey, of: Of, what: Use, room: &mut [u8]) {
     let mut iv = [0; BLOCK];
     iv[..master.salt().len()].copy_from_slice(master.salt());
-    // The label is above a 48-bit index, always 0, which is above the 16-bit counter.
+    // The label is above a 48-bit index and the 16-bit counter, both 0.
     iv[7] ^= of as u8 + what as u8;
     room.fill(0);
     const LENGTH: &str = "a master key is as long as its profile says";

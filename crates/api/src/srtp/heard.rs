@@ -1,27 +1,24 @@
-//! Tracks the packet index per source. Only authentic packets count, so an attacker without the key
-//! cannot fill the table.
+//! Tracks the packet index per source. Only authentic packets count.
 
-/// Maximum number of sources per link (`?senders=`).
+/// Per link (`?senders=`).
 pub(super) const MAX_SOURCES: usize = 1024;
-/// RTP packets older than the source's newest by this many are rejected: half a second of the
-/// shortest packets. Others may arrive again, via another network or as repeats.
+/// Half a second of the shortest packets. Newer ones may arrive twice.
 pub(super) const OLDEST: u64 = 4096;
-/// Size of the replay window below the newest (RFC 3711 §3.3.2: at least 64).
+/// RFC 3711 §3.3.2: at least 64.
 const REPLAY_BITS: u64 = u64::BITS as u64;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct KnownSource {
     ssrc: u32,
     newest: u64,
-    /// Bit mask of received packets: the newest and those before it.
+    /// The newest and those before it.
     seen: u64,
     used: u64,
 }
 
-/// Sources sorted by SSRC, with fixed memory; if full, the one silent longest is forgotten.
+/// Fixed memory; if full, forgets the source silent longest.
 #[derive(Debug)]
 pub(super) struct SourceTable {
-    /// The first `known` entries are valid.
     sources: Box<[KnownSource]>,
     known: usize,
     packets: u64,
@@ -45,7 +42,7 @@ impl SourceTable {
         self.find(ssrc).ok().map(|at| self.sources[at].newest)
     }
 
-    /// Whether this index was received before, or is too old to know.
+    /// Received, or too old to know.
     pub(super) fn came(&self, ssrc: u32, index: u64) -> bool {
         let Ok(at) = self.find(ssrc) else { return false };
         let KnownSource { newest, seen, .. } = self.sources[at];
@@ -88,7 +85,7 @@ impl SourceTable {
     }
 }
 
-/// Index with this sequence number, closest to the source's newest (RFC 3711 §3.3.1).
+/// RFC 3711 §3.3.1.
 pub(super) const fn estimate(newest: u64, sequence: u16) -> u64 {
     const HALF: u64 = 1 << 15;
     const WHOLE: u64 = 1 << 16;
@@ -102,24 +99,19 @@ pub(super) const fn estimate(newest: u64, sequence: u16) -> u64 {
     }
 }
 
-/// Selects further roll-over counters to try if the closest one fails: a new source can have any,
-/// and after an outage of more than 32768 packets it is a later one.
+/// Further roll-over counters to try, for new sources and after outages of more than 32768 packets.
 ///
-/// Each packet tries the next two, and two further ones that advance with each packet, to bound the
-/// cost of forged packets. Sweeps start short, as most streams are young and most outages short.
-/// Each has a prime number of steps, so that sources that take turns do not always miss their
-/// counter.
+/// Two per packet advance, which bounds the cost of forged packets. Sweeps have prime lengths, so
+/// that alternating sources do not miss their counter.
 #[derive(Debug, Default)]
 pub(super) struct RollOverSearch {
     sweep: usize,
     step: u64,
 }
 
-/// Roll-over counters after the closest that each packet tries.
 const ALWAYS: u64 = 2;
-/// Further ones tried per packet.
 const TRIED: u64 = 2;
-/// Steps per sweep: 4, 55 and 890 hours of 1 ms packets.
+/// 4, 55 and 890 hours of 1 ms packets.
 const SWEEPS: [u64; 3] = [113, 1531, 24571];
 
 impl RollOverSearch {
@@ -132,7 +124,6 @@ impl RollOverSearch {
         (1..=ALWAYS).chain(begins..begins + TRIED)
     }
 
-    /// Restarts after a success: the next search is likely close too.
     pub(super) fn found(&mut self) {
         *self = Self::default();
     }

@@ -1,4 +1,4 @@
-//! Master keys, and their text form: that of RFC 4568 §6, which other programs use too.
+//! Master keys, and their text form (RFC 4568 §6).
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,16 +12,15 @@ use thiserror::Error;
 use crate::trust::files::{FileRules, NewFile};
 use crate::trust::{TrustError, files};
 
-/// Length of an AES-GCM tag (RFC 7714 §13.2).
+/// RFC 7714 §13.2.
 pub(super) const GCM_TAG: usize = 16;
-/// HMAC-SHA1 truncated to 80 bits (RFC 3711 §5.2).
+/// RFC 3711 §5.2.
 pub(super) const HMAC_TAG: usize = 10;
-/// E flag and index after an SRTCP packet (RFC 3711 §3.4).
+/// E flag and index (RFC 3711 §3.4).
 pub(super) const RTCP_WORD: usize = 4;
 
 tautline_proto::named_enum! {
-    /// Protection profile, with the name registered for session descriptions (RFC 4568 §6.2, RFC
-    /// 7714 §14.2).
+    /// Named as in session descriptions (RFC 4568 §6.2, RFC 7714 §14.2).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Profile {
         /// AES-GCM with 256-bit keys (RFC 7714).
@@ -29,20 +28,18 @@ tautline_proto::named_enum! {
         AeadAes256Gcm = "AEAD_AES_256_GCM",
         /// AES-GCM with 128-bit keys (RFC 7714).
         AeadAes128Gcm = "AEAD_AES_128_GCM",
-        /// AES counter mode with HMAC-SHA1 truncated to 80 bits (RFC 3711), which every SRTP
-        /// program supports.
+        /// AES counter mode with HMAC-SHA1 truncated to 80 bits (RFC 3711).
         AesCm128HmacSha1 = "AES_CM_128_HMAC_SHA1_80",
     }
 }
 
 impl Profile {
-    /// Whether encryption and authentication are combined, so that decryption with a wrong index
-    /// always fails.
+    /// Whether decryption with a wrong index always fails.
     pub const fn is_aead(self) -> bool {
         matches!(self, Self::AeadAes128Gcm | Self::AeadAes256Gcm)
     }
 
-    /// Maximum overhead per packet in bytes, which is that of RTCP.
+    /// Maximum overhead in bytes, that of RTCP.
     pub const fn room(self) -> usize {
         RTCP_WORD + if self.is_aead() { GCM_TAG } else { HMAC_TAG }
     }
@@ -55,7 +52,7 @@ impl Profile {
         }
     }
 
-    /// Length of a master salt in bytes (RFC 7714 §12, RFC 3711 §8.2).
+    /// Length in bytes (RFC 7714 §12, RFC 3711 §8.2).
     pub const fn salt_bytes(self) -> usize {
         match self {
             Self::AeadAes128Gcm | Self::AeadAes256Gcm => 12,
@@ -76,8 +73,7 @@ impl FromStr for Profile {
 const MAX_KEY: usize = 32;
 const MAX_SALT: usize = 14;
 
-/// A master key with its salt (RFC 3711 §3.2.1), from which the session keys of one direction
-/// derive; of both directions if a group shares it.
+/// A master key with its salt (RFC 3711 §3.2.1).
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey {
     profile: Profile,
@@ -85,8 +81,7 @@ pub struct MasterKey {
 }
 
 impl MasterKey {
-    /// Creates a master key from key and salt bytes; an error if the length does not match the
-    /// profile.
+    /// An error if the length does not match the profile.
     pub fn new(profile: Profile, key_and_salt: &[u8]) -> Result<Self, NoMasterKey> {
         let wanted = profile.key_bytes() + profile.salt_bytes();
         if key_and_salt.len() != wanted {
@@ -97,7 +92,7 @@ impl MasterKey {
         Ok(Self { profile, bytes })
     }
 
-    /// Creates a random key with the system's random numbers.
+    /// Creates a random key.
     pub fn random(profile: Profile) -> Result<Self, NoMasterKey> {
         let mut bytes = [0; MAX_KEY + MAX_SALT];
         let room = &mut bytes[..profile.key_bytes() + profile.salt_bytes()];
@@ -118,8 +113,7 @@ impl MasterKey {
         &self.bytes[self.profile.key_bytes()..][..self.profile.salt_bytes()]
     }
 
-    /// Text form as in a key file, and after the tag of `a=crypto` (RFC 4568 §4): the profile, then
-    /// key and salt in base64. A secret.
+    /// Text as in a key file and `a=crypto` (RFC 4568 §4). A secret.
     pub fn to_sdes(&self) -> String {
         let secret = &self.bytes[..self.profile.key_bytes() + self.profile.salt_bytes()];
         format!("{} inline:{}", self.profile, STANDARD.encode(secret))
@@ -127,13 +121,13 @@ impl MasterKey {
 }
 
 impl fmt::Debug for MasterKey {
-    /// Omits the key, as output is often stored.
+    /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MasterKey({})", self.profile)
     }
 }
 
-/// Why a text is not a valid master key. Messages never quote a possible key.
+/// Never quotes a possible key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoMasterKey {
     /// Unknown profile.
@@ -154,15 +148,15 @@ pub enum NoMasterKey {
         /// Actual length in bytes.
         is: usize,
     },
-    /// A master key identifier follows, which is unsupported (RFC 3711 §3.1).
+    /// Unsupported (RFC 3711 §3.1).
     #[error("keys with an MKI are not supported")]
     KeyIdentifier,
-    /// The system has no random numbers.
+    /// Cannot read random bytes.
     #[error("cannot read random bytes\nhint: check that /dev/urandom exists")]
     Random,
 }
 
-/// The part of a text that may be quoted: the user may have entered a key in the wrong place.
+/// Quotable part of a text that may contain a key.
 fn shown(text: &str) -> String {
     let name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     match text.chars().all(name) && text.len() <= 40 && text.contains('_') {
@@ -174,9 +168,7 @@ fn shown(text: &str) -> String {
 impl FromStr for MasterKey {
     type Err = NoMasterKey;
 
-    /// Parses the output of [`MasterKey::to_sdes`]. Ignores a lifetime after it from other programs
-    /// (§6.1: a packet limit that streams never reach). Rejects session parameters, as they would
-    /// change the encryption.
+    /// Ignores a lifetime (RFC 4568 §6.1); rejects session parameters.
     fn from_str(text: &str) -> Result<Self, NoMasterKey> {
         let mut words = text.split_ascii_whitespace();
         let profile = words.next().ok_or(NoMasterKey::Form)?.parse()?;
@@ -192,7 +184,7 @@ impl FromStr for MasterKey {
     }
 }
 
-/// Maximum size of a key file; a key has at most 120 characters.
+/// A key has up to 120 characters.
 const MAX_BYTES: u64 = 1024;
 
 const RULES: FileRules = FileRules {
@@ -216,14 +208,13 @@ const DESCRIPTION_RULES: FileRules = FileRules {
     ..RULES
 };
 
-/// Rejects a session description with a key if other users can read or change it: it is as secret
-/// as a key file.
+/// Rejects one with a key if other users can read or change it.
 pub fn allow_description(path: &Path) -> Result<(), TrustError> {
-    // A description that has vanished was still read.
+    // A deleted description was still read.
     std::fs::metadata(path).map_or(Ok(()), |there| DESCRIPTION_RULES.allow(path, &there))
 }
 
-/// Reads a key file; rejects it if other users can read or change it.
+/// Rejects one that other users can read or change.
 pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
     let content = |what| TrustError::Content {
         path: path.to_owned(),
@@ -235,8 +226,7 @@ pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
     text.parse().map_err(|error: super::NoMasterKey| content(error.to_string()))
 }
 
-/// Creates a key file that only its owner can read. Never overwrites a file: another program may
-/// use its key.
+/// Readable only by its owner. Never overwrites a file.
 pub fn write_key(path: &Path, key: &MasterKey) -> Result<(), TrustError> {
     let text = format!("{}\n", key.to_sdes());
     let made = NewFile { path, text: &text, mode: 0o600 }.make()?;

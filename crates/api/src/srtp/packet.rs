@@ -1,29 +1,25 @@
 //! Determines which part of a packet is encrypted.
 //!
-//! RTP header and extension stay in clear, so that intermediaries can read a sender's timestamps.
-//! An extension with audio, as for redundancy, is encrypted too (Cryptex, RFC 9335), as its first
-//! word then indicates. Redundancy uses the two-byte form of extensions (RFC 8285); timestamps
-//! alone use the one-byte form.
+//! RTP header and extension stay in clear, for timestamps. An extension with audio, as for
+//! redundancy, is encrypted (Cryptex, RFC 9335); it has the two-byte form (RFC 8285).
 
-/// Length of the fixed RTP header (RFC 3550 §5.1).
+/// RFC 3550 §5.1.
 const RTP_HEADER: usize = 12;
-/// Header of an extension, before its elements.
 const EXTENSION_HEAD: usize = 4;
-/// Clear part of RTCP: the first header and the sender's SSRC (RFC 3711 §3.4).
+/// First header and sender's SSRC (RFC 3711 §3.4).
 pub(super) const RTCP_CLEAR: usize = 8;
 
-/// Extension forms: two-byte in clear (RFC 8285 §4.3), and both forms encrypted (RFC 9335 §5).
+/// RFC 8285 §4.3; encrypted: RFC 9335 §5.
 const TWO_BYTE: [u8; 2] = 0x1000_u16.to_be_bytes();
 const ONE_BYTE: [u8; 2] = 0xBEDE_u16.to_be_bytes();
 const SEALED_ONE_BYTE: [u8; 2] = 0xC0DE_u16.to_be_bytes();
 const SEALED_TWO_BYTE: [u8; 2] = 0xC2DE_u16.to_be_bytes();
 
-/// Whether the second byte indicates RTCP (RFC 5761 §4).
+/// RFC 5761 §4.
 pub(super) fn is_rtcp(bytes: &[u8]) -> bool {
     bytes.get(1).is_some_and(|kind| (192..=223).contains(kind))
 }
 
-/// Whether the version is 2, as in RTP and RTCP.
 pub(super) fn is_version_two(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first >> 6 == 2)
 }
@@ -38,10 +34,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sealable {
-    /// Number of bytes in clear, once gathered.
     pub(super) clear: usize,
-    /// Bytes of contributing sources that are encrypted with the extension: the extension header
-    /// moves before them, to make the encrypted part contiguous (RFC 9335 §6.2).
+    /// Contributing sources: the extension header moves before them (RFC 9335 §6.2).
     moved: Option<usize>,
 }
 
@@ -68,15 +62,13 @@ impl Sealable {
 pub(super) struct RtpParts {
     pub(super) ssrc: u32,
     pub(super) sequence: u16,
-    /// Offset and value of the extension's form.
     form: Option<(usize, [u8; 2])>,
     sources: usize,
-    /// End of the header, including the extension.
+    /// Including the extension.
     header: usize,
 }
 
 impl RtpParts {
-    /// Parses a complete packet, without SRTP's trailer.
     pub(super) fn read(packet: &[u8]) -> Option<Self> {
         let head: &[u8; RTP_HEADER] = packet.first_chunk()?;
         if !is_version_two(packet) {
@@ -98,8 +90,7 @@ impl RtpParts {
         Some(Self { ssrc: word(packet, 8)?, sequence, form, sources, header })
     }
 
-    /// The part to encrypt in a packet to send; marks its extension as encrypted if so. `None` if
-    /// the packet has such a mark already, which would make it ambiguous.
+    /// Marks an encrypted extension. `None` if it is marked already.
     pub(super) fn to_seal(self, packet: &mut [u8]) -> Option<Sealable> {
         match self.form {
             Some((_, SEALED_ONE_BYTE | SEALED_TWO_BYTE)) => None,
@@ -122,7 +113,6 @@ impl RtpParts {
         Sealable { clear: RTP_HEADER + EXTENSION_HEAD, moved: Some(self.sources) }
     }
 
-    /// Restores the extension form from before encryption.
     pub(super) fn restore(self, packet: &mut [u8]) {
         let (at, form) = match self.form {
             Some((at, SEALED_ONE_BYTE)) => (at, ONE_BYTE),

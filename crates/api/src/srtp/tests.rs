@@ -1,5 +1,3 @@
-//! Encrypted packets match the RFCs; only complete, authentic and recent ones are decrypted.
-
 mod attacks;
 mod keys;
 mod vectors;

@@ -18,10 +18,9 @@ pub(crate) fn refused(tried: &'static str, path: &Path, error: std::io::Error) -
 
 pub(crate) struct FileRules {
     pub(crate) forbidden: u32,
-    /// If they are: error message, further advice, and correct mode.
+    /// Error message, advice, and correct mode.
     pub(crate) otherwise: (&'static str, &'static str, u32),
     pub(crate) max_bytes: u64,
-    /// Whether it must belong to this user or root.
     pub(crate) own: bool,
 }
 
@@ -51,8 +50,7 @@ impl FileRules {
     }
 }
 
-/// Like [`read`], after checking the directory: files in a directory that others can change are not
-/// trusted.
+/// Like [`read`], after checking the directory.
 pub(crate) fn read_in_own_folder(
     path: &Path,
     expected: &FileRules,
@@ -66,7 +64,7 @@ pub(crate) fn read_in_own_folder(
     read(path, expected)
 }
 
-/// Reads a file; `None` if it is missing.
+/// `None` if it is missing.
 pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, TrustError> {
     let cannot = |error| refused("reading", path, error);
     // Opening a pipe would block until a writer opens it.
@@ -92,14 +90,13 @@ pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
 
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Locks this directory against concurrent changes until dropped.
+/// Locks this directory until dropped.
 pub(crate) fn hold(folder: &Path) -> Result<File, TrustError> {
     make_folder(folder)?;
     let held = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
     held.map_err(|error| refused("locking", folder, error))
 }
 
-/// Creates the directory, if it is missing, for its owner only.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), TrustError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| refused("making", folder, error))
@@ -112,12 +109,11 @@ pub(crate) struct NewFile<'a> {
 }
 
 impl NewFile<'_> {
-    /// Writes the file atomically: readers see the old or the new content.
+    /// Atomic.
     pub(crate) fn replace(&self) -> Result<(), TrustError> {
         self.beside(|new| fs::rename(new, self.path))
     }
 
-    /// Creates the file atomically if it is missing; returns whether it was.
     pub(crate) fn make(&self) -> Result<bool, TrustError> {
         let mut made = true;
         self.beside(|new| match fs::hard_link(new, self.path) {
@@ -130,7 +126,7 @@ impl NewFile<'_> {
         Ok(made)
     }
 
-    /// Writes a temporary file with a unique name, lets `place` move it, and removes any remainder.
+    /// `place` moves the temporary file.
     fn beside(
         &self,
         place: impl FnOnce(&Path) -> Result<(), std::io::Error>,
@@ -139,7 +135,7 @@ impl NewFile<'_> {
         let new = self.path.with_extension(format!("new-{process}-{file}"));
         let write = || {
             let mut options = OpenOptions::new();
-            // A leftover from a dead process with this id has unknown permissions.
+            // A leftover from a dead process has unknown permissions.
             let _ = fs::remove_file(&new);
             let mut file = options.write(true).create_new(true).mode(self.mode).open(&new)?;
             file.write_all(self.text.as_bytes())?;

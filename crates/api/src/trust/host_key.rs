@@ -9,10 +9,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
 use thiserror::Error;
 
-/// Prefix of an Ed25519 key in a SubjectPublicKeyInfo (RFC 8410 §4).
+/// RFC 8410 §4.
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0];
 
-/// A host's public key (Ed25519). Its text form is base64.
+/// Ed25519; the text form is base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostKey([u8; 32]);
 
@@ -27,7 +27,7 @@ impl HostKey {
         self.0
     }
 
-    /// Key of a certificate, if it is an Ed25519 key.
+    /// `None` unless Ed25519.
     pub fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Self> {
         let parsed = ParsedCertificate::try_from(certificate).ok()?;
         let info = parsed.subject_public_key_info();
@@ -35,7 +35,7 @@ impl HostKey {
         key.try_into().ok().map(Self)
     }
 
-    /// SubjectPublicKeyInfo (X.509); `curl --pinnedpubkey` uses its SHA-256.
+    /// SubjectPublicKeyInfo (X.509).
     pub fn public_key_info(&self) -> [u8; 44] {
         let mut info = [0; 44];
         info[..12].copy_from_slice(&SPKI_PREFIX);
@@ -43,7 +43,7 @@ impl HostKey {
         info
     }
 
-    /// SHA-256 of [`HostKey::public_key_info`] in base64, as in `curl --pinnedpubkey sha256//…`.
+    /// Hash for `curl --pinnedpubkey sha256//…`.
     pub fn pin(&self) -> String {
         let hash = ring::digest::digest(&ring::digest::SHA256, &self.public_key_info());
         STANDARD.encode(hash)
@@ -75,7 +75,7 @@ impl FromStr for HostKey {
     fn from_str(text: &str) -> Result<Self, NoHostKey> {
         let bytes = STANDARD.decode(text.trim()).ok();
         let key = bytes.and_then(|bytes| bytes.try_into().ok()).map(Self);
-        // Truncated: the input may be a whole file.
+        // The input may be a whole file.
         key.ok_or_else(|| NoHostKey(text.chars().take(64).collect()))
     }
 }

@@ -13,10 +13,8 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use super::files::{self, FileRules, NewFile};
 use super::{HostKey, TrustError, host_name};
 
-/// In the same directory as the trust list.
 pub(super) const IDENTITY_FILE: &str = "identity.pem";
-/// Prefix of the 32 secret bytes in PKCS #8 version 1 (RFC 8410 §7). ring writes version 2, which
-/// OpenSSL, and so curl, cannot read.
+/// PKCS #8 version 1 (RFC 8410 §7): OpenSSL cannot read ring's version 2.
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 const PEM_LINE: usize = 64;
@@ -42,8 +40,7 @@ pub struct HostIdentity {
 }
 
 impl HostIdentity {
-    /// Loads the identity from this directory, or creates one. Processes that do so concurrently
-    /// all get the same.
+    /// Concurrent processes get the same identity.
     pub fn load_or_make(folder: &Path) -> Result<Self, TrustError> {
         if let Some(known) = Self::load(folder)? {
             return Ok(known);
@@ -59,7 +56,7 @@ impl HostIdentity {
             .ok_or_else(|| files::refused("reading", &path, std::io::ErrorKind::NotFound.into()))
     }
 
-    /// Loads the identity from this directory, if there is one.
+    /// `None` if there is none.
     pub fn load(folder: &Path) -> Result<Option<Self>, TrustError> {
         let path = folder.join(IDENTITY_FILE);
         let Some(text) = files::read_in_own_folder(&path, &EXPECTED)? else { return Ok(None) };
@@ -84,7 +81,7 @@ impl HostIdentity {
         let pair = KeyPair::from_pkcs8_der_and_sign_algo(&private, &PKCS_ED25519);
         let pair = pair.map_err(unusable)?;
         let mut params = CertificateParams::default();
-        // For display only; not used for trust.
+        // For display only.
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, host_name());
         let certificate = params.self_signed(&pair).map_err(unusable)?.der().clone();
@@ -103,13 +100,12 @@ impl HostIdentity {
         pem("CERTIFICATE", &self.certificate)
     }
 
-    /// The secret key, for other programs that act as this host.
+    /// The secret key, for other programs.
     pub fn key_pem(&self) -> String {
         pem("PRIVATE KEY", self.private.secret_pkcs8_der())
     }
 
-    /// Writes both into a directory, as `taut-cert.pem` and `taut-key.pem`, the latter readable
-    /// only by its owner.
+    /// Writes `taut-cert.pem` and `taut-key.pem`, the latter readable only by its owner.
     pub fn export(&self, folder: &Path) -> Result<(), TrustError> {
         files::make_folder(folder)?;
         let (certificate, key) = (self.certificate_pem(), self.key_pem());
@@ -125,7 +121,7 @@ impl HostIdentity {
 }
 
 impl fmt::Debug for HostIdentity {
-    /// Omits the secret, as output is often stored.
+    /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostIdentity({})", self.key)
     }

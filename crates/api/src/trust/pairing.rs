@@ -2,10 +2,9 @@
 //! code.
 //!
 //! The code is six digits of a hash over both keys, both names and a random number of each host.
-//! The caller commits to its number and name before it sees the other's. A host in between needs
-//! its own key on each side, and so has a chance of one in a million per attempt. This is numeric
-//! comparison of Bluetooth (Core 5.4, volume 3, part H, 2.3.5.6.2) with the hash commitment of ZRTP
-//! (RFC 6189 §4.4.1). A code of the keys alone could be matched by trying keys.
+//! The caller commits to its number and name first, so an attacker has a chance of one in a
+//! million. This is numeric comparison of Bluetooth (Core 5.4, volume 3, part H, 2.3.5.6.2) with
+//! the hash commitment of ZRTP (RFC 6189 §4.4.1).
 
 use core::fmt;
 use core::ops::DerefMut;
@@ -26,9 +25,8 @@ use super::{HostKey, TrustError, TrustStore, host_name, tls};
 use crate::client::wire::TimedStream;
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
-/// TCP port of `taut pair`, which runs in parallel with `taut serve` and `taut work`.
+/// TCP port of `taut pair`.
 pub const PAIRING_PORT: u16 = 17250;
-/// Timeout until the code is known; limits how long a silent host blocks the next.
 const EXCHANGE: Duration = Duration::from_secs(5);
 const COMPARISON: Duration = Duration::from_secs(600);
 
@@ -59,11 +57,10 @@ pub enum PairingError {
         /// Error of the system.
         error: io::Error,
     },
-    /// No code was agreed: another program, such as a port scan, or a slow or busy host.
+    /// Another program, or a slow host.
     #[error("no pairing: {0}\nhint: run `taut pair` on both, one pair of machines at a time")]
     NoExchange(io::Error),
-    /// The other host disconnected after it could know the code. With enough attempts, a code could
-    /// match one on another screen.
+    /// The peer left after it could know the code: possibly an attack.
     #[error(
         "the other machine left before both codes were confirmed: {0}\n\
          hint: run `taut pair` on both again; if this repeats, another machine may be trying codes"
@@ -74,7 +71,7 @@ pub enum PairingError {
         "both ends have the same key: this is the same machine and user\nhint: a machine needs no pairing with itself"
     )]
     SameHost,
-    /// Protocol violation: another program, or an attack.
+    /// Protocol violation.
     #[error(
         "the other machine broke the pairing protocol: {0}\nhint: use `taut pair` of the same version on both"
     )]
@@ -97,7 +94,7 @@ pub enum PairingError {
 }
 
 impl PairingError {
-    /// Whether the other host cannot have known the code, so that waiting for the next is harmless.
+    /// Whether the peer cannot know the code yet.
     pub const fn is_before_code(&self) -> bool {
         matches!(self, Self::NoExchange(_) | Self::SameHost)
     }
@@ -115,7 +112,6 @@ impl fmt::Display for PairingCode {
 
 type Nonce = [u8; 32];
 
-/// One end's contribution to the code.
 struct Contribution<'a> {
     key: HostKey,
     nonce: Nonce,
@@ -123,7 +119,7 @@ struct Contribution<'a> {
 }
 
 impl Contribution<'_> {
-    /// The number, the name's length as one byte (64 at most), and the name.
+    /// Number, length of the name in one byte, name.
     fn revealed(&self) -> Vec<u8> {
         let length = u8::try_from(self.name.len()).unwrap_or(u8::MAX);
         [&self.nonce[..], &[length], self.name.as_bytes()].concat()
@@ -144,7 +140,7 @@ impl PairingCode {
     }
 }
 
-/// Two hosts that have exchanged keys and wait for their users.
+/// Two hosts that wait for their users.
 pub struct Pairing {
     line: Box<dyn Line>,
     code: PairingCode,
@@ -162,7 +158,7 @@ impl fmt::Debug for Pairing {
 }
 
 impl Pairing {
-    /// Calls a host on which `taut pair` waits. Blocks for at most a few seconds per address.
+    /// Blocks for a few seconds per address.
     pub fn dial(whom: &PairingAddress, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
         let whom = &whom.0;
         let unreachable = |error| PairingError::Unreachable { whom: whom.clone(), error };
@@ -192,7 +188,7 @@ impl Pairing {
         Ok(Self::shown(line, code, theirs.name, key))
     }
 
-    /// Answers an accepted connection. Blocks for at most a few seconds.
+    /// Blocks for a few seconds.
     pub fn answer(stream: TcpStream, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
         let connection = ServerConnection::new(tls::pairing_server(store)?);
         let (mut line, key) = greeted(connection, stream, store)?;
@@ -224,7 +220,7 @@ impl Pairing {
         Self { line: Box::new(line), code, name, key }
     }
 
-    /// The code for this host's user to compare.
+    /// The code to compare.
     pub const fn code(&self) -> PairingCode {
         self.code
     }
@@ -239,8 +235,7 @@ impl Pairing {
         self.key
     }
 
-    /// Sends whether the codes are the `same`, and if so waits for the other host's answer. `Ok` if
-    /// both users confirmed.
+    /// Sends the user's answer; if `same`, waits for the other host's.
     pub fn confirm(mut self, same: bool) -> Result<(), PairingError> {
         let reported = write(&mut self.line, &[u8::from(same)]);
         if !same {
@@ -252,7 +247,7 @@ impl Pairing {
     }
 }
 
-/// Completes the handshake; returns the other end's authenticated key.
+/// Returns the peer's authenticated key.
 fn greeted<C, S>(
     connection: Result<C, rustls::Error>,
     stream: TcpStream,
@@ -285,7 +280,7 @@ fn nonce() -> Result<Nonce, PairingError> {
     Ok(nonce)
 }
 
-/// Includes the name: otherwise it could be chosen afterwards to match the code.
+/// Hashes the name too, so that it cannot change afterwards.
 fn commitment(revealed: &[u8]) -> ring::digest::Digest {
     digest(&SHA256, revealed)
 }

@@ -173,7 +173,6 @@ fn place_of_a_paired_host_is_kept_with_its_key_and_no_longer() {
     let home = home();
     let list = TrustFile::in_folder(home.path());
     let keys = [1, 2].map(|byte| HostKey::new([byte; 32]));
-    // As an older taut wrote it.
     std::fs::write(list.path(), format!("\"attic\" = \"{}\"\n", keys[1])).unwrap();
     rights(list.path(), 0o600);
     list.trust_at("studio", keys[0], Some("10.0.0.2")).unwrap();
@@ -270,7 +269,6 @@ fn a_list_that_others_may_change_is_refused_with_the_mend() {
     }
     rights(list.path(), 0o644);
     assert!(TrustFile::in_folder(home.path()).hosts().is_ok(), "it is no secret");
-    // The cached list's stamp includes the permissions.
     assert!(list.hosts().is_ok());
     rights(list.path(), 0o666);
     assert!(list.hosts().is_err());

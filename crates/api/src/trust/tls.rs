@@ -1,9 +1,7 @@
 //! TLS 1.3 between hosts that know each other's keys.
 //!
-//! Both ends present a self-signed certificate. Only its key matters: it must be trusted, and the
-//! peer must prove possession, as verified by rustls. There is no resumption, so each connection is
-//! judged by the current list. The crypto provider is passed explicitly and never installed for the
-//! process, which may be a foreign host.
+//! Without resumption, each connection is judged by the current list. The crypto provider is never
+//! installed for the process, which may be a foreign host.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,10 +21,10 @@ use rustls::{
 use super::{HostKey, TrustError, TrustStore};
 use crate::seal::{EXPORTER_LABEL, SECRET_BYTES};
 
-/// ALPN protocol of pairing (RFC 7301). It ends with the version.
+/// RFC 7301; ends with the version.
 pub(super) const PAIRING_PROTOCOL: &[u8] = b"tautline-pairing/1";
 
-/// Client configuration: accepts any trusted host, or only the one with this name.
+/// Accepts any trusted host, or only this name.
 pub fn calling(
     store: &Arc<TrustStore>,
     name: Option<&str>,
@@ -39,14 +37,12 @@ pub fn answering(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustErro
     server(store, Accepted::Trusted(None)).map(Arc::new)
 }
 
-/// Client configuration for pairing: accepts any key.
 pub(super) fn pairing_client(store: &Arc<TrustStore>) -> Result<Arc<ClientConfig>, TrustError> {
     let mut config = client(store, Accepted::AnyKey)?;
     config.alpn_protocols = vec![PAIRING_PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }
 
-/// Server configuration for pairing: accepts any key.
 pub(super) fn pairing_server(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustError> {
     let mut config = server(store, Accepted::AnyKey)?;
     config.alpn_protocols = vec![PAIRING_PROTOCOL.to_vec()];
@@ -65,7 +61,7 @@ fn client(store: &Arc<TrustStore>, accepted: Accepted) -> Result<ClientConfig, T
         .with_client_auth_cert(vec![certificate], key.into())
         .map_err(unusable)?;
     config.resumption = Resumption::disabled();
-    // The host name stays private; the server is identified by its key.
+    // The host name stays private.
     config.enable_sni = false;
     Ok(config)
 }
@@ -89,7 +85,7 @@ fn unusable(error: Error) -> TrustError {
     TrustError::Unusable(error.to_string())
 }
 
-/// Exports the secret shared by both ends; `None` before the handshake is complete.
+/// `None` before the handshake is complete.
 pub fn connection_secret<Side>(
     connection: &rustls::ConnectionCommon<Side>,
 ) -> Option<[u8; SECRET_BYTES]> {
@@ -101,12 +97,9 @@ pub fn peer_key(connection: &rustls::CommonState) -> Option<HostKey> {
     HostKey::of_certificate(connection.peer_certificates()?.first()?)
 }
 
-/// Why a handshake failed, at the connecting end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HandshakeFault {
-    /// This host does not trust the peer's key.
     Untrusted,
-    /// The peer does not trust this host's key.
     NotTrustedThere,
     Other,
 }
@@ -134,7 +127,7 @@ pub(crate) fn of_tls(error: &std::io::Error) -> Option<&Error> {
 enum Accepted {
     /// Keys in the list: under this name, or any.
     Trusted(Option<String>),
-    /// All keys: users compare a code afterwards.
+    /// Users compare a code afterwards.
     AnyKey,
 }
 
@@ -151,7 +144,7 @@ impl PinnedPeer {
         Self { store, accepted, provider }
     }
 
-    /// Checks that its key is trusted, or with `own`, this host's own, which only this host has.
+    /// Trusted, or with `own`, this host's own.
     fn judge(&self, certificate: &CertificateDer<'_>, own: bool) -> Result<(), Error> {
         let unknown = Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
         let key = HostKey::of_certificate(certificate)
@@ -176,7 +169,6 @@ impl PinnedPeer {
     }
 }
 
-/// Ed25519 is the only supported kind of key.
 fn schemes() -> Vec<SignatureScheme> {
     vec![SignatureScheme::ED25519]
 }

@@ -1,4 +1,4 @@
-//! The list of trusted hosts: `trusted.toml`, one line each, `name = "key"` or `name = "key place"`.
+//! Trusted hosts: `trusted.toml`, lines of `name = "key"` or `name = "key place"`.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -13,10 +13,9 @@ use toml::{Table, Value};
 use super::files::{self, FileRules, NewFile};
 use super::{HostKey, TrustError};
 
-/// In the same directory as this host's key.
 const TRUSTED_FILE: &str = "trusted.toml";
 pub(super) const MAX_NAME: usize = 64;
-/// Characters of a place: those of a host name (RFC 1035 §2.3.4), and a user and `ssh:` before it.
+/// `ssh:`, a user and a host name (RFC 1035 §2.3.4).
 const MAX_PLACE: usize = 320;
 const HINT: &str = "fix it, or move it away and trust each machine again (taut trust NAME KEY); until then \
                     no machine is trusted";
@@ -42,13 +41,11 @@ pub fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 
-/// Returns whether this can be the place of a host: TOML and terminals show it unchanged.
 fn is_place(place: &str) -> bool {
     let shown = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
     (1..=MAX_PLACE).contains(&place.len()) && place.chars().all(shown)
 }
 
-/// A host of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TrustedHost {
     key: HostKey,
@@ -75,7 +72,7 @@ impl TrustedHosts {
         self.0.get(name).map(|host| host.key)
     }
 
-    /// Where the host of this name was paired, if it was: its address, or `ssh:` and a destination.
+    /// The address, or `ssh:` and a destination.
     pub fn place(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.place.as_deref()
     }
@@ -85,7 +82,7 @@ impl TrustedHosts {
         self.iter().find(|(_, known)| *known == key).map(|(name, _)| name)
     }
 
-    /// Whether the host with this key is trusted: under this name, or any.
+    /// Whether the key is trusted: under this name, or any.
     pub fn trusts(&self, key: HostKey, name: Option<&str>) -> bool {
         match name {
             Some(name) => self.key(name) == Some(key),
@@ -93,7 +90,7 @@ impl TrustedHosts {
         }
     }
 
-    /// Parses such a file; returns what is wrong with it otherwise.
+    /// Parses such a file.
     pub fn read(text: &str) -> Result<Self, String> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
@@ -127,10 +124,10 @@ impl fmt::Display for TrustedHosts {
     }
 }
 
-/// Identifies the state of a file: change time, including permissions, length and inode.
+/// Change time, including permissions, length and inode.
 type FileStamp = Option<(i64, i64, u64, u64)>;
 
-/// The list on disk; changes take effect at once for all users of the file.
+/// Changes take effect at once.
 #[derive(Debug)]
 pub struct TrustFile {
     path: PathBuf,
@@ -148,7 +145,7 @@ impl TrustFile {
         &self.path
     }
 
-    /// The current list. Parses the file only if it has changed.
+    /// Parses the file only after changes.
     pub fn hosts(&self) -> Result<Arc<TrustedHosts>, TrustError> {
         let stamp = self.stamp()?;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,12 +172,12 @@ impl TrustFile {
         }
     }
 
-    /// Adds a host; returns its previous key under this name, if different. If the key is the same, the place stays.
+    /// Returns a different previous key of this name. With the same key, the place stays.
     pub fn trust(&self, name: &str, key: HostKey) -> Result<Option<HostKey>, TrustError> {
         self.trust_at(name, key, None)
     }
 
-    /// Trusts a host that was paired at this place, if it is one that can be written.
+    /// Trusts a host that was paired at this place.
     pub fn trust_at(
         &self,
         name: &str,
@@ -200,7 +197,7 @@ impl TrustFile {
         Ok(before.map(|host| host.key).filter(|before| *before != key))
     }
 
-    /// Removes a host; returns its key, if it was trusted.
+    /// Returns the key, if it was trusted.
     pub fn remove(&self, name: &str) -> Result<Option<HostKey>, TrustError> {
         let _held = self.hold()?;
         let mut hosts = self.load()?;
@@ -211,7 +208,6 @@ impl TrustFile {
         Ok(before.map(|host| host.key))
     }
 
-    /// Serialises changes, which could otherwise undo one another.
     fn hold(&self) -> Result<Option<File>, TrustError> {
         self.path.parent().map(files::hold).transpose()
     }

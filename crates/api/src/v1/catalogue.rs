@@ -9,7 +9,7 @@ use super::VERSION;
 
 /// Maximum number of plugins per worker.
 pub const MAX_PLUGINS: usize = 8192;
-/// Maximum number of ports per plugin: each adds a block or a value to an iteration.
+/// Each port adds a block or a value to an iteration.
 const MAX_PORTS: usize = 1024;
 /// Maximum number of characters in a text.
 pub const MAX_TEXT: usize = 1024;
@@ -26,8 +26,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Validates a catalogue from another host, and removes invalid plugins. Returns the fault of each
-    /// removed plugin, or of the catalogue.
+    /// Removes invalid plugins. Returns their faults, or that of the catalogue.
     pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
             return Err(format!("a catalogue of version {}", self.version));
@@ -50,7 +49,6 @@ impl Catalogue {
     }
 }
 
-/// Reads display text from a peer.
 pub(super) fn shown<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     String::deserialize(from).map(|text| printable(&text, MAX_TEXT))
 }
@@ -60,7 +58,7 @@ pub(super) fn shown_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<
     Ok(text.map(|text| printable(&text, MAX_TEXT)))
 }
 
-/// Rejects characters that could confuse a terminal or host.
+/// Unfit for terminals.
 fn text(what: &str, text: &str) -> Result<(), String> {
     let long = text.chars().count() > MAX_TEXT;
     if long || !text.chars().all(is_printable) {
@@ -74,10 +72,9 @@ fn text(what: &str, text: &str) -> Result<(), String> {
 /// A plugin, or a chain of plugins offered as one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plugin {
-    /// Id for requests, stable as long as the library keeps its name: `FILE:LABEL`, or the name of
-    /// a chain.
+    /// `FILE:LABEL`, or the name of a chain.
     pub id: String,
-    /// File name of the library, without directories; for a chain that of its description.
+    /// File name without directories; for a chain that of its description.
     pub file: String,
     /// LADSPA label: one word.
     pub label: String,
@@ -93,7 +90,7 @@ pub struct Plugin {
     pub properties: u32,
     /// Ports in LADSPA's order.
     pub ports: Vec<PluginPort>,
-    /// Hash of the library's bytes in hexadecimal: a request with it matches only that library.
+    /// Hexadecimal hash: a request with it matches only that library.
     pub hash: String,
     /// Cost of a run, if measured.
     #[serde(default)]
@@ -101,8 +98,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Validates one plugin. Older versions reject a catalogue with any invalid plugin, so workers offer
-    /// none.
+    /// Older versions reject a catalogue with any invalid plugin.
     pub fn check(&self) -> Result<(), String> {
         let Self { id, label, ports, .. } = self;
         text("a plugin's id", id)?;
@@ -142,15 +138,12 @@ pub struct PluginPort {
 }
 
 impl PluginPort {
-    /// Exactly one of input and output, and one of control and audio (`LADSPA_PORT_INPUT` 1,
-    /// `OUTPUT` 2, `CONTROL` 4, `AUDIO` 8).
     const fn has_one_kind(&self) -> bool {
         matches!(self.descriptor & 0xF, 5 | 6 | 9 | 10)
     }
 }
 
-/// Cost of a run: A + B·N nanoseconds for N frames, as the LADSPA header requires of real-time
-/// plugins.
+/// A + B·N nanoseconds for N frames.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PluginCost {
     /// A, in nanoseconds.
@@ -159,13 +152,13 @@ pub struct PluginCost {
     pub per_frame_ns: f64,
 }
 
-/// JSON has no infinities or NaN: such a bound counts as none.
+/// JSON has no infinities: no bound.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it by reference")]
 fn finite<S: Serializer>(bound: &f32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f32(if bound.is_finite() { *bound } else { 0.0 })
 }
 
-/// Accepts workers of other implementations too.
+/// For workers of other implementations.
 fn or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
     let bound = Option::<f32>::deserialize(deserializer)?;
     Ok(bound.filter(|bound| bound.is_finite()).unwrap_or(0.0))

@@ -27,32 +27,30 @@ pub struct StreamRequest {
     pub max_frames: u32,
     /// Byte order of the master.
     pub byte_order: ByteOrder,
-    /// Maximum datagram that the path carries unfragmented, before encryption.
+    /// Unfragmented, before encryption.
     pub datagram_bytes: u32,
-    /// Time between runs of the plugin, for admission. The default assumes runs of 64 frames, the
-    /// shortest of common hosts, or of `max_frames` if less.
+    /// Time between runs, for admission. Default: 64 frames, or `max_frames` if less.
     #[serde(default)]
     pub period_ns: Option<u64>,
-    /// Number of answered iterations that the worker keeps for retransmission.
+    /// Answered iterations kept for retransmission.
     #[serde(default = "default_history")]
     pub history: u32,
-    /// Number of earlier answers repeated with each.
+    /// Earlier answers repeated with each.
     #[serde(default)]
     pub copies: u8,
-    /// Frames after which past input no longer affects the plugin, if known.
+    /// Frames after which past input has no effect.
     #[serde(default)]
     pub memory_frames: Option<u64>,
-    /// Disables encryption, to measure its cost: on the loopback interface only.
+    /// Disables encryption: on the loopback interface only.
     #[serde(default)]
     pub cleartext: bool,
-    /// Position in a pipeline of workers; `None` for a single one.
+    /// `None` for a single worker.
     #[serde(default)]
     pub pipeline: Option<PipelinePlace>,
 }
 
 impl StreamRequest {
-    /// A request for a single plugin, with datagrams that fit an Ethernet frame, and defaults
-    /// otherwise.
+    /// Requests a single plugin, with datagrams that fit an Ethernet frame.
     pub fn of(plugin: impl Into<String>, rate: u32, max_frames: u32) -> Self {
         Self {
             version: VERSION,
@@ -72,26 +70,23 @@ impl StreamRequest {
     }
 }
 
-/// Leaves room for encryption and lower headers.
 const ETHERNET_BYTES: u32 = 1400;
 
-/// Position of a stream in a pipeline: blocks go from the master to the first worker, from each
-/// worker to the next, and from the last to the master. The last is opened first, since each needs
-/// the address of the next.
+/// Master, first worker, … last worker, master. The last is opened first, since each needs the
+/// address of the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PipelinePlace {
     /// Whether blocks come from the previous worker instead of the master.
     #[serde(default)]
     pub fed: bool,
-    /// Number of control values for later plugins that arrive with its own and are forwarded.
+    /// Control values for later plugins, to forward.
     #[serde(default)]
     pub onward: u32,
-    /// Number of control values written by earlier plugins that arrive with the audio and are
-    /// forwarded.
+    /// Control values of earlier plugins, to forward.
     #[serde(default)]
     pub earlier: u32,
-    /// Next worker's stream, if the output does not go to the master.
+    /// Next worker's stream; `None` for the master.
     #[serde(default)]
     pub feeds: Option<FedStream>,
 }
@@ -100,11 +95,11 @@ pub struct PipelinePlace {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FedStream {
-    /// Address for its blocks, as reachable from the feeding worker.
+    /// Address as reachable from the feeding worker.
     pub address: SocketAddr,
     /// [`WorkStream::id`].
     pub stream: u32,
-    /// [`FedPort::key`]. For a single feeding stream only: a second would repeat nonces.
+    /// [`FedPort::key`]. A second feeding stream would repeat nonces.
     #[serde(default)]
     pub key: Option<SecretText>,
 }
@@ -112,14 +107,14 @@ pub struct FedStream {
 /// Where a stream receives blocks from another worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FedPort {
-    /// UDP port, at the address used for the request.
+    /// UDP port at the address of the request.
     pub udp_port: u16,
-    /// Key shared by both workers, 32 bytes in base64; `None` for cleartext.
+    /// 32 bytes in base64; `None` for cleartext.
     #[serde(default)]
     pub key: Option<SecretText>,
 }
 
-/// A quarter of a second of the shortest common blocks.
+/// 0.25 s of the shortest common blocks.
 const fn default_history() -> u32 {
     256
 }
@@ -138,9 +133,9 @@ impl fmt::Debug for SecretText {
 /// The stream opened for a [`StreamRequest`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkStream {
-    /// Id for later requests and in each datagram. Never reused by the same worker.
+    /// Never reused by the same worker.
     pub id: u32,
-    /// UDP port for its datagrams, at the address used for the request.
+    /// UDP port, at the address of the request.
     pub udp_port: u16,
     /// Blocks of an iteration, in order.
     pub set: Vec<BlockSpec>,
@@ -148,7 +143,7 @@ pub struct WorkStream {
     pub max_frames: u32,
     /// Agreed [`StreamRequest::datagram_bytes`].
     pub datagram_bytes: u32,
-    /// Byte order of all samples and control values: [`StreamRequest::byte_order`].
+    /// Byte order of samples and control values.
     pub byte_order: ByteOrder,
     /// Number of audio inputs.
     pub inputs: u32,
@@ -158,15 +153,13 @@ pub struct WorkStream {
     pub controls_in: u32,
     /// Number of control outputs.
     pub controls_out: u32,
-    /// 32 bytes in base64, from which, with the TLS connection's secret, the stream's secret
-    /// derives. Filled in by the server; `None` without TLS.
+    /// 32 bytes in base64; `None` without TLS.
     #[serde(default)]
     pub salt: Option<String>,
-    /// The stream's secret in base64, only for plain HTTP on the loopback interface. Filled in by
-    /// the server.
+    /// Secret in base64, only for plain HTTP.
     #[serde(default)]
     pub key: Option<SecretText>,
-    /// Where it receives blocks, if another worker feeds it.
+    /// Port for blocks of another worker.
     #[serde(default)]
     pub fed: Option<FedPort>,
     /// Initial state.
@@ -200,7 +193,7 @@ pub struct WorkStreamState {
     pub dirty: bool,
     /// Output latency reported by the plugin.
     pub latency_frames: u32,
-    /// Core that its thread is pinned to, if any.
+    /// Core of its pinned thread.
     #[serde(default)]
     pub core: Option<u32>,
     /// Reserved share of a core, 0 to 1.

@@ -6,8 +6,7 @@ use thiserror::Error;
 use super::catalogue::{Catalogue, shown};
 use super::stream::{StreamRequest, WorkStream, WorkStreamState};
 
-/// A worker's implementation behind its HTTP server. Calls may block while a process starts, and
-/// arrive on several threads concurrently.
+/// Calls may block, and arrive on several threads.
 pub trait Workshop: Send + Sync {
     /// All offered plugins.
     fn catalogue(&self) -> Catalogue;
@@ -15,9 +14,8 @@ pub trait Workshop: Send + Sync {
     /// Used and free capacity.
     fn capacity(&self) -> Capacity;
 
-    /// Opens a stream. Its datagrams are encrypted with the keys that `seal::keys` derives from
-    /// `secret`. `None` only if the request asked for cleartext via the loopback interface; the UDP
-    /// socket must then be bound to it. Leaves `salt` and `key` of the response empty.
+    /// `seal::keys` derives the keys from `secret`. `None` only for cleartext via the loopback
+    /// interface, to which the socket must be bound. Leaves `salt` and `key` of the response empty.
     fn open(
         &self,
         request: StreamRequest,
@@ -34,7 +32,7 @@ pub trait Workshop: Send + Sync {
     fn close(&self, id: u32) -> bool;
 }
 
-/// Maximum bytes of iterations kept per stream, both directions together.
+/// Maximum bytes of iterations kept per stream.
 pub const MAX_KEPT_BYTES: usize = 128 << 20;
 
 /// Why a worker refuses a stream, each with its fix.
@@ -43,7 +41,7 @@ pub enum WorkRefused {
     /// 404: unknown plugin.
     #[error("unknown plugin {0:?}; update the saved list with taut plugins --worker HOST --save")]
     NoSuchPlugin(String),
-    /// 410: the plugin's library is gone or has changed.
+    /// 410: the plugin's library has changed.
     #[error("the plugin {id:?} {what}")]
     PluginGone {
         /// Id of the plugin.
@@ -51,13 +49,13 @@ pub enum WorkRefused {
         /// What happened to it, and how to fix that.
         what: String,
     },
-    /// 503: too little capacity is left, as the message describes.
+    /// 503: too little capacity is left.
     #[error("{0}")]
     Overloaded(String),
-    /// 422: an invalid request, as the message describes.
+    /// 422: an invalid request.
     #[error("{0}")]
     BadRequest(String),
-    /// 500: an internal failure; the message has operation and error.
+    /// 500: an internal failure.
     #[error("{0}")]
     Failed(String),
 }
@@ -83,7 +81,7 @@ pub struct RefusalAnswer {
     pub error: String,
 }
 
-/// `GET /v1/capacity`: used and total capacity of a worker.
+/// `GET /v1/capacity`: used and total capacity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// Cores for plugins.

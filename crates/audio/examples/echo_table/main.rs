@@ -1,5 +1,5 @@
 //! Quality of echo cancellation in two rooms: `cargo run --release -p tautline-audio --example
-//! echo_table [FOLDER]`. Writes the signals as WAV files into FOLDER.
+//! echo_table [FOLDER]`. Writes WAV files into FOLDER.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 mod signals;

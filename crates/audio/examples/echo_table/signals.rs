@@ -1,4 +1,4 @@
-//! Signals of the table: two speakers, and a room between a loudspeaker and a microphone.
+//! Two speakers, and a room with loudspeaker and microphone.
 
 use std::f64::consts::{PI, TAU};
 use std::io::Cursor;
@@ -7,11 +7,11 @@ use std::process::Command;
 pub(crate) type AnyError = Box<dyn std::error::Error>;
 
 pub(crate) const RATE: usize = 48_000;
-/// Power of active speech, in dBFS.
+/// Active speech, dBFS.
 const SPEECH_LEVEL: f64 = -24.0;
-/// Power of the microphone's noise, in dBFS.
+/// Microphone noise, dBFS.
 const NOISE_LEVEL: f64 = -80.0;
-/// Minimum delay from the loudspeaker to the microphone.
+/// Loudspeaker to microphone.
 const DELAY: usize = RATE / 500;
 
 pub(crate) const DOUBLE_TALK: usize = 8;
@@ -22,7 +22,7 @@ pub(crate) const END: usize = 22;
 
 pub(crate) struct Run {
     pub(crate) far: Vec<f32>,
-    /// Microphone signals: echo with noise, and near speech.
+    /// Echo with noise.
     pub(crate) echo: Vec<f32>,
     pub(crate) near: Vec<f32>,
 }
@@ -52,11 +52,11 @@ impl Run {
 
 pub(crate) struct Room {
     pub(crate) name: &'static str,
-    /// Length, width and height in metres.
+    /// Metres.
     size: [f64; 3],
     /// RT60 in seconds.
     decay: f64,
-    /// Jump of the delay, in frames.
+    /// Of the delay, in frames.
     pub(crate) jump: usize,
 }
 
@@ -66,8 +66,8 @@ pub(crate) const ROOMS: [Room; 2] = [
 ];
 
 impl Room {
-    /// Impulse response to a microphone near the middle from a source at `offset` metres, with
-    /// image sources (J. B. Allen and D. A. Berkley, JASA 65(4), 1979).
+    /// Impulse response from a source at `offset` metres, with image sources (J. B. Allen and D. A.
+    /// Berkley, JASA 65(4), 1979).
     fn response(&self, offset: [f64; 3]) -> Vec<f32> {
         const SOUND: f64 = 343.0;
         const HALF: i64 = 16;
@@ -149,7 +149,7 @@ pub(crate) fn speech(voice: &str, text: &str, seconds: usize) -> Result<Vec<f32>
     let said = said.map_err(|error| {
         format!("cannot run espeak-ng: {error}\nhint: apt-get install espeak-ng")
     })?;
-    // espeak-ng does not know the length of a stream, so its header has a large one.
+    // espeak-ng writes a large length, as the stream's is unknown.
     let mut wav = said.stdout;
     let data = wav.len().saturating_sub(44) as u32;
     wav.get_mut(40..44).ok_or("espeak-ng wrote no sound")?.copy_from_slice(&data.to_le_bytes());
@@ -168,7 +168,7 @@ pub(crate) fn speech(voice: &str, text: &str, seconds: usize) -> Result<Vec<f32>
     Ok(sound.iter().map(|sample| (sample * gain) as f32).cycle().take(seconds * RATE).collect())
 }
 
-/// Windowed-sinc resampling, only to higher rates.
+/// Windowed sinc, only to higher rates.
 fn resampled(samples: &[f64], step: f64) -> Vec<f64> {
     const HALF: isize = 24;
     let count = (samples.len() as f64 / step) as usize;

@@ -12,10 +12,9 @@ use crate::alsa::refuse::CardErrors;
 use crate::alsa::spec::Wakeup;
 use crate::toolbox::PreparedNote;
 
-/// Timeout after which a silent card counts as gone; typical host stalls are a tenth of it.
+/// Timeout for a silent card; typical host stalls are a tenth of it.
 const SILENT: Span = Span::from_millis(500);
 const ASLEEP: (Span, u32) = (Span::from_millis(10), 500);
-/// Maximum consecutive starts without any block.
 const VAIN: u32 = 20;
 
 pub(super) struct Card {
@@ -30,7 +29,7 @@ pub(super) struct Card {
 }
 
 impl Card {
-    /// Creates a card from ends with equal settings. Two ends start and stop together if possible.
+    /// Creates a card; two ends start and stop together if possible.
     pub(super) fn new(
         mut ends: Vec<CardSide>,
         settings: Settings,
@@ -40,8 +39,6 @@ impl Card {
     ) -> Self {
         if let [capture, playback] = &mut ends[..] {
             playback.pace.go_beside_capture();
-            // If linking fails, the ends start one after the other, and their own timestamps show
-            // that.
             let _linked = capture.pcm.link(&playback.pcm);
         }
         let timer = host_clock().map(HostClock::id);
@@ -118,7 +115,6 @@ impl Card {
                     return Err(Err(self.gone(PcmError::NotReady)));
                 }
                 if woke && !next {
-                    // The wake-up was spurious.
                     clock::sleep_until(now + self.span(1).divided(8));
                 }
             }

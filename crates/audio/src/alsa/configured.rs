@@ -1,4 +1,4 @@
-//! PCMs of a user's configuration. None is opened: opening might, for example, overwrite a file.
+//! PCMs of a user's configuration. None is opened: that might overwrite a file.
 #![expect(unsafe_code, reason = "the crate `alsa` does not read configurations")]
 
 use std::env;
@@ -36,8 +36,8 @@ pub(super) fn names() -> Vec<String> {
 fn read(path: &CStr) -> Vec<String> {
     let (mut top, mut input, mut pcms) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
     let mut names = Vec::new();
-    // SAFETY: each pointer is used only after the call that creates it has succeeded; everything
-    // created is closed and deleted once, and ids are copied before that.
+    // SAFETY: pointers are used only after their creating call succeeded; each object is deleted
+    // once, after its ids are copied.
     unsafe {
         if snd_config_top(&mut top) < 0 {
             return names;
@@ -58,14 +58,13 @@ fn read(path: &CStr) -> Vec<String> {
     names
 }
 
-/// Returns the name of a definition, unless it needs arguments.
+/// Name of a definition without arguments.
 ///
 /// # Safety
-/// `definition` must be a node of a live configuration.
+/// `definition` is a node of a live configuration.
 unsafe fn named(definition: *mut snd_config_t) -> Option<String> {
     let (mut id, mut arguments) = (ptr::null(), ptr::null_mut());
-    // SAFETY: the caller keeps the configuration alive. The id is zero-terminated and lives as long
-    // as its node; it is copied before this returns.
+    // SAFETY: the configuration is alive, and so is its zero-terminated id.
     unsafe {
         let plain = snd_config_search(definition, c"@args".as_ptr(), &mut arguments) < 0;
         let named = snd_config_get_id(definition, &mut id) >= 0 && !id.is_null();

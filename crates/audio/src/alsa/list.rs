@@ -10,7 +10,7 @@ use super::{configured, params};
 use crate::toolbox::{DeviceDescription, DeviceSide, Offers};
 
 pub(crate) fn cards() -> Vec<DeviceDescription> {
-    // Captures the library's messages; without this it prints them on standard error.
+    // Keeps the library's messages off standard error.
     let _said = Output::local_error_handler();
     let cards = ::alsa::card::Iter::new().flatten();
     let cards = cards.flat_map(|card| devices(card).unwrap_or_default());
@@ -65,7 +65,6 @@ fn offered(params: &HwParams<'_>) -> Offers {
     let formats = params::formats(params).map(|format| format.name().to_owned()).collect();
     let (least, most) = params::channels(params);
     if let Some(&lowest) = rates.first() {
-        // Cannot fail, as it was found there; on failure the period would be that of any rate.
         let _ = params.set_rate(lowest, ValueOr::Nearest);
     }
     let min_period = Frames::new(params.get_period_size_min().unwrap_or(0));

@@ -1,5 +1,5 @@
-//! Pace of a PCM, without I/O: that of its card, or of the host's clock for `null`, `file` and
-//! similar PCMs, which wait up to a second for a late program.
+//! Pace of a PCM, without I/O: its card's, or the host's for `null`, `file` and the like, which
+//! wait up to 1 s for a late program.
 
 use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::card_line::CardLine;
@@ -10,7 +10,7 @@ use tautline_proto::units::Ppm;
 use super::pcm::Reading;
 use super::spec::Wakeup;
 
-/// Distance from the present beyond which a timestamp belongs to another clock.
+/// Timestamps further away are another clock's.
 const FAR: Span = Span::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,7 @@ impl PcmPace {
         }
     }
 
-    /// Returns whether the PCM is impossibly fast for a card: half a buffer ahead of the elapsed
-    /// time.
+    /// Whether the PCM is too fast for a card: half a buffer ahead.
     fn is_ahead(&self, reading: &Reading) -> bool {
         let passed = self.settings.rate.frames_within(reading.now - self.started).count();
         let reached = match self.direction {
@@ -107,7 +106,6 @@ impl PcmPace {
         }
     }
 
-    /// Returns whether a period can be transferred. With a timer, the PCM itself is always ready.
     pub(super) fn is_ready(&self, reading: &Reading) -> bool {
         let due = self.timer.as_ref().is_none_or(|timer| reading.now >= timer.wakes());
         due && reading.avail >= self.settings.period
@@ -115,7 +113,7 @@ impl PcmPace {
 
     pub(super) fn not_yet(&mut self, reading: &Reading) {
         self.expect(reading);
-        // The position may move in steps, and may be older than the timestamp.
+        // The position may move in steps and lag the timestamp.
         let soon = self.settings.rate.span_of(self.settings.period).divided(8);
         self.ready = self.ready.max(reading.now + soon);
     }
@@ -149,8 +147,8 @@ impl PcmPace {
         Block { meets: met.meets, uncertainty: met.uncertainty, skipped: met.skipped, xruns: 0 }
     }
 
-    /// A kernel timestamp is the time of the position; a delay added by the driver is current.
-    /// Without timestamps a position may be a period old.
+    /// A kernel timestamp belongs to the position; a driver's delay is current. Without timestamps
+    /// a position may be a period old.
     fn observe(&mut self, reading: &Reading) {
         let held = match self.direction {
             Direction::Capture => reading.avail.count(),

@@ -1,4 +1,4 @@
-//! Configures a PCM exactly as requested; otherwise fails with the supported values.
+//! Configures a PCM exactly as requested, or fails with the supported values.
 
 use ::alsa::ValueOr;
 use ::alsa::pcm::{Access as AlsaAccess, Format, HwParams, PCM, TstampType};
@@ -75,7 +75,6 @@ pub(super) fn apply(
         running.set_start_threshold(running.get_boundary()?)?;
         running.set_avail_min(wanted.period.count())?;
         running.set_stop_threshold(params.get_buffer_size()?)?;
-        // Optional: without timestamps, positions are read alone.
         let _ = running.set_tstamp_mode(true).and(running.set_tstamp_type(TstampType::Monotonic));
         pcm.sw_params(&running)
     };
@@ -181,7 +180,7 @@ impl Narrowing<'_> {
             self.wanted.rate,
             counted(least, most, "frame")
         );
-        // Values in between may be forbidden as well: request the nearest.
+        // Values in between may be forbidden too.
         let near = self.params.clone();
         let nearest = near.set_period_size_near(wanted, ValueOr::Nearest).unwrap_or(least);
         Err(refusal(self.spec, answer, format!("add --period {nearest}")))
@@ -202,7 +201,6 @@ impl Narrowing<'_> {
         );
         let nearest = i64::from(periods).clamp(fewest, greatest.max(fewest));
         let hint = if nearest == i64::from(periods) {
-            // In range but rejected: not every length is possible.
             let near = self.params.clone();
             let near = near.set_buffer_size_near(period * nearest).unwrap_or(least);
             format!("add --period {}", near / i64::from(periods.max(1)))

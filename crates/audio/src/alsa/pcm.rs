@@ -1,5 +1,5 @@
-//! Calls of a device's thread to a PCM. A PCM maps its memory ([`Access::Mapped`]); with plugins
-//! that cannot, blocks are copied by reads and writes.
+//! A device thread's calls to a PCM: mapped memory ([`Access::Mapped`]), or reads and writes for
+//! plugins without it.
 #![expect(unsafe_code, reason = "keeps ALSA from printing")]
 
 use ::alsa::PollDescriptors;
@@ -49,19 +49,17 @@ pub(super) struct Reading {
     pub(super) stamp: Option<LocalTime>,
 }
 
-/// ALSA's library locks in most calls; only this thread uses this non-blocking PCM, so it never
-/// waits.
+/// ALSA locks in most calls; only this thread uses this non-blocking PCM, so it never waits.
 const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
 
 fn foreign<T>(call: impl FnOnce() -> T) -> T {
     realtime::permitted(PERMITTED, call)
 }
 
-/// Readings from memory between two checks whether the driver adds a delay.
 const UNASKED: u32 = 31;
 
 pub(super) struct CardPcm {
-    /// State of the card in kernel memory; before `pcm`, which must be closed after it.
+    /// Kernel's card state; before `pcm`, which is closed after it.
     shared: Option<Status>,
     unasked: u32,
     pcm: PCM,
@@ -81,7 +79,6 @@ impl CardPcm {
         settings: Settings,
         (format, access): CardCoding,
     ) -> Result<Self, ::alsa::Error> {
-        // Unavailable on some architectures.
         let shared = if is_card { Status::new(&pcm).ok() } else { None };
         let polled = pcm.get()?;
         let samples = settings.channels.samples_in(settings.period);
@@ -109,7 +106,6 @@ impl CardPcm {
         Ok(())
     }
 
-    /// Prepares this PCM and linked ones for a start, with an empty buffer.
     pub(super) fn prepare(&self) -> Result<(), PcmError> {
         Ok(foreign(|| self.pcm.prepare())?)
     }
@@ -118,7 +114,6 @@ impl CardPcm {
         (0..self.settings.periods).try_for_each(|_| self.transfer(block))
     }
 
-    /// Starts the PCM unless a plugin or a linked PCM has already started it.
     pub(super) fn start(&self) -> Result<(), PcmError> {
         if foreign(|| self.pcm.state_raw()) != RUNNING {
             foreign(|| self.pcm.start())?;
@@ -135,11 +130,10 @@ impl CardPcm {
         !matches!(foreign(|| self.pcm.resume()).map_err(PcmError::from), Err(PcmError::NotReady))
     }
 
-    /// Waits for an event for about `most`; returns whether there was one. Blocks.
+    /// Waits about `most`; returns whether there was an event. Blocks.
     pub(super) fn wait(&mut self, most: Span) -> bool {
         let millis = most.as_nanos() / Span::from_millis(1).as_nanos() + 1;
         let ready = poll(&mut self.polled, millis.try_into().unwrap_or(i32::MAX));
-        // A plugin may discard its wake-up. Errors show in the position.
         let _ = self.pcm.revents(&self.polled);
         ready.is_ok_and(|ready| ready > 0)
     }
@@ -152,7 +146,6 @@ impl CardPcm {
             }
         }
         let reading = self.ask()?;
-        // A delay added by the driver is not in the shared memory.
         let simple = reading.stamp.is_some() && reading.delay == self.held(reading.avail);
         self.unasked = if simple { UNASKED } else { 0 };
         Ok(reading)
@@ -168,8 +161,8 @@ impl CardPcm {
         }
     }
 
-    /// Position at the last interrupt, without a system call. `None` if the PCM is not running, or
-    /// if this thread is so late that another interrupt may be writing.
+    /// Position at the last interrupt, without a system call. `None` if stopped, or so late that
+    /// another interrupt may be writing.
     fn noted(&self) -> Option<Reading> {
         let shared = self.shared.as_ref()?;
         let avail = Frames::new(foreign(|| self.pcm.avail_update()).ok()?);
@@ -200,7 +193,7 @@ impl CardPcm {
         })
     }
 
-    /// Transfers a block. Plugins move frames only when the available frames are queried.
+    /// Plugins move frames only when available frames are queried.
     pub(super) fn transfer(&mut self, block: &mut [f32]) -> Result<(), PcmError> {
         foreign(|| self.pcm.avail_update())?;
         let channels = self.settings.channels.count();
@@ -261,7 +254,7 @@ const RUNNING: i32 = State::Running as i32;
 const DRAINING: i32 = State::Draining as i32;
 const PAUSED: i32 = State::Paused as i32;
 
-/// Keeps ALSA's library from printing on this thread; the errors carry the information.
+/// Keeps ALSA from printing on this thread.
 pub(super) fn hush() {
     // SAFETY: the handler is called on this thread only and does not read its arguments.
     unsafe { alsa_sys::snd_lib_error_set_local(Some(ignore)) };

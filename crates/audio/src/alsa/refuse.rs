@@ -31,7 +31,7 @@ pub(super) fn not_opened(
         _ if spec.card().is_some_and(|card| !is_here(card)) => (none_such(direction), name_one()),
         libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
         libc::EBUSY => busy(spec, direction),
-        // `default` leads to a sound server on most desktops.
+        // `default` is mostly a sound server.
         libc::EHOSTDOWN | libc::ECONNREFUSED => (
             "its sound server does not respond".to_owned(),
             format!("start it (systemctl --user start pipewire wireplumber), or {}", name_one()),
@@ -99,7 +99,6 @@ fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
     };
     let card = match spec.card()? {
         card if card.bytes().all(|byte| byte.is_ascii_digit()) => format!("card{card}"),
-        // By its short name, which is also a symbolic link.
         card => card.to_owned(),
     };
     let (device, part) = spec.device()?;
@@ -120,7 +119,7 @@ fn name_of(pid: u32) -> Option<(String, u32)> {
     Some((name.trim().to_owned(), pid))
 }
 
-/// Errors of a lost card, created before the run because that allocates.
+/// Created before the run because that allocates.
 #[derive(Debug)]
 pub(super) struct CardErrors {
     unplugged: DeviceError,

@@ -75,8 +75,6 @@ impl AlsaSpec {
         Self { pcm: pcm.to_owned(), wakeup: Wakeup::default(), format: None }
     }
 
-    /// The same PCM through the converting plugin, unless it uses that. Names with arguments would
-    /// need quotes.
     pub(super) fn plugged(&self) -> Option<String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         match self.pcm.as_str() {
@@ -98,7 +96,6 @@ impl AlsaSpec {
         self.argument(0, "CARD")
     }
 
-    /// Device and subdevice in a card's name; `None` is any subdevice, or no card.
     pub(super) fn device(&self) -> Option<(u32, Option<u32>)> {
         self.card()?;
         let device = self.argument(1, "DEV").map_or(Some(0), |device| device.parse().ok())?;

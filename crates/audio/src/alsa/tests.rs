@@ -88,7 +88,7 @@ fn a_block_meets_the_converter_after_what_is_before_it() {
     for (direction, meets) in [(Direction::Playback, 2000), (Direction::Capture, 0)] {
         let mut pace = PcmPace::new(direction, settings());
         pace.start(at(0), Some(reading(5, 5, 0, if meets > 0 { 96 } else { 0 })));
-        // Woken 40 us late: the kernel stamped the interrupt at 1 ms.
+        // Woken 40 us late; the interrupt was at 1 ms.
         let block = pace.begin(&reading(1040, 40, 48, 48));
         assert_eq!(block.meets, at(meets), "{direction:?}");
     }
@@ -120,7 +120,6 @@ fn a_timer_wakes_when_the_period_should_be_ready() {
     let mut pace = PcmPace::new(Direction::Capture, settings());
     pace.start(at(0), None);
     assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1000)));
-    // A position that moves in steps: retry, but not at once.
     pace.not_yet(&reading(1010, 1010, 0, 0));
     assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1010 + 125)));
     let now = reading(1200, 0, 72, 72);

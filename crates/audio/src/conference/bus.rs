@@ -1,8 +1,6 @@
-//! Transfers the parts' sound from the playing device's thread to the capturing device's.
-//!
-//! One wait-free ring carries the blocks of a period, part by part; another carries their parts and
-//! times at the DAC. The capturing end stores them by frame number, counting all frames that the
-//! device played including its own silence.
+//! Transfers the parts' sound from the playing to the capturing device's thread. One wait-free ring
+//! carries blocks; another their parts and DAC times. They are stored by frame number, including
+//! the device's own silence.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
@@ -12,7 +10,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::toolbox::Sides;
 
-/// Maximum host stall to bridge; later frames are silence.
+/// Maximum host stall bridged; later frames are silence.
 const FROZEN: Span = Span::from_millis(100);
 const MIN_PIECES: usize = 64;
 
@@ -66,7 +64,7 @@ pub(crate) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusRe
 }
 
 impl BusWriter {
-    /// Starts a piece of `samples` samples; returns whether there is room. Real-time safe.
+    /// Starts a piece; returns whether there is room. Real-time safe.
     pub(crate) fn begin(&mut self, samples: usize, times: PieceTimes) -> bool {
         let frames = samples / self.channels;
         self.next += times.skipped.count().max(0);
@@ -97,7 +95,6 @@ pub(crate) struct BusReader {
     samples: Consumer<f32>,
     pieces: Consumer<BusPiece>,
     pub(super) channels: usize,
-    /// Frames kept per part, a power of two: frame n is at n modulo this.
     room: usize,
     kept: Box<[Box<[f32]>]>,
     sounded: Box<[i64]>,

@@ -41,8 +41,7 @@ impl SharedCapture {
         let channels = self.state.settings.capture.channels;
         if let Some(others) = &mut self.others {
             let (count, seated) = (self.count, &self.seated);
-            // A single capturing part does not receive itself; all parts receive a part that only
-            // plays.
+            // A part never receives itself; all parts receive one that only plays.
             let is_received = |part: usize| count > usize::from(seated.get(part) == Some(&true));
             let news = others.read(channels.frames_in(samples).as_len(), times, is_received);
             self.state.realigned.fetch_add(u64::from(news.realigned), Ordering::Relaxed);
@@ -69,7 +68,7 @@ impl SharedCapture {
             }
             let times = if before { times } else { times.at_first() };
             let flow = times.call(process, Direction::Capture, block);
-            // Set while held: after the release, the part may belong to another user.
+            // Set while held: later, the part may have another user.
             if flow == Flow::Finished {
                 seat.finished.store(true, Ordering::Release);
             }

@@ -41,12 +41,10 @@ impl SharedPlayback {
             block.fill(0.0);
             let times = if before { times } else { times.at_first() };
             let flow = times.call(process, Direction::Playback, block);
-            // Set while held: after the release, the part may belong to another user.
             if flow == Flow::Finished {
                 seat.finished.store(true, Ordering::Release);
             }
             drop(held);
-            // Invalid samples of one part must not destroy the sum.
             bound(block);
             add(out, block);
             if let Some(bus) = &mut self.bus {

@@ -1,9 +1,7 @@
-//! Reads the parts' sound in the capturing device's time: from the place that met the DAC when the
-//! captured frames met the ADC.
+//! Reads the parts' sound from the place that met the DAC when the captured frames met the ADC.
 //!
-//! The place advances with the captured frames, despite jitter of the times. Frames are copied if
-//! both devices have one clock; otherwise a [`Servo`] steers a resampler per part. The place jumps
-//! only after an interruption, with a fade.
+//! The place advances with captured frames. With two clocks, a [`Servo`] steers a resampler per
+//! part. The place jumps only after an interruption, with a fade.
 
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::device::Settings;
@@ -13,7 +11,7 @@ use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime,
 use super::bus::BusReader;
 use super::bus::PieceTimes;
 
-/// Maximum error for the servo, which would take ten seconds; larger ones are corrected at once.
+/// Larger errors are corrected at once: the servo would take ten seconds.
 const JUMP: Span = Span::from_millis(2);
 
 struct SteeredPart {
@@ -55,8 +53,6 @@ impl SteeredReader {
         }
     }
 
-    /// Reads `frames` frames for a captured piece, from every part that sounds and is received.
-    /// Real-time safe.
     pub(crate) fn read(
         &mut self,
         frames: usize,
@@ -74,7 +70,6 @@ impl SteeredReader {
         let one_clock = times.clock.is_some() && times.clock == newest.clock;
         let jump = self.settings.rate.frames_nearest(JUMP).count();
         let beside = (due - place).as_f64().abs() > jump as f64;
-        // After a jump, the sound at the old place fades out.
         let from = (beside || self.servo.is_beside() || self.servo.is_misplaced()).then_some(place);
         if from.is_some() {
             place = MediaPoint::from(due.nearest());
@@ -105,7 +100,6 @@ impl SteeredReader {
             place.fraction = 0;
             self.parts.iter_mut().for_each(|part| part.resampler.set_fraction(0));
         }
-        // Frames that should have been played but were not are silence for all.
         let plays = |part| newest.plays(part) && is_received(part);
         news.missed =
             self.bus.ahead_of(place.frame.as_frames()) < count && (0..self.parts.len()).any(plays);

@@ -1,7 +1,7 @@
 use tautline_dsp::echo::EchoCanceller;
 use tautline_proto::units::{Channels, Rate};
 
-/// Maximum learned channels of either side: each pair has its own filter.
+/// Per side; each pair has its own filter.
 const MAX_CHANNELS: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,8 +35,7 @@ impl Canceller {
         Ok(Self(EchoCanceller::new(rate.hertz(), microphones.count(), loudspeakers.count())))
     }
 
-    /// Removes the echo of `played` from a block of any length, both interleaved, nominally −1…1.
-    /// Real-time safe.
+    /// Removes the echo of `played`; both interleaved, nominally −1…1. Real-time safe.
     pub fn cancel(&mut self, captured: &mut [f32], played: &[f32]) {
         self.0.process(captured, played);
     }

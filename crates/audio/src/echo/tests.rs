@@ -1,4 +1,4 @@
-//! A microphone and a loudspeaker with separate clocks, whose periods the test calls.
+//! A microphone and a loudspeaker with separate clocks.
 
 use std::sync::mpsc::{Sender, channel};
 
@@ -28,7 +28,7 @@ impl Device for Called {
     }
 }
 
-/// Plays low-pass noise, like a voice, which linear interpolation reproduces.
+/// Low-pass noise, like a voice; linear interpolation reproduces it.
 struct Far(fastrand::Rng, [f32; 2]);
 
 impl Process for Far {
@@ -53,15 +53,11 @@ impl Process for Near {
 }
 
 struct Clocks {
-    /// How much faster the loudspeaker runs, in ppm.
     drift: f64,
-    /// Maximum error of reported times, in nanoseconds.
     jitter: i64,
-    /// Frames for which the loudspeaker stops in the second second.
     stands: i64,
 }
 
-/// Attenuation of the loudspeaker's sound in the last of `seconds`, in dB.
 fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
     let settings = Settings {
         rate: RATE,
@@ -87,8 +83,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
     let mut jitter = || Span::from_nanos(random.i64(-clocks.jitter..=clocks.jitter));
     let start = LocalTime::ZERO + Span::from_secs(10);
     let pace = 1.0 + clocks.drift * 1e-6;
-    // Time of the loudspeaker's frame `n` at the DAC, in frames of the microphone: n / pace +
-    // shift.
+    // Loudspeaker frame `n` at the DAC, in microphone frames: n / pace + shift.
     let (mut played, mut shift): (Vec<f64>, f64) = (Vec::new(), 0.0);
     let mut shifts: Vec<f64> = Vec::new();
     let (mut before, mut after) = (0.0, 0.0);

@@ -1,6 +1,6 @@
-//! A client of a JACK server. The server's threads call the process in a seat (`processing`) or
-//! only touch atomics (`notified`, `signals`). Many calls wait for the server without a timeout:
-//! use a client on a thread that can be abandoned (`client_thread`).
+//! A client of a JACK server. Its threads call the process in a seat (`processing`) or only touch
+//! atomics (`notified`, `signals`). Many calls wait without a timeout, so use a thread that can be
+//! abandoned (`client_thread`).
 
 #![expect(unsafe_code, reason = "a C library is called")]
 
@@ -37,13 +37,11 @@ pub(crate) struct Client {
     notified: Option<NonNull<Notified>>,
 }
 
-// SAFETY: the library accepts a client on any thread; the data behind the two pointers is ours
-// alone once the client is closed, and can be sent.
+// SAFETY: the library accepts a client on any thread; after closing, the pointers' data is ours
+// alone.
 unsafe impl Send for Client {}
 
 impl Client {
-    /// Connects to the named or the default server; never starts one. The server may change a name
-    /// in use.
     pub(crate) fn open(
         library: &'static Library,
         name: &CStr,
@@ -142,8 +140,8 @@ impl Client {
         else {
             return false;
         };
-        // SAFETY: client and port are open; the texts are zero-terminated, and ours lives as long
-        // as the port, if the server still knows it.
+        // SAFETY: client and port are open; texts are zero-terminated, and ours lives as long as
+        // the port.
         let answer = unsafe {
             let own = (self.library.port_name)(port.0.as_ptr());
             if own.is_null() {
@@ -163,8 +161,8 @@ impl Client {
         unsafe { (self.library.recompute_total_latencies)(self.raw.as_ptr()) };
     }
 
-    /// Lets the server call the process in the seat; returns whether it agrees. The first times
-    /// assume connections to these ports.
+    /// Lets the server call the process; returns whether it agrees. First times assume connections
+    /// to these ports.
     pub(crate) fn run(
         &mut self,
         adaptor: Adaptor,
@@ -194,8 +192,8 @@ impl Client {
         let notified = NonNull::from(Box::leak(Box::new(notified)));
         (self.processing, self.notified) = (Some(processing), Some(notified));
         let (client, context) = (raw.as_ptr(), notified.as_ptr().cast());
-        // SAFETY: the client is open and inactive; both contexts are freed only after it is closed
-        // (`drop`), and each callback casts to the type that it gets here.
+        // SAFETY: the client is open and inactive; contexts live until it is closed (`drop`), and
+        // each callback casts to its type.
         let refused = unsafe {
             (library.on_info_shutdown)(client, shut_down, context);
             (library.set_process_callback)(client, called, processing.as_ptr().cast())
@@ -213,7 +211,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         // JACK2 cancels a closing client's threads anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`): none
-        // may be in our code then.
+        // may be in our code.
         self.signals.send_away();
         // SAFETY: the client is open, and this is its last use.
         unsafe { (self.library.client_close)(self.raw.as_ptr()) };

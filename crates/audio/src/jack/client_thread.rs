@@ -1,9 +1,7 @@
-//! A thread that talks to a JACK server for a client.
+//! A client's own thread for a JACK server, which may never answer.
 //!
-//! A stopped server answers no call, and the library waits without a timeout. So a client lives on
-//! a thread of its own, which can be abandoned: it keeps waiting with everything that the library
-//! may touch, and closes the client when the server is back. Until then this program makes no
-//! further requests to that server.
+//! An abandoned thread keeps everything that the library may touch, and closes the client later.
+//! Until then this program makes no requests to that server.
 
 use std::convert::Infallible;
 use std::io;
@@ -37,8 +35,6 @@ pub(super) struct ClientThread {
 }
 
 impl ClientThread {
-    /// Opens a client of this server (`None`: the default) and runs `work` on it, both within
-    /// `timeout`.
     pub(super) fn begin<T: Send + 'static, E: Send + 'static>(
         server: Option<&str>,
         timeout: Duration,
@@ -57,7 +53,6 @@ impl ClientThread {
                 Ok(client) => client,
                 Err(refused) => {
                     drop(asking);
-                    // The opener may have given up.
                     let _ = answer.send(Err(NoClient::Refused(refused)));
                     return;
                 }

@@ -1,5 +1,4 @@
-//! One cycle of a server as a device's wake-up; independent of the library, for tests without a
-//! server.
+//! One server cycle as a device's wake-up; without the library.
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
@@ -52,7 +51,7 @@ impl Adaptor {
         Self { to_converter: false, ..self }
     }
 
-    /// Runs the process for one cycle. Unplayed frames are silence. Real-time safe.
+    /// Unplayed frames are silence. Real-time safe.
     pub(crate) fn cycle(
         &mut self,
         process: &mut dyn Process,
@@ -63,7 +62,6 @@ impl Adaptor {
         let Settings { rate, channels, period, .. } = self.settings;
         let Woken { now, reported, .. } = woken;
         let begun = self.clock.begin(reported);
-        // Frames skipped without a report count as one xrun.
         let silent = begun.skipped > Frames::ZERO && reported.trouble == CycleFault::None;
         let (mut skipped, mut xruns) = (begun.skipped, woken.xruns.max(silent.into()));
         let met = Sides::each(|direction| self.met(&woken, begun.at, direction));
@@ -111,7 +109,7 @@ impl Adaptor {
         let latency = if self.to_converter { *woken.latency.of(direction) } else { ports };
         let meets = match direction {
             Direction::Capture => {
-                // Sound from a program has no past: a block longer than a period needs one.
+                // A program's sound has no past, which a block longer than a period needs.
                 let away = latency.counted.max(woken.reported.frames - period);
                 began.min(woken.now) - rate.span_of(away)
             }
@@ -149,7 +147,6 @@ mod tests {
         }
     }
 
-    /// Two channels of `frames` frames: frame n of channel c is n + 1000 c.
     fn buffers(frames: i64) -> JackBuffers {
         let channel = |c: i64| (0..frames).map(|n| (n + 1000 * c) as f32).collect();
         JackBuffers(vec![channel(0), channel(1)])
@@ -307,7 +304,6 @@ mod tests {
         let mut adaptor = adaptor(Direction::Capture);
         adaptor.cycle(&mut seen, woken(FIRST, 128), &mut buffers(128));
         let frames = |count| Rate::HZ_48000.span_of(Frames::new(count));
-        // The card's latency of 72 frames is shorter than the block's rest after the first period.
         let first = -frames(80);
         assert_eq!(meets(&seen), [first, first + frames(48), first + frames(96)]);
         let whole: Vec<f32> = (0..128).flat_map(|n| [n as f32, 1000.0 + n as f32]).collect();

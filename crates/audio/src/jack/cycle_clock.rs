@@ -1,25 +1,24 @@
-//! Begin of a server's cycles, and the frames skipped between them.
+//! Begin of a server's cycles, and frames skipped.
 //!
-//! The server's `jack_get_cycle_times` filters its driver's wake-ups with a loop and counts frames,
-//! which reveals missed cycles. But an xrun shifts the cycles without that loop, which takes ten
-//! seconds to follow; meanwhile our own loop is used (decision 15).
+//! `jack_get_cycle_times` filters wake-ups with a loop and counts frames, which reveals missed
+//! cycles. But it takes ten seconds to follow an xrun; our own loop is used meanwhile (decision
+//! 15).
 
 use std::f64::consts::{SQRT_2, TAU};
 
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-/// Bandwidth of the loop, as in JACK: an eighth of a hertz.
+/// As in JACK, in Hz.
 const BANDWIDTH: f64 = 0.125;
-/// Maximum delay that counts: wake-ups are late, never early.
+/// Maximum delay that counts: wake-ups are never early.
 const LATEST: Span = Span::from_micros(200);
-/// Time after a restart in which an earlier wake-up is accepted at once, as the first may be late.
+/// Time after a restart in which an earlier wake-up counts at once.
 const BEGINNING: Span = Span::from_secs(1);
-/// Consecutive late wake-ups after which the cycles have moved, by the earliest of them.
+/// Consecutive late wake-ups that prove a move, by the earliest.
 const MOVED: Suspicion = Suspicion { cycles: 8, least: Span::from_micros(250) };
 const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, least: Span::from_micros(100) };
-/// Maximum distance, for a second, at which the server's loop is accepted again; a slow one only
-/// crosses ours.
+/// Maximum distance, for a second, to accept the server's loop again.
 const JOINED: Span = Span::from_micros(30);
 const LONGEST_GAP: Span = Span::from_secs(60);
 const AVERAGED: i64 = 256;
@@ -28,7 +27,7 @@ const AVERAGED: i64 = 256;
 pub(crate) struct CycleTimes {
     pub(crate) began: LocalTime,
     pub(crate) woke: LocalTime,
-    /// Server's frame count at the begin, modulo 2³².
+    /// Server's frame count, modulo 2³².
     pub(crate) count: u32,
     pub(crate) frames: Frames,
     pub(crate) trouble: CycleFault,
@@ -128,7 +127,6 @@ impl CycleClock {
         let enough = if self.xrun > 0 { MOVED_BY_XRUN } else { MOVED };
         let Suspicion { cycles, least } = self.suspicion;
         self.suspicion = match error > enough.least {
-            // The server is still catching up.
             true if error < least - enough.least => Suspicion { cycles: 1, least: error },
             true => Suspicion { cycles: cycles + 1, least: least.min(error) },
             false => Suspicion::NONE,
@@ -148,7 +146,6 @@ impl CycleClock {
 struct Loop {
     due: LocalTime,
     rest: f64,
-    /// Relative excess of the cycles' length over the nominal one.
     drift: f64,
     age: Span,
     near: Span,
@@ -184,7 +181,6 @@ mod tests {
 
     struct Server {
         clock: CycleClock,
-        /// The server's loop, which ignores xruns.
         own: Loop,
         count: u32,
     }
@@ -274,7 +270,7 @@ mod tests {
     #[test]
     fn cycles_that_are_made_up_for_are_not_left_out() {
         let mut clock = CycleClock::new(Rate::HZ_48000);
-        // JACK2 calls a client that did not finish once more for each missed cycle.
+        // JACK2 calls an unfinished client again for each missed cycle.
         let cycles = [0, 1, 2, 3, 9, 9, 9, 9, 9, 9, 9, 10, 11, 12, 13, 14];
         for (number, cycle) in (0..).zip(cycles) {
             let woke = LocalTime::ZERO + MILLI.times(cycle);

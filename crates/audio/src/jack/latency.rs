@@ -1,6 +1,5 @@
-//! Latency between our ports and the converter, from the server's graph. Patching must not move
-//! times needlessly: the latency stays while no port is connected or a path has it. Initially it is
-//! the card's.
+//! Latency between our ports and the converter, from the server's graph. It stays while no port is
+//! connected or a path has it, so that patching moves no times. Initially the card's.
 
 use tautline_proto::time::Frames;
 
@@ -25,16 +24,14 @@ impl PortLatency {
         Self::of_card(card).follow(connected, card, card)
     }
 
-    /// Cycles from a wake-up to the end of its block: those to the converter, rounded up, and the
-    /// one being filled.
+    /// Cycles to the converter, rounded up, plus the one being filled.
     pub(crate) fn periods(self, cycle: Frames) -> u32 {
         let (counted, cycle) = (self.counted.count().max(0), cycle.count().max(1));
         u32::try_from((counted + cycle - 1) / cycle + 1).unwrap_or(u32::MAX)
     }
 
-    /// Latency after a change of the graph (`None`: no connection). The card's latency was `was`
-    /// and is `card`, the maximum: other programs' latency does not count, and a promised playback
-    /// lead stays (decision 15).
+    /// `None`: no connection. The card's latency was `was` and is `card`; a promised playback lead
+    /// stays (decision 15).
     pub(crate) fn follow(
         self,
         connected: Option<LatencyBounds>,

@@ -1,5 +1,5 @@
-//! `libjack`, loaded when needed. Types and constants follow `jack/types.h` (JACK 0.126; JACK2 and
-//! PipeWire agree). Decision 15 explains why no crate does this.
+//! `libjack`, loaded when needed. Types as in `jack/types.h` (JACK 0.126; JACK2 and PipeWire
+//! agree). Decision 15: why no crate.
 
 #![expect(unsafe_code, reason = "a C library is called; the names here are its own")]
 
@@ -47,17 +47,17 @@ type PortPtr = *mut RawPort;
 
 macro_rules! functions {
     ($($name:ident($symbol:literal): $kind:ty,)*) => {
-        /// Functions in use, named as in `jack/jack.h` without `jack_`.
+        /// As in `jack/jack.h` without `jack_`.
         pub(crate) struct Library {
             $(pub(crate) $name: $kind,)*
         }
 
         impl Library {
-            /// Looks up the functions; returns the name of the first missing one as the error.
+            /// The error is the first missing function.
             ///
             /// # Safety
             ///
-            /// `handle` must be from `dlopen`, of a library whose functions have these types.
+            /// `handle` is from `dlopen`; its functions have these types.
             unsafe fn within(handle: *mut c_void) -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $($name: {
@@ -151,8 +151,8 @@ impl Library {
             };
             return Err(refuse(said.to_string_lossy().into_owned()));
         }
-        // SAFETY: a library of this name has the functions of `jack/jack.h` with the types in
-        // `functions!`. It is never closed, so they stay.
+        // SAFETY: such a library has the functions of `jack/jack.h` with these types, and is never
+        // closed.
         let found = unsafe { Self::within(handle) };
         let library = found.map_err(|symbol| {
             refuse(format!("it is too old: it lacks {}", symbol.to_string_lossy()))
@@ -165,7 +165,6 @@ impl Library {
         Ok(library)
     }
 
-    /// Returns whether it is JACK's own library; PipeWire's replacement identifies itself.
     pub(crate) fn is_jacks(&self) -> bool {
         // SAFETY: it takes no arguments and returns null or a text that lives as long as the
         // library.

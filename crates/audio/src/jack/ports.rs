@@ -12,7 +12,7 @@ use super::library::{
     PORT_IS_PHYSICAL, RawClient, RawPort,
 };
 
-/// A port of ours, or one that the server knows by name. Valid as long as its client.
+/// Valid as long as its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Port(pub(super) NonNull<RawPort>);
 
@@ -57,8 +57,8 @@ pub(super) fn counterparts(
 ) -> Vec<String> {
     let flags = port_flag(other(direction)) | if physical { PORT_IS_PHYSICAL } else { 0 };
     let mut found = Vec::new();
-    // SAFETY: the client is open and the texts are zero-terminated; the result is null or a
-    // null-terminated list of texts, which we own until it is freed.
+    // SAFETY: the client is open, texts are zero-terminated; we own the null-terminated list until
+    // it is freed.
     unsafe {
         let list = (library.get_ports)(client.as_ptr(), std::ptr::null(), AUDIO.as_ptr(), flags);
         let mut at = list;

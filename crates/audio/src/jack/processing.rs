@@ -27,7 +27,6 @@ pub(super) struct Processing {
     pub(super) ports: Sides<Box<[Port]>>,
     pub(super) adaptor: Adaptor,
     pub(super) signals: Arc<Signals>,
-    /// Time of the driver's wake-up for the cycle ([`ServerWord`](super::signals::ServerWord)).
     pub(super) woke_ns: Arc<AtomicI64>,
 }
 
@@ -72,8 +71,7 @@ impl Processing {
         }
     }
 
-    /// Reads the time since this cycle began, because JACK2's clock may be `CLOCK_MONOTONIC_RAW` or
-    /// an HPET.
+    /// Time since the cycle began: JACK2's clock may be `CLOCK_MONOTONIC_RAW` or an HPET.
     fn read_times(&self) -> Times {
         let half_frame = self.rate.span_of(Frames::new(1)).half();
         let mut tries = 0;
@@ -96,14 +94,13 @@ impl Processing {
                     reading,
                     count,
                     since_begin: Span::from_micros(clock.wrapping_sub(began) as i64),
-                    // Whole frames, rounded down.
                     since_wake_up: self.rate.span_of(Frames::new(i64::from(wake_up))) + half_frame,
                 };
             }
         }
     }
 
-    /// Server's frame count at the begin of the cycle, and its clock then in microseconds.
+    /// The server's clock is in microseconds.
     fn read_cycle(&self) -> (u32, u64) {
         let (mut count, mut current, mut next, mut period) = (0, 0, 0, 0.0);
         // SAFETY: this is the process callback of an open client, and the results are writable.
@@ -112,14 +109,13 @@ impl Processing {
             let library = self.library;
             (library.get_cycle_times)(client, &mut count, &mut current, &mut next, &mut period);
         }
-        // JACK2 reports an xrun's time instead of the begin until the next cycle.
+        // After an xrun, JACK2 reports its time until the next cycle.
         let period = period as u64;
         let wrong = next.saturating_sub(current).abs_diff(period) > period / 4;
         (count, if wrong { next.saturating_sub(period) } else { current })
     }
 }
 
-/// Maximum readings: a host stall may interrupt one, but hardly all.
 const MAX_READINGS: u32 = 4;
 
 struct Times {
@@ -154,8 +150,8 @@ impl Ports for JackBuffers<'_> {
 
     fn played(&mut self, channel: usize) -> Option<&mut [f32]> {
         let buffer = self.at(Direction::Playback, channel)?.as_ptr();
-        // SAFETY: the buffer of an output port has room for this many samples during the callback,
-        // and belongs to this port alone.
+        // SAFETY: an output port's buffer has this many samples during the callback, for this port
+        // alone.
         Some(unsafe { std::slice::from_raw_parts_mut(buffer, self.frames as usize) })
     }
 }

@@ -29,12 +29,12 @@ impl PortTiming {
     }
 }
 
-/// The server's own report, for measurements. It outlives the client.
+/// The server's report, for measurements. Outlives the client.
 #[derive(Debug, Clone, Default)]
 pub struct ServerWord {
     pub xruns: Arc<AtomicU32>,
-    /// Time of the driver's wake-up for the current cycle, in nanoseconds of a
-    /// [`LocalTime`](tautline_proto::time::LocalTime), to half a frame.
+    /// Driver's wake-up, nanoseconds of a [`LocalTime`](tautline_proto::time::LocalTime), ± half a
+    /// frame.
     pub woke_ns: Arc<AtomicI64>,
 }
 
@@ -48,12 +48,11 @@ pub(crate) struct Signals {
     pub(crate) shut_down: AtomicBool,
     pub(crate) freewheels: AtomicBool,
     pub(super) interrupted: AtomicBool,
-    /// Frames per cycle and per second, as last reported; 0 before.
     pub(crate) buffer: AtomicU32,
     pub(crate) rate: AtomicU32,
     pub(super) xruns: AtomicU32,
     timing: Sides<PortTiming>,
-    /// Latency of the stream from converter to converter, in nanoseconds; 0 if unknown.
+    /// Latency between converters in nanoseconds; 0 if unknown.
     stream: AtomicI64,
     pub(crate) stale: AtomicBool,
 }
@@ -91,8 +90,7 @@ impl Signals {
         if self.leave.load(Ordering::SeqCst) { None } else { Some(inside) }
     }
 
-    /// Returns when no server thread is in our code or will enter it; a stalled server may prevent
-    /// that.
+    /// Returns once server threads stay out of our code; a stalled server may prevent that.
     pub(super) fn send_away(&self) {
         self.leave.store(true, Ordering::SeqCst);
         while self.inside.load(Ordering::SeqCst) > 0 {

@@ -17,8 +17,6 @@ pub struct JackSpec {
     pub(crate) client: String,
     pub(crate) connect: Connect,
     pub(crate) server: Option<String>,
-    /// Whether times are those at the ports
-    /// ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
     pub(crate) at_ports: bool,
 }
 

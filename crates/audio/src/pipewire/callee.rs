@@ -18,7 +18,6 @@ const BYTES: usize = size_of::<f32>();
 pub(super) struct GraphShared {
     pub(super) seat: Seat,
     over: AtomicBool,
-    /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
     pace: AtomicU64,
     graph_delay: AtomicI64,
     priority: Priority,
@@ -35,7 +34,6 @@ impl GraphShared {
         }
     }
 
-    /// Lets the graph call `process`, with this thread's priority unless its own has one.
     pub(super) fn give(&self, process: Box<dyn Process>) {
         self.priority.take_from_this_thread();
         self.over.store(false, Ordering::Relaxed);

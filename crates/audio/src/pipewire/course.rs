@@ -1,5 +1,5 @@
-//! Times of a stream's blocks, from the graph's report of its cycles, without I/O. A graph passes a
-//! block on within one cycle.
+//! Times of a stream's blocks, from the graph's cycle reports, without I/O. A graph passes a block
+//! on within one cycle.
 
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -12,8 +12,7 @@ pub(super) struct CycleReport {
     pub(super) began: LocalTime,
     pub(super) ticks: u64,
     pub(super) hertz: u32,
-    /// Ticks between stream and converter, including the cycle; 0 for a device that other programs
-    /// use.
+    /// Ticks from stream to converter with the cycle; 0 for a device of other programs.
     pub(super) delay: i64,
     pub(super) buffered: Frames,
 }
@@ -21,7 +20,6 @@ pub(super) struct CycleReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockPlace {
     pub(super) meets: LocalTime,
-    /// A frame of the stream and a tick, for rounding.
     pub(super) uncertainty: Span,
     pub(super) skipped: Frames,
 }
@@ -84,7 +82,6 @@ impl GraphTiming {
         let mut skipped = Frames::ZERO;
         if let Some(last) = self.last {
             if last.report.ticks == report.ticks && last.report.began == report.began {
-                // A resampler that needs more calls twice in a cycle.
                 meets = last.end;
             } else {
                 skipped = self.gap(&last, &report, meets);
@@ -96,13 +93,12 @@ impl GraphTiming {
         BlockPlace { meets, uncertainty, skipped }
     }
 
-    /// Frames between the last block and the one at `meets`, in whole cycles; less than half of one
-    /// is rounding or a late driver.
+    /// Whole cycles between the last block and `meets`; under half a cycle is rounding or a late
+    /// driver.
     fn gap(&mut self, last: &Last, now: &CycleReport, meets: LocalTime) -> Frames {
         let half = last.length / 2;
         let went = now.ticks.checked_sub(last.report.ticks).filter(|went| *went > 0);
         let Some(went) = went.filter(|_| now.hertz == last.report.hertz) else {
-            // Another driver or rate: the ticks are not comparable.
             let gap = self.rate.frames_nearest(meets - last.end);
             return if gap.count() > half { gap } else { Frames::ZERO };
         };
@@ -196,7 +192,6 @@ mod tests {
     fn from_one_driver_to_another_time_tells_what_was_skipped() {
         let mut course = course(Direction::Capture);
         skipped(&mut course, report(0));
-        // PipeWire's ticks stand still when the driver changes.
         let other = CycleReport { ticks: 1000, ..report(10 * QUANTUM) };
         assert_eq!(skipped(&mut course, other), 9 * QUANTUM);
         let slower = CycleReport { ticks: 9000, hertz: 44_100, ..report(11 * QUANTUM) };

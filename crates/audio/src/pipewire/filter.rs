@@ -1,5 +1,4 @@
-//! A PipeWire filter: a node with an unconverted port for each channel of either direction,
-//! connected by the user.
+//! A filter: an unconverted port per channel, connected by the user.
 #![expect(unsafe_code, reason = "the bindings of a C library")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -62,7 +61,7 @@ impl<T> FilterListener<T> {
 
 pub(super) struct Filter {
     raw: NonNull<pw_filter>,
-    /// Only the graph's thread touches the target while the filter is connected.
+    /// While connected, only the graph's thread touches the target.
     called: NonNull<FilterListener<Wired>>,
     heard: NonNull<FilterListener<Option<String>>>,
 }
@@ -112,8 +111,8 @@ impl Filter {
             let mut properties = Properties::new();
             properties.insert("format.dsp", "32 bit float mono audio");
             properties.insert("port.name", format!("{name}_{channel}"));
-            // SAFETY: the filter is alive and not connected; ownership of the properties is passed,
-            // there are no parameters, and the port's data has the stated size.
+            // SAFETY: the filter is alive and unconnected; ownership of the properties is passed;
+            // the port's data has this size.
             let port = unsafe {
                 pw_filter_add_port(
                     self.raw.as_ptr(),
@@ -139,8 +138,8 @@ impl Filter {
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        // SAFETY: the filter is alive, and this is its last use: the graph makes no calls after the
-        // disconnection, and the library has no pointer of ours after the destruction.
+        // SAFETY: the filter's last use. The graph makes no calls after disconnection; the library
+        // keeps no pointer after destruction.
         unsafe {
             pw_filter_disconnect(self.raw.as_ptr());
             pw_filter_destroy(self.raw.as_ptr());
@@ -155,8 +154,8 @@ fn last_error() -> String {
 }
 
 unsafe extern "C" fn called(data: *mut c_void, position: *mut spa_io_position) {
-    // SAFETY: the data is that of the listener, and only the graph's thread touches it while the
-    // filter is connected; a position lives for the cycle.
+    // SAFETY: the listener's data, which only the graph's thread touches; a position lives for the
+    // cycle.
     let (wired, position) = unsafe { (&mut *data.cast::<Wired>(), position.as_ref()) };
     wired.call(position.map(|position| &position.clock));
 }
@@ -182,8 +181,7 @@ unsafe extern "C" fn state_changed(
     lost.get_or_insert(said);
 }
 
-/// Begin of the current cycle and the driver's position then; `None` if unknown. Wait-free on the
-/// graph's thread.
+/// Cycle begin and driver position; `None` if unknown. Wait-free on the graph's thread.
 pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
     // SAFETY: all of its fields are plain numbers.
     let mut time: pw_time = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! Settings of a PipeWire graph, as reported by its server (metadata `settings`).
+//! A graph's settings (metadata `settings`).
 
 use tautline_proto::time::Frames;
 #[cfg(any(feature = "pipewire", test))]
@@ -28,8 +28,7 @@ impl Graph {
         })
     }
 
-    /// Graph with these settings, named without `clock.`; `None` if one is missing. A `force-` of 0
-    /// has no effect.
+    /// Settings without `clock.`; `None` if one is missing. A `force-` of 0 has no effect.
     pub(super) fn described<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         let number = |name: &str| setting(name)?.parse::<u32>().ok().filter(|number| *number > 0);
         let frames = |name: &str| number(name).map(|frames| Frames::new(i64::from(frames)));
@@ -49,9 +48,8 @@ impl Graph {
         })
     }
 
-    /// Frames at `rate` that a node gets for `wanted`, as far as known before it runs: the minimum
-    /// that any node requests, rounded down to a power of two by default
-    /// (`pw_context_recalc_graph`).
+    /// Frames that a node gets for `wanted`: the minimum of all nodes, by default rounded down to a
+    /// power of two (`pw_context_recalc_graph`).
     #[cfg(any(feature = "pipewire", test))]
     pub(super) fn grants(&self, wanted: Frames, rate: Rate) -> Frames {
         let (own, stream) = (i64::from(self.rate), i64::from(rate.hertz()));

@@ -1,4 +1,4 @@
-//! A device's node in the graph: a stream, which has one direction and is converted, or a filter.
+//! A device's node: a one-way converted stream, or a filter.
 #![expect(unsafe_code, reason = "objects of a C library go from one thread to another")]
 
 use std::cell::RefCell;
@@ -37,15 +37,13 @@ enum Made {
     Filter(Filter),
 }
 
-// SAFETY: everything counted by `Rc` in here is counted nowhere else, so it moves as a whole. The
-// library requires only that one thread at a time iterates a loop and calls what belongs to it (its
-// loop notes the thread at each `enter`); `&mut` and ownership ensure that.
+// SAFETY: every `Rc` count is inside, so it moves as a whole. The library needs one thread at a
+// time (noted at each `enter`), as `&mut` and ownership ensure.
 unsafe impl Send for HeldNode {}
 
 impl Drop for HeldNode {
     fn drop(&mut self) {
         if let Made::Stream { stream, .. } = &self.node {
-            // Fails if the server is gone; then there is no connection.
             let _ = stream.disconnect();
         }
     }
@@ -135,7 +133,6 @@ fn stream(
 ) -> Result<Made, pipewire::Error> {
     let stream = Stream::new(server.core(), &spec.node, properties)?;
     let (direction, format) = (callee.direction, pods::format(&callee.settings));
-    // Two listeners: only the graph's thread uses this one.
     let called = stream
         .add_local_listener_with_user_data(callee)
         .process(|stream, callee| callee.call(stream, report(stream)))
@@ -168,8 +165,8 @@ pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     }
 }
 
-/// Makes our source the default only if there is no microphone: in WirePlumber 0.5 monitors of
-/// cards' sinks have at most 1509, microphones mostly over 1700 (monitors/alsa.lua).
+/// Default source only without a microphone: WirePlumber 0.5 gives monitors at most 1509,
+/// microphones mostly over 1700 (monitors/alsa.lua).
 const SOURCE_PRIORITY: &str = "1600";
 
 fn properties(
@@ -187,12 +184,11 @@ fn properties(
     set("application.name", "taut");
     set("media.type", "Audio");
     set("node.latency", &format!("{period}/{rate}"));
-    // Only a graph with variable rates follows this.
     set("node.rate", &format!("1/{rate}"));
     if spec.force {
         set("node.force-quantum", &period.to_string());
     }
-    // The stream continues without connections: it sends silence and keeps time.
+    // Without connections the stream sends silence and keeps time.
     set("node.always-process", "true");
     set("node.want-driver", "true");
     set("node.pause-on-idle", "false");

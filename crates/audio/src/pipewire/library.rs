@@ -1,9 +1,7 @@
-//! `libpipewire`, loaded when a node is named: other programs neither need it nor pay for it
-//! (decision 16 has the cost).
+//! `libpipewire`, loaded when a node is named (decision 16).
 //!
-//! The bindings expect its functions to be linked. This module defines them as jumps to the
-//! addresses that [`load`] finds, so the linker does not need the library and omits it. They are
-//! hidden: the library must not call them itself.
+//! Its functions are defined here as jumps to addresses that [`load`] finds, because the bindings
+//! expect them linked. They are hidden from the library.
 #![expect(unsafe_code, reason = "a C library is loaded; the names here are its own")]
 
 use std::arch::global_asm;
@@ -14,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tautline_proto::device::DeviceError;
 
-/// Its name at run time; 0.3 is the interface version, which later releases keep.
+/// 0.3 is the interface version.
 const NAME: &CStr = c"libpipewire-0.3.so.0";
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -61,7 +59,6 @@ macro_rules! functions {
 
         $(jump!($name);)*
 
-        /// References the jumps, because the linker takes only referenced symbols from an archive.
         fn want() {
             std::hint::black_box([$(pipewire::sys::$name as *const c_void,)*]);
         }
@@ -80,8 +77,7 @@ functions! {
     pw_filter_get_dsp_buffer pw_filter_disconnect pw_filter_destroy
 }
 
-/// Loads the library once and keeps it. Required before any of its functions is called. `name` is
-/// the device's.
+/// Loads the library once, before any use. `name` is the device's.
 pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
@@ -91,12 +87,11 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     loaded.clone().map_err(|answer| DeviceError {
         tried: name.to_owned(),
         answer: format!("cannot load PipeWire's library: {answer}"),
-        // The newest function in use is pw_stream_get_time_n.
         hint: "install it, 0.3.50 or later: apt-get install libpipewire-0.3-0".to_owned(),
     })
 }
 
-/// Keeps the library's log off standard error, unless `PIPEWIRE_DEBUG` is set.
+/// Keeps logs off standard error, unless `PIPEWIRE_DEBUG` is set.
 fn silence() {
     if std::env::var_os("PIPEWIRE_DEBUG").is_some() {
         return;

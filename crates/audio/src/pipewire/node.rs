@@ -1,4 +1,4 @@
-//! The device: a named PipeWire node, and the thread that supervises it.
+//! The device: a node and its supervising thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,8 @@ use super::spec::PipeWireSpec;
 use crate::toolbox::callback::CallWatch;
 use crate::toolbox::{Notes, StreamLatency};
 
-/// Interval at which the device's thread checks the node: waking it would be a system call on the
-/// graph's thread.
+/// Polling interval: waking this thread would be a system call on the graph's.
 const LOOK: Duration = Duration::from_millis(20);
-/// Minimum change of latency to announce: the fill level of a resampler varies by less.
 const WORTH_TELLING: Span = Span::from_millis(1);
 
 pub(super) struct Node {
@@ -42,7 +40,6 @@ impl Node {
         let name = spec.to_string();
         let shared = Arc::new(GraphShared::new());
         let held = HeldNode::connect(spec, directions, settings, &shared)?;
-        // A reopened but silent node must not replace the timer.
         let mut watch = CallWatch::new(0, now());
         while shared.seat.calls() == 0 {
             held.iterate(LOOK);
@@ -58,8 +55,6 @@ impl Node {
         Ok(Self { name, directions, settings, notes, latency, promised, shared, reported, held })
     }
 
-    /// Announces to the graph the latency to the far end: link offset minus the delay between
-    /// converter and node.
     fn promise(&mut self) {
         let latency = (self.latency.get() - self.shared.graph_delay()).max(Span::ZERO);
         if self.shared.pace().is_none() || (latency - self.promised).abs() < WORTH_TELLING {

@@ -1,4 +1,4 @@
-//! Devices of a running server: queried each time, without creating nodes.
+//! Devices of a running server; creates no nodes.
 
 use tautline_proto::device::{DeviceError, Direction, Directions, Settings};
 use tautline_proto::units::{Channels, Rate};
@@ -9,7 +9,7 @@ use super::spec::{NodeKind, PipeWireSpec};
 use crate::toolbox::{DeviceDescription, DeviceSide, Offers, Sides};
 
 const PERIODS: u32 = 2;
-/// The sink that WirePlumber (`fallback-sink.lua`) creates if there is no other; it is inaudible.
+/// WirePlumber's inaudible fallback sink (`fallback-sink.lua`).
 const REPLACEMENT: &str = "auto_null";
 
 pub(crate) fn settle(

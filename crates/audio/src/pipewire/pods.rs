@@ -1,4 +1,4 @@
-//! Parameters for the graph in SPA's plain old data format.
+//! Parameters as SPA's plain old data.
 
 use std::io::Cursor;
 
@@ -29,7 +29,6 @@ impl Coded {
     }
 }
 
-/// Interleaved floats; more than two channels are only numbered, without positions.
 pub(super) fn format(settings: &Settings) -> Coded {
     let channels = settings.channels.count();
     let mut positions: Positions = [0; 64];
@@ -51,8 +50,6 @@ pub(super) fn format(settings: &Settings) -> Coded {
     Coded::of(SpaTypes::ObjectParamFormat, ParamType::EnumFormat, info.into())
 }
 
-/// Latency beyond the node, for other programs: of its ports, and from version 1.4 on of the node
-/// itself.
 pub(super) fn latency(direction: Direction, beyond: Span) -> [Coded; 2] {
     let nanos = beyond.as_nanos();
     let property = Property::new;

@@ -1,4 +1,4 @@
-//! Scheduling of the thread that opened a device, for the graph's thread.
+//! The opener's scheduling, for the graph's thread.
 #![expect(unsafe_code, reason = "the scheduler's system calls")]
 
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -21,8 +21,6 @@ impl Priority {
         }
     }
 
-    /// Applies this scheduling to the calling thread unless it has a real-time scheduler; a refusal
-    /// was reported already.
     pub(super) fn give_to_this_thread(&self) {
         // SAFETY: 0 is the calling thread.
         let ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;

@@ -1,4 +1,4 @@
-//! A connection to a PipeWire server. Starts none, and waits at most [`TIMEOUT`].
+//! A connection to a PipeWire server; waits at most [`TIMEOUT`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,9 +33,7 @@ struct ServerEvents {
     error: RefCell<Option<String>>,
 }
 
-/// A connection. Its callbacks run only while the loop is iterated.
 pub(super) struct Server {
-    // In drop order.
     _listener: Listener,
     core: Core,
     heard: Rc<ServerEvents>,
@@ -53,7 +51,6 @@ impl Server {
             Purpose::Sounding => {
                 let mut properties = Properties::new();
                 properties.insert(*pipewire::keys::CONFIG_NAME, REAL_TIME);
-                // Newer installations may have a single configuration for all clients.
                 Context::with_properties(&main, properties).or_else(|_| Context::new(&main))
             }
         };
@@ -101,7 +98,6 @@ impl Server {
             if rest.is_zero() {
                 return Err(failed("the server does not respond"));
             }
-            // The loop counts in milliseconds: less would be zero.
             self.iterate(rest.max(Duration::from_millis(1)));
         }
         Ok(())
@@ -159,7 +155,6 @@ impl Survey {
     ) -> Result<FoundNode, DeviceError> {
         let fits = |node: &&FoundNode| {
             let sink = node.class.starts_with("Audio/Sink");
-            // The sound of a sink can be captured, too.
             let fitting = direction == Direction::Capture && node.class.starts_with("Audio/Source");
             (sink || fitting) && (node.name == target || node.description == target)
         };

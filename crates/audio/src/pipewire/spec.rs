@@ -1,4 +1,4 @@
-//! A node as users name it: `pipewire:Kitchen?force=yes`.
+//! A node, such as `pipewire:Kitchen?force=yes`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,10 +11,7 @@ const OPTIONS: &str = "as=stream, target=NODE or force=yes";
 pub struct PipeWireSpec {
     pub(super) node: String,
     pub(super) shape: NodeKind,
-    /// `force=yes`: forces the graph to this period.
     pub(super) force: bool,
-    /// Whether times are those at the ports
-    /// ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
     pub(crate) at_ports: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Callback of a filter, once per cycle on a thread of PipeWire.
+//! A filter's callback, once per cycle.
 #![expect(unsafe_code, reason = "buffers of a C library")]
 
 use std::ffi::c_void;
@@ -18,7 +18,6 @@ use crate::toolbox::Sides;
 use crate::toolbox::callback::HeldProcess;
 use crate::toolbox::callback::{Ports, interleave, lay_out, part};
 
-/// The library's handle of a filter's port. Valid as long as the filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterPort(pub(super) NonNull<c_void>);
 
@@ -49,8 +48,8 @@ impl Ports for FilterBuffers {
 
     fn played(&mut self, channel: usize) -> Option<&mut [f32]> {
         let buffer = NonNull::new(*self.at.playback.get(channel)?)?;
-        // SAFETY: the buffer of an output port has room for this many samples for this cycle, and
-        // belongs to this port alone.
+        // SAFETY: an output port's buffer has this many samples for this cycle, for this port
+        // alone.
         Some(unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr(), self.frames) })
     }
 }

@@ -1,8 +1,6 @@
-//! A cable connects virtual cards by name, also across processes of one user.
-//!
-//! The player's frames are in shared memory, numbered by the player, together with its clock. A
-//! capturing card takes the frames that met the player's DAC when its own frames meet its ADC,
-//! minus the cable's delay; no card waits. Missing frames are silence.
+//! Connects virtual cards by name, via shared memory. A capturing card takes the frames that met
+//! the player's DAC when its own meet its ADC, minus the cable's delay. No card waits; missing
+//! frames are silence.
 
 mod hearing;
 mod ring;

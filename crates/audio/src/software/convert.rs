@@ -15,7 +15,6 @@ impl From<&Settings> for Wanted {
     }
 }
 
-/// All necessary changes together, so that the result is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Conversion {
     pub(crate) rate: Option<Rate>,
@@ -51,7 +50,7 @@ impl Conversion {
         format!("convert it in the pipe: ffmpeg -i - {options} -f wav -")
     }
 
-    /// Without a format, ffmpeg would choose 16 bits.
+    /// ffmpeg would choose 16 bits.
     fn options_of_ffmpeg(self) -> String {
         let rate = self.rate.map(|rate| format!("-ar {} ", rate.hertz()));
         let channels = self.channels.map(|channels| format!("-ac {channels} "));
@@ -74,7 +73,6 @@ fn kilohertz(rate: Rate) -> String {
     format!("{}k", f64::from(rate.hertz()) / 1000.0)
 }
 
-/// A WAV file in the same folder, never the file itself.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}-{suffix}.wav"))

@@ -17,7 +17,6 @@ use crate::software::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileCoding {
-    /// Integers of this many bits, at most 24.
     Integer(u32),
     Float,
 }
@@ -66,7 +65,7 @@ enum Body {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flaws {
-    /// Available frames and frames in the header, if some are missing.
+    /// Available and promised frames, if some are missing.
     pub cut: Option<(u64, u64)>,
     pub damaged: u64,
 }
@@ -254,7 +253,6 @@ fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, D
             (hint.float, hint.narrower) = (true, true);
             None
         }
-        // Of 32 bits 24 are kept, enough for our own l32 recordings.
         Found::Integer(bits) => Some(FileCoding::Integer(bits.min(24))),
     };
     hint.float |= coding == Some(FileCoding::Float);
@@ -279,7 +277,6 @@ fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
     DeviceError { tried: tried(path), answer: error.to_string(), hint }
 }
 
-/// Opens a file, or a pipe once a program writes to it. Returns whether it is a pipe.
 fn open_readable(path: &Path) -> Result<(File, bool), DeviceError> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let answer = match metadata.file_type() {
@@ -347,7 +344,7 @@ impl fmt::Debug for SoundFile {
     }
 }
 
-/// A pipe's reader, kept from reading the format until the device takes it. Clones share it.
+/// Keeps a pipe's reader until the device takes it. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
 

@@ -8,10 +8,9 @@ use symphonia::core::io::{MediaSource, MediaSourceStream};
 
 const SILENCE: u64 = 4096;
 
-/// ID3v1 tag: the last 128 bytes of a file, with this begin.
 const TAG: (u64, [u8; 3]) = (128, *b"TAG");
 
-/// The source without an ID3v1 tag, which the decoder would take for a part of the last frame.
+/// Removes an ID3v1 tag, which would decode as part of the last frame.
 fn without_tag(mut source: Box<dyn MediaSource>) -> io::Result<Box<dyn MediaSource>> {
     let (length, name) = TAG;
     let Some(end) = source.byte_len().and_then(|bytes| bytes.checked_sub(length)) else {
@@ -150,10 +149,10 @@ impl FlacReader {
         true
     }
 
-    /// Decodes the next packet; its position shows missing frames before it, because the container
-    /// skips damaged ones. `false` at the end.
+    /// Decodes a packet. Its position reveals damaged ones that the container skipped. `false` at
+    /// the end.
     fn decode(&mut self) -> bool {
-        // An error ends the file; missing frames are reported as cut.
+        // Missing frames are reported as cut.
         let Ok(Some(packet)) = self.container.next_packet() else { return false };
         if packet.track_id != self.track {
             return true;
@@ -161,13 +160,11 @@ impl FlacReader {
         let position = u64::try_from(packet.pts.get()).unwrap_or(0);
         match self.promised {
             Some(promised) => self.owed = position.min(promised).saturating_sub(self.at),
-            // A live stream has no first frame.
             None if self.at == 0 => self.at = position,
             None => self.owed = position.saturating_sub(self.at),
         }
         self.damaged += u64::from(self.owed > 0);
         match self.decoder.decode(&packet) {
-            // A change of the channels ends the file.
             Ok(buffer) if buffer.spec().channels().count() != self.channels => return false,
             Ok(buffer) => {
                 self.next.resize(buffer.samples_interleaved(), 0.0);

@@ -2,12 +2,12 @@ use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::time::LocalTime;
 
 pub trait Pace: Send {
-    /// Current time. Wait-free.
+    /// Wait-free.
     fn now(&mut self) -> LocalTime;
 
     fn sleep_until(&mut self, due: LocalTime);
 
-    /// Identity of the clock, if known. For ordinary threads.
+    /// Clock identity, if known. For ordinary threads.
     fn clock(&self) -> Option<ClockId> {
         None
     }

@@ -1,5 +1,5 @@
-//! A card for this user's programs, which attach through ALSA PCMs of `type tautline` with the key
-//! `serve`: captures the mix of their playback, and plays to those that record.
+//! A card for programs that attach through ALSA PCMs of `type tautline` with key `serve`: captures
+//! their mix, plays to recorders.
 
 use tautline_io::local::places;
 use tautline_io::programs::ProgramsName;
@@ -24,7 +24,6 @@ impl ProgramsEnd {
         settings: &Settings,
     ) -> Result<Self, DeviceError> {
         let folder = places().into_iter().next().unwrap_or_default();
-        // Programs play what is captured here.
         let theirs = match direction {
             Direction::Capture => Direction::Playback,
             Direction::Playback => Direction::Capture,
@@ -49,7 +48,7 @@ impl ProgramsEnd {
     fn turn(&mut self, samples: usize) -> Turn {
         let (frame, skipped) = (self.next, std::mem::take(&mut self.skipped));
         self.next += (samples / self.channels) as i64;
-        // Programs get the clock and compute their times.
+        // Programs compute their times from the clock.
         Turn { frame, meets: LocalTime::NEVER, skipped }
     }
 

@@ -1,6 +1,5 @@
-//! Records a device's sound in WAV files while it runs. An ordinary thread creates each recorder
-//! and passes it to the device's thread, which only pushes into its ring and returns it through
-//! another ring to be closed.
+//! Records a device's sound in WAV files. An ordinary thread creates each recorder; the device's
+//! thread only pushes into its ring, and returns it through another ring.
 
 #[cfg(test)]
 mod tests;
@@ -22,11 +21,10 @@ use crate::toolbox::Notes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 const UNDER_WAY: usize = 4;
-/// Size of a part of a recording, which leaves some seconds to begin the next, even with 128
-/// channels at 192 kHz.
+/// Leaves seconds to begin the next part, even with 128 channels at 192 kHz.
 pub const MAX_OF_A_PART: u64 = MAX_BYTES / 16 * 15;
 
-/// Not dropped on the device's thread in any way.
+/// Never dropped on the device's thread.
 type HeldRecorder = ManuallyDrop<Box<BegunRecorder>>;
 type NextRecorder = Option<HeldRecorder>;
 
@@ -35,11 +33,11 @@ struct BegunRecorder {
     begins: Option<RecordedTime>,
 }
 
-/// Time from the common start of several recordings to the first period: more than devices differ.
+/// From the common start to the first period: more than devices differ.
 const BEFORE: Span = Span::from_millis(100);
 
-/// Common start of several recordings, by the frames' times at their converters; by default shortly
-/// before the first period. Clones share it.
+/// Common start of several recordings in converter time; by default shortly before the first
+/// period. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RecordedTime(Arc<AtomicI64>);
 
@@ -62,8 +60,7 @@ impl RecordedTime {
     }
 }
 
-/// Controls the recording from an ordinary thread. If it is dropped, the recording ends with the
-/// device.
+/// Controls a recording, on an ordinary thread. If dropped, it ends with the device.
 pub struct Recording {
     settings: Settings,
     format: SampleFormat,
@@ -75,7 +72,6 @@ pub struct Recording {
     notes: Notes,
 }
 
-/// Adds a recorder to the device. Skipped frames are silence in the file.
 pub fn recorded(
     device: Box<dyn Device>,
     direction: Direction,
@@ -100,14 +96,12 @@ pub fn recorded(
 }
 
 impl Recording {
-    /// Records into a new file at `path` from the next period on, without a gap after the previous
-    /// one.
+    /// Records into `path` from the next period, without a gap.
     pub fn begin(&mut self, path: &Path) -> Result<(), DeviceError> {
         self.begin_with(path, None)
     }
 
-    /// Records from the common start of several files on, exact to the frame; starts with silence
-    /// if the first frame is later.
+    /// Records from the common start, exact to the frame; begins with silence if late.
     pub fn begin_in_step(&mut self, path: &Path, time: &RecordedTime) -> Result<(), DeviceError> {
         self.begin_with(path, Some(time.clone()))
     }
@@ -124,8 +118,7 @@ impl Recording {
         self.hand(None);
     }
 
-    /// Returns whether the file holds this many bytes of sound, such as [`MAX_OF_A_PART`]: then
-    /// begin the next.
+    /// Whether the file holds this many sound bytes, such as [`MAX_OF_A_PART`].
     pub fn holds(&self, most: u64) -> bool {
         let bytes = self.format.bytes() as u64;
         self.stored.as_ref().is_some_and(|stored| stored.count() * bytes >= most)
@@ -184,14 +177,13 @@ struct RecordingTap {
 }
 
 impl RecordingTap {
-    /// Records a period. Frames are counted from its first; skipped ones have negative numbers.
     fn record(&mut self, side: &Side<'_>) {
         if side.samples.is_empty() {
             return;
         }
         let end = self.channels.frames_in(side.samples.len()).count();
         let mut at = -side.skipped.count().max(0);
-        // Without room, the previous recorder would have to be freed here.
+        // Without room, the previous recorder would be freed here.
         while !self.gives.is_full() {
             if self.next.is_none() {
                 self.next = self.hands.pop().ok();
@@ -213,7 +205,6 @@ impl RecordingTap {
         self.record_until(end, at, side.samples);
     }
 
-    /// Records the frames from `at` to `end`; returns the next frame.
     fn record_until(&mut self, end: i64, at: i64, samples: &[f32]) -> i64 {
         if end <= at {
             return at;

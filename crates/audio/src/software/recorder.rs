@@ -1,4 +1,4 @@
-//! Writes a virtual card's sound into a WAV file or to standard output, on a separate thread.
+//! Writes sound into a WAV file or standard output, on its own thread.
 
 mod scribe;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use crate::toolbox::{Notes, STACK, spawn_error};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 const PIECE: usize = 64 * 1024;
-/// Timeout for a reader of standard output at the end.
+/// Final timeout for standard output's reader.
 const LAST_WORD: Duration = Duration::from_secs(1);
 const MAX_GAPS: usize = 256;
 
@@ -38,7 +38,6 @@ pub(crate) struct Recorder {
     owed: u64,
     shared: Arc<RecorderShared>,
     thread: Option<JoinHandle<()>>,
-    /// For a pipe: its notes and name, to report an unread end.
     piped: Option<(Notes, String)>,
 }
 
@@ -76,7 +75,6 @@ impl Recorder {
         Self::start(file, path, settings, notes)
     }
 
-    /// Writes whole frames to standard output until its reader ends.
     pub(crate) fn on_standard_output(
         settings: &Settings,
         format: SampleFormat,
@@ -124,8 +122,7 @@ impl Recorder {
         Self::start(file, path, settings, notes)
     }
 
-    /// Returns whether this many samples fit now; always after the recording has ended. Real-time
-    /// safe.
+    /// Whether samples fit now; always after the end. Real-time safe.
     pub(crate) fn has_room(&self, samples: usize) -> bool {
         self.ring.slots() >= samples || self.ring.is_abandoned()
     }
@@ -168,13 +165,12 @@ impl Recorder {
         true
     }
 
-    /// Records whole frames; without room they become silence. Real-time safe.
+    /// Records whole frames; silence without room. Real-time safe.
     pub(crate) fn write(&mut self, samples: &[f32]) {
         let gap = Gap { after: self.written, samples: self.owed };
         if self.owed > 0 && self.gaps.push(gap).is_ok() {
             self.owed = 0;
         }
-        // The silence comes first.
         if self.owed == 0 && self.ring.push_entire_slice(samples).is_ok() {
             self.written += samples.len() as u64;
         } else {
@@ -183,7 +179,7 @@ impl Recorder {
         }
     }
 
-    /// Records silence of this many samples in constant time. Real-time safe.
+    /// Records silence in constant time. Real-time safe.
     pub(crate) fn silence(&mut self, samples: u64) {
         self.owed += samples;
     }
@@ -198,7 +194,6 @@ impl Drop for Recorder {
                     notes.add(format!("file:{name}: its reader stopped: the end was not written"));
                 });
             }
-            // A panic was reported; the file is complete up to its last header.
             let _ = thread.join();
         }
     }
@@ -233,7 +228,7 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
 
 const OTHER_FORMS: [&str; 6] = ["aac", "flac", "m4a", "mp3", "ogg", "opus"];
 
-/// Rejects a name with another format's extension, which would mislead later readers.
+/// Rejects another format's extension.
 pub fn check_take(path: &Path) -> Result<(), DeviceError> {
     let refuse = |answer: &str, hint: String| {
         Err(DeviceError { tried: tried(path), answer: answer.to_owned(), hint })

@@ -16,7 +16,6 @@ use crate::software::filled::Filled;
 use crate::software::programs::ProgramsEnd;
 use crate::toolbox::{Notes, STACK, spawn_error};
 
-/// Interval at which the decoder checks a full ring.
 const TIMEOUT: Duration = Duration::from_millis(20);
 
 pub(crate) enum SampleSource {
@@ -71,8 +70,6 @@ pub(crate) struct FileSource {
 }
 
 impl FileSource {
-    /// Opens a file with these settings and decodes it, repeatedly if `looped`. Returns when enough
-    /// is decoded to begin.
     pub(crate) fn open(
         file: &SoundFile,
         settings: &Settings,
@@ -112,7 +109,7 @@ impl FileSource {
             .stack_size(STACK)
             .spawn(move || decoder.run())
             .map_err(|error| spawn_error(&tried(path), &error))?;
-        // A thread that reads a pipe may block forever, so it is not joined.
+        // Reading a pipe may block forever: not joined.
         let source = Self { samples: Some(samples), ended, thread: (!piped).then_some(thread) };
         while !source.has_begun(enough_to_begin(settings)) {
             thread::park_timeout(Duration::from_millis(1));
@@ -126,7 +123,6 @@ impl FileSource {
     }
 
     pub(crate) fn fill(&mut self, out: &mut [f32]) -> Filled {
-        // Read before the ring, which then holds everything pushed before the end.
         let ended = self.ended.load(Ordering::Acquire);
         let Some(samples) = &mut self.samples else { return Filled::Over };
         let (filled, missing) = samples.pop_partial_slice(out);
@@ -153,7 +149,6 @@ impl Drop for FileSource {
         self.samples = None;
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A decoder that panicked has reported it.
             let _ = thread.join();
         }
     }
@@ -230,7 +225,7 @@ impl Decoder {
 }
 
 impl Drop for Decoder {
-    /// Also ends after a panic in a foreign decoder.
+    /// Also after a panic in a foreign decoder.
     fn drop(&mut self) {
         if thread::panicking() {
             let name = &self.name;
@@ -240,8 +235,8 @@ impl Drop for Decoder {
     }
 }
 
-/// Samples buffered for the disk: two seconds (768 kB of stereo at 48 kHz), as decoder and writer
-/// threads have no priority; for many channels down to half a second (maximum 25 MB).
+/// Two seconds (768 kB of stereo at 48 kHz), because decoder and writer have no priority; down to
+/// 0.5 s for many channels (maximum 25 MB).
 pub(super) fn ring_samples(settings: &Settings) -> usize {
     let channels = settings.channels.count();
     let second = settings.rate.hertz() as usize * channels;
@@ -259,7 +254,6 @@ const MAX: usize = 1 << 20;
 pub(crate) struct Loopback {
     channels: usize,
     length: i64,
-    /// Played frames: frame `f` is at `f` modulo their number; silence after it was captured.
     frames: Box<[f32]>,
     next: i64,
 }

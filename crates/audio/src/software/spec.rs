@@ -32,24 +32,24 @@ pub enum SoftwareSpec {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CardOptions {
-    /// `ppm=50`: error of the card's clock.
+    /// `ppm=50`: clock error.
     pub error: Ppm,
     /// `period=48`: frames per wake-up.
     pub period: Option<Frames>,
     /// `periods=2`: periods in its ring.
     pub periods: Option<u32>,
-    /// `tone=440`: captures this tone, or else silence.
+    /// `tone=440`: captures this tone.
     pub tone: Option<Frequency>,
     /// `source=song.wav`: captures this file instead.
     pub source: Option<PathBuf>,
     pub record: Option<PathBuf>,
-    /// `loopback=48`: captures its own playback this many frames later. For duplex cards.
+    /// `loopback=48`: captures its own playback this many frames later.
     pub loopback: Option<Frames>,
-    /// `cable=NAME`: plays to and captures from this cable.
+    /// `cable=NAME`: connects to this cable.
     pub cable: Option<CableName>,
-    /// `delay=3.37ms`: delay of the captured sound on the cable.
+    /// `delay=3.37ms`: delay on the cable.
     pub delay: Option<Span>,
-    /// `unplug=2s&replug=1s`, for tests: fails once, 2 s into its run, for 1 s; clones are one card.
+    /// `unplug=2s&replug=1s`, for tests: fails once, at 2 s, for 1 s; clones are one card.
     pub fault: Option<Arc<Disappearance>>,
 }
 
@@ -164,7 +164,6 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
         let whole = "use a whole number from 1, such as period=48&periods=2";
         let positive = || {
             let number: u32 = parsed(given, value, whole)?;
-            // A card plays one period while the program writes another.
             let least = if key == "periods" { 2 } else { 1 };
             (least..=MAX).contains(&number).then_some(number).ok_or_else(|| {
                 let hint = format!("use {least} to {MAX}");
@@ -228,7 +227,6 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
     Ok(options)
 }
 
-/// Maximum frames of a period and periods of a ring: beyond any use, but limited in memory.
 const MAX: u32 = 65_536;
 
 fn path(given: &str, key: &str, value: &OsStr) -> Result<PathBuf, DeviceError> {

@@ -1,11 +1,9 @@
-//! A card without hardware: it keeps a clock, and underruns and overruns as a real one does.
-//! `file:`, `tone:` and `null:` are this card with another source or sink.
-//! [`tautline_proto::card_clock`] decides the timing.
+//! A card without hardware that keeps a clock ([`tautline_proto::card_clock`]). `file:`, `tone:`
+//! and `null:` are this card with another source or sink.
 //!
-//! A `file:` card is *patient*: up to a second late, it takes blocks one after the other for their
-//! due times, so that a recording is bit-exact on a busy machine;
-//! [`Side::meets`](tautline_proto::device::Side::meets) is then in the past. `virtual:?record=` is
-//! strict.
+//! A `file:` card is *patient*: up to 1 s late, it takes blocks for their due times, so a recording
+//! is bit-exact; [`Side::meets`](tautline_proto::device::Side::meets) is then in the past.
+//! `virtual:?record=` is strict.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,7 +49,6 @@ pub(crate) type Dock = Arc<Mutex<Option<Ends>>>;
 pub struct Disappearance {
     after: Span,
     away: Span,
-    /// Time of the failure, in nanoseconds; [`Disappearance::NOT_YET`] before.
     went: AtomicI64,
 }
 
@@ -94,7 +91,7 @@ pub(crate) struct Parts {
 
 pub(crate) struct VirtualCard {
     pub(super) parts: Parts,
-    /// Its fault with the error, created before the run because that allocates.
+    /// Created before the run because that allocates.
     loss: Option<(Arc<Disappearance>, DeviceError)>,
     pub(super) ends: Ends,
     dock: Option<Dock>,
@@ -150,8 +147,7 @@ impl VirtualCard {
         }
     }
 
-    /// A patient card waits for its recorder, too: a late program brings more at once than the ring
-    /// holds.
+    /// A late program brings more than the recorder's ring holds.
     fn wait_for_room(&mut self, wakes: LocalTime) {
         let Some(recorder) = &self.ends.recorder else { return };
         let limit = wakes + self.parts.settings.rate.span_of(self.parts.timeout);
@@ -227,7 +223,6 @@ impl VirtualCard {
         self.ends.recorder.as_ref().is_some_and(Recorder::is_deserted)
     }
 
-    /// Reports the block at the DAC from `meets` on; a strict card did not play late frames.
     pub(super) fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
         let patient = self.parts.timeout > Frames::ZERO;
         let taken = if patient { taken } else { meets };
@@ -245,8 +240,8 @@ impl VirtualCard {
         }
     }
 
-    /// Plays `frames` of silence up to frame `end`. Listeners get a bounded part at its end, as a
-    /// program may have been stopped for an hour.
+    /// Plays `frames` of silence up to `end`. Listeners get a bounded part: a program may have
+    /// stopped for an hour.
     pub(super) fn play_silence(&mut self, clock: &CardClock, end: i64, frames: Frames) {
         let Settings { channels, period, .. } = self.parts.settings;
         if let Some(recorder) = &mut self.ends.recorder {

@@ -1,5 +1,5 @@
 //! WAV writer (RIFF, WAVE: Multimedia Programming Interface and Data Specifications 1.0;
-//! Microsoft's WAVEFORMATEXTENSIBLE for more than two channels or 16 bits).
+//! WAVEFORMATEXTENSIBLE above two channels or 16 bits).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,7 +14,6 @@ use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
 const BLOCK: usize = 16 * 1024;
-/// Maximum of 32-bit lengths, with room for the header.
 pub(super) const MAX_BYTES: u64 = u32::MAX as u64 - 4096;
 pub(super) const PCM: u16 = 1;
 pub(super) const FLOAT: u16 = 3;
@@ -29,7 +28,7 @@ pub(crate) struct Spent {
 }
 
 enum WavOutput {
-    /// Seekable: lengths are filled in when known.
+    /// Seekable: lengths are filled in later.
     File(File),
     /// Not seekable: lengths stay unknown.
     Pipe {
@@ -39,7 +38,6 @@ enum WavOutput {
     Awaited(PathBuf),
 }
 
-/// Unknown length, as in ffmpeg's files.
 const UNKNOWN: u32 = u32::MAX;
 const SILENCE: [u8; 4096] = [0; 4096];
 
@@ -118,14 +116,13 @@ impl WavFile {
         self.bytes.saturating_add(more) <= MAX_BYTES
     }
 
-    /// Rounds integers as on the wire, so that unchanged samples are written unchanged.
+    /// Rounds as on the wire, so unchanged samples stay unchanged.
     pub(crate) fn write(&mut self, samples: &[f32]) -> io::Result<()> {
         let width = self.format.bytes();
         for block in samples.chunks(BLOCK) {
             let begun = now();
             let coded = &mut self.coded[..block.len() * width];
             self.dither.encode(self.format, block, coded);
-            // The wire is big-endian, this file little-endian.
             match width {
                 2 => coded.as_chunks_mut::<2>().0.iter_mut().for_each(|bytes| bytes.reverse()),
                 3 => coded.as_chunks_mut::<3>().0.iter_mut().for_each(|bytes| bytes.swap(0, 2)),
@@ -145,7 +142,7 @@ impl WavFile {
         Ok(())
     }
 
-    /// Writes silence: in a file a hole, at no cost.
+    /// Writes silence, in a file as a hole.
     pub(crate) fn silence(&mut self, samples: u64) -> io::Result<()> {
         let begun = now();
         let bytes = samples * self.format.bytes() as u64;
@@ -173,7 +170,6 @@ impl WavFile {
         let started = now();
         let length = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
         let end = self.header.len();
-        // A chunk of odd length has an uncounted pad byte.
         let padded = self.bytes + self.bytes % 2;
         match &mut self.store {
             WavOutput::File(file) => {
@@ -193,7 +189,6 @@ impl WavFile {
         Ok(())
     }
 
-    /// Completes the file, and cuts off the rest of a failed write.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let whole = match &mut self.store {
             WavOutput::File(file) => {

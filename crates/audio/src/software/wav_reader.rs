@@ -1,5 +1,5 @@
-//! WAV reader, once from beginning to end (RIFF, WAVE; Microsoft's WAVEFORMATEXTENSIBLE; EBU Tech
-//! 3306 and ITU-R BS.2088 for RF64 and BW64).
+//! WAV reader, from beginning to end (RIFF, WAVE; WAVEFORMATEXTENSIBLE; EBU Tech 3306 and ITU-R
+//! BS.2088 for RF64 and BW64).
 
 #[cfg(test)]
 mod tests;
@@ -12,23 +12,22 @@ use super::wav::{EXTENSIBLE, FLOAT, PCM, SUBFORMAT};
 
 const A_LAW: u16 = 6;
 const MU_LAW: u16 = 7;
-/// Minimum placeholder size of programs that write into pipes: sox 0x7ffff000, arecord 0x80000000,
-/// ffmpeg 0xffffffff.
+/// Placeholder sizes in pipes: sox 0x7ffff000, arecord 0x80000000, ffmpeg 0xffffffff.
 const PLACEHOLDER: u64 = 0x7fff_0000;
 const FRAMES: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WavCoding {
-    /// Integers in the upper bits of a container: unsigned with one byte, else signed.
+    /// In the upper bits: unsigned with one byte, else signed.
     Integer {
         bytes: usize,
         bits: u32,
     },
     Float,
     Double,
-    /// A-law (ITU-T G.711), which decodes to 16 bits.
+    /// ITU-T G.711, decoded to 16 bits.
     ALaw,
-    /// µ-law (ITU-T G.711), which decodes to 16 bits.
+    /// ITU-T G.711, decoded to 16 bits.
     MuLaw,
 }
 
@@ -60,8 +59,8 @@ pub(super) fn is_wav(begins: &[u8]) -> bool {
 }
 
 impl WavHeader {
-    /// Reads everything before the samples. `None` if a part is missing. Sizes are not trusted:
-    /// skipping needs no memory.
+    /// Reads everything before the samples; `None` if incomplete. Sizes are not trusted: skipping
+    /// needs no memory.
     pub(super) fn read(input: &mut impl Read, length: Option<u64>) -> io::Result<Option<Self>> {
         let (mut at, mut format, mut long) = (12, None, None);
         let Some([_, _, _, _, a, b, c, d, ..]) = array::<12>(input)? else { return Ok(None) };
@@ -83,7 +82,6 @@ impl WavHeader {
                 b"ds64" => long = longs(&chunk),
                 _ => {}
             }
-            // A chunk of odd size has an uncounted pad byte.
             let rest = size - kept + size % 2;
             io::copy(&mut input.by_ref().take(rest), &mut io::sink())?;
             at += size + size % 2;
@@ -167,8 +165,8 @@ fn longs(chunk: &[u8]) -> Option<(u64, u64)> {
     Some((u64::from_le_bytes(*longs.first()?), u64::from_le_bytes(*longs.get(1)?)))
 }
 
-/// Returns whether a chunk begins here and ends `within` this many bytes; otherwise these bytes are
-/// sound despite a size of 0 in the header.
+/// Whether a chunk begins here and ends `within`; otherwise this is sound despite a header size of
+/// 0.
 fn is_chunk(begun: &[u8], within: u64) -> bool {
     let &[i, j, k, l, a, b, c, d] = begun else { return false };
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
@@ -202,18 +200,16 @@ impl WavReader {
         let block = coding.bytes() * usize::from(header.channels);
         let mut bytes: Box<[u8]> = vec![0; FRAMES * block].into();
         let begun = if header.promised.is_none() { &header.begun[..] } else { &[] };
-        // A frame has at least one byte, so 8 bytes fit.
         bytes[..begun.len()].copy_from_slice(begun);
         let left = header.promised.unwrap_or(u64::MAX);
         Self { input, coding, block, left, bytes, filled: begun.len() }
     }
 
-    /// Reads the next interleaved samples into `out`, as many as are available, so that a pipe adds
-    /// no latency; `false` at the end.
+    /// Reads available samples, so that a pipe adds no latency; `false` at the end.
     pub(super) fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
         while self.filled < self.block {
-            // An empty read would wait for a pipe that stays open after its last sample.
+            // An open pipe would block after its last sample.
             if self.left == 0 {
                 return false;
             }
@@ -222,7 +218,6 @@ impl WavReader {
             let most = room.len().min(left);
             match self.input.read(&mut room[..most]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Missing samples are reported as cut.
                 Ok(0) | Err(_) => return false,
                 Ok(count) => {
                     self.filled += count;
@@ -246,7 +241,6 @@ fn decode(coding: WavCoding, bytes: &[u8], out: &mut Vec<f32>) {
             out.extend(bytes.chunks_exact(width).map(|sample| {
                 let mut upper = [0; 4];
                 upper[4 - width..].copy_from_slice(sample);
-                // The middle of unsigned samples is silence.
                 upper[3] ^= if width == 1 { 0x80 } else { 0 };
                 (u32::from_le_bytes(upper) & valid).cast_signed() as f32 * STEP
             }));

@@ -81,7 +81,7 @@ fn blocks_are_heard_one_after_the_other_by_the_cards_own_clock() {
 
 #[test]
 fn a_card_that_starves_plays_silence_and_says_so() {
-    // The third wake-up (frame 96) is late by 150 frames: at 246, with 144 frames written.
+    // Frame 96's wake-up is 150 late: at 246, with 144 written.
     let (ear, reported) = play(6, Scripted::late(&[(2, span(150))]));
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 4.0, 5.0, 6.0]);
     assert_eq!(reported, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0)]);
@@ -125,7 +125,6 @@ fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
         assert_eq!(cycle.playback.meets, LocalTime::ZERO + span(48 * block));
         assert_eq!((cycle.xruns, cycle.playback.skipped.count()), (0, 0));
         cycle.playback.samples.fill(block as f32);
-        // A program that takes too long is handled the same way.
         let slow = if block == 350 { span(200).as_nanos() } else { 0 };
         now.fetch_add(slow, std::sync::atomic::Ordering::Relaxed);
         if block == 400 { Flow::Finished } else { Flow::Continue }
@@ -213,7 +212,7 @@ fn a_process_that_takes_too_long_loses_the_head_of_its_block() {
         VirtualCard::new(parts(Direction::Playback, settings(48, 2)), ends, Box::new(pace));
     let process = each(move |cycle| {
         cycle.playback.samples.fill(1.0);
-        // First whole nanosecond of frame 58: one period of the ring's silence and ten frames.
+        // Frame 58: a period of silence and ten frames.
         let nanos = span(58).as_nanos() + 1;
         now.fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
         Flow::Finished
@@ -327,7 +326,7 @@ fn capture_that_overruns_goes_on_in_the_right_place() {
     let settings = settings(48, 2);
     let tone = Sine::new("440".parse().unwrap(), 48_000);
     let ends = Ends { source: SampleSource::Tone(tone), ..Ends::silent() };
-    // The third period is full at frame 144; at 300 the ring holds frames from 204 on.
+    // The third period is full at 144; at 300 the ring begins at 204.
     let pace = Box::new(Scripted::late(&[(2, span(156))]));
     let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
     let mut frame = 0;

@@ -21,8 +21,6 @@ fn duplex(name: &str, period: i64, pace: Scripted) -> Box<dyn Device> {
     opened.unwrap().device
 }
 
-/// Both sides of a cycle: times in frames since the card's start, skipped frames, and the first and
-/// last captured sample.
 type Sides = ([i64; 2], [i64; 2], [f32; 2]);
 
 fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
@@ -52,7 +50,6 @@ fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
 fn one_wake_up_of_a_card_that_goes_both_ways_has_both_sides() {
     let reported = both_ways(duplex("virtual:", 48, Scripted::default()), 4);
     let silent = [0.0, 0.0];
-    // The first period is full at frame 48, with one of two periods left to play.
     for (block, reported) in (0..).zip(reported) {
         assert_eq!(reported, ([48 * block, 48 * (block + 2)], [0, 0], silent));
     }
@@ -99,7 +96,7 @@ fn a_frame_that_is_played_comes_back_exactly_as_much_later_as_the_cable_is_long(
 
 #[test]
 fn a_card_that_goes_both_ways_misses_as_much_on_either_side_and_stays_on_the_cable() {
-    // The fourth wake-up (frame 192) is late by 150 frames: at 342, with 240 frames written.
+    // Frame 192's wake-up is 150 late: at 342, with 240 written.
     let pace = Scripted::late(&[(3, span(150))]);
     let reported = both_ways(duplex("virtual:?loopback=0", 48, pace), 8);
     let skips: Vec<_> = reported.iter().map(|reported| reported.1).collect();

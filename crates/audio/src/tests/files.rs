@@ -1,4 +1,4 @@
-//! Reading and rejecting files.
+//! Reading files.
 
 use tautline_trial::snapshot;
 
@@ -134,7 +134,6 @@ fn cut_wav_plays_its_rest_and_fails_the_run() {
     }
 }
 
-/// A WAV file with two channels of 16 bits whose header promises this many bytes of samples.
 fn wav_of(promised: u32, rest: &[u8]) -> Vec<u8> {
     let folder = Folder::new();
     write_wav(&folder.path("empty.wav"), spec(48_000, 2, 16), &[]);
@@ -194,7 +193,6 @@ fn wav_in_a_pipe_ends_with_its_last_sample() {
     let (pipe, mut writer) = std::io::pipe().unwrap();
     let feeding = std::thread::spawn(move || {
         writer.write_all(&wav[12..]).unwrap();
-        // The pipe stays open.
         writer
     });
     let request = FileRequest { path: None, wanted: Wanted::default() };
@@ -220,7 +218,6 @@ fn a_wav_whose_header_was_cut_is_refused() {
     let path = folder.path("cut.wav");
     write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
     let bytes = std::fs::read(&path).unwrap();
-    // 20 frames of 6 bytes follow the header: up to the end of the first.
     for length in 1..bytes.len() - 19 * 6 {
         std::fs::write(&path, &bytes[..length]).unwrap();
         let sentence = refused(&path, Direction::Capture);
@@ -283,7 +280,6 @@ fn damaged_flac_frames_are_silence_and_the_rest_stays_in_place() {
     let bytes = std::fs::read(fixture("blocks16.flac")).unwrap();
     let whole = floats(16, &pattern(16, 2000));
     assert_eq!(read(&fixture("blocks16.flac")), (whole.clone(), Flaws::default()));
-    // The second byte of each frame except the last two; a frame has 192.
     let begins = [86, 832, 1578, 2322, 3066];
     for damage in begins.map(|begin| begin + 1).into_iter().chain([400, 1100, 2000, 2500, 3500]) {
         let mut damaged = bytes.clone();
@@ -299,7 +295,6 @@ fn damaged_flac_frames_are_silence_and_the_rest_stays_in_place() {
         assert!(last - first < 2 * 192, "{damage}: {first} to {last}");
         assert!(samples[2 * first..=2 * last].iter().all(|sample| *sample == 0.0), "{damage}");
     }
-    // After a damaged last frame, no later frame gives its position.
     let mut damaged = bytes.clone();
     damaged[bytes.len() - 30] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
@@ -400,7 +395,6 @@ fn a_pipe_or_a_device_is_recorded_to_and_not_waited_for() {
     let notes = Notes::default();
     drop(record(&path, &notes));
     assert!(notes.failed()[0].ends_with(": no program read it, so nothing was recorded"));
-    // A late reader gets the header and the sound from then on.
     let notes = Notes::default();
     let mut recorder = record(&path, &notes);
     let reader = std::thread::spawn({
@@ -459,7 +453,7 @@ fn no_damage_to_a_file_is_a_panic_or_an_endless_one() {
     write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
     let originals =
         [std::fs::read(&path).unwrap(), std::fs::read(fixture("pattern16.flac")).unwrap()];
-    // Numerical Recipes' generator: reproducible damage.
+    // Numerical Recipes: reproducible damage.
     let mut state = 1_u32;
     let mut random = move |below: usize| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,4 +1,4 @@
-//! A card for programs in real time, as in `taut serve`.
+//! Real time, as in `taut serve`.
 
 use tautline_trial::snapshot;
 
@@ -56,7 +56,6 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
     let device = device.as_mut().unwrap();
     let stop = Stop::default();
     std::thread::scope(|scope| {
-        // Also after a failed assertion: the scope waits for the card's thread.
         let stops = StopAtEnd(stop.clone());
         let stopped = stop.clone();
         let runs = scope.spawn(move || {

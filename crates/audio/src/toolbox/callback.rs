@@ -1,6 +1,5 @@
-//! Calls from a library's thread. The process is in a [`Seat`], which that thread holds for a
-//! cycle; the waiting thread takes it out between cycles, even from a stalled server. [`CallWatch`]
-//! detects stalls.
+//! Calls from a library's thread. It holds the process's [`Seat`] for a cycle; the waiting thread
+//! takes the process out in between. [`CallWatch`] detects stalls.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -10,25 +9,22 @@ use std::time::Duration;
 use tautline_proto::device::Process;
 use tautline_proto::time::{LocalTime, Span};
 
-/// Timeout for a server that calls no more, as for cards in `alsa`.
 const SILENT: Span = Span::from_millis(500);
-/// Timeout for the first call: the server adds the client to its graph meanwhile.
+/// Before the first call, the server adds the client to its graph.
 const NOT_BEGUN: Span = Span::from_millis(1000);
-/// Minimum timeout in cycles.
 const CYCLES: i64 = 8;
-/// Maximum time that one check counts: checks come every 20 ms unless the program or host was
-/// stopped.
+/// Checks come every 20 ms unless the program or host was stopped.
 const ONE_LOOK: Span = Span::from_millis(50);
 
 #[derive(Default)]
 pub(crate) struct Seat {
-    /// Only `try_lock` is used, so that no thread waits or is woken.
+    /// Only `try_lock`: no thread waits or is woken.
     process: Mutex<Option<Box<dyn Process>>>,
     calls: AtomicU32,
 }
 
 impl Seat {
-    /// Counts a call of the library and borrows the process; `None` without one. Real-time safe.
+    /// Counts a call and borrows the process. Real-time safe.
     pub(crate) fn hold(&self) -> Option<HeldProcess<'_>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let held = self.enter()?;
@@ -47,7 +43,6 @@ impl Seat {
         self.wait().take()
     }
 
-    /// Waits for the current cycle, in which the process only computes.
     fn wait(&self) -> MutexGuard<'_, Option<Box<dyn Process>>> {
         loop {
             if let Some(process) = self.enter() {
@@ -87,7 +82,6 @@ impl CallWatch {
         Self { calls, begun: false, looked: now, silence: Span::ZERO }
     }
 
-    /// Returns whether the library was silent for too long; it should call every `cycle`.
     pub(crate) fn is_silent(&mut self, calls: u32, now: LocalTime, cycle: Span) -> bool {
         let since = (now - self.looked).min(ONE_LOOK);
         self.looked = now;
@@ -101,8 +95,7 @@ impl CallWatch {
     }
 }
 
-/// Samples of one cycle, one port per channel. A buffer can be missing while a port is added or
-/// removed.
+/// A cycle's samples, one port per channel. Buffers can be missing while ports change.
 pub(crate) trait Ports {
     fn heard(&self, channel: usize) -> Option<&[f32]>;
 

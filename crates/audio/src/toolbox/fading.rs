@@ -1,4 +1,4 @@
-//! Fades a device before it ends: sound that ends at full amplitude clicks.
+//! Fades a device before it ends, to avoid a click.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +11,7 @@ use super::tapped::{DeviceTap, TappedDevice};
 
 const FADE: Span = Span::from_millis(5);
 
-/// Wraps a device of one direction. When `ends` is requested, it fades within 5 ms and finishes, if
-/// it still runs.
+/// When `ends` is requested, the device fades within 5 ms and finishes.
 pub fn fading(device: Box<dyn Device>, ends: Stop) -> Box<dyn Device> {
     let tap = FadingTap::new(device.settings(), ends);
     Box::new(TappedDevice::new(device, tap))
@@ -56,7 +55,6 @@ impl DeviceTap for FadingTap {
         self.fade(&mut cycle.playback);
     }
 
-    /// A card drops unplayed frames.
     fn ends(&self, now: LocalTime) -> bool {
         now >= self.silent
     }

@@ -15,13 +15,13 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use super::Notes;
 use super::{STACK, spawn_error};
 
-/// Interval at which the opener's thread checks for a loss: waking it would be a system call.
+/// Polling interval: waking the opener would be a system call.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
 
 pub(crate) struct Fallback {
-    /// Replacement, created before the run because that allocates.
+    /// Created before the run because that allocates.
     pub(crate) timer: Box<dyn Device>,
     pub(crate) open: Opener,
     pub(crate) retry: Duration,
@@ -40,7 +40,6 @@ struct SupervisionShared {
     back: AtomicBool,
     finished: AtomicBool,
     switched: AtomicBool,
-    /// End of the last block at the converter, in nanoseconds.
     end: AtomicI64,
 }
 
@@ -80,8 +79,8 @@ impl Supervision {
     }
 }
 
-/// A device that a timer replaces after a loss, until it can be reopened. The process is called
-/// throughout; in the first cycle after a change [`Side::skipped`] has the frames in between.
+/// A device that a timer replaces after a loss, until reopened. After a change, [`Side::skipped`]
+/// has the frames in between.
 pub(crate) struct Supervised {
     direction: Direction,
     settings: Settings,
@@ -105,7 +104,6 @@ impl Supervised {
         let Fallback { timer, open, retry } = remedy;
         let settings = device.settings();
         let shared = Arc::new(SupervisionShared::default());
-        // Room for the only device.
         let (lost, gone) = RingBuffer::new(1);
         let (returned, found) = RingBuffer::new(1);
         let watch = DeviceWatch {
@@ -141,7 +139,6 @@ impl Supervised {
         self.shared.losses.fetch_add(1, Ordering::Relaxed);
         self.shared.away.store(true, Ordering::Relaxed);
         if let (Some(device), Some(lost)) = (self.device.take(), &mut self.lost) {
-            // Cannot fail for the only device; without an opener the timer continues.
             let _ = lost.push((device, error));
         }
         self.shared.switched.store(true, Ordering::Relaxed);
@@ -157,7 +154,7 @@ impl Supervised {
         self.shared.switched.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the last block ends, so that time never runs backwards.
+    /// Waits for the last block's end: time never runs backwards.
     fn wait_for_end(&self) {
         let lead = match self.direction {
             Direction::Capture => Span::ZERO,
@@ -207,18 +204,15 @@ impl Device for Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         self.device = None;
-        // Dropping the producer ends the opener.
         self.lost = None;
         if let Some(opener) = self.opener.take() {
             opener.thread().unpark();
-            // An opener that panicked has reported it.
             let _ = opener.join();
         }
     }
 }
 
-/// Wraps the process: bridges gaps between clocks, and ends the timer's run when the device is
-/// back.
+/// Bridges gaps between clocks; ends the timer when the device is back.
 struct Bridge {
     inner: Box<dyn Process>,
     settings: Settings,
@@ -257,7 +251,6 @@ impl Process for Bridge {
             self.shared.finished.store(true, Ordering::Relaxed);
             return flow;
         }
-        // Set only while a timer runs.
         if self.shared.back.load(Ordering::Acquire) { Flow::Finished } else { flow }
     }
 
@@ -286,11 +279,10 @@ impl DeviceWatch {
                 thread::park_timeout(self.retry.min(LOOK));
                 continue;
             };
-            // First, because reopening needs its resources.
+            // Reopening needs its resources.
             drop(device);
             self.notes.add(format!("{error}; a timer replaces it"));
             let Some(device) = self.reopen() else { return };
-            // Room for the only device.
             if self.returned.push(device).is_err() {
                 return;
             }
@@ -311,7 +303,6 @@ impl DeviceWatch {
                 Ok(device) => changed(&self.settings, &device.settings()),
                 Err(error) => error,
             };
-            // Suppresses the same message every second.
             if said.as_ref() != Some(&answer) {
                 self.notes.add(answer.to_string());
                 said = Some(answer);

@@ -1,4 +1,4 @@
-//! A device with code around its process: recording, echo cancellation, fading.
+//! Code around a device's process: recording, echo cancellation, fading.
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
@@ -7,8 +7,7 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::LocalTime;
 
-/// Code before and after the device's process. Real-time safe and not inlined:
-/// scripts/check-realtime finds it by name.
+/// Real-time safe, and not inlined: scripts/check-realtime finds it by name.
 pub(crate) trait DeviceTap: Send {
     fn before(&mut self, _cycle: &mut Cycle<'_>) {}
 
@@ -46,7 +45,6 @@ impl<T: DeviceTap + 'static> Device for TappedDevice<T> {
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         match self.tap.take() {
             Some(tap) => self.device.run(Box::new(TappedProcess { process, tap }), stop),
-            // The tap stays with the first process.
             None => self.device.run(process, stop),
         }
     }

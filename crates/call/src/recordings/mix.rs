@@ -1,4 +1,4 @@
-//! A single file with both directions of a call (`--record FILE.wav`).
+//! Both directions of a call in one file (`--record FILE.wav`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind};
@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 
 use hound::{Error, WavReader, WavSpec, WavWriter};
 
-/// Full scale of 24 bits.
 const MAX: i32 = (1 << 23) - 1;
 
-/// Adds both files frame by frame into a new one, and removes them. Both have the same start and
-/// format; after the end of the shorter one, the rest of the other is copied. Sums are limited to
-/// full scale.
+/// Adds two files of equal start and format into a new one, and removes them. The rest of the
+/// longer one is copied. Sums are limited to full scale.
 pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
     let [sent, heard] = sides;
     let (sent, heard) = (WavReader::open(sent)?, WavReader::open(heard)?);
@@ -33,7 +31,7 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
     sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)
 }
 
-/// Creates a file with the next free name: `FILE.wav`, `FILE-2.wav`, ….
+/// Creates the next free name: `FILE.wav`, `FILE-2.wav`, ….
 fn create(path: &Path) -> std::io::Result<File> {
     let mut number = 1;
     loop {

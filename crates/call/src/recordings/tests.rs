@@ -1,4 +1,4 @@
-//! Devices turned by the test, whose frames are numbered by one clock.
+//! Devices that the test turns, whose frames share one clock.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -13,21 +13,16 @@ use tautline_proto::units::{Channels, Rate};
 use super::*;
 
 const RATE: Rate = Rate::HZ_48000;
-/// Number of frames in which both devices have whole periods.
 const TURN: usize = 960;
 
-/// A device turned by the test. Its samples are the numbers of the frames at the converters, by one
-/// clock.
 struct Turned {
     period: usize,
-    /// Number of its first frame.
     first: usize,
     turns: Receiver<()>,
     turned: Sender<()>,
     direction: Direction,
 }
 
-/// Time at which the frame with this number is at a converter.
 fn instant(frame: usize) -> LocalTime {
     LocalTime::from_nanos(7_000_000_000) + RATE.span_of(Frames::from_len(frame))
 }
@@ -55,7 +50,6 @@ impl Device for Turned {
     }
 }
 
-/// Does nothing.
 struct Idle;
 
 impl Process for Idle {
@@ -64,7 +58,6 @@ impl Process for Idle {
     }
 }
 
-/// A recorded device on its own thread.
 struct RunningDevice {
     turns: Sender<()>,
     turned: Receiver<()>,
@@ -110,7 +103,6 @@ impl RunningDevice {
     }
 }
 
-/// Numbers of the frames in a file; 0 for silent ones.
 fn frames(file: &Path) -> Vec<i32> {
     let bytes = std::fs::read(file).unwrap();
     let data = bytes.windows(4).position(|four| four == b"data").unwrap() + 8;
@@ -122,7 +114,6 @@ fn frames(file: &Path) -> Vec<i32> {
 fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between() {
     let folder = std::env::temp_dir().join(format!("tautline-parts-{}", std::process::id()));
     let mut recordings = Recordings::at(&folder, &(Arc::new(|_| ()) as Events)).unwrap();
-    // Half a second in 24 bits, instead of four hours.
     recordings.most = 24_000 * 6;
     recordings.begin();
     let devices = [
@@ -130,7 +121,6 @@ fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between()
         RunningDevice::of(&mut recordings, Direction::Playback, 320, 1_137),
     ];
     let (until, mut turns) = (Instant::now() + Duration::from_secs(60), 0);
-    // Until the second files have begun, for their full length, and a little of the third.
     let mut more = 0;
     while more < 10 {
         devices.iter().for_each(RunningDevice::turn);
@@ -138,7 +128,6 @@ fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between()
         recordings.turn(instant(turns * TURN));
         more += usize::from(recordings.name.as_ref().unwrap().part == 3);
         assert!(Instant::now() < until, "no file is full");
-        // Written by a detached thread.
         std::thread::park_timeout(Duration::from_millis(5));
     }
     let name = recordings.name.take().unwrap();
@@ -190,7 +179,6 @@ fn both_directions_are_mixed_into_one_file_beside_nothing() {
     let mixed = folder.path().join("call-2.wav");
     assert_eq!(mixed.metadata().unwrap().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-    // Each direction has the frame number as sample: twice that with both.
     let mixed = frames(&mixed);
     let begins = mixed.iter().position(|sample| *sample > 0).unwrap();
     assert_eq!(mixed[begins..begins + 3], [1, 2, 3]);

@@ -70,7 +70,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let trust = TrustStore::usual()?;
     let mut tunnels = Vec::new();
     let Some(hosts) = reached(&flags.hosts, &mut tunnels, &stop)? else { return Ok(()) };
-    // Several calls share devices, which must run at one rate before all hosts have answered.
+    // Several calls share devices, which must agree on a rate before all hosts answer.
     let choice = match several {
         false => device_choice(&flags.end, &flags.input, &flags.output)?,
         true => DeviceChoice::alone(devices(&flags.end, &flags.input, &flags.output)?),
@@ -80,7 +80,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let calls = if several { Calls::Several } else { Calls::One };
     let end = config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, calls);
     let mut status = CallStatus::on_terminal(voice);
-    // Standard input carries either keys or lines. The user of keys sees their effect.
+    // Standard input carries either keys or lines.
     let (mut asked, mut keys) = (None, None);
     if flags.end.running.control {
         let lines = CallLines { hosts: hosts.clone(), of_files: end.has_files() };
@@ -96,7 +96,6 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         end,
         hosts,
         bridged: flags.bridge,
-        // Connections by ssh often carry less than the default format needs.
         auto_format: flags.end.format.map_or(by_ssh > 0, |format| format.is_none()),
         bitrate: flags.bitrate,
         paths,
@@ -133,7 +132,6 @@ const fn key(byte: u8) -> Option<Pressed<Command>> {
     }))
 }
 
-/// The host of this name in the list, at the place where it was paired.
 fn paired(host: &CallHost, list: &TrustedHosts) -> Option<CallHost> {
     let CallHost::At(CallAddress(WorkerAddress { name: None, host, port }, None)) = host else {
         return None;
@@ -146,7 +144,7 @@ fn paired(host: &CallHost, list: &TrustedHosts) -> Option<CallHost> {
     Some(paired)
 }
 
-/// Addresses of the hosts, via a tunnel for ssh; `None` once `stop` is requested.
+/// Uses a tunnel for ssh hosts. `None` once `stop` is requested.
 fn reached(
     hosts: &[CallHost],
     tunnels: &mut Vec<Tunnel>,
@@ -169,7 +167,7 @@ fn reached(
     Ok(Some(addresses))
 }
 
-/// Rejects duplicate hosts: the peer would hear the same sound twice.
+/// A peer called twice would hear the same sound twice.
 fn refuse_twice(hosts: &[CallHost]) -> Result<(), Failure> {
     let place = |host: &CallHost| match host {
         CallHost::At(address) => (address.0.host.clone(), address.0.port),
@@ -190,7 +188,6 @@ struct CallLines {
 }
 
 impl CallLines {
-    /// Finds the call with this name, address or both.
     fn which(&self, verb: &str, text: &str) -> Result<Option<usize>, String> {
         if text.is_empty() || self.hosts.len() < 2 {
             return nothing(verb, text, None);

@@ -22,7 +22,6 @@ use crate::messages::{self, cannot_change, changed, counted};
 use crate::page::{self, Drawing};
 use crate::report_file::{self, FileFormat, ReportFiles};
 
-/// Default packet length, unless the user or the peer requests more.
 pub(super) const DEFAULT_PTIME: Span = Span::from_micros(2_500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +83,6 @@ pub(super) fn config(
     }
 }
 
-/// Text of an event, and whether it names the peer itself.
 fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
     let is_server = calls == Calls::OfServer;
     let named = |sentence| (true, sentence);
@@ -191,8 +189,7 @@ fn in_words(terms: &CallTerms) -> String {
     format!("there {}; back {}; latency {latency}", stream(&terms.there), stream(&terms.back))
 }
 
-/// Reports both directions for the role `call` or `serve`; an HTML page shows the received sound.
-/// Returns an error if a call failed.
+/// Reports both directions for `role` (`call` or `serve`). Fails if a call failed.
 pub(super) fn tell_reports(
     role: &str,
     (reports, done): Ended,

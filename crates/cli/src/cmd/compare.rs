@@ -1,4 +1,4 @@
-//! `taut compare`: whether a recording matches the sent sound bit for bit, and how it differs.
+//! `taut compare`: compares a recording with the sent sound, bit for bit.
 
 use std::path::Path;
 

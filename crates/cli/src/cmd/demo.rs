@@ -68,7 +68,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     let sender = stage.part("sender    ");
     let sent = send(&recording, &receivers, scene, &stop, sender);
     if sent.is_err() {
-        // They will get no goodbye.
+        // Receivers get no goodbye.
         receivers.iter().for_each(|receiver| receiver.stop.request());
     }
     let heard: Vec<ReceiverOutcome> =
@@ -82,7 +82,6 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
 struct DemoOutput {
     lines: MultiProgress,
     voice: Voice,
-    /// The system's refusals apply to all parts and are reported once.
     refused: Arc<Once>,
 }
 
@@ -171,7 +170,7 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     Ok(DemoSetup { format, device, latency, options })
 }
 
-/// Error if no sound could be heard at this latency, with a latency that works.
+/// Error, with a working latency, if none of the sound would be audible.
 fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<String> {
     let (packing, period) = (format.packing_age(device.period), device.rate.span_of(device.period));
     let takes = |periods: i64| packing + period.times(periods);
@@ -179,7 +178,7 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     if latency >= takes(periods) {
         return None;
     }
-    // Leaves as much time to the network and to delayed threads as to the buffer.
+    // Half for the buffer, half for the network and late threads.
     let fits = (latency - packing).as_nanos() / (2 * period.as_nanos()).max(1);
     let hint = match fits {
         FEWEST.. => format!("use --periods {fits}, on a quiet machine"),
@@ -268,7 +267,6 @@ fn send(
     let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
     let (format, period, scheduler) = (&scene.format, scene.device.period, scene.options.scheduler);
-    // Like `taut send` with default options.
     lay::make_room(&mut udp, format, period, PacketHeads::rtp(true));
     let mut by = LinkOptions::Udp(Box::new(udp));
     let age = format.packing_age(period);
@@ -294,8 +292,7 @@ enum Cut {
     After(u32),
 }
 
-/// Shows the results and writes the reports. Fails if a receiver did not play all sent sound, up to
-/// the cut.
+/// Fails if a receiver did not play all sent sound up to the cut.
 fn tell(
     flags: &Demo,
     sent: &Report,
@@ -330,18 +327,18 @@ fn tell(
     broken.map_or(Ok(()), Err)
 }
 
-/// Explains a difference between frames missing in the file and frames counted as missing.
+/// Explains why the file and the counters differ about missing frames.
 fn beside_the_report(report: &Report, verdict: &ComparisonReport) -> String {
     let counters = report.streams.iter().map(|stream| stream.counters);
     let missing = counters.map(|counters| counters.missing_frames).sum();
     let rate = report.streams.first().map_or(0, |stream| stream.rate);
     let dropouts = &verdict.dropouts;
-    // Concealed sound is cross-faded for 1 ms with the sound after it (`dsp::conceal`).
+    // Concealment cross-fades for 1 ms (`dsp::conceal`).
     let faded = dropouts.count as u64 * u64::from(rate / 1000);
     differing(missing, dropouts.frames as u64, faded)
 }
 
-/// Compares counted missing frames with differing frames, of which up to `faded` are cross-faded.
+/// Up to `faded` of the differing frames are cross-faded.
 fn differing(missing: u64, differ: u64, faded: u64) -> String {
     match (missing, differ) {
         (1.., 1..) if differ > missing + faded => format!(
@@ -362,12 +359,10 @@ fn differing(missing: u64, differ: u64, faded: u64) -> String {
     }
 }
 
-/// Whether all sent sound was played, to the end or to the cut.
 fn is_good(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> bool {
     match cut {
         None => verdict.is_whole(),
         Some(Cut::Stopped) if !verdict.is_found() => faults.all == 0,
-        // The identical part is complete, and the report shows no loss after it.
         Some(_) => verdict.is_whole_so_far() && faults.all == 0,
     }
 }
@@ -386,9 +381,7 @@ fn reported(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> Str
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct FaultCounts {
-    /// Packets not played on time, and xruns.
     all: u64,
-    /// Those during stalls of the whole host.
     host: u64,
 }
 
@@ -433,7 +426,6 @@ mod tests {
     use super::*;
     use tautline_compare::{Sound, judge};
 
-    /// Noise played up to `frames`, with silence in `hole`.
     fn until(frames: usize, hole: core::ops::Range<usize>) -> Comparison {
         let noise = |at: u32| {
             (at.wrapping_mul(at).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0 - 0.5

@@ -18,11 +18,9 @@ pub(crate) fn run(flags: &Devices) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Kinds of devices by prefix of their names. All except the first three need no hardware.
 const KINDS: [(&str, &str); 3] =
     [("alsa", "Sound cards and other PCMs, by ALSA"), ("jack", "JACK"), ("pipewire", "PipeWire")];
 const NO_HARDWARE: &str = "Without hardware";
-/// The command has its own line, for copying.
 const NO_CARD: &str =
     "No sound card, JACK or PipeWire is here. Use virtual:, boot the guest that has
 cards (scripts/lab-vm, in the source), or make a card that loops back:
@@ -34,7 +32,7 @@ fn kind(device: &DeviceDescription) -> Option<&'static str> {
     KINDS.iter().find(|(name, _)| *name == before).map(|(_, heading)| *heading)
 }
 
-/// Lists devices by kind. Names for `--input` and `--output` have their own lines, for copying.
+/// Device names have their own lines, for copying.
 fn page(devices: &[DeviceDescription]) -> String {
     let mut page = String::new();
     let headings = KINDS.iter().map(|(_, heading)| Some(*heading)).chain([None]);
@@ -110,15 +108,14 @@ const fn rounded(span: Span) -> Span {
     Span::from_micros((span.as_nanos() + 500) / 1000)
 }
 
-/// Duration of the shortest period, at the lowest rate from 44.1 kHz on, or else at the lowest
-/// rate.
+/// Shortest period at the lowest rate from 44.1 kHz on, or else at the lowest rate.
 fn period_span(offers: &Offers) -> Option<Span> {
     let Offers::These { rates, min_period, .. } = offers else { return None };
     let music = rates.iter().find(|rate| **rate >= Rate::HZ_44100.hertz());
     Some(Rate::new(*music.or(rates.first())?).ok()?.span_of(*min_period))
 }
 
-/// Content of `--report json`; names are stable, since scripts rely on them.
+/// `--report json`; scripts rely on the names.
 #[derive(Serialize)]
 struct Listed<'a> {
     schema: u32,
@@ -132,7 +129,7 @@ struct ListedDevice<'a> {
     directions: Vec<ListedWay<'a>>,
 }
 
-/// Absent figures are `null`: no limit, or not known if `unknown` is set.
+/// `null`: no limit, or unknown if `unknown` is set.
 #[derive(Serialize)]
 struct ListedWay<'a> {
     direction: &'static str,

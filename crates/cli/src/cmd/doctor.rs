@@ -13,7 +13,6 @@ use crate::screen;
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     let latency = match flags.latency {
         LatencyRule::Chosen(span) => span,
-        // The default of `taut send`.
         LatencyRule::Auto { .. } | LatencyRule::Usual => DEFAULT_LATENCY,
     };
     let packet = packet_frames(flags.rate, flags.ptime)
@@ -81,7 +80,6 @@ mod tests {
         let firewall = Finding { details: Some("sudo nft list ruleset".to_owned()), ..firewall };
         let report = Report::new(vec![timers, frequency, firewall], Span::from_millis(5));
         let page = report.text(Some(wrapped));
-        // The last line counts the findings.
         let (page, _) = page.split_once("at 5ms:").unwrap();
         let broken = page.lines().filter(|line| !line.contains(": echo "));
         assert!(broken.clone().all(|line| line.chars().count() <= COLUMNS), "{page}");

@@ -1,4 +1,4 @@
-//! `taut join`: the ledgers of a sender and a receiver, packet by packet, by RTP timestamp.
+//! `taut join`: joins the ledgers of sender and receiver by RTP timestamp.
 
 use std::path::Path;
 

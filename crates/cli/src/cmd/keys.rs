@@ -1,5 +1,3 @@
-//! Keys of the terminal.
-
 use std::io::Read;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -11,20 +9,19 @@ use crate::failure::Failure;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pressed<K> {
-    /// End the program, like Ctrl-C.
     End,
     Key(K),
 }
 
-/// Pressed keys in order. Dropping it restores the terminal.
+/// Dropping it restores the terminal.
 pub(super) struct PressedKeys<K> {
     _terminal: TerminalKeys,
     pressed: Receiver<K>,
 }
 
 impl<K: Send + 'static> PressedKeys<K> {
-    /// Returns `None` without a terminal. `of` maps a byte to a key. The reading thread is
-    /// detached, since it may wait for a key that never comes.
+    /// `None` without a terminal. The reading thread is detached, because it may wait for a key
+    /// forever.
     pub(super) fn listen(
         stop: Stop,
         of: fn(u8) -> Option<Pressed<K>>,
@@ -39,7 +36,7 @@ impl<K: Send + 'static> PressedKeys<K> {
         };
         let (presses, pressed) = channel();
         let read = move || {
-            // The end of the input ends this thread, not the calls.
+            // The end of the input does not end the calls.
             for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
                 let reported = match of(byte) {
                     Some(Pressed::Key(key)) => presses.send(key),
@@ -63,7 +60,6 @@ impl<K: Send + 'static> PressedKeys<K> {
         match self.pressed.recv_timeout(timeout) {
             Ok(key) => Some(key),
             Err(RecvTimeoutError::Timeout) => None,
-            // The input has ended, so no more keys follow.
             Err(RecvTimeoutError::Disconnected) => {
                 std::thread::sleep(timeout);
                 None

@@ -1,5 +1,3 @@
-//! One module per command; `calls` and `keys` are shared by several.
-
 pub(crate) mod call;
 mod calls;
 pub(crate) mod compare;
@@ -44,7 +42,7 @@ use crate::messages::{long_coding, words};
 use crate::sound_files;
 use crate::voice::Voice;
 
-/// Device settings from the flags; an input file determines missing rate and channels.
+/// An input file determines missing rate and channels.
 fn device_settings(
     timing: &Timing,
     rate: Option<Rate>,
@@ -119,10 +117,10 @@ fn period_note(spec: &DeviceSpec, asked: Option<u32>, runs: Frames) -> Option<St
     Some(format!("--period {asked} ignored: {spec} runs at periods of {runs} frames{hint}"))
 }
 
-/// Maximum number of warnings about a description shown one by one; real descriptions have fewer.
+/// Maximum warnings about one description.
 const MAX_WARNINGS: usize = 12;
 
-/// Runs `open`. If it `is_pipe`, `open` waits for a writer, but not longer than the run.
+/// A pipe's `open` waits for a writer, at most as long as the run.
 fn within<T: core::marker::Send + 'static>(
     run: &RunFlags,
     (what, is_pipe): (impl Display, bool),

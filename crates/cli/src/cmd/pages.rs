@@ -1,4 +1,4 @@
-//! Man pages and completions, generated from the command line definitions.
+//! Man pages and completions, generated from the clap definitions.
 
 #[cfg(test)]
 mod reference;
@@ -30,8 +30,7 @@ fn pages(command: &Command, folder: &Path) -> io::Result<()> {
     page(command.clone(), folder)
 }
 
-/// Writes the page of one command. Text below the options keeps its lines and margin, for examples
-/// and tables.
+/// Text below the options keeps its lines and margin.
 fn page(command: Command, folder: &Path) -> io::Result<()> {
     let usage = synopsis(&command);
     let command = command.override_usage(usage);

@@ -32,11 +32,11 @@ fn call(store: &Arc<TrustStore>, whom: &PairingAddress) -> Result<(), Failure> {
     compare(store, pairing, &peer, Some(&place))
 }
 
-/// Maximum number of concurrent exchanges. A silent host has a timeout of 5 s.
+/// Maximum concurrent exchanges. A silent host has a timeout of 5 s.
 const EXCHANGES: usize = 8;
 
-/// Waits until a host is paired, or until a host that could know the code disconnects. Otherwise it
-/// would have another guess each time.
+/// Ends once a host is paired, or a host that could know the code disconnects. More attempts would
+/// be more guesses.
 fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
         Failure::open(format!(
@@ -78,10 +78,9 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Maximum number of addresses reported, once each: port scans and other programs connect, too.
+/// Maximum addresses reported: port scans connect, too.
 const MAX_TOLD: usize = 20;
 
-/// Shows the code, asks the user, and trusts the peer if both users confirm.
 fn compare(
     store: &TrustStore,
     pairing: Pairing,
@@ -134,7 +133,7 @@ impl Peer {
         }
     }
 
-    /// Trusts it. With its place, its name is enough to call it.
+    /// With its place, its name is enough to call it.
     fn trust(&self, store: &TrustStore, place: Option<&str>) -> Result<(), Failure> {
         let Self { name, key } = self;
         store.trusted().trust_at(name, *key, place)?;
@@ -147,12 +146,11 @@ impl Peer {
     }
 }
 
-/// Reads the other host's key and list through `ssh`, which has authenticated both hosts. Lets it
-/// trust this host only after all checks here have passed.
+/// Reads the peer's key and list through `ssh`, which has authenticated both hosts. The peer trusts
+/// this host only after all checks here.
 fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(), Failure> {
     let (own_name, own) = (host_name(), store.identity().key());
-    // Names have letters, digits, dots, hyphens and underscores, and keys are base64: no shell
-    // metacharacters.
+    // Names (letters, digits, `.-_`) and base64 keys need no shell quoting.
     let there = format!(
         "taut id --report json && taut trust --list --report json && read -r ok && taut trust {own_name} {own}"
     );
@@ -167,7 +165,7 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
             ))
         })?;
     let reported = ssh.stdout.take().and_then(|stdout| read_host(BufReader::new(stdout)));
-    // If dropped without a line, `read` fails there, and nothing is stored.
+    // If this is dropped, `read` fails there, and nothing is stored.
     let go_on = ssh.stdin.take();
     let accepted = || {
         let Some((mut peer, theirs)) = reported else { return Ok(None) };
@@ -190,7 +188,6 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     if matches!(accepted, Ok(Some(_)))
         && let Some(mut go_on) = go_on
     {
-        // The exit status of ssh reports a failure.
         let _ = go_on.write_all(b"ok\n");
     }
     let status =
@@ -206,7 +203,6 @@ struct PeerList {
     trusted: Vec<Peer>,
 }
 
-/// Reads the host and its list; `None` for other output.
 fn read_host(mut printed: impl BufRead) -> Option<(Peer, PeerList)> {
     // A login shell may print a greeting first.
     loop {

@@ -1,4 +1,4 @@
-//! `taut plugins`: plugins offered by this machine and by workers.
+//! `taut plugins`: plugins of this machine and of workers.
 
 mod folders;
 mod known;
@@ -27,7 +27,6 @@ const SCHEMA: u32 = 2;
 pub(super) struct ListedWorker {
     /// `HOST:PORT`; `None` for this machine.
     pub(super) address: Option<String>,
-    /// Name that distinguishes its plugins from other workers'.
     pub(super) name: String,
     pub(super) catalogue: Catalogue,
 }
@@ -53,7 +52,7 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
         screen::tell(&saved::forget(&flags.forget)?);
         return Ok(());
     }
-    // This machine's plugins are not saved: its hosts find them themselves.
+    // Hosts find this machine's plugins themselves.
     let with_here = flags.worker.is_empty() && !flags.save;
     let offered = || offers(&ChildProgram::this(), flags.chains.as_deref());
     let here = with_here.then(offered).transpose()?;
@@ -61,7 +60,7 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
         screen::tell(&missing);
     }
     let asked = match &*flags.worker {
-        // Chains are a local file, so no worker is asked.
+        // Chains are a local file.
         [] if flags.chains.is_some() => Vec::new(),
         [] => named_workers()?,
         given => given.to_vec(),
@@ -79,12 +78,11 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     for address in &asked {
         match listed(address) {
             Ok(worker) => workers.push(worker),
-            // Problems of this machine, such as a missing key, are the same for all workers.
+            // Local problems, such as a missing key, are reported once.
             Err(failure) if failures.contains(&failure) => {}
             Err(failure) => failures.push(failure),
         }
     }
-    // Workers that answered are shown even if one did not.
     if !workers.is_empty() {
         let skipped: Vec<_> = here.iter().flat_map(skipped_here).collect();
         failures.extend(keep_and_show(flags, &workers, &skipped).err());
@@ -127,7 +125,6 @@ fn listed_here(offers: &PluginOffers) -> ListedWorker {
     ListedWorker { address: None, name: worker, catalogue }
 }
 
-/// The skipped files, each with its reason on one line.
 fn skipped_here(offers: &PluginOffers) -> impl Iterator<Item = Skipped> {
     offers
         .skipped()

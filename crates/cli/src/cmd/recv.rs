@@ -61,7 +61,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let described = from.iter().find_map(|heard| heard.resolved.description.clone());
     let described = described.as_ref();
     tell_of_others(flags, &from);
-    // Reports impossible settings before it waits for a sender.
+    // Reports impossible settings before the wait for a sender.
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;
     tell_period(voice, &flags.output, &flags.timing, &unheard.device);
@@ -98,13 +98,12 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             None => "from the options",
         };
         tell_details(flags, &format, &device, promised, whose);
-        // The sender decides the packet length.
         let packet = announced.map_or(format.packet, |a| a.format.packet.max(format.packet));
         let playing = (&flags.output, &device, Direction::Playback);
         let heard = StreamFormat { packet, ..format };
         tell_of_coding_time(flags.running.voice(), playing, flags.from.len(), &heard);
         let mut options = run_options(&flags.timing, &flags.running);
-        // The time spent waiting for the sender counts.
+        // Includes the wait for the sender.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
         let stream = |heard: &mut ReceiveAddress<'_>| {
             stream(flags, heard, promised, (format, proven), &device)
@@ -175,7 +174,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     }
 }
 
-/// Maximum number of restarts. A peer that can cause more could just as well send the sound.
+/// Maximum restarts. A peer that can cause more could as well send the sound.
 const MAX_RESTARTS: u32 = 8;
 
 fn restart_reason(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) -> String {
@@ -199,11 +198,9 @@ fn restart_reason(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// The command line or a description.
     User,
-    /// A sender whose packets arrive, or the defaults.
     Sender,
-    /// An announcement without packets so far.
+    /// From a sender without packets so far.
     Anybody,
 }
 
@@ -215,7 +212,6 @@ struct Settled {
 }
 
 impl Settled {
-    /// Uses the announcement of a sender whose packets arrive.
     fn heard(
         flags: &Recv,
         described: Option<&Description>,
@@ -232,7 +228,6 @@ struct SenderWait<'a> {
     over: &'a dyn Fn() -> bool,
 }
 
-/// Determines the format from the options, or else from the sender.
 fn settle(
     flags: &Recv,
     from: &mut [ReceiveAddress<'_>],
@@ -264,11 +259,10 @@ fn settle(
             Ok(settled) if sends => return Ok(settled),
             Ok(settled) => return Ok(Settled { by: By::Anybody, ..settled }),
             Err(failure) if sends => return Err(failure),
-            // Without packets, the announcement may be forged, so it must not end the run.
+            // Without packets the announcement may be forged, so it must not end the run.
             Err(_) => asked = Some(Believe::Senders),
         }
     }
-    // The sender announces nothing, so the default number of channels applies.
     if !(wait.over)() {
         check_fits(&flags.output, &unheard)?;
     }
@@ -276,7 +270,6 @@ fn settle(
     Ok(Settled { layout: unheard, announced: None, proven: false, by })
 }
 
-/// Accepts changes from here on, also during the wait for a sender.
 fn take_changes(
     flags: &Recv,
     shape: &PlayedFormat,
@@ -316,7 +309,7 @@ fn tell_details(
     ));
 }
 
-/// Format proven by the packets. `--channels` takes precedence; mono is played on all of them.
+/// Format proven by packets. `--channels` takes precedence; mono plays on all channels.
 fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     let (bytes, &StreamFlags { rate, channels, .. }) = (proof.frame_bytes, &flags.stream);
     let Some(mut format) = proof.format(rate, channels) else {
@@ -340,8 +333,7 @@ fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     Ok(format)
 }
 
-/// Waits for an announcement or for packets that prove the format. Such packets are kept for
-/// playout.
+/// Waits for an announcement, or for packets that prove the format; keeps those for playout.
 fn learnt(
     flags: &Recv,
     from: &mut [ReceiveAddress<'_>],

@@ -118,7 +118,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let mut plan = SendPlan::new(address, opened_stream, format, device)?;
     let policy = &mut plan.policy;
     policy.link_offset = latency;
-    // The maximum of auto is a limit for receivers: one that requests more is reported.
+    // For receivers, the maximum of auto is a limit; a higher request is reported.
     policy.latency = match flags.latency.unwrap_or_default() {
         LatencyRule::Auto { .. } => LatencyRule::AUTO,
         rule => rule,
@@ -186,7 +186,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     show.end(report)
 }
 
-/// Claims a group address for a stream that names only an interface, so that listeners find it.
+/// Claims a group address for a stream that names only an interface.
 fn claim(flags: &mut Send) -> Result<Option<Arc<ClaimedAddress>>, Failure> {
     let Some(without) = flags.to.iter().find(|to| to.unclaimed().is_some()) else {
         return Ok(None);
@@ -223,7 +223,6 @@ fn form_of(flags: &Send) -> WireForm {
     flags.to.first().map_or(WireForm::Rtp, Address::form)
 }
 
-/// Packet headers; rejects options that the wire format does not support.
 fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
     let form = form_of(flags);
     if let Some(other) = flags.to.iter().find(|to| to.form() != form) {
@@ -259,8 +258,7 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
     Ok(PacketHeads { form, stamps: !flags.no_header_extensions })
 }
 
-/// Rejects a latency beyond the presentation times that packets can carry. `age` is the packets'
-/// age at departure.
+/// Presentation times limit the latency. `age` is the packets' age at departure.
 fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failure> {
     let ahead = flags.transit().map_or(latency, |transit| age + transit);
     if ahead <= MAX_AHEAD || !form_of(flags).presents() {
@@ -273,7 +271,6 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
         )));
     };
     let uncertainty = flags.time_uncertainty;
-    // In whole milliseconds, if the uncertainty leaves any.
     let most = MAX_AHEAD - age - uncertainty;
     let hint = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
         most if most > Span::ZERO => format!("use --max-transit-time {most} or less"),
@@ -348,7 +345,6 @@ fn link_options(
     Ok(LinkOptions::Ethernet(ethernet_sender(place, format, batch)))
 }
 
-/// A connection with room for the stream's packets, including those of later changes.
 fn by_tcp(
     flags: &Send,
     place: SocketAddr,
@@ -368,7 +364,7 @@ fn by_tcp(
     link
 }
 
-/// A connection has one destination and one network path, and no session description covers it.
+/// A connection has one destination and one path; no session description covers it.
 fn refuse_beside_a_connection(flags: &Send) -> Result<(), Failure> {
     let to = &flags.to[0];
     let refused = if flags.to.len() > 1 {
@@ -394,7 +390,7 @@ fn sockets(
     sockets::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp.unwrap_or(DSCP_MEDIA);
     lay::make_room(&mut udp, format, flags.timing.period(), heads);
-    // With encryption too, a packet with its redundancy must fit one frame.
+    // Even encrypted, a packet with its redundancy must fit one frame.
     udp.datagram_bytes = heads.datagram_bytes(format).max(udp.datagram_bytes - seal_room);
     udp.fragment = flags.fragment;
     let allowed = flags.fragment == FragmentPolicy::Allow && bytes <= MAX_DATAGRAM_BYTES;
@@ -457,14 +453,12 @@ fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
         return;
     }
     let dither = if sample == SampleFormat::L16 { " with dither" } else { "" };
-    // Samples that fit are sent bit for bit, however wide the file's are.
     let (input, bits, sample) = (&flags.input, 8 * sample.bytes(), sample.name());
     flags.running.voice().tell(&format!(
         "{input}: samples of more than {bits} bits are rounded to {sample}{dither}"
     ));
 }
 
-/// Reports packet lengths that differ from the requested ones.
 fn tell_of_packets(flags: &Send, to: &[Resolved], (format, heads): (&StreamFormat, PacketHeads)) {
     let voice = flags.running.voice();
     let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);

@@ -1,4 +1,4 @@
-//! `taut serve`: this machine's sound for trusted callers.
+//! `taut serve`: sound for trusted callers.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,11 +21,10 @@ use crate::screen;
 
 const KEYS: &str = "m: mute or unmute this machine for its callers   q: end";
 
-/// Rows of a terminal that does not report its size.
 const DEFAULT_ROWS: u16 = 24;
-/// Rows per call: peer, sent sound, received sound, latency, stages.
+/// Peer, sent sound, received sound, latency, stages.
 const ROWS_OF_A_CALL: usize = 5;
-/// Rows besides calls: their number, hidden ones, keys, cursor.
+/// Call count, hidden calls, keys, cursor.
 const OTHER_ROWS: usize = 4;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
@@ -53,8 +52,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let mut end =
         config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, Calls::OfServer);
     if flags.end.ptime.is_none() {
-        // As short as the caller requests, with at least one period per packet. Conversion to
-        // frames rounds down.
+        // As short as the caller requests, but at least one period. The conversion to frames rounds
+        // down.
         let period = devices.capture.rate.span_of(devices.capture.period) + Span::from_nanos(1);
         end.ptime = end.ptime.min(period);
     }
@@ -75,7 +74,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     keys.iter().for_each(|_| status.with_keys(KEYS));
     let listens = format!("listening for calls at {}\n", server.address());
     match running.report() {
-        // Standard output is for the report only.
         ReportKind::Json | ReportKind::Html => screen::print_aside(&listens),
         ReportKind::Text | ReportKind::None => screen::print(&listens),
     }
@@ -116,7 +114,6 @@ const fn key(byte: u8) -> Option<Pressed<Mute>> {
     }
 }
 
-/// The newest calls with sound, as many as fit the terminal.
 fn lines(server: &Server, callers: u16, muted: bool) -> Vec<String> {
     let rows = Term::stdout().size_checked().map_or(DEFAULT_ROWS, |(rows, _)| rows);
     let rows = usize::from(if rows == 0 { DEFAULT_ROWS } else { rows });

@@ -27,13 +27,11 @@ use keys::{StreamRow, TopKey};
 use programs::Programs;
 use terminal::TopTerminal;
 
-/// Longer than the second that the counts cover.
+/// Longer than the counters' second.
 const LOOKED: Span = Span::from_millis(1500);
-/// Poll interval without drawing.
 const STEP: Span = Span::from_millis(20);
-/// Redraw interval: as fast as figures can be read.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Maximum time between two bytes of one key.
+/// Maximum time between the bytes of one key.
 const SEQUENCE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(flags: &Top) -> Result<(), Failure> {

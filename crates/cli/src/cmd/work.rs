@@ -88,26 +88,24 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         }
         sleep_until(now() + STEP);
     }
-    // First stop answering, then end the plugins.
     server.stop();
     drop(workshop);
-    // Also reports suppressed lines.
     say(voice, &log, LocalTime::NEVER);
     Ok(())
 }
 
-/// After a panic the log is still consistent: each statement leaves complete lines.
+/// A log poisoned by a panic is still consistent.
 pub(super) fn locked(log: &Mutex<WorkLog>) -> MutexGuard<'_, WorkLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Prints the due lines. The lock is released before printing, which may block.
+/// Releases the lock before printing, which may block.
 pub(super) fn say(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
     let due = locked(log).due(now);
     due.iter().for_each(|line| voice.tell(line));
 }
 
-/// On loopback no key is needed; an existing one is used.
+/// Loopback needs no key, but uses an existing one.
 fn trust(address: SocketAddr) -> Result<Option<Arc<TrustStore>>, Failure> {
     let open = || {
         if address.ip().to_canonical().is_loopback() {
@@ -123,7 +121,6 @@ fn trust(address: SocketAddr) -> Result<Option<Arc<TrustStore>>, Failure> {
 
 fn refused(scheduler: Scheduler) -> Option<String> {
     let (thread, granted) = spawn("asks", scheduler, 0, || ()).ok()?;
-    // The thread does nothing that could fail.
     let _ = thread.join();
     (!granted.is_granted()).then(|| granted.to_string())
 }

@@ -252,7 +252,6 @@ pub(crate) enum TransportFlag {
 }
 
 impl TransportFlag {
-    /// Its name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -261,7 +260,6 @@ impl TransportFlag {
         }
     }
 
-    /// The allowed paths, in order of preference.
     pub(crate) const fn paths(self) -> &'static [CallPath] {
         match self {
             Self::Auto => &[CallPath::Udp, CallPath::Tcp],

@@ -24,7 +24,6 @@ pub(crate) fn coding_in_line(text: &str, first: &str) -> Result<Coding, String> 
         .ok_or_else(|| format!("unknown codec `{text}`\nhint: write {first}{}", coding_names()))
 }
 
-/// The names of all codecs as a list in words.
 pub(super) fn coding_names() -> String {
     let [all @ .., last] = Coding::ALL.map(Coding::name);
     format!("{} or {last}", all.join(", "))
@@ -37,7 +36,6 @@ fn codings() -> impl Iterator<Item = (&'static str, &'static str, Coding)> {
 /// `None` is `auto`. The alias keeps clap from taking it for an optional value.
 pub(crate) type CodingOrAuto = Option<Coding>;
 
-/// Parses a codec or `auto`.
 pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
     let help = "From the file, the announcement or the network";
     one_of(

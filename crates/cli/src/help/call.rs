@@ -1,5 +1,3 @@
-//! Help of `taut call` and `taut serve`.
-
 pub(crate) const SERVE: &str = r#"Examples:
   taut serve --listen 0.0.0.0
   taut serve --listen 0.0.0.0 --input alsa:default --output alsa:default

@@ -1,5 +1,3 @@
-//! Help of `taut compare`.
-
 pub(crate) const COMPARE: &str = "Examples:
   taut compare song.flac heard.wav
   taut compare song.flac heard.wav --report json

@@ -1,4 +1,4 @@
-//! Definitions of the stages of a packet. `docs/reference/stages.md` has more detail.
+//! Definitions of a packet's stages, in short. See `docs/reference/stages.md`.
 
 macro_rules! stages {
     () => {
@@ -36,7 +36,6 @@ mod tests {
     const STAGES: &str = stages!();
     const PAGE: &str = include_str!("../../../../docs/reference/stages.md");
 
-    /// Lines of a stage.
     fn entry(stage: &str) -> String {
         let begins = |line: &&str| line.starts_with(&format!("  {stage} "));
         let mut lines = STAGES.lines().skip_while(|line| !begins(line));
@@ -49,12 +48,10 @@ mod tests {
     fn every_stage_that_a_report_can_have_is_defined() {
         for stage in Stage::ALL.map(Stage::name).into_iter().chain([SENDER_STAGE]) {
             let entry = entry(stage);
-            // Options that change it are in parentheses.
             assert!(
                 entry.ends_with(')') && entry.contains(" to ") || stage == "resample",
                 "{entry}"
             );
-            // Start, end, cause, and options.
             let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{stage}` |")));
             let row =
                 row.unwrap_or_else(|| panic!("docs/reference/stages.md has no row of {stage}"));

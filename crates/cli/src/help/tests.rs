@@ -12,13 +12,11 @@ use crate::cmd::send::SendLines;
 use crate::flags::Command::Recv;
 use crate::flags::Taut;
 
-/// The usual width of a terminal.
 const COLUMNS: usize = 80;
 
-/// Maximum height of a short help.
 const SHORT_HELP_LINES: usize = 40;
 
-/// Every line that begins with `taut`, with the lines it goes on in.
+/// Lines that begin with `taut`, with their continuation lines.
 fn examples(text: &str) -> Vec<String> {
     let (mut found, mut open) = (Vec::<String>::new(), false);
     for line in text.lines() {
@@ -36,7 +34,6 @@ fn examples(text: &str) -> Vec<String> {
     found
 }
 
-/// All that is shown as help, as it is shown.
 fn helps() -> String {
     let mut taut = Taut::command();
     taut.build();
@@ -49,12 +46,10 @@ fn helps_of(command: &Command) -> String {
     command.get_subcommands().map(helps_of).chain([own]).collect()
 }
 
-/// The code blocks of a page.
 fn blocks(page: &str) -> String {
     page.split("```").skip(1).step_by(2).collect()
 }
 
-/// The words that a shell makes of it.
 fn pasted(example: &str) -> Vec<String> {
     let shell = Program::new("sh").args(["-c", &format!("printf '%s\\n' {example}")]).output();
     let output = shell.expect("a shell");
@@ -131,7 +126,7 @@ fn no_line_below_the_options_would_be_wrapped() {
     ];
     let mut taut = Taut::command();
     let lab = taut.find_subcommand_mut("lab").expect("a build with the lab");
-    // The shape of the JSON of `taut lab all` takes more.
+    // The JSON of `taut lab all` needs more.
     let of_lab = lab.get_subcommands().filter(|command| command.get_name() != "all");
     let of_lab: Vec<String> = of_lab.filter_map(below_options).collect();
     assert!(of_lab.len() > 19, "{of_lab:#?}");
@@ -141,7 +136,6 @@ fn no_line_below_the_options_would_be_wrapped() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
-/// The changes that a help text lists, without their explanations.
 fn changes(text: &str) -> Vec<(&str, &str)> {
     let (_, listed) = text.split_once("\nChanges, with --control").expect("a list of changes");
     let (listed, _) = listed.split_once("\n\n").expect("its end");
@@ -162,7 +156,7 @@ fn every_change_in_the_help_is_understood() {
     };
     let listed = changes(super::SEND_LONG);
     for (verb, rest) in &listed {
-        // Whether there is a way to these addresses is this machine's affair.
+        // The routes to these addresses depend on the machine.
         let read = send.read(verb, rest);
         assert!(*verb == "quit" || *verb == "to" || read.is_ok(), "{verb} {rest}: {read:?}");
     }
@@ -192,7 +186,7 @@ fn packets_with_launch_times_go_on_by_the_interface_whose_queue_reads_them() {
     };
     let to = "rtp://127.0.0.1:5006";
     assert!(lines(&udp).read("to", to).is_ok());
-    // By whatever these leave, it is not the loopback interface.
+    // Not via the loopback interface.
     udp.destinations = vec![([240, 0, 0, 1], 5004).into()];
     let refused = lines(&udp).read("to", to).expect_err("another interface");
     assert!(refused.contains("--pacing sleep"), "{refused}");
@@ -208,14 +202,13 @@ fn short_help_fits_one_screen() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
-/// What is too long in the short help of a command and of all commands below it.
 fn long_short_help(command: &Command, name: &str) -> Vec<String> {
     let help = command.clone().render_help().to_string();
     let (options, _) = help.split_once("\nExample").unwrap_or((&help, ""));
     // clap does not wrap the usage.
     let wide = help.lines().filter(|line| line.chars().count() > COLUMNS);
     let wide = wide.filter(|line| !line.starts_with("Usage:"));
-    // A second line of an option begins further right than all names of options.
+    // Continuation lines begin right of all option names.
     let wrapped = options.lines().filter(|line| line.starts_with("                "));
     // Experiments have options that need two lines.
     let wrapped = wrapped.filter(|_| !name.starts_with("taut lab"));

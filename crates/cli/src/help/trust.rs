@@ -1,5 +1,3 @@
-//! Help of `taut id`, `pair`, `srtp-key` and `trust`.
-
 pub(crate) const ID: &str = r#"Examples:
   # The name and key of this machine:
   taut id

@@ -1,5 +1,3 @@
-//! Help of `taut work` and `taut plugins`.
-
 pub(crate) const WORK: &str = "Examples:
   # For programs on this machine:
   taut work

@@ -123,7 +123,6 @@ fn refused(address: &str, refusal: &Refusal) -> String {
     )
 }
 
-/// Text about a stream muted because its packets prove another format.
 fn contradicted(address: &str, contradiction: Contradiction, ours: &StreamFormat) -> String {
     match contradiction {
         Contradiction::Rate(rate) => format!(
@@ -165,7 +164,6 @@ fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> S
     }
 }
 
-/// Text about packets with another payload type, with the fix.
 fn wrong_type(address: &str, wrong: &WrongType) -> String {
     let WrongType { came: OtherType { payload_type: other, packets }, codings, format } = wrong;
     let waits = match codings {

@@ -88,7 +88,7 @@ fn receiver_at_any_address_of_ipv6_plays_what_comes_by_ipv4() {
     });
 }
 
-/// Packets received on the sender's machine, and on another machine.
+/// On the sender's machine, and on another one.
 fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
     let folder = Folder::new();
     let recv = |place: &Namespace| {
@@ -106,7 +106,6 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
         let ended = recv.end();
         let report = Report(ended.json());
         let packets = report.count("packets_received");
-        // A receiver without packets has failed.
         assert_eq!(ended.status, Some(i32::from(packets == 0)), "{ended:#?}");
         packets
     });

@@ -1,4 +1,4 @@
-//! Agents of experiments, through an `ssh` script of the test: working and failing ones.
+//! Agents of experiments, through an `ssh` script of the test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,10 +12,8 @@ use serde_json::{Value, json};
 use crate::common::program::{Call, taut, words};
 use crate::common::{Folder, executable, free_udp_ports, shared};
 
-/// The program under test, as the agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 
-/// An experiment with another host, with this script as `ssh`.
 fn with_ssh(folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
     let line = "lab latency-sweep --with ssh:x --duration 1s --report json --case";
@@ -26,7 +24,6 @@ fn with_ssh(folder: &Folder, script: &str) -> Call {
 fn a_ladder_is_climbed_to_a_host_by_ssh() {
     shared(|| {
         let folder = Folder::new();
-        // It is called without a password prompt, and starts the agent.
         let script = format!(
             "case \"$*\" in '-T -o BatchMode=yes '*' -- x taut lab agent') exec {TAUT} lab agent;; esac\nexit 9"
         );
@@ -44,7 +41,7 @@ fn a_ladder_is_climbed_to_a_host_by_ssh() {
 fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_too_unsure() {
     shared(|| {
         let folder = Folder::new();
-        // Packets received here have the clock of another host.
+        // Packets received here have another host's clock.
         let source = r#"s/\(source\\": *\\"\)host/\1rtcp/"#;
         executable(
             &folder.file("ssh"),
@@ -100,7 +97,7 @@ fn udp_ports_that_somebody_took_meanwhile_are_chosen_anew() {
         let folder = Folder::new();
         let taken = free_udp_ports();
         let _taken = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, taken)).unwrap();
-        // The first port that its agent reports as free was taken meanwhile.
+        // Another program took the first port that the agent reported as free.
         let script =
             format!("{TAUT} lab agent | sed -u '0,/\"ports\":[0-9]*/s//\"ports\":{taken}/'");
         let report = with_ssh(&folder, &script).run().well().json();
@@ -110,8 +107,7 @@ fn udp_ports_that_somebody_took_meanwhile_are_chosen_anew() {
     });
 }
 
-/// Asserts that it could not start, with one message that contains all of these, and with an
-/// invalid row.
+/// One message contains all `parts`, and the row is invalid.
 #[track_caller]
 fn could_not_begin(script: &str, parts: &[&str]) {
     let folder = Folder::new();
@@ -153,7 +149,7 @@ fn a_host_without_taut_is_told_what_it_lacks() {
 fn what_was_measured_before_an_agent_went_is_kept() {
     shared(|| {
         let folder = Folder::new();
-        // Its connection breaks when the second receiver is requested.
+        // The connection breaks when the second receiver is requested.
         let script = format!(
             "begun=0\nwhile IFS= read -r line; do\n case \"$line\" in *'\"recv\"'*) begun=$((begun + 1));; \
          esac\n [ $begun -lt 2 ] || break\n printf '%s\\n' \"$line\"\ndone | {TAUT} lab agent"
@@ -170,11 +166,10 @@ fn what_was_measured_before_an_agent_went_is_kept() {
     });
 }
 
-/// A load without an end.
 const SLEEPS: &str = "echo begun >&9\nexec sleep 600";
 
-/// An agent that runs a load. The load keeps the pipe `held` open; its script gets the agent's
-/// folder as `$3`. Also returns the folder.
+/// The load keeps the pipe `held` open; its script gets the agent's folder as `$3`. Also returns
+/// the folder.
 fn loading(folder: &Folder, goes_on: &str) -> (Child, BufReader<fs::File>) {
     let held = folder.file("held");
     assert!(Command::new("mkfifo").arg(&held).status().unwrap().success());
@@ -193,7 +188,6 @@ fn loading(folder: &Folder, goes_on: &str) -> (Child, BufReader<fs::File>) {
     let words = ["lab", "loadgen", "--longest", "600s", "stress-ng", "--temp-path", "{dir}"];
     let ask = json!({"id": 1, "ask": {"start": {"words": words, "cpus": [], "limits": null}}});
     writeln!(agent.stdin.as_mut().unwrap(), "{ask}").unwrap();
-    // Waits until the load holds it.
     let mut held = BufReader::new(fs::File::open(&held).unwrap());
     let mut begun = String::new();
     held.read_line(&mut begun).unwrap();
@@ -208,14 +202,12 @@ fn what_loads_a_host_ends_with_its_agent_also_where_that_is_killed() {
     let killed = Instant::now();
     agent.kill().unwrap();
     agent.wait().unwrap();
-    // Reads to the end: the load has ended.
     held.read_to_end(&mut Vec::new()).unwrap();
     assert!(killed.elapsed() < Duration::from_secs(60), "by itself it would have gone on");
 }
 
 #[test]
 fn an_agent_that_is_told_to_end_ends_what_it_started_and_leaves_nothing() {
-    // It writes files while it ends, so the agent must remove more than before.
     let writes = "trap 'mkdir -p $3 && echo so >$3/last; exit' INT\necho begun >&9\nwhile :; do sleep 0.01; done";
     for (signal, goes_on) in [("TERM", SLEEPS), ("INT", SLEEPS), ("HUP", SLEEPS), ("TERM", writes)]
     {

@@ -1,4 +1,4 @@
-//! Every experiment once: the page links to each report, and Ctrl-C keeps finished ones.
+//! Every experiment once: the page links each report, and Ctrl-C keeps finished ones.
 
 use std::time::Instant;
 
@@ -12,7 +12,6 @@ fn what_is_run_among_all_writes_its_reports_and_the_page_leads_to_them() {
         let folder = Folder::new();
         let line = "lab all --out here --only stalls --only interval --report json";
         let ended = taut(words(line)).in_folder(folder.path()).run();
-        // Missing requirements of an experiment do not count.
         for (step, left) in [("stalls", 2), ("sent", 1), ("interval", 1)] {
             let reported = |said: &&String| said.starts_with(&format!("taut: {step}: "));
             let line = ended.said.iter().find(reported).unwrap();
@@ -38,16 +37,15 @@ fn what_is_run_among_all_writes_its_reports_and_the_page_leads_to_them() {
     });
 }
 
-/// Whether a child of this process runs an experiment and handles SIGINT.
 fn has_experiment_that_listens(all: &str) -> bool {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     read(format!("/proc/{all}/task/{all}/children")).split_whitespace().any(|child| {
-        // Before exec it has the arguments and signal handlers of its parent.
+        // Before exec, a child has its parent's arguments and signal handlers.
         let is_begun = read(format!("/proc/{child}/cmdline")).contains("--report-file");
         let status = read(format!("/proc/{child}/status"));
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-        // Bit n − 1 belongs to signal n, and SIGINT is 2 (proc_pid_status(5), signal(7)).
+        // Bit n − 1 belongs to signal n; SIGINT is 2 (proc_pid_status(5), signal(7)).
         is_begun && caught & 0b10 != 0
     })
 }

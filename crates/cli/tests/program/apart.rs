@@ -11,12 +11,9 @@ use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::{Folder, executable, shared};
 
-/// The program under test, as an agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
-/// Buffers that survive stalls of the host.
 const RUN: &str = "--settle 1s --duration 2s --period 240 --periods 32 --report json";
 
-/// Marks over a cable of 7 ms for this test only.
 pub(crate) fn delay(test: &str, run: &str) -> Call {
     let cable = format!("virtual:?cable={test}-{}", std::process::id());
     let mut line = words(&format!("lab delay {run} {RUN}"));
@@ -25,20 +22,18 @@ pub(crate) fn delay(test: &str, run: &str) -> Call {
     taut(line)
 }
 
-/// The same, with this script as `ssh`.
 fn by_ssh(test: &str, run: &str, folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
     delay(test, run).finding(folder.path())
 }
 
-/// Distance of the median from 7 ms, and its stated uncertainty.
+/// Returns the distance of the median from 7 ms, and its stated uncertainty.
 fn error(row: &Value) -> (i64, i64) {
     let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{row:#}"));
     (nanos(&row["measured"]["p50_ns"]) - 7_000_000, nanos(&row["uncertainty_ns"]))
 }
 
-/// Asserts that the cable was measured between two hosts with these names and a common clock,
-/// within the stated uncertainty of at most one frame.
+/// Two hosts with these names and a common clock, within an uncertainty of one frame.
 #[track_caller]
 pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
     let row = &report["rows"][0];
@@ -68,7 +63,7 @@ fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_sai
     });
 }
 
-/// Asserts an invalid row that contains this; the report is still printed.
+/// `part` is in the message. The report is still printed.
 #[track_caller]
 pub(crate) fn is_void(ended: &Ended, part: &str) {
     assert_eq!(ended.status, Some(1), "{ended:#?}");
@@ -100,7 +95,6 @@ fn hosts_that_are_none_and_devices_that_are_not_there_are_void_rows_with_the_rea
 fn an_agent_that_stops_while_marks_are_played_is_a_void_row() {
     shared(|| {
         let folder = Folder::new();
-        // It stops during the run: status requests are not answered, and the run must not continue.
         let at = folder.path().display();
         let script = format!(
             "mkfifo {at}/in\n{TAUT} lab agent < {at}/in &\nexec 3> {at}/in\nwaits=0\nwhile IFS= read -r line; do\n \
@@ -113,20 +107,18 @@ fn an_agent_that_stops_while_marks_are_played_is_a_void_row() {
     });
 }
 
-/// Sends Ctrl-C once the program's `ssh` has written to the pipe `reached`. Returns how it ended,
-/// and how long that took.
+/// Sends Ctrl-C once `ssh` has written to the pipe `reached`. Returns the result and its duration.
 pub(crate) fn ended_when_reached(call: &Call, folder: &Folder) -> (Ended, Duration) {
     let reached = folder.file("reached");
     assert!(Command::new("mkfifo").arg(&reached).status().unwrap().success());
     let running = call.start();
-    // Reads to the end, until it was written.
     fs::read(&reached).unwrap();
     let asked = Instant::now();
     running.signal("-INT");
     (running.end(), asked.elapsed())
 }
 
-/// Less than the timeouts of silent agents and of their cleanup, also on a busy machine.
+/// Less than the timeouts of silent agents and of their cleanup.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 #[test]
@@ -146,7 +138,6 @@ fn ctrl_c_ends_a_delay_whose_logs_do_not_come() {
     shared(|| {
         let folder = Folder::new();
         let at = folder.path().display();
-        // It stops when the receiver is to end.
         let script = format!(
             "mkfifo {at}/in\n{TAUT} lab agent < {at}/in &\nexec 3> {at}/in\nwhile IFS= read -r line; do\n \
              case \"$line\" in *'\"interrupt\"'*) kill -STOP $!; echo > {at}/reached;; esac\n \
@@ -159,14 +150,12 @@ fn ctrl_c_ends_a_delay_whose_logs_do_not_come() {
     });
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
     #[test]
     fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
         timed(|| {
-            // A local agent that reports another clock, so that its clock must be compared.
             let folder = Folder::new();
             let script =
                 format!("{TAUT} lab agent | sed -u 's/\"clock\":\"[^\"]*\"/\"clock\":\"far\"/'");
@@ -182,7 +171,6 @@ mod exclusive {
                 let clocks = row["clock_uncertainty_ns"].as_i64().unwrap();
                 assert!(clocks > 0 && unsure > 0, "{report:#}");
             }
-            // No clock comparison reaches one nanosecond.
             let run = "--with ssh:x --max-uncertainty 1ns";
             let ended = by_ssh("joined", run, &folder, &script).run();
             assert_eq!(ended.status, Some(1), "{ended:#?}");

@@ -1,4 +1,4 @@
-//! Packet arrivals on real sockets: adaptive latency, and the cause of each gap.
+//! Packet arrivals on real sockets: adaptive latency, and the causes of gaps.
 
 use std::fmt::Write;
 
@@ -22,13 +22,11 @@ fn what_a_network_loses_is_lost_and_at_no_other_door() {
 }
 
 /// The simulator (`auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds`) and the lab
-/// guest check the size of the rise and the fall. Here, a program that runs a millisecond late
-/// raises it correctly.
+/// guest check the sizes.
 #[test]
 fn auto_latency_rises_with_spikes() {
     shared(|| {
         let mut record = String::from("delay_us every 1ms\n");
-        // A spike of 5 ms every half second.
         for milli in 0..4_000 {
             let spike = 6_000 - 1_000 * (milli % 500);
             writeln!(record, "{}", spike.max(1_000)).unwrap();
@@ -37,14 +35,11 @@ fn auto_latency_rises_with_spikes() {
         let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
         carried.heard.adds_up();
         assert!(carried.heard.notes().iter().any(|note| note.contains(said::UNTIL_MEASURED)));
-        // A packet, the buffer, and 5 to 6 ms of transit, as packets leave within the milliseconds
-        // of the trace.
         let greatest = carried.heard.nanos("/latency/auto/max_ns");
         assert!(greatest >= 8_000_000, "{carried}");
     });
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -57,7 +52,7 @@ mod exclusive {
             let send = lab.send_call(send).and(["--to", &onlooker.address()]).start();
             onlooker.hear(1_500);
             recv.signal("-STOP");
-            // More than two seconds: a delayed sender catches up with older packets.
+            // More than 2 s: a late sender catches up with older packets.
             onlooker.hear(2_300);
             recv.signal("-CONT");
             send.end().well();
@@ -69,7 +64,7 @@ mod exclusive {
             assert_eq!(discarded, dropped.min(heard.count("lost")), "{:#}", heard.0);
             assert!(discarded > 4_000, "{:#}", heard.0);
             assert!(heard.cause("late_receiver") > 500, "{:#}", heard.0);
-            // Two seconds have 16 000 packets; the host may have stalled for a tenth of that.
+            // The host may have stalled for a tenth of the 16 000 packets.
             assert!(heard.cause("host_stalled") < 1_600, "{:#}", heard.0);
             assert!(
                 heard.notes().iter().any(|note| note.contains(said::STOPPED_FOR_2)),

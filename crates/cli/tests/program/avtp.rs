@@ -8,18 +8,16 @@ use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Onlooker, free_udp_ports, shared};
 
-/// An address of the MAAP pool (IEEE 1722-2016, table B.9).
+/// From the MAAP pool (IEEE 1722-2016, table B.9).
 const GROUP: &str = "91:E0:F0:00:FE:07";
 
-/// Period of both cards in frames: the end of a file is padded to one.
+/// In frames. The end of a file is padded to one.
 const PERIOD: usize = 240;
 
 fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
     taut(words(line)).in_folder(folder.path()).within(place)
 }
 
-/// Sends a second of noise between two networks with these addresses. Returns the sent sound, and
-/// the listener's report.
 fn carried(
     cable: &Cable,
     folder: &Folder,
@@ -43,8 +41,7 @@ fn carried(
     (sent, recv.end().report())
 }
 
-/// The recording. AVTP has no goodbye: the listener conceals after the last frames until it is
-/// silent, within 50 ms.
+/// Without a goodbye, the listener conceals for up to 50 ms after the last frames.
 fn heard(folder: &Folder, sent: &Sound) -> Sound {
     let mut heard = Sound::read(&folder.file("heard.wav"));
     let (rate, channels) = (heard.shape.rate as usize, heard.shape.channels);
@@ -103,7 +100,7 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
         assert!(!stages.contains(&"sender"), "{reported}");
         assert_eq!(report.stream("/latency/basis"), "clock", "{reported}");
         assert!(!report.notes().iter().any(|note| note.contains("arriv")), "{reported}");
-        // The talker takes its period and the packet of the 60 ms, and the network nothing.
+        // The talker takes its period and a packet of the 60 ms.
         let lead = report.nanos("/latency/presented/lead/p50_ns");
         assert!((20_000_000..60_000_000).contains(&lead), "{reported}");
         let off = report.nanos("/latency/presented/error/p50_ns");
@@ -146,7 +143,6 @@ fn the_longest_that_presentation_times_tell_is_sent() {
     send.and(["--max-transit-time", "2.098s", "--report", "none"]).run().well();
 }
 
-/// An AAF AVTPDU of this stream: six frames of silence.
 fn pdu(stream: u64) -> Vec<u8> {
     let mut pdu = vec![0; 24 + 36];
     // AAF; sv and tv; INT_24BIT; 48 kHz and two channels; 24 bits.
@@ -155,7 +151,6 @@ fn pdu(stream: u64) -> Vec<u8> {
     pdu
 }
 
-/// Datagrams that are not packets of the stream, with the reasons.
 fn strange() -> [(Vec<u8>, &'static str); 10] {
     let but = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = pdu(STREAM);
@@ -167,7 +162,7 @@ fn strange() -> [(Vec<u8>, &'static str); 10] {
         (but(&|b| b[0] = 4), "subtype"),
         (but(&|b| b[1] |= 0x20), "version"),
         (but(&|b| b[1] &= 0x7F), "unnamed"),
-        // Of another stream, with times that differ by four seconds.
+        // Another stream, with times four seconds apart.
         (but(&|b| (b[11], b[12]) = (9, 0xEE)), "other-stream"),
         (but(&|b| b[1] &= 0xFE), "untimed"),
         (but(&|b| b[21] = 200), "sound-beyond-end"),
@@ -200,7 +195,6 @@ fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing
         let send = taut(words(&send)).in_folder(folder.path()).start();
         let thrower = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         for round in 0..100_u32 {
-            // For two seconds of the stream, in its local copy.
             onlooker.see(20);
             for (pdu, _) in strange() {
                 let datagram = [round.to_be_bytes().as_slice(), &pdu].concat();

@@ -1,4 +1,4 @@
-//! Start of AVTP listeners: from the first received packet, bit for bit, with each packet counted.
+//! AVTP listeners play from the first received packet, bit for bit, and count each packet.
 
 use crate::common::network::Cable;
 use crate::common::program::{taut, words};
@@ -6,16 +6,15 @@ use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, shared};
 
-/// An address of the MAAP pool (IEEE 1722-2016, table B.9).
+/// From the MAAP pool (IEEE 1722-2016, table B.9).
 const GROUP: &str = "91:E0:F0:00:FE:0A";
 
-/// Ledger lines: one per played or late packet.
 fn lines(folder: &Folder) -> u64 {
     let ledger = std::fs::read_to_string(folder.file("ledger.csv")).unwrap();
     ledger.lines().skip(1).count() as u64
 }
 
-/// Asserts that each sent packet was received, and was played or counted by its cause.
+/// Each sent packet was received, and played or counted by cause.
 #[track_caller]
 fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
     let kept_off: u64 = [
@@ -38,7 +37,7 @@ fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
 
 #[test]
 fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them() {
-    // With the latter, the first packets are due before a card can open.
+    // In the second case, the first packets are due before a card can open.
     for (latency, periods) in [("400ms", "240 --periods 32"), ("5ms", "48 --periods 2")] {
         for link in ["no", "yes"] {
             shared(|| {
@@ -49,7 +48,6 @@ fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_
                 let both = format!("--latency {latency} --period {periods} --no-stall-monitor");
                 let [to, from] = [&cable.left, &cable.right]
                     .map(|end| format!("avtp://{}/{GROUP}", end.interface));
-                // Without a description.
                 let recv = format!(
                     "recv --from {from} --io-thread {link} --output file:heard.wav --duration 3s \
                      --packet-log ledger.csv --report json {both}"

@@ -1,7 +1,6 @@
-//! The `aaf` plugin of alsa-plugins (libavtp), in both directions over a cable. Debian packages
-//! neither, so these tests need the environment variable `TAUTLINE_AAF` with the path of
-//! `libasound_module_pcm_aaf.so`. The plugin adds 37 s to the system clock, so the kernel's TAI
-//! offset must be 37, or the plugin must be built for 0.
+//! The `aaf` plugin of alsa-plugins (libavtp), both ways. `TAUTLINE_AAF` is the path of
+//! `libasound_module_pcm_aaf.so`, which Debian does not package. The plugin adds 37 s to the system
+//! clock, so the kernel's TAI offset must be 37, or the plugin be built for 0.
 
 use std::path::PathBuf;
 
@@ -10,11 +9,10 @@ use crate::common::program::{Call, call, taut, words};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Lack, shared, skipped};
 
-/// An address of the MAAP pool (IEEE 1722-2016, table B.9).
+/// From the MAAP pool (IEEE 1722-2016, table B.9).
 const GROUP: &str = "91:E0:F0:00:FE:0A";
 const STREAM: &str = "AA:BB:CC:DD:EE:FF:0001";
 
-/// Path of the plugin; prints a message without one.
 fn peer() -> Option<PathBuf> {
     let there = std::env::var_os("TAUTLINE_AAF").map(PathBuf::from).filter(|path| path.exists());
     if there.is_none() {
@@ -23,7 +21,6 @@ fn peer() -> Option<PathBuf> {
     there
 }
 
-/// An ALSA program at one end of the cable, with the plugin as the PCM `peer`.
 fn by_the_peer(end: &Namespace, folder: &Folder, plugin: &std::path::Path, line: &str) -> Call {
     let (interface, plugin) = (&end.interface, plugin.display());
     let text = format!(
@@ -38,7 +35,6 @@ fn by_the_peer(end: &Namespace, folder: &Folder, plugin: &std::path::Path, line:
     call.in_folder(folder.path()).within(end).with("ALSA_CONFIG_PATH", conf)
 }
 
-/// Asserts that the recording, from its first sound, is a part of the sent sound.
 #[track_caller]
 fn is_a_part(heard: &Sound, sent: &Sound) {
     let begins = heard.begins().expect("sound");

@@ -7,7 +7,6 @@ use crate::common::program::{taut, words};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, shared};
 
-/// Noise in the first channel, and the same 480 frames later and inverted in the second.
 fn two_taps() -> Sound {
     let noise = Sound::noise(Shape::STEREO_24, 2000, 3);
     let mono = |frame: usize| noise.samples[2 * frame] / 2;
@@ -15,7 +14,6 @@ fn two_taps() -> Sound {
     Sound { samples: (0..noise.frames()).flat_map(both).collect(), ..noise }
 }
 
-/// The delay row of the text.
 fn delays(text: &str) -> &str {
     text.lines().find(|line| line.starts_with("channel 1 to ")).unwrap_or_default()
 }
@@ -38,11 +36,10 @@ fn how_far_apart_two_channels_are_is_told_and_written() {
     assert_eq!(report["experiment"], "align", "{report}");
     let row = &report["rows"][0];
     assert_eq!(row["delay_p50_ns"], 10_000_000, "{report}");
-    // In the last window, the end of the second channel lies beyond the recording.
+    // The last window of the second channel lies beyond the recording.
     assert_eq!([&row["windows"], &row["windows_found"]], [4, 3], "{report}");
     assert_eq!(report["rows"][1]["name"], "past end", "{report}");
     assert!(row["uncertainty_frames"].as_f64().unwrap() < 0.001, "{report}");
-    // Each window, with all its figures.
     for (meanwhile, key) in ["delay_frames", "uncertainty_frames", "confidence_db", "gain"]
         .iter()
         .enumerate()
@@ -57,7 +54,7 @@ fn how_far_apart_two_channels_are_is_told_and_written() {
 fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own() {
     let folder = Folder::new();
     let mut taps = two_taps();
-    // The second channel lacks 5 frames from 1.25 s on, the first channel the first half second.
+    // From 1.25 s on, the second channel lacks 5 frames; the first lacks its first half second.
     let second: Vec<_> = taps.samples.iter().copied().skip(1).step_by(2).collect();
     for (frame, both) in taps.samples.chunks_exact_mut(2).enumerate() {
         if frame < 24_000 {
@@ -79,7 +76,6 @@ fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own()
     let step = row("step 1").unwrap_or_else(|| panic!("{report:#}"));
     assert!((step["by_frames"].as_f64().unwrap() + 5.0).abs() < 0.01, "{report:#}");
     assert_eq!(step["because"], "frames dropped", "{report:#}");
-    // There, the first tap has the frames that the second lacks from frame 60000 on.
     assert!((step["at_frame"].as_i64().unwrap() - 59_520).abs() <= 5, "{report:#}");
 }
 
@@ -90,13 +86,12 @@ fn two_channels_of_a_card_are_recorded_and_held_against_each_other() {
         two_taps().write(&folder.file("taps.wav"));
         let card = ["lab", "align", "--device", "virtual:?source=taps.wav"];
         let call = |line: &str| taut(card).and(words(line)).in_folder(folder.path());
-        // The channels in their order, and swapped.
         for (channels, delay) in [("1,2", 10_000_000), ("2,1", -10_000_000)] {
             let ended =
                 call(&format!("--channels {channels} --duration 1s --report json")).run().well();
             let report = ended.json();
             let row = &report["rows"][0];
-            // Frames dropped by a busy machine are silent in both channels; this may cost a
+            // Frames dropped by a busy machine are silent in both channels, which may cost a
             // hundredth of a frame.
             let off = row["delay_p50_ns"].as_i64().unwrap() - delay;
             assert!(off.abs() < 200, "{report:#}");
@@ -159,7 +154,6 @@ fn taps_that_have_no_delay_say_why() {
 #[test]
 fn sine_without_onset_is_void_with_its_period() {
     let folder = Folder::new();
-    // 300 Hz, 12 frames later in the second channel.
     let sample = |at: i64| {
         let turn = std::f64::consts::TAU * at.rem_euclid(160) as f64 / 160.0;
         (4e6 * turn.sin()).round() as i32

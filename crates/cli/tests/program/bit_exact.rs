@@ -7,7 +7,6 @@ use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, free_udp_ports, loopback, shared, skipped};
 
-/// Options of a transmission.
 struct Way {
     shape: Shape,
     ptime: &'static str,
@@ -21,8 +20,6 @@ impl Way {
         Self { shape, ptime, options: "", address: "127.0.0.1" }
     }
 
-    /// Sends 300 ms of noise over loopback. Returns sent and received sound, and the receiver's
-    /// report.
     fn carry(&self) -> (Sound, Sound, Report) {
         let folder = Folder::new();
         let sent = Sound::noise(self.shape, 300, u64::from(self.shape.rate));
@@ -38,7 +35,6 @@ impl Way {
             "send --input file:sent.wav --to {address} --format {coding} --ptime {}",
             self.ptime
         );
-        // Periods have the same duration at each rate.
         let mut patient = PATIENT.map(str::to_owned);
         patient[1] = (rate / 200).to_string();
         let both = |line: &str| taut(words(line)).and(&patient).and(words(self.options));
@@ -58,8 +54,7 @@ impl Way {
     }
 }
 
-/// A format determines the frame size, rate and packet time the number of frames: each pair is
-/// tested once.
+/// Tests each pair once of format and rate, and of rate and packet time.
 #[test]
 fn l16_and_l24_are_heard_bit_for_bit_at_every_packet_time() {
     for (coding, rate, ptime) in [
@@ -76,7 +71,7 @@ fn l16_and_l24_are_heard_bit_for_bit_at_every_packet_time() {
 
 #[test]
 fn every_rate_format_and_number_of_channels_is_heard_bit_for_bit() {
-    // At 11025 Hz, 1 ms is 11 frames and a fraction.
+    // At 11025 Hz, 1 ms is not a whole number of frames.
     for (coding, rate, channels, ptime) in [
         (FileCoding::L16, 8_000, 2, "125us"),
         (FileCoding::L16, 8_000, 2, "1ms"),
@@ -113,7 +108,6 @@ fn sound_over_ipv6_is_heard_bit_for_bit() {
     Way { address: "[::1]", ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
 }
 
-/// The recording of a receiver without format options, of a file sent as L16.
 fn received_as_l16(sent: &Sound) -> Sound {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));

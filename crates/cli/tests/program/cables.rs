@@ -7,15 +7,13 @@ use crate::common::said;
 use crate::common::{Folder, PATIENT, loopback, shared};
 use crate::errors::is_refused;
 
-/// A frame at 48 kHz, in nanoseconds.
+/// In nanoseconds, at 48 kHz.
 const FRAME: i64 = 20_834;
 
-/// A cable for one test.
 fn cable(test: &str) -> String {
     format!("virtual:?cable={test}-{}", std::process::id())
 }
 
-/// Marks from one device to the other.
 fn delay(output: &str, input: &str) -> Vec<String> {
     marks("--settle 300ms --duration 1s", output, input)
 }
@@ -26,8 +24,6 @@ fn marks(run: &str, output: &str, input: &str) -> Vec<String> {
     line
 }
 
-/// Whether the measured value is `expected`, in nanoseconds, within its stated uncertainty of at
-/// most a frame.
 fn is_measured(report: &Report, expected: i64) {
     let row = &report.0["rows"][0];
     let measured = row["measured"]["p50_ns"].as_i64().unwrap();
@@ -62,19 +58,15 @@ fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
     refused(&play(&name), 3);
     first.signal("-INT");
     first.end();
-    // The cable is free again, for a user without a delay.
     refused(&play(&format!("{name}&delay=1ms")), 3);
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
     #[test]
     fn a_sender_and_a_receiver_on_two_cables_are_measured_by_a_third_process() {
         timed(|| {
-            // Six cards in three processes: their buffers survive stalls of the host, and marks
-            // stay exact.
             let (into, out, address) = (cable("in"), cable("out"), loopback());
             let line = format!("recv --from {address} --output {out} --report json");
             let recv = taut(words(&line)).and(PATIENT).start().listening();
@@ -89,7 +81,7 @@ mod exclusive {
                 is_measured(&measured, 400_000_000);
                 let row = &measured.0["rows"][0];
                 assert_eq!(row["marks_missed"], 0, "{row:#}");
-                // The samples are unchanged: gain within 0.01 dB, with full correlation.
+                // Unchanged samples: gain within 0.01 dB, and full correlation.
                 assert!(row["min_confidence"].as_f64().unwrap() > 0.9999, "{row:#}");
             });
         });

@@ -10,10 +10,9 @@ use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, grows};
 
-/// Stereo at 48000 Hz, 24-bit integers.
 const SHAPE: Shape = Shape::STEREO_24;
 
-/// A machine that runs `taut serve`, with its key, trust list and recording.
+/// Runs `taut serve`, with its own key, trust list and recording.
 pub(crate) struct CalledMachine {
     pub(crate) running: Running,
     pub(crate) address: String,
@@ -21,12 +20,10 @@ pub(crate) struct CalledMachine {
 }
 
 impl CalledMachine {
-    /// With the key and trust list of this home, or its own.
     pub(crate) fn at_home(home: &Path, options: &str) -> Self {
         Self::with_tone(home, 440, options)
     }
 
-    /// Plays a tone of this frequency to its callers.
     pub(crate) fn with_tone(home: &Path, tone: u32, options: &str) -> Self {
         let folder = Folder::new();
         let line = format!(
@@ -36,7 +33,6 @@ impl CalledMachine {
         Self::begun(serve.and(["--report", "none"]).in_folder(folder.path()), folder)
     }
 
-    /// With this program, whose files are in this folder.
     pub(crate) fn begun(serve: Call, folder: Folder) -> Self {
         let running = serve.listened_to().start().wait_for(said::AWAITS_CALLS);
         Self { address: running.address(), running, folder }
@@ -47,12 +43,10 @@ impl CalledMachine {
         taut(words(&line)).and(PATIENT).with("TAUT_HOME", home).in_folder(self.folder.path())
     }
 
-    /// Waits until its recording has grown by a second.
     pub(crate) fn hears_a_second_more(&self) {
         grows(&self.folder.file("caller.wav"), 1000);
     }
 
-    /// Ends it; returns its output.
     pub(crate) fn ends(self) -> (Ended, Folder) {
         self.running.signal("-TERM");
         (self.running.end().well(), self.folder)
@@ -101,14 +95,13 @@ fn each_end_of_a_call_hears_the_other_bit_for_bit() {
     let heard = Sound::read(&folder.file("heard.wav"));
     let began = heard.begins().expect("the tone");
     assert!(heard.frames() - began > 24_000, "half a second of it at least");
-    // Its last cycle has less than half the level: no click.
+    // No click: the last cycle has less than half the level.
     let peak = |samples: &[i32]| samples.iter().map(|sample| sample.abs()).max();
     let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("the tone");
     let ends = peak(&heard.samples[last - 2 * 109..=last]).unwrap() * 2;
     assert!(ends < peak(&heard.samples).unwrap(), "{ends}");
 }
 
-/// Removes the fade at the end of a call, and the rest.
 pub(crate) fn without_fade(mut sound: Sound) -> Sound {
     let last = sound.samples.iter().rposition(|sample| *sample != 0).unwrap_or(0);
     let fade = sound.shape.rate as usize / 200 * sound.shape.channels;
@@ -139,7 +132,7 @@ fn who_is_not_trusted_is_told_what_to_run_and_the_call_of_another_goes_on() {
     let called = CalledMachine::at_home(home.path(), "");
     let mine = called.call(home.path(), "--input null: --output null:").controlled().start();
     let mine = mine.wait_for(said::IN_A_CALL);
-    // It trusts no machine, so it hangs up first.
+    // The caller trusts no machine, so it hangs up first.
     let call = called.call(stranger.path(), "--input null: --output null:");
     let refused = call.run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
@@ -195,17 +188,16 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
     for name in ["heard.wav", "caller.wav"] {
         let heard = Sound::read(&folder.file(name));
         let begins = heard.begins().expect("the tone");
-        // 20 ms: a tone is never silent for so long, and a change omits less, concealed.
+        // 20 ms: longer than any silence of a tone; a change omits less.
         let windows = heard.samples[2 * begins..].chunks_exact(2 * 960);
         let silent = windows.clone().take_while(|window| window.iter().any(|one| *one != 0));
         let (sounding, all) = (silent.count(), windows.len());
-        // The end of a call fades to silence within its latency.
         assert!(sounding + 25 >= all && sounding > 25, "{name}: {sounding} of {all}");
     }
 }
 
-/// Level in dBFS of the last second that a server with a tone receives from a caller whose
-/// microphone hears its loudspeaker via a cable.
+/// Level in dBFS of the server's last second. The caller's microphone hears its loudspeaker via a
+/// cable.
 fn echoed(rule: &str) -> f64 {
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -232,7 +224,6 @@ fn a_microphone_that_hears_its_loudspeaker_sends_no_echo_of_it() {
     assert!(cancelled < kept - 25.0, "{cancelled:.1} dBFS, and {kept:.1} where it is kept");
 }
 
-/// Recordings of this end of a call in this folder: sent and received sound.
 fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
     let mut names: Vec<_> = folder.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
     names.sort();
@@ -244,7 +235,6 @@ fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
     sent.iter().zip(&heard).map(both).collect()
 }
 
-/// Removes the silence at both ends.
 fn stripped(sound: &Sound) -> &[i32] {
     let begins = sound.samples.iter().position(|sample| *sample != 0);
     let ends = sound.samples.iter().rposition(|sample| *sample != 0);
@@ -291,8 +281,7 @@ fn a_folder_that_cannot_be_recorded_to_is_refused_before_anything_sounds() {
     called.ends();
 }
 
-/// `taut` with this command line on a terminal with this number of rows. Each redraw of a line is a
-/// line of output.
+/// Runs `taut` on a terminal of `rows` rows. Each redrawn line is a line of output.
 pub(crate) fn on_a_terminal(line: &str, rows: u16) -> Call {
     let taut = env!("CARGO_BIN_EXE_taut");
     let line = format!("stty cols 160 rows {rows}; exec {taut} {line}");
@@ -319,16 +308,13 @@ fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_key
         .wait_for("latency: 400.0ms kept")
         .wait_for(said::STAGES)
         .wait_for(said::CALLS_QUIT_KEY);
-    // Packets of 2.5 ms, then of 5 ms: each key press changes the latency by one packet.
     let call = call.tell("+").wait_for("latency: 402.5ms kept").tell(">");
     let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms kept");
-    // The key is not held.
     let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
     let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
     let call = call.tell("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
     call.tell("q").end().well();
     let (_, folder) = called.ends();
     let heard = Sound::read(&folder.file("caller.wav"));
-    // The meter covers 100 ms, so it showed each silence.
     assert!(!heard.silences(1_920).is_empty(), "once talked and once unmuted");
 }

@@ -23,7 +23,7 @@ fn served(home: &Folder, options: &str) -> (Running, String) {
 fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kept() {
     let _turn = beside();
     let home = Folder::new();
-    // Its device buffer is 40 ms, and its packets of 2.5 ms are 20 ms old at departure.
+    // Its device buffer is 40 ms; its packets of 2.5 ms are 20 ms old at departure.
     let devices = "--input tone:440 --output null: --period 960 --periods 2";
     let (serve, address) = served(&home, devices);
     let line = format!(
@@ -35,7 +35,6 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
     let call = call.wait_for("latency 43.5ms");
     let serve = serve.wait_for("latency 43.5ms");
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
-    // During the sound, less is rejected and more is accepted.
     let call = call.ask("latency 20ms", "ok ").wait_for(said::CALL_KEEPS);
     snapshot!("kept", call.said().last().unwrap());
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
@@ -45,7 +44,6 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
     let called = call.tell("quit").end().well();
     serve.signal("-TERM");
     let ended = serve.end().well();
-    // Neither end reports a problem later, nor guesses the other's settings.
     let reported = [called.said, ended.said].concat();
     let doubts = |line: &&String| line.contains(said::TOO_LITTLE) || line.contains("the announced");
     assert_eq!(reported.iter().find(doubts), None, "{reported:#?}");
@@ -75,7 +73,6 @@ fn where_an_address_is_another_machines_that_is_said() {
     is_refused(&serve, 3);
 }
 
-/// 24 bits, as L24 carries.
 const fn shape(rate: u32, channels: usize) -> Shape {
     Shape { rate, channels, coding: FileCoding::L24 }
 }
@@ -102,7 +99,6 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     serve.end().well();
     let heard = without_fade(Sound::read(&folder.file("heard.wav")));
     assert_eq!(heard.shape, shape);
-    // It played before the call, so the received sound is a part of it.
     let begins = heard.begins().expect("what was played");
     let (first, heard) = (&heard.samples[begins..][..8], &heard.samples[begins..]);
     let at = played.samples.windows(8).position(|piece| piece == first);
@@ -112,7 +108,6 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     assert_eq!(alike, heard.len(), "another sound after {alike} frames");
 }
 
-/// A call to this address.
 fn called(home: &Folder, address: &str, options: &str) -> Call {
     let line = format!("call {address} --report none --no-stall-monitor {options}");
     taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(home.path())
@@ -174,14 +169,13 @@ fn a_rate_that_was_asked_for_is_kept_to_and_what_differs_is_refused_with_its_men
     song.write(&home.file("song.wav"));
     for options in [
         "--rate 44100 --input null: --output null:",
-        // It has the format of the file.
+        // Has the file's rate.
         "--input file:song.wav --output null:",
     ] {
         let refused = called(&home, &address, options).run();
         assert_eq!(refused.status, Some(3), "{refused:#?}");
         snapshot!(options, refused.last());
     }
-    // The message contains the command that fixes it.
     let options = "--rate 48000 --input file:song.wav --output null:";
     let refused = called(&home, &address, options).run();
     snapshot!(options, refused.last());
@@ -202,7 +196,7 @@ fn opus_is_refused_where_the_rate_is_another_and_the_sentence_says_why() {
     snapshot!("call", call.last());
     serve.signal("-TERM");
     serve.end().well();
-    // A server does not wait for callers that it could not accept.
+    // A server that could accept no caller does not start.
     let line = "serve --listen 127.0.0.1:0 --rate 16000 --format opus --input null: --output null:";
     let serve = taut(words(line)).with("TAUT_HOME", home.path()).run();
     assert_eq!(serve.status, Some(2), "{serve:#?}");

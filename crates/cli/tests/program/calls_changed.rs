@@ -19,7 +19,6 @@ fn opus_changes_its_bit_rate_and_refuses_packets_that_it_has_not() {
     let call = call.becomes(|status| status.contains("opus at 128 kbit/s"));
     let call = call.refuses("ptime 1ms");
     called.hears_a_second_more();
-    // The connection persists and accepts the next line.
     let call = call.ask("ptime 10ms", "ok ptime 10ms");
     called.running = called.running.wait_for(&said::call_is_now(&said::coded("opus", "10ms")));
     let call = call.ask("format opus-voice", "ok ");
@@ -44,7 +43,6 @@ fn the_transport_changes_and_what_cannot_be_is_refused() {
     let call = call.refuses("latency 10h");
     let call = call.refuses("latency 2s");
     let call = call.refuses("volume -500dB");
-    // The called end rejects it, and reports what it accepts.
     let refused = "refused ptime 1ms: ";
     let call = call.ask("ptime 1ms", "ok ptime 1ms").wait_for(refused);
     snapshot!(call.said().last().unwrap());
@@ -88,7 +86,7 @@ fn the_choice_of_a_coding_survives_other_packets_and_is_given_back_and_taken_up_
     let options = "--format auto --input tone:300 --output null:";
     let call = called.call(home.path(), options).controlled().start();
     let call = call.wait_for(said::AT_THE_LEVEL_OF_THE_NETWORK);
-    // Opus adaptation uses packets of 5 ms and longer.
+    // Opus adaptation needs packets of at least 5 ms.
     let kept = "the format no longer follows the network";
     let call = call.ask("ptime 10ms", "ok ptime 10ms");
     called.running = called.running.wait_for("10ms per packet");

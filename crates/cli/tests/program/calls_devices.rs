@@ -8,10 +8,8 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
-/// Sound of each caller.
 const TONE: &str = "--input tone:440";
 
-/// A machine that runs `serve` with these devices, without a call so far.
 fn called(serve: Call, input: &str, output: &str) -> CalledMachine {
     let folder = Folder::new();
     let line = words("--listen 127.0.0.1:0 --report none --input");
@@ -19,14 +17,13 @@ fn called(serve: Call, input: &str, output: &str) -> CalledMachine {
     CalledMachine::begun(serve.with("TAUT_HOME", folder.path()), folder)
 }
 
-/// Calls it and records to this file; waits for the start of the call.
 fn call(called: &CalledMachine, heard: &str) -> Running {
     let options = format!("{TONE} --output file:{heard}");
     let call = called.call(called.folder.path(), &options).controlled();
     call.start().wait_for(said::IN_A_CALL)
 }
 
-/// Rising zero crossings of a channel per second, from half a second after its start.
+/// Rising zero crossings per second, from half a second after the start.
 fn hertz(sound: &Sound, channel: usize) -> usize {
     let begins = sound.begins().expect("nothing but silence was heard");
     let from = begins + sound.shape.rate as usize / 2;
@@ -36,15 +33,13 @@ fn hertz(sound: &Sound, channel: usize) -> usize {
     rises * sound.shape.rate as usize / samples.len()
 }
 
-/// Asserts that it is the caller's sound only; a moment may be missing.
+/// Only the caller's sound; a moment may be missing.
 #[track_caller]
 fn is_the_tone(sound: &Sound) {
     let hertz = hertz(sound, 0);
     assert!((420..=450).contains(&hertz), "{hertz} Hz");
 }
 
-/// Both directions in one call: `heard` is the caller's recording. Channel 1 has the sound of
-/// `jack_iodelay`, the others are silent, and `jack_rec` records the caller's tone.
 fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     let plays = server.client("jack_iodelay").listened_to().start();
     let plays = plays.wait_for(said::JACK_LATENCY);
@@ -58,14 +53,13 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     call.tell("quit").end().well();
     drop(plays);
     let heard = Sound::read(&called.folder.file(heard));
-    // The tones of `jack_iodelay` are in the kHz range.
     let played = hertz(&heard, 0);
     assert!(played > 1000, "{played} Hz");
     let other = (0..heard.frames()).find(|frame| heard.frame(*frame)[1] != 0);
     assert_eq!(other, None, "nothing is connected to speaker:in_2");
 }
 
-/// Asserts a bit-exact part: a program in a graph misses cycles on a busy machine.
+/// Only a part is bit-exact: graphs on busy machines miss cycles.
 #[cfg(feature = "pipewire")]
 #[track_caller]
 fn has_a_piece_of(heard: &Sound, sent: &Sound) {
@@ -78,7 +72,6 @@ fn has_a_piece_of(heard: &Sound, sent: &Sound) {
     assert!(found > 0 && found * 2 >= all, "{found} of {all} pieces were sent");
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -127,7 +120,6 @@ mod exclusive {
             are_there();
             let sent = Sound::noise(Shape::STEREO_24, 60_000, 21);
             sent.write(&desktop.folder().join("sent.wav"));
-            // From before the first call through both calls.
             let player = desktop.pw_cat("--playback --target Speaker sent.wav").start();
             desktop.wait_for("a player", |objects| is_linked(objects, "pw-cat", "Speaker"));
             for (heard, there) in [("first.wav", "there-1.wav"), ("second.wav", "there-2.wav")] {

@@ -14,12 +14,11 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT, grows, until};
 
-/// Whether a recording has its header, which is written after its creation.
+/// The header is written after the file's creation.
 fn has_header(file: &DirEntry) -> bool {
     file.metadata().is_ok_and(|found| found.len() > 0)
 }
 
-/// Recordings of received sound, one per period of sound.
 fn heard(folder: &Folder) -> Vec<Sound> {
     let kept = folder.file("kept").read_dir().into_iter().flatten();
     let mut paths: Vec<_> = kept.map(Result::unwrap).filter(has_header).map(|f| f.path()).collect();
@@ -28,13 +27,11 @@ fn heard(folder: &Folder) -> Vec<Sound> {
     paths.iter().filter(|path| name(path)).map(|path| Sound::read(path)).collect()
 }
 
-/// Waits for this number of recordings of received sound, each with half a second.
 fn all_hear(folder: &Folder, recordings: usize) {
     let all = || heard(folder).iter().filter(|sound| sound.frames() >= 24_000).count();
     until(&format!("there are never {recordings} recordings"), || all() >= recordings);
 }
 
-/// Number of reported directions.
 fn directions(folder: &Folder) -> usize {
     let report = read_to_string(folder.file("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
@@ -74,13 +71,11 @@ fn sound_that_was_over_before_it_began_leaves_the_next_as_it_is() {
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let call = held(&called, &home, "--transport udp");
-    // Both lines are sent before an answer.
     let call = call.tell("resume\nhold").wait_for("ok resume").wait_for("ok hold");
     let running = called.running.wait_for(said::CALL_SILENT);
     let called = CalledMachine { running, ..called };
     let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
     called.hears_a_second_more();
-    // The caller hangs up: a call on hold ends successfully.
     let call = call.ask("hold", "ok hold").wait_for(said::CALL_SILENT);
     let (_, folder) = called.ends();
     call.end().well();
@@ -107,15 +102,14 @@ fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     assert!(Sound::read(&folder.file("heard.wav")).begins().is_some());
 }
 
-/// Waits until a program has these threads.
 fn comes_to_threads(call: &Running, names: &[String]) {
     until(&format!("its threads are never {names:?}"), || threads(call) == names);
 }
 
-/// Names of its threads, without dialling ones: those end shortly after the connection is made.
+/// Without dialling threads, which end soon.
 fn threads(call: &Running) -> Vec<String> {
     let all = Path::new("/proc").join(call.id()).join("task").read_dir().unwrap();
-    // A thread that has ended has no name.
+    // An ended thread has no name.
     let name =
         |thread: std::io::Result<DirEntry>| read_to_string(thread.ok()?.path().join("comm")).ok();
     let mut names: Vec<_> = all.filter_map(name).filter(|name| name != "taut-dial\n").collect();
@@ -146,7 +140,6 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     all_hear(&folder, 2);
     let frames = || [0, 1].map(|recording: usize| heard(&folder)[recording].frames());
 
-    // One call; the other continues.
     let call = call.ask(&format!("hold {}", one.address), "ok hold");
     one.running = one.running.wait_for(said::CALL_SILENT);
     let call = call.wait_for(&said::is_silent(&one.address));
@@ -155,7 +148,7 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     until("the other is silent", || grown().into_iter().any(|grown| grown >= 48_000));
     assert!(grown().contains(&0), "{:?}", grown());
 
-    // All calls: no device is open.
+    // With all calls on hold, no device is open.
     let call = call.refuses("hold nobody");
     let call = call.ask("hold", "ok hold");
     other.running = other.running.wait_for(said::CALL_SILENT);
@@ -203,7 +196,6 @@ fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_
     grows(&path, 1000);
     let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
     grows(&path, 3000);
-    // An ended call reports no failed hold.
     let call = call.ask("resume", "ok resume");
     let reported = call.said().find(|line| line.contains(&format!("{gone}: {}", said::RUN_OVER)));
     assert_eq!(reported, None);
@@ -221,7 +213,6 @@ fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_
 fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
     let _turn = beside();
     let Friends { studio: home, bob: far } = Friends::new();
-    // Half of the calls, and the given number.
     for options in ["--max-callers 2", "--max-callers 3 --max-calls-per-host 1"] {
         let called = CalledMachine::at_home(home.path(), options);
         let call =
@@ -234,7 +225,6 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
         for call in [first, other] {
             call.tell("quit").end().well();
         }
-        // Then it gets its turn again.
         call(&far).start().wait_for(said::IN_A_CALL).tell("quit").end().well();
         called.ends();
     }
@@ -262,7 +252,6 @@ fn a_hundred_callers_of_whom_twenty_sound_stay_in_their_calls_and_the_server_in_
     assert!(after <= before + before / 50, "from {before} to {after} bytes");
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -1,5 +1,4 @@
-//! Adaptive latency of a call, and its maximum: on a connection that delivers nothing for a while
-//! and then everything, like TCP after a loss.
+//! Adaptive latency of a call, and its maximum, on a connection that pauses like TCP after a loss.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,18 +9,16 @@ use crate::common::host::beside;
 use crate::common::program::{taut, words};
 use crate::common::said;
 
-/// Duration of a pause, and interval of pauses.
+/// Duration and interval of pauses.
 const HELD: Duration = Duration::from_millis(400);
 const EVERY: Duration = Duration::from_millis(900);
 
-/// Forwards data until either end closes, with pauses.
 fn hand_on(mut from: TcpStream, mut to: TcpStream) {
     let began = Instant::now();
     let mut bytes = [0; 16 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         let within = Duration::from_nanos((began.elapsed().as_nanos() % EVERY.as_nanos()) as u64);
         if within >= EVERY - HELD {
-            // This is the time of the simulated network.
             std::thread::sleep(EVERY - within);
         }
         if to.write_all(&bytes[..count]).is_err() {
@@ -31,7 +28,6 @@ fn hand_on(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// An address that reaches `called` through such a network.
 fn through_holds(called: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, called) = (listener.local_addr().unwrap(), called.to_owned());
@@ -49,7 +45,6 @@ fn through_holds(called: &str) -> String {
     address.to_string()
 }
 
-/// Maximum latency of the received sound, in milliseconds.
 fn greatest(folder: &Folder, report: &str) -> i64 {
     let report = std::fs::read_to_string(folder.file(report)).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
@@ -59,7 +54,6 @@ fn greatest(folder: &Folder, report: &str) -> i64 {
     (nanos + 999_999) / 1_000_000
 }
 
-/// Maximum latency at both ends of a call with these options.
 fn greatest_of(options: &str) -> [i64; 2] {
     let home = Folder::new();
     let folder = Folder::new();

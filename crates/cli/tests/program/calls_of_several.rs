@@ -1,4 +1,4 @@
-//! `taut serve` with several callers: a conference in which each hears the others, but not itself.
+//! `taut serve` with several callers: each hears the others, but not itself.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, grows};
 
-/// Amplitude of a tone in dBFS in a second of sound (Goertzel 1958). Tones with whole periods per
-/// second do not leak into each other.
+/// Amplitude of a tone in dBFS (Goertzel 1958). Tones with whole periods per second do not leak
+/// into each other.
 pub(crate) fn level(second: &[i32], hertz: f64) -> f64 {
     let turn = std::f64::consts::TAU * hertz / f64::from(Shape::STEREO_24.rate);
     let (mut one, mut before) = (0.0, 0.0);
@@ -22,7 +22,6 @@ pub(crate) fn level(second: &[i32], hertz: f64) -> f64 {
     20.0 * (2.0 * power.max(0.0).sqrt() / (second.len() / 2) as f64).log10()
 }
 
-/// Maximum level of each tone in any second of a recording.
 fn levels(path: &Path, tones: &[f64]) -> Vec<f64> {
     let sound = Sound::read(path);
     let seconds = || sound.samples.chunks_exact(96_000);
@@ -31,13 +30,12 @@ fn levels(path: &Path, tones: &[f64]) -> Vec<f64> {
     tones.iter().map(loudest).collect()
 }
 
-/// A caller with a tone, and its recording of the received sound.
 fn caller(called: &CalledMachine, home: &Folder, tone: u32, heard: &str) -> Running {
     let options = format!("--input tone:{tone} --output file:{heard}");
     called.call(home.path(), &options).controlled().start().wait_for(said::IN_A_CALL)
 }
 
-/// Tones have 18 dB below full scale: received at this level, or not at all.
+/// Tones play at 18 dB below full scale.
 pub(crate) const SOUNDS: std::ops::Range<f64> = -18.5..-17.5;
 pub(crate) const UNHEARD: f64 = -70.0;
 
@@ -146,7 +144,6 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
         let path = folder.file("caller.wav");
         let heard = levels(&path, &[2500.0, others]);
         assert!(SOUNDS.contains(&heard[0]) && heard[1] < UNHEARD, "{heard:.1?}");
-        // It was muted for a second, between two sounds.
         assert!(!Sound::read(&path).silences(24_000).is_empty(), "never muted");
     }
 }
@@ -156,7 +153,6 @@ fn a_host_that_is_not_reached_is_told_of_and_the_call_with_the_other_goes_on() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
-    // Nothing listens there: the port belonged to a closed socket.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let options = format!("{nobody} --input tone:1000 --output null: --duration 3s");
     let ended = called.call(home.path(), &options).run();
@@ -166,7 +162,6 @@ fn a_host_that_is_not_reached_is_told_of_and_the_call_with_the_other_goes_on() {
     assert!(heard[0] > -30.0, "{heard:.1?}");
 }
 
-/// A server that accepts connections and never sends anything.
 fn mute_host() -> (std::net::TcpListener, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -183,7 +178,6 @@ fn lines_are_answered_and_a_call_is_ended_while_a_host_is_dialled_that_never_ans
         format!("call {address} {} --report none --input tone:1000 --output null:", called.address);
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.controlled().start().wait_for(said::IN_A_CALL);
-    // The first of the two hosts is called first.
     let call = call.ask("ptime 5ms", "ok ").ask("mute", "ok ").ask("hold", "ok hold");
     let call = call.wait_for(said::CALL_SILENT);
     answered_first(&call.tell("quit").end());
@@ -194,7 +188,7 @@ fn lines_are_answered_and_a_call_is_ended_while_a_host_is_dialled_that_never_ans
     answered_first(&alone.ask("mute", "ok ").tell("quit").end().well());
 }
 
-/// Nothing waited for the silent host: lines were answered before its timeout.
+/// Lines were answered before the silent host's timeout.
 fn answered_first(ended: &Ended) {
     let answered = ended.said.iter().rposition(|line| line.starts_with("ok "));
     let before = &ended.said[..answered.expect("an answer")];

@@ -1,5 +1,4 @@
-//! `taut serve` and `taut call` with a bottleneck between them: the twin of the scenario
-//! `a_call_on_a_thin_link_is_understood` on real sockets.
+//! A call through a bottleneck: the scenario `a_call_on_a_thin_link_is_understood` on real sockets.
 
 use core::f64::consts::TAU;
 use core::ops::Range;
@@ -22,25 +21,23 @@ const DELAY: Span = Span::from_millis(20);
 /// Buffers that survive stalls of 100 ms.
 const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor --report none";
 
-/// Each frame of 20 ms has a pitch that the next 29 frames lack, so concealment cannot produce it.
+/// Each 20 ms frame has a pitch that the next 29 lack, so concealment cannot produce it.
 const PITCHES: usize = 30;
 const FRAME: usize = 960;
-/// Pitches are multiples of 100 Hz, which a window of 10 ms resolves, from 300 Hz to 3.2 kHz: at
-/// 12 kbit/s speech has a bandwidth of 4 kHz.
+/// Multiples of 100 Hz, which a 10 ms window resolves, from 300 Hz to 3.2 kHz: speech at 12 kbit/s
+/// has a bandwidth of 4 kHz.
 const PITCH_HZ: f64 = 100.0;
 const LOWEST: usize = 3;
 const WINDOW: usize = 480;
 const HOP: usize = 240;
 const SECOND: usize = 48_000;
-/// Minimum share of the frames per second, of those that the codec leaves recognisable.
+/// Minimum share per second of the frames that the codec leaves recognisable.
 const UNDERSTOOD: f64 = 0.95;
-/// Maximum queueing delay on the thin link, for 95 % of the packets.
 const QUEUED: Span = Span::from_millis(100);
-/// Time from the start or a cut until the call must be intelligible.
+/// From a start or cut until the call must be intelligible.
 const DISTURBED: Span = Span::from_secs(2);
 /// Maximum delay from the microphone: 250 ms of latency and the path.
 const UNDER_WAY: Span = Span::from_millis(300);
-/// Sound long enough for the slowest host.
 const MAX_SECONDS: usize = 100;
 
 fn pitched(seconds: usize) -> Sound {
@@ -52,12 +49,11 @@ fn pitched(seconds: usize) -> Sound {
     Sound { shape: Shape::STEREO_24, samples: samples.collect() }
 }
 
-/// The pitch of a frame; the next 12 differ by at least 200 Hz.
+/// The next 12 differ by at least 200 Hz.
 fn pitch(frame: usize) -> usize {
     frame * 7 % PITCHES
 }
 
-/// Whether a quarter of the energy of the window is around each pitch.
 fn pitches(window: &[f64]) -> [bool; PITCHES] {
     let energy: f64 = window.iter().map(|sample| sample * sample).sum();
     let powers: [f64; PITCHES + 2] = core::array::from_fn(|tone| {
@@ -69,14 +65,14 @@ fn pitches(window: &[f64]) -> [bool; PITCHES] {
     core::array::from_fn(|pitch| around(pitch) > energy / 4.0)
 }
 
-/// Number of the 50 frames received in this second, each within two frames of its position. The
-/// latency may change once in a second, when the call changes its format.
+/// How many of the 50 frames in this second arrived within two frames of their position. The
+/// latency may change once, with the format.
 fn understood(second: &[i32]) -> usize {
     let left: Vec<f64> = second.iter().step_by(2).map(|sample| f64::from(*sample)).collect();
     let windows: Vec<_> = left.windows(WINDOW).step_by(HOP).map(pitches).collect();
     let each = FRAME / HOP;
     let pitch_at = |window: usize, begins: usize| pitch((window + begins) / each);
-    // The position in the sound at which the second starts, by the pitches of these windows.
+    // Finds the second's position in the sound from these pitches.
     let fit = |part: Range<usize>| {
         let count = |begins: &usize| {
             part.clone().filter(|window| windows[*window][pitch_at(*window, *begins)]).count()
@@ -96,21 +92,18 @@ fn understood(second: &[i32]) -> usize {
     (0..SECOND / HOP).step_by(each).filter(is_received).count()
 }
 
-/// Seconds of a phase in which the call must be intelligible.
 fn seconds(from: LocalTime, to: LocalTime) -> impl Iterator<Item = Window> {
     let whole = (to - from - DISTURBED).as_nanos() / 1_000_000_000;
     let at = move |second| from + DISTURBED + Span::from_secs(second);
     (0..whole).map(move |second| Window { from: at(second), to: at(second + 1) })
 }
 
-/// Two machines in a call with `--format auto`, and the recordings of both ends.
 struct ThinCall {
     link: ThinLink,
     serve: Running,
     call: Running,
     folder: Folder,
     _home: Folder,
-    /// Start times of the recordings.
     begun: [LocalTime; 2],
 }
 
@@ -120,7 +113,6 @@ impl ThinCall {
     fn begin() -> Option<Self> {
         let link = ThinLink::lay(RATE, QUEUE, DELAY)?;
         let (home, folder) = (Folder::new(), Folder::new());
-        // Both have the same key, so they trust each other.
         let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
         let key = id.split_whitespace().last().unwrap().to_owned();
         let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
@@ -145,8 +137,7 @@ impl ThinCall {
         Some(Self { link, serve, call, folder, _home: home, begun })
     }
 
-    /// Sets the rate of the link and waits for this much more sound. Returns the time of the
-    /// change.
+    /// Sets the link's rate and waits for this much more sound. Returns the time of the change.
     fn carries(&self, rate: u64, millis: u64) -> LocalTime {
         let at = now();
         self.link.carries(rate);
@@ -155,8 +146,7 @@ impl ThinCall {
     }
 }
 
-/// Number of frames that encoder and decoder alone leave recognisable in the worst second. Of the
-/// bit rates of a call, speech at 24 kbit/s leaves the fewest.
+/// Of a call's bitrates, speech at 24 kbit/s leaves the fewest recognisable frames.
 fn understood_by_codec_alone() -> usize {
     let opus = Opus { tuning: OpusTuning::Voice, bitrate: 24_000 };
     let decoded = by_opus_alone(&pitched(30), opus, FRAME);
@@ -175,7 +165,6 @@ fn a_frame_that_is_concealed_is_not_received() {
     assert_eq!(understood(&second), 47);
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

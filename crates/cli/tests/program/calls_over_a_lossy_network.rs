@@ -1,4 +1,4 @@
-//! `taut serve` and `taut call` on a network with random loss in both directions.
+//! Calls on a network with random loss in both directions.
 
 use crate::common::host::beside;
 use crate::common::network::Cable;
@@ -7,13 +7,12 @@ use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT};
 
-/// Frames of ten cycles of 400 Hz at 48 kHz: an exact period.
+/// Frames of ten cycles of 400 Hz at 48 kHz.
 const CYCLE: usize = 1_200;
-/// Lost packets per 100.
 const PERCENT: u32 = 5;
 
-/// Only the caller requests redundancy. Packets of 1 ms: 2 symbols over 64 packets repair any two
-/// losses; the next window more.
+/// Only the caller requests redundancy. With 1 ms packets, 2 symbols over 64 packets repair any two
+/// losses.
 #[test]
 fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
     let _turn = beside();
@@ -28,7 +27,6 @@ fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
         return;
     }
     let (home, folder) = (Folder::new(), Folder::new());
-    // Both have the same key, so they trust each other.
     let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
     let key = id.split_whitespace().last().unwrap().to_owned();
     taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path()).run().well();
@@ -51,7 +49,7 @@ fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
     println!("{lost:?} datagrams were lost");
     assert!(lost.iter().all(|lost| *lost > 75), "{lost:?}");
     let heard = Sound::read(&folder.file("caller.wav"));
-    // The last packets cannot be repaired: 64 ms of sound.
+    // The last 64 ms cannot be repaired.
     sent.samples.truncate(2 * 48 * (3_000 - 64));
     let begins = heard.begins().expect("some sound");
     let samples = &heard.samples[2 * begins..][..sent.samples.len()];

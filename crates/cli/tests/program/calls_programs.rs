@@ -1,4 +1,4 @@
-//! ALSA programs on the called machine, with a call as their sound card: a PCM of `type tautline`.
+//! ALSA programs whose sound card is a call: a PCM of `type tautline`.
 
 use crate::calls::without_fade;
 use crate::common::host::beside;
@@ -9,7 +9,6 @@ use crate::common::{Folder, PATIENT, grows, shared};
 use crate::one_clock::is_copied;
 use crate::pcm::{Scene, is_there};
 
-/// A machine that runs `taut serve`, with its programs.
 struct CalledMachine {
     running: Running,
     address: String,
@@ -75,7 +74,6 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
     let called = CalledMachine::new();
     let sent = Sound::noise(Shape::STEREO_24, 60_000, 13);
     sent.write(&called.scene.folder.file("sent.wav"));
-    // Before the call.
     let player = called.program("aplay", "-q -D tautserve sent.wav").start();
     for heard in ["first.wav", "second.wav"] {
         let call = called.call(&format!("--input null: --output file:{heard}")).controlled();
@@ -100,7 +98,7 @@ fn a_program_is_told_when_nobody_serves_and_when_who_served_has_ended() {
         let said = other.said.join("\n");
         assert!(said.contains("taut serve --input programs:other"), "{other:#?}");
         assert!(said.contains(said::NO_DEVICE), "{other:#?}");
-        // It is set up once it has printed its settings.
+        // It prints its settings once it is set up.
         let line = "-v -t raw -f S24_3LE -r 48000 -c 2 -D tautserve /dev/zero";
         let player = called.program("aplay", line).start().wait_for("boundary");
         called.ends();

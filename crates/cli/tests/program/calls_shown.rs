@@ -7,7 +7,6 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
-/// `taut serve` on a terminal with this number of rows, and its address.
 fn served(home: &Folder, options: &str, rows: u16) -> (Running, String) {
     let patient = PATIENT.join(" ");
     let line =
@@ -28,7 +27,6 @@ fn caller(address: &str, home: &Folder, options: &str) -> Running {
 fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one() {
     let _turn = beside();
     let home = Folder::new();
-    // One call fits the terminal.
     let (serve, address) = served(&home, "--report none", 12);
     let serve = serve.wait_for(&format!("no callers at {address}")).wait_for("q: end");
     let call = caller(&address, &home, "--output file:heard.wav").wait_for(said::IN_A_CALL);
@@ -42,7 +40,6 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let serve = serve.wait_for("2 of 8 at ").wait_for(&said::with_sound(1, 1));
     let other = other.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
     let serve = serve.wait_for(&said::with_sound(2, 0)).wait_for("and 1 more");
-    // The newer of two calls is shown.
     let other = other.ask("ptime 5ms", "ok ");
     let serve = serve.wait_for(said::PACKETS_OF_5_MS);
     let other = other.ask("hold", "ok ").wait_for(said::CALL_SILENT);

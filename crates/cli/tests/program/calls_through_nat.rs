@@ -1,4 +1,4 @@
-//! `taut serve` and `taut call` through a NAT router.
+//! Calls through a NAT router.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,6 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT, grows, until};
 
-/// Two machines with a NAT router between them, in a call.
 struct CallThroughNat {
     network: Behind,
     serve: Running,
@@ -31,12 +30,11 @@ impl CallThroughNat {
         Some(Self { call, ..talk })
     }
 
-    /// Before any sound arrives. The router drops this from the start.
+    /// Before any sound. The router drops `dropped` from the start.
     fn made(options: &str, dropped: Option<&str>) -> Option<Self> {
         let network = Behind::a_nat()?;
         dropped.iter().for_each(|what| network.drops(what));
         let (home, folder) = (Folder::new(), Folder::new());
-        // Both have the same key, so they trust each other.
         let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
         let key = id.split_whitespace().last().unwrap().to_owned();
         let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
@@ -56,7 +54,6 @@ impl CallThroughNat {
         Some(Self { network, serve, call, folder, _home: home })
     }
 
-    /// Waits until both ends received one more second of sound, which exceeds the latency.
     fn sounds(&self) {
         for end in [&self.network.inside, &self.network.outside] {
             let before = end.arrived();
@@ -64,7 +61,6 @@ impl CallThroughNat {
         }
     }
 
-    /// Hangs up; returns the received sound of both ends.
     fn hang_up(self) -> [(&'static str, Sound); 2] {
         self.call.tell("quit").end().well();
         self.serve.signal("-TERM");
@@ -73,24 +69,21 @@ impl CallThroughNat {
     }
 }
 
-/// Both tones, 300 and 440 Hz, repeat exactly after this number of frames at 48 kHz.
+/// Both tones, 300 and 440 Hz, repeat after this many frames at 48 kHz.
 const CYCLE: usize = 2_400;
-/// Timeout of a path without packets.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
-/// Tolerance of the gap: 1.5 times the latency of 400 ms, for a beat of 20 ms and a connection
-/// setup through the router. A host that stalls for 36 ms stays well within it.
+/// Tolerance of the gap: 1.5 times the latency of 400 ms, for a beat of 20 ms, a connection setup,
+/// and stalls of 36 ms.
 const MOVED_WITHIN: Duration = Duration::from_millis(600);
-/// Frames of sound via TCP only.
 const BY_TCP: usize = 2 * 48_000;
-/// At the start of a gap, the sound is predicted for 50 ms and fades out.
+/// In a gap, sound is predicted for 50 ms and fades out.
 const CONCEALED_FRAMES: usize = 2 * 2_400;
 /// Maximum fade-in after a gap, in frames.
 const FADED: usize = 480;
 
-/// Minimum silence that counts as a gap: 0.1 s, in frames.
+/// Minimum gap: 0.1 s, in frames.
 const GAP: usize = 4_800;
 
-/// Length of an unfinished recording, in frames.
 fn recorded(talk: &CallThroughNat, name: &str) -> usize {
     let bytes = talk.folder.file(name).metadata().unwrap().len();
     usize::try_from(bytes / 6).unwrap()
@@ -104,7 +97,7 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
     talk.network.drops("meta l4proto udp");
     talk.call = talk.call.wait_for(said::BY_TCP);
     talk.serve = talk.serve.wait_for(said::BY_TCP);
-    // After the latency, no UDP sound is left: more than two seconds of these came via TCP.
+    // After the latency, over two seconds came via TCP.
     let names = ["caller.wav", "heard.wav"];
     names.iter().for_each(|name| grows(&talk.folder.file(name), 3000));
     talk.network.carries_all();
@@ -116,7 +109,6 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
         let gaps = heard.silences(GAP);
         let [gap] = &gaps[..] else { panic!("{name}: there is one gap, and not {gaps:?}") };
         let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("sound");
-        // More than the latency later, so via UDP again.
         assert!(
             last / 2 > moved + 48_000,
             "{name}: sound until {}, by UDP from {moved} on",
@@ -127,7 +119,7 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
         println!("{name}: nothing was heard for {lasted:?}");
         let bounds = LEFT_AFTER / 2..LEFT_AFTER + MOVED_WITHIN;
         assert!(bounds.contains(&lasted), "{name}: nothing was heard for {lasted:?}");
-        // Each TCP frame continues the tone in phase with the sound before the gap.
+        // TCP sound continues the tone in phase.
         let whole = gap.start - CONCEALED_FRAMES - CYCLE;
         let before = |frame: usize| whole + (frame - whole) % CYCLE;
         let by_tcp = gap.end + FADED..gap.end + FADED + BY_TCP;
@@ -139,12 +131,10 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
 
 /// Drops datagrams above 1280 bytes, without ICMP.
 const BLACK_HOLE: &str = "udp length > 1288";
-/// Packets of 5 ms of stereo L24 do not fit.
+/// A packet of 5 ms of stereo L24 does not fit.
 const LONG: &str = "l24 in packets of 5ms";
 const SHORT: &str = "l24 in packets of 2.5ms";
 
-/// Asserts that both directions continue via UDP in shorter packets; returns the received sound of
-/// both ends.
 fn in_short_packets(mut talk: CallThroughNat) -> [(&'static str, Sound); 2] {
     talk.call = talk.call.becomes(|status| status.matches(SHORT).count() == 2);
     ["caller.wav", "heard.wav"].iter().for_each(|name| grows(&talk.folder.file(name), 4_000));
@@ -203,7 +193,6 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     let _turn = beside();
     let udp = Some("meta l4proto udp");
     let Some(talk) = CallThroughNat::made("--transport udp", udp) else { return };
-    // For both directions, in any order.
     let call = talk.call.wait_for(said::NO_DATAGRAM);
     let to = call.said().any(|line| line.contains(said::NO_DATAGRAM_TO));
     let call = call.wait_for(if to { said::NO_DATAGRAM_FROM } else { said::NO_DATAGRAM_TO });
@@ -216,17 +205,13 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     }
 }
 
-/// Maximum time from the return of a link to the first new sound: with the latency of 400 ms, half
-/// a second.
+/// Maximum delay of new sound after a link returns.
 const SOUND_BACK: Duration = Duration::from_millis(100);
-/// Duration of concealment of missing sound.
 const CONCEALED: Duration = Duration::from_millis(50);
-/// Maximum time to the control connection: when the link returns, attempts under way may take four
-/// seconds to fail, as media and control connections are tried in turn for two seconds each, plus
-/// the longest pause of two seconds.
+/// Attempts under way may take 4 s to fail (2 s each for media and control), plus the longest pause
+/// of 2 s.
 const CONTROL_BACK: Duration = Duration::from_secs(6);
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -240,8 +225,8 @@ mod exclusive {
             while let Some(left) = Duration::from_secs(5).checked_sub(cut.elapsed()) {
                 std::thread::park_timeout(left);
             }
-            // Measured from before the link returns, and the cut is measured late: the computed
-            // times are upper bounds.
+            // Measured from before the return and after the cut, so the computed times are upper
+            // bounds.
             let (away, back) = (cut.elapsed(), Instant::now());
             talk.network.carries_all();
             talk.call = talk.call.wait_for(said::CONTROL_LOST).wait_for(said::CALL_GOES_ON);

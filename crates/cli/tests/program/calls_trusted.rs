@@ -1,4 +1,4 @@
-//! Calls with machines whose trust is removed during the call, and with a hostile trusted machine.
+//! Calls whose peer loses its trust, and a hostile trusted peer.
 
 use std::fs::read_to_string;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,6 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, grows, until};
 
-/// A machine that runs `taut serve`, and bob; they trust each other.
 pub(crate) struct Friends {
     pub(crate) studio: Folder,
     pub(crate) bob: Folder,
@@ -62,7 +61,7 @@ fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
     let (_, _folder) = called.ends();
     let heard = Sound::read(&heard);
     let begins = heard.begins().expect("a tone") * 2;
-    // Without the end, during the hang-up.
+    // Without the sound during the hang-up.
     let sound = &heard.samples[begins..heard.samples.len() - 48_000];
     let last = &sound[sound.len() - 96_000..];
     assert!(level(last, 1000.0) < UNHEARD, "bob is heard: {} dBFS", level(last, 1000.0));
@@ -74,8 +73,7 @@ fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
     assert_eq!(silent, None, "of {} windows of 20 ms", sound.len() / 1_920);
 }
 
-/// Established connections to this address, from /proc/net/tcp: `sl local_address rem_address st
-/// …`, in hexadecimal, established is 01.
+/// From /proc/net/tcp: `sl local_address rem_address st …`, in hexadecimal; established is 01.
 fn connections(address: &str) -> usize {
     let (_, port) = address.rsplit_once(':').unwrap();
     let local = format!("0100007F:{:04X}", port.parse::<u16>().unwrap());

@@ -1,4 +1,4 @@
-//! `taut call` without named devices: it uses the default devices.
+//! `taut call` with the default devices.
 
 use crate::calls::CalledMachine;
 use crate::common::Folder;
@@ -13,7 +13,6 @@ use tautline_trial::snapshot;
 const PLAYS_ALONE: &str = "pcm.!default { type asym playback.pcm { type null } }";
 const ECHO: &str = said::ECHO_OFF;
 
-/// An environment without sound servers, with this ALSA configuration.
 fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
     let file = folder.file("asound.conf");
     std::fs::write(&file, alsa).unwrap();
@@ -26,10 +25,9 @@ fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
 
 #[test]
 fn where_nothing_plays_a_call_ends_in_a_sentence_that_says_how_a_device_is_named() {
-    // Nothing depends on time, so a busy host excuses no failure.
+    // Independent of time, so a busy host excuses no failure.
     let _turn = beside();
     let (folder, home) = (Folder::new(), Folder::new());
-    // No host is called.
     let call = |options: &str| {
         let call = taut(words(&format!("call 127.0.0.1:9 {options}")));
         among(call.with("TAUT_HOME", home.path()), &folder, "")
@@ -55,7 +53,6 @@ fn without_a_microphone_a_call_sends_silence_and_plays_by_the_default_pcm() {
     called.ends();
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -88,7 +85,6 @@ mod exclusive {
             let Some(desktop) = Desktop::start() else { return };
             let (folder, home) = (Folder::new(), Folder::new());
             let called = CalledMachine::at_home(home.path(), "");
-            // At first it has only a sink.
             let call = |reported: &str| {
                 let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE);
                 let call = ["XDG_RUNTIME_DIR", "PIPEWIRE_RUNTIME_DIR"]

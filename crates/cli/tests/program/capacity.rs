@@ -1,4 +1,4 @@
-//! Share of a period that remote plugins can use: with and without workers.
+//! Share of a period that remote plugins can use, with and without workers.
 
 use std::time::Duration;
 use tautline_proto::text::on_one_line;
@@ -13,7 +13,7 @@ use crate::common::said;
 use crate::common::{Folder, Lack, shared, skipped};
 use crate::errors::is_refused;
 
-/// Long periods and few tries, which a busy machine sustains: only outcomes are checked.
+/// Long periods and few tries for busy machines: only outcomes are checked.
 const SHORT: &str = "--rate 48000 --period 480 --step 4ms --fine 2ms --attempt 200ms --idle 400ms --hold 800ms \
                      --allow 5% --scheduler other --report json";
 
@@ -21,7 +21,6 @@ fn capacity(flags: &str) -> Call {
     taut(words(&format!("lab capacity --virtual-work {SHORT} {flags}")))
 }
 
-/// Rows of the local plugin and of the same plugin at workers.
 #[track_caller]
 fn both(report: &Value) -> [&Value; 2] {
     let rows = report["rows"].as_array().unwrap();
@@ -33,15 +32,14 @@ fn both(report: &Value) -> [&Value; 2] {
     [here, there]
 }
 
-/// Asserts the parts of a row that do not depend on the machine's speed.
+/// Checks the parts that do not depend on the machine's speed.
 #[track_caller]
 fn is_whole(there: &Value, workers: u64) {
     let due = there["missed"]["due"].as_u64().unwrap();
     let [during, after] =
         ["missed_in_freeze", "missed_after_freeze"].map(|freezes| there[freezes].as_u64().unwrap());
-    // 80 periods are measured, minus those during stalls that the row counts.
+    // Of 80 measured periods, the row counts those in stalls.
     assert_eq!(due + during + after, 80 * workers, "{there:#}");
-    // The value depends on the machine; the figures must agree with each other.
     let usable = there["measured"]["mean_ns"].as_i64().unwrap();
     assert!((0..=10_000_000).contains(&usable) && usable % 2_000_000 == 0, "{there:#}");
     assert_eq!(there["usable_share"].as_f64(), Some(usable as f64 / 1e7), "{there:#}");
@@ -62,7 +60,6 @@ fn where_no_jack_server_can_be_started_that_is_said_with_the_mend() {
     is_refused(&none, 3);
 }
 
-/// Its output; `None`, with a message, without namespaces.
 fn in_networks(call: Call) -> Option<Value> {
     let ended: Ended = call.run();
     let refused = ended.said.iter().find(|line| line.contains(said::MAKES_A_NETWORK));
@@ -82,11 +79,10 @@ fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_t
         for reported in ["workers_user_percent", "workers_system_percent"] {
             assert!(there[reported].is_f64(), "{reported}: {there:#}");
         }
-        // One datagram in each direction per block, for both workers, at 100 blocks per second.
+        // One datagram each way per block, for two workers at 100 blocks per second.
         let packets = there["packets_out_per_s"].as_f64().unwrap();
         assert!((100.0..400.0).contains(&packets), "{there:#}");
-        // A block has 1920 bytes of sound in two datagrams, which the kernel counts as one packet
-        // or two, plus headers.
+        // A block of 1920 bytes is two datagrams, which the kernel counts as one packet or two.
         let bytes = there["bytes_out_per_s"].as_f64().unwrap();
         assert!((960.0 * packets..2400.0 * packets).contains(&bytes), "{there:#}");
     });
@@ -108,7 +104,7 @@ fn workers_without_their_plugin_are_refused_with_the_mend_before_anything_is_mea
     let empty = Folder::new();
     let none = capacity("--local --workers 1 --plugins").and([empty.path()]);
     is_refused(&none, 3);
-    // Without a path, the library is searched next to the program, and never in an empty path.
+    // Without a path, the library is searched next to the program only.
     let program = empty.file("taut");
     std::fs::copy(env!("CARGO_BIN_EXE_taut"), &program).unwrap();
     for path in ["", ":"] {
@@ -120,7 +116,6 @@ fn workers_without_their_plugin_are_refused_with_the_mend_before_anything_is_mea
 
 #[test]
 fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_can_do() {
-    // Independent of the machine's speed: message and status are the same on a busy host.
     let folder = Folder::new();
     std::fs::write(folder.file("libtautline_ladspa_cost.so"), "no library").unwrap();
     let ended = capacity("--local --workers 1 --plugins").and([folder.path()]).run();
@@ -142,8 +137,8 @@ fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link
         };
         let [_, there] = both(&report);
         is_whole(there, 6);
-        // 1920 bytes of sound per worker leave via one link in sequence, except for the burst of
-        // 1600 bytes: half of the later ones wait for at least three workers.
+        // Three workers' sound of 1920 bytes leaves one link in sequence, after a burst of 1600
+        // bytes.
         let bytes = 3 * 1920 - 1600;
         let least = bytes * 8 * 1_000_000_000 / 20_000_000;
         assert!(there["idle_p50_ns"].as_i64().unwrap() >= least, "{there:#}");
@@ -153,10 +148,10 @@ fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link
     });
 }
 
-/// Seven workers with virtual work, each awaited for up to 250 us, held for this time.
+/// With virtual work, each awaited for up to 250 us.
 fn seven_workers_for(minutes: u64, flags: &str) -> Option<Value> {
     let line = format!("--virtual-work --wait 250us --hold {minutes}min {flags} --report json");
-    // The local plugin runs for the same time, and each failed step is repeated with less work.
+    // The local plugin takes equally long, and each failed step is repeated with less work.
     let lasts = Duration::from_secs(4 * 60 * minutes);
     let report = in_networks(taut(words(&format!("lab capacity {line}"))).lasting(lasts))?;
     let there = report["rows"][1].clone();
@@ -164,7 +159,6 @@ fn seven_workers_for(minutes: u64, flags: &str) -> Option<Value> {
     Some(there)
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -172,11 +166,10 @@ mod exclusive {
     #[ignore = "soak: a minute, and the plugin here for as long, judged by what a machine has time for"]
     fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
         steady(|| {
-            // One cost is tried, 64 % of the period; more depends on other users of the machine.
+            // Tries one cost, 64 % of the period. More depends on other users of the machine.
             let flags = "--step 1400us --fine 1400us --attempt 400ms --idle 400ms --allow 1%";
             let Some(there) = seven_workers_for(1, flags) else { return };
             let of = |key: &str| there["missed"][key].as_u64().unwrap();
-            // 27 428 periods for each of seven workers, minus those during stalls of the host.
             assert!(of("due") > 7 * 20_000, "{there:#}");
             assert!(of("missed") * 100 <= of("due"), "{there:#}");
             assert!(there["usable_share"].as_f64().unwrap() >= 0.63, "{there:#}");
@@ -230,21 +223,19 @@ mod exclusive {
     fn a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks() {
         steady(|| {
             let Some(_only) = without_others(&["jackd"]) else { return };
-            // Zero and the whole period are tried, without steps between, which depend on the
-            // machine.
+            // Tries only zero and the whole period, which do not depend on the machine.
             let whole = SHORT.replace("--step 4ms --fine 2ms", "--step 10ms --fine 10ms");
             let call =
                 taut(words(&format!("lab capacity --virtual-work {whole} --jack --workers 0")));
             let report = call.run().report().0;
             let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
             assert_eq!(row["invalid"], Value::Null, "{report:#}");
-            // 10 ms of 10 ms in twenty periods: JACK 2 detects one in three, as it waits for a
-            // period after each.
+            // The call takes the whole period of 10 ms. JACK 2 detects one xrun in three, because
+            // it waits a period after each.
             let of = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row:#}"));
             assert_eq!(of("too_much_ns"), 10_000_000, "{row:#}");
             assert_eq!(row["measured"]["mean_ns"], 0, "{row:#}");
             assert!(of("too_much_missed") >= 10, "{row:#}");
-            // Of four times as many successful periods, it reports fewer than that.
             assert!(of("jack_xruns") < 4 * of("too_much_jack_xruns"), "{row:#}");
         });
     }

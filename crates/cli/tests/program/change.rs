@@ -10,15 +10,12 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 
-/// Peak of a tone: −18 dBFS.
+/// −18 dBFS.
 const PEAK: f64 = 0.125_892_54;
 const HERTZ: f64 = 440.0;
 
-/// One channel of a recording, from its first sound to shortly before its last; other tests check
-/// the end of a stream.
 struct Tone(Vec<f64>);
 
-/// Longer than the fade at the end of a stream.
 const ENDING: usize = 4_800;
 
 impl Tone {
@@ -31,8 +28,8 @@ impl Tone {
         Self(samples[begins..ends].iter().map(|sample| f64::from(*sample) / full).collect())
     }
 
-    /// Maximum second difference of the sound, as a multiple of that of a tone of [`PEAK`], with
-    /// its position and the number of frames.
+    /// Maximum second difference, as a multiple of that of a tone of [`PEAK`], with its position
+    /// and the number of frames.
     fn sharpest(&self, hertz: f64) -> (f64, usize, usize) {
         let own = PEAK * (core::f64::consts::TAU * hertz / 48_000.0).powi(2);
         let bends = self.0.windows(3).map(|three| (three[0] - 2.0 * three[1] + three[2]).abs());
@@ -40,7 +37,7 @@ impl Tone {
         (most / own, at, self.0.len())
     }
 
-    /// Peaks of the sound in pieces of 3 ms: more than a period of 440 Hz.
+    /// In pieces of 3 ms: more than a period of 440 Hz.
     fn peaks(&self) -> impl Iterator<Item = f64> + '_ {
         self.0.chunks_exact(144).map(|piece| piece.iter().fold(0.0, |most, s| s.abs().max(most)))
     }
@@ -50,7 +47,6 @@ impl Tone {
     }
 }
 
-/// A command in its own folder, with patient buffers.
 fn call(folder: &Folder, line: &str) -> Call {
     taut(words(line)).and(PATIENT).in_folder(folder.path())
 }
@@ -118,9 +114,8 @@ fn a_stream_that_is_changed_in_every_way_makes_no_click_and_no_gap() {
             sent.notes()
         );
         let tone = Tone::read(&folder.file("heard.wav"));
-        // A volume change adds a tenth. In 16 bits, a sample is off by at most 1.5 steps, half of
-        // one from rounding and one from dither: a second difference of 6 steps, 0.44 of the
-        // tone's.
+        // A volume change adds a tenth. At 16 bits, rounding and dither add a second difference of
+        // up to 6 steps, 0.44 of the tone's.
         let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
         assert!(sharpest.0 < 1.55, "a click: bends {sharpest:?} times as sharply as the tone");
         assert!(softest > 0.49, "a gap: {softest} of the peak, and -6 dB are 0.5");
@@ -131,7 +126,6 @@ fn a_stream_that_is_changed_in_every_way_makes_no_click_and_no_gap() {
 fn a_receiver_follows_what_its_sender_promises_anew() {
     shared(|| {
         let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
-        // As patient, except for the latency, which is the sender's.
         let line = format!(
             "recv --from {address} --output file:heard.wav --report json --exit-on-bye --period 240 \
          --periods 32 --no-stall-monitor"
@@ -145,9 +139,8 @@ fn a_receiver_follows_what_its_sender_promises_anew() {
         let recv = recv.becomes(|status| status.contains("latency 300ms"));
         let recv = recv.ask("latency 430ms", "ok latency 430ms");
         let recv = recv.ask("latency announced", "ok latency 300ms");
-        // The device takes 160 ms, and packets of 20 ms as much, so less than 180 ms is impossible;
-        // one more packet is for the network. The receiver has made room before the first of them
-        // arrives.
+        // The device takes 160 ms, a packet 20 ms, and the network 1 ms, so the receiver raises
+        // 170 ms to 181 ms, before the first longer packet.
         let send = send.ask("latency 170ms", "ok latency 170ms");
         onlooker.hear(300);
         let recv = recv.becomes(|status| status.contains("latency 170ms"));
@@ -159,7 +152,7 @@ fn a_receiver_follows_what_its_sender_promises_anew() {
         assert_eq!(sent.nanos("/ptime_ns"), 20_000_000);
         assert_eq!(heard.nanos("/ptime_ns"), 20_000_000);
         assert_eq!(heard.nanos("/latency/configured_ns"), 181_000_000, "{:#}", heard.0);
-        // The last millisecond is for the network, which hardly ever needs more.
+        // The last millisecond is for the network.
         assert_eq!(heard.count("lost"), 0, "{:#}", heard.0);
         assert!(50 * heard.missed() <= heard.count("packets_received"), "{:#}", heard.0);
     });
@@ -179,7 +172,6 @@ fn destinations_change_without_a_gap_and_those_left_out_are_told_goodbye() {
         let send = send.ask(&format!("to {all}"), &format!("ok to {}", all.replace(',', " ")));
         onlooker.hear(500);
         let send = send.ask(&format!("to {},{second_address}", onlooker.address()), "ok to ");
-        // With the goodbye, without missed packets.
         let heard = first.end().report();
         assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
         onlooker.hear(500);
@@ -209,7 +201,6 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
         onlooker.hear(1000);
         let silent = format!("to {here}");
         let first = first.ask(&silent, &format!("ok {silent}"));
-        // Without a sender at the new address, the old stream continues.
         let recv = recv.ask(&format!("from {there}"), said::CHANGE_IS_LATE);
         let second = send(&folder, 660, &format!("{there} --to {}", onlooker.address()));
         onlooker.hear(1500);
@@ -226,7 +217,7 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
             sharpest.0 < 1.25,
             "a click: bends {sharpest:?} times as sharply as the sharper tone"
         );
-        // In the middle of the cross-fade, two tones of half the level beat.
+        // In mid cross-fade, two tones of half the level beat.
         assert!(softest > 0.1, "a gap: {softest} of the peak");
         let silent = tone.0.chunk_by(|a, b| (*a == 0.0) == (*b == 0.0)).filter(|run| run[0] == 0.0);
         assert!(silent.map(<[f64]>::len).max().unwrap_or(0) < 3, "a gap of digital silence");
@@ -242,16 +233,13 @@ fn an_address_that_was_left_can_be_heard_again_and_one_that_is_waited_for_is_tol
         let send = send(&folder, 440, &format!("{here} --to {there} --to {}", onlooker.address()));
         onlooker.hear(1000);
         for address in [&there, &here, &there] {
-            // The first address has no sender, so it is replaced at once.
             recv = recv.ask(&format!("from {nowhere}"), &format!("ok from {nowhere}"));
             onlooker.hear(100);
             recv = recv.becomes(|status| status.contains(&format!(", waiting for {nowhere}")));
             recv = recv.ask(&format!("from {address}"), &format!("ok from {address}"));
             onlooker.hear(1500);
-            // Nothing is pending.
             recv = recv.becomes(|status| status.ends_with(&format!("from {address}")));
         }
-        // An adaptive latency is reported as such.
         recv = recv.ask("latency auto", "ok latency ");
         recv = recv.becomes(|status| status.contains("latency auto, now "));
         recv.ask("quit", "ok quit").end().report();

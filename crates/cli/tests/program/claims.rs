@@ -1,4 +1,4 @@
-//! Addresses claimed with MAAP for streams without one, and lost to a talker with precedence.
+//! Addresses claimed with MAAP, and lost to a talker with precedence.
 
 use tautline_proto::wire::avtp::ETHERTYPE;
 use tautline_proto::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage};
@@ -10,16 +10,14 @@ use crate::common::said;
 use crate::common::{Folder, shared};
 use crate::pcm::{Scene, is_there};
 
-/// A talker with precedence over all others: addresses are compared from the last byte.
+/// Has precedence: addresses are compared from the last byte.
 const OTHER: [u8; 6] = [0x02, 0, 0, 0, 0, 0];
 
-/// A file is sent as one frame.
 const TALKER: &str = "import socket, sys\n\
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
     s.bind((sys.argv[1], 0))\n\
     s.send(open(sys.argv[2], 'rb').read())\n";
 
-/// The group at the end of a line.
 fn group(line: &str) -> [u8; 6] {
     let octets: Vec<u8> = line
         .rsplit('/')
@@ -35,14 +33,12 @@ fn written([a, b, c, d, e, f]: [u8; 6]) -> String {
     format!("{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}")
 }
 
-/// The group of a stream, from the newest line that contains this.
 fn reported(talker: &Running, word: &str) -> [u8; 6] {
     let line = talker.said().filter(|line| line.contains(word)).last().unwrap();
     let (_, goes_to) = line.split_once(said::GOES_TO).unwrap();
     group(goes_to.split(' ').next().unwrap())
 }
 
-/// Packets to this group within a second.
 fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
     let recv = format!(
         "recv --from avtp://{}/{} --rate 48000 --channels 2 --output null: --duration 1s --no-stall-monitor --report json",
@@ -50,13 +46,11 @@ fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
         written(group)
     );
     let ended = taut(words(&recv)).within(at).run();
-    // Without packets it has failed.
     assert!(matches!(ended.status, Some(0 | 1)), "{ended:#?}");
     Report(ended.json()).count("packets_received")
 }
 
-/// A talker at the left end of the cable loses its claimed address to another talker with
-/// precedence. Its sound then arrives at its new address only.
+/// The left talker loses its address. Its sound then arrives at its new address only.
 fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) {
     let talker = talker.wait_for(said::GROUP_CLAIMED);
     let first = reported(&talker, "claimed a group");
@@ -90,8 +84,8 @@ fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
         let address = report.stream("/address").as_str().unwrap().to_owned();
         assert!(address.ends_with(&written(second)), "{address}");
         assert_eq!(report.count("send_errors"), 0, "{:#}", report.0);
-        // Packets discarded without an address, 1000 per second for two seconds, have no ledger
-        // line and do not count; a stalled host may leave some of the last period unwritten.
+        // Packets without an address, 1000 per second for two seconds, have no ledger line. A
+        // stalled host may not write some of the last period.
         let ledger = std::fs::read_to_string(folder.file("sent.csv")).unwrap();
         let due = |line: &str| line.split(',').nth(4)?.parse::<i64>().ok();
         let dues: Vec<i64> = ledger.lines().filter_map(due).collect();

@@ -1,5 +1,4 @@
-//! A media clock next to the stream (CRF), over Ethernet and UDP: the receiver follows it, and
-//! plays the stream by it.
+//! The receiver follows a media clock (CRF) over Ethernet and UDP, and plays the stream by it.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -15,7 +14,6 @@ use crate::common::report::Report;
 use crate::common::said;
 use crate::common::{Folder, Onlooker, free_udp_ports, shared};
 
-/// Ports of clock and sound.
 const GROUPS: [&str; 2] = ["91:E0:F0:00:FE:08", "91:E0:F0:00:FE:09"];
 const GROUP_BYTES: [u8; 6] = [0x91, 0xE0, 0xF0, 0, 0xFE, 8];
 const HEAD: CrfHead = CrfHead {
@@ -27,20 +25,19 @@ const HEAD: CrfHead = CrfHead {
     interval: 96,
 };
 const ID: &str = "02:22:33:44:55:66:0008";
-/// Rate offset of the clock in ppm; and of the sender's card, which is independent.
+/// Rate offsets in ppm of the clock and of the sender's independent card.
 const TOLD: f64 = 93.0;
 const CARD: f64 = 50.0;
-/// Bytes of a packet with one timestamp.
 const BYTES: usize = 28;
 
-/// The packet with this number: 500 per second.
+/// 500 packets per second.
 fn pdu(number: i64) -> Vec<u8> {
     let after = (number as f64 * 2e6 / (1.0 + TOLD * 1e-6)) as i64;
     let time = WallTime::from_unix_nanos(1_795_000_000_000_000_000 + after);
     CrfHead { number: number as u8, ..HEAD }.write(&[time])
 }
 
-/// Sends a file: a frame of `length` bytes every two milliseconds.
+/// Sends a file as frames of `length` bytes, one every 2 ms.
 const TALKER: &str = "import socket, sys, time\n\
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
     s.bind((sys.argv[1], 0))\n\
@@ -48,12 +45,10 @@ const TALKER: &str = "import socket, sys, time\n\
     length = int(sys.argv[3])\n\
     for at in range(0, len(frames), length):\n    s.send(frames[at:at + length]); time.sleep(0.002)\n";
 
-/// Number of messages with this text.
 fn noted(report: &Report, matter: &str) -> usize {
     report.notes().iter().filter(|note| note.contains(matter)).count()
 }
 
-/// Report text of the followed clock.
 #[track_caller]
 fn is_followed(report: &Report, received: u64, lost: u64) {
     let clock = &report.0["clock"];
@@ -63,11 +58,9 @@ fn is_followed(report: &Report, received: u64, lost: u64) {
     let (rate, unsure) = (clock["rate_ppm"].as_f64().unwrap(), clock["uncertainty_ppm"].as_f64());
     assert!((rate - TOLD).abs() < 0.2, "{reported}");
     assert!(unsure.unwrap() < 2.0, "{reported}");
-    // It stopped before the stream.
     assert!(clock["holdover_since_ns"].is_i64(), "{reported}");
     assert_eq!(noted(report, said::CLOCK_SILENT), 1, "{reported}");
     assert_eq!(noted(report, said::CLOCK_UNHEARD), 0, "{reported}");
-    // The stream's own packets show another card rate, which is ignored.
     let card = report.stream("/clock/card_ppm").as_f64().unwrap();
     assert!((card - TOLD).abs() < (card - CARD).abs() / 2.0, "{reported}");
 }
@@ -115,7 +108,6 @@ fn a_clock_that_is_told_of_at_the_address_of_the_stream_is_followed_by_the_same_
     shared(|| {
         let (place, onlooker) = (free_udp_ports(), Onlooker::new());
         let copy = onlooker.address().replace("rtp:", "avtp+udp:");
-        // Without a description, and the clock is received first.
         let recv = format!(
             "recv --from avtp+udp://127.0.0.1:{place} --clock avtp+udp://127.0.0.1:{place}?streamid={ID} \
              --output null: --duration 9s --report json --latency 400ms --period 240 --periods 32 --no-stall-monitor"
@@ -131,7 +123,7 @@ fn a_clock_that_is_told_of_at_the_address_of_the_stream_is_followed_by_the_same_
             "send --input virtual:?tone=440&ppm={CARD} --to avtp+udp://127.0.0.1:{place} --to {copy} --ptime 1ms {BOTH}"
         );
         let send = taut(words(&send)).start();
-        // The card there is open by then.
+        // The receiver's card is open by then.
         onlooker.see(500);
         for number in 500..1500 {
             onlooker.see(4);

@@ -1,4 +1,4 @@
-//! Compressed streams: taut's, and those of other programs, in both directions.
+//! Compressed streams, to and from taut and other programs.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -24,7 +24,6 @@ use crate::interop::{has_element, has_ffmpeg};
 pub(crate) const FULL: f32 = 8_388_608.0;
 const MUSIC: Opus = Opus { tuning: OpusTuning::Music, bitrate: 192_000 };
 
-/// Two seconds of a sweep and a tone in different channels, in 24 bits.
 fn sweep(folder: &Folder) -> Sound {
     let sample = |at: usize| {
         let (t, channel) = ((at / 2) as f32 / 48_000.0, (at % 2) as f32);
@@ -36,7 +35,6 @@ fn sweep(folder: &Folder) -> Sound {
     sound
 }
 
-/// `taut recv` of this description, recording.
 fn hear(from: &str, options: &str, folder: &Folder) -> Running {
     let line = format!(
         "recv --from {from} --output file:heard.wav --exit-on-bye --report json --period 240 \
@@ -54,7 +52,6 @@ fn samples(sound: &Sound) -> Vec<f32> {
     sound.samples.iter().map(|sample| *sample as f32 / FULL).collect()
 }
 
-/// The sound after encoder and decoder alone, in stereo packets of `frames`.
 pub(crate) fn by_opus_alone(sent: &Sound, opus: Opus, frames: usize) -> Vec<f32> {
     let mut encoder = OpusEncoder::new(opus, Channels::STEREO).unwrap();
     let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::STEREO).unwrap();
@@ -68,7 +65,6 @@ pub(crate) fn by_opus_alone(sent: &Sound, opus: Opus, frames: usize) -> Vec<f32>
     decoded.collect()
 }
 
-/// Forwards datagrams to a local port, and keeps a copy of each.
 struct Relay {
     port: u16,
     thread: JoinHandle<Vec<Vec<u8>>>,
@@ -92,7 +88,6 @@ impl Relay {
         Self { port: own, thread }
     }
 
-    /// All received packets, decoded without the network, once the sender has ended.
     fn decoded(self) -> Vec<f32> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.send_to(&[], (Ipv4Addr::LOCALHOST, self.port)).unwrap();
@@ -106,8 +101,8 @@ impl Relay {
     }
 }
 
-/// Level of the difference between `heard` and `wanted` at the best alignment, in dB, over 1.5 s.
-/// Both start with the same sound within 20 ms: an encoder looks ahead.
+/// Difference at the best alignment, in dB, over 1.5 s. Both start within 20 ms: an encoder looks
+/// ahead.
 fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
     const CHANNELS: usize = 2;
     let part = |from: usize, frames: usize| from * CHANNELS..(from + frames) * CHANNELS;
@@ -119,14 +114,13 @@ fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
         samples.iter().position(|sample| sample.abs() > 0.05).expect("sound") / CHANNELS
     };
     let near = 9_600 + begins(heard) - begins(wanted);
-    // Aligned with a part, compared as a whole.
+    // Aligns by a part, then compares the whole.
     let places = near - 960..=near + 960;
     let at = places.min_by(|a, b| error(*a, 2_400).total_cmp(&error(*b, 2_400))).unwrap();
     let power: f32 = wanted[part(9_600, 72_000)].iter().map(|sample| sample * sample).sum();
     10.0 * (error(at, 72_000) / power).log10()
 }
 
-/// The text with each figure and its unit replaced by `N`.
 fn timeless(line: &str) -> String {
     numberless(line).replace("Nms", "N").replace("Nus", "N")
 }
@@ -149,7 +143,7 @@ fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is
     };
     let sends = format!("send --to rtp://127.0.0.1:{port} --input tone:440");
     let send = |options: &str| reported(run(&sends, options).well());
-    // No machine encodes 20 ms of speech in 10 us, and each does in 20 ms.
+    // No machine encodes 20 ms of speech in 10 us; all do in 20 ms.
     let coding = send("--format opus-voice --ptime 20ms --period 1");
     let [line] = coding.as_slice() else { panic!("{coding:?}") };
     snapshot!("coding", timeless(line));
@@ -170,7 +164,6 @@ fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is
     assert_eq!(recv("--format opus --ptime 20ms --period 1920"), [""; 0]);
 }
 
-/// Raw samples of 24 bits.
 fn little_endian(path: &Path) -> Vec<f32> {
     let bytes = std::fs::read(path).unwrap();
     let sample = |&[a, b, c]: &[u8; 3]| (i32::from_le_bytes([0, a, b, c]) >> 8) as f32 / FULL;
@@ -196,7 +189,6 @@ fn what_no_decoder_reads_is_refused_before_a_sender_is_waited_for() {
     }
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -234,7 +226,6 @@ mod exclusive {
                 send(&to, "--format opus", &folder);
                 recv.end().report().missed_nothing();
                 let apart = apart(&by_opus_alone(&sent, MUSIC, 240), &heard(&folder));
-                // The remaining difference is rounding to 24 bits.
                 assert!(apart < -100.0, "{by} {options}: {apart} dB");
             }
         });
@@ -260,8 +251,7 @@ mod exclusive {
             let alone = relay.decoded();
             crate::interop::say_goodbye(port + 1);
             let report = recv.end().report();
-            // Its first packet has a timestamp without look-ahead, 2.5 ms before the following
-            // ones.
+            // Its first timestamp has no look-ahead: 2.5 ms before the others.
             assert!(report.count("missing_frames") <= 120, "{:#}", report.0);
             assert_eq!(["lost", "late", "undecodable"].map(|of| report.count(of)), [0; 3]);
             let theirs = apart(&alone, &heard(&folder));
@@ -295,7 +285,7 @@ mod exclusive {
             let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
             let recv = hear(&to, "--format opus", &folder);
             let relay = Relay::to(port);
-            // Its goodbye goes to the RTCP port, which the relay does not forward.
+            // The relay does not forward its goodbye to the RTCP port.
             let line = format!(
                 "-nostdin -loglevel error -re -i sent.wav -c:a libopus -b:a 192k -application lowdelay \
                  -frame_duration 5 -f rtp -ssrc 1952544116 rtp://127.0.0.1:{}?pkt_size=1400",
@@ -319,7 +309,7 @@ mod exclusive {
             peer.end().well();
             let alone = by_opus_alone(&sent, MUSIC, 240);
             let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
-            // Its decoder is not libopus, and equally close to the standard.
+            // Its decoder is not libopus, but equally close to the standard.
             assert!(ours < -40.0, "by ffmpeg: {ours} dB");
         });
     }

@@ -7,15 +7,12 @@ use crate::common::host::timed;
 use crate::common::program::{Running, taut, words};
 use crate::common::{Folder, shared, until};
 
-/// Buffers and a latency that survive stalls of the host.
 const PATIENT: &str = "--period 240 --periods 32 --latency 400ms";
 
-/// Starts a demo in a folder.
 fn demo(folder: &Folder, options: &str) -> Running {
     taut(words(&format!("demo --out . {options}"))).in_folder(folder.path()).start()
 }
 
-/// Waits until this much of a receiver's recording is on disk.
 fn played(folder: &Folder, seconds: u64) {
     let length = || std::fs::metadata(folder.file("receiver-1.wav")).map_or(0, |file| file.len());
     until(&format!("{seconds} s are never played"), || length() >= seconds * 48_000 * 6);
@@ -23,7 +20,7 @@ fn played(folder: &Folder, seconds: u64) {
 
 #[test]
 fn a_demo_spaces_its_packets_as_a_sender_does_that_is_asked_for_nothing() {
-    // Queues of the loopback interface are set up by users only.
+    // Only users set up queues of the loopback interface.
     for (period, rung) in [("--period 48", "batch"), ("--period 480 --periods 4", "sleep")] {
         let folder = Folder::new();
         demo(&folder, &format!("--latency 400ms --seconds 1 {period}")).end();
@@ -38,7 +35,6 @@ fn a_demo_spaces_its_packets_as_a_sender_does_that_is_asked_for_nothing() {
 #[test]
 fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
     shared(|| {
-        // Longer than buffers and latency; it causes the damage, and is no wait.
         let damage = Duration::from_millis(200);
         let folder = Folder::new();
         let running = demo(&folder, "--seconds 4");
@@ -69,7 +65,7 @@ fn a_demo_whose_latency_is_too_short_says_which_options_would_do_and_they_do() {
         let said = ended.said.concat();
         assert_eq!(ended.status, Some(2), "{ended:#?}");
         assert!(said.contains(&format!(" {advised}")), "{said}");
-        // Independent of the host: it is not rejected again. The last option counts.
+        // The advice is not rejected again. The last option counts.
         let options = match advised.contains("--latency") {
             true => format!("{} {advised}", asked.split_once("ms").unwrap().1),
             false => format!("{asked} {advised}"),
@@ -80,7 +76,6 @@ fn a_demo_whose_latency_is_too_short_says_which_options_would_do_and_they_do() {
     }
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

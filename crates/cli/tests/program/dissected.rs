@@ -15,16 +15,15 @@ use tautline_proto::wrap::Wrapped;
 use crate::common::{Folder, Lack, skipped};
 
 const STREAM: u64 = 0x0222_3344_5566_0007;
-/// Frames per packet.
 const FRAMES: i64 = 6;
-/// Sample formats: `format` and number of bits (IEEE 1722-2016, table 13).
+/// `format` and number of bits (IEEE 1722-2016, table 13).
 const CODINGS: [(SampleFormat, u32, u32); 4] = [
     (SampleFormat::F32, 1, 32),
     (SampleFormat::L32, 2, 32),
     (SampleFormat::L24, 3, 24),
     (SampleFormat::L16, 4, 16),
 ];
-/// Rates in hertz: `nsr` (table 14).
+/// `nsr` of rates in hertz (table 14).
 const RATES: [(u32, u32); 10] = [
     (8000, 1),
     (16_000, 2),
@@ -55,7 +54,6 @@ const FIELDS: [&str; 15] = [
     "aaf.stream_data_len",
 ];
 
-/// A packet on the wire, from the frame header.
 fn frame(over: Encapsulation, number: i64, format: &StreamFormat, time: i64) -> Vec<u8> {
     let wire = match over {
         Encapsulation::Ethernet => ETHERNET_PACK,
@@ -83,7 +81,6 @@ fn frame(over: Encapsulation, number: i64, format: &StreamFormat, time: i64) -> 
     framed(over, &pdu)
 }
 
-/// An AVTPDU as an Ethernet frame.
 fn framed(over: Encapsulation, pdu: &[u8]) -> Vec<u8> {
     // To a group, from a locally administered address.
     let mut frame = vec![0x91, 0xE0, 0xF0, 0, 0xFE, 1, 2, 0x22, 0x33, 0x44, 0x55, 0x66];
@@ -102,8 +99,8 @@ fn framed(over: Encapsulation, pdu: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Output of tshark for these frames, one line each: the fields, and its complaints. `None`, with a
-/// message, if there is no tshark that supports them.
+/// tshark's fields and complaints, one line per frame. `None`, with a message, without a tshark
+/// that supports them.
 fn dissected(frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
     let mut pcap = Vec::new();
     pcap.extend(0xA1B2_C3D4_u32.to_ne_bytes());
@@ -142,7 +139,7 @@ fn dissected(frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Booleans as in tshark 4.0, 1 and 0: version 4.4 prints True and False.
+/// tshark 4.0 prints 1 and 0, 4.4 True and False.
 fn with_numeric_booleans(line: &str) -> String {
     let fields = line.split('|').map(|field| match field {
         "True" => "1",

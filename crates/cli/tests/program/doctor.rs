@@ -1,5 +1,5 @@
-//! `taut doctor` and `taut devices` on this machine, on one without privileges, and on networks
-//! with faults; and that the reported fixes work.
+//! `taut doctor` and `taut devices`, without privileges, and on networks with faults; the reported
+//! fixes work.
 
 use std::process::Command;
 
@@ -9,11 +9,9 @@ use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, ordinary, taut, words};
 use crate::common::{Folder, Lack, shared, skipped};
 
-/// Findings of `taut doctor --report json`.
 struct Findings(Value);
 
 impl Findings {
-    /// Checks that the exit status matches the findings.
     #[track_caller]
     fn of(call: &Call) -> Self {
         let Ended { status, out, said } = call.run();
@@ -49,7 +47,6 @@ fn doctor(options: &str) -> Call {
     taut(words(&format!("doctor --report json {options}")))
 }
 
-/// `taut doctor` as an unprivileged user.
 fn unprivileged(options: &str) -> Option<Call> {
     ordinary(&format!("doctor --report json {options}"))
 }
@@ -57,8 +54,7 @@ fn unprivileged(options: &str) -> Option<Call> {
 #[test]
 fn each_finding_is_a_line_and_the_last_line_counts_them() {
     shared(|| {
-        // Findings depend on the machine and the moment: each run is consistent, and all runs have
-        // these.
+        // Findings depend on the machine and the moment, but all runs have these.
         let always = ["real-time", "locked-memory", "firewall", "plugins"];
         let text = taut(words("doctor")).run().out;
         let lines: Vec<_> = text.lines().collect();
@@ -104,7 +100,7 @@ fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
     });
 }
 
-/// Runs commands in a namespace; `false`, with a message, if this machine cannot.
+/// `false`, with a message, if this machine cannot.
 fn made(place: &Namespace, command: &str) -> bool {
     let mut ip = Command::new("ip");
     let done = ip.args(["netns", "exec", &place.name, "sh", "-c", command]).output();
@@ -117,7 +113,6 @@ fn made(place: &Namespace, command: &str) -> bool {
     false
 }
 
-/// Asserts that the fault caused by `wrong` is found, and that the reported fix removes it.
 #[track_caller]
 fn is_found_and_mended(wrong: &str, check: &str, verdict: &str, options: &str) {
     shared(|| {
@@ -205,7 +200,7 @@ fn a_quantum_that_leaves_no_time_is_found_and_mended() {
             let line = format!("doctor --report json --latency {latency}");
             Findings::of(&desktop.taut(&line))
         };
-        // 4096 frames at 48 kHz are 85.3 ms, and two ends take two of them.
+        // 4096 frames at 48 kHz are 85.3 ms; two ends take two of them.
         assert_eq!(look("200ms").verdict("pipewire"), "ok");
         assert_eq!(look("120ms").verdict("pipewire"), "warning");
         let found = look("5ms");

@@ -1,4 +1,4 @@
-//! Cards with different rates: the simulator's results on the servo, on real sockets.
+//! Cards with different rates: the simulator's servo results, on real sockets.
 
 use crate::common::host::{mostly, timed};
 use crate::common::lab::Lab;
@@ -22,7 +22,6 @@ fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
     });
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -33,8 +32,7 @@ mod exclusive {
             Sound::noise(Shape::STEREO_24, 6000, 5).quieter().write(&folder.file("sent.wav"));
             let file = |name: &str| folder.file(name).display().to_string();
             let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
-            // The format is given: a receiver that learns it does not listen for a moment, in which
-            // the first packets may arrive.
+            // A receiver that learns the format may miss the first packets.
             let reported = format!("{patient} --rate 48000 --channels 2");
             let recv =
                 lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &reported);

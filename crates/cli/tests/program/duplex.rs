@@ -5,7 +5,6 @@ use crate::common::jack::Server;
 use crate::common::program::{taut, words};
 use crate::errors::is_refused;
 
-/// Both directions of this device.
 fn delay(device: &str) -> Vec<String> {
     ["lab", "delay", "--output", device, "--input", device].map(str::to_owned).into()
 }
@@ -15,7 +14,6 @@ fn a_file_is_no_device_that_goes_both_ways() {
     is_refused(&taut(delay("file:song.wav")), 3);
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -46,7 +44,7 @@ mod exclusive {
             assert_eq!(ports, ["loop:in_1", "loop:in_2", "loop:out_1", "loop:out_2"]);
             let report = run.end().report();
             let row = &report.0["rows"][0];
-            // A cycle of 256 frames is 5.333 ms; a frame is 21 µs.
+            // 256 frames are 5.333 ms.
             let frames = row["measured"]["p50_ns"].as_f64().unwrap() * 48_000.0 / 1e9;
             assert!((frames - 256.0).abs() < 1.0, "{frames} frames: {:#}", report.0);
         });

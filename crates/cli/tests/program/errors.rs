@@ -1,5 +1,4 @@
-//! Impossible requests are answered with an error and a hint; broken input does not end the
-//! program.
+//! Impossible requests get an error and a hint; broken input does not end the program.
 
 mod files;
 
@@ -12,14 +11,12 @@ use tautline_trial::snapshot;
 
 use crate::common::{Folder, free_udp_ports, loopback, shared};
 
-/// Asserts that the program exits with `status` and prints only one error, which is compared with
-/// the snapshot.
+/// Exits with `status` and only one error, compared with the snapshot.
 #[track_caller]
 pub(crate) fn is_refused(call: &Call, status: i32) -> String {
     refused(&call.line(), call, status)
 }
 
-/// [`is_refused`] for a command line whose message depends on the situation.
 #[track_caller]
 pub(crate) fn is_refused_when(situation: &str, call: &Call, status: i32) -> String {
     refused(&format!("{situation}: {}", call.line()), call, status)
@@ -68,7 +65,6 @@ fn the_latency_that_an_error_names_works() {
         let refused = with("1us").run();
         let line = refused.said.concat();
         let named = line.split("--latency ").nth(2).and_then(|rest| rest.split(' ').next());
-        // It is accepted; there is no sender.
         let ended = with(named.unwrap_or_else(|| panic!("{line}"))).run();
         assert_eq!(ended.status, Some(1), "{ended:#?}");
         assert!(ended.said.concat().contains(said::NOTHING_RECEIVED), "{ended:#?}");
@@ -83,14 +79,13 @@ fn packets_longer_than_the_path_carries_are_refused_or_warned_of() {
     is_refused(&never, 2);
     let ended = taut(words(send)).within(&cable.left).run().well();
     let [line] = ended.said.as_slice() else { panic!("{:#?}", ended.said) };
-    // 960 frames of 6 bytes, the headers of RTP, its extension, UDP and IP: 4 fragments of 1480.
+    // 960 frames of 6 bytes with headers of RTP, its extension, UDP and IP: 4 fragments of 1480.
     assert!(line.contains(" 4 "), "{line}");
     let named = line.split("--ptime ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let shorter = taut(words(send).into_iter().map(|word| match word.as_str() {
         "20ms" => named.to_owned(),
         _ => word,
     }));
-    // Otherwise it would be rejected.
     shorter.and(["--fragment", "never"]).within(&cable.left).run().well();
 }
 
@@ -124,7 +119,6 @@ fn a_setting_that_cannot_be_is_refused_with_its_file_and_place() {
         let call = taut(words("send --input tone:440")).in_folder(folder.path());
         is_refused_when(text, &call, 2);
     }
-    // An error on the command line does not name the file.
     std::fs::write(folder.file("tautline.toml"), "latency = \"5ms\"").unwrap();
     let call = send(&folder, "--input tone:440 --latency 5");
     is_refused(&call, 2);
@@ -147,7 +141,6 @@ fn a_delay_to_a_device_that_is_not_there_is_answered_with_the_mend() {
 fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
     shared(|| {
         let folder = Folder::new();
-        // A PCM with exactly two channels.
         let conf = "pcm.pair { type multi slaves.a { pcm { type null } channels 2 } \
                 bindings [ { slave a channel 0 } { slave a channel 1 } ] }\n";
         std::fs::write(folder.file("asound.conf"), conf).unwrap();
@@ -175,14 +168,12 @@ fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
     });
 }
 
-/// Verbs that begin a fix.
 const VERBS: [&str; 29] = [
     "use", "give", "set", "remove", "choose", "check", "name", "write", "start", "install", "call",
     "convert", "free", "repeat", "build", "wait", "connect", "see", "add", "make", "run", "try",
     "leave", "put", "end", "stop", "measure", "raise", "pass",
 ];
 
-/// Whether a fix follows a semicolon.
 fn contains_fix(line: &str) -> bool {
     let begins = |part: &str, verb: &str| {
         part.strip_prefix(verb).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))

@@ -1,5 +1,5 @@
-//! Faults on real sockets, as simulated in `crates/sim/tests`: after any fault, sound returns
-//! within a second, is never louder, needs no more memory, and what was missed is counted.
+//! The faults of `crates/sim/tests` on real sockets: sound returns within a second, is never
+//! louder, needs no more memory, and missed packets are counted.
 
 use std::ops::{Range, RangeInclusive};
 use std::thread::sleep;
@@ -17,8 +17,8 @@ use crate::common::{Onlooker, PATIENT};
 const TONE: &str = "--input tone:997";
 const RATE: usize = 48_000;
 
-/// Asserts the duration from the first silence to the end of the last one, mostly in one silence,
-/// and the minimum duration of sound after it.
+/// Silence lasts from the first to the last one, mostly in one piece, with this much sound after
+/// it.
 #[track_caller]
 fn is_silent_once_and_sounds_after(heard: &Sound, lasts: RangeInclusive<usize>, after: usize) {
     let silences = heard.silences(RATE / 100);
@@ -32,12 +32,10 @@ fn is_silent_once_and_sounds_after(heard: &Sound, lasts: RangeInclusive<usize>, 
     assert!(sound >= after, "{sound} frames of sound after; {reported}");
 }
 
-/// Peak of these frames.
 fn peak(heard: &Sound, frames: std::ops::Range<usize>) -> i32 {
     frames.flat_map(|frame| heard.frame(frame)).map(|sample| sample.abs()).max().unwrap_or(0)
 }
 
-/// Asserts that the peak is within the undisturbed first second.
 #[track_caller]
 fn never_louder_than_its_beginning(heard: &Sound) {
     let begins = heard.begins().unwrap();
@@ -46,14 +44,13 @@ fn never_louder_than_its_beginning(heard: &Sound) {
     assert!(f64::from(after) <= f64::from(before) * 1.01, "{after} against {before}");
 }
 
-/// Asserts that it uses no more memory, except for the allocator's reserve.
+/// Allows for the allocator's reserve.
 #[track_caller]
 fn in_no_more_memory(program: &Running, before: u64) {
     let now = program.memory();
     assert!(now <= before + (2 << 20), "{now} bytes, {before} before");
 }
 
-/// A receiver of a sender, with these buffers, and an observer of the progress.
 fn seen(recv: &str, send: &str) -> (Lab, Onlooker, Running, Running) {
     let (lab, onlooker) = (Lab::straight(), Onlooker::new());
     let recv = lab.recv(recv);
@@ -62,8 +59,7 @@ fn seen(recv: &str, send: &str) -> (Lab, Onlooker, Running, Running) {
     (lab, onlooker, recv, send)
 }
 
-/// The longest time between two wake-ups of the device among xruns, and the time of its end since
-/// the start, in milliseconds.
+/// Longest time between device wake-ups among xruns, and its end since the start, in milliseconds.
 fn longest_xrun(report: &Report) -> (i64, i64) {
     let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{:#}", report.0));
     let xruns = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
@@ -75,7 +71,6 @@ fn longest_xrun(report: &Report) -> (i64, i64) {
     (length / 1_000_000, at / 1_000_000)
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -97,8 +92,8 @@ mod exclusive {
             let heard = lab.heard();
             never_louder_than_its_beginning(&heard);
             is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
-            // Missed packets are counted once, for the stalled receiver: those in the socket were
-            // late, or arrived while the device was silent; the rest was discarded.
+            // Each missed packet counts once, for the stalled receiver: late in the socket, due
+            // during silence, or discarded.
             report.adds_up();
             let missed: u64 =
                 ["late", "lost", "underrun_discarded"].map(|name| report.count(name)).iter().sum();
@@ -106,7 +101,7 @@ mod exclusive {
             for cause in ["late_sender", "late_network", "lost"] {
                 assert_eq!(report.cause(cause), 0, "{cause} in {:#}", report.0);
             }
-            // The host may have stalled, too, but for a tenth of that at most.
+            // The host may have stalled for a tenth of that.
             assert!(report.cause("host_stalled") < 500, "{:#}", report.0);
         });
     }
@@ -116,7 +111,7 @@ mod exclusive {
         timed(|| {
             let patient = PATIENT.join(" ");
             let (lab, onlooker) = (Lab::straight(), Onlooker::new());
-            // Cards, as a file waits for a late program.
+            // Cards, because a file waits for a late program.
             let recv = format!("{patient} --packet-log heard.csv --report-file page.html");
             let recv = lab.recv_to("virtual:", &recv);
             let send = format!("--input virtual:?tone=997 {patient} --report-file sent.html");
@@ -126,7 +121,6 @@ mod exclusive {
             onlooker.see(1_000);
             recv.signal("-CONT");
             onlooker.see(1_000);
-            // It causes the damage, and is no wait.
             send.signal("-STOP");
             sleep(Duration::from_secs(1));
             send.signal("-CONT");

@@ -54,7 +54,7 @@ fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = Folder::new();
     for option in ["packet-log", "report-file"] {
         let path = folder.file("missing").join("x.json");
-        // Without an end: it would run forever.
+        // Without these errors it would run forever.
         let send = format!("send --input null: --to rtp://127.0.0.1:5004 --{option}");
         is_refused(&taut(words(&send)).and([&path]), 3);
         let recv = format!("recv --output null: --from {} --{option}", loopback());
@@ -83,7 +83,6 @@ fn suffix_of_a_report_file_decides_its_format() {
                 --report-file r.json --report-file r.csv --report-file r.txt --report-file r.svg";
     let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
     let read = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
-    // The file has all; the terminal has its first lines.
     let all = read("r.txt");
     assert!(printed.lines().take(3).eq(all.lines().take(3)), "{printed}");
     assert!(all.contains("  stage ") && !printed.contains("  stage "), "{printed}");
@@ -99,7 +98,7 @@ fn suffix_of_a_report_file_decides_its_format() {
     let svg = read("r.svg");
     assert!(svg.starts_with("<svg xmlns") && svg.contains(">capture<"), "{svg}");
     assert!(!svg.contains("class="), "its colours are its own: {svg}");
-    // Before the run, which would be endless.
+    // Fails before the run, which would be endless.
     for name in ["r.xml", "r"] {
         let line = format!("send --input null: --to rtp://127.0.0.1:5004 --report-file {name}");
         is_refused(&taut(words(&line)).in_folder(folder.path()), 2);
@@ -143,7 +142,7 @@ fn two_reports_are_compared_and_what_is_worse_fails() {
     snapshot!(same.lines().next().unwrap());
     let faster = compare("b.json a.json").well().out;
     snapshot!(faster.lines().next().unwrap());
-    // A row without a second measurement, or with a short one, proves nothing.
+    // A row with a missing or short measurement proves nothing.
     for (files, status) in
         [("a.json b.json", 1), ("a.json gone.json", 1), ("short.json short.json", 5)]
     {
@@ -151,7 +150,6 @@ fn two_reports_are_compared_and_what_is_worse_fails() {
         assert_eq!((ended.status, ended.said.len()), (Some(status), 0), "{ended:#?}");
         let begins: Vec<_> = ended.out.lines().take_while(|line| !line.is_empty()).collect();
         snapshot!(files, begins.join("\n"));
-        // Without the text, the message has the verdict.
         let unseen = compare(&format!("{files} --report none"));
         assert_eq!(unseen.status, Some(status), "{unseen:#?}");
         snapshot!(format!("{files} --report none"), unseen.said.join("\n"));
@@ -215,7 +213,6 @@ fn the_pages_begin_with_what_must_be_given_and_keep_the_lines_of_examples() {
     }
 }
 
-/// The command at the end of the error for a file that cannot be sent as it is.
 fn command_for(folder: &Folder, input: &str, options: &str) -> String {
     let send = format!("send --to rtp://127.0.0.1:5004 --input file:{input} {options}");
     let ended = taut(words(&send)).in_folder(folder.path()).run();
@@ -224,7 +221,6 @@ fn command_for(folder: &Folder, input: &str, options: &str) -> String {
     command.to_owned()
 }
 
-/// The printed command creates a file that can be sent, with and without options.
 fn is_converted(folder: &Folder, input: &str, options: &str) -> Report {
     let command = command_for(folder, input, options);
     call("sh", ["-c", &command]).in_folder(folder.path()).run().well();
@@ -277,7 +273,6 @@ fn make_takes_what_cargo_built_wherever_that_is() {
     assert_eq!(inside, None, "{said}");
 }
 
-/// Exit of `taut compare` for these files.
 fn compared(sent: &Sound, heard: &Sound) -> Ended {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));
@@ -308,7 +303,6 @@ fn a_comparison_is_printed_for_programs_or_not_at_all() {
 
 #[test]
 fn comparison_of_a_sine_without_onset_is_left_open() {
-    // 300 Hz.
     let sample = |at: usize| {
         let turn = std::f64::consts::TAU * (at % 160) as f64 / 160.0;
         (4e6 * turn.sin()).round() as i32

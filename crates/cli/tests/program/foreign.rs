@@ -1,4 +1,4 @@
-//! Senders other than `taut` without announcements: formats proven by their packets.
+//! Senders without announcements, whose packets prove the format.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -8,7 +8,6 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, free_udp_ports, shared, until};
 use tautline_trial::snapshot;
 
-/// The samples on the wire.
 fn wire(sound: &Sound) -> Vec<u8> {
     let bytes = match sound.shape.coding {
         FileCoding::L16 => 2,
@@ -18,7 +17,7 @@ fn wire(sound: &Sound) -> Vec<u8> {
     sound.samples.iter().flat_map(|sample| sample.to_be_bytes()[4 - bytes..].to_vec()).collect()
 }
 
-/// Sends a sound in packets of this size, each when its last frame would have been captured.
+/// Sends each packet when its last frame would have been captured.
 fn send(sound: &Sound, frames: usize, payload_type: u8, port: u16) {
     send_as(0x1234_5678, sound, frames, payload_type, port);
 }
@@ -49,7 +48,6 @@ fn recv(port: u16, options: &str, folder: &Folder) -> Running {
     taut(words(&line)).in_folder(folder.path()).start().listening()
 }
 
-/// Waits until this much sound is on disk.
 fn recorded(folder: &Folder, bytes: u64) {
     let length = || std::fs::metadata(folder.file("heard.wav")).map_or(0, |file| file.len());
     until(&format!("{bytes} bytes are never recorded"), || length() >= bytes);
@@ -74,7 +72,7 @@ fn packets_prove_the_format_that_nothing_announces() {
             let report = recv.end().report();
             let heard = Sound::read(&folder.file("heard.wav"));
             assert_eq!(heard.shape, shape, "{:#}", report.0);
-            // No packet is lost while the socket is reopened for this format.
+            // No packet is lost while the socket is reopened.
             let all = sent.frames().div_ceil(frames) as u64;
             let counted = (report.count("packets_received"), report.count("lost"));
             assert_eq!(counted, (all, 0), "{:#}", report.0);
@@ -82,7 +80,6 @@ fn packets_prove_the_format_that_nothing_announces() {
             let pair = (heard.frame(first), heard.frame(first + 1));
             let at =
                 (0..sent.frames() - 1).find(|at| (sent.frame(*at), sent.frame(at + 1)) == pair);
-            // A quarter of a second proves the rate and opens the device.
             assert!(at.is_some_and(|at| at < shape.rate as usize / 4), "{at:?} {:#}", report.0);
         }
     });
@@ -108,13 +105,11 @@ fn packets_that_contradict_the_format_given_are_not_played() {
             assert_eq!(ended.status, Some(1), "{ended:#?}");
             let said: Vec<_> = ended.said.iter().filter(|line| line.contains("muted")).collect();
             snapshot!(name, said[0].replace(&port.to_string(), "PORT"));
-            // Nothing of it is stored.
             assert!(name.contains("rate") || !folder.file("heard.wav").exists());
         }
     });
 }
 
-/// Silence, then the sound.
 fn silence_before(mut sound: Sound, millis: usize) -> Sound {
     let silent = sound.shape.rate as usize * millis / 1_000 * sound.shape.channels;
     sound.samples.splice(0..0, std::iter::repeat_n(0, silent));
@@ -137,7 +132,7 @@ fn format_that_silence_hid_is_taken_when_the_sound_begins() {
         let first = heard.begins().expect("sound");
         let frame = heard.frame(first);
         let at = (0..sent.frames()).find(|at| sent.frame(*at) == frame);
-        // 10 ms of noise prove it, and a quarter of a second the rate.
+        // Proof of the format needs 10 ms of noise; proof of the rate needs a quarter of a second.
         assert!(at.is_some_and(|at| at < 24_000), "{at:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Impaired networks: receivers report exactly the impairments.
+//! Receivers report exactly the impairments of their network.
 
 use crate::common::host::{mostly, timed};
 use crate::common::lab::Lab;
@@ -6,7 +6,7 @@ use crate::common::program::{taut, words};
 use crate::common::{Folder, free_udp_ports, shared};
 use crate::errors::is_refused;
 
-/// Buffers that survive stalls of tens of milliseconds: losses are never caused by the host.
+/// Survives stalls of tens of milliseconds, so the host causes no losses.
 const PATIENT: &str = "--period 240 --periods 32 --no-stall-monitor";
 const SEND: &str = "--input tone:997 --duration 3s --latency 400ms --period 240 --periods 32";
 
@@ -45,7 +45,6 @@ fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
 #[test]
 fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
     let listed = taut(words("lab list")).run().well().out;
-    // A relay measures nothing, and is listed separately.
     let (experiments, others) = listed.split_once("\n\n").unwrap();
     assert!(experiments.contains("\nstages  "), "{listed}");
     assert!(!experiments.contains("impair"), "{listed}");
@@ -61,7 +60,6 @@ fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
     }
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -70,7 +68,7 @@ mod exclusive {
         timed(|| {
             let mut lab = Lab::start("--delay 20ms");
             let carried = lab.carry(SEND, PATIENT);
-            // The clock is mapped through the same delay in both directions, so it is no offset.
+            // The clock is mapped through the same delay both ways, so it is no offset.
             let wire = carried.heard.stream("/stages/3");
             assert_eq!(wire["name"], "wire", "{carried}");
             let median = wire["summary"]["p50_ns"].as_i64().unwrap();

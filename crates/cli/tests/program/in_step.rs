@@ -1,5 +1,5 @@
 //! Two receivers of one stream with different card rates: on the sender's machine, and through
-//! networks, with its clock known only from RTCP.
+//! networks with RTCP only.
 
 use crate::common::host::steady;
 use crate::common::program::{taut, words};
@@ -7,20 +7,16 @@ use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports, loopback};
 
-/// Playout of the stream by this host's clock, independent of the receiver's estimate of the
-/// sender's clock: half of the packets arrived at most this long after a common time.
+/// Median playout delay by this host's clock, independent of the estimate of the sender's clock.
 fn heard(report: &Report) -> i64 {
     assert_eq!(report.stream("/latency/method"), "sound", "{:#}", report.0);
-    // The latency counts from the capture according to the receiver's estimate; this is reversed.
-    // Both run on one clock here, so it does not drift.
+    // Removes the receiver's clock estimate from the latency. Both run on one clock here.
     report.nanos("/latency/measured/p50_ns") - report.nanos("/clock/offset_ns")
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
-    /// Through separate networks, each with the delay of a busy switch.
     #[test]
     fn two_receivers_on_switches_under_load_are_heard_together() {
         steady(|| {

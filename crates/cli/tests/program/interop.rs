@@ -12,14 +12,12 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, free_udp_ports, skipped};
 use crate::pcm::is_there;
 
-/// Number of 1 ms packets in the sounds sent here.
 const PACKETS: usize = 1001;
 
 pub(crate) fn has_gstreamer() -> bool {
     is_there("gst-launch-1.0", "--version")
 }
 
-/// Whether GStreamer has this element of that package; prints a message if not.
 pub(crate) fn has_element(element: &str, package: &str) -> bool {
     if !has_gstreamer() {
         return false;
@@ -42,8 +40,6 @@ pub(crate) fn noise(coding: FileCoding, folder: &Folder) -> Sound {
     sent
 }
 
-/// `taut recv` on these UDP ports, recording in the wire format. Peers send from ordinary threads,
-/// which a busy machine may delay for longer than [`PATIENT`] allows.
 fn hear(coding: FileCoding, port: u16, folder: &Folder) -> Running {
     let line = format!(
         "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --exit-on-bye --report json \
@@ -53,7 +49,6 @@ fn hear(coding: FileCoding, port: u16, folder: &Folder) -> Running {
     taut(words(&line)).in_folder(folder.path()).start().listening()
 }
 
-/// `taut send` of the sound, to its end.
 fn send(coding: FileCoding, port: u16, options: &str, folder: &Folder) {
     let line = format!(
         "send --input file:sent.wav --to rtp://127.0.0.1:{port} --format {} {options}",
@@ -62,8 +57,7 @@ fn send(coding: FileCoding, port: u16, options: &str, folder: &Folder) {
     taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
 }
 
-/// Asserts that the recording is the sound. Peers end with a shorter packet, after which our
-/// receiver fades out for at most 5 ms.
+/// Peers end with a shorter packet, after which our receiver fades out for up to 5 ms.
 #[track_caller]
 pub(crate) fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
     let report = recv.end().report();
@@ -76,7 +70,6 @@ pub(crate) fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
     heard.is_exactly(sent);
 }
 
-/// Raw big-endian samples, as on the wire.
 pub(crate) fn read_raw(path: &Path, shape: Shape) -> Sound {
     let bytes = std::fs::read(path).unwrap();
     let size = if shape.coding == FileCoding::L16 { 2 } else { 3 };
@@ -87,11 +80,10 @@ pub(crate) fn read_raw(path: &Path, shape: Shape) -> Sound {
     Sound { shape, samples: bytes.chunks_exact(size).map(sample).collect() }
 }
 
-/// Payload type of GStreamer's packets.
 const SSRC: u32 = 0x7461_7574;
 
-/// An empty receiver report and a goodbye (RFC 3550 §6.4.2, §6.6), instead of GStreamer's rtpbin,
-/// which sends one but sometimes (1.22.0) hangs afterwards.
+/// An empty receiver report and a goodbye (RFC 3550 §6.4.2, §6.6). GStreamer's rtpbin sends one,
+/// but sometimes (1.22.0) hangs afterwards.
 pub(crate) fn say_goodbye(port: u16) {
     let mut report = vec![0x80, 201, 0, 1];
     report.extend(SSRC.to_be_bytes());
@@ -119,8 +111,6 @@ fn gstreamer_to_taut(coding: FileCoding, element: &str) {
     });
 }
 
-/// Report of a `taut recv` with these options on GStreamer's packets of this length in
-/// milliseconds.
 fn received_of_gstreamer(millis: u32, options: &str) -> Option<Report> {
     if !has_gstreamer() {
         return None;
@@ -150,8 +140,7 @@ fn is_heard_though_nothing_is_said(millis: u32, shape: &str) {
         assert!(report.notes().iter().any(|said| said.contains(&note)), "{:#}", report.0);
         let kept = report.nanos("/latency/configured_ns");
         assert!(kept > i64::from(millis) * 1_000_000, "{:#}", report.0);
-        // GStreamer sends from an ordinary thread: packets delayed for longer by a busy machine are
-        // late, and no others.
+        // GStreamer sends from an ordinary thread, which a busy machine delays.
         let (received, late) = (report.count("packets_received"), report.count("late"));
         assert!(received > 2000 / u64::from(millis) && late * 10 < received, "{:#}", report.0);
     });
@@ -187,8 +176,8 @@ fn taut_to_ffmpeg(coding: FileCoding, options: &str) {
         }
         let (folder, port) = (Folder::new(), free_udp_ports());
         let sent = noise(coding, &folder);
-        // The description suits every stream to this address in this format; the peer needs it
-        // first.
+        // The peer needs the description first. It suits every stream to this address in this
+        // format.
         send(coding, port, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
         let (bits, seconds) = (if coding == FileCoding::L16 { 16 } else { 24 }, 0.8);
         let line = format!(
@@ -220,7 +209,6 @@ fn a_sender_that_nobody_answers_says_who_hears_no_header_extensions() {
     assert!(!said("--no-header-extensions"));
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -236,9 +224,8 @@ mod exclusive {
 
     #[test]
     fn ffmpeg_is_heard_bit_for_bit() {
-        // It reports no clock and paces like an ordinary program: if its first packets are late at
-        // a certain moment, its card seems to have another rate and is followed. Seen once in four
-        // full runs, with 30 ms.
+        // Without a reported clock, late first packets look like another card rate. Seen once in
+        // four full runs, with 30 ms.
         timed(|| {
             if !has_ffmpeg() {
                 return;
@@ -258,7 +245,6 @@ mod exclusive {
         });
     }
 
-    /// Unchanged, without our header extension, and with packets that carry redundancy.
     #[test]
     fn ffmpeg_hears_us_bit_for_bit_by_our_description() {
         taut_to_ffmpeg(FileCoding::L16, "");

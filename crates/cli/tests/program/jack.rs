@@ -8,29 +8,22 @@ use crate::common::said;
 use crate::common::{Lack, Onlooker, loopback, median, skipped};
 use crate::errors::is_refused;
 
-/// `taut send` from this device.
 fn send(device: &str, rest: &str) -> Running {
     taut(words("send --input")).and([device]).and(words(rest)).controlled().start()
 }
 
-/// `taut recv` to this device, running: it knows the format.
 fn recv(device: &str, rest: &str) -> Running {
     let rest = format!("{rest} --rate 48000");
     let call = taut(words("recv --output")).and([device]).and(words(&rest)).controlled();
     call.start().listening()
 }
 
-/// Measurements of a path from the output of `jack_iodelay` to its input, in frames.
+/// A path from the output of `jack_iodelay` to its input, in frames.
 struct Measured {
-    /// Median of the values of `jack_iodelay`.
     by_iodelay: f64,
-    /// Result of `taut lab delay` for the same path.
     by_lab: f64,
-    /// Frames skipped by the devices, as they report.
     let_out: u64,
-    /// Late packets.
     late: u64,
-    /// Whether either end reported that the latency is too short.
     doubted: bool,
     evidence: String,
 }
@@ -72,12 +65,10 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
     Measured { by_iodelay, by_lab, let_out, late, doubted, evidence }
 }
 
-/// Measures a path of this length until it is right or cannot be: an end may be displaced for up to
-/// 0.4 s after a cycle skipped by the server (docs/internals/latency-figures.md), so a few of those
-/// spoil a median. Then the median of three or five measurements must be right. A path that is
-/// always wrong stays wrong.
+/// Measures a path up to five times. A cycle skipped by the server may displace an end for up to
+/// 0.4 s (docs/internals/latency-figures.md) and spoil a median. The median of three or five must
+/// be right.
 fn measured_as(configured: f64, measure: impl Fn() -> Measured) -> Vec<Measured> {
-    // 0.1 ms.
     let near = |one: f64, other: f64| (one - other).abs() <= 4.8;
     let is_right = |all: &[Measured]| {
         let by_iodelay = median(all.iter().map(|one| one.by_iodelay));
@@ -120,7 +111,7 @@ fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
 
 #[test]
 fn a_system_without_jack_is_told_what_to_install() {
-    // The library is hidden from this process and its children only.
+    // Hides the library from this process and its children only.
     let hide = "set -e; found=$(ldconfig -p | sed -n 's/.*libjack\\.so\\.0.* => //p'); \
                 for file in $found; do mount --bind /dev/null $(readlink -f $file); done; exec \"$@\"";
     let taut = env!("CARGO_BIN_EXE_taut");
@@ -134,7 +125,6 @@ fn a_system_without_jack_is_told_what_to_install() {
     is_refused(&call, 3);
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -153,7 +143,7 @@ mod exclusive {
     fn between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds() {
         timed(|| {
             let Some(server) = Server::start(64) else { return };
-            // 140 frames: those, and 0.25 ms for the network. Packets have 64.
+            // 140 frames: the path, and 0.25 ms for the network.
             let all = measured_as(140.0, || measured(&server, "2.92ms", "1334us"));
             for one in all {
                 assert!(!one.doubted, "{}", one.evidence);
@@ -173,7 +163,6 @@ mod exclusive {
             let to =
                 format!("--to {address} --to {} --channels 1 --report json", onlooker.address());
             let send = send(&server.device("sends", "system"), &to);
-            // It is in the report, and the needed time is known as it runs.
             onlooker.hear(2000);
             let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
             let [promised, kept] =
@@ -196,9 +185,10 @@ mod exclusive {
             let recv = recv(&output, &format!("--from {address} --channels 3 --latency 50ms"));
             let input = format!("jack:sends?server={}", server.name);
             let send = send(&input, &format!("--to {address} --channels 3 --latency 50ms"));
-            // The card takes one period in and two out. A third port has nothing to connect to.
+            // The card takes one period for capture and two for playback. A third port stays
+            // unconnected.
             for channel in [1, 2, 3] {
-                // Sound at the card's ports met the ADC 2400 − 512 frames ago.
+                // The ADC converted this sound 2400 − 512 frames ago.
                 server.await_latencies(
                     &format!("hears:out_{channel}"),
                     playback(channel),
@@ -236,7 +226,7 @@ mod exclusive {
             let recv = recv.refuses("latency 2.92ms");
             let patch = |command: &str| server.client(&format!("jack_{command}")).run().well();
             patch("connect hears:out_1 jack_delay:in");
-            // 2048 cycles and a beat.
+            // 2048 cycles, and a polling interval.
             onlooker.hear(3500);
             let recv =
                 recv.ask("status", "latency 20ms").ask("latency 2.92ms", "ok latency 2.92ms");
@@ -287,7 +277,6 @@ mod exclusive {
             let (send, recv) = (send.wait_for(gone), recv.wait_for(gone));
             // A timer sends the packets.
             onlooker.hear(500);
-            // Another buffer size does not prevent it.
             server.restart(512);
             let (send, recv) =
                 (send.wait_for(&said::is_back("sends")), recv.wait_for(&said::is_back("hears")));
@@ -343,8 +332,8 @@ mod exclusive {
             let to = format!("--to {address} --to {} {timing}", onlooker.address());
             let send = send(&server.device("sends", "none"), &to);
             onlooker.hear(300);
-            // All clients are notified that this one misses its cycles, including those that miss
-            // none. The server would remove it after half a second.
+            // JACK notifies all clients of the missed cycles. It removes this one after half a
+            // second.
             recv.signal("-STOP");
             onlooker.hear(150);
             recv.signal("-CONT");
@@ -384,7 +373,6 @@ mod exclusive {
             server.await_latencies("ends:in_2", "4544 4544", "256 256");
             onlooker.hear(300);
             server.signal("-STOP");
-            // Before a client can detect the stall.
             ends.signal("-INT");
             ends.end().well();
             let stalled = said::JACK_STALLED;
@@ -396,7 +384,6 @@ mod exclusive {
             let (sends, recv) =
                 (sends.wait_for(&said::is_back("sends")), recv.wait_for(&said::is_back("hears")));
             onlooker.hear(500);
-            // Also while a timer replaces it.
             server.signal("-STOP");
             onlooker.hear(2500);
             for running in [sends, recv] {
@@ -419,13 +406,12 @@ mod exclusive {
             onlooker.hear(300);
             server.signal("-STOP");
             let sends = sends.wait_for(said::NO_ANSWER);
-            // It retries every second; some packets are from before.
             onlooker.hear(8000);
             server.signal("-CONT");
             sends.wait_for(&said::is_back("sends")).ask("quit", "ok").end().well();
             watch.signal("-INT");
             let seen = watch.end().out;
-            // Queried, run, kept waiting, and run again.
+            // JACK is queried, runs, hangs, and runs again.
             let came = seen.lines().filter(|line| line.starts_with("Client sends"));
             let came = came.filter(|line| line.ends_with(" registered")).count();
             assert_eq!(came, 4, "{seen}");

@@ -1,5 +1,5 @@
-//! Random known delays, measured by the programs: over cables between cards, and by a stream across
-//! a network with jitter.
+//! Random known delays, measured over cables between cards, and over a stream across a network with
+//! jitter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,30 +16,26 @@ use crate::common::{PATIENT, median};
 
 /// Concurrent runs: they mostly wait.
 const AT_ONCE: usize = 6;
-/// Number of runs, if set by these.
+/// Environment variable for the number of runs, and its default.
 const CASES: (&str, u64) = ("KNOWN_DELAYS", 200);
 const SEED: &str = "KNOWN_DELAYS_SEED";
 
-/// Path between the playing and the recording card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
     Cable,
-    /// A cable, with both cards in separate processes.
     Programs,
-    /// A sender, a relay with delay and jitter, and a receiver, with a cable before and after.
+    /// A sender, a relay with delay and jitter, and a receiver, with a cable on each side.
     Stream {
         relay_us: u64,
         jitter_us: u64,
     },
 }
 
-/// Delay added to the path.
 #[derive(Debug, Clone, Copy)]
 struct KnownDelay {
     between: Between,
-    /// Delay of the measured cable.
     cable_ns: i64,
-    /// Delays of the playing and recording cards.
+    /// Rate errors of the playing and recording cards.
     ppm: [i32; 2],
     seed: u64,
 }
@@ -87,8 +83,8 @@ impl KnownDelay {
         let report = self.marks("--settle 2s", &into, &out);
         send.signal("-INT");
         let _ = (send.end().well(), recv.end(), lab.end());
-        // The time in the relay and its compensation at the receiver are unknown: the ledgers of
-        // both ends have the times at both cards, by this machine's clock.
+        // The relay's delay is unknown, so both ledgers supply the times at the cards, by this
+        // machine's clock.
         let captured = instants(&lab.folder.file("sent.csv"), "capture");
         let played = instants(&lab.folder.file("heard.csv"), "dac");
         let last = captured.values().max().expect("packets");
@@ -102,7 +98,6 @@ impl KnownDelay {
         format!("virtual:?cable={end}{}-{}", std::process::id(), self.seed)
     }
 
-    /// Result of `taut lab delay` for marks between these cables.
     fn marks(&self, run: &str, output: &str, input: &str) -> Value {
         let [plays, hears] = self.ppm;
         let line = format!(
@@ -119,7 +114,6 @@ const FRAME_NS: i64 = 20_834;
 const COUNTED_NS: i64 = 2_300_000_000;
 const ENDING_NS: i64 = 300_000_000;
 
-/// Ledger values by RTP timestamp.
 fn instants(ledger: &Path, column: &str) -> BTreeMap<u32, i64> {
     let text = std::fs::read_to_string(ledger).unwrap();
     let mut lines = text.lines();
@@ -134,7 +128,6 @@ fn asked_for(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -171,9 +164,8 @@ mod exclusive {
             "{inside} of {cases} inside, at most {most:.2} times the bound, {narrow} of them of a frame at most"
         );
         println!("{reported}");
-        // At least 181 of 200, as in all but one of 200 such runs if the coverage is 95 %. It is
-        // higher: the bound includes noise in the sound, which is absent here. The test of its
-        // width shows that it is not trivially wide.
+        // At 95 % coverage, all but one of 200 such runs have at least 181 of 200. The actual
+        // coverage is higher, because the bound includes noise that is absent here.
         let share = |count: usize| count as f64 / cases as f64;
         let (inside, narrow) = (share(inside), share(narrow));
         assert!(inside >= 0.905 && most <= 2.0 && narrow >= 0.9, "{reported}; {SEED}={seed}");

@@ -1,5 +1,5 @@
-//! Experiments on the machine itself, in short runs: they report what was requested, and what they
-//! cannot do. No test judges the machine's speed.
+//! Short experiments on the machine itself, independent of its speed: they report what was
+//! requested, and what they cannot do.
 
 use serde_json::Value;
 use tautline_trial::snapshot;
@@ -10,13 +10,11 @@ use crate::common::said;
 use crate::common::{Folder, executable, free_udp_ports, shared};
 use crate::errors::is_refused;
 
-/// Rows of an experiment's report.
 fn rows(line: &str) -> Vec<Value> {
     let report = taut(words(&format!("{line} --report json"))).run().report().0;
     report["rows"].as_array().unwrap().clone()
 }
 
-/// Names of valid rows.
 fn named(rows: &[Value]) -> Vec<&str> {
     let says = rows.iter().filter(|row| row["invalid"].is_null());
     says.map(|row| row["name"].as_str().unwrap()).collect()
@@ -62,7 +60,6 @@ fn packets_are_read_by_both_ways_and_the_direct_links_stages_add_up() {
     });
 }
 
-/// Both capture methods read everything that a remote sender sends.
 #[track_caller]
 fn came_from(report: &Value, place: &str) {
     let rows = report["rows"].as_array().unwrap();
@@ -76,7 +73,6 @@ fn came_from(report: &Value, place: &str) {
     assert_eq!(report["hosts"][1]["name"], place, "{report:#}");
 }
 
-/// An experiment with this number of packets from a remote sender.
 const FROM: &str = "lab kernel --ptime 5ms --packets 60 --scheduler other --with";
 
 #[test]
@@ -91,7 +87,6 @@ fn packets_of_another_host_come_by_its_interface_and_an_address_that_is_not_reac
         came_from(&report, &place);
         assert!(left.arrived() - before >= 120, "they came by the cable");
         let nowhere = taut(words(&from)).and(words("--at 203.0.113.9 --report none")).within(left);
-        // The message contains the name of the network, which differs per run.
         let nowhere = nowhere.run();
         assert_eq!(nowhere.status, Some(1), "{nowhere:#?}");
         assert!(nowhere.last().contains("203.0.113.9"), "{nowhere:#?}");
@@ -129,7 +124,7 @@ fn the_calls_of_virtual_cards_are_a_period_apart_on_each_side() {
         let second = ["virtual: (2) interval", "virtual: (2) playback"];
         assert_eq!(named(&rows), [&sides[..], &second].concat(), "{rows:#?}");
         let mean = |row: &Value| row["measured"]["mean_ns"].as_f64().unwrap();
-        // Over the whole run, as single calls may be late.
+        // Over the whole run, because single calls may be late.
         for (row, period) in [(&rows[0], 1e6), (&rows[3], 5e6)] {
             assert_eq!(row["configured_ns"].as_f64(), Some(period));
             assert!((mean(row) / period - 1.0).abs() < 0.2, "{row:#?}");
@@ -194,11 +189,10 @@ fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() 
     }
 }
 
-/// Asserts for both that all sent packets arrive, and that the ratios match the figures.
+/// All packets must arrive, and the ratios must match the figures.
 fn stands_beside(Cable { left, right }: &Cable, by: &str) {
     let line =
         format!("lab interval --pacing-modes --pacing sleep --with netns:{} {by}", right.name);
-    // Buffers that survive stalls of the host.
     let patient = "--ptime 1ms --period 3840 --latency 400ms --duration 2s --report json";
     let call = taut(words(&line)).and(words(patient));
     let rows = call.within(left).run().report().0["rows"].as_array().unwrap().clone();
@@ -260,7 +254,7 @@ fn ambient_traffic_needs_a_capture_that_can_be_read_or_the_privilege_to_tap() {
     is_refused(&call, 1);
 }
 
-/// A `stress-ng` replaced by this script, in the first folder of PATH.
+/// This script replaces `stress-ng` in PATH.
 fn with_stress_ng(folder: &Folder, script: &str, line: &str) -> Call {
     executable(&folder.file("stress-ng"), &format!("#!/bin/sh\n{script}\n"));
     taut(words(line)).finding(folder.path())

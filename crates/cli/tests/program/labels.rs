@@ -9,10 +9,8 @@ use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, shared};
 use crate::errors::is_refused;
 
-/// Fade-in after a gap, in frames: 1 ms.
 const FADE: usize = 48;
 
-/// First frame, frame after the last, and text of each label.
 fn labels(path: &Path) -> Vec<(usize, usize, String)> {
     let frame = |seconds: &str| (seconds.parse::<f64>().unwrap() * 48_000.0).round() as usize;
     let text = std::fs::read_to_string(path).unwrap();
@@ -26,14 +24,13 @@ fn labels(path: &Path) -> Vec<(usize, usize, String)> {
 #[test]
 fn labels_lie_on_every_frame_that_was_lost_and_on_no_other() {
     shared(|| {
-        // Gaps known before their turn, and one whose turn comes before later packets arrive.
+        // The receiver knows the first gaps before their turn, and the second only afterwards.
         for (impair, least) in [("--loss 5% --burst 2 --seed 11", 50), ("--outage 1s+400ms", 1)] {
             every_lost_frame_is_labelled(impair, least);
         }
     });
 }
 
-/// On such a network, with at least this number of gaps.
 fn every_lost_frame_is_labelled(impair: &str, least: usize) {
     let mut lab = Lab::start(&format!("{impair} --back ideal"));
     let song = Sound::noise(Shape::STEREO_24, 3000, 5).quieter();
@@ -44,7 +41,6 @@ fn every_lost_frame_is_labelled(impair: &str, least: usize) {
     );
     let labels = labels(&lab.folder.file("heard.labels.txt"));
     let heard = lab.heard();
-    // Position of the song in the recording.
     let begins = heard.begins().unwrap();
     let of = (0..5000).find(|index| song.frame(*index) == heard.frame(begins));
     let away = begins - of.unwrap_or_else(|| panic!("{carried}"));
@@ -72,7 +68,7 @@ fn every_lost_frame_is_labelled(impair: &str, least: usize) {
 #[test]
 fn late_packets_are_labelled_as_late() {
     shared(|| {
-        // About every tenth packet is delayed by far more than the latency.
+        // A tenth of the packets is far too late.
         let mut lab = Lab::start("--reorder 5%+80ms --seed 3 --back ideal");
         let song = Sound::noise(Shape::STEREO_24, 2000, 5).quieter();
         song.write(&lab.folder.file("song.wav"));

@@ -16,7 +16,6 @@ use serde_json::Value;
 use crate::ladspa_hosts::scene::{Scene, plugin, port};
 use crate::pcm::is_there;
 
-/// A catalogue with this number of plugins with ten ports each.
 fn many(count: usize) -> Vec<Value> {
     let control = |n| port(&format!("Control {n}"), 5, 0xC3, (0.0, 10.0));
     let mut ports: Vec<Value> = (0..8).map(control).collect();

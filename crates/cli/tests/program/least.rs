@@ -8,11 +8,10 @@ use crate::common::program::{taut, words};
 use crate::common::{Folder, executable, shared};
 use crate::errors::is_refused;
 
-/// The program under test, as the agent's script runs it.
 const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 
-/// An `ssh` to a host behind a relay with this delay: for each receiver, the relay takes the ports,
-/// and the receiver the same at another address.
+/// An `ssh` to a host behind a relay, which takes each receiver's ports; the receiver has the same
+/// at another address.
 fn behind_a_relay(folder: &Folder, delay: &str) {
     let script = format!(
         "#!/bin/sh\nrelay=\nwhile IFS= read -r line; do\n case \"$line\" in *'\"recv\"'*)\n  \
@@ -31,9 +30,8 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
     shared(|| {
         let folder = Folder::new();
         behind_a_relay(&folder, "200ms");
-        // The buffers survive delays of one core of a shared host, up to 119 ms, which no monitor
-        // calls a stall. With packets they take 165 ms, so 300 ms leave 135 for the network, and
-        // 600 leave 435.
+        // The buffers survive delays of one core of a shared host, up to 119 ms. With packets they
+        // take 165 ms, so 300 ms leave 135 for the network, and 600 leave 435.
         let line = "lab min-latency --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --step 300ms \
                     --max-latency 2700ms --settle 2s --duration 500ms --hold 1s --report json \
                     --report-file least.html";
@@ -48,7 +46,6 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
             "{first:#}"
         );
         assert!(first["late"].as_u64() > Some(0), "{first:#}");
-        // Raised, bisected and held.
         for name in ["900ms", "600ms"] {
             assert!(rows.iter().any(|row| row["name"] == name), "{name}: {report:#}");
         }
@@ -57,8 +54,8 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
         assert_eq!(least["configured_ns"], 600_000_000, "{least:#}");
         let missed = &least["missed"];
         assert_eq!(missed["missed"], 0, "{least:#}");
-        // One packet per millisecond of the hold, except for those under way at its end, 90 ms (and
-        // stalls of the host), and the share that may be missed by 3/n.
+        // One packet per millisecond, except those under way at the end (90 ms), those in stalls,
+        // and the share that may be missed by 3/n.
         let due = missed["due"].as_f64().unwrap();
         assert!((800.0..1500.0).contains(&due), "{least:#}");
         let bound = missed["at_most"].as_f64().unwrap() * due;
@@ -81,7 +78,6 @@ fn a_hold_that_is_longer_than_the_noise_is_refused_before_the_search() {
             .in_folder(folder.path())
     };
     is_refused(&call("3596s"), 2);
-    // A duration below one hour, and another input, reach the other host.
     for goes_on in ["3595s", "7200s --input tone:997"] {
         let ended = call(goes_on).run();
         let said = ended.said.join("\n");

@@ -1,5 +1,5 @@
-//! A receiver that ends without a goodbye, as its sender reports it. Its simulated twin is the
-//! scenario `a_receiver_that_is_killed_is_lost_within_three_seconds`.
+//! A receiver without a goodbye, as its sender reports it. Simulated twin:
+//! `a_receiver_that_is_killed_is_lost_within_three_seconds`.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,6 @@ fn killed_receiver_is_logged_counted_and_handed_to_a_command() {
         let stream = &top["programs"][0]["streams"][0];
         let shown = (&stream["state"], &stream["counters"]["receivers_lost"]);
         assert_eq!(shown, (&json!("lost"), &json!(1)), "{top:#}");
-        // Another receiver instead, which sends a goodbye.
         let restarted = recv(&address);
         let send = send.wait_for(" at 127.0.0.1 is back after ");
         restarted.signal("-INT");

@@ -1,8 +1,8 @@
 //! The whole program: processes, sockets, files and exit statuses.
 //!
-//! Streams play in real time, so a test takes as long as its sound. Tests that hold for any buffers
-//! ([`common::beside`]) run two at a time; those that measure ([`common::host::timed`]) run alone.
-//! [`common::lab`] provides impaired networks; such a test takes twenty lines.
+//! Streams play in real time. Tests that hold for any buffers ([`common::beside`]) run two at a
+//! time; those that measure ([`common::host::timed`]) run alone, in modules `exclusive` (decision
+//! 25). [`common::lab`] provides impaired networks.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 

@@ -7,7 +7,7 @@ use crate::common::Folder;
 use crate::common::host::beside;
 use crate::common::program::{Ended, taut, words};
 
-/// Rows with this name, with their own key, in whose folder recordings lie.
+/// Rows named `only`, with their own key. Their recordings are in `folder`.
 fn run(folder: &Folder, only: &str, line: &str) -> Ended {
     let line = format!("lab mouth-to-ear --duration 1s --settle 500ms --report json {line}");
     let call = taut(words(&line)).and(["--only", only]);
@@ -33,7 +33,7 @@ fn a_recording_says_of_a_call_by_udp_and_by_tcp_the_latency_that_the_call_says_o
         assert!(row["name"].as_str().unwrap().ends_with(transport), "{row:#}");
         assert_eq!(nanos(row, "/configured_ns"), 15_000_000, "{row:#}");
         assert_eq!(nanos(row, "/call_p50_ns"), 15_000_000, "{row:#}");
-        // The stated uncertainty, mostly of one frame.
+        // The uncertainty is mostly one frame.
         let bound = nanos(row, "/bound_ns");
         assert!(bound < 25_000, "{row:#}");
         let off = nanos(row, "/measured/p50_ns") - 15_000_000;
@@ -90,11 +90,9 @@ fn a_bulk_flow_is_measured_alone_and_beside_a_call_by_each_transport() {
     );
     for row in &rows {
         assert!(row["invalid"].is_null(), "{row:#}");
-        // On this host, whose calls take a hundredth of that.
         let carried = row["bulk_mbit_per_s"].as_f64().unwrap_or_default();
         assert!(carried > 100.0, "{row:#}");
     }
-    // Each call was measured nevertheless, but not the flow.
     assert!(rows[0]["measured"].is_null(), "{:#}", rows[0]);
     assert!(rows[1..].iter().all(|row| nanos(row, "/measured/count") > 0), "{rows:#?}");
 }

@@ -1,4 +1,4 @@
-//! Between two networks: the sound is complete and the latency is the configured one.
+//! Between two networks: the sound is complete, and the latency is the configured one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn a_group_is_joined_on_the_interface_asked_for() {
 fn a_description_names_the_address_of_the_interface_asked_for() {
     let Some(cable) = Cable::lay() else { return };
     let folder = Folder::new();
-    // There is no route to the group, so the sender's address is not known from the route alone.
+    // Without a route to the group, the route does not show the sender's address.
     for interface in [cable.left.interface.as_str(), cable.left.address] {
         let send = format!(
             "send --input null: --to rtp://239.69.77.6:5004?iface={interface} --sdp stream.sdp \
@@ -62,7 +62,6 @@ fn a_description_names_the_address_of_the_interface_asked_for() {
     }
 }
 
-/// Sends 1.5 s between two networks. Returns the receiver's report, and its ledger, in `folder`.
 fn measure(cable: &Cable, folder: &Folder, latency: &str, period: u32) -> Report {
     Sound::noise(Shape::STEREO_24, 1500, 6).write(&folder.file("sent.wav"));
     let to = cable.right.address;
@@ -79,8 +78,8 @@ fn measure(cable: &Cable, folder: &Folder, latency: &str, period: u32) -> Report
 
 const FRAME_NANOS: i64 = 1_000_000_000 / 48_000 + 1;
 
-/// Asserts that nothing was lost and almost nothing was late. Almost: a bare real-time loop on a
-/// virtual machine is late by 0.25 ms, a period here, up to six times per second.
+/// Nothing was lost, almost nothing late: on a virtual machine, a bare real-time loop is a period
+/// (0.25 ms) late up to six times per second.
 #[track_caller]
 fn nothing_else_lost(report: &Report) {
     assert_eq!(report.count("lost"), 0, "{:#}", report.0);
@@ -112,13 +111,11 @@ fn takes_as_long_as_asked_for(latency: &str, period: u32) {
     });
 }
 
-/// Timestamps of a packet in order, as named in the ledger.
 const INSTANTS: [&str; 9] =
     ["capture", "sender_taken", "packed", "handed", "arrival", "read", "taken", "written", "dac"];
 
-/// Asserts that no stage of a packet ends before it begins, and that their sum is the latency
-/// measured from the sound. The last stage may differ: a file waits for a block delayed by the
-/// host, which is played later than due.
+/// No stage ends before it begins, and their sum is the measured latency. The last may differ:
+/// after a delay by the host, a file plays later than due.
 #[track_caller]
 fn stages_add_up(ledger: &Path, uncertainty: i64) {
     let text = std::fs::read_to_string(ledger).unwrap();
@@ -139,7 +136,7 @@ fn stages_add_up(ledger: &Path, uncertainty: i64) {
         let sum = stages.iter().sum::<i64>() + held_up;
         assert!((sum - sound).abs() <= FRAME_NANOS, "{sum} in {stages:?}, {sound} heard");
     });
-    // A glitch hides the packets of a search window, 21 ms; so do both ends.
+    // A glitch hides the packets of a 21 ms search window; so do both ends.
     let found = found.len();
     mostly(|| assert!(found > 300, "only {found} packets of 1501 were found in the sound"));
 }
@@ -148,7 +145,6 @@ fn nanos(row: &BTreeMap<&str, &str>, name: &str) -> Option<i64> {
     row[name].parse().ok()
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Streams on networks with other traffic, created by `taut lab` between two namespaces.
+//! Streams on networks with other traffic, created by `taut lab`.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,11 @@ use crate::common::program::{Call, taut, words};
 use crate::common::said;
 use crate::common::{Lack, shared, skipped};
 
-/// An experiment from the left end of the cable to the right one.
 fn between(cable: &Cable, line: &str) -> Call {
     let line = format!("{line} --with netns:{} --report json", cable.right.name);
     taut(words(&line)).within(&cable.left)
 }
 
-/// The valid row with this name.
 #[track_caller]
 fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
     let mut rows = report["rows"].as_array().unwrap().iter();
@@ -42,7 +40,6 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
             assert!(figure(all, load) > 0.0, "{all:#}");
             assert_eq!(row(&report, "silent")[load], Value::Null);
         }
-        // Sound is nearly all traffic of an idle network, with a small share of control.
         let control = figure(row(&report, "silent"), "control_share");
         assert!((0.0..0.1).contains(&control), "{control}");
         let (left, right) = (&cable.left.interface, &cable.right.interface);
@@ -54,7 +51,6 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
         };
         assert!(out(said::ALL_LOADS) > 2.0 * out("silent"), "{report:#}");
         assert!(arrived(said::ALL_LOADS) > 2.0 * arrived("silent"), "{report:#}");
-        // The same by protocol and interface, from taps at both ends.
         let tapped = |noise: &str, end: &str, part: &str, key: &str| {
             figure(row(&report, &format!("{noise}: {end}: {part}")), key)
         };
@@ -73,18 +69,18 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
             let rows = report["rows"].as_array().unwrap();
             assert!(rows.iter().all(|row| row["name"] != *silent), "{report:#}");
         }
-        // Layers contain sound and headers, and little else on an idle network.
+        // On an idle network, layers contain little but sound and headers.
         let layers = row(&report, &format!("silent: {sender}: out, by layer"));
         let ratio = figure(layers, "sound_mbit_per_s") / figure(layers, "ethernet_mbit_per_s");
         assert!((1.0 - ratio - figure(layers, "layers_overhead_share")).abs() < 0.02, "{layers:#}");
         assert!((0.2..0.25).contains(&figure(layers, "layers_overhead_share")), "{layers:#}");
-        // Two figures under one heading would be one column of the text.
+        // Two figures under one heading would share a text column.
         for row in report["rows"].as_array().unwrap() {
             let words: Vec<_> = row["words"].as_object().unwrap().values().collect();
             let reported: BTreeSet<_> = words.iter().filter_map(|word| word.as_str()).collect();
             assert_eq!(reported.len(), words.len(), "{row:#}");
         }
-        // The group had no members, and every packet of the stream had a receiver.
+        // The group had no members; every packet of the stream had a receiver.
         let nobody = row(&report, "all at once: receiver, unwanted IP");
         assert!(figure(nobody, "in_packets_per_s") > 0.0, "{nobody:#}");
     });
@@ -93,7 +89,6 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
 #[test]
 fn ambient_traffic_is_reported_without_a_stream() {
     let Some(cable) = Cable::lay() else { return };
-    // Like an RTP stream to a group, 4 Mbit/s in packets of 1 kB, until it is dropped.
     let noise = format!("lab loadgen multicast --by {}:9", cable.right.address);
     let _noise = taut(words(&noise)).within(&cable.left).start();
     let line = "lab network --only ambient --duration 2s";
@@ -121,8 +116,7 @@ fn the_heads_of_packets_cost_what_the_interface_counts() {
         let Some(cable) = Cable::lay() else { return };
         let report =
             between(&cable, "lab network --only overhead --duration 1s").run().well().json();
-        // 20 ms in 16 bits, 3840 bytes of sound: three frames. The thesis has 3974 without
-        // timestamps.
+        // 20 ms in 16 bits are 3840 bytes in three frames. The thesis has 3974 without timestamps.
         let long = row(&report, "packets of 20ms, L16: bytes");
         assert_eq!(long["payload_bytes"], 3840);
         assert_eq!(long["thesis_ethernet_bytes"], 3974);
@@ -131,7 +125,6 @@ fn the_heads_of_packets_cost_what_the_interface_counts() {
             let ratio = figure(row, "counted_bytes") / figure(row, "interface_bytes");
             assert!((0.95..1.1).contains(&ratio), "{row:#}");
             assert!(figure(row, "overhead_share") > figure(row, "thesis_overhead_share"));
-            // The size of each captured packet is the sum of its headers and payload.
             for layer in ["payload", "rtp", "udp", "ip", "ethernet"] {
                 let tapped = figure(row, &format!("tapped_{layer}_bytes"));
                 assert_eq!(tapped, figure(row, &format!("{layer}_bytes")), "{layer}: {row:#}");
@@ -164,14 +157,12 @@ fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
         let ended = taut(words(line)).run();
         let report = ended.json();
         let row = &report["rows"][0];
-        // Unsupported limits give an invalid row with a message; any other invalid row fails.
         if let Some(why) = row["invalid"].as_str().filter(|why| why.contains("control group")) {
             return skipped(Lack::reported_by(why), why);
         }
         let row = self::row(&report, "50 %, shared, other");
         assert_eq!(row["scheduler"], "other", "{row:#}");
-        // Two programs need more than there is: the group waits, and never gets much more than its
-        // limit.
+        // Two programs need more processor time than the group may use.
         assert!(figure(row, "throttled_percent") > 0.0, "{row:#}");
         assert!(figure(row, "group_cpu_percent") < 100.0, "{row:#}");
     });
@@ -184,7 +175,6 @@ fn a_receiver_in_a_namespace_is_limited_too() {
         let line = "lab limits --only 100% --scheduler other --duration 500ms";
         let report = between(&cable, line).run().json();
         let row = &report["rows"][0];
-        // A machine without control groups gives an invalid row, as in the test above.
         match row["invalid"].as_str().filter(|why| why.contains("no control groups")) {
             Some(why) if !control_groups_are_mounted() => skipped(Lack::reported_by(why), why),
             _ => {

@@ -13,14 +13,13 @@ use tautline_api::v1::StreamRequest;
 use crate::common::program::{Call, Running, taut, words};
 use crate::common::{Folder, until};
 
-/// A running worker with a few libraries only.
 pub(crate) struct TestWorker {
     pub(crate) running: Running,
     pub(crate) address: SocketAddr,
     folder: Folder,
 }
 
-/// The library of plugins that take time, which cargo built for these tests.
+/// Plugins with a fixed processing time, built by cargo for these tests.
 pub(crate) fn cost_library() -> PathBuf {
     let built = std::env::current_exe().unwrap().with_file_name("libtautline_ladspa_cost.so");
     assert!(built.exists(), "{} was not built", built.display());
@@ -41,12 +40,10 @@ impl TestWorker {
         Self::at_home(Path::new("/nonexistent"), libraries, options)
     }
 
-    /// With its own key and trust list.
     pub(crate) fn at_home(home: &Path, libraries: &[&Path], options: &str) -> Self {
         Self::called(libraries, options, |call| call.with("TAUT_HOME", home))
     }
 
-    /// With these changes to its call.
     pub(crate) fn within(libraries: &[&Path], add: impl FnOnce(Call) -> Call) -> Self {
         Self::called(libraries, "", |call| add(call.with("TAUT_HOME", "/nonexistent")))
     }
@@ -119,7 +116,6 @@ fn the_workers_that_the_file_names_are_listed_and_kept() {
     let addresses: Vec<_> =
         kept["workers"].as_array().unwrap().iter().map(|it| &it["address"]).collect();
     assert_eq!(addresses, [&far[0].1, &far[1].1]);
-    // Only workers named on the command line are asked.
     assert_eq!(names(&format!("plugins --worker {one} --report json")), far[..1]);
     std::fs::write(folder.file("tautline.toml"), "workers = \"studio\"\n").unwrap();
     let refused = taut(words("plugins --save")).in_folder(folder.path()).run();
@@ -146,7 +142,6 @@ fn what_is_run_as_one_is_offered_as_one() {
     snapshot!(ended.said[0]);
 }
 
-/// Processes started by this one.
 pub(crate) fn children(parent: &str) -> Vec<u32> {
     let listed = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

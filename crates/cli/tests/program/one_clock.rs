@@ -1,4 +1,4 @@
-//! Both ends use one clock, and detect it: nothing is resampled, in any order of start.
+//! Both ends detect their common clock: nothing is resampled, in any order of start.
 
 use crate::common::host::timed;
 use crate::common::jack::Server;
@@ -6,8 +6,8 @@ use crate::common::program::{taut, words};
 use crate::common::sound::Sound;
 use crate::common::{Onlooker, loopback};
 
-/// Asserts that, from one second after its first sound, the recording is a part of the sent sound;
-/// `reported` is context for the message.
+/// From 1 s after its first sound, the recording is a part of the sent sound. `reported` is context
+/// for the message.
 pub(crate) fn is_copied(heard: &Sound, sent: &Sound, reported: &str) {
     let begins = heard.begins().expect("nothing but silence was heard");
     let heard = &heard.samples[begins + 48_000..];
@@ -18,7 +18,6 @@ pub(crate) fn is_copied(heard: &Sound, sent: &Sound, reported: &str) {
     assert_eq!(wrong, None, "of {} frames, {reported}", heard.len());
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -13,7 +13,7 @@ use crate::common::{Folder, PATIENT, shared};
 use crate::interop::{has_element, noise, read_raw};
 use crate::srtp::{GSTREAMER, has_srtp, hex, make_key, readable};
 
-/// A free TCP port without connections, so that it can be bound at once.
+/// Without connections, so it can be bound at once.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
@@ -22,7 +22,6 @@ fn has_gstreamer() -> bool {
     has_element("rtpstreampay", "gstreamer1.0-plugins-good")
 }
 
-/// A receiver that learns the format from the sender.
 fn learn(port: u16) -> Vec<String> {
     words(&format!(
         "recv --from rtp+tcp://127.0.0.1:{port} --output file:heard.wav --exit-on-bye --report json \
@@ -71,7 +70,6 @@ fn without_a_receiver_there_is_a_sentence_that_says_how_to_start_one() {
     }
 }
 
-/// Copies data until its end or this size; returns it.
 fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), [0; 4096]);
     while all.len() < most {
@@ -84,8 +82,8 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
     all
 }
 
-/// Relays this number of connections, and cuts each after this number of bytes from the sender.
-/// Returns the data of each connection in both directions.
+/// Relays connections, and cuts each after this many bytes from the sender. Returns each one's data
+/// in both directions.
 fn between(port: u16, to: u16, cuts: &'static [usize]) -> JoinHandle<Vec<[Vec<u8>; 2]>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     std::thread::spawn(move || {
@@ -105,7 +103,6 @@ fn between(port: u16, to: u16, cuts: &'static [usize]) -> JoinHandle<Vec<[Vec<u8
     })
 }
 
-/// Complete frames of RFC 4571.
 fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
@@ -121,8 +118,7 @@ fn is_report(frame: &[u8]) -> bool {
     (192..=223).contains(&frame[1])
 }
 
-/// Sends noise over TCP, encrypted with `key`, through [`between`]. Returns the receiver's report,
-/// and the data.
+/// Sends encrypted noise through [`between`]. Returns the receiver's report, and the data.
 fn sealed(
     (coding, profile): (FileCoding, &str),
     cuts: &'static [usize],
@@ -161,7 +157,6 @@ fn sealed_sound_over_tcp_comes_bit_for_bit_and_can_be_read_by_nobody_else() {
     }
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -181,9 +176,8 @@ mod exclusive {
                 );
                 call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
                 let report = recv.end().report();
-                // It sends no reports, and TCP has no arrival timestamps: its clock is known to
-                // some hundred ppm, and its sound is resampled accordingly. The test can check that
-                // all of it arrives.
+                // Without reports or TCP timestamps, its clock is known to some hundred ppm, and
+                // its sound is resampled. All of it arrives.
                 for none in ["lost", "late", "invalid"] {
                     assert_eq!(report.count(none), 0, "{none}");
                 }
@@ -251,8 +245,8 @@ mod exclusive {
                      srtcp-auth={auth}",
                     hex(&key)
                 );
-                // One after the other: if both start at once, the caps of one replace the stream of
-                // the other, and packets are dropped meanwhile.
+                // In sequence: if both start at once, the caps of one replace the other's, and
+                // packets are dropped.
                 for (name, caps, kind, out) in [
                     (
                         "packets",

@@ -13,7 +13,6 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, Onlooker, PATIENT, free_udp_ports, shared, skipped};
 use crate::one_clock::is_copied;
 
-/// The shared object that cargo built for these tests.
 fn shared_object() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let built = tests.with_file_name("libasound_module_pcm_tautline.so");
@@ -21,15 +20,12 @@ fn shared_object() -> PathBuf {
     built
 }
 
-/// A folder with an ALSA configuration for the shared object, with `taut` as installed and the PCM
-/// `net`.
 pub(crate) struct Scene {
     pub(crate) folder: Folder,
     port: u16,
 }
 
 impl Scene {
-    /// With these keys of `net`, in addition to its address.
     pub(crate) fn set(keys: &str) -> Self {
         let (folder, port) = (Folder::new(), free_udp_ports());
         let installed =
@@ -45,7 +41,6 @@ impl Scene {
         Self { folder, port }
     }
 
-    /// The same with more PCMs.
     pub(crate) fn with(self, more: &str) -> Self {
         let conf = self.folder.file("asound.conf");
         let text = std::fs::read_to_string(&conf).unwrap();
@@ -53,13 +48,11 @@ impl Scene {
         self
     }
 
-    /// An ALSA program in the folder.
     pub(crate) fn program(&self, program: &str, line: &str) -> Call {
         let conf = self.folder.file("asound.conf");
         call(program, words(line)).in_folder(self.folder.path()).with("ALSA_CONFIG_PATH", conf)
     }
 
-    /// A receiver that records the PCM's sound, and ends with its goodbye.
     fn hear(&self, coding: FileCoding) -> Running {
         let line = format!(
             "recv --from rtp://127.0.0.1:{} --output file:heard.wav --exit-on-bye --report json \
@@ -77,8 +70,7 @@ impl Scene {
     }
 }
 
-/// Output of a program on both streams, with any exit status: the help of sox has status 1. Empty
-/// if it is missing.
+/// Output on both streams with any exit status: sox's help has status 1. Empty if missing.
 fn answered(program: &str, asks: &[&str]) -> String {
     let ran = Command::new(program).args(asks).stdin(Stdio::null()).output();
     ran.map_or_else(
@@ -87,7 +79,6 @@ fn answered(program: &str, asks: &[&str]) -> String {
     )
 }
 
-/// Whether a program that plays to a PCM exists; prints a message if not.
 fn plays(program: &str) -> bool {
     let there = match program {
         // The format is in a separate package.
@@ -108,7 +99,6 @@ fn plays(program: &str) -> bool {
     there
 }
 
-/// Whether the program exists; prints a message if not.
 pub(crate) fn is_there(program: &str, asks: &str) -> bool {
     let mut command = Command::new(program);
     let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -118,7 +108,6 @@ pub(crate) fn is_there(program: &str, asks: &str) -> bool {
     ran.is_ok()
 }
 
-/// Asserts that a receiver gets the noise that this program plays.
 fn is_played(coding: FileCoding, (program, line): (&str, &str)) {
     shared(|| {
         if !plays(program) {
@@ -150,11 +139,9 @@ fn aplay_is_heard_bit_for_bit_in_every_way() {
 #[test]
 fn other_programs_are_heard_bit_for_bit() {
     for program in [
-        // Its default buffer has 43 ms, less than stalls of the host; this one has two thirds of a
-        // second.
+        // Its default buffer of 43 ms is shorter than stalls of the host; this one has 0.67 s.
         ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"),
         ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"),
-        // Its default buffer has 200 ms.
         (
             "gst-launch-1.0",
             "-q filesrc location=sent.wav ! wavparse ! alsasink device=net buffer-time=500000",
@@ -215,7 +202,6 @@ fn packets_that_the_system_refuses_are_told_once() {
             let played = played.end().well();
             let said: Vec<_> = played.said.iter().filter(|line| line.contains("refused")).collect();
             assert_eq!(said.len(), times, "{played:#?}");
-            // A missing answer is not reported.
             assert_eq!(played.said.len(), 1 + times, "{played:#?}");
         }
     });
@@ -276,7 +262,7 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
             return;
         }
         for (pcm, errno) in [
-            // The default of the installed configuration, without a host.
+            // The installed configuration's default, without a host.
             ("taut", "Invalid argument"),
             ("taut:no.such.host.invalid", "No such device or address"),
         ] {
@@ -293,7 +279,7 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
     });
 }
 
-/// When `aplay` queries a name server, of which this network has only the address.
+/// When `aplay` queries a name server that does not exist.
 const ASK: &str = "#!/bin/sh
 echo 'nameserver 10.77.0.99' >resolv.conf && mount --bind resolv.conf /etc/resolv.conf || exit 9
 exec aplay -q -D taut:kitchen.example sent.wav
@@ -355,7 +341,6 @@ fn a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it() {
     });
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

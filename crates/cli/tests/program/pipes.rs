@@ -9,13 +9,12 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, loopback, shared, skipped, sounding_at};
 use crate::errors::is_refused;
 
-/// A shell command in which `TAUT` is the built program.
 fn shell(folder: &Folder, line: &str) -> Call {
     let line = line.replace("TAUT", env!("CARGO_BIN_EXE_taut"));
     call("sh", ["-c", &line]).in_folder(folder.path())
 }
 
-/// Sound piped into a file, whose header lacks the length, which hound needs.
+/// The header of piped sound lacks the length, which hound needs.
 fn heard(path: &Path) -> Sound {
     let mut wav = std::fs::read(path).unwrap();
     let data = wav.windows(4).position(|four| four == b"data").expect("samples") + 8;
@@ -28,7 +27,6 @@ fn heard(path: &Path) -> Sound {
     Sound::read(path)
 }
 
-/// Sends the output of `input`, a part of a pipeline, and pipes the received sound into a file.
 fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
     let (address, patient) = (loopback(), PATIENT.join(" "));
     let recv = format!(
@@ -91,7 +89,6 @@ fn a_reader_who_leaves_ends_a_recording_in_peace() {
     let folder = Folder::new();
     let address = loopback();
     let _send = sounding_at(&address);
-    // Without an end.
     let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --report json --from";
     let line = format!("{{ {recv} {address}; echo $? > status; }} | head -c 200000 > begun");
     let ended = shell(&folder, &line).run().well();
@@ -105,7 +102,7 @@ fn a_reader_who_leaves_ends_a_recording_in_peace() {
 fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
     let (folder, address) = (Folder::new(), loopback());
     let _send = sounding_at(&address);
-    // More than pipe and buffer hold; the reader waits for the end of the run, and reads nothing.
+    // More than pipe and buffer hold; the reader reads nothing until the end of the run.
     let recv = "TAUT recv --rate 48000 --channels 2 --output file:- --duration 2s --report none";
     let line = format!(
         "mkfifo over; {{ {recv} --from {address}; echo $? > status; echo > over; }} | cat over"
@@ -191,7 +188,6 @@ fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
 fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let send = |options: &str| taut(words(&format!("send --to rtp://127.0.0.1:5004 {options}")));
-    // No input, as the tests' programs have no standard input.
     is_refused(&send("--input file:-"), 3);
     let text = "TAUT send --to rtp://127.0.0.1:5004 --input file:-";
     let text = shell(&folder, &format!("echo some words that are no sound | {text}"));

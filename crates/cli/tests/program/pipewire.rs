@@ -15,9 +15,8 @@ use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Lack, Onlooker, free_udp_ports, loopback, skipped};
 use crate::errors::is_refused;
 
-/// Options of both ends for a stream with a known format.
 const BOTH: &str = "--latency 400ms --no-stall-monitor";
-/// Sounds that are played until the graph has taken all of one.
+/// Attempts until the graph has taken all of a sound.
 const GRAPHS: usize = 5;
 const SHAPE: &str = "--rate 48000 --channels 2";
 
@@ -25,8 +24,7 @@ fn frames(latency_ms: usize) -> usize {
     latency_ms * 48
 }
 
-/// Noise, and its file with a second of silence after it, as pw-cat does not play an incomplete
-/// last cycle.
+/// The file ends with a second of silence: pw-cat does not play an incomplete last cycle.
 fn noise(desktop: &Desktop, millis: usize) -> Sound {
     let sent = Sound::noise(Shape::STEREO_24, millis, 16);
     let mut played = sent.clone();
@@ -39,7 +37,6 @@ fn send(desktop: &Desktop, input: &str, to: &str) -> Running {
     desktop.taut(&format!("send --input {input} --to {to} --report none {BOTH}")).start()
 }
 
-/// Waits until the graph calls it: everything played to it from now on is recorded.
 fn sink(desktop: &Desktop, to: &str) -> Running {
     send(desktop, "pipewire:Kitchen", to).wait_for(said::GRAPH_PERIOD)
 }
@@ -49,13 +46,12 @@ fn recv(desktop: &Desktop, from: &str, output: &str) -> Running {
     desktop.taut(&line).start()
 }
 
-/// Ends a recorder as its user does, so that its file is complete.
+/// As its user does, so that its file is complete.
 fn stop(recorder: Running) {
     recorder.signal("-INT");
     recorder.end();
 }
 
-/// One recorder, into `both.wav`, of the sound into `Kitchen` and out of `Stage`.
 fn record_both(desktop: &Desktop) -> Running {
     let record = "--record --target 0 --format s24 --rate 48000 --channels 2 both.wav";
     let record = desktop.pw_cat(record).start();
@@ -69,12 +65,11 @@ fn record_both(desktop: &Desktop) -> Running {
 fn standard_error_has_our_line_alone_where_the_library_has_something_to_say() {
     let folder = Folder::new();
     let recv = format!("recv --output pipewire:x --from {}", loopback());
-    // No server, and no client configuration, about which the library would print three lines.
+    // Without a client configuration, the library would print three lines.
     let recv = taut(words(&recv))
         .with("PIPEWIRE_CONFIG_DIR", folder.path())
         .with("XDG_RUNTIME_DIR", folder.path());
     is_refused(&recv, 3);
-    // They are printed on request.
     let ended = recv.with("PIPEWIRE_DEBUG", "2").run();
     assert!(ended.said.iter().any(|line| line.contains("pw.conf")), "{ended:#?}");
 }
@@ -102,7 +97,6 @@ fn what_cannot_be_is_answered_in_one_sentence_with_the_mend() {
     assert!(!listed.out.contains("pipewire:"), "{}", listed.out);
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -113,7 +107,6 @@ mod exclusive {
             let address = loopback();
             let _send = sink(&desktop, &address);
             let _recv = recv(&desktop, &address, "pipewire:Stage");
-            // A sink also has monitor ports.
             for (name, class, ports) in [("Kitchen", "Audio/Sink", 4), ("Stage", "Audio/Source", 2)]
             {
                 let node = desktop.node(name, ports);
@@ -206,8 +199,7 @@ mod exclusive {
                 let report = records.end().report();
                 send.signal("-INT");
                 send.end().well();
-                // A busy machine misses cycles of 1.3 ms, and the graph's clock continues without
-                // them.
+                // A busy machine misses cycles of 1.3 ms; the graph's clock continues.
                 let whole = report.count("skipped_frames") == 0;
                 whole.then(|| Sound::read(&desktop.folder().join("heard.wav")))
             };
@@ -276,8 +268,7 @@ mod exclusive {
             desktop.pw_cat("--playback --target Kitchen sent.wav").run().well();
             stop(record);
             let both = Sound::read(&desktop.folder().join("both.wav"));
-            // A busy recorder may miss a cycle, so a piece with both sounds is searched; no two
-            // pieces of noise are alike.
+            // A busy recorder may miss a cycle, so this searches a piece with both sounds.
             let at = |channel: usize, from: usize| {
                 let is_here = |place: &usize| {
                     (0..64).all(|i| both.frame(place + i)[channel] == sent.frame(from + i)[0])
@@ -287,8 +278,7 @@ mod exclusive {
             let pieces = (1000..sent.frames() - 64).step_by(4000);
             let delay = |from| Some(at(1, from)? - at(0, from)?);
             let delays: Vec<usize> = pieces.filter_map(delay).collect();
-            // The graph takes a cycle in each direction, like a sound card: the latency is from
-            // converter to converter.
+            // The graph takes a cycle each way, like a sound card.
             let configured = frames(400) - 2 * QUANTUM;
             let exact = delays.iter().filter(|delay| **delay == configured).count();
             mostly(|| assert!(exact > delays.len() / 2, "not {configured} frames but {delays:?}"));
@@ -302,8 +292,7 @@ mod exclusive {
             let address = loopback();
             let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
             let _send = sink(&desktop, &address);
-            // From the graph to the far converter, or back: the latency without the cycle of this
-            // end.
+            // The latency without this end's cycle.
             let reported = 400_000_000 - (QUANTUM * 1_000_000_000 / 48_000) as i64;
             for (name, way) in [("Kitchen", "Input"), ("Stage", "Output")] {
                 let objects = desktop.wait_for("a latency", |objects| {
@@ -339,7 +328,6 @@ mod exclusive {
             desktop.wait_for("sound for the speakers", |objects| {
                 is_linked(objects, "Far", "Speakers")
             });
-            // The sound of the speakers can be sent, like that of a microphone.
             let _send = send(&desktop, "pipewire:Near?target=Speakers", &address);
             desktop.wait_for("sound of the speakers", |objects| {
                 is_linked(objects, "Speakers", "Near")
@@ -405,7 +393,6 @@ mod exclusive {
             desktop.node("Hall", 4);
             onlooker.hear(300);
             desktop.signal("-STOP");
-            // Before a client can detect the stall.
             ends.signal("-INT");
             ends.end().well();
             let stalled = "pipewire:Kitchen: PipeWire does not call the node";
@@ -415,7 +402,6 @@ mod exclusive {
             desktop.signal("-CONT");
             let sends = sends.wait_for(&said::is_back("pipewire:Kitchen"));
             onlooker.hear(500);
-            // Also while a timer replaces it.
             desktop.signal("-STOP");
             onlooker.hear(3000);
             sends.signal("-INT");

@@ -1,4 +1,4 @@
-//! Number of measured packets with `--sample-packets`.
+//! `--sample-packets`.
 
 use crate::common::loopback;
 use crate::common::program::{taut, words};

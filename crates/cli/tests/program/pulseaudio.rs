@@ -9,12 +9,9 @@ use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, median, skipped};
 
-/// Format and payload type that PulseAudio sends for two channels.
 const WIRE: &str = "--format l16 --rate 48000 --channels 2 --payload-type 127";
 const SHAPE: Shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
 
-/// A PulseAudio for one test, in the right one of two networks, with one sink `out` without
-/// hardware.
 struct Pulse {
     // Dropped before its folder.
     server: Running,
@@ -23,7 +20,6 @@ struct Pulse {
 }
 
 impl Pulse {
-    /// Starts it with this module; `None`, with a message, if it cannot.
     fn start(module: &str) -> Option<Self> {
         let mut asks = Command::new("pulseaudio");
         let asks = asks.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
@@ -52,7 +48,6 @@ impl Pulse {
         taut(words(line)).in_folder(self.folder.path()).within(&self.cable.left)
     }
 
-    /// One of PulseAudio's programs.
     fn client(&self, line: &str) -> Call {
         let mut words = words(line);
         let program = words.remove(0);
@@ -78,16 +73,14 @@ impl Pulse {
     }
 }
 
-/// Its socket folder for its programs.
 const SOCKET: &str = "server";
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
     #[test]
     fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
-        // In one of ten runs with others, its server played nothing at all.
+        // In one of ten runs with others, its server played nothing.
         timed(|| {
             let Some(mut pulse) = Pulse::start("module-rtp-recv sink=out sap_address=10.77.0.2")
             else {
@@ -110,8 +103,8 @@ mod exclusive {
             let tone: Vec<_> =
                 (0..heard.frames()).map(|at| heard.frame(at)[0]).filter(|s| *s != 0).collect();
             assert!(tone.len() > 2 * 48_000, "{} frames sound", tone.len());
-            // It follows our card by resampling, up to 0.2 %; on underruns and overruns it skips
-            // sound, so the test listens to one period of the tone.
+            // It resamples by up to 0.2 % and skips sound on xruns, so the test measures the tone's
+            // period.
             let rises: Vec<_> =
                 (1..tone.len()).filter(|at| tone[at - 1] < 0 && tone[*at] > 0).collect();
             let period = median(rises.windows(2).map(|two| two[1] - two[0]));
@@ -123,10 +116,10 @@ mod exclusive {
     fn what_pulseaudio_sends_is_heard_whole() {
         let module = "module-rtp-send source=out.monitor format=s16be channels=2 rate=48000 \
                       destination_ip=10.77.0.1 port=5004";
-        // It is followed by resampling, which a stalled server changes a lot.
+        // A stalled server changes the resampling a lot.
         steady(|| {
             let Some(pulse) = Pulse::start(module) else { return };
-            // Between silences: a stream fades in, and its last packets are played after the end.
+            // A stream fades in, and its last packets are played after the end.
             let sent = Sound::noise(SHAPE, 2000, 21);
             let mut played = Sound { shape: SHAPE, samples: vec![0; 48_000] };
             played.samples.extend(&sent.samples);
@@ -139,8 +132,8 @@ mod exclusive {
             recv.signal("-INT");
             let report = recv.end().report();
             assert_eq!(report.count("lost"), 0, "{:#}", report.0);
-            // It reports no clock, so its packets are followed by resampling: frames at an edge are
-            // found in blocks.
+            // It reports no clock, so its packets are resampled: frames at an edge are found in
+            // blocks.
             let compared = pulse.taut("compare sent.wav heard.wav").run();
             assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
         });

@@ -6,7 +6,6 @@ use crate::common::program::{taut, words};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, shared};
 
-/// Options that a busy machine sustains.
 const PATIENT: &str = "--latency 400ms --period 240 --periods 32 --report json";
 
 #[track_caller]
@@ -19,8 +18,8 @@ fn judged(line: &str, folder: &Folder) -> Value {
 fn known_sound_of_24_and_of_16_bits_is_heard_bit_for_bit_with_the_noise_of_its_bits() {
     shared(|| {
         let report = judged("--only l24 --only l16", &Folder::new());
-        // Rounding is 98 dB below a full-scale sine at 16 bits, and 146 dB at 24; this one has 12
-        // dB less.
+        // Rounding is 98 dB below a full-scale sine at 16 bits, and 146 dB at 24; this sine is 12
+        // dB lower.
         for (row, name, noise) in [(0, "l24", -140.0..-130.0), (1, "l16", -92.0..-80.0)] {
             let row = &report["rows"][row];
             assert_eq!([&row["name"], &row["verdict"]], [name, "identical"], "{report:#}");
@@ -38,7 +37,7 @@ fn a_card_of_another_clock_is_told_by_how_many_ppm_it_was_resampled_for() {
         let report = judged("--only resampled", &Folder::new());
         let row = &report["rows"][0];
         let ppm = row["resampled_ppm"].as_f64().unwrap_or_else(|| panic!("{report:#}"));
-        // The same number of frames of the card, which are shorter, contains less sound.
+        // The card's frames are shorter, so as many contain less sound.
         assert!((ppm + 100.0).abs() < 10.0, "{report:#}");
     });
 }

@@ -1,5 +1,4 @@
-//! Invalid command lines: rejected with a hint before anything runs, each with the message of the
-//! snapshot.
+//! Invalid command lines: rejected with a hint before anything runs.
 
 use crate::common::Folder;
 use crate::common::program::{taut, words};
@@ -75,7 +74,7 @@ fn addresses_that_cannot_be_are_refused() {
     are_refused(
         "send --input null: --duration 1s",
         &[
-            // Destinations with different options of one socket.
+            // Different options for one socket.
             "--to rtp://239.69.77.3:5004?iface=lo --to rtp://239.69.77.3:5004?iface=eth7",
             "--to rtp://239.69.77.3:5004?iface=lo --to rtp://239.69.77.3:5004",
             "--to rtp://239.69.77.3:5004?ttl=4 --to rtp://239.69.77.3:5004?ttl=5",
@@ -89,7 +88,7 @@ fn addresses_that_cannot_be_are_refused() {
             "--to rtp+tcp://*:5004",
             "--to rtp://127.0.0.1:5004?ttl=4",
             "--to rtp://127.0.0.1:5004?loop=0",
-            // Options without meaning for AVTP.
+            // These have no meaning for AVTP.
             "--to avtp://lo/91:E0:F0:00:FE:01 --dscp 34",
             "--to avtp://lo/91:E0:F0:00:FE:01 --no-header-extensions",
             "--to avtp+udp://127.0.0.1 --no-header-extensions",
@@ -98,7 +97,7 @@ fn addresses_that_cannot_be_are_refused() {
             "--to avtp+udp://127.0.0.1 --redundancy fec:1",
             "--to avtp+udp://127.0.0.1 --redundancy red:1",
             "--to avtp://lo/91:e0:f0:00:fe:01 --redundancy paths:lo,eth0",
-            // Beyond the range of presentation times.
+            // Presentation times reach less far.
             "--to avtp://lo/91:e0:f0:00:fe:01 --latency 3s",
             "--to avtp://lo/91:e0:f0:00:fe:01 --max-transit-time 3s",
             "--to avtp://lo/91:e0:f0:00:fe:01 --max-transit-time 1ms --time-uncertainty 3s",
@@ -147,7 +146,7 @@ fn experiments_that_cannot_be_are_refused() {
             "stages --latency -5ms",
             "latency-sweep --output oss:dsp",
             "schedulers --latency 4ms --period 192",
-            // Without an end: they would run forever.
+            // These would run forever.
             "delay --output virtual: --input virtual:?period=96",
             "delay --output null: --input null: --channel 3",
             "delay --output file:- --input null:",

@@ -16,8 +16,7 @@ fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
             onlooker.address()
         );
         let send = taut(words(&line)).controlled().start();
-        // Packets are 1 ms old at departure, a buffer like this end's is 2 ms, 1 ms is the
-        // network's.
+        // Packets are 1 ms old at departure, the buffer is 2 ms, and 1 ms is for the network.
         let send = send.ask("status", "redundancy red:1 within 16ms,");
         let send = send.ask("latency 40ms", "ok latency 40ms");
         let send = send.ask("status", "redundancy red:1 within 36ms,");
@@ -27,7 +26,6 @@ fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
         let send = send.refuses("redundancy fec:2");
         let send = send.ask("latency 13ms", "ok latency 13ms");
         let send = send.ask("redundancy fec:2", "ok redundancy fec:2 within 5ms");
-        // The requested latency has time for the request.
         let send = send.ask("latency auto", "ok latency auto");
         let send = send.ask("status", "latency auto, now 13ms");
         let send = send.ask("status", "redundancy fec:2 within 50ms,");
@@ -52,8 +50,7 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
         assert_eq!(report.nanos("/redundancy/budget_ns"), 64_000_000, "{:#}", report.0);
         assert_eq!(report.nanos("/latency/configured_ns"), 69_000_000, "{:#}", report.0);
         assert_eq!(report.stream("/redundancy/window"), 64, "{:#}", report.0);
-        // A copy of 288 bytes with its header of 3 and 1 before it, the header of the extension,
-        // and padding to a word.
+        // A copy of 288 bytes, headers of 3 and 1, the extension header, and padding to a word.
         assert_eq!(report.stream("/redundancy/bytes"), 300, "{:#}", report.0);
         let notes = report.notes();
         assert!(notes.iter().any(|note| note.contains(said::RED_TIME)), "{notes:#?}");
@@ -64,8 +61,8 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
 fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
     shared(|| {
         let mut lab = Lab::straight();
-        // A buffer that survives a busy host: after an xrun of the sender, packets carry less for a
-        // while, which is reported. It takes 30 ms more than the default one.
+        // After an xrun, packets carry less redundancy for a while. This buffer, 30 ms above the
+        // default, survives a busy host.
         let send = "--input tone:440 --periods 32 --latency 66ms --redundancy red:1 --duration 3s \
                     --no-stall-monitor";
         let short = lab.carry(send, "--latency 6ms --no-stall-monitor");

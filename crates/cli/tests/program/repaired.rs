@@ -7,11 +7,10 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, shared};
 
 const SHAPE: Shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
-/// The same for a receiver: one that learns the format does not listen for a moment, in which the
-/// first packets may arrive.
+/// A receiver that learns the format may miss the first packets.
 const TOLD: &str = "--rate 48000 --channels 2 --format l16";
 
-/// Losses beyond a budget of 40 ms, bursts of more than 40 packets, occur less than once per day.
+/// Bursts of more than 40 packets exceed the budget of 40 ms less than once per day.
 #[test]
 fn a_fifth_lost_in_bursts_is_heard_whole() {
     shared(|| {
@@ -53,7 +52,6 @@ fn of_two_networks_one_may_break_and_nothing_is_missed() {
             cable.right.address, right.address, cable.left.interface, left.interface
         );
         let send = at(&cable.left, &folder, &send).and(PATIENT).start();
-        // Half a second of sound arrived via it, and via the other, which continues to the end.
         while cable.right.arrived() < 500 {}
         cable.left.breaks();
         let sent_report = send.end().report();
@@ -69,7 +67,6 @@ fn of_two_networks_one_may_break_and_nothing_is_missed() {
     });
 }
 
-/// The reports that map the clocks also use both networks.
 #[test]
 fn of_two_networks_to_a_group_one_may_break_from_the_first() {
     shared(|| {
@@ -78,7 +75,6 @@ fn of_two_networks_to_a_group_one_may_break_from_the_first() {
         let folder = Folder::new();
         let sent = Sound::noise(SHAPE, 1500, 19);
         sent.write(&folder.file("sent.wav"));
-        // Nothing passes the first network, not even reports.
         cable.right.breaks();
         let recv = format!(
             "recv --from rtp://239.69.77.8:5004?iface={},{} --output file:heard.wav --exit-on-bye \
@@ -138,7 +134,6 @@ fn each_of_two_networks_has_its_own_count() {
             "{paths:?}"
         );
         assert!(count("lost").iter().all(|lost| (100..400).contains(lost)), "{paths:?}");
-        // Both lose 1 %; the code repairs it.
         assert_eq!(report.count("lost"), 0, "{:#}", report.0);
     });
 }

@@ -11,7 +11,6 @@ fn script(name: &str, arguments: &[&str]) -> Call {
     call(&format!("{SCRIPTS}/{name}"), arguments)
 }
 
-/// A folder of programs before those of the machine.
 struct Programs(Folder);
 
 impl Programs {
@@ -23,7 +22,6 @@ impl Programs {
         Self(folder)
     }
 
-    /// The script with these programs, and only Debian's of the machine.
     fn run(&self, name: &str, arguments: &[&str]) -> Ended {
         let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", self.0.path().display());
         script(name, arguments)
@@ -34,7 +32,6 @@ impl Programs {
     }
 }
 
-/// The summary of a command with these lines and exit status.
 fn summary(lines: &str, status: i32, ci: &str) -> Ended {
     let says = format!("printf '{lines}'; exit {status}");
     script("test-summary", &["sh", "-c", &says]).with("CI", ci).run()
@@ -83,12 +80,11 @@ fn a_package_or_privilege_that_the_list_does_not_name_fails_in_continuous_integr
     }
 }
 
-/// Programs that `scripts/setup` calls, in addition to those of a test.
 const TOOLS: [&str; 14] = [
     "bash", "cat", "chmod", "cut", "dirname", "echo", "env", "head", "sed", "sh", "sort", "tail",
     "tee", "xargs",
 ];
-/// Root, a linker, and an `apt-get` that installs this Rust and logs its arguments next to itself.
+/// Root, a linker, and an `apt-get` that installs this Rust and logs its arguments.
 const DEBIAN: [(&str, &str); 4] = [
     ("id", "echo 0"),
     ("cc", "exit 0"),
@@ -101,7 +97,7 @@ const DEBIAN: [(&str, &str); 4] = [
 ];
 const FETCHES: &str = "echo fetching >&2; exit 7";
 
-/// `scripts/setup build` with these programs, which hide the Rust of this machine; also returns the log of `apt-get`.
+/// Runs `scripts/setup build`, with this machine's Rust hidden. Also returns the log of `apt-get`.
 fn set_up(programs: &[(&str, &str)]) -> (Ended, String) {
     let programs = Programs::new(&[&DEBIAN, programs].concat());
     let folder = programs.0.path();
@@ -146,14 +142,13 @@ fn setup_reports_an_old_rust_before_any_download() {
         "setup: hint: apt-get install rustc-web cargo-web (replaces Debian's rustc and cargo), or ";
     assert!(ended.said[1].starts_with(hint) && ended.said.len() == 2, "{ended:#?}");
     assert_eq!(log, "");
-    // With rustup it continues.
     let (ended, _) = set_up(&[old, ("cargo", "exit 0"), ("rustup", FETCHES)]);
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     assert_eq!(ended.said[0], reported, "{ended:#?}");
     assert!(ended.said.iter().any(|line| line == "fetching"), "{ended:#?}");
 }
 
-/// Builds a guest from a package that unpacks like this, in `$2`; `None` without the requirements.
+/// Builds a guest from a package that unpacks so into `$2`. `None` without the requirements.
 fn guest(unpacks: &str) -> Option<Ended> {
     if !Path::new("/usr/sbin/depmod").exists() && !Path::new("/sbin/depmod").exists() {
         skipped(Lack::Package, "there is no depmod; install kmod");

@@ -1,5 +1,4 @@
-//! Hosts via this machine's `ssh` and an `sshd` of the test, connected by a pipe: no port is
-//! opened, and no other user can connect.
+//! Hosts via `ssh` and an `sshd` of the test, connected by a pipe: no open port, no other user.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,7 +20,6 @@ const SSHD: &str = "/usr/sbin/sshd";
 /// Folder for root's sshd before the first login.
 const EMPTY: &str = "/run/sshd";
 
-/// This machine as another host: `ssh there`, with its own alias and key.
 pub(crate) struct ThereBySsh {
     folder: Folder,
     path: String,
@@ -58,7 +56,7 @@ impl ThereBySsh {
         fs::create_dir(self.file("there")).unwrap();
         symlink(env!("CARGO_BIN_EXE_taut"), self.file("there/taut")).unwrap();
         let at = self.folder.path().display();
-        // Additions to PATH by shell startup files come after it.
+        // Shell startup files may only append to PATH.
         self.write("login", &format!("PATH={at}/there:$PATH\neval \"$SSH_ORIGINAL_COMMAND\"\n"));
         self.write(
             "sshd_config",
@@ -80,7 +78,6 @@ impl ThereBySsh {
         Ok(())
     }
 
-    /// Its programs keep their keys there.
     pub(crate) fn uses_home(&self, home: &Path) {
         let (at, home) = (self.folder.path().display(), home.display());
         let login = format!(
@@ -129,7 +126,6 @@ fn two_machines_are_paired_by_ssh_in_one_command() {
         (&"studio".into(), &key(&home))
     );
     assert_eq!(listed(&home)["key"], key(here.path()));
-    // An unreachable host changes nothing.
     let ended =
         there.seen_by(taut(words("pair ssh:nowhere.invalid"))).with("TAUT_HOME", here.path()).run();
     assert_eq!(ended.status, Some(3), "{ended:?}");
@@ -198,7 +194,7 @@ fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_sai
         let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{report:#}"));
         let (off, bound) = (nanos(&row["off_ns"]), nanos(&row["bound_ns"]));
         assert!(off.abs() <= bound, "{report:#}");
-        // The uncertainty includes the error of the exchanges, and no more than that.
+        // The uncertainty includes the error of the exchanges, and no more.
         assert!((25_000..5_100_000).contains(&bound), "{report:#}");
     });
 }

@@ -9,11 +9,9 @@ use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 
-/// Format of the sounds here. It is given to receivers: those that learn it do not listen for a
-/// moment, in which the first packets arrive on a busy host.
+/// A receiver that learns the format may miss the first packets.
 const SHAPE: &str = "--rate 48000 --channels 2";
 
-/// A test's folder and the commands in it.
 struct Scene(Folder);
 
 impl Scene {
@@ -31,12 +29,10 @@ impl Scene {
         Sound::read(&self.0.file(name))
     }
 
-    /// A command in the folder, with patient buffers.
     fn call(&self, line: &str) -> Call {
         taut(words(line)).and(PATIENT).in_folder(self.0.path())
     }
 
-    /// Receives from an address with the format as options, or from a description.
     fn recv(&self, from: &str, options: &str) -> Running {
         let shape = if from.starts_with("rtp:") { SHAPE } else { "" };
         let line = format!(
@@ -51,7 +47,6 @@ impl Scene {
     }
 }
 
-/// −6 dB, to the nearest step.
 fn minus_6_db(sample: i32) -> i32 {
     (f64::from(sample) * 10_f64.powf(-6.0 / 20.0)).round() as i32
 }
@@ -69,12 +64,11 @@ fn two_senders_are_heard_as_their_sum_each_with_its_gain() {
         sooner.end().well();
         let (report, heard) = (recv.end().report(), scene.heard("heard.wav"));
         assert_eq!(report.0["streams"].as_array().unwrap().len(), 2);
-        // A sum of floats is rounded to its own precision.
         heard.without(&early, heard.begins().unwrap()).is_about(&late, minus_6_db, 1);
     });
 }
 
-/// The recording as runs of frames of one of `sounds` (its index) or of none.
+/// Runs of frames of one of `sounds` (its index) or of none.
 fn runs(heard: &Sound, sounds: &[&Sound]) -> Vec<(Option<usize>, usize)> {
     let frames = |index: usize| {
         let sound: &Sound = sounds[index];
@@ -92,7 +86,6 @@ fn runs(heard: &Sound, sounds: &[&Sound]) -> Vec<(Option<usize>, usize)> {
     runs
 }
 
-/// Indices of the runs longer than a fade.
 fn owners(runs: &[(Option<usize>, usize)]) -> Vec<usize> {
     let mut owners: Vec<usize> =
         runs.iter().filter(|(_, count)| *count > 1000).filter_map(|(owner, _)| *owner).collect();
@@ -163,7 +156,6 @@ fn options_stand_in_the_settings_file_and_the_command_line_overrules_it() {
     });
 }
 
-/// Content of `summary` of the interface.
 const SUMMARY: [&str; 11] = [
     "count", "min_ns", "mean_ns", "stdev_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns",
     "max_ns", "range_ns",
@@ -228,7 +220,6 @@ fn an_interrupted_receiver_and_sender_end_cleanly_with_every_field_of_the_report
                 has(report.stream("/clock"), &["offset_ns", "uncertainty_ns", "rate_ppm"]);
             }
         }
-        // The recording is complete so far.
         let heard = scene.heard("heard.wav");
         let begins = heard.begins().unwrap();
         let played = heard.frames() - begins;
@@ -256,7 +247,7 @@ fn a_receiver_comes_in_by_the_description_of_a_running_sender() {
         let runs = runs(&heard, &[&sent]);
         let longest =
             runs.iter().filter(|(owner, _)| owner.is_some()).map(|(_, count)| *count).max();
-        // Except for fades, the sound from its start to its end, in one piece.
+        // One piece from start to end, except for fades.
         let longest = longest.unwrap();
         assert!(longest > 24_000, "{runs:?}");
         let end = heard
@@ -271,7 +262,7 @@ fn a_receiver_comes_in_by_the_description_of_a_running_sender() {
     });
 }
 
-/// Sender and packet count of each received stream; asserts that none was missed.
+/// SSRC and packet count of each stream; none was missed.
 #[track_caller]
 fn senders(report: &Report) -> Vec<(String, u64, u64)> {
     let streams = report.0["streams"].as_array().unwrap();

@@ -14,12 +14,10 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, Onlooker, PATIENT, free_udp_ports, loopback, shared, skipped};
 
-/// Its last message.
 fn last(ended: &Ended) -> &str {
     ended.said.last().unwrap_or_else(|| panic!("nothing: {ended:#?}"))
 }
 
-/// Interrupts a receiver that received nothing, and its sender.
 fn fails(recv: Running, send: Running) -> Ended {
     recv.signal("-INT");
     let ended = recv.end();
@@ -29,7 +27,7 @@ fn fails(recv: Running, send: Running) -> Ended {
     ended
 }
 
-/// `taut` on a terminal with 80 columns; `None`, with a message, without one.
+/// 80 columns. `None`, with a message, without a terminal.
 fn on_a_terminal(line: &str) -> Option<crate::common::program::Call> {
     if Command::new("script").arg("--version").output().is_err() {
         skipped(Lack::Package, "there is no `script` (bsdutils)");
@@ -40,7 +38,6 @@ fn on_a_terminal(line: &str) -> Option<crate::common::program::Call> {
     Some(call("script", ["-qefc", &line, "/dev/null"]).listened_to())
 }
 
-/// A sender to this address that is killed while its sound is played.
 fn killed_sender(address: &str) {
     let onlooker = Onlooker::new();
     let line = format!("send --input tone:997 --to {address} --to {}", onlooker.address());
@@ -62,7 +59,7 @@ fn a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds() {
         for silent in ["silent for 1 s: recv ", "silent for 2 s: recv "] {
             assert!(ended.out.contains(silent), "no {silent:?} in {:?}", ended.out);
         }
-        // The status of a missing goodbye, passed on by `script`.
+        // `script` passes on the status of a missing goodbye.
         assert_eq!(ended.status, Some(4), "{ended:#?}");
     });
 }
@@ -119,7 +116,6 @@ fn a_run_in_which_nothing_came_fails_and_still_reports() {
             let all = ended.said.iter().filter(|line| line.contains(said::NOTHING_RECEIVED));
             assert_eq!(all.count(), 1, "{ended:#?}");
             assert_eq!(ended.json()["streams"][0]["counters"]["packets_received"], 0);
-            // It does not block the next run.
             assert!(ended.out.contains(said::NOT_KEPT), "{ended:#?}");
             assert!(!folder.file("heard.wav").exists(), "{line}");
         }
@@ -141,7 +137,6 @@ fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
     let ended = recv.end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     snapshot!(last(&ended));
-    // Each has a reason.
     let report = Report(ended.json());
     let reasons = report.stream("/invalid").as_array().unwrap().len();
     let counts = (reasons, report.refused("report"), report.count("invalid"));
@@ -152,13 +147,12 @@ fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
 fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
     shared(|| {
         let (folder, address) = (Folder::new(), loopback());
-        // 100 KiB, above which the kernel sends SIGXFSZ.
+        // Above 100 KiB, the kernel sends SIGXFSZ.
         let limited = "ulimit -f 200; exec \"$@\"";
         let recv = format!("recv --from {address} --output file:heard.wav --report json");
         let recv = call("sh", ["-c", limited, "sh", env!("CARGO_BIN_EXE_taut")]).and(words(&recv));
         let recv = recv.in_folder(folder.path()).start().listening();
         let send = taut(words(&format!("send --input tone:440 --to {address}"))).start();
-        // While the stream continues.
         let recv = recv.wait_for(said::FILE_TOO_LARGE);
         let ended = fails(recv, send);
         let reported = last(&ended);
@@ -206,7 +200,6 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
     shared(|| {
         for (ours, theirs) in [("l16", "l24"), ("f32", "l24"), ("l24", "l16"), ("l16", "f32")] {
             let (folder, address) = (Folder::new(), loopback());
-            // An empty recording is removed, but not the target of a link.
             std::fs::write(folder.file("kept.wav"), "").unwrap();
             std::os::unix::fs::symlink("kept.wav", folder.file("heard.wav")).unwrap();
             let recv = format!(
@@ -228,7 +221,6 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
     });
 }
 
-/// Drops all received packets.
 const WALL: &str =
     "table inet wall {\n chain input {\n type filter hook input priority 0; policy drop;\n }\n}\n";
 

@@ -22,7 +22,6 @@ use crate::interop::{has_element, has_ffmpeg, is_whole, noise, read_raw};
 pub(crate) const COUNTER: &str = "AES_CM_128_HMAC_SHA1_80";
 pub(crate) const SSRC: u32 = 0x7461_7574;
 
-/// Creates a key file; returns the key.
 pub(crate) fn make_key(profile: &str, name: &str, folder: &Folder) -> MasterKey {
     let line = format!("srtp-key --profile {profile} {name}");
     taut(words(&line)).in_folder(folder.path()).run().well();
@@ -42,12 +41,10 @@ pub(crate) fn send(options: &str, port: u16, folder: &Folder) {
     taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
 }
 
-/// Key and salt, as other programs expect them.
 fn secret(key: &MasterKey) -> String {
     key.to_sdes().split("inline:").nth(1).unwrap().to_owned()
 }
 
-/// The same in hexadecimal digits.
 pub(crate) fn hex(key: &MasterKey) -> String {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut digits, mut bits, mut held) = (String::new(), 0, 0_u32);
@@ -79,15 +76,12 @@ pub(crate) fn say_goodbye(key: &MasterKey, port: u16) {
     socket.send_to(&report[..len], (Ipv4Addr::LOCALHOST, port)).unwrap();
 }
 
-/// A relay between two ends, which keeps the datagrams.
 pub(crate) struct Tap {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Vec<u8>>>,
 }
 
 impl Tap {
-    /// Reads from `port` until the end, and sends the result of `forward` for each datagram to
-    /// `to`.
     pub(crate) fn at(
         port: u16,
         to: u16,
@@ -116,14 +110,13 @@ impl Tap {
         Self { over, thread }
     }
 
-    /// All forwarded datagrams.
     pub(crate) fn end(self) -> Vec<Vec<u8>> {
         self.over.store(true, Ordering::Release);
         self.thread.join().unwrap()
     }
 }
 
-/// Number of pieces of the sound that these datagrams contain in clear.
+/// Pieces of the sound that these datagrams contain in clear.
 pub(crate) fn readable(sent: &Sound, datagrams: &[Vec<u8>]) -> usize {
     const PIECE: usize = 12;
     let bytes: Vec<u8> =
@@ -231,7 +224,6 @@ fn a_key_that_others_may_read_is_refused_with_the_mend() {
     assert_eq!(again.status, Some(3), "{}", said(&again));
 }
 
-/// Profiles as GStreamer names their ciphers and authentication.
 pub(crate) const GSTREAMER: [(&str, &str, &str); 3] = [
     (COUNTER, "aes-128-icm", "hmac-sha1-80"),
     ("AEAD_AES_128_GCM", "aes-128-gcm", "null"),
@@ -242,7 +234,6 @@ pub(crate) fn has_srtp() -> bool {
     has_element("srtpenc", "gstreamer1.0-plugins-bad")
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -280,8 +271,7 @@ mod exclusive {
                 let (folder, port) = (Folder::new(), free_udp_ports());
                 let sent = noise(FileCoding::L24, &folder);
                 let key = make_key(profile, "key", &folder);
-                // srtpdec needs the SSRC, which differs each time: packets are forwarded once it is
-                // known.
+                // srtpdec needs the SSRC first, which differs each time.
                 let tap = Tap::at(port, port, |_, _| Vec::new());
                 send("--format l24 --srtp-key-file key", port, &folder);
                 let wire = tap.end();
@@ -335,7 +325,6 @@ mod exclusive {
             sent.samples
                 .truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
             read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
-            // A receiver also reads the key from there.
             let line = "recv --from stream.sdp --output file:heard.wav --exit-on-bye --report json --latency 1s \
                         --period 240 --periods 32 --no-stall-monitor";
             let recv = taut(words(line)).in_folder(folder.path()).start().listening();

@@ -19,17 +19,15 @@ const SENDER_REPORT: u8 = 200;
 const RECEIVER_REPORT: u8 = 201;
 const GOODBYE: u8 = 203;
 
-/// A big-endian word of a packet.
 fn word(packet: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(packet[at..at + 4].try_into().unwrap())
 }
 
-/// Whether it reports on one source.
 fn is_block(report: &[u8]) -> bool {
     report[1] == RECEIVER_REPORT && report[0] & 0x1F == 1
 }
 
-/// The RTCP packets in a file, which contains nothing else (RFC 3550 §6.4).
+/// RTCP packets of a file without others (RFC 3550 §6.4).
 #[track_caller]
 fn reports(path: &Path) -> Vec<Vec<u8>> {
     let (bytes, mut packets, mut at) = (std::fs::read(path).unwrap(), Vec::new(), 0);
@@ -42,7 +40,6 @@ fn reports(path: &Path) -> Vec<Vec<u8>> {
     packets
 }
 
-/// GStreamer's caps of an encrypted source: `kind` is srtp or srtcp.
 fn caps(kind: &str, ssrc: u32, key: &str, (cipher, auth): (&str, &str)) -> String {
     format!(
         "application/x-{kind},media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,\
@@ -51,7 +48,6 @@ fn caps(kind: &str, ssrc: u32, key: &str, (cipher, auth): (&str, &str)) -> Strin
     )
 }
 
-/// Decrypts these reports of one source with GStreamer; returns them in order.
 fn opened_by_gstreamer(sealed: &[Vec<u8>], caps: &str, folder: &Folder) -> Vec<Vec<u8>> {
     let port = free_udp_ports();
     let line = format!(
@@ -69,8 +65,8 @@ fn opened_by_gstreamer(sealed: &[Vec<u8>], caps: &str, folder: &Folder) -> Vec<V
     reports(&folder.file("opened.raw"))
 }
 
-/// GStreamer that sends sound to `media` and its own encrypted reports to `reports`, which it also
-/// writes in clear to a file.
+/// GStreamer sends sound to `media` and encrypted reports to `reports`. It also writes these in
+/// clear to a file.
 fn gstreamer_talks(
     (media, reports): (u16, u16),
     key: &str,
@@ -90,7 +86,6 @@ fn gstreamer_talks(
     call("gst-launch-1.0", words(&line)).in_folder(folder.path()).start()
 }
 
-/// Forwards reports to the receiver until one is answered; returns the answers.
 fn answers(
     socket: &UdpSocket,
     hears: SocketAddr,
@@ -112,7 +107,6 @@ fn answers(
     panic!("no answer among {}", back.len());
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -186,8 +180,7 @@ mod exclusive {
                 let said: Vec<_> =
                     said.iter().filter(|one| one[1] == SENDER_REPORT).map(middle).collect();
                 let blocks = opened.iter().filter(|one| is_block(one));
-                // A block contains the middle bits of the time in the last received report (RFC
-                // 3550 §6.4.1).
+                // A block contains the middle bits of the last report's time (RFC 3550 §6.4.1).
                 let answers =
                     |block: &&Vec<u8>| word(block, 8) == SSRC && said.contains(&word(block, 24));
                 assert!(blocks.clone().any(|block| answers(&block)), "{reported}");

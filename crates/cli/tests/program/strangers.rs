@@ -1,6 +1,6 @@
-//! A stranger at another address, on real sockets, that knows the stream's SSRC like any member of
-//! a group. `a_stranger_that_takes_the_senders_name_is_not_heard` of `crates/sim/tests` and
-//! `proto::asks` test it in simulation.
+//! A stranger at another address that knows the stream's SSRC, like any group member. Simulated
+//! twins: `a_stranger_that_takes_the_senders_name_is_not_heard` of `crates/sim/tests`, and
+//! `proto::asks`.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -21,10 +21,9 @@ use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, bound, free_udp_ports, shared};
 
-/// Buffers that survive a busy host, with any latency.
+/// Survives a busy host, with any latency.
 const RINGS: &str = "--period 240 --periods 32 --no-stall-monitor";
 
-/// Socket of the stranger.
 fn stranger() -> UdpSocket {
     UdpSocket::bind(("127.0.0.2", 0)).unwrap()
 }
@@ -48,27 +47,23 @@ fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
     Announcement { link_offset, format, packing_age, host: None, card: None, wants_feedback: false }
 }
 
-/// Sender SSRC of this compound of reports.
 fn author(compound: &[u8]) -> Option<u32> {
     let mut found = None;
     Compound::parse(compound).ok()?.visit(|ssrc, _| found = Some(ssrc));
     found
 }
 
-/// Sends the stranger's announcements, with its own SSRC, until it is dropped: every few
-/// milliseconds, much more often than others.
+/// Sends announcements under the stranger's SSRC every few milliseconds, until dropped.
 struct Announcing(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Announcing {
     fn to(port: u16) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        // Claims another format and a long delay.
         let announcement = Some(announced(44_100, 1, SampleFormat::L16));
         let lie = written(&RtcpReport { announcement, ..RtcpReport::new(0x0BAD) });
         let (until, by) = (Arc::clone(&over), stranger());
         let announce = move || {
             while !until.load(Ordering::Relaxed) {
-                // The receiver may not listen yet.
                 let _ = by.send_to(&lie, ("127.0.0.1", port));
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -84,15 +79,14 @@ impl Drop for Announcing {
     }
 }
 
-/// A receiver without format options on this UDP port, which records.
 fn reported_nothing(to: u16) -> Call {
     taut(words(&format!(
         "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --exit-on-bye --report json -v {RINGS}"
     )))
 }
 
-/// Part of the sent sound that is missing before the first recorded sound. Asserts that the end of
-/// the recording, from a second later on, when the common clock is known, is the sent sound.
+/// Missing sound before the first recorded sound. From a second later, the recording must be the
+/// sent sound.
 fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
     let first = heard.begins().expect("sound");
     let end = (first..heard.frames()).rev().find(|index| heard.sounds(*index)).expect("sound") + 1;
@@ -140,7 +134,7 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
         let send = taut(words(&send)).and(PATIENT).in_folder(folder.path()).start();
         media.recv_from(&mut [0; 2048]).unwrap();
         drop(media);
-        // A program that another test starts at this moment has the socket until exec.
+        // A program that another test starts now has the socket until exec.
         while tautline_trial::is_listed(to) {
             std::thread::yield_now();
         }
@@ -255,12 +249,10 @@ fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
         let send = taut(words(&send)).start();
         let by = stranger();
         let mut datagram = [0; 2048];
-        // It answers every tenth report, like the receiver.
         for count in 1..=10 {
             let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
             let stream = author(&datagram[..bytes]).unwrap();
             by.send_to(&asks(0xBAD, stream, 2000, count), peer).unwrap();
-            // Also with the receiver's SSRC.
             by.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
             let needed = Some(Span::from_millis(30));
             let effective = Effective {

@@ -1,5 +1,4 @@
-//! Counts of taps, compared with the reports of the programs, between two namespaces; and messages
-//! without a tap.
+//! Taps count as many packets as the programs report; and messages without a tap.
 
 use serde_json::Value;
 
@@ -7,7 +6,6 @@ use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Running, ordinary, taut, words};
 use crate::common::shared;
 
-/// Headers of Ethernet, IPv4 and UDP.
 const ETHERNET: u64 = 14;
 const IP: u64 = 20;
 const UDP: u64 = 8;
@@ -16,7 +14,6 @@ fn at(place: &Namespace, line: &str) -> Call {
     taut(words(line)).within(place)
 }
 
-/// Ends a program, and returns its report.
 fn said(running: Running) -> Value {
     running.signal("-INT");
     running.end().well().json()
@@ -26,8 +23,8 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", value[name]))
 }
 
-/// Counts of a tap for this kind: frames, packets, and bytes on the link, of IP, and in UDP or TCP.
-/// Asserts that other directions and interfaces have none.
+/// Frames, packets, and bytes on the link, of IP, and in UDP or TCP. Other directions and
+/// interfaces must have none.
 #[track_caller]
 fn counted(
     seen: &Value,
@@ -64,7 +61,7 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
         };
         let watches = [watch(left, "--to"), watch(right, "--at")];
         let reads = at(right, "lab loadgen chatter-sink --at 0.0.0.0:7000").start();
-        // Each ends by itself. Packets that cannot be sent, without a reader, do not count as sent.
+        // Each ends by itself. Packets without a reader do not count as sent.
         let multicast = format!("lab loadgen --longest 500ms multicast --by {there}:9");
         let multicast = at(left, &multicast).run().well().json();
         let chatter = format!("lab loadgen --longest 500ms chatter --to {there}:7000");
@@ -117,7 +114,7 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
                 "a kernel since 6.2, which says how long segments are",
             );
         }
-        // With 1500 bytes, no packet carries more than 1460, and most nearly that.
+        // With 1500 bytes, packets carry up to 1460, and most nearly that.
         let (frames, packets) = (sum("frames"), sum("packets"));
         assert!(packets > 2 * frames, "{frames} frames, {packets} packets");
         assert!((carried / 1460..carried / 1000).contains(&packets), "{packets}, {carried} bytes");

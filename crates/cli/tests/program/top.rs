@@ -14,7 +14,6 @@ use crate::common::said;
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 use crate::offload::{TestWorker, cost_library};
 
-/// A receiver and a sender on one machine, whose sockets lie in a folder of the test.
 struct Stage {
     folder: Folder,
     onlooker: Onlooker,
@@ -26,7 +25,6 @@ impl Stage {
         Self { folder: Folder::new(), onlooker: Onlooker::new(), address: loopback() }
     }
 
-    /// A run whose socket lies in that folder.
     fn call(&self, line: &str) -> Call {
         taut(words(line)).with("XDG_RUNTIME_DIR", self.folder.path())
     }
@@ -55,8 +53,7 @@ impl Stage {
         folder.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Waits until this number of runs can be observed. A new socket has a temporary name for a
-    /// moment.
+    /// A new socket has a temporary name for a moment.
     fn sockets_when(&self, count: usize) -> Vec<PathBuf> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -75,7 +72,6 @@ fn is_named(socket: &Path) -> bool {
     socket.extension().is_some_and(|extension| extension == "sock")
 }
 
-/// The stream of the only program with this role.
 #[track_caller]
 fn stream<'a>(reported: &'a Value, role: &str) -> &'a Value {
     let programs = reported["programs"].as_array().unwrap();
@@ -112,7 +108,6 @@ fn top_shows_a_sender_and_a_receiver_that_run_and_neither_when_they_ended() {
         assert_eq!(names(&received["worst"]["stages"]), all, "{reported:#}");
         assert_eq!(names(&sent["stages"]), all[..3], "{reported:#}");
         for stream in [sent, received] {
-            // A sine 18 dB below full scale.
             let meters = stream["meters"].as_array().unwrap();
             assert_eq!(meters.len(), 2, "{reported:#}");
             for meter in meters {
@@ -202,7 +197,6 @@ fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
         let line = "lab stages --settle 1s --duration 60s --period 240 --latency 400ms --report json \
                     --report-file kept.json";
         let run = call(line).start().wait_for(said::COUNTED_NOW);
-        // At least a second of packets counted.
         let until = Instant::now() + TIMEOUT;
         loop {
             assert!(Instant::now() < until, "its packets are not seen");
@@ -223,7 +217,7 @@ fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
         assert!(notes.contains("400ms in packets of 1ms"), "{notes}");
         let kept = std::fs::read_to_string(folder.file("kept.json")).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), report);
-        // Saved reports can be compared stage by stage, although they are too short for a verdict.
+        // Saved reports can be compared stage by stage, but are too short for a verdict.
         let compared = call("lab compare kept.json kept.json --report json").run();
         assert_eq!(compared.status, Some(5), "{compared:#?}");
         let compared = compared.json();

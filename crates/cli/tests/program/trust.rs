@@ -84,13 +84,11 @@ fn what_the_file_has_for_workers_is_no_option_of_a_command() {
     is_refused(&join, 2);
 }
 
-/// Lines that `taut pair` prints after its code, and the code.
 fn code(shown: &Running) -> String {
     let line = shown.said().find_map(|line| line.strip_prefix("taut: code: ").map(str::to_owned));
     line.unwrap().split(',').next().unwrap().to_owned()
 }
 
-/// `taut pair` that waits in one home, and one that dials from another, both with their codes.
 fn both_show_a_code(here: &Folder, there: &Folder, name: &str) -> [Running; 2] {
     let waits = at(there, "pair --listen 127.0.0.1:0").asked().start().wait_for("waiting at");
     let line = format!("pair {name}{}", waits.address());

@@ -1,6 +1,6 @@
 //! The commands of `docs/tutorials`, each run as its page has it, in two network namespaces.
 //!
-//! A page names the machine of each block of commands. Only devices, addresses and durations are replaced.
+//! Each block of commands names its machine. Only devices, addresses and durations are replaced.
 
 use std::fs::{read_to_string, remove_file, write};
 use std::path::Path;
@@ -16,25 +16,21 @@ use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, grows, shared, until};
 use crate::secure_shell::ThereBySsh;
 
-/// A tutorial that is not done yet, and two machines for it.
 struct Page {
     name: &'static str,
-    /// The commands that have not run, each with its machine.
+    /// Commands not run yet, with their machines.
     commands: Vec<(String, String)>,
-    /// The lines of output that the page quotes, up to their first figure.
+    /// Quoted output, up to its first figure.
     quoted: Vec<String>,
     configurations: Vec<String>,
-    /// Exact replacements in commands and configurations.
     replaced: Vec<(String, String)>,
     cable: Cable,
     homes: [Folder; 2],
-    /// The current folder of both machines.
     folder: Folder,
     output: Vec<String>,
 }
 
 impl Page {
-    /// `None`, with a message, if this machine has no network namespaces.
     fn open(name: &'static str, replaced: &[(&str, &str)]) -> Option<Self> {
         let owned = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
         let mut page = Self {
@@ -66,7 +62,7 @@ impl Page {
         Some(page)
     }
 
-    /// The commands of a block. The line above it is `On MACHINE:`.
+    /// The line above a block is `On MACHINE:`.
     fn read_commands(&mut self, above: &str, body: &str) {
         let line = above.lines().rfind(|line| !line.is_empty()).unwrap_or_default();
         let machine = line.strip_prefix("On ").and_then(|line| line.strip_suffix(':'));
@@ -95,7 +91,6 @@ impl Page {
         text.replace("iface=eth0", &format!("iface={}", self.place(machine).0.interface))
     }
 
-    /// A line of a shell on a machine.
     fn shell(&self, machine: &str, line: &str) -> Call {
         let (place, home) = self.place(machine);
         let line = self.replaced(line, machine);
@@ -106,7 +101,6 @@ impl Page {
         call.within(place).with("TAUT_HOME", home).with("XDG_RUNTIME_DIR", home)
     }
 
-    /// The next command of the page that has not run and begins so.
     #[track_caller]
     fn command(&mut self, begins: &str) -> Call {
         let index = self.commands.iter().position(|(_, line)| line.starts_with(begins));
@@ -115,7 +109,6 @@ impl Page {
         self.shell(&machine, &line)
     }
 
-    /// Runs a command to its end.
     #[track_caller]
     fn run(&mut self, begins: &str) -> Ended {
         let ended = self.command(begins).run();
@@ -134,7 +127,6 @@ impl Page {
         self.note(running.end())
     }
 
-    /// `taut pair` at both ends, whose users type y.
     #[track_caller]
     fn pair(&mut self, there: &str) {
         let waits = self.command("taut pair").asked().start().wait_for("waiting at");
@@ -146,7 +138,7 @@ impl Page {
         }
     }
 
-    /// `taut devices` and `taut doctor`, which fails if a check does.
+    /// `taut doctor` fails if a check does.
     #[track_caller]
     fn checks_the_machine(&mut self) {
         assert!(self.run("taut devices").well().out.contains("virtual:"));
@@ -155,7 +147,6 @@ impl Page {
         assert!(doctor.out.lines().any(|line| line.starts_with("ok ")), "{doctor:#?}");
     }
 
-    /// Runs a command of `taut` that takes its options from a configuration of the page.
     #[track_caller]
     fn configured(&mut self, machine: &str, command: &str) -> Call {
         let section = format!("[{command}]");
@@ -180,7 +171,6 @@ impl Page {
         assert!(sound.begins().is_some(), "{}.md: {file:?} is silent", self.name);
     }
 
-    /// Every command of the page ran, every quoted line was printed, every configuration was used.
     #[track_caller]
     fn check(self) {
         let Self { name, commands, configurations, mut quoted, output, .. } = self;
@@ -192,7 +182,7 @@ impl Page {
     }
 }
 
-/// The part of a quoted line that is the same on each machine, and is not shortened.
+/// The part that is the same on each machine, and not shortened.
 fn up_to_figure(line: &str) -> String {
     let end = line.find(|letter: char| letter.is_ascii_digit() || letter == '…');
     let end = end.unwrap_or(line.len());
@@ -250,7 +240,7 @@ fn commands_of_the_remote_worker_tutorial_work() {
         page.recorded("office.wav");
         if let Some(there) = ThereBySsh::new() {
             there.uses_home(page.homes[1].path());
-            // ssh logs in to the namespace of the caller: the server runs there.
+            // ssh logs in to the caller's namespace, so the server runs there.
             let serve = page.shell("ssh", "taut serve");
             let serve = serve.with("TAUT_HOME", page.homes[1].path()).listened_to().start();
             let serve = serve.wait_for(said::AWAITS_CALLS);

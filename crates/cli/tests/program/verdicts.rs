@@ -9,14 +9,12 @@ const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recor
 fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
     shared(|| {
         let (lab, onlooker) = (Lab::straight(), Onlooker::new());
-        // This latency has room for all packets meanwhile.
         let recv = lab.recv("--latency 200ms");
         let send = format!("--input file:{RECORDING} --latency 200ms --duration 4s");
         let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
         onlooker.hear(2_000);
         recv.signal("-STOP");
-        // More than the 600 ms: a stalled sender, for 119 ms at most, catches up with older
-        // packets.
+        // More than 600 ms: a stalled sender (up to 119 ms) catches up with older packets.
         onlooker.hear(720);
         recv.signal("-CONT");
         send.end().well();
@@ -35,7 +33,6 @@ fn a_stream_of_another_shape_is_refused_at_once_and_has_no_figures() {
         let recv = lab.recv_to("virtual:", "--rate 48000 --channels 2 --latency 20ms");
         let send = lab.send("--input tone:997 --rate 44100 --duration 2s");
         let fitting = "use --rate 44100 --channels 2";
-        // During the stream, and at the end.
         let recv = recv.wait_for(fitting);
         send.end().well();
         let ended = recv.end();

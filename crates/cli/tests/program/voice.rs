@@ -1,5 +1,4 @@
-//! Output during a run, and its streams: standard error, also without a report; and readers that
-//! leave.
+//! Output during a run, also without a report; and readers that leave.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -8,7 +7,7 @@ use crate::common::program::{ordinary, taut, words};
 use crate::common::said;
 use crate::common::{Folder, PATIENT, free_udp_ports, loopback, shared, sounding_at};
 
-/// `taut` without a reader of its answers: its exit status, and its standard error.
+/// Exit status and standard error, without a reader of standard output.
 fn unread(folder: &Folder, line: &str) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -62,10 +61,8 @@ fn a_run_goes_on_where_nobody_reads_what_it_says() {
     assert!(output.stdout.ends_with(b"}\n"));
 }
 
-/// All privileges that an ordinary user lacks.
 const LACKS: &str = "taut: no real-time priority, no locked memory: sound may drop out under load; \
                      `taut doctor` shows how to allow it";
-/// Phrases of its separate messages.
 const EACH: [&str; 3] =
     ["memory is not locked", "stall monitor runs without", "thread runs as other"];
 
@@ -83,10 +80,8 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         for sentence in EACH {
             assert!(!all.contains(sentence), "{sentence}: {ended:#?}");
         }
-        // A gap reports its cause: on a busy machine there may be one.
         let gap = |line: &&str| !line.starts_with("  receiver late: ");
         assert!(!ended.out.lines().filter(gap).any(|line| line.contains("priority")), "{ended:#?}");
-        // Scripts get each separately.
         let json = ordinary(&format!("{line} --duration 1s --report json")).unwrap();
         let report = json.run().report();
         let refused = &report.0["host"]["refused"];
@@ -104,7 +99,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         let note = LACKS.replace("taut: ", "note: ");
         assert_eq!(ended.out.matches(&note).count(), 1, "{ended:#?}");
     }
-    // At once: it has no end.
+    // Prints it at once: the run has no end.
     let send = ordinary("send --input null: --to rtp://127.0.0.1:5004 --report none").unwrap();
     drop(send.start().wait_for(LACKS));
 }
@@ -120,7 +115,6 @@ fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
     let Some(demo) = ordinary(&format!("demo --seconds 1 --out {}", out.display())) else {
         return;
     };
-    // Its success depends on the host.
     let ended = demo.run();
     let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
     assert_eq!(said, 1, "{ended:#?}");
@@ -153,7 +147,6 @@ fn a_quiet_run_says_nothing_but_errors() {
     }
     let ended = taut(words("demo --seconds 1 -q --out demo")).in_folder(folder.path()).run();
     assert!(ended.out.is_empty(), "{ended:#?}");
-    // Its success depends on the host.
     assert_eq!(ended.said.is_empty(), ended.status == Some(0), "{ended:#?}");
     let wrong = taut(words("send -q --input file:missing.wav --to rtp://127.0.0.1:5004")).run();
     assert_eq!((wrong.status, wrong.said.len()), (Some(3), 1), "{wrong:#?}");
@@ -203,7 +196,6 @@ fn what_the_command_line_says_of_the_voice_stands_before_what_the_file_says() {
 fn a_clock_that_nobody_tells_is_told_of_while_the_sound_comes() {
     shared(|| {
         let (folder, port, elsewhere) = (Folder::new(), free_udp_ports(), free_udp_ports());
-        // Packets arrive, reports do not.
         let description = format!(
             "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=-\nc=IN IP4 127.0.0.1\nt=0 0\n\
          m=audio {port} RTP/AVP 97\na=rtpmap:97 L24/48000/2\na=rtcp:{elsewhere}\n"

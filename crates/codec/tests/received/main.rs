@@ -9,7 +9,6 @@ use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-/// Two seconds of a tone in packets of 5 ms, each followed by the device's request for a block.
 fn stream(coding: Coding) -> Vec<u8> {
     let Coding { sample, coder } = coding;
     let payload_type = StreamFormat::usual_payload_type(sample, coder);

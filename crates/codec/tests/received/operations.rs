@@ -1,5 +1,4 @@
-//! Interprets bytes as packets of a compressed stream and as device requests. The played samples
-//! must always be finite. Shared by the test in this folder and the fuzz target `codec`.
+//! Packets of a compressed stream and device requests. Shared with the fuzz target `codec`.
 
 use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
@@ -20,7 +19,6 @@ pub(crate) struct Played {
     pub(crate) undecodable: u64,
 }
 
-/// Feeds `bytes` to a receiver with all decoders, and plays.
 pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
     let format = StreamFormat {
         rate: Rate::HZ_48000,
@@ -53,7 +51,6 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
     while let Some((operation, after)) = rest.split_first() {
         rest = after;
         match operation >> 5 {
-            // A packet: payload type, gap before it, length, payload.
             0..=3 => {
                 let Some((&[leaves_out, high, low], after)) = rest.split_first_chunk() else {
                     break;
@@ -66,21 +63,18 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
                 let coder = coding.and_then(|coding| coding.coder);
                 let said = coder.and_then(|coder| coder.frames(payload));
                 let frames = said.map_or(240, Frames::as_len) as u32;
-                // A gap of whole packets, lost or early, or of frames, which moves the packet off
-                // the grid.
+                // Frames move the packet off the grid.
                 let (packets, off) = (u32::from(leaves_out & 7), u32::from(leaves_out >> 3));
                 header.sequence = header.sequence.wrapping_add(packets as u16);
                 header.timestamp = header.timestamp.wrapping_add(packets * frames + off);
                 datagram.resize(header.bytes(), 0);
                 header.write(&mut datagram);
                 datagram.extend_from_slice(payload);
-                // The receiver counts rejected packets itself.
                 let _ = receiver.handle(&datagram, now, now);
                 header.sequence = header.sequence.wrapping_add(1);
                 header.timestamp = header.timestamp.wrapping_add(frames);
                 header.marker = false;
             }
-            // The next packets arrive after a loss, and may fill its gap.
             4 => {
                 let back = u32::from(operation & 0x1F);
                 header.sequence = header.sequence.wrapping_sub(back as u16);

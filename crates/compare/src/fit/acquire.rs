@@ -10,13 +10,11 @@ use crate::pieces::{BLOCK, ChannelRouting, FrameLine, RoutedLine};
 use crate::seek::Likely;
 use crate::sound::{itself_first, power};
 
-/// Maximum share of the loudest block attributed to noise, −23 dB, so that noise never increases
-/// the permitted residual.
+/// −23 dB of the loudest block.
 const NOISE: f64 = LEFT_OVER / NOISE_OF_WINDOW;
 
 impl WindowFitter<'_> {
-    /// Line and routing of a window near a likely position; `expected` are the line and gain if the
-    /// sound continues.
+    /// `expected` if the sound continues.
     pub(crate) fn acquire(
         &mut self,
         likely: &Likely,
@@ -52,7 +50,7 @@ impl WindowFitter<'_> {
         Some(RoutedLine { line, routing: Rc::new(routing) })
     }
 
-    /// Sent channel of the likely recorded one: the same index, if that is as good.
+    /// The same index, if that is as good.
     fn source(&mut self, window: &Range<usize>, line: &FrameLine, likely: &Likely) -> usize {
         let mut rest = |source: usize| {
             let alike = self.likeness((likely.channel, source), window, line);
@@ -62,8 +60,7 @@ impl WindowFitter<'_> {
         if is_itself { likely.channel } else { likely.source }
     }
 
-    /// Determines the source and gain of each channel in a window; `None` if the likely one matches
-    /// nothing or one is damaged.
+    /// `None` if nothing matches or one is damaged.
     fn learn(
         &mut self,
         window: &Range<usize>,
@@ -89,7 +86,7 @@ impl WindowFitter<'_> {
                 let here = self.rendered(source, window, line);
                 let sent_nothing = power(here) <= QUIET * count as f64;
                 if silent || sent_nothing {
-                    // Channels without information are assumed to match the others.
+                    // Channels without information are assumed to match.
                     let received_nothing = silent || power(heard) <= noise * count as f64;
                     return (received_nothing && sent_nothing).then_some((source, turn));
                 }
@@ -109,7 +106,6 @@ impl WindowFitter<'_> {
                 let is_noise = noise <= NOISE * loudest / BLOCK as f64;
                 self.noise = if is_noise { noise } else { 0.0 };
             }
-            // A channel that matches in part of the window is damaged in the rest, not unrelated.
             let mut spoilt = || self.sounds_again(window, line, channel, routing);
             if found.is_none() && (channel == likely.channel || spoilt()) {
                 return None;

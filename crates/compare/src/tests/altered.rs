@@ -1,5 +1,3 @@
-//! Detects how sound was altered, and by how much.
-
 use tautline_trial::snapshot;
 
 use crate::ResidueKind;
@@ -116,7 +114,6 @@ fn a_sound_that_dies_away_tells_as_much() {
     }
 }
 
-/// With triangular dither of one step, added before rounding.
 fn dithered(sent: &Sound, gain: f64) -> Sound {
     let mut sent = sent.clone();
     let mut state = 9_u64;
@@ -139,7 +136,7 @@ fn dither_and_rounding_are_told_apart() {
         let verdict = verdict(&sent, &dithered(&sent, gain));
         let residue = verdict.residue.unwrap_or_else(|| panic!("{verdict}"));
         assert_eq!((residue.kind, residue.bits), (ResidueKind::Dither, 16), "{residue:?}");
-        // Triangular dither of width two steps, plus rounding: variance of a quarter step squared.
+        // Triangular dither plus rounding: variance of a quarter step squared.
         assert!((residue.rms_steps - 0.5).abs() < 0.02, "{residue:?}");
         assert!((1.2..1.5).contains(&residue.peak_steps), "{residue:?}");
         is_reported(&verdict, &[" (dither, within 1.", " steps of 16 bits)"]);
@@ -150,7 +147,6 @@ fn dither_and_rounding_are_told_apart() {
     let residue = rounded.residue.unwrap();
     assert_eq!(residue.kind, ResidueKind::Rounding, "{residue:?}");
     assert!((residue.rms_steps - 12.0_f64.sqrt().recip()).abs() < 0.01, "{residue:?}");
-    // Sixteen bits to sixteen, with a step of noise.
     let sixteen = sent.clone().with(|s| (s * 32_768.0).round() / 32_768.0);
     let again = verdict(&sixteen, &self::dithered(&sixteen, 1.0));
     assert_eq!(again.residue.unwrap().kind, ResidueKind::Dither, "{again}");
@@ -159,7 +155,6 @@ fn dither_and_rounding_are_told_apart() {
 #[test]
 fn what_is_neither_dither_nor_rounding_is_not_called_so() {
     let sent = noise(96_000);
-    // A hum with an amplitude of one 16-bit step is not noise.
     let mut hum = sent.clone();
     for channel in &mut hum.channels {
         for (at, sample) in channel.iter_mut().enumerate() {
@@ -199,7 +194,7 @@ fn a_sine_tells_its_thd_n_and_its_noise() {
             let heard = test.heard.unwrap();
             assert!((heard.hertz - hertz).abs() < 1e-3, "{test:?}");
             assert!((heard.level_dbfs + 6.02).abs() < 0.02, "{test:?}");
-            // 5e-4 of 0.5 is −60 dB; noise of 1e-4 RMS is −77 dBFS relative to a full-scale sine.
+            // 5e-4 of 0.5 is −60 dB; noise of 1e-4 RMS is −77 dBFS.
             assert!((heard.thd_db + 60.0).abs() < 0.1, "{test:?}");
             assert!((heard.noise_dbfs + 77.0).abs() < 0.3, "{test:?}");
             let all = 10.0 * (5e-4_f64.powi(2) / 2.0 + 1e-8).log10() - 10.0 * 0.125_f64.log10();

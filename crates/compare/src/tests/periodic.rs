@@ -1,5 +1,3 @@
-//! Periodic sounds: evidence from onset, ending or envelope, and remaining ambiguity.
-
 use core::f64::consts::{SQRT_2, TAU};
 
 use fastrand::Rng;
@@ -7,14 +5,12 @@ use fastrand::Rng;
 use super::*;
 
 const RATE: f64 = 48_000.0;
-/// Start of sounds in the sent file, and their length, in frames.
 const ONSET: f64 = 4_800.0;
 const LENGTH: f64 = 48_000.0;
 const SENT: usize = 57_600;
-/// Period of 300 Hz in frames.
+/// 300 Hz.
 const PERIOD: f64 = 160.0;
 
-/// Sample value at any position in frames.
 type Wave = Box<dyn Fn(f64) -> f64>;
 
 fn sine(hertz: f64) -> Wave {
@@ -47,7 +43,6 @@ impl Way {
         Self { delay, gain, ppm: 0.0, frames: 64_800 }
     }
 
-    /// With noise 40 dB below a half-scale sine.
     fn record(&self, wave: &Wave) -> Sound {
         self.record_with(wave, 40.0)
     }
@@ -116,7 +111,6 @@ fn periodic_sounds_of_all_kinds_are_found_by_their_envelopes() {
     let two: Wave = Box::new(|at| {
         0.25 * (TAU * 300.0 * at / RATE).sin() + 0.25 * (TAU * 440.0 * at / RATE).sin()
     });
-    // 10 ms in each quarter of a second.
     let bursts: Wave = Box::new(|at| {
         let tone = 0.5 * (TAU * 1000.0 * at / RATE).sin();
         if at.rem_euclid(12_000.0) < 480.0 { tone } else { 0.0 }
@@ -162,7 +156,6 @@ fn silent_channel_with_noise_leaves_the_other_proven() {
 fn dropouts_of_a_sine_are_reported() {
     let wave = burst(sine(300.0));
     let sent = sampled(SENT, &wave);
-    // Three periods, two and a half, and a length that searches near a line skip.
     for frames in [480, 400, 2_400] {
         for zero in [true, false] {
             let mut heard = Way::of(1234.0, 0.5).record(&wave);
@@ -199,7 +192,7 @@ fn sine_without_onset_or_ending_is_ambiguous_modulo_its_period() {
                 panic!("{hertz} {delay}: {verdict}\n{verdict:?}")
             };
             assert!((found - period).abs() < 0.05, "{found}: {verdict}");
-            // Unproven inverted polarity counts as a shift of half a period.
+            // Unproven inverted polarity counts as half a period.
             let turned = if gain < 0.0 { period / 2.0 } else { 0.0 };
             let periods = (nearest as f64 - delay - turned) / period;
             let off = (periods - periods.round()).abs() * period;
@@ -387,7 +380,6 @@ fn inverted_bits_of_a_sine_are_found_by_their_onset() {
             is_proven(&verdict, delay as f64, -1.0);
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
             is_reported(&verdict, &["; inverted"]);
-            // The end is missing in a recording of the same length.
             let verdict = compared(&sent, &heard.part(0..frames));
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
             is_reported(&verdict, &["; inverted"]);

@@ -1,5 +1,3 @@
-//! Damage in a recording that otherwise matches.
-
 use tautline_dsp::resample::Quality;
 
 use super::*;
@@ -94,7 +92,6 @@ fn a_fade_of_low_tones_is_not_resampled() {
 
 #[test]
 fn a_click_of_one_sample_in_resampled_sound_is_found_with_its_place() {
-    // Loud sound masks the residual of its block.
     let loud = noise(192_000).with(|sample| sample * 3.0);
     for (ppm, by) in [(100.0, 1.0), (-300.0, -1.0), (100.0, 0.35)] {
         let (sent, resampled) = (&loud, loud.resampled(ppm));
@@ -118,7 +115,6 @@ fn a_click_of_one_sample_in_resampled_sound_is_found_with_its_place() {
 fn clean_resampled_sound_stays_all_there_whatever_is_in_it() {
     let sent = noise(192_000);
     let coarse = |sound: Sound| sound.with(|sample| (sample * 32_768.0).round() / 32_768.0);
-    // Drum-like bursts and rests, and a loud low tone.
     let drums = at_volume(&sent, |frame| 10_f64.powf(-3.0 * (frame % 12_000) as f64 / 12_000.0));
     for sent in [sent, drums] {
         for ppm in [100.0, -100.0, 300.0, -300.0] {

@@ -1,5 +1,3 @@
-//! Finds the first piece of a sound.
-
 use core::ops::Range;
 
 use super::{PieceWalk, Seed};
@@ -9,9 +7,8 @@ use crate::pieces::Piece;
 use crate::seek::{Likely, PATTERN};
 use crate::sound::power;
 
-/// Sent positions searched bit for bit; each takes a pass through the recording.
+/// One pass each.
 const PROBES: usize = 16;
-/// Sent positions searched by correlation.
 const PARTS: usize = 4;
 
 impl PieceWalk<'_> {
@@ -33,7 +30,6 @@ impl PieceWalk<'_> {
         (0..PARTS).find_map(|part| {
             let edge = |part: usize| start + (end - start) * part / PARTS;
             let from = self.loudest(edge(part)..edge(part + 1));
-            // Any channel may be missing in the recording.
             (0..self.both.sent.channels.len()).find_map(|source| {
                 let likely = self.coarse.find_sent(source, from, end - from);
                 likely.iter().find_map(|likely| {
@@ -60,7 +56,7 @@ impl PieceWalk<'_> {
         starts.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(part.start)
     }
 
-    /// The loudest window of a likely pattern: the first may be silent.
+    /// The first window may be silent.
     fn loudest_of(&self, likely: &Likely) -> Likely {
         let heard = &self.both.heard.channels[likely.channel];
         let energy = |later: &usize| {

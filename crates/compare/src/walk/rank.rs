@@ -1,4 +1,4 @@
-//! Ranks the candidate lags of periodic sound, so that only the likely ones are fitted.
+//! Ranks the candidate lags of periodic sound, so that few are fitted.
 
 use core::ops::Range;
 
@@ -8,15 +8,13 @@ use crate::sound::power;
 use tautline_dsp::align::rivals::{Candidate, Pair};
 
 pub(super) const SPAN: usize = 256;
-/// A span is other sound if it has at least `LOUD` of the loudest span's energy (−6 dB) and every
-/// candidate leaves more than `EXPLAINED` of it (−3 dB).
+/// −6 dB of the loudest span, if every candidate leaves −3 dB (`EXPLAINED`).
 const LOUD: f64 = 0.25;
 const EXPLAINED: f64 = 0.5;
-/// Number of lags per polarity that are ranked by residual.
+/// Lags per polarity.
 const RANKED: usize = 8;
 
-/// Replaces the scores of each polarity's likeliest candidates by their negated residual energy.
-/// Continues from the best of them in steps of doubling length. All other scores become −∞.
+/// Scores are negated residual energies, in steps of doubling length; all others become −∞.
 pub(super) fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate) -> f64) {
     for sign in [1.0, -1.0] {
         let mut of_sign: Vec<_> =
@@ -47,9 +45,7 @@ pub(super) fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate
     }
 }
 
-/// Whether to ignore each span of `SPAN` recorded frames: it or its neighbour is loud and
-/// unexplained by likely candidates, as after a phase jump. Likely are the best candidates, the one
-/// closest to lag 0, and those that put the middle of the pattern in the span.
+/// Spans to ignore: loud and unexplained, as after a phase jump.
 pub(super) fn other_sound(
     pairs: &[Pair<'_>],
     all: &[Candidate],

@@ -1,5 +1,4 @@
-//! Aligns a piece of periodic sound: selects, among lines a period apart, the one that an onset,
-//! ending or envelope proves.
+//! Aligns periodic sound: selects the proven one of lines a period apart.
 
 use core::ops::Range;
 use std::borrow::Cow;
@@ -16,28 +15,24 @@ use tautline_dsp::align::rivals::{
     Beyond, CLEAR, Candidate, Choice, Contest, Correlation, FittedLags, Pair, choose, repeats,
 };
 
-/// Minimum likeness at which a pattern counts as repeated within the sent sound.
 const REPEATS: f64 = 0.9;
-/// Search distance from a line in either direction: 11 s at 48 kHz.
+/// 11 s at 48 kHz.
 const REACH: usize = 1 << 19;
-/// Maximum number of searches, each from the previous result.
 const SEARCHES: usize = 16;
-/// Maximum number of pieces to align: each takes transforms of the sound around it.
 pub(super) const SETTLES: u32 = 32;
-/// Frames after a break that serve as evidence: 2.7 s at 48 kHz.
+/// 2.7 s at 48 kHz.
 const AHEAD: usize = 1 << 17;
-/// A piece stays unchanged if its line moves by less, in frames.
+/// Smaller moves leave a piece unchanged, in frames.
 const STAYS: f64 = 0.5;
-/// A piece that continues further from its line, in frames, has moved.
+/// A piece further from its line has moved, in frames.
 const GOES_ON: f64 = 8.0;
-/// Maximum distance from whole frames to snap a line to them.
+/// Maximum distance from whole frames.
 const WHOLE: f64 = 0.05;
-/// Maximum seeds for growing a piece on its new line.
 const SEEDS: usize = 16;
 const MARGIN: i64 = 2;
-/// Sound at a file's end that repeats within the file with this likeness continues beyond the end.
+/// Likeness of repeated sound that continues beyond a file's end.
 const CONTINUES: f64 = 0.95;
-/// Minimum relative power, −20 dB, of sound that continues a piece.
+/// Minimum power: −20 dB.
 const AUDIBLE: f64 = 0.01;
 
 struct Settled {
@@ -50,13 +45,11 @@ struct Settled {
 struct Live {
     channel: usize,
     source: usize,
-    /// Relative to the polarity of the first active channel.
     gain: f64,
 }
 
 impl<'a> PieceWalk<'a> {
-    /// The piece on the line proven by the evidence (recorded frames), else on the line closest to
-    /// `near`, with the period.
+    /// On the proven line, else closest to `near`, with the period.
     pub(super) fn settled(
         &mut self,
         piece: Piece,
@@ -78,7 +71,7 @@ impl<'a> PieceWalk<'a> {
         Piece { modulo: settled.period, ..grown.unwrap_or(piece) }
     }
 
-    /// Moves continuing sound to the expected line, unless its own explains it clearly better.
+    /// Moves a piece, unless its own line is clearly better.
     pub(super) fn kept(&mut self, piece: Piece, line: &FrameLine) -> Piece {
         let (own, middle) = (piece.straight(), (piece.heard.start + piece.heard.len() / 2) as f64);
         let moved = own.place(middle) - line.place(middle);
@@ -101,8 +94,7 @@ impl<'a> PieceWalk<'a> {
             && piece.heard == self.both.heard.sounding()
     }
 
-    /// Whether a periodic sound continues in both files before their first frame, and after their
-    /// last.
+    /// Whether sound continues before both files, and after them.
     fn continues(&self) -> [bool; 2] {
         let Both { sent, heard } = self.both;
         let is_periodic = self.period.is_some();
@@ -110,8 +102,7 @@ impl<'a> PieceWalk<'a> {
             .map(|is_end| is_periodic && [sent, heard].iter().all(|sound| continues(sound, is_end)))
     }
 
-    /// Whether recorded sound before a piece, and after it, continues the piece beyond the sent
-    /// file.
+    /// Whether sound continues before and after the sent file.
     pub(super) fn beyond(&self, piece: &Piece) -> [bool; 2] {
         let (heard, Range { start, end }) = (self.both.heard, self.sounding.clone());
         let frames = heard.frames();
@@ -130,11 +121,10 @@ impl<'a> PieceWalk<'a> {
         [before && is_first && sounds(0..piece.heard.start), after && is_last && sounds(rest)]
     }
 
-    /// Range of frames where the sent sound is known. Beyond it is silence, unless periodic sound
-    /// continues in both files.
+    /// Bounded only if periodic sound continues.
     fn known(&self) -> Range<f64> {
         let ([before, after], frames) = (self.continues(), self.both.sent.frames());
-        // Near an end a resampler also renders unknown sound.
+        // Near an end a resampler renders unknown sound.
         let (start, end) = (SPAN as f64, (frames.saturating_sub(SPAN)) as f64);
         (if before { start } else { f64::NEG_INFINITY })..(if after { end } else { f64::INFINITY })
     }
@@ -143,7 +133,6 @@ impl<'a> PieceWalk<'a> {
         heard.start..heard.end.min(heard.start + AHEAD)
     }
 
-    /// Line of a piece, if other lines are possible.
     fn line_of(
         &mut self,
         piece: &Piece,
@@ -179,7 +168,6 @@ impl<'a> PieceWalk<'a> {
         None
     }
 
-    /// Sent frames of a piece to search elsewhere.
     fn pattern(&self, piece: &Piece) -> Range<usize> {
         let sounding = &self.sounding;
         let clip =
@@ -196,8 +184,6 @@ impl<'a> PieceWalk<'a> {
         from..to.min(from + PROBE)
     }
 
-    /// Offsets at which a pattern repeats in the sent sound: bit for bit if its piece is exact, or
-    /// inverted.
     fn repeats(&self, piece: &Piece, pattern: &Range<usize>, reach: usize) -> Vec<Candidate> {
         let (sent, sources) = (self.both.sent, &piece.routing.sources);
         if pattern.end > sent.frames() || !sent.tells(pattern.clone()) {
@@ -218,7 +204,6 @@ impl<'a> PieceWalk<'a> {
         let lag = |at: usize| at as f64 - pattern.start as f64;
         let mut all: Vec<_> =
             places.map(|at| Candidate { lag: lag(at), likeness: 1.0, score: 0.0 }).collect();
-        // Rounding may differ between polarities.
         if all.len() > 1 {
             let alike = repeats(channel, pattern, reach, REPEATS);
             all.extend(alike.into_iter().filter(|one| one.likeness < 0.0));
@@ -240,8 +225,7 @@ impl<'a> PieceWalk<'a> {
                 one.lag = one.lag.round();
             }
         }
-        // The sent sound at the recording's rate: its frame `first` corresponds to the first frame
-        // of evidence.
+        // The sent sound at the recording's rate.
         let steps = line.place(begin) / line.step;
         let (first, begins) = (steps.floor() as i64, (steps - steps.floor()) * line.step);
         let frames = ((both.sent.frames() as f64 - begins) / line.step).ceil().max(0.0) as usize;
@@ -262,8 +246,7 @@ impl<'a> PieceWalk<'a> {
             })
             .collect();
         let lags = lags.start - base..lags.end - base;
-        // Assuming silence beyond the file ranks lags with more common frames higher, even if the
-        // sound there is unknown.
+        // Ranks lags with more common frames higher.
         let found = Correlation::of(&pairs, lags, Beyond::Silence);
         let at = |one: &Candidate| (first - base) as f64 + one.lag / line.step;
         for one in &mut all {
@@ -304,7 +287,6 @@ impl<'a> PieceWalk<'a> {
         })
     }
 
-    /// A sent channel resampled with `step` sent frames per frame, starting at `begins`.
     fn along(
         &mut self,
         source: usize,
@@ -337,8 +319,7 @@ impl<'a> PieceWalk<'a> {
         all
     }
 
-    /// How much better the first line explains frames, in standard deviations, over frames that
-    /// both lines map to known sound.
+    /// Lead in standard deviations.
     fn lead(
         &mut self,
         live: &[Live],
@@ -404,7 +385,6 @@ impl<'a> PieceWalk<'a> {
         })
     }
 
-    /// A seed at a recorded frame on a line. Determines the gain there.
     fn seed_on(&mut self, at: usize, line: &FrameLine, routing: &ChannelRouting) -> Option<Seed> {
         let agrees = |offset: i64| self.both.agree(&routing.sources, at..at + RUN, offset);
         let offset = line.offset().filter(|offset| agrees(*offset));
@@ -421,8 +401,7 @@ impl<'a> PieceWalk<'a> {
     }
 }
 
-/// Whether sound at a file's end repeats within the file, so that it does not end there; silence
-/// may be a gap in it.
+/// Whether it repeats within the file.
 fn continues(sound: &Sound, is_end: bool) -> bool {
     let frames = sound.frames();
     let channel = &sound.channels[sound.loudest(0..frames)];

@@ -1,6 +1,6 @@
 use super::nft::{ACCEPTED, Chain, REFUSED};
 
-/// Chains of the table `filter`. The kernel sends incoming packets to `INPUT`.
+/// Incoming packets go to `INPUT`.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     let mut chains: Vec<Chain<'_>> = Vec::new();
     let mut table = "";
@@ -24,7 +24,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     chains
 }
 
-/// Translates a rule to nft syntax; `None` if it matches no awaited packet.
+/// Rule in nft syntax; `None` if it matches no awaited packet.
 fn translated(rule: &str) -> Option<String> {
     let mut words = rule.split_whitespace();
     let (mut nft, mut not) = (String::new(), "");
@@ -35,7 +35,6 @@ fn translated(rule: &str) -> Option<String> {
                 not = "!= ";
                 continue;
             }
-            // The remaining words are options of the target.
             "-j" => return Some(nft + &target(named())),
             "-g" => return Some(format!("{nft}goto {}", named())),
             "-m" => {
@@ -81,7 +80,7 @@ fn target(name: &str) -> String {
         "LOG" | "NFLOG" | "ULOG" | "MARK" | "CONNMARK" | "SET" | "TRACE" | "RATEEST" => {
             "continue".to_owned()
         }
-        // A chain, or an unknown target, which is treated as a missing chain.
+        // An unknown target counts as a missing chain.
         name => format!("jump {name}"),
     }
 }

@@ -1,7 +1,6 @@
-//! Parser for the output of `nft list ruleset`, and evaluation of a packet's path.
+//! Parser for `nft list ruleset`, and evaluation of a packet's path.
 
-/// A packet that a receiver waits for: first of its flow, from another host to an address of this
-/// one.
+/// First of its flow, from another host.
 #[derive(Clone, Copy)]
 pub(super) struct AwaitedPacket {
     pub(super) protocol: [&'static str; 2],
@@ -10,19 +9,18 @@ pub(super) struct AwaitedPacket {
 }
 
 pub(super) struct Chain<'a> {
-    /// Rules can only use chains of their own table.
     pub(super) table: &'a str,
     pub(super) name: &'a str,
-    /// Default fates, if the kernel sends incoming packets to this chain.
+    /// Default, if the kernel sends incoming packets here.
     pub(super) policy: Option<Fates>,
     pub(super) rules: Vec<String>,
 }
 
-/// Whether a rule's conditions hold. For several conditions, the minimum applies.
+/// The minimum applies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fits {
     Never,
-    /// Depends on unknown facts: an interface, a rate, or unrecognized words.
+    /// Depends on unknown facts, such as an interface.
     Perhaps,
     OfSomeHosts,
     Always,
@@ -43,7 +41,6 @@ impl Fits {
     }
 }
 
-/// Possible outcomes for a packet: a set of the flags below.
 pub(super) type Fates = u8;
 pub(super) const ACCEPTED: Fates = 1;
 pub(super) const REFUSED: Fates = 2;
@@ -57,11 +54,10 @@ enum Then<'a> {
     Goto(&'a str),
 }
 
-/// Parses the chains, with named sets of ports replaced by their contents. Other set names remain.
+/// Replaces named port sets by their contents.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     let mut chains: Vec<Chain<'_>> = Vec::new();
-    // Table, name and elements. nft lists a table's sets first, and only that table's rules can use
-    // them.
+    // Table, name and elements. nft lists a table's sets first.
     let mut sets: Vec<(&str, &str, String)> = Vec::new();
     let (mut table, mut within) = ("", false);
     let mut lines = text.lines().map(str::trim);
@@ -73,7 +69,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
             chains.push(Chain { table, name, policy: None, rules: Vec::new() });
             within = true;
         } else if let (false, Some(name)) = (within, block("set ")) {
-            // The set's final brace is alone on its line, unlike that of its elements.
+            // The set's final brace is alone on its line.
             let body: Vec<_> = lines.by_ref().take_while(|line| *line != "}").collect();
             if body.contains(&"type inet_service") {
                 let body = body.join(" ");
@@ -118,7 +114,6 @@ fn read(rule: &str, packet: AwaitedPacket) -> (Fits, Then<'_>) {
     (fits, Then::Ends(GOES_ON))
 }
 
-/// Splits a rule into words; braces and quotes form one word.
 fn words(rule: &str) -> Vec<&str> {
     let mut rest = rule.trim();
     let mut words = Vec::new();
@@ -156,8 +151,7 @@ fn of_new(map: &str) -> Option<Then<'_>> {
     }
 }
 
-/// Evaluates the first condition; returns the result and the remaining words. After `Never`, the
-/// rest is irrelevant.
+/// Returns the remaining words too.
 fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w [&'a str]) {
     let behind = |length| words.get(length..).unwrap_or_default();
     let named =
@@ -189,7 +183,7 @@ fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w 
             })
         }
         ["ct", "state", rest @ ..] => compared(rest, |states| named(states, &["new"])),
-        // Matches packets that were sent to another address.
+        // Was sent to another address.
         ["ct", "status", "dnat", ..] => (Fits::Never, behind(3)),
         ["fib", "daddr", "type", "local", ..] => (Fits::Always, behind(4)),
         ["iif" | "iifname", rest @ ..] => compared(rest, |named| match named.trim_matches('"') {
@@ -210,7 +204,6 @@ fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w 
 fn compared<'a, 'w>(words: &'w [&'a str], holds: impl Fn(&str) -> Fits) -> (Fits, &'w [&'a str]) {
     match words {
         ["!=", named, rest @ ..] => (holds(named).negated(), rest),
-        // The map itself is the condition.
         ["vmap", ..] => (Fits::Always, words),
         [named, rest @ ..] => (holds(named), rest),
         [] => (Fits::Perhaps, words),
@@ -221,7 +214,7 @@ fn elements(named: &str) -> impl Iterator<Item = &str> {
     named.trim_matches(['{', '}']).split(',').map(str::trim)
 }
 
-/// Parses `5004`, `5004-5010` or `{ 5004, 6000-6010 }` at the start of the rest of a rule.
+/// Parses `5004`, `5004-5010` or `{ 5004, 6000-6010 }`.
 fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
     let list = match text.strip_prefix('{') {
         Some(set) => set.split('}').next().unwrap_or(""),
@@ -230,13 +223,13 @@ fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
     list.split(',').filter_map(|part| {
         let part = part.trim();
         let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
-        // An element may be followed by a timeout or a comment.
+        // A timeout or a comment may follow.
         let to = to.split_whitespace().next()?;
         Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
     })
 }
 
-/// Maximum jump depth of the kernel (`NFT_JUMP_STACK_SIZE`); iptables follows no loops.
+/// The kernel's limit (`NFT_JUMP_STACK_SIZE`).
 const DEEPEST: u32 = 16;
 
 pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPacket) -> Fates {
@@ -247,7 +240,6 @@ pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPack
 
 struct RuleWalk<'a> {
     chains: &'a [Chain<'a>],
-    /// Results per chain, once known, since many chains may jump to the same one.
     known: Vec<Option<Fates>>,
     table: &'a str,
     packet: AwaitedPacket,
@@ -270,7 +262,7 @@ impl<'a> RuleWalk<'a> {
                 },
             };
             if fits == Fits::OfSomeHosts {
-                // Blocked hosts are assumed not to be wanted senders.
+                // Blocked hosts are assumed not to be senders.
                 ends &= !REFUSED;
             }
             fates |= ends & !GOES_ON;
@@ -289,7 +281,6 @@ impl<'a> RuleWalk<'a> {
         if let Some(fates) = self.known[index] {
             return fates;
         }
-        // Used if a jump leads back here: a loop.
         self.known[index] = Some(unknown);
         let fates = self.through(chain, depth + 1);
         self.known[index] = Some(fates);

@@ -131,7 +131,6 @@ fn a_rule_lets_in_only_what_comes_to_it() {
         );
         assert_eq!(beside(&more), Failure, "{more}");
     }
-    // Rules after a refusal have no effect.
     assert_eq!(closed("drop\n\t\tudp dport 5004-5005 accept"), Failure);
     assert_eq!(closed("udp dport 5004-5005 accept\n\t\tdrop"), Passed);
 }
@@ -156,7 +155,7 @@ fn a_chain_that_is_jumped_to_counts_where_it_is_jumped_to() {
 
 #[test]
 fn a_chain_is_walked_once_however_often_it_is_jumped_to() {
-    // Ten jumps from each of fourteen chains: walking every path would never end.
+    // Too many paths to walk.
     let mut rules = String::from(
         "table inet filter {\n\tchain input {\n\t\ttype filter hook input \
                                   priority 0; policy drop;\n\t\tjump x0\n\t}\n",

@@ -2,11 +2,9 @@
 
 use crate::vector::widest;
 
-/// Places compared at once.
 const TOGETHER: usize = 32;
 
-/// Three samples of a sound with their indices. The loudest determines the gain for comparing the
-/// others.
+/// Three samples of a sound. The loudest determines the gain.
 #[derive(Debug, Clone, Copy)]
 pub struct Landmarks {
     /// Indices, the loudest sample's first.
@@ -18,9 +16,8 @@ pub struct Landmarks {
 }
 
 impl Landmarks {
-    /// Indices below `count` at which the sound may begin in `brought`: all samples match roughly.
-    /// Compares whole blocks, so `brought` must hold [`reach`](Self::reach) samples. NaN at the
-    /// second sample's place does not exclude a place; NaN at another does.
+    /// `brought` must hold [`reach`](Self::reach) samples. NaN excludes a place, except at the
+    /// second sample.
     pub fn places<'a>(
         &'a self,
         brought: &'a [f32],
@@ -40,17 +37,16 @@ impl Landmarks {
         .take_while(move |index| *index < count)
     }
 
-    /// Samples needed to compare `count` places of a sound this long.
+    /// Samples needed for `count` places.
     pub const fn reach(count: usize, length: usize) -> usize {
         count.next_multiple_of(TOGETHER) + length
     }
 
-    /// First block from `next` with matches, and a bit per match.
     fn next_block(&self, brought: &[f32], next: usize, blocks: usize) -> Option<(usize, u32)> {
         widest(
             #[inline(always)]
             |_| {
-                // A plain loop, because closures called by iterators are not compiled for specific
+                // A plain loop: closures called by iterators are not compiled for specific
                 // processors.
                 for block in next..blocks {
                     let bits = self.block(brought, block);
@@ -71,8 +67,7 @@ impl Landmarks {
         ) else {
             return 0;
         };
-        // All at once; single checks are rare, because near matches are nearly always right.
-        // Compilers vectorise sign bits, but not minimums.
+        // All at once: compilers vectorise sign bits, but not minimums.
         let mut signs = 0;
         for lane in 0..TOGETHER {
             signs |= self.excess(loudest[lane], second[lane], third[lane]).to_bits();
@@ -87,14 +82,13 @@ impl Landmarks {
         (0..TOGETHER).fold(0, |bits, lane| bits | u32::from(likely(lane)) << lane)
     }
 
-    /// Excess deviation of the worse sample, times the loudest sample of `brought` to avoid a
-    /// division. Negative if both match; not negative for NaN.
+    /// Times the loudest of `brought`, to avoid a division. Negative if both match.
     #[inline(always)]
     fn excess(&self, loudest: f32, second: f32, third: f32) -> f32 {
         let off = |sample: f32, brought: f32| (sample * loudest - self.samples[0] * brought).abs();
         let slack = self.samples[0].abs() * self.part;
         let (second, third) = (off(self.samples[1], second), off(self.samples[2], third));
-        // Matches a single instruction: the second operand if either is NaN.
+        // A single instruction: the second operand if either is NaN.
         let worse = if second > third { second } else { third };
         worse - slack * loudest.abs()
     }
@@ -105,14 +99,12 @@ mod tests {
     use super::*;
 
     const INDICES: [usize; 3] = [5, 0, 9];
-    /// Longest index plus one.
     const LENGTH: usize = 10;
 
     fn landmarks(sound: &[f32], part: f32) -> Landmarks {
         Landmarks { indices: INDICES, samples: INDICES.map(|index| sound[index]), part }
     }
 
-    /// Sound with a distinct sample order; the one at 5 is the loudest.
     fn sound() -> Vec<f32> {
         (0..LENGTH).map(|n| if n == 5 { -1.0 } else { 0.05 * (n as f32 + 1.0) }).collect()
     }
@@ -121,7 +113,6 @@ mod tests {
         landmarks.places(brought, count).collect()
     }
 
-    /// `count` places, with the sound at half volume at these.
     fn brought(count: usize, at: &[usize]) -> Vec<f32> {
         let mut brought = vec![0.0; Landmarks::reach(count, LENGTH)];
         for &at in at {
@@ -153,7 +144,6 @@ mod tests {
         assert_eq!(found(&landmarks(&sound(), 0.01), &turned, 40), [0; 0]);
         for index in [0, 9] {
             let mut off = brought(40, &[7]);
-            // 0.03 of a loudest sample of 0.5.
             off[7 + index] += 0.015;
             assert_eq!(found(&landmarks(&sound(), 0.02), &off, 40), [0; 0], "{index}");
             assert_eq!(found(&landmarks(&sound(), 0.04), &off, 40), [7], "{index}");

@@ -1,12 +1,10 @@
-//! Interpolates sound along a line, and fits the line that explains most of the heard sound.
+//! Fits the line that explains most of the heard sound.
 
 use super::Likeness;
 use crate::fit::solve;
 use crate::resample::{Quality, Resampler, Step};
 
-/// Distance for measuring the slope, in frames.
 const APART: f64 = 1.0 / 64.0;
-/// Maximum rate difference of two cards.
 const MAX_DRIFT: f64 = 1e-3;
 
 /// Line of heard frames in a sound.
@@ -27,15 +25,14 @@ pub struct Interpolator {
 }
 
 impl Interpolator {
-    /// Creates an interpolator for `longest` frames at once. Longer reads are split, each part
-    /// starting at its rounded place on the line.
+    /// Reads `longest` frames at once; splits longer reads.
     pub fn new(quality: Quality, longest: usize) -> Self {
         let resampler = Resampler::new(quality, 1, longest);
         let input = Vec::with_capacity(longest + longest / 128 + 4 * resampler.half());
         Self { resampler, longest, input }
     }
 
-    /// Fills `out`. `sound` writes the frames of the sound from an index.
+    /// `sound` writes the frames from an index.
     pub fn read(&mut self, along: Along, out: &mut [f32], sound: impl Fn(i64, &mut [f32])) {
         let half = self.resampler.half();
         for (part, out) in out.chunks_mut(self.longest).enumerate() {
@@ -70,19 +67,18 @@ pub fn padded(samples: &[f32]) -> impl Fn(i64, &mut [f32]) + '_ {
 #[derive(Debug)]
 pub struct LineFitter {
     interpolator: Interpolator,
-    /// The sound along a line, and slightly further.
     here: Vec<f32>,
     after: Vec<f32>,
 }
 
 impl LineFitter {
-    /// Creates a fitter for `longest` frames; longer runs allocate.
+    /// Fits up to `longest` frames; longer runs allocate.
     pub fn new(quality: Quality, longest: usize) -> Self {
         let (here, after) = (Vec::with_capacity(longest), Vec::with_capacity(longest));
         Self { interpolator: Interpolator::new(quality, longest), here, after }
     }
 
-    /// Reads `count` frames along a line. `sound` writes the frames of the sound from an index.
+    /// `sound` writes the frames from an index.
     pub fn read(&mut self, along: Along, count: usize, sound: impl Fn(i64, &mut [f32])) -> &[f32] {
         self.here.resize(count, 0.0);
         self.interpolator.read(along, &mut self.here, sound);
@@ -104,8 +100,8 @@ impl LineFitter {
         Likeness::between(heard, self.read(along, heard.len(), sound))
     }
 
-    /// Refines a nearby line by Gauss–Newton rounds. Stops after `rounds`, or when a round moves no
-    /// frame by more than `still`. `None` if a round has no solution.
+    /// Gauss–Newton. Stops after `rounds`, or when no frame moves by more than `still`. `None`
+    /// without a solution.
     pub fn refine(
         &mut self,
         heard: &[f32],
@@ -129,7 +125,6 @@ impl LineFitter {
     }
 }
 
-/// Correction of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Nudge {
     /// In samples.
@@ -138,17 +133,15 @@ struct Nudge {
     faster: f64,
 }
 
-/// One Gauss–Newton round. Finds the gain and the small changes of distance and drift that minimise
-/// the rest of the heard run. The other run is given as it is and `apart` samples further. `None`
-/// without a solution or for a negative gain.
+/// `here` and `after` are `apart` frames from each other. `None` without a solution or for a
+/// negative gain.
 fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
     let length = heard.len() as f64;
-    // Matrix, and the products as right sides.
     let mut rows = [[0.0_f64; 4]; 3];
     for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
         let here = f64::from(*here);
         let slope = (f64::from(*after) - here) / apart;
-        // Drift per run, so that all three have similar magnitude.
+        // All three terms have similar magnitude.
         let terms = [here, slope, slope * index as f64 / length];
         let others = [terms[0], terms[1], terms[2], f64::from(*heard)];
         for (row, term) in rows.iter_mut().zip(terms) {
@@ -183,7 +176,7 @@ mod tests {
         let sound: Vec<f32> = (0..3000).map(|at| (f64::from(at) * 0.1).sin() as f32).collect();
         let mut reader = Interpolator::new(Quality::Best, 500);
         let along = Along { place: 700.3, drift: 1e-4 };
-        // Longer than the maximum at once.
+        // Longer than the maximum.
         let mut heard = [0.0; 1024];
         reader.read(along, &mut heard, padded(&sound));
         let near = Along { place: 700.0, drift: 0.0 };
@@ -203,7 +196,6 @@ mod tests {
 
     #[test]
     fn a_round_over_few_samples_counts_the_drift_by_their_place() {
-        // The heard run is the other 0.25 samples further, plus 0.125 per sample.
         let (here, apart) = ([1.0_f32, -0.5, 2.0, 0.75, -1.0], 0.5);
         let slopes = [0.5_f32, 1.0, -1.5, 2.0, 0.25];
         let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();

@@ -1,12 +1,8 @@
-//! Search order: nearest first, and rarely after failures.
-
-/// Range in frames of [`likeliest`], within which [`super::LineFitter::refine`] converges.
+/// Range in frames: [`super::LineFitter::refine`] converges within.
 pub const NEAR: i64 = 8;
-/// A nearer peak with this share of the best correlation is preferred: periodic sound has several.
+/// Share of the best correlation at which a nearer peak is preferred.
 pub const AS_LIKELY: f64 = 0.98;
-/// Minimum correlation for a fit.
 const LIKELY: f64 = 0.5;
-/// Binary logarithm of the longest pause of a [`Backoff`].
 const MAX_REST: u32 = 4;
 
 /// 0, 1, −1, 2, −2 … up to `reach`.
@@ -14,8 +10,8 @@ pub fn outwards(reach: i64) -> impl Iterator<Item = i64> {
     (0..=reach).flat_map(|away| [away, -away])
 }
 
-/// Offset and correlation of the best place within [`NEAR`] frames, of either polarity, or of a
-/// nearer peak that is almost as good. Allocates nothing.
+/// Offset and correlation within [`NEAR`] frames, of either polarity. Prefers a nearer peak that is
+/// almost as good. Allocates nothing.
 pub fn likeliest(mut correlation: impl FnMut(i64) -> f64) -> Option<(i64, f64)> {
     // Holes give NaN: no likeness.
     let likes: [f64; 2 * NEAR as usize + 1] = core::array::from_fn(|at| {
@@ -33,8 +29,7 @@ pub fn likeliest(mut correlation: impl FnMut(i64) -> f64) -> Option<(i64, f64)> 
     (best >= LIKELY).then_some((away(at), likes[at]))
 }
 
-/// Exponential backoff of an expensive search: after the first failures, each one doubles the
-/// pause.
+/// Exponential backoff of an expensive search.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     timeout: u32,
@@ -43,7 +38,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Creates a backoff that pauses from this number of consecutive failures on.
+    /// Pauses from this number of consecutive failures on.
     pub const fn after(timeout: u32) -> Self {
         Self { timeout, failures: 0, left: 0 }
     }
@@ -81,7 +76,6 @@ mod tests {
 
     #[test]
     fn a_nearer_top_as_alike_is_taken_and_a_slope_is_no_top() {
-        // Peaks at −6 (0.9), 2 (−0.89) and 5 (0.8).
         let like = |away: i64| match away {
             -6 => 0.9,
             -5 | 1 => 0.885,

@@ -1,8 +1,7 @@
 //! Candidate lags of one sound in another, and the lag that the sound proves.
 //!
-//! Periodic sound correlates at every period. Only non-periodic frames (an onset, an ending, an
-//! envelope) distinguish these lags. The peaks are candidates, compared by the energy that each
-//! leaves unexplained.
+//! Periodic sound correlates at every period; only an onset or ending distinguishes these lags.
+//! Candidates are compared by the energy that each leaves.
 
 #[cfg(test)]
 mod tests;
@@ -16,27 +15,24 @@ use super::Likeness;
 use super::spectrum::Transform;
 use crate::fit::{hills, top, vertex};
 
-/// Lead in standard deviations that proves a candidate. White noise needs fewer; hum and distortion
-/// are correlated.
+/// Lead that proves a candidate, in standard deviations.
 pub const CLEAR: f64 = 8.0;
-/// Minimum height of a candidate relative to the highest peak: −3 dB.
+/// −3 dB of the highest peak.
 const HILL: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// Sent energy below this share of the heard energy is silence.
+/// Relative to the heard energy.
 const SILENT: f64 = 1e-9;
-/// Relative rounding error of sums over a whole sound.
+/// Relative rounding error of sums.
 const ROUNDED: f64 = 1e-12;
-/// Lags on each side for interpolation.
 const TAPS: i64 = 32;
-/// Interpolation rounds per peak.
 const ROUNDS: usize = 4;
-/// Distance for fitting the sound on either side of a lag, in frames.
+/// Distance on either side of a lag, in frames.
 pub const ASIDE: f64 = 1.0 / 16.0;
-/// Maximum steps to a better neighbor, and the minimum lead of a step.
+/// Maximum climbs, and the minimum lead of each.
 const CLIMBS: usize = 16;
 const BETTER: f64 = 1.0;
-/// Candidates with at least this share of the best likeness count as equal: 99 %.
+/// Share of the best likeness.
 const EQUAL: f64 = 0.99;
-/// Number of rivals to test: the nearest equals, and the best.
+/// The nearest equals, and the best.
 const NEAREST: usize = 4;
 const BEST: usize = 2;
 
@@ -63,9 +59,9 @@ pub enum Beyond {
 /// A lag at which one sound is like another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Lag in frames: sent frame `t + lag` explains heard frame `t`.
+    /// Sent frame `t + lag` explains heard frame `t`.
     pub lag: f64,
-    /// Normalized correlation from −1 to 1; negative for inverted polarity.
+    /// Correlation from −1 to 1; negative for inverted polarity.
     pub likeness: f64,
     /// Explanatory power: highest is best.
     pub score: f64,
@@ -74,15 +70,15 @@ pub struct Candidate {
 /// The chosen candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// The proven one, or of equals the nearest to the preferred lag.
+    /// Chosen lag; of equals the nearest to the preferred one.
     pub candidate: Candidate,
     /// Distance to the nearest equal lag; `None` if the lag is proven.
     pub period: Option<f64>,
 }
 
-/// Correlation of two sounds over a range of lags, with their energies.
+/// Correlation of two sounds by lag, with their energies.
 pub struct Correlation {
-    /// Requested lags. The data also has lags around them for interpolation, starting at `first`.
+    /// The data begins earlier, at `first`.
     lags: Range<i64>,
     first: i64,
     products: Vec<f64>,
@@ -98,7 +94,7 @@ impl Correlation {
         Self { lags, first: all.start, products: products(pairs, &all), heard, sent }
     }
 
-    /// Peaks within 3 dB of the highest, by ascending lag; the score is the likeness.
+    /// Peaks within 3 dB of the highest, by ascending lag.
     pub fn candidates(&self) -> Vec<Candidate> {
         let likeness: Vec<_> =
             (0..self.products.len()).map(|at| self.products[at] * self.scale(at)).collect();
@@ -112,8 +108,7 @@ impl Correlation {
         tops.filter(is_inside).map(top).collect()
     }
 
-    /// Share of the heard energy that the sent sound explains at a lag with this sign and the best
-    /// gain; `None` outside the range.
+    /// Share of the heard energy; `None` outside the range.
     pub fn explained(&self, lag: f64, sign: f64) -> Option<f64> {
         let place = lag - self.first as f64;
         let at = usize::try_from(place.round() as i64).ok()?;
@@ -128,8 +123,7 @@ impl Correlation {
     }
 }
 
-/// Repetitions of a part of a sound, of either polarity, within `reach` frames and with a likeness
-/// of at least `least`. By ascending lag, including itself at 0.
+/// Lags within `reach` frames, of either polarity. Includes 0.
 pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, least: f64) -> Vec<Candidate> {
     let Some(heard) = sound.get(part.clone()) else { return Vec::new() };
     let (at, reach) = (part.start as i64, reach as i64);
@@ -162,7 +156,7 @@ fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
     transform.samples(&sums).take(width).map(|value| value * scale).collect()
 }
 
-/// Energies of both sounds for each lag, over frames known of both; rounding errors count as 0.
+/// Energies per lag, over frames known of both.
 fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>, Vec<f64>) {
     let all_of = |samples: &[f32]| MovingEnergy::new(samples).of(0..samples.len() as i64);
     let all_received: f64 = pairs.iter().map(|pair| all_of(pair.heard)).sum();
@@ -188,7 +182,6 @@ fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>,
     lags.clone().map(of_lag).unzip()
 }
 
-/// Energy of a range of samples that moves frame by frame.
 struct MovingEnergy<'a> {
     samples: &'a [f32],
     range: Range<usize>,
@@ -200,7 +193,6 @@ impl<'a> MovingEnergy<'a> {
         Self { samples, range: 0..0, sum: 0.0 }
     }
 
-    /// Energy of these frames, limited to the samples.
     fn of(&mut self, frames: Range<i64>) -> f64 {
         let clip = |at: i64| usize::try_from(at).unwrap_or(0).min(self.samples.len());
         let (start, end) = (clip(frames.start), clip(frames.end));
@@ -226,7 +218,6 @@ impl<'a> MovingEnergy<'a> {
     }
 }
 
-/// Interpolated position and value of the peak at a whole lag.
 fn peak(values: &[f64], top: usize) -> (f64, f64) {
     let (mut at, mut apart) = (top as f64, 0.5);
     for _ in 0..ROUNDS {
@@ -241,7 +232,6 @@ fn peak(values: &[f64], top: usize) -> (f64, f64) {
     (at, between(values, at))
 }
 
-/// Value between whole lags, by windowed sinc.
 fn between(values: &[f64], at: f64) -> f64 {
     let whole = at.floor();
     let part = at - whole;
@@ -267,8 +257,7 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Adds heard samples with both explanations and their gains. `floor` is the mean square of
-    /// permanent noise.
+    /// `floor` is the mean square of noise.
     pub fn add(
         &mut self,
         heard: &[f32],
@@ -284,16 +273,15 @@ impl Contest {
         }
     }
 
-    /// Adds `count` frames that only one explanation covers, and the energy that it leaves. Energy
-    /// above the noise counts against it. The noise is the mean square over `known` other frames.
+    /// Frames that only one explanation covers. The noise is the mean square over `known` other
+    /// frames.
     pub fn add_alone(&mut self, is_first: bool, left: f64, count: f64, (noise, known): (f64, f64)) {
         let beyond = left - count * noise;
         self.lead += if is_first { -beyond } else { beyond };
         self.variance += 2.0 * noise * noise * count * (1.0 + count / known);
     }
 
-    /// Lead of the first explanation in standard deviations of noise; negative if the second is
-    /// better.
+    /// Negative if the second explanation is better.
     pub fn deviations(&self) -> f64 {
         if self.variance > 0.0 { self.lead / self.variance.sqrt() } else { 0.0 }
     }
@@ -304,8 +292,7 @@ impl Contest {
 pub struct FittedLags(Vec<(f64, (f64, f64))>);
 
 impl FittedLags {
-    /// Best lag next to a candidate, and its gain with the candidate's sign. `likeness` compares at
-    /// a lag.
+    /// Best lag next to a candidate, and its gain.
     pub fn of(&mut self, one: &Candidate, likeness: impl FnMut(f64) -> Likeness) -> (f64, f64) {
         if let Some((_, known)) = self.0.iter().find(|(lag, _)| *lag == one.lag) {
             return *known;
@@ -319,8 +306,8 @@ impl FittedLags {
     }
 }
 
-/// Chooses the candidate without equals, else the equal nearest to `near`. Inverted candidates need
-/// a clear lead. `lead` compares two candidates as a [`Contest`] does.
+/// The candidate without equals, else the equal nearest to `near`. Inverted candidates need a clear
+/// lead.
 pub fn choose(
     candidates: &[Candidate],
     near: f64,
@@ -347,7 +334,6 @@ pub fn choose(
     Some(Choice { candidate: all[chosen], period })
 }
 
-/// Climbs from the best score to better neighbors.
 fn climbed(
     all: &[Candidate],
     lead: &mut impl FnMut(&Candidate, &Candidate) -> f64,
@@ -362,7 +348,6 @@ fn climbed(
     Some(best)
 }
 
-/// Candidates that may equal the best.
 fn rivals(all: &[Candidate], best: usize) -> Vec<usize> {
     let mut others: Vec<_> = (0..all.len()).filter(|at| *at != best).collect();
     others.sort_by(|a, b| all[*b].score.total_cmp(&all[*a].score));
@@ -374,8 +359,7 @@ fn rivals(all: &[Candidate], best: usize) -> Vec<usize> {
     rivals
 }
 
-/// Finds the equal of the best that is nearest to `near`. Candidates become less equal with
-/// distance, so bisection finds the last one.
+/// Bisection: distant candidates are less equal.
 fn nearest(
     all: &[Candidate],
     best: usize,

@@ -4,7 +4,7 @@ use rustfft::algorithm::Radix4;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection};
 
-/// Transforms two real runs at once, as real and imaginary part.
+/// Transforms two real runs at once.
 pub struct Transform {
     forward: Radix4<f64>,
     inverse: Radix4<f64>,
@@ -13,7 +13,7 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// Creates a transform for runs of up to `samples`, padded with zeros to a power of two.
+    /// Handles up to `samples`, padded to a power of two.
     pub fn new(samples: usize) -> Self {
         let length = samples.next_power_of_two();
         let forward = Radix4::new(length, FftDirection::Forward);
@@ -28,7 +28,7 @@ impl Transform {
         self.both.len()
     }
 
-    /// Passes each bin from 0 to half the rate to `bin`, with the values of both runs.
+    /// Passes bins from 0 to half the rate, with the values of both runs.
     pub fn spectra(
         &mut self,
         one: impl Iterator<Item = f64>,
@@ -47,7 +47,7 @@ impl Transform {
         }
     }
 
-    /// Real samples of a spectrum from 0 to half the rate, not scaled.
+    /// Not scaled; the spectrum is from 0 to half the rate.
     pub fn samples(&mut self, spectrum: &[Complex<f64>]) -> impl Iterator<Item = f64> {
         let length = self.both.len();
         self.both.fill(Complex::default());

@@ -1,30 +1,24 @@
-//! Low band of a sound at a lower rate, and back.
-
 use core::f64::consts::PI;
 
 use super::model::dot;
 
-/// Extracts the low band at one sample per `factor` frames, and restores it. Both use one symmetric
-/// filter: a sinc with a Hann window (Oppenheim and Schafer, "Discrete-Time Signal Processing",
-/// §7.5) that reaches [`Bands::REACH`] low samples either way.
+/// Low band at one sample per `factor` frames, and back: a sinc with a Hann window (Oppenheim and
+/// Schafer, "Discrete-Time Signal Processing", §7.5).
 #[derive(Debug, Clone)]
 pub(super) struct Bands {
     factor: usize,
-    /// Weights of the frames around a low sample, and a 0.
     take: Box<[f32]>,
-    /// For each frame between two low samples, the weights of low samples around it, oldest first.
+    /// For each frame between two low samples, oldest first.
     back: Box<[f64]>,
 }
 
 impl Bands {
-    /// Reach of the filter, in low samples.
     const REACH: usize = 8;
-    /// Low samples per restored frame.
     pub(super) const TAPS: usize = 2 * Self::REACH;
-    /// Half-amplitude frequency relative to the low rate.
+    /// Half amplitude, relative to the low rate.
     const EDGE: f64 = 0.375;
 
-    /// Creates a filter for one low sample per `factor` frames. Allocates here only.
+    /// Allocates here only.
     pub(super) fn new(factor: usize) -> Self {
         let reach = (Self::REACH * factor) as f64;
         let weight = |away: f64| {
@@ -49,13 +43,10 @@ impl Bands {
         self.factor
     }
 
-    /// Low samples available from this many frames.
     pub(super) fn count(&self, frames: usize) -> usize {
         (frames + self.factor).saturating_sub(self.take.len()) / self.factor
     }
 
-    /// Extracts the newest low samples of `sound`, oldest first. [`Bands::TAPS`] more would be
-    /// needed to restore the end of the sound.
     pub(super) fn take(&self, sound: &[f32], low: &mut [f64]) {
         let newest = sound.len() - self.take.len();
         for (back, sample) in low.iter_mut().rev().enumerate() {
@@ -64,8 +55,7 @@ impl Bands {
         }
     }
 
-    /// Restores the frame `phase` (below the factor) after the first that needs all of the last
-    /// [`Bands::TAPS`] samples of `low`.
+    /// `phase` counts from the first frame that needs all [`Bands::TAPS`] samples.
     pub(super) fn back(&self, low: &[f64], phase: usize) -> f64 {
         let weights = &self.back[phase * Self::TAPS..][..Self::TAPS];
         dot(&low[low.len() - Self::TAPS..], weights)

@@ -7,12 +7,11 @@ pub(super) struct History {
     channels: usize,
     samples: Box<[f32]>,
     next: usize,
-    /// Contiguous frames up to the newest.
     known: usize,
 }
 
 impl History {
-    /// Room for `frames` of `channels` samples, both at least 1. Allocates here only.
+    /// Allocates here only.
     pub(super) fn new(channels: usize, frames: usize) -> Self {
         Self { channels, samples: vec![0.0; frames.max(1) * channels].into(), next: 0, known: 0 }
     }
@@ -25,12 +24,10 @@ impl History {
         self.samples.len() / self.channels
     }
 
-    /// Discards the history at a discontinuity.
     pub(super) fn forget(&mut self) {
         self.known = 0;
     }
 
-    /// Adds frames; keeps the newest.
     pub(super) fn push(&mut self, samples: &[f32]) {
         let room = self.samples.len();
         let whole = &samples[..samples.len() / self.channels * self.channels];
@@ -43,7 +40,6 @@ impl History {
         self.known = (self.known + whole.len() / self.channels).min(room / self.channels);
     }
 
-    /// Newest frame, or silence. NaN becomes silence.
     pub(super) fn last_frame(&self, out: &mut [f32]) {
         let frames = self.samples.len() / self.channels;
         let at = (self.next + frames - 1) % frames * self.channels;
@@ -52,8 +48,7 @@ impl History {
         }
     }
 
-    /// Fills `out` with a channel's newest samples, oldest first; NaN becomes silence. Returns the
-    /// peak.
+    /// Oldest first; NaN becomes silence. Returns the peak.
     pub(super) fn channel(&self, channel: usize, out: &mut [f32]) -> f32 {
         let frames = self.samples.len() / self.channels;
         let begin = self.next + frames - out.len();

@@ -1,18 +1,15 @@
 //! Prediction of one channel.
 //!
-//! Resolving musical tones and voice pitch needs models that reach back some 10 ms, but nearly all
-//! of them lie below 5 kHz. So the low band is predicted at about 12 kHz, for a sixteenth of the
-//! work. A short model at the full rate predicts the rest.
+//! Tones and voice pitch lie below 5 kHz. So the low band is predicted at about 12 kHz, for a
+//! sixteenth of the work; a short model at the full rate predicts the rest.
 
 use super::bands::Bands;
 use super::model::{Fitter, dot};
 
-/// Shared parts of a stream's predictions: filter, sizes and memory.
 #[derive(Debug, Clone)]
 pub(super) struct Bench {
     bands: Bands,
     fitter: Fitter,
-    /// Sound to learn from, oldest frame first.
     sound: Box<[f32]>,
     low: Box<[f64]>,
     low_order: usize,
@@ -21,16 +18,13 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Approximate rate of the low band.
     const LOW_RATE: u32 = 12_000;
-    /// Maximum frames for the full-rate model: 5 ms at 48 kHz.
+    /// 5 ms at 48 kHz.
     const HIGH_WINDOW: usize = 240;
-    /// Maximum coefficients per channel and in total: low band, full rate.
+    /// Per channel and in total: low band, full rate.
     const ORDER: (usize, usize) = (128, 32);
     const BUDGET: (usize, usize) = (512, 128);
 
-    /// For `rate` frames per second, up to `window` frames to learn from, and `channels`. Allocates
-    /// here only.
     pub(super) fn new(rate: u32, window: usize, channels: usize) -> Self {
         let factor = ((rate + Self::LOW_RATE / 2) / Self::LOW_RATE).max(1);
         let bands = Bands::new(factor as usize);
@@ -50,7 +44,6 @@ impl Bench {
     }
 
     pub(super) fn least(&self) -> usize {
-        // As many low samples as the frames of the full-rate model need.
         self.high_window + (Bands::TAPS + 1) * self.bands.factor()
     }
 
@@ -63,18 +56,15 @@ impl Bench {
 pub(super) struct Prediction {
     low: PredictedSignal,
     high: PredictedSignal,
-    /// Frames since the last low-band step.
     phase: usize,
-    /// Gain, reduced when a prediction exceeds the sound.
+    /// Falls when a prediction exceeds the sound.
     trust: f32,
-    /// Peak of the sound, which limits the prediction.
     peak: f32,
 }
 
 impl Prediction {
-    /// Predictions above the peak by this factor are growing.
+    /// Above the peak by this factor, a prediction grows.
     const TOO_HIGH: f64 = 1.5;
-    /// Gain factor after each such sample.
     const DISTRUST: f32 = 0.9;
 
     /// Allocates here only.
@@ -88,15 +78,14 @@ impl Prediction {
         }
     }
 
-    /// Learns from the first `frames` of the bench's sound, whose peak is `peak`; reuses the last
-    /// models unless `fit`.
+    /// Reuses the last models unless `fit`.
     pub(super) fn begin(&mut self, bench: &mut Bench, frames: usize, peak: f32, fit: bool) {
         let Bench { bands, fitter, sound, low, high_window, .. } = bench;
         let sound = &mut sound[..frames];
         // Models are independent of level; scaling prevents overflow.
         let scale = if peak >= f32::MIN_POSITIVE { peak.recip() } else { 0.0 };
         sound.iter_mut().for_each(|sample| *sample *= scale);
-        // 2.5 ms of silence stays silent: a longer model would continue the sound before it.
+        // A longer model would continue the sound before 2.5 ms of silence.
         let silent = sound[frames - *high_window / 2..].iter().all(|sample| *sample == 0.0);
         (self.peak, self.trust, self.phase) = (peak, if silent { 0.0 } else { 1.0 }, 0);
 
@@ -109,8 +98,7 @@ impl Prediction {
             }
             fitter.fit(known, &mut self.low.model);
         }
-        // The filter lags, so predict the low band up to the end of the sound. The model of the
-        // rest absorbs the error, so sound and prediction join exactly.
+        // The filter lags; the model of the rest absorbs the error.
         self.low.begin(&low[..known]);
         low[known..].fill_with(|| self.low.step());
 
@@ -144,16 +132,15 @@ impl Prediction {
 #[derive(Debug, Clone)]
 struct PredictedSignal {
     model: Box<[f64]>,
-    /// Newest samples up to `end`; moved to the front when the buffer is full.
+    /// Up to `end`.
     samples: Box<[f64]>,
     memory: usize,
     end: usize,
 }
 
 impl PredictedSignal {
-    /// Samples between two moves.
     const ROOM: usize = 64;
-    /// Limit of the signal: stable models may still grow transiently, and the sound is within ±1.
+    /// Stable models may still grow transiently.
     const MAX: f64 = 4.0;
 
     fn new(order: usize, memory: usize) -> Self {
@@ -165,7 +152,6 @@ impl PredictedSignal {
         }
     }
 
-    /// Continues from the end of `signal`.
     fn begin<T: Copy + Into<f64>>(&mut self, signal: &[T]) {
         let newest = &signal[signal.len().saturating_sub(self.memory)..];
         self.end = self.memory;

@@ -4,7 +4,6 @@ use super::*;
 
 const RATE: u32 = 48_000;
 
-/// A tone with its second partial, one channel.
 fn tone(hertz: f64, frames: core::ops::Range<usize>) -> Vec<f32> {
     let phase = |at: usize| 2.0 * PI * hertz * at as f64 / f64::from(RATE);
     frames.map(|at| (0.5 * phase(at).sin() + 0.2 * (2.0 * phase(at)).cos()) as f32).collect()
@@ -14,7 +13,6 @@ fn greatest(samples: &[f32]) -> f32 {
     samples.iter().fold(0.0, |peak, sample| sample.abs().max(peak))
 }
 
-/// 100 ms of a tone, then a hole.
 fn after_a_tone(hertz: f64, hole: usize) -> (Concealer, Vec<f32>) {
     let mut concealer = Concealer::new(1, RATE);
     concealer.sound(&mut tone(hertz, 0..4800));
@@ -84,7 +82,6 @@ fn sound_that_comes_back_is_whole_after_a_millisecond() {
         assert!(concealer.is_transparent());
         let whole: Vec<f32> = samples.into_iter().chain(back).collect();
         for pair in whole.windows(2) {
-            // The tone itself moves by at most 0.04.
             assert!((pair[1] - pair[0]).abs() < 0.06, "no click: {hole}, {pair:?}");
         }
     }
@@ -180,7 +177,6 @@ fn every_rate_is_concealed() {
 
 #[test]
 fn burgs_method_finds_the_model_that_made_a_signal() {
-    // Two poles of radius 0.95 at 0.7 rad, driven by noise.
     let (first, second) = (2.0 * 0.95 * 0.7_f64.cos(), -0.95_f64 * 0.95);
     let (mut noise, mut before) = (1_u32, [0.0_f64; 2]);
     let signal: Vec<f32> = (0..4000)
@@ -219,7 +215,6 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(piece, 1..24)
 }
 
-/// Two channels of `sample` by index, with holes.
 fn with_holes(pieces: &[Piece], block: usize, sample: impl Fn(usize) -> f32) -> Vec<f32> {
     let mut concealer = Concealer::new(2, RATE);
     let (mut out, mut at) = (vec![], 0);
@@ -275,7 +270,7 @@ proptest! {
         });
         let first = out.iter().position(|s| *s != 0.0).unwrap_or(out.len()) / 2;
         for at in first + 1..out.len() / 2 {
-            // The tone moves by 0.02; a half cosine over 33 frames by 0.05 of the fading part.
+            // The tone moves by 0.02; the fade by 0.05.
             let step = (out[2 * at] - out[2 * at - 2]).abs();
             prop_assert!(step < 0.1, "{step} at {at}");
         }

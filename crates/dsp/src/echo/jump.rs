@@ -1,18 +1,14 @@
-//! Finds jumps of the delay between loudspeaker and microphone: afterwards the microphone captures
-//! the estimated echo, but earlier or later.
+//! Finds jumps of the delay between loudspeaker and microphone.
 
 use super::transform::{Bins, Transform};
 
-/// Approximate rate of the search, in Hz.
+/// In Hz.
 const COARSE: usize = 8000;
-/// Samples of a search at that rate: 1 s.
 const LENGTH: usize = 8192;
-/// Newest samples, since the jump, to compare with earlier ones.
 const RECENT: usize = COARSE / 5;
-/// Minimum likeness after a jump; a changed room has less.
+/// A changed room has less.
 const ALIKE: f32 = 0.7;
 
-/// Recent samples at both rates.
 struct History {
     fine: Box<[f32]>,
     end: usize,
@@ -51,14 +47,12 @@ impl History {
         }
     }
 
-    /// Sample `age` frames before the newest.
     fn before(&self, age: usize) -> f32 {
         let length = self.fine.len();
         self.fine[(self.end + 2 * length - 1 - age) % length]
     }
 }
 
-/// Compares captured samples with the filter's estimate.
 pub(super) struct JumpFinder {
     captured: History,
     estimated: History,
@@ -69,12 +63,10 @@ pub(super) struct JumpFinder {
     recent: Bins,
     all: Bins,
     stage: usize,
-    /// Frames since the first half of a search.
     since: usize,
 }
 
 impl JumpFinder {
-    /// Creates a finder for jumps of up to `longest` frames.
     pub(super) fn new(hertz: usize, longest: usize) -> Self {
         let stride = (hertz / COARSE).max(1);
         let longest = longest.min(stride * (LENGTH - RECENT - 1));
@@ -99,8 +91,8 @@ impl JumpFinder {
         self.estimated.push(estimated);
     }
 
-    /// Runs a quarter of a search, to limit the time per period. Returns how many frames the
-    /// captured echo is later than the estimate.
+    /// A quarter of a search, to limit the time per period. Returns how many frames the echo is
+    /// late.
     pub(super) fn search(&mut self) -> Option<i64> {
         let stage = self.stage;
         self.stage = (stage + 1) % 4;
@@ -136,7 +128,6 @@ impl JumpFinder {
     }
 }
 
-/// Lag of maximum likeness next to `near`, if they are alike.
 fn refined(recent: &History, all: &History, near: usize, stride: usize) -> Option<i64> {
     let count = stride * RECENT / 2;
     let reach = 2 * stride as i64;

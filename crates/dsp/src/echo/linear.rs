@@ -2,36 +2,29 @@
 //! Kuech, E. Mabande and G. Enzner, *State-space architecture of the partitioned-block-based
 //! acoustic echo controller*, ICASSP 2014).
 //!
-//! It learns in its own blocks, independent of the device period. The first block of taps is
-//! applied to samples directly, the others to spectra of past blocks. So no sample waits for a
-//! block.
+//! The first block of taps is applied to samples directly, so no sample waits for a block.
 
 use super::transform::{Bins, Transform, convolve};
 use crate::vector::widest;
 
-/// Pre-emphasis: share of the previous sample to subtract, so that loud bass does not leak into
-/// other bins.
+/// Loud bass must not leak into other bins.
 const EMPHASIS: f32 = 0.9;
-/// Share of a path's power that changes per block.
+/// Per block.
 const CHANGES: f32 = 1e-4;
-/// Share of the computed certainty to add per block. Parts of a path learn from similar spectra, so
-/// their errors correlate, which separate variances ignore.
+/// Per block: errors of the parts correlate.
 const CERTAINTY: f32 = 0.15;
 const NOISE_STEP: f32 = 0.15;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// Samples per block, a power of two.
     pub(super) block: usize,
     pub(super) parts: usize,
-    /// Maximum delay of the reference in samples.
     pub(super) longest_delay: usize,
 }
 
-/// Sound of one loudspeaker.
 pub(super) struct Reference {
     shape: Shape,
-    /// Pre-emphasised samples, with the current block at the end.
+    /// The current block is at the end.
     line: Box<[f32]>,
     last: f32,
     /// Newest block first, from `newest` on.
@@ -53,7 +46,6 @@ impl Reference {
         }
     }
 
-    /// Frames until a sample has left all buffers.
     pub(super) fn reach(&self) -> usize {
         self.line.len() + 2 * self.shape.block
     }
@@ -64,7 +56,6 @@ impl Reference {
         self.last = sample;
     }
 
-    /// Adds the spectrum of the completed block and starts the next.
     pub(super) fn next_block(&mut self, transform: &mut Transform) {
         self.newest = (self.newest + self.shape.parts - 1) % self.shape.parts;
         self.transform(0, 0, transform);
@@ -80,7 +71,7 @@ impl Reference {
 
     pub(super) fn set_delay(&mut self, delay: usize, transform: &mut Transform) {
         self.delay = delay.min(self.shape.longest_delay);
-        // The spectra cover the time before the current block, after which the line has moved.
+        // The spectra cover the time before the current block.
         (0..self.shape.parts).for_each(|part| self.transform(part, self.shape.block, transform));
     }
 
@@ -88,34 +79,30 @@ impl Reference {
         &self.spectra[(self.newest + part) % self.shape.parts]
     }
 
-    /// Samples for the first block of taps at this frame of the current block, oldest first.
     fn near(&self, at: usize, count: usize) -> &[f32] {
         let start = self.line.len() - 2 * self.shape.block + at - self.delay;
         &self.line[start..start + self.shape.block + count]
     }
 }
 
-/// Paths from all loudspeakers to one microphone.
 pub(super) struct Paths {
     shape: Shape,
     weights: Box<[Bins]>,
     variances: Box<[Box<[f32]>]>,
-    /// First block of taps, by loudspeaker.
     heads: Box<[Box<[f32]>]>,
-    /// Contribution of the other taps to the current block.
+    /// Echo in the current block.
     tail: Box<[f32]>,
-    /// Pre-emphasised samples of the current block, and their estimated echo.
+    /// Current block, and its estimated echo.
     heard: Box<[f32]>,
     estimated: Box<[f32]>,
     last: f32,
     echo: f32,
     watch: Watch,
-    /// Whether the current block has samples unfit for learning.
+    /// Unfit for learning.
     spoilt: bool,
-    /// Power of everything but echo.
+    /// Everything but echo.
     noise: Box<[f32]>,
     error: Bins,
-    /// Error power by the variances.
     expected: Box<[f32]>,
     /// `1 / (power of the expected error and of the noise)`.
     whole: Box<[f32]>,
@@ -152,7 +139,7 @@ impl Paths {
         }
     }
 
-    /// Assumes that the paths have changed by this share of the prior.
+    /// Share of the prior.
     pub(super) fn doubt(&mut self, share: f32) {
         let parts = self.shape.parts;
         for (index, variances) in self.variances.iter_mut().enumerate() {
@@ -161,7 +148,6 @@ impl Paths {
         }
     }
 
-    /// Writes the echo in `captured`, which starts at this frame of the current block.
     pub(super) fn estimate(
         &mut self,
         references: &[Reference],
@@ -192,17 +178,14 @@ impl Paths {
         }
     }
 
-    /// Excludes the current block from learning.
     pub(super) fn spoil(&mut self) {
         self.spoilt = true;
     }
 
-    /// Newest samples of the current block before `until`: captured, and their estimated echo.
     pub(super) fn newest(&self, from: usize, until: usize) -> (&[f32], &[f32]) {
         (&self.heard[from..until], &self.estimated[from..until])
     }
 
-    /// Judges the completed block.
     pub(super) fn watch(&mut self) -> Doubt {
         let doubt = self.watch.judge(&self.heard, &self.estimated);
         if doubt == Doubt::Changed {
@@ -211,22 +194,18 @@ impl Paths {
         doubt
     }
 
-    /// Accepts the path again after the delay has followed a jump.
     pub(super) fn moved(&mut self) {
         self.watch = Watch { learned: true, ..Watch::default() };
     }
 
-    /// Expected error power per bin.
     pub(super) fn expected(&self) -> impl Iterator<Item = f32> {
         self.expected.iter().copied()
     }
 
-    /// Learns from the completed block and prepares the next.
     pub(super) fn next_block(&mut self, references: &[Reference], transform: &mut Transform) {
         let Shape { block, parts, .. } = self.shape;
         self.update(references, transform, self.weights.len());
         let Self { sum, weights, variances, .. } = self;
-        // Error with everything learned so far.
         sum.clear();
         self.expected.fill(0.0);
         for (index, (weights, variances)) in weights.iter().zip(variances.iter()).enumerate() {
@@ -253,7 +232,6 @@ impl Paths {
         let spoilt = core::mem::take(&mut self.spoilt);
         let learns = !spoilt && !self.watch.holds;
         self.updated = if learns { 0 } else { weights.len() };
-        // Other taps of the next block.
         sum.clear();
         for (index, weights) in weights.iter().enumerate() {
             let part = index % parts;
@@ -269,7 +247,6 @@ impl Paths {
         self.tail.copy_from_slice(&self.time[block..]);
     }
 
-    /// Learns from the last block for parts below `until`.
     pub(super) fn update(
         &mut self,
         references: &[Reference],
@@ -300,24 +277,19 @@ impl Paths {
     }
 }
 
-/// Effect of the filter's estimate on the captured sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// Removes echo.
     Good,
-    /// Has added sound for a while, as after a jump of the delay.
     Jumped,
-    /// Has added sound without finding a jump in time: the room changed.
     Changed,
 }
 
-/// Checks whether a learned path still fits.
 #[derive(Debug, Clone, Copy, Default)]
 struct Watch {
     captured: f32,
     left: f32,
     learned: bool,
-    /// Suspends learning while a learned path seems wrong, to keep it for a jump search.
+    /// Keeps the path for a jump search.
     holds: bool,
     adds: u32,
 }
@@ -353,7 +325,7 @@ impl Watch {
     }
 }
 
-/// Expected power of a path's part per bin: room sound decays.
+/// Room sound decays.
 fn prior(part: usize, parts: usize) -> f32 {
     let fades = |part: usize| 10_f32.powf(-4.0 * part as f32 / parts as f32);
     fades(part) / (0..parts).map(fades).sum::<f32>()

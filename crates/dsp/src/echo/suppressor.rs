@@ -1,31 +1,27 @@
-//! Suppresses residual echo with gains per frequency. Their filter has minimum phase, so it adds no
-//! delay; it is bypassed without echo.
+//! Suppresses residual echo. The filter has minimum phase, so it adds no delay.
 
 use super::transform::{Bins, Transform, convolve};
 use crate::vector::widest;
 
 const TAPS: usize = 128;
-/// Share of the estimated residual echo to subtract.
 const OVER: f32 = 0.5;
-/// Minimum gain: −9 dB.
+/// −9 dB.
 const MIN: f32 = 0.35;
 
-/// Loudspeaker distortion relative to the echo: −36 dB.
+/// −36 dB.
 const DISTORTION: f32 = 2.5e-4;
 
-/// Maximum decay per block of echo not yet learned.
+/// Per block, of echo not yet learned.
 const FADES: f32 = 0.5;
 
 pub(super) struct Suppressor {
     hop: usize,
-    /// Newest pre-emphasised samples: the filter's residual and its estimate.
     left: Box<[f32]>,
     echo: Box<[f32]>,
     window: Box<[f32]>,
     windowed: Box<[f32]>,
     spectrum: Bins,
     power: Box<[f32]>,
-    /// Residual echo power that the filter expects.
     expected: Box<[f32]>,
     noise: Box<[f32]>,
     gains: Box<[f32]>,
@@ -37,10 +33,10 @@ pub(super) struct Suppressor {
 }
 
 impl Suppressor {
-    /// Creates a suppressor with windows of `length` samples, a power of two.
+    /// `length` is a power of two.
     pub(super) fn new(length: usize) -> Self {
         let (bins, hop) = (length / 2 + 1, length / 4);
-        // Rises slowly and falls fast, to favour the newest samples.
+        // Falls fast, to favour the newest samples.
         let falls = length / 8;
         let window = |at: usize| {
             let phase = match length - at {
@@ -74,7 +70,6 @@ impl Suppressor {
         self.hop
     }
 
-    /// Resets the state when the echo has ended.
     pub(super) fn rest(&mut self) {
         self.expected.fill(0.0);
         self.gains.fill(1.0);
@@ -85,7 +80,7 @@ impl Suppressor {
         }
     }
 
-    /// Sets the filter's expected error power; these bins are twice as wide.
+    /// These bins are twice as wide.
     pub(super) fn expect(&mut self, power: impl Iterator<Item = f32>) {
         let scale = self.window.iter().map(|weight| weight * weight).sum::<f32>()
             / self.window.len() as f32;
@@ -94,8 +89,7 @@ impl Suppressor {
         }
     }
 
-    /// Filters samples that start at this frame of a hop. The pair holds their captured sound and
-    /// its estimated echo, pre-emphasised.
+    /// `at` is a frame of a hop.
     pub(super) fn filter(&mut self, at: usize, sound: &mut [f32], (heard, echo): (&[f32], &[f32])) {
         let count = sound.len();
         let rest = self.left.len() - count;
@@ -131,7 +125,6 @@ impl Suppressor {
         past.copy_within(count..count + TAPS - 1, 0);
     }
 
-    /// Calculates the filter of the next hop.
     pub(super) fn next_hop(&mut self, transform: &mut Transform) {
         self.before.copy_from_slice(&self.taps);
         self.acts[0] = self.acts[1];
@@ -146,7 +139,7 @@ impl Suppressor {
         spectrum_of(&self.echo, spectrum);
         power.iter_mut().zip(spectrum.power()).for_each(|(to, power)| *to = power);
         spectrum_of(&self.left, spectrum);
-        // Louder near sound masks the residual echo, and gains would harm it.
+        // Louder near sound masks the residual echo.
         let residual = |k: usize| expected[k] + DISTORTION * power[k];
         let echo: f32 = (0..power.len()).map(residual).sum();
         let over = OVER * (echo / (spectrum.power().sum::<f32>() + 1e-20)).min(1.0).sqrt().sqrt();
@@ -180,11 +173,10 @@ impl Suppressor {
         }
     }
 
-    /// Calculates minimum-phase taps from the cepstrum of the gains.
     fn make_taps(&mut self, transform: &mut Transform) {
         let Self { spectrum, windowed, gains, taps, .. } = self;
         spectrum.im.fill(0.0);
-        // Smoothed, because there are fewer taps than bins.
+        // There are fewer taps than bins.
         for k in 0..gains.len() {
             let (low, high) = (gains[k.saturating_sub(1)], gains[(k + 1).min(gains.len() - 1)]);
             spectrum.re[k] = (0.25 * low + 0.5 * gains[k] + 0.25 * high).ln();

@@ -2,7 +2,6 @@ use super::*;
 
 const RATE: u32 = 48_000;
 
-/// Noise that comes and goes like words.
 fn words(seed: u64, seconds: usize) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut level, mut last) = (0.0, 0.0);
@@ -16,7 +15,6 @@ fn words(seed: u64, seconds: usize) -> Vec<f32> {
     (0..seconds * RATE as usize).map(word).collect()
 }
 
-/// Captured `sound`, `delay` frames later, in a room that decays in 50 ms.
 fn heard(sound: &[f32], seed: u64, delay: impl Fn(usize) -> usize) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     let taps: Vec<f32> = (0..600)
@@ -35,7 +33,6 @@ fn power(sound: &[f32]) -> f64 {
     sound.iter().map(|sample| f64::from(*sample).powi(2)).sum()
 }
 
-/// Level difference in dB over a range of tenths of a second.
 fn less(before: &[f32], after: &[f32], tenths: core::ops::Range<usize>) -> f64 {
     let frames = tenths.start * 4800..tenths.end * 4800;
     10.0 * (power(&before[frames.clone()]) / power(&after[frames])).log10()
@@ -66,7 +63,6 @@ fn playback_begins_without_a_click() {
         let silence = [0.0; 120];
         canceller.process(captured, if at < 100 { &silence } else { played });
     }
-    // The sine's own steps are 0.005; a click would be about 0.5.
     let steps = captured.windows(2).map(|two| (two[1] - two[0]).abs());
     let highest = steps.fold(0.0, f32::max);
     assert!(highest < 0.03, "{highest}");

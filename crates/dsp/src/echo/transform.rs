@@ -1,10 +1,8 @@
-//! Spectra of real samples, in single precision.
-
 use rustfft::algorithm::Radix4;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection};
 
-/// Bins from 0 to half the rate; real and imaginary parts are separate for vectorised loops.
+/// Separate parts vectorise.
 #[derive(Debug, Clone)]
 pub(super) struct Bins {
     pub(super) re: Box<[f32]>,
@@ -26,7 +24,7 @@ impl Bins {
     }
 }
 
-/// Transforms `2 * half` real samples by a complex transform of half the length.
+/// Uses a complex transform of half the length.
 pub(super) struct Transform {
     forward: Radix4<f32>,
     inverse: Radix4<f32>,
@@ -36,7 +34,7 @@ pub(super) struct Transform {
 }
 
 impl Transform {
-    /// Creates a transform; `half` is a power of two.
+    /// `half` is a power of two.
     pub(super) fn new(half: usize) -> Self {
         let forward = Radix4::new(half, FftDirection::Forward);
         let inverse = Radix4::new(half, FftDirection::Inverse);
@@ -55,7 +53,6 @@ impl Transform {
         }
     }
 
-    /// Spectrum of `2 * half` samples in `half + 1` bins.
     pub(super) fn forward(&mut self, samples: &[f32], bins: &mut Bins) {
         let half = self.packed.len();
         for (packed, pair) in self.packed.iter_mut().zip(samples.chunks_exact(2)) {
@@ -73,7 +70,6 @@ impl Transform {
         bins.im[half] = 0.0;
     }
 
-    /// The `2 * half` samples of a spectrum.
     pub(super) fn inverse(&mut self, bins: &Bins, samples: &mut [f32]) {
         let half = self.packed.len();
         let scale = 0.5 / half as f32;
@@ -90,13 +86,12 @@ impl Transform {
     }
 }
 
-/// Adds the convolution of `near` with `taps` to `out`. The last samples of `near` correspond to
-/// `out`.
+/// The last samples of `near` correspond to `out`.
 #[inline(always)]
 pub(super) fn convolve(near: &[f32], taps: &[f32], out: &mut [f32]) {
     let count = out.len();
     for (group, taps) in taps.chunks_exact(4).enumerate() {
-        // Tap 0 applies to the newest sample of each frame.
+        // Tap 0 applies to the newest sample.
         let start = near.len() - count - 4 * group;
         let (zero, one, two, three) = (
             &near[start..start + count],

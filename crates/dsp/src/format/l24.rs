@@ -1,4 +1,4 @@
-//! Loops over three-byte samples, for which Rust has no type.
+//! Loops over three-byte samples.
 
 #[cfg(target_arch = "x86_64")]
 mod shuffled;
@@ -6,9 +6,8 @@ mod shuffled;
 use super::{FULL_24, round};
 use crate::vector::Wide;
 
-/// Samples rounded before their bytes are stored: enough for any vector.
+/// Enough for any vector.
 const LANES: usize = 16;
-/// Scale of a step in the upper three of four bytes.
 const SCALE: f32 = 1.0 / (FULL_24 * 256.0);
 
 #[inline(always)]
@@ -28,7 +27,6 @@ pub(super) fn decode(wide: Option<Wide>, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Decodes whole groups; returns the rest.
 #[inline(always)]
 fn decode_groups<'a, 'b>(
     coded: &'a [[u8; 3]],
@@ -60,7 +58,6 @@ pub(super) fn encode(wide: Option<Wide>, samples: &[f32], out: &mut [u8]) {
     }
 }
 
-/// Encodes whole groups; returns the rest.
 #[inline(always)]
 fn encode_groups<'a, 'b>(
     samples: &'a [f32],
@@ -75,15 +72,13 @@ fn encode_groups<'a, 'b>(
     (rest, out_rest)
 }
 
-/// Sample for a step in the upper three bytes, which needs no sign extension; ignores the lowest
-/// byte.
+/// Ignores the lowest byte.
 #[inline(always)]
 fn scaled(wide: i32) -> f32 {
     (wide & !0xFF) as f32 * SCALE
 }
 
-/// Loads steps into the upper three bytes. Reads four bytes at a time, including one of the next
-/// step: half the instructions of three single reads.
+/// Half the instructions of three single reads.
 #[inline(always)]
 fn load(coded: &[u8; 3 * LANES]) -> [i32; LANES] {
     let four =
@@ -94,8 +89,7 @@ fn load(coded: &[u8; 3 * LANES]) -> [i32; LANES] {
     })
 }
 
-/// Stores steps in sequence. Writes four bytes at a time, the last of which the next step
-/// overwrites: half the instructions of three single writes.
+/// Overlapping writes: half the instructions of three single ones.
 #[inline(always)]
 fn store(steps: [i32; LANES], out: &mut [u8; 3 * LANES]) {
     for lane in 0..LANES - 1 {
@@ -104,7 +98,6 @@ fn store(steps: [i32; LANES], out: &mut [u8; 3 * LANES]) {
     out[3 * LANES - 3..].copy_from_slice(&big_endian(steps[LANES - 1]));
 }
 
-/// Lower three bytes of a step, highest first.
 const fn big_endian(step: i32) -> [u8; 3] {
     let [_, high, middle, low] = step.to_be_bytes();
     [high, middle, low]

@@ -1,31 +1,27 @@
-//! Kernels: windowed sincs, tabulated for fractions between two input frames.
+//! Windowed sincs, tabulated for fractions between two input frames.
 
 use core::f64::consts::PI;
 use std::sync::OnceLock;
 
 use super::Quality;
 
-/// Fractions in the table, with linear interpolation between. The error falls by 12 dB per
-/// doubling; docs/internals/decisions/0008-own-resampler.md has the figures.
+/// With linear interpolation (docs/internals/decisions/0008-own-resampler.md).
 const PHASE_BITS: u32 = 10;
 const PHASES: usize = 1 << PHASE_BITS;
-/// Bits of a fraction below the phase.
 const BELOW_BITS: u32 = 32 - PHASE_BITS;
 
-/// Input frames per kernel.
 pub(super) const LOW_DELAY_TAPS: usize = 2 * LOW_DELAY.half;
 pub(super) const BALANCED_TAPS: usize = 2 * BALANCED.half;
 pub(super) const BEST_TAPS: usize = 2 * BEST.half;
 
-/// Window of cosines from −`half` to `half` frames, 1 in the middle: Σ cosines\[m\] × cos(π m
-/// distance / half).
+/// Σ cosines\[m\] × cos(π m distance / half).
 pub(super) struct CosineWindow {
     pub(super) half: usize,
     cosines: &'static [f64],
 }
 
-// Each minimises the maximum error of any fraction over a band, weighted to grow towards the band's
-// end. Found by `cargo run --release -p tautline-dsp --example resampler_window`.
+// Each minimises the maximum error over a band. Found by `cargo run --release -p tautline-dsp
+// --example resampler_window`.
 const LOW_DELAY: CosineWindow = CosineWindow {
     half: 12,
     cosines: &[
@@ -62,8 +58,7 @@ impl Quality {
         window(self).half
     }
 
-    /// Kernel weight of an input frame at `distance` frames from an output frame's place: a
-    /// windowed sinc. 1 at 0; 0 at all other whole numbers and from [`Quality::half`] on.
+    /// Weight at `distance` frames from a place; 0 from [`Quality::half`] on.
     pub fn weight(self, distance: f64) -> f64 {
         window(self).weight(distance)
     }
@@ -89,8 +84,7 @@ impl CosineWindow {
         (PI * distance).sin() / (PI * distance) * self.at(angle.cos())
     }
 
-    /// Sum of all cosines, given that of the first multiple: Clenshaw's recurrence (Mathematical
-    /// Tables and Other Aids to Computation 9, 1955).
+    /// Clenshaw's recurrence (Mathematical Tables and Other Aids to Computation 9, 1955).
     fn at(&self, once: f64) -> f64 {
         let Some((first, rest)) = self.cosines.split_first() else { return 0.0 };
         let (mut next, mut after) = (0.0, 0.0);
@@ -101,23 +95,20 @@ impl CosineWindow {
     }
 }
 
-/// Kernel table, shared by all resamplers of a quality.
 pub(super) struct Kernel {
     half: usize,
-    /// A row of `2 × half` weights per phase, plus one for interpolation after the last. The first
-    /// weight is for the input frame `half − 1` before the place.
+    /// `2 × half` weights per phase, plus one for interpolation. The first is for the input frame
+    /// `half − 1` before the place.
     rows: Box<[f32]>,
 }
 
 impl Kernel {
-    /// Table of a quality, computed at first use.
     pub(super) fn of(quality: Quality) -> &'static Self {
         static KERNELS: [OnceLock<Kernel>; 3] = [const { OnceLock::new() }; 3];
         KERNELS[quality as usize].get_or_init(|| Self::new(window(quality)))
     }
 
-    /// Computes tens of thousands of weights, which delays the start of a program. So only rows and
-    /// columns need sines and cosines; angle sums give the rest.
+    /// Angle sums save most sines and cosines.
     fn new(window: &CosineWindow) -> Self {
         let half = window.half;
         // Whole numbers and fractions are exact in 64 bits.
@@ -127,7 +118,7 @@ impl Kernel {
         for (phase, row) in rows.chunks_exact_mut(2 * half).enumerate() {
             let fraction = phase as f64 / PHASES as f64;
             let (sine, cosine) = (PI * fraction / half as f64).sin_cos();
-            // Sine of the sinc; the sign alternates by frame.
+            // The sign alternates by frame.
             let mut sinc = if half.is_multiple_of(2) { 1.0 } else { -1.0 } * (PI * fraction).sin();
             for ((weight, frame), column) in row.iter_mut().zip(&frames).zip(&columns) {
                 let distance = frame - fraction;
@@ -151,7 +142,7 @@ impl Kernel {
         2 * self.half
     }
 
-    /// Kernel at `fraction`, in 2^-32 frames; `TAPS` must equal [`Self::taps`].
+    /// In 2^-32 frames.
     #[inline(always)]
     pub(super) fn at<const TAPS: usize>(&self, fraction: u32) -> [f32; TAPS] {
         let phase = (fraction >> BELOW_BITS) as usize;

@@ -3,8 +3,8 @@
 use core::str::FromStr;
 
 crate::named_enum! {
-    /// Kernel of a resampler, by ascending delay. Distortion and noise are for full-scale sines up
-    /// to 15 kHz at 48 kHz; docs/performance.md has measurements, also for 44.1 kHz.
+    /// Qualities by ascending delay. Distortion and noise are for full-scale sines up to 15 kHz at
+    /// 48 kHz (docs/performance.md).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub enum Quality {
         /// 12 frames of delay, 0.25 ms at 48 kHz; below −90 dB.

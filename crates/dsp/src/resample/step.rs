@@ -1,8 +1,6 @@
-//! Distance of output frames among input frames.
-
 use core::fmt;
 
-/// Input frames per output frame, in 2^-32 frames. [`Step::ONE`] copies; larger steps play faster.
+/// Input frames per output frame, in 2^-32 frames. Larger steps play faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step(u64);
 
@@ -11,7 +9,7 @@ impl Step {
     pub const ONE: Self = Self(1 << 32);
     /// Half an input frame per output frame.
     pub const MIN: Self = Self(1 << 31);
-    /// Two input frames per output frame; limits the frames to keep ahead.
+    /// Two input frames per output frame.
     pub const MAX: Self = Self(1 << 33);
 
     /// A step in 2^-32 frames, clamped to [`Step::MIN`] and [`Step::MAX`].
@@ -30,10 +28,8 @@ impl Step {
         self.0
     }
 
-    /// A step that differs from one by `ppm`, rounded to 2^-32 and clamped. 0 and NaN give exactly
-    /// [`Step::ONE`].
+    /// Rounded and clamped. 0 and NaN give [`Step::ONE`].
     pub fn from_ppm(ppm: f64) -> Self {
-        // The cast saturates and converts NaN to 0.
         let more = (ppm * (Self::ONE.0 as f64 / 1e6)).round() as i64;
         Self::from_bits(Self::ONE.0.saturating_add_signed(more))
     }

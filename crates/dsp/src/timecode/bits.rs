@@ -1,12 +1,10 @@
-//! Bit-exactness test: words in the lowest bits of samples, which survive only an unchanged path.
+//! Bit-exactness test: words in the lowest bits of samples survive only an unchanged path.
 //!
 //! A word has 64 frames, one bit each, highest first: 16 bits of `SYNC`, a 32-bit count, and a
-//! 16-bit CRC. Any sound can carry words. Inverted polarity preserves an integer's lowest bit; time
-//! marks detect that.
+//! 16-bit CRC. Inverted polarity preserves the lowest bit; time marks detect that.
 
 /// Frames per word.
 pub const WORD: usize = 64;
-/// Start of a word. With the 16-bit CRC, it occurs by chance in one of 4·10⁹ frames.
 const SYNC: u64 = 0xB3C5;
 
 /// Bits of a sample that a path must carry.
@@ -27,7 +25,7 @@ impl BitDepth {
     }
 }
 
-/// CRC-16 of a count with polynomial 0x1021, started at all ones.
+/// Polynomial 0x1021, started at all ones.
 fn crc(count: u32) -> u16 {
     count.to_be_bytes().into_iter().fold(0xFFFF, |mut crc: u16, byte| {
         crc ^= u16::from(byte) << 8;
@@ -56,13 +54,12 @@ impl BitWriter {
         Self { full_scale: depth.full_scale(), count: 0, bit: 0 }
     }
 
-    /// Sets the lowest bit of each sample of interleaved frames to the next bit of a word, in all
-    /// channels. Changes each sample by less than a step.
+    /// Writes the lowest bit of each sample, in all channels.
     pub fn write(&mut self, channels: usize, samples: &mut [f32]) {
         for frame in samples.chunks_mut(channels.max(1)) {
             let bit = (word_of(self.count) >> (WORD - 1 - self.bit)) & 1;
             for sample in frame {
-                // Nearest even number, plus 1 for a set bit: the closest possible value.
+                // Nearest even number, plus 1 for a set bit.
                 let steps =
                     (*sample * self.full_scale).clamp(1.0 - self.full_scale, self.full_scale - 2.0);
                 let even = ((steps - bit as f32) / 2.0).round() * 2.0;

@@ -1,52 +1,41 @@
 //! Finds marks below other sound that hides their signs.
 //!
-//! Frequencies are weighted by how little other sound they have, which mostly removes music: it is
-//! loud below and soft above. Several marks together reveal what hides in one. A number counts when
-//! two readings agree; then each mark is compared with all its chips at its expected position.
+//! Frequencies are weighted by how little other sound they have. A number counts when two readings
+//! agree; then each mark is compared at its expected position.
 
 use super::spectrum::{Peak, SIZE, Spectrum, SpectrumShape, Weight};
 use super::{CHIP, CHIPS, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chip, fade};
 
-/// Frame of the sound at which an expected mark begins: the last of the [`SIZE`] frames fade out
-/// after it.
+/// Frame at which an expected mark begins.
 pub(super) const MARK_AT: usize = SIZE - super::spectrum::FADE_OUT - SPACING - 2 * AROUND;
-/// Maximum distance of a mark's start from that frame.
+/// Maximum distance from that frame.
 const AROUND: usize = 3;
-/// Frames between searches, and the first frame at which a mark is found.
 pub(super) const HOP: usize = 512;
 const FIRST: usize = MARK_AT - HOP;
 
-/// Minimum height of a sync to read it, in deviations of other sound. Pure noise exceeds it in one
-/// search of thirty.
+/// In deviations; noise exceeds it in one search of thirty.
 const MIN_READ: f64 = 4.0;
-/// Minimum height of a whole mark at its expected place, and after a slip.
+/// At its expected place, and after a slip.
 const MIN_HERE: f64 = 4.0;
 const MIN_AWAY: f64 = 7.0;
-/// Maximum length of a slip, in frames.
 const FURTHEST: usize = SPACING / 2;
-/// Minimum gain of a whole mark and of its halves, relative to the previous marks.
+/// Relative to the previous marks.
 const MIN_WHOLE: f64 = 0.5;
 const MIN_HALF: f64 = 0.25;
-/// Level of echoes that tone suppression causes, relative to marks.
+/// From tone suppression, relative to marks.
 const ECHO: f32 = 0.5;
-/// Maximum syncs read in a search.
 pub(super) const MAX_READ: usize = 4;
-/// As for the sync alone (`sync::DEVIATIONS`).
 const DEVIATIONS: f64 = 6.0;
-/// Error of the arithmetic, in frames.
 const ARITHMETIC: f64 = 0.002;
 
-/// Searches marks in [`SIZE`] frames.
 pub(super) struct Buried {
     spectrum: Spectrum,
     sync: SpectrumShape,
     mark: SpectrumShape,
 }
 
-/// Reading at a possible mark.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BuriedReading {
-    /// Frame of the sound at which it begins.
     pub(super) at: usize,
     pub(super) word: u32,
     pub(super) gain: f64,
@@ -66,7 +55,6 @@ impl Buried {
         Self { spectrum, sync, mark: SpectrumShape::new() }
     }
 
-    /// Reads possible marks that begin within a hop before [`MARK_AT`].
     pub(super) fn read(&mut self, sound: &[f32], mut read: impl FnMut(BuriedReading)) {
         self.spectrum.take(sound, (0, 0), |_| 0.0, &mut self.mark);
         let weight = self.spectrum.weight_of(&self.sync);
@@ -84,7 +72,7 @@ impl Buried {
         }
     }
 
-    /// Finds the mark of these chips, previously at `gain`, if it begins around [`MARK_AT`].
+    /// Around [`MARK_AT`], previously at `gain`.
     pub(super) fn mark(&mut self, sound: &[f32], chips: u128, gain: f64) -> Option<BuriedMark> {
         let Self { spectrum, sync, mark } = self;
         spectrum.take(sound, reach(CHIPS), alone(chips, CHIPS), mark);
@@ -113,13 +101,11 @@ impl Buried {
     }
 }
 
-/// Frames covered by `count` chips.
 fn reach(count: usize) -> (i64, i64) {
     (1 - CHIP as i64, (count * CHIP) as i64)
 }
 
-/// The first chips, faded at both ends: an edge would have the highest frequencies, where little
-/// else is.
+/// Faded: an edge would have the highest frequencies.
 fn alone(chips: u128, count: usize) -> impl Fn(f64) -> f64 {
     move |at| {
         let index = (at / CHIP as f64).floor();
@@ -132,7 +118,6 @@ fn alone(chips: u128, count: usize) -> impl Fn(f64) -> f64 {
     }
 }
 
-/// Cramér–Rao bound of a delay: noise relative to the curvature of the peak.
 fn uncertainty(weight: &Weight, product: f64) -> f64 {
     let deviation = weight.energy.sqrt() / product.abs() / weight.square_frequency.sqrt();
     ARITHMETIC + DEVIATIONS * deviation
@@ -145,7 +130,6 @@ fn is_peak(products: &[Product], at: usize, least: f32) -> bool {
     here >= least && products[at - CHIP..=at + CHIP].iter().all(|beside| beside.re.abs() <= here)
 }
 
-/// Word of a mark, from a function of the sound by frame.
 fn word_in(sound: impl Fn(usize) -> f32) -> u32 {
     let chip = |index: usize| -> f32 {
         let beside = |frame: usize| {

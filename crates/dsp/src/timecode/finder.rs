@@ -1,8 +1,5 @@
-//! Finds marks.
-//!
-//! In three steps, each only after the previous succeeded. The signs at the centres of 63 chips are
-//! compared with the sync, at a few instructions a frame. The sync is fitted to the sound, to a
-//! fraction of a frame. The number is read and the whole mark compared. Marks missed this way are
+//! Finds marks in three steps. The signs of 63 chips are compared with the sync. The sync is fitted
+//! to a fraction of a frame. The number is read and the whole mark compared. Missed marks are
 //! searched below other sound ([`Buried`]).
 
 use std::collections::VecDeque;
@@ -21,20 +18,19 @@ use crate::align::{Likeness, energy};
 pub struct FoundMark {
     /// Number modulo [`NUMBERS`](super::NUMBERS).
     pub number: u32,
-    /// Nearest frame of the position, from the first frame pushed.
+    /// Nearest frame, from the first frame pushed.
     pub frame: i64,
     /// Distance from that frame, −0.5 to 0.5.
     pub fraction: f64,
-    /// Maximum error of the position in frames, either way.
+    /// Position error in frames, either way.
     pub uncertainty: f64,
-    /// Fit of the whole mark: 1 for an exact match, 0 for unrelated sound.
+    /// 1 for an exact match, 0 for unrelated sound.
     pub confidence: f64,
-    /// Gain relative to full scale; negative for inverted polarity.
+    /// Gain relative to full scale; negative if inverted.
     pub gain: f64,
 }
 
 impl FoundMark {
-    /// Position among all frames of a mark found in thinned-out sound.
     fn stretched(self, stretch: MarkStretch) -> Self {
         let frames = stretch.frames() as f64;
         let beside = self.fraction * frames;
@@ -47,35 +43,29 @@ impl FoundMark {
     }
 }
 
-/// Maximum wrong signs of the 63 in a sync; chance yields that in 1 of 7·10⁷ frames.
+/// Wrong signs of 63: by chance in 1 of 7·10⁷ frames.
 pub(super) const MAX_WRONG: u32 = 10;
-/// Minimum fit of the whole mark relative to its sync. A wrong number differs in at least four of
-/// 28 bits and fits at most 0.87.
+/// Minimum fit relative to the sync. A wrong number fits at most 0.87.
 const WHOLE: f64 = 0.92;
-/// Position error from 16-bit samples at a gain of 1, in frames: a step (the lowest bit may hold
-/// `bits`) over a mark's maximum slope per frame.
+/// Error from 16-bit samples at a gain of 1, in frames.
 const HIDDEN: f64 = 1.0 / 32_768.0 / core::f64::consts::FRAC_PI_4;
-/// Minimum fit of a single mark; others need a second reading. Noise forges the CRC of one in 256
-/// damaged numbers.
+/// Others need a second reading.
 const SURE: f64 = 0.9;
-/// Frames needed from a mark's first before it is examined.
 const NEEDED: usize = SPACING + REACH + 2;
-/// Frames kept: the examined ones, the reach before them, and room to move by blocks.
 const KEPT: usize = 4 * SIZE;
 const MOVED: usize = SIZE + 2 * SPACING;
 
-/// Finds marks of a run in blocks of any length.
+/// Finds marks in blocks of any length.
 pub struct Finder {
     run: RunNumber,
     stretch: MarkStretch,
     thinner: Thinner,
     sound: Box<[f32]>,
-    /// Frames in `sound`, and the number of the first.
+    /// Length, and number of the first frame.
     len: usize,
     first: i64,
-    /// Last 64 signs by frame modulo [`CHIP`], newest in the highest bit.
+    /// By frame modulo [`CHIP`], newest in the highest bit.
     signs: [u64; CHIP],
-    /// First frames of possible marks, in order.
     candidates: VecDeque<Candidate>,
     sync: Sync,
     buried: Buried,
@@ -83,7 +73,7 @@ pub struct Finder {
     own: Option<MarkReading>,
     readings: MarkReadings,
     foreign: u64,
-    /// Frames needed for the next expected mark, and for the next search.
+    /// Frames for the next expected mark, and for the next search.
     expected: i64,
     searched: i64,
 }
@@ -94,7 +84,6 @@ struct Candidate {
     wrong: u32,
 }
 
-/// Maximum waiting candidates; without marks there is rarely one.
 const MAX_CANDIDATES: usize = 16;
 
 impl Finder {
@@ -136,12 +125,12 @@ impl Finder {
         self.stretch.spacing()
     }
 
-    /// Number of marks of other runs, each confirmed by another of its run.
+    /// Marks of other runs, each confirmed by another.
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// Adds frames of one channel; passes each completed mark to `found`.
+    /// Takes one channel; passes each completed mark to `found`.
     pub fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundMark)) {
         for &sample in samples {
             if let Some(sample) = self.thinner.take(sample) {
@@ -172,7 +161,7 @@ impl Finder {
     fn examine_next(&mut self) -> Option<FoundMark> {
         let Candidate { start, .. } = self.candidates.pop_front()?;
         let (cover, mark) = self.examine(start)?;
-        // Signs of one mark fit for several frames: discard its other candidates.
+        // Signs of one mark fit for several frames.
         self.candidates.retain(|next| next.start > start + REACH as i64);
         let start = mark.frame - CENTRE as i64;
         let reading = MarkReading { start, number: mark.number, cover };
@@ -189,8 +178,6 @@ impl Finder {
         None
     }
 
-    /// Starts following with this mark, unless others are followed; reported once found at its
-    /// expected place.
     fn begin(&mut self, heard: ReceivedMarks) {
         if self.track.is_some_and(|track| track.is_held()) {
             return;
@@ -199,14 +186,13 @@ impl Finder {
         self.await_next();
     }
 
-    /// Whether an unsure reading is of the run, confirmed by others.
     fn is_believed(&mut self, reading: MarkReading, is_sure: bool) -> bool {
-        // Before the run is known, its own marks with wrong bits would count as foreign.
+        // Its own marks with wrong bits would count as foreign.
         let is_own = reading.cover == self.run.cover();
         if !is_own && !is_sure && self.own.is_none() {
             return false;
         }
-        // With marks of the run, a wrong bit makes a foreign one.
+        // A wrong bit makes a foreign mark.
         if self.own.is_some_and(|own| own.explains(&reading, is_sure)) {
             return false;
         }
@@ -215,7 +201,6 @@ impl Finder {
         is_own && believed > 0
     }
 
-    /// Follows a mark that comes after the last; returns whether it does.
     fn reported(&mut self, heard: ReceivedMarks) -> bool {
         let start = heard.start.round() as i64;
         if self.own.is_some_and(|own| start - own.start < SPACING as i64 / 2) {
@@ -230,14 +215,12 @@ impl Finder {
         true
     }
 
-    /// Sets the end of the next mark.
     fn await_next(&mut self) {
         self.expected = self
             .track
             .map_or(i64::MAX, |track| track.next().1.round() as i64 + (SIZE - MARK_AT) as i64);
     }
 
-    /// Next mark, if at its expected place.
     fn expect(&mut self) -> Option<FoundMark> {
         let track = self.track?;
         let (number, start) = track.next();
@@ -249,7 +232,6 @@ impl Finder {
         mark
     }
 
-    /// Mark around frame `start`, searched below other sound.
     fn look_below(&mut self, number: u32, start: i64, gain: f64) -> Option<FoundMark> {
         let first = usize::try_from(start - MARK_AT as i64 - self.first).ok()?;
         let sound = self.sound[..self.len].get(first..first + SIZE)?;
@@ -268,7 +250,6 @@ impl Finder {
         )
     }
 
-    /// Searches everywhere, unless the run's marks are clear.
     fn search(&mut self) {
         if self.track.is_some_and(|track| track.is_clear()) {
             return;
@@ -310,7 +291,6 @@ impl Finder {
         }
     }
 
-    /// Merges neighbouring candidates at the best place.
     fn consider(&mut self, candidate: Candidate) {
         if let Some(last) = self.candidates.back_mut()
             && candidate.start - last.start < CHIP as i64
@@ -323,7 +303,7 @@ impl Finder {
         }
     }
 
-    /// Mark near frame `start`, if any, and the cover of its CRC.
+    /// Returns the cover of the CRC too.
     fn examine(&self, start: i64) -> Option<(u8, FoundMark)> {
         let near = usize::try_from(start - self.first).ok()?.checked_sub(REACH)?;
         let lag = self.sync.best_lag(&self.sound[near..])?;
@@ -349,7 +329,6 @@ impl Finder {
         Some((cover, mark))
     }
 
-    /// Number of the mark at `begin`, and the cover of its CRC.
     fn number(&self, begin: f64, sign: f64) -> (u32, u8) {
         let mut word = 0;
         for bit in 0..WORD_BITS as usize {
@@ -360,14 +339,12 @@ impl Finder {
         split(word)
     }
 
-    /// Sound between two frames.
     fn between(&self, at: f64) -> f64 {
         let index = at.max(0.0) as usize;
         let part = at - index as f64;
         f64::from(self.sound[index]) * (1.0 - part) + f64::from(self.sound[index + 1]) * part
     }
 
-    /// Correlation and gain of the whole mark.
     fn confidence(&self, chips: u128, begin: usize, at: f64) -> (f64, f64) {
         let alike = Likeness::of(
             (1..SPACING)
@@ -383,12 +360,10 @@ impl Default for Finder {
     }
 }
 
-/// Number and cover of a word.
 fn split(word: u32) -> (u32, u8) {
     (word >> 8, word as u8 ^ crc(word >> 8))
 }
 
-/// Mean square of a mark at full scale: five of eight chips precede their opposite.
 const MARK_POWER: f64 = 0.69;
 
 fn power(sound: &[f32]) -> f64 {

@@ -18,13 +18,12 @@ pub struct Marker {
     number: u32,
     chips: u128,
     frame: usize,
-    /// Share of a chip, by frame.
     fades: Box<[f64]>,
     peak: f64,
 }
 
 impl Marker {
-    /// Peak of [`Marker::fill`], as of [`Sine`](crate::signal::Sine): −18 dBFS.
+    /// Peak of [`Marker::fill`]: −18 dBFS.
     pub const LEVEL_DB: f64 = crate::signal::Sine::LEVEL_DB;
 
     /// Starts at mark 0 of run 0.
@@ -57,8 +56,7 @@ impl Marker {
         self
     }
 
-    /// Fills interleaved frames of `channels` equal samples; passes the position of each mark to
-    /// `placed`.
+    /// Passes each mark to `placed`. All `channels` are equal.
     pub fn fill(
         &mut self,
         channels: usize,

@@ -1,41 +1,33 @@
-//! Numbers read from marks, and which are valid.
-
 use std::collections::VecDeque;
 
 use super::{CHIP, NUMBERS, SPACING, word_of};
 
-/// Number read from a possible mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MarkReading {
-    /// Frame at which it begins.
     pub(super) start: i64,
     pub(super) number: u32,
-    /// Cover of the CRC: the run, if the number is right.
+    /// The run, if the number is right.
     pub(super) cover: u8,
 }
 
-/// Maximum distance of readings that confirm each other, in marks: five seconds at 48 kHz.
+/// In marks: 5 s at 48 kHz.
 const MAX_APART: u32 = 512;
 const KEPT: usize = 256;
-/// Maximum drift of different cards per frame, and the reading error in frames.
+/// Per frame, and the reading error in frames.
 const MAX_DRIFT: f64 = 0.6e-3;
 const BESIDE: f64 = 2.0;
 
-/// Marks for which the run certainly continues after a reading.
 const LATELY: i64 = 64;
-/// Maximum bits that noise flips in an expected mark; words of another run differ in fewer in 1 of
-/// 500.
+/// In an expected mark.
 const MAX_TURNED: u32 = 6;
 
-/// Whether starts `apart` frames from each other are `marks` apart.
 fn are_apart(apart: i64, marks: i64) -> bool {
     let meant = (marks * SPACING as i64) as f64;
     (apart as f64 - meant).abs() <= BESIDE + meant.abs() * MAX_DRIFT
 }
 
 impl MarkReading {
-    /// Whether a later reading is of this run with wrong bits. An unsure one may have any wrong
-    /// bits, because repeated sound flips the same ones.
+    /// Whether wrong bits explain the reading: any, for an unsure one.
     pub(super) fn explains(&self, later: &Self, is_sure: bool) -> bool {
         let apart = later.start - self.start;
         let marks = (apart as f64 / SPACING as f64).round() as i64;
@@ -49,7 +41,7 @@ impl MarkReading {
         (self.start - other.start).unsigned_abs() <= CHIP as u64
     }
 
-    /// Whether a later reading is of the same run: numbers and frames advance equally.
+    /// Whether numbers and frames advance equally.
     fn leads_to(&self, later: &Self) -> bool {
         let marks = (later.number + NUMBERS - self.number) % NUMBERS;
         self.cover == later.cover
@@ -58,7 +50,7 @@ impl MarkReading {
     }
 }
 
-/// Recent readings. Noise forges one, but hardly two that agree.
+/// Noise forges one reading, but hardly two that agree.
 pub(super) struct MarkReadings {
     kept: VecDeque<(MarkReading, bool)>,
 }
@@ -68,8 +60,7 @@ impl MarkReadings {
         Self { kept: VecDeque::with_capacity(KEPT) }
     }
 
-    /// Adds a reading; returns how many become valid: 0, or this one and the earlier ones it
-    /// confirms.
+    /// How many become valid: 0, or this one and those it confirms.
     pub(super) fn add(&mut self, reading: MarkReading) -> u64 {
         if self.kept.iter().any(|(earlier, _)| earlier.is_same(&reading)) {
             return 0;

@@ -3,53 +3,44 @@
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, algorithm::Radix4};
 
-/// Frames examined.
 pub(super) const SIZE: usize = 2048;
-/// Frequencies, excluding zero: marks have hardly any sound above a quarter of the rate.
+/// Marks have hardly any sound above a quarter of the rate.
 const BINS: usize = SIZE / 2 * 5 / 8;
-/// Frames of fade-in before and fade-out after the searched shape: sharper fades spread low tones
-/// further to high frequencies.
+/// Sharper fades spread low tones to high frequencies.
 pub(super) const FADE_IN: usize = 896;
 pub(super) const FADE_OUT: usize = 96;
-/// Neighbouring frequencies on either side for the local level.
+/// On either side.
 const BESIDE: usize = 6;
-/// Minimum excess over marks, relative to the median. At frequencies blocked by the path, low power
-/// would otherwise get a high weight.
+/// Relative to the median: blocked frequencies must not get a high weight.
 const MIN: f32 = 0.3;
-/// Minimum power at every frequency, relative to the mean.
+/// Relative to the mean.
 const FLOOR: f32 = 1e-9;
 
-/// Minimum absolute power.
 const SILENT: f32 = 1e-20;
 
 use super::{CHIP, fade};
 
 type Bins = Box<[Complex<f32>]>;
 
-/// Spectrum of a piece of sound, and products with it.
 pub(super) struct Spectrum {
     forward: Radix4<f32>,
     inverse: Radix4<f32>,
     window: Box<[f32]>,
     work: Bins,
     scratch: Bins,
-    /// Power of a chip, by frequency.
     chip: Box<[f32]>,
-    /// Inverse local power, by frequency.
+    /// Inverse local power.
     weights: Box<[f32]>,
-    /// Weighted sound.
     sound: Bins,
 }
 
-/// Searched shape, by frequency.
 pub(super) struct SpectrumShape(Bins);
 
-/// Weight of a shape in the sound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weight {
-    /// Energy of the shape over local power: the variance of a product with unrelated sound.
+    /// Variance of a product with unrelated sound.
     pub(super) energy: f64,
-    /// Mean square frequency, in (radians per frame)².
+    /// In (radians per frame)².
     pub(super) square_frequency: f64,
 }
 
@@ -95,8 +86,7 @@ impl Spectrum {
         }
     }
 
-    /// Takes [`SIZE`] frames of sound, and a shape as a function of the frames from `first` to
-    /// `end`; frames before 0 wrap around.
+    /// Frames before 0 wrap around.
     pub(super) fn take(
         &mut self,
         sound: &[f32],
@@ -108,7 +98,6 @@ impl Spectrum {
         for ((work, sample), window) in work.iter_mut().zip(sound).zip(window.iter()) {
             *work = Complex::new(*sample * *window, 0.0);
         }
-        // Two real signals form a complex one.
         for at in first..end {
             work[at.rem_euclid(SIZE as i64) as usize].im = frame(at as f64) as f32;
         }
@@ -122,7 +111,6 @@ impl Spectrum {
     }
 
     fn weigh(&mut self) {
-        // Two running means form a triangle.
         let mean = self.sound.iter().map(Complex::norm_sqr).sum::<f32>() / BINS as f32;
         let (mut once, mut twice) = ([0.0_f32; BINS], [0.0_f32; BINS]);
         let sound = &self.sound;
@@ -155,8 +143,7 @@ impl Spectrum {
         Weight { energy, square_frequency: square / energy.max(f64::MIN_POSITIVE) }
     }
 
-    /// Products of the sound with two shapes, or with one and the weighted sound alone. By starting
-    /// frame: the first as real part, the second as imaginary.
+    /// Products with two shapes, or with one and the weighted sound alone, by starting frame.
     pub(super) fn products(
         &mut self,
         first: &SpectrumShape,
@@ -175,7 +162,6 @@ impl Spectrum {
         &self.work
     }
 
-    /// Maximum product within a frame of `near`.
     pub(super) fn peak(&self, shape: &SpectrumShape, near: usize) -> Peak {
         let near = near as f64;
         let mut best = Peak { at: near, product: 0.0 };
@@ -193,7 +179,6 @@ impl Spectrum {
         best
     }
 
-    /// Product between frames, its slope and curvature.
     fn product_at(&self, shape: &SpectrumShape, at: f64) -> (f64, f64, f64) {
         let turn = Complex::from_polar(1.0, frequency(0) * at);
         let mut phase = turn;
@@ -211,12 +196,11 @@ impl Spectrum {
     }
 }
 
-/// Frequency in radians per frame.
 fn frequency(bin: usize) -> f64 {
     core::f64::consts::TAU * (bin + 1) as f64 / SIZE as f64
 }
 
-/// Mean over [`BESIDE`] neighbours on either side, with zeros beyond the ends.
+/// Zeros beyond the ends.
 fn smooth(power: impl Fn(usize) -> f32, means: &mut [f32; BINS]) {
     let mut sum: f64 = (0..BESIDE).map(|bin| f64::from(power(bin))).sum();
     for (bin, mean) in means.iter_mut().enumerate() {

@@ -4,14 +4,10 @@ use core::f64::consts::PI;
 
 use super::SPACING;
 
-/// Stretch factor of marks.
-///
-/// Unstretched marks extend to a quarter of the rate. Voice codecs keep only sound below 3 kHz, so
-/// voice marks are made as if at 8 kHz: 60 ms, with 120 chips below 2 kHz.
+/// Voice codecs keep only sound below 3 kHz, so voice marks are made as if at 8 kHz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkStretch(usize);
 
-/// Sample rate of voice paths.
 const VOICE_HERTZ: u32 = 8_000;
 
 impl MarkStretch {
@@ -35,19 +31,17 @@ impl MarkStretch {
     }
 }
 
-/// Frames on either side of an output frame, times the stretch.
+/// Per side, times the stretch.
 const LOBES: usize = 8;
-/// Passband relative to half the output rate.
 const KEPT: f64 = 0.85;
 
-/// Decimates sound by the stretch, with a low-pass at half the output rate.
+/// Low-pass at half the output rate.
 pub(super) struct Thinner {
     stretch: usize,
     kernel: Box<[f32]>,
-    /// Last frames, stored twice so that they are always contiguous.
+    /// Stored twice, so contiguous.
     sound: Box<[f32]>,
     next: usize,
-    /// Frames until the next output.
     left: usize,
 }
 
@@ -73,7 +67,7 @@ impl Thinner {
         }
     }
 
-    /// Adds a frame; returns one if its position is a multiple of the stretch.
+    /// A frame at multiples of the stretch.
     pub(super) fn take(&mut self, sample: f32) -> Option<f32> {
         if self.stretch == 1 {
             return Some(sample);

@@ -1,38 +1,30 @@
-//! Finds the sync of a mark to a fraction of a frame.
-
 use super::{CHIP, SYNC, SYNC_CHIPS, wave};
 use crate::fit::top;
 
-/// Minimum fit of a sync. Noise 3 dB below the mark leaves 0.8.
+/// Noise 3 dB below the mark leaves 0.8.
 const MIN_FIT: f64 = 0.5;
-/// Maximum distance of the sync from matching signs, in frames: they match half a chip around it.
+/// Distance from matching signs, in frames.
 pub(super) const REACH: usize = CHIP;
-/// Steps per frame at which the sync is compared.
 const STEPS: usize = 8;
-/// Steps needed from a whole frame: half a frame and one more.
+/// Half a frame and one more step.
 const FURTHEST: usize = STEPS / 2 + 1;
-/// Frames compared, without the first and the last: within [`FURTHEST`] steps, all lie between the
-/// sync's own chips.
+/// Within [`FURTHEST`] steps, these lie between the sync's own chips.
 const COMPARED: usize = (SYNC_CHIPS - 1) * CHIP - 1;
-/// Error of the parabola through three steps and of the arithmetic, in frames.
 const ARITHMETIC: f64 = 0.002;
-/// Deviations of the uncertainty: one of 5·10⁸ marks lies beyond six.
+/// One of 5·10⁸ marks lies beyond six deviations.
 const DEVIATIONS: f64 = 6.0;
 
-/// The sync at every step around a whole frame.
 pub(super) struct Sync {
-    /// [`COMPARED`] samples per step, from −[`FURTHEST`] on.
+    /// From −[`FURTHEST`] on.
     steps: Box<[f32]>,
     energy: [f64; 2 * FURTHEST + 1],
-    /// Energy of the slope at step 0, per frame².
+    /// At step 0, per frame².
     slope: f64,
 }
 
-/// Position of a sync.
 pub(super) struct SyncFit {
-    /// Frames after the start of the search.
     pub(super) at: f64,
-    /// Normalised product with the sound; its sign is the polarity.
+    /// Normalised product; its sign is the polarity.
     pub(super) likeness: f64,
     pub(super) uncertainty: f64,
 }
@@ -62,7 +54,6 @@ impl Sync {
         dot(&self.steps[step * COMPARED..][..COMPARED], &sound[1..=COMPARED])
     }
 
-    /// Whole frame of the best fit, from the first of `sound`; `None` at either end of the search.
     pub(super) fn best_lag(&self, sound: &[f32]) -> Option<usize> {
         let (mut best, mut most) = (0, 0.0);
         for lag in 0..=2 * REACH {
@@ -76,7 +67,7 @@ impl Sync {
         (0 < best && best < 2 * REACH).then_some(best)
     }
 
-    /// Position of the sync, less than a frame from the first of `sound`.
+    /// Less than a frame from the first.
     pub(super) fn place(&self, sound: &[f32]) -> Option<SyncFit> {
         let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
         let likeness = |step: usize| self.product(step, sound) / (heard * self.energy[step]).sqrt();
@@ -101,8 +92,7 @@ impl Sync {
         Some(SyncFit { at, likeness: peak * sign, uncertainty: self.uncertainty(peak) })
     }
 
-    /// Everything but the sync counts as white noise, which moves the position according to the
-    /// sync's slope (Cramér–Rao bound of a delay).
+    /// Cramér–Rao bound of a delay in white noise.
     fn uncertainty(&self, likeness: f64) -> f64 {
         let noise = (1.0 / likeness.powi(2) - 1.0).max(0.0);
         let variance = noise * self.energy[FURTHEST] / (COMPARED as f64 * self.slope);

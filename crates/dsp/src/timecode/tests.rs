@@ -2,7 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Mono sound of marks, and their positions.
 fn marks(frames: usize) -> (Vec<f32>, Vec<(u32, i64)>) {
     let (mut sound, mut placed) = (vec![0.0; frames], Vec::new());
     Marker::new().fill(1, &mut sound, |mark| placed.push((mark.number, mark.frame as i64)));
@@ -15,7 +14,6 @@ fn found_in(sound: &[f32]) -> Vec<FoundMark> {
     all
 }
 
-/// Sound of the marks at a place between frames, as if sampled there.
 fn sound_at(place: f64) -> f64 {
     if place < 0.0 {
         return 0.0;
@@ -24,13 +22,11 @@ fn sound_at(place: f64) -> f64 {
     wave(chips_of(RunNumber::default(), number as u32), place - (number * SPACING) as f64)
 }
 
-/// Marks after a path: `delay` frames late, from a card `ppm` faster, with a gain.
 fn heard(frames: usize, delay: f64, ppm: f64, gain: f64) -> Vec<f32> {
     let step = 1.0 - ppm / 1e6;
     (0..frames).map(|frame| (gain * sound_at((frame as f64 - delay) * step)) as f32).collect()
 }
 
-/// Position of a mark after that path.
 fn place_of(number: u32, delay: f64, ppm: f64) -> f64 {
     (number as usize * SPACING + CENTRE) as f64 / (1.0 - ppm / 1e6) + delay
 }
@@ -38,7 +34,7 @@ fn place_of(number: u32, delay: f64, ppm: f64) -> f64 {
 fn noise(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed | 1;
     move || {
-        // The sum of twelve uniform numbers less their mean is nearly normal with deviation 1.
+        // The sum of twelve uniform numbers is nearly normal.
         let mut sum = -6.0;
         for _ in 0..12 {
             state ^= state << 13;
@@ -96,7 +92,6 @@ fn silence_noise_and_tones_hold_no_marks() {
     assert_eq!(found_in(&sine), []);
 }
 
-/// Marks of a run.
 fn marks_of(run: RunNumber, frames: usize) -> Vec<f32> {
     let mut sound = vec![0.0; frames];
     Marker::of(run).fill(1, &mut sound, |_| {});
@@ -231,7 +226,6 @@ proptest! {
         let loud = 0.1 * 10_f64.powf(-below / 20.0);
         sound.iter_mut().for_each(|sample| *sample += (loud * normal()) as f32);
         let found = found_in(&sound);
-        // Louder noise damages some numbers.
         prop_assert!(below < 10.0 || found.len() >= 18, "{} at {below}", found.len());
         for found in found {
             let error = found.frame as f64 + found.fraction - place_of(found.number, delay, 0.0);

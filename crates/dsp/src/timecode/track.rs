@@ -1,17 +1,12 @@
-//! Expected position of the next mark.
-
 use super::{NUMBERS, SPACING};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MarkTrack {
-    /// Number, start and gain of the last mark.
     number: u32,
     start: f64,
     pub(super) gain: f64,
-    /// Frames per mark.
     step: f64,
     is_clear: bool,
-    /// Marks missed since.
     missed: u32,
 }
 
@@ -23,13 +18,11 @@ pub(super) struct ReceivedMarks {
     pub(super) is_clear: bool,
 }
 
-/// Consecutive missed marks after which the run may have ended.
+/// After these, the run may have ended.
 const MAX_MISSED: u32 = 16;
-/// Maximum position error without a slip, in frames.
+/// Maximum without a slip, in frames.
 const MAX_BESIDE: f64 = 3.0;
-/// Maximum rate difference of cards.
 const MAX_DRIFT: f64 = 1e-3;
-/// Weights of a mark without readable signs: for position, spacing and gain.
 const OF_PLACE: f64 = 0.3;
 const OF_STEP: f64 = 0.02;
 const OF_GAIN: f64 = 0.1;
@@ -40,19 +33,17 @@ impl MarkTrack {
         Self { number, start, gain, step: SPACING as f64, is_clear, missed: 0 }
     }
 
-    /// Starts a track whose next mark is this one.
     pub(super) fn before(heard: ReceivedMarks) -> Self {
         let number = (heard.number + NUMBERS - 1) % NUMBERS;
         Self::new(ReceivedMarks { number, start: heard.start - SPACING as f64, ..heard })
     }
 
-    /// Number and expected start of the next mark.
     pub(super) fn next(&self) -> (u32, f64) {
         let marks = self.missed + 1;
         ((self.number + marks) % NUMBERS, self.start + f64::from(marks) * self.step)
     }
 
-    /// Records a missed mark; `None` if the run may have ended.
+    /// `None` if the run may have ended.
     pub(super) fn missed(mut self) -> Option<Self> {
         self.missed += 1;
         (self.missed < MAX_MISSED).then_some(self)
@@ -62,7 +53,6 @@ impl MarkTrack {
         self.missed == 0
     }
 
-    /// Whether the signs of the last mark were readable.
     pub(super) fn is_clear(&self) -> bool {
         self.is_clear && self.is_held()
     }

@@ -1,21 +1,16 @@
-//! Distance of concealed sound from the original.
-
 use std::f64::consts::TAU;
 use std::ops::Range;
 
 use crate::{RATE, loss::Loss};
 
-/// Frames of one spectrum: 20 ms.
+/// 20 ms.
 const FRAME: usize = RATE / 50;
-/// Points of the transform: the frame plus zeros.
 const POINTS: usize = 1024;
-/// Power added to each bin as a minimum level: that of a sine 90 dB below full scale.
+/// A sine 90 dB below full scale.
 const FLOOR: f64 = 1e-9 * (FRAME as f64 / 4.0) * (FRAME as f64 / 4.0);
 
-/// Log-spectral distance in dB of each 20 ms frame, every 10 ms, that touches a hole. It is the RMS
-/// difference of both power spectra in dB, over the bins up to 20 kHz (Gray and Markel, "Distance
-/// measures for speech processing", 1976, §III), with a Hann window and a floor 90 dB below a
-/// full-scale sine.
+/// Log-spectral distance in dB of frames that touch a hole: RMS difference of the power spectra up
+/// to 20 kHz (Gray and Markel, "Distance measures for speech processing", 1976, §III).
 pub(crate) fn log_spectral(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
     let window: Vec<f64> = (0..FRAME)
         .map(|index| 0.5 - 0.5 * (TAU * (index as f64 + 0.5) / FRAME as f64).cos())
@@ -38,7 +33,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Ratio in dB of the sent sound in each hole to the error.
+/// In dB, per hole.
 pub(crate) fn inside_holes(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
     loss.holes
         .iter()
@@ -51,13 +46,11 @@ pub(crate) fn inside_holes(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64>
         .collect()
 }
 
-/// Median.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// Power of each bin in dB.
 fn spectrum(samples: &[f32], window: &[f64]) -> Vec<f64> {
     let mut real = vec![0.0; POINTS];
     let mut imaginary = vec![0.0; POINTS];
@@ -69,7 +62,7 @@ fn spectrum(samples: &[f32], window: &[f64]) -> Vec<f64> {
     powers.take(POINTS / 2).collect()
 }
 
-/// Discrete Fourier transform in place (Cooley and Tukey, radix 2).
+/// Cooley and Tukey, radix 2, in place.
 fn transform(real: &mut [f64], imaginary: &mut [f64]) {
     let points = real.len();
     let bits = points.trailing_zeros();

@@ -1,5 +1,3 @@
-//! Lost packets, and the sound heard without them.
-
 use std::ops::Range;
 
 use tautline_dsp::conceal::Concealer;
@@ -7,23 +5,20 @@ use tautline_dsp::conceal::Concealer;
 use crate::RATE;
 use crate::material::Random;
 
-/// Holes in a sound.
 pub(crate) struct Loss {
-    /// Frames per packet.
     pub(crate) packet: usize,
-    /// Missing frames.
     pub(crate) holes: Vec<Range<usize>>,
 }
 
 impl Loss {
-    /// Loses 5 % of the packets of `microseconds` in runs of `run`, after the first half second.
+    /// 5 % of the packets in runs of `run`, after the first half second.
     pub(crate) fn new(frames: usize, microseconds: usize, run: usize, seed: u64) -> Self {
         let packet = RATE * microseconds / 1_000_000;
         let mut random = Random(seed);
         let mut holes: Vec<Range<usize>> = vec![];
         let mut at = RATE / 2 / packet;
         while (at + run) * packet < frames {
-            // Chance of a run after each received packet that makes 5 % lost.
+            // Chance of a run after each received packet.
             if random.unit() < 0.05 / (0.95 * run as f64) {
                 holes.push(at * packet..(at + run) * packet);
                 at += run;
@@ -33,7 +28,6 @@ impl Loss {
         Self { packet, holes }
     }
 
-    /// Packets of each stretch of sound or hole.
     fn packets(&self, frames: usize) -> impl Iterator<Item = (Range<usize>, bool)> {
         let mut holes = self.holes.iter().peekable();
         (0..frames).step_by(self.packet).map(move |start| {
@@ -46,18 +40,15 @@ impl Loss {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cover {
-    /// The tested code.
     Concealment,
-    /// The last sample decays in 32 frames; sound returns in as many.
+    /// Decays in 32 frames.
     Silence,
-    /// The last packet repeated.
     Repetition,
-    /// The last packet repeated, with seams cross-faded over 48 frames.
+    /// Cross-faded over 48 frames.
     SmoothRepetition,
 }
 
 impl Cover {
-    /// Sound heard with these holes.
     pub(crate) fn heard(self, sent: &[f32], loss: &Loss) -> Vec<f32> {
         let mut heard = sent.to_vec();
         match self {
@@ -92,7 +83,6 @@ fn fade(heard: &mut [f32], hole: &Range<usize>) {
     }
 }
 
-/// Half a cosine from nearly 1 to nearly 0.
 fn cosine(index: usize, frames: usize) -> f32 {
     let share = (index + 1) as f64 / (frames + 1) as f64;
     (0.5 + 0.5 * (std::f64::consts::PI * share).cos()) as f32
@@ -104,7 +94,7 @@ fn repeat_smoothly(heard: &mut [f32], hole: &Range<usize>, packet: usize) {
     let again = |index: usize| before[SEAM + index % packet];
     for (index, at) in hole.clone().enumerate() {
         let within = index % packet;
-        // Seam: from the continuation after the packet's end, mirrored in time, to its beginning.
+        // From the continuation, mirrored in time, to the beginning.
         heard[at] = if within < SEAM {
             let old = before[before.len() - 1 - within];
             old * cosine(within, SEAM) + again(index) * (1.0 - cosine(within, SEAM))
@@ -118,7 +108,6 @@ fn repeat_smoothly(heard: &mut [f32], hole: &Range<usize>, packet: usize) {
     }
 }
 
-/// Sound heard from a mono concealer.
 fn concealed(concealer: &mut Concealer, sent: &[f32], loss: &Loss) -> Vec<f32> {
     let mut heard = sent.to_vec();
     for (packet, lost) in loss.packets(sent.len()) {

@@ -1,5 +1,5 @@
-//! Tests the sound of concealed holes by distance from the original. With `--nocapture`, prints the
-//! tables of docs/performance.md.
+//! Distance of concealed holes from the original. With `--nocapture`, prints the tables of
+//! docs/performance.md.
 #![expect(clippy::print_stdout, reason = "the tables are for docs/performance.md")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the recording has failed")]
 
@@ -11,10 +11,9 @@ mod recording;
 use distance::{inside_holes, log_spectral, median};
 use loss::{Cover, Loss};
 
-/// Frames per second of all material.
 const RATE: usize = 48_000;
 
-/// Losses: packet time in microseconds, packets per run.
+/// Packet time in microseconds, packets per run.
 const LOSSES: [(usize, usize); 12] = [
     (1000, 1),
     (1000, 2),
@@ -33,7 +32,6 @@ const LOSSES: [(usize, usize); 12] = [
 const COVERS: [Cover; 4] =
     [Cover::Concealment, Cover::Silence, Cover::Repetition, Cover::SmoothRepetition];
 
-/// Distances of one method for one material and one kind of loss.
 #[derive(Default, Clone)]
 struct Distances {
     spectral: Vec<f64>,

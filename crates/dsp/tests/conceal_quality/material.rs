@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use crate::RATE;
 
-/// Pseudo-random numbers (xorshift64*, Vigna 2016).
+/// xorshift64*, Vigna 2016.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -15,19 +15,16 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// From 0 to 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// From −1 to 1.
     fn noise(&mut self) -> f64 {
         2.0 * self.unit() - 1.0
     }
 }
 
-/// Formant resonance: two poles, gain 1 at zero (Klatt, "Software for a cascade/parallel formant
-/// synthesizer", 1980).
+/// Two poles, gain 1 at zero (Klatt, "Software for a cascade/parallel formant synthesizer", 1980).
 #[derive(Default)]
 struct Resonance {
     before: [f64; 2],
@@ -43,7 +40,7 @@ impl Resonance {
     }
 }
 
-/// First three formants of a, i, u, e and o, in Hz (Peterson and Barney, 1952, men).
+/// Of a, i, u, e and o, in Hz (Peterson and Barney, 1952, men).
 const VOWELS: [[f64; 3]; 5] = [
     [730.0, 1090.0, 2440.0],
     [270.0, 2290.0, 3010.0],
@@ -52,8 +49,7 @@ const VOWELS: [[f64; 3]; 5] = [
     [570.0, 840.0, 2410.0],
 ];
 
-/// Syllables of 220 ms: an unvoiced consonant, then a vowel gliding into the next, with slightly
-/// irregular pulses at 95 to 150 Hz; a pause after every fifth.
+/// 220 ms each: an unvoiced consonant, then a gliding vowel at 95 to 150 Hz.
 pub(crate) fn speech(seconds: usize) -> Vec<f32> {
     let mut random = Random(1);
     let mut formants: [Resonance; 4] = Default::default();
@@ -73,7 +69,7 @@ pub(crate) fn speech(seconds: usize) -> Vec<f32> {
             let melody = 122.0 + 27.0 * (TAU * at as f64 / RATE as f64 * 0.37).sin();
             pitch = melody * (1.0 + 0.008 * random.noise());
         }
-        // Opening after Rosenberg (1971): rises for 40 % of the period, falls for 16 %.
+        // After Rosenberg (1971): rises for 40 % of the period, falls for 16 %.
         let opening = match phase {
             p if p < 0.4 => 0.5 - 0.5 * (TAU / 2.0 * p / 0.4).cos(),
             p if p < 0.56 => (TAU / 4.0 * (p - 0.4) / 0.16).cos(),
@@ -97,13 +93,10 @@ pub(crate) fn speech(seconds: usize) -> Vec<f32> {
     normal(out.collect())
 }
 
-/// From 0 at `begin` to 1 at `end`.
 fn ramp(at: f64, begin: f64, end: f64) -> f64 {
     ((at - begin) / (end - begin)).clamp(0.0, 1.0)
 }
 
-/// Chords of four strings, a new one every 600 ms. Each has 14 partials as of a stiff string,
-/// higher ones decaying faster.
 pub(crate) fn chords(seconds: usize) -> Vec<f32> {
     let roots = [220.0, 174.614, 130.813, 195.998];
     let mut random = Random(2);
@@ -129,7 +122,6 @@ pub(crate) fn chords(seconds: usize) -> Vec<f32> {
     normal(out)
 }
 
-/// Drum and snare in turn every 180 ms: a falling, decaying sine, then decaying noise.
 pub(crate) fn drums(seconds: usize) -> Vec<f32> {
     let mut random = Random(3);
     let mut out = vec![0.0; seconds * RATE];
@@ -148,7 +140,7 @@ pub(crate) fn drums(seconds: usize) -> Vec<f32> {
     normal(out)
 }
 
-/// Scaled to a peak 6 dB below full scale.
+/// To a peak 6 dB below full scale.
 fn normal(sound: Vec<f64>) -> Vec<f32> {
     let peak = sound.iter().fold(0.0_f64, |peak, sample| peak.max(sample.abs()));
     sound.iter().map(|sample| (0.5 * sample / peak) as f32).collect()

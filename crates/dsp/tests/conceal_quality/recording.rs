@@ -9,7 +9,7 @@ use symphonia::core::io::MediaSourceStream;
 
 use crate::RATE;
 
-/// Sum of both channels between two times in seconds.
+/// In seconds.
 pub(crate) fn mono(begin: f64, end: f64) -> Vec<f32> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/recording.flac");
     let stream = MediaSourceStream::new(Box::new(File::open(path).unwrap()), Default::default());

@@ -1,12 +1,10 @@
-//! Copying, and transitions to and from resampling.
-
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use crate::measure::{sine, tolerance};
 
 const BLOCK: usize = 48;
 
-/// Interleaved samples, all different, including special values.
+/// Including special values.
 fn bits(channels: usize, frames: usize) -> Vec<f32> {
     let odd = [0.0, -0.0, f32::MIN_POSITIVE / 8.0, f32::MAX, -1.0, f32::INFINITY];
     let sample = |index: usize| (index as f32).mul_add(1e-4, -1.0);
@@ -32,12 +30,11 @@ fn on_one_clock_every_bit_comes_as_it_went_and_at_once() {
     }
 }
 
-/// Resamples a sine at times and copies between, by push and pull or by `pass`. Returns the output
-/// and each frame's place in 2^-32 frames.
+/// Returns the output and each frame's place in 2^-32 frames.
 fn in_and_out(quality: Quality, input: &[f32], passing: bool) -> (Vec<f32>, Vec<u64>) {
     let mut resampler = Resampler::new(quality, 1, BLOCK);
     let (mut out, mut places, mut rest, mut pushed) = (vec![], vec![], input, 0);
-    // A block of 64 at ONE ± 2^-6 returns to fraction 0 exactly.
+    // A block of 64 returns to fraction 0 exactly.
     let steps = [Step::ONE, Step::from_bits(65 << 26), Step::from_bits(63 << 26), Step::ONE];
     for (index, step) in steps.into_iter().cycle().enumerate() {
         let length = if step == Step::ONE { 37 + index % 11 } else { 64 };
@@ -74,7 +71,7 @@ fn going_over_from_copying_and_back_does_not_click() {
     {
         let (out, places) = in_and_out(quality, &input, passing);
         assert!(out.len() > 39_000 && places.iter().any(|place| *place as u32 != 0));
-        // Every frame is the sine at its place, except the first after silence.
+        // Except the first after silence.
         for (sample, place) in out.iter().zip(&places).skip(100) {
             let turns = (*place as f64 / 2_f64.powi(32) * frequency).fract();
             let error = f64::from(*sample) - (turns * std::f64::consts::TAU).sin();
@@ -83,7 +80,7 @@ fn going_over_from_copying_and_back_does_not_click() {
                 "{quality}, passing {passing}, {place}: {error}"
             );
         }
-        // So no second difference exceeds the sine's own, (2 sin π frequency)², by much.
+        // The sine's own second difference is (2 sin π frequency)².
         let most = (2.0 * (frequency * std::f64::consts::PI).sin()).powi(2) * 1.05;
         for three in out[100..].windows(3) {
             let bend = f64::from(three[0]) - 2.0 * f64::from(three[1]) + f64::from(three[2]);

@@ -4,18 +4,16 @@ use std::f64::consts::TAU;
 
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
-/// Best-fitting sine, and the rest.
 pub(crate) struct Fit {
-    /// Peak, for input with peak 1.
     pub(crate) gain: f64,
-    /// Phase at the first sample, in turns from −½ to ½.
+    /// In turns from −½ to ½.
     pub(crate) turn: f64,
-    /// RMS of the rest, from 0 Hz to half the rate, relative to the sine.
+    /// RMS, relative to the sine.
     pub(crate) rest: f64,
 }
 
 impl Fit {
-    /// Total harmonic distortion and noise in dB, full band.
+    /// In dB, full band.
     pub(crate) fn distortion_db(&self) -> f64 {
         20.0 * self.rest.log10()
     }
@@ -25,8 +23,7 @@ impl Fit {
     }
 }
 
-/// Maximum error of a sample of a sine below 15 kHz at 48 kHz: the kernel's error, plus roundings
-/// of 2^-24.
+/// Below 15 kHz at 48 kHz: the kernel's error, plus roundings of 2^-24.
 pub(crate) fn tolerance(quality: Quality) -> f64 {
     match quality {
         Quality::LowDelay => 3e-5,
@@ -35,17 +32,15 @@ pub(crate) fn tolerance(quality: Quality) -> f64 {
     }
 }
 
-/// Angle of a frame in a sine of `frequency` turns per frame, exact for long runs.
 fn angle(frequency: f64, frame: usize) -> f64 {
     (frequency * frame as f64).fract() * TAU
 }
 
-/// Sine of `frequency` turns per frame, peak 1, phase 0.
 pub(crate) fn sine(frequency: f64, frames: usize) -> Vec<f32> {
     (0..frames).map(|frame| angle(frequency, frame).sin() as f32).collect()
 }
 
-/// Resamples one channel in blocks of 48 frames, starting at `fraction`.
+/// Starts at `fraction`.
 pub(crate) fn resampled(quality: Quality, step: Step, fraction: u32, input: &[f32]) -> Vec<f32> {
     let mut resampler = Resampler::new(quality, 1, 48);
     resampler.set_fraction(fraction);
@@ -59,7 +54,6 @@ pub(crate) fn resampled(quality: Quality, step: Step, fraction: u32, input: &[f3
     out
 }
 
-/// Fits a sine of `frequency` turns per frame by least squares.
 pub(crate) fn fit(samples: &[f32], frequency: f64) -> Fit {
     let waves = |frame| angle(frequency, frame).sin_cos();
     let (mut ss, mut sc, mut cc, mut sy, mut cy) = (0.0, 0.0, 0.0, 0.0, 0.0);
@@ -83,16 +77,13 @@ pub(crate) fn fit(samples: &[f32], frequency: f64) -> Fit {
     Fit { gain, turn: b.atan2(a) / TAU, rest }
 }
 
-/// Fits the output for a sine of `hertz` at `rate` over some 3 s at 48 kHz, to resolve images 5 Hz
-/// from the sine. Skips the first frames after silence.
+/// 3 s at 48 kHz, to resolve images 5 Hz from the sine.
 pub(crate) fn steady(quality: Quality, rate: f64, hertz: f64, step: Step) -> Fit {
     let out = resampled(quality, step, 0, &sine(hertz / rate, 140_000));
     let ratio = step.bits() as f64 / Step::ONE.bits() as f64;
     fit(&out[1000..], hertz / rate * ratio)
 }
 
-/// Gain in dB furthest from 0 of the fractions between two frames; a constant fraction is a plain
-/// filter.
 pub(crate) fn furthest_gain_db(quality: Quality, rate: f64, hertz: f64) -> f64 {
     let input = sine(hertz / rate, 3000);
     let gain = |fraction: u32| {

@@ -4,7 +4,7 @@ use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use crate::measure::sine;
 
-/// Output for a sine with `wrong` at frame 500, and without.
+/// `wrong` is at frame 500.
 fn with_and_without(quality: Quality, wrong: f32) -> [Vec<f32>; 2] {
     let right = sine(0.03, 2000);
     let mut spoilt = right.clone();
@@ -20,7 +20,7 @@ fn what_is_no_number_is_gone_after_twice_the_delay() {
             let [spoilt, right] = with_and_without(quality, wrong);
             let differs = |frame: &usize| spoilt[*frame].to_bits() != right[*frame].to_bits();
             let found: Vec<_> = (0..right.len()).filter(differs).collect();
-            // Frame 500 becomes output frame 500 / 1.0003.
+            // Frame 500 becomes 500 / 1.0003.
             assert!(found.iter().all(|frame| frame.abs_diff(500) <= quality.half()), "{found:?}");
             assert!(!found.is_empty() && found.len() <= 2 * quality.half());
         }
@@ -39,7 +39,6 @@ fn what_was_not_pushed_is_silence() {
     other.push(&vec![0.0; 2 * other.wants(48, step)]);
     other.pull(&mut filled, step);
     assert_eq!(out, filled);
-    // A block of many times the longest is silent to its end.
     let mut long = vec![9.0; 2 * 1000];
     resampler.pull(&mut long, Step::ONE);
     assert!(long[100..].iter().all(|sample| *sample == 0.0));

@@ -30,7 +30,7 @@ fn the_sound_is_where_the_place_says_after_a_million_frames() {
     let (frequency, step) = (0.1, Step::from_ppm(-123.4));
     let input = sine(frequency, 10_000);
     let mut resampler = Resampler::new(Quality::Best, 1, BLOCK);
-    // The sine repeats every 10 frames, and so every 10,000.
+    // The sine repeats every 10 frames.
     let (mut out, mut pushed) = ([0.0; BLOCK], 0);
     let (mut late, mut begin) = (vec![], 0.0);
     for block in 0..1_050_000 / BLOCK {
@@ -53,8 +53,6 @@ fn the_sound_is_where_the_place_says_after_a_million_frames() {
     assert!(error.abs() < 1e-6, "{error} frames");
 }
 
-/// A step that changes per block, from −1000 to 1000 ppm and back, bends a sine's phase without
-/// corners.
 #[test]
 fn a_swept_step_changes_the_pitch_smoothly() {
     let frequency = 0.02;
@@ -80,14 +78,13 @@ fn a_swept_step_changes_the_pitch_smoothly() {
     }
 }
 
-/// Samples from −1 to 1, by the generator of Numerical Recipes (Press et al., 2007, 7.1).
+/// Numerical Recipes (Press et al., 2007, 7.1).
 fn noise(count: usize) -> Vec<f32> {
     let next = |state: &u32| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
     let states = std::iter::successors(Some(1), next);
     states.map(|state| (state as i32) as f32 / 2_f32.powi(31)).take(count).collect()
 }
 
-/// Output by the formula in 64 bits, with all input present and silence around.
 fn formula(quality: Quality, channels: usize, input: &[f32], place: u64, channel: usize) -> f64 {
     let (whole, fraction) = ((place >> 32) as i64, (place as u32) as f64 / 2_f64.powi(32));
     let half = quality.half() as i64;

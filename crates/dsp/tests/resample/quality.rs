@@ -6,7 +6,6 @@ use crate::measure::{fit, furthest_gain_db, resampled, sine, steady};
 
 const RATES: [f64; 2] = [48_000.0, 44_100.0];
 
-/// Maximum distortion and noise in dB of sines up to 15 kHz.
 fn bound_db(quality: Quality) -> f64 {
     match quality {
         Quality::LowDelay => -90.0,
@@ -15,8 +14,7 @@ fn bound_db(quality: Quality) -> f64 {
     }
 }
 
-/// Prints the table of docs/performance.md: `cargo test -p tautline-dsp --test resample distortion
-/// -- --nocapture`.
+/// For docs/performance.md: `cargo test -p tautline-dsp --test resample distortion -- --nocapture`.
 #[test]
 fn distortion_and_noise_stay_below_the_bound_of_each_quality() {
     println!(
@@ -49,7 +47,7 @@ fn no_sine_to_15_khz_is_an_exception() {
     for quality in Quality::ALL {
         for hertz in (250..=15_000).step_by(250) {
             let frequency = f64::from(hertz) / 48_000.0;
-            // Half a second, enough to resolve images 24 Hz from the sine.
+            // Resolves images 24 Hz from the sine.
             let out = resampled(quality, step, 0, &sine(frequency, 24_000));
             let found = fit(&out[100..], frequency * ratio).distortion_db();
             assert!(found <= bound_db(quality), "{quality}, {hertz} Hz: {found} dB");
@@ -80,7 +78,6 @@ fn low_delay_is_a_quarter_of_a_millisecond_at_48_khz() {
     assert!(Quality::LowDelay.half() * 1000 <= 48_000 / 4);
 }
 
-/// All frequencies are delayed equally, so the place holds for all.
 #[test]
 fn a_sine_lies_where_its_place_says() {
     for quality in Quality::ALL {

@@ -13,7 +13,7 @@ use tautline_dsp::timecode::{Finder, FoundMark, MarkStretch, Marker, RunNumber, 
 
 const RATE: u32 = 48_000;
 const RUN: RunNumber = RunNumber::new(0x0CAF_E123);
-/// Marks before this are ignored: the first must be found without a known position.
+/// Before it, marks have no known position.
 const SETTLE: usize = RATE as usize * 2;
 
 fn found_in(sound: &[f32]) -> Vec<FoundMark> {
@@ -40,10 +40,9 @@ fn resampled(sound: &[f32], ppm: f64) -> Vec<f32> {
     out
 }
 
-/// Path of marks with music.
 #[derive(Debug, Clone, Copy)]
 struct Path {
-    /// Level of the marks relative to the music.
+    /// Relative to the music.
     level_db: f64,
     ppm: f64,
     gain_db: f64,
@@ -58,7 +57,6 @@ struct Outcome {
     widest: f64,
 }
 
-/// Marks with music through a path that ends in dithered 16 bits.
 fn through(music: &[f32], path: Path) -> Outcome {
     let mut marks = vec![0.0; music.len() + SPACING];
     Marker::of(RUN).fill(1, &mut marks, |_| {});
@@ -104,7 +102,6 @@ fn made(seconds: usize, seed: u64) -> Vec<f32> {
     (0..RATE as usize * seconds).map(|_| music.sample()).collect()
 }
 
-/// At least `share` is found through every path, for a recording and for synthetic music.
 fn are_found(level_db: f64, share: f64) {
     let music = [("recorded", recording::mono(0.06, 19.9)), ("made", made(40, 5))];
     for (name, music) in &music {
@@ -133,7 +130,6 @@ fn marks_10_db_below_the_music_are_found_99_of_100() {
     are_found(-10.0, 0.99);
 }
 
-/// As with two lab delays on one cable.
 #[test]
 fn two_runs_at_once_are_told_apart() {
     let frames = RATE as usize * 20;
@@ -195,7 +191,6 @@ fn ten_hours_of_music_hold_no_marks() {
     hold_none(3600, 10);
 }
 
-/// `seconds` of each of `pieces`, other than the pieces for recordings and voices.
 fn hold_none(seconds: usize, pieces: u64) {
     for seed in 1..=pieces {
         let mut music = Music::new(seed * 7919);

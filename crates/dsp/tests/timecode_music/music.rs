@@ -1,14 +1,11 @@
-//! Synthetic music: chords of harmonic notes with vibrato, a bass, and drums of noise.
+//! Synthetic music: chords, a bass, and drums of noise.
 
 const RATE: f64 = 48_000.0;
-/// Samples per period of a note.
 const TABLE: usize = 1024;
-/// Maximum simultaneous notes.
 const VOICES: usize = 8;
-/// Frames per beat: 120 a minute, four notes each.
+/// 120 a minute, four notes each.
 const BEAT: usize = 6_000;
 
-/// Endless music, determined by the seed.
 pub(crate) struct Music {
     state: u64,
     tables: Vec<[f32; TABLE + 1]>,
@@ -108,7 +105,6 @@ impl Music {
         self.drums[2] = Drum { level: 0.12 * loud, fade: 0.9985 };
     }
 
-    /// Next frame, mostly between −1 and 1.
     pub(crate) fn sample(&mut self) -> f32 {
         if self.frame.is_multiple_of(BEAT) {
             self.beat();

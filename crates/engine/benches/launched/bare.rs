@@ -1,4 +1,4 @@
-//! Bare loop: one system call per socket for the packets of a period.
+//! Bare loop: a system call per socket and period.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -95,7 +95,6 @@ impl Outgoing {
     }
 
     fn send(&mut self, block: &[f32; BLOCK]) {
-        // One clock reading serves all launch times.
         let (begin, ptime) = (now() + LAUNCH.lead, format().ptime());
         let packets = self.datagrams.iter_mut().zip(&mut self.control).zip(block.chunks(SAMPLES));
         for (index, ((datagram, control), samples)) in packets.enumerate() {

@@ -1,18 +1,12 @@
-//! Processor time of class A packets with launch times: eight streams of eight channels in one
-//! process. The baseline is a bare `sendmmsg` with `SCM_TXTIME` for as many packets of the same
-//! length on as many sockets with the same options, including one conversion of the samples.
+//! Processor time of class A packets with launch times: eight streams of eight channels. The
+//! baseline is a bare `sendmmsg` with `SCM_TXTIME` of equal packets and sockets, with one sample
+//! conversion.
 //!
-//! Our side is the code of `taut --io-thread no`, called as by its device but without waiting for
-//! the next period. Both sides alternate in chunks on one thread, and medians are compared. The
-//! loopback interface has no queue with launch times: they are passed and parsed, but have no
-//! effect.
+//! Our side is the code of `taut --io-thread no`, without waiting for periods. Both sides alternate
+//! on one thread; medians are compared. Loopback ignores launch times.
 //!
-//! With `auto`, a wire thread hands packets over and wakes up for that. In that case both sides run
-//! in real time, and the time of all threads of the process counts. The baseline is the same bare
-//! loop, woken once per period for all sockets; and once with a thread per socket, as needed if
-//! packing must not disturb launches.
-//!
-//! Prints one line per wire form and link. AVTP needs `CAP_NET_RAW` and is skipped without it.
+//! With `auto`, both sides run in real time, and all threads count. The baseline wakes once per
+//! period, with one thread or with one per socket. AVTP needs `CAP_NET_RAW`.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -37,20 +31,15 @@ use ours::{Ours, PERIOD};
 
 const STREAMS: usize = 8;
 const CHANNELS: usize = 8;
-/// Frames of a packet, and packets of a period.
 const FRAMES: usize = 6;
 const PACKETS: usize = 8;
 const SAMPLES: usize = FRAMES * CHANNELS;
 const BLOCK: usize = PACKETS * SAMPLES;
-/// Periods before the measurement, periods of a chunk, and number of turns.
 const WARM_UP: usize = 200;
 const CHUNK: usize = 20;
 const TURNS: usize = 61;
-/// Periods in real time, and number of rounds.
 const IN_TIME: usize = 1000;
 const ROUNDS: usize = 5;
-/// Half a period at once, as `auto` chooses if a hand-over takes 12 us and a thread wakes up 10 us
-/// late.
 const SPACING: Spacing = Spacing { together: PACKETS / 2, lead: Span::from_micros(200) };
 
 fn device() -> Settings {
@@ -73,7 +62,6 @@ fn format() -> StreamFormat {
     }
 }
 
-/// As for an `fq`.
 const LAUNCH: LaunchOptions = LaunchOptions {
     clock: LaunchClock::Monotonic,
     lead: Span::from_millis(1),
@@ -151,14 +139,12 @@ fn bare_in_time(bare: &mut Bare, periods: usize) {
     }
 }
 
-/// Processor time per packet of all threads during `run`, in nanoseconds.
 fn of_process(run: impl FnOnce()) -> f64 {
     let begin = processor_time();
     run();
     (processor_time() - begin).as_nanos() as f64 / (IN_TIME * STREAMS * PACKETS) as f64
 }
 
-/// Mean processor time per packet of a chunk, in nanoseconds.
 fn chunk(mut period: impl FnMut()) -> f64 {
     let begin = thread_time();
     (0..CHUNK).for_each(|_| period());

@@ -1,5 +1,4 @@
-//! One sender per stream in one process: real engines whose devices lend their processes to the
-//! bench.
+//! One sender per stream: real engines whose devices lend their processes to the bench.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
@@ -28,10 +27,9 @@ use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, STREAMS, device, format};
 
 pub(crate) const PERIOD: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(20);
-/// Maximum lead of the bench's clock.
 const AHEAD: Span = Span::from_millis(100);
 
-/// UDP port of the discard service (RFC 863), at a loopback address without a listener.
+/// Discard port (RFC 863) at a loopback address without a listener.
 pub(crate) const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9)), 9);
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Other,
@@ -48,7 +46,6 @@ pub(crate) const fn head_bytes(wire: BenchWire) -> usize {
     }
 }
 
-/// Socket options of `taut send` for this format.
 pub(crate) fn by_udp(to: SocketAddr) -> UdpOptions {
     let mut options = UdpOptions::sender(vec![to]);
     options.datagram_bytes = head_bytes(BenchWire::Rtp) + format().payload_bytes();
@@ -59,7 +56,7 @@ pub(crate) fn by_udp(to: SocketAddr) -> UdpOptions {
 }
 
 pub(crate) fn by_ethernet() -> EthernetOptions {
-    // For local use without a claim (IEEE 1722 table B.10).
+    // An address for local use without a claim (IEEE 1722 table B.10).
     let address = [0x91, 0xE0, 0xF0, 0x00, 0xFE, 0x01];
     let place = EthernetPlace { interface: "lo".to_owned(), address, stream: None, priority: 3 };
     EthernetOptions { launch: Some(LAUNCH), ..ethernet_sender(&place, &format(), PACKETS) }
@@ -70,14 +67,11 @@ pub(crate) struct Ours {
     stop: Stop,
     sending: Vec<JoinHandle<Report>>,
     block: [f32; BLOCK],
-    /// Capture time of the next block, by a clock as fast as the bench.
     capture: LocalTime,
     periods: u64,
 }
 
 impl Ours {
-    /// Opens the senders; prints a message and returns `None` without the necessary privilege.
-    /// `spacing` is that of wire threads, if they hand over.
     pub(crate) fn open(wire: BenchWire, spacing: Option<Spacing>) -> Option<Self> {
         let stop = Stop::default();
         let send = |_| send(wire, spacing, stop.clone());
@@ -119,7 +113,6 @@ impl Ours {
         self.period();
     }
 
-    /// Waits until the real clock is not far behind the bench's.
     pub(crate) fn wait(&self) {
         sleep_until(self.capture - AHEAD);
     }
@@ -131,7 +124,6 @@ impl Ours {
             let report = report.join().unwrap();
             let counted = &report.streams[0].counters;
             assert_eq!(counted.send_errors, 0);
-            // The first packet may be incomplete, and the last still open.
             let due = self.periods * PACKETS as u64;
             assert!(counted.sent.abs_diff(due) <= PACKETS as u64, "{counted:?} of {due}");
         }

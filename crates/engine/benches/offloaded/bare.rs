@@ -1,5 +1,5 @@
-//! Bare exchange: only the system calls for the same bytes; or also the copies that history,
-//! concealment and reordering need.
+//! Bare exchange: system calls for equal bytes, optionally with copies for history, concealment and
+//! reordering.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -10,7 +10,6 @@ use tautline_io::udp::UdpOptions;
 
 use crate::{CHANNELS, FRAMES, HEAD, PART, PARTS};
 
-/// Maximum datagrams per call, and words for control messages of each, as in our links.
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
@@ -19,8 +18,7 @@ pub(crate) struct Bare {
     samples: [[f32; FRAMES]; CHANNELS],
 }
 
-/// Rings that each block passes: input for concealment, history, reassembly of answers, and
-/// playout. As many blocks as ours.
+/// Rings that each block passes: concealment, history, reassembly and playout.
 struct Copies {
     rings: [Vec<[[f32; FRAMES]; CHANNELS]>; 4],
     turn: usize,

@@ -1,13 +1,10 @@
-//! Cost of plugins on other hosts for a master. The baseline is a bare `sendmmsg`/`recvmmsg`
-//! exchange of as many datagrams of the same length on as many sockets. Measures the processor time
-//! of the whole program per worker and block, wire threads included, and the extra time of a host's
-//! callback. Neither side encrypts.
+//! Cost of offloaded plugins for a master. The baseline is a bare `sendmmsg`/`recvmmsg` exchange of
+//! equal datagrams and sockets. Measures the program's processor time per worker and block, and
+//! extra time in the host's callback. Neither side encrypts.
 //!
-//! The workers are another process, one per kind: ours copies its input, the bare one echoes it.
-//! All kinds alternate in turns of thirty periods of 210 frames at 96 kHz, on real-time threads if
-//! the system permits. The cost of sleeping between periods is measured in the same run and
-//! subtracted. Prints one line per case, for people and for `scripts/bench`. Arguments are numbers
-//! of workers.
+//! One worker process per kind: ours copies input, the bare one echoes. All alternate in turns of
+//! thirty periods of 210 frames at 96 kHz, in real time if permitted. Sleeping is measured and
+//! subtracted. Arguments: numbers of workers.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -23,7 +20,6 @@ use bare::Bare;
 use ours::{Kind, Ours};
 use workers::Workers;
 
-/// Frames of a run, and their duration at 96 kHz.
 const FRAMES: usize = 210;
 const PERIOD: Span = Span::from_nanos(2_187_500);
 const CHANNELS: usize = 2;
@@ -32,7 +28,6 @@ const BYTES: usize = 4 * (CHANNELS * FRAMES + CONTROLS);
 const HEAD: usize = 40;
 const PARTS: usize = 2;
 const PART: usize = BYTES / PARTS + HEAD;
-/// Periods of a turn, and number of turns.
 const TURN: usize = 30;
 const TURNS: usize = 20;
 const STACK: usize = 1 << 20;
@@ -78,7 +73,6 @@ fn compare(count: usize) {
         plain.turn(|| bare.period());
         copied.turn(|| copying.period());
         if turn == 0 {
-            // Discard the first turn, which touches memory for the first time.
             for taken in [&mut idle, &mut one, &mut other, &mut plain, &mut copied] {
                 *taken = Taken::default();
             }
@@ -119,7 +113,6 @@ impl Taken {
             self.callback.push((now() - began).as_micros_f64());
             due += PERIOD;
         }
-        // Includes the answers of the last period.
         sleep_until(due);
         self.processor.push((processor_time() - begun).as_micros_f64() / TURN as f64);
     }

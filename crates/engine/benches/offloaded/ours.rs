@@ -23,7 +23,6 @@ pub(crate) const SET: SoundSet = SoundSet {
     outputs: CHANNELS,
     controls_in: CONTROLS,
     controls_out: CONTROLS,
-    // As `tautline.so` agrees with a worker, for any block size.
     max_frames: 4096,
     onward: 0,
     earlier: 0,

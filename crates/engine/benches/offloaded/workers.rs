@@ -1,5 +1,4 @@
-//! The workers, in another process: each kind in equal number, for direct links, for threaded
-//! links, and bare.
+//! The workers' process: equal numbers for direct and threaded links, and bare.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -41,7 +40,6 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

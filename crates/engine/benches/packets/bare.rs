@@ -1,4 +1,4 @@
-//! Bare loop: only the system calls that carry the same packets.
+//! Bare loop: only the system calls.
 
 use std::hint::black_box;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -11,11 +11,8 @@ use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 use crate::ours::{receiving, sending};
 use crate::{Cost, SAMPLES, processor};
 
-/// Maximum datagrams per call, as in our links.
 const ROOM: usize = 32;
-/// Words for control messages of a datagram, as in our links.
 const CONTROL: usize = 24;
-/// Maximum bytes of a datagram, as in our links.
 const BYTES: usize = 20 * 2 * SAMPLES + STAMPED_HEADER_BYTES;
 const PACKET: usize = STAMPED_HEADER_BYTES + 2 * SAMPLES;
 
@@ -41,7 +38,7 @@ impl Bare {
     pub(crate) fn period(&mut self) -> Cost {
         let begin = processor();
         for (outgoing, _) in &mut self.streams {
-            // A loop with pacing reads the clock on wake-up and at departure.
+            // Pacing reads the clock on wake-up and departure.
             black_box(now());
             outgoing.send(&self.block);
         }
@@ -113,7 +110,6 @@ impl Outgoing {
 
 struct Incoming {
     socket: DirectLink,
-    /// Wall clock minus monotonic clock, in nanoseconds.
     offset: i64,
     bytes: Vec<u8>,
     control: Vec<[u64; CONTROL]>,

@@ -1,11 +1,10 @@
-//! A device that lends its process to the bench, which calls it at any time.
+//! A device that lends its process to the bench.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Device, Ended, Process, Settings, Stop};
 
-/// The device's end: lends the process and waits until it is returned.
 pub(crate) struct Lender {
     settings: Settings,
     lent: Sender<Box<dyn Process>>,
@@ -22,7 +21,7 @@ pub(crate) fn clock() -> ClockId {
     ClockId::of(&[b"bench"])
 }
 
-/// Creates a device, and a function that waits for its process.
+/// Returns a device, and a function that waits for its process.
 pub(crate) fn lender(settings: Settings) -> (Lender, impl FnOnce() -> Loan) {
     let (lent, borrowed) = channel();
     let (back, returned) = channel();

@@ -1,15 +1,12 @@
-//! Processor time of a packet on its whole path through the program. The baseline is a bare
-//! `sendmmsg`/`recvmmsg` loop with as many sockets with the same options, as many packets per call,
-//! the same control messages, as many clock readings as pacing needs, and one sample conversion.
+//! Processor time of a packet through the whole program. The baseline is a bare
+//! `sendmmsg`/`recvmmsg` loop with equal sockets, batches, control messages and clock readings, and
+//! one sample conversion.
 //!
-//! Our side is the code of `taut`: transmitters and a mixer, called as by their devices, with one
-//! packet of 1 ms stereo L16 per stream and period, but without waiting for the next period. Both
-//! sides alternate in chunks on one thread, and medians are compared, so that a busy host affects
-//! neither.
+//! Our side is the code of `taut`: a 1 ms packet of stereo L16 per stream and period, without
+//! waiting for periods. Both sides alternate on one thread, and medians are compared.
 //!
-//! Prints one line per case, for people and for `scripts/bench`: `streams` are received at one UDP
-//! port each, `senders` all at one port by one socket. The bare loop has one socket per stream in
-//! both cases. Arguments are numbers of streams.
+//! Arguments: numbers of streams. `streams` have a UDP port each, `senders` share one. The bare
+//! loop always has a socket per stream.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -23,7 +20,6 @@ use ours::{Heard, Ours};
 const FRAMES: usize = 48;
 const SAMPLES: usize = 2 * FRAMES;
 const WARM_UP: usize = 200;
-/// Packets of a chunk over all streams, and number of turns.
 const CHUNK: usize = 100;
 const TURNS: usize = 61;
 
@@ -95,7 +91,6 @@ fn median(costs: &[Cost], pick: fn(&Cost) -> f64) -> f64 {
     values[values.len() / 2]
 }
 
-/// Processor time of this thread, in nanoseconds.
 fn processor() -> f64 {
     tautline_io::clock::thread_time().as_nanos() as f64
 }

@@ -1,5 +1,5 @@
-//! One sender per stream and one receiver for all, in one process, with reports: real engines whose
-//! devices lend their processes to the bench.
+//! One sender per stream and one receiver: real engines whose devices lend their processes to the
+//! bench.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -28,11 +28,9 @@ use crate::{Cost, FRAMES, SAMPLES, processor};
 
 const PERIOD: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// Time for reports before the first packet: long enough for every receiver to learn its sender's
-/// clock.
+/// Time for reports before the first packet, until receivers know their senders' clocks.
 const EXCHANGE: Span = Span::from_millis(2500);
 
-/// Maximum lead of the bench's clock.
 const LEAD: Span = Span::from_secs(1);
 
 const DEVICE: Settings = Settings {
@@ -79,7 +77,6 @@ pub(crate) struct Ours {
     sending: Vec<JoinHandle<Report>>,
     receiving: JoinHandle<Report>,
     block: [f32; SAMPLES],
-    /// Capture time of the next block, by a clock as fast as the bench.
     capture: LocalTime,
     periods: u64,
     heard: Heard,
@@ -122,7 +119,6 @@ impl Ours {
 
     fn exchange(&mut self) {
         let end = now() + EXCHANGE;
-        // At a shared port, only packets identify the sender whose clock is learned.
         while self.heard == Heard::AllAtOne && now() < end {
             sleep_until(self.capture);
             self.period();
@@ -158,14 +154,11 @@ impl Ours {
             });
         }
         let sent = processor();
-        // Plays packets that arrived two periods ago, as over a real network.
         self.play(capture + LATENCY - PERIOD.times(2));
         let received = processor();
         Cost { send: sent - begin, recv: received - sent }
     }
 
-    /// Waits until the real clock is not far behind the bench's: after a few seconds, a sender's
-    /// clock is outdated.
     pub(crate) fn wait(&self) {
         sleep_until(self.capture - LEAD);
     }
@@ -185,7 +178,6 @@ impl Ours {
         black_box(&samples);
     }
 
-    /// Ends all and checks the reports: unplayed packets would invalidate the bench.
     pub(crate) fn close(self) {
         sleep_until(now() + Span::from_millis(50));
         self.receiver.end();
@@ -207,18 +199,15 @@ impl Ours {
                     let came = (counted.received, counted.late);
                     assert_eq!(came, (self.periods, 0), "{counted:?}");
                 }
-                // Until its clock is known, a sender's packets are placed by arrival, and a busy
-                // host makes some late.
+                // Placed by arrival until the clock is known; a busy host makes some late.
                 Heard::AllAtOne => assert!(counted.late < self.periods / 20, "{counted:?}"),
             }
-            // Senders that start together get places within a few beats.
             all += counted.received + counted.over_stream_limit;
         }
         assert_eq!(all, self.periods * self.streams, "{:#?}", report.streams[0].counters);
     }
 }
 
-/// A stream, or several senders at one UDP port.
 fn incoming(senders: Option<NonZeroUsize>) -> (StreamPlan, SocketAddr) {
     let mut options = receiving();
     options.packets_per_second *= senders.map_or(1, NonZeroUsize::get) as u32;

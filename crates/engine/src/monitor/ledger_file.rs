@@ -1,4 +1,4 @@
-//! Ledger file of a running stream.
+//! A running stream's ledger.
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
@@ -10,8 +10,8 @@ use tautline_report::ledger::LedgerEntry;
 
 use crate::error::RunError;
 
-/// A ledger in memory, so that disk writes do not disturb the measurement. When it is full, it
-/// writes the oldest lines.
+/// Lines stay in memory, because disk writes disturb the measurement. When full, it writes the
+/// oldest.
 pub(crate) struct LedgerFile<L> {
     path: PathBuf,
     out: BufWriter<OutputFile>,
@@ -19,7 +19,7 @@ pub(crate) struct LedgerFile<L> {
     failed: Option<std::io::Error>,
 }
 
-/// Maximum lines in memory: two minutes of one stream with packets of a millisecond, 23 MB.
+/// Maximum lines in memory: two minutes of 1 ms packets, 23 MB.
 const KEPT: usize = 1 << 17;
 
 impl<L: LedgerEntry> LedgerFile<L> {
@@ -32,7 +32,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
             .map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
         let is_awaited = file.is_awaited();
         let mut out = BufWriter::new(file);
-        // This reports an error before the run. The reader of a pipe may connect later.
+        // Reports write errors before the run. The reader of a pipe may connect later.
         let begin = writeln!(out, "{}", L::HEAD);
         let failed = begin.and_then(|()| if is_awaited { Ok(()) } else { out.flush() }).err();
         let mut lines = Vec::with_capacity(room);
@@ -53,7 +53,6 @@ impl<L: LedgerEntry> LedgerFile<L> {
 
     fn write_oldest(&mut self) -> bool {
         let Some(line) = self.lines.pop_front() else { return false };
-        // Only the first error is kept; the stream continues.
         if let (Err(error), None) = (line.write(&mut self.out), &self.failed) {
             self.failed = Some(error);
         }
@@ -66,7 +65,6 @@ impl<L: LedgerEntry> LedgerFile<L> {
         Some(format!("the ledger {path} is incomplete: {error}; {hint}"))
     }
 
-    /// Writes the remaining lines. Returns a message for the report if any write failed.
     pub(crate) fn finish(mut self) -> Option<String> {
         while self.write_oldest() {}
         if let (Err(error), None) = (self.out.flush(), &self.failed) {

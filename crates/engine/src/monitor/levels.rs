@@ -1,10 +1,10 @@
-//! Levels of a stream. The device's thread measures them while observers need them.
+//! Stream levels, measured on the device's thread on demand.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::level::{Level, hear};
 use tautline_io::thread::memory;
 
-/// Capacity for levels on their way to the ordinary thread: eight times as many as per beat.
+/// Capacity for levels: eight beats.
 const WAITING: usize = 16;
 
 /// The device's end. It measures nothing until requested.
@@ -31,7 +31,6 @@ impl LevelTap {
         self.levels.fill(Level::default());
     }
 
-    /// Measures samples of the stream. Real-time safe.
     #[inline]
     pub(crate) fn hear(&mut self, samples: &[f32]) {
         if self.on {
@@ -45,7 +44,7 @@ impl LevelTap {
         hear(&mut self.levels, samples);
     }
 
-    /// Sends the levels since the last call. Real-time safe.
+    /// Sends levels since the last call. Real-time safe.
     #[inline]
     pub(crate) fn tell(&mut self) {
         if self.on {
@@ -95,7 +94,6 @@ mod tests {
         reader.read(&mut reported);
         assert_eq!(reported, [Level::default(); 2]);
         tap.set(true);
-        // This is twice the capacity: late levels are still complete.
         (0..2 * WAITING).for_each(|_| play(&mut tap));
         reader.read(&mut reported);
         tap.tell();

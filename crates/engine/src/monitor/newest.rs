@@ -1,22 +1,20 @@
-//! Newest packets and counters of a stream, and the worst packet of the last minute; for the
-//! ordinary thread.
+//! A stream's newest packets and counters, and the last minute's worst packet; for the ordinary
+//! thread.
 
 use std::collections::VecDeque;
 
 use tautline_proto::time::{LocalTime, Span};
 
 const SECOND: Span = Span::from_secs(1);
-/// Maximum packets that were already played: a median needs no more.
+/// Maximum played packets: a median needs no more.
 const MAX: usize = 2000;
-/// Maximum packets, including future ones: a second of the shortest. Above it, one packet in two is
-/// kept, then one in four.
+/// Maximum including future packets: a second of the shortest. Above it, one in two is kept, then
+/// one in four.
 const MAX_AT_ALL: usize = 5 * MAX;
 
-/// Items of the last second, and items with a future time.
 pub(crate) struct LastSecond<T> {
     since: LocalTime,
     kept: VecDeque<(LocalTime, T)>,
-    /// Sampling interval: one item in this many is kept.
     one_in: u64,
     reported: u64,
 }
@@ -39,7 +37,6 @@ impl<T> LastSecond<T> {
         }
         if self.kept.len() == MAX_AT_ALL {
             self.one_in *= 2;
-            // The newest item stays, so the next one to keep is `one_in` later.
             self.reported = 0;
             let mut stays = true;
             self.kept.retain(|_| {
@@ -80,12 +77,9 @@ pub(crate) struct WorstOfMinute<P> {
 struct MinutePart<P> {
     number: i64,
     worst: SparedPacket<P>,
-    /// Worst packet whose time had passed when the current worst was added, or else the first
-    /// packet.
     before: Option<SparedPacket<P>>,
 }
 
-/// A packet with its time and margin. A smaller margin is worse.
 #[derive(Clone, Copy)]
 struct SparedPacket<P> {
     at: LocalTime,
@@ -185,7 +179,6 @@ mod tests {
             }
             let now = ahead + 3999;
             let come: Vec<_> = second.until(at(now)).copied().collect();
-            // With a minute of future packets, one in 64 is kept: one each 8 ms.
             let (least, apart) = match ahead {
                 ..3000 => (1990, 1),
                 _ => (124, 8),
@@ -217,7 +210,6 @@ mod tests {
                 10.. => assert_eq!(reported, Some(8), "at {} s", second - 2),
             }
         }
-        // A late packet counts at once, even if a worse one of the same part follows.
         let mut minute = WorstOfMinute::NONE;
         minute.take(at(0), at(400), ms(-3), &1);
         minute.take(at(10), at(10), ms(-2), &2);

@@ -1,4 +1,4 @@
-//! Notes on a run for the user, without text: the program that runs the engine supplies it.
+//! Notes for the user; the program that runs the engine supplies the text.
 
 pub mod messages;
 
@@ -11,166 +11,163 @@ use tautline_proto::time::Span;
 
 use crate::plan::too_long::TooLong;
 
-/// Converts a note into a sentence with the fix. `None` if the note does not concern these readers.
+/// Text with the fix; `None` if the note does not concern these readers.
 pub type Words = fn(&Note<'_>) -> Option<String>;
 
 /// A note.
 #[derive(Debug, Clone, Copy)]
 pub enum Note<'a> {
-    /// Note on a sent stream.
+    /// Sent stream.
     Sending {
-        /// Destination address, as given.
+        /// As given.
         address: &'a str,
-        /// Both networks of a stream that is sent over two.
+        /// Both networks of a stream sent over two.
         networks: Option<(&'a str, &'a str)>,
-        /// Note of the send policy.
+        /// Send policy's note.
         note: &'a SendNote,
     },
-    /// Note on a received stream.
+    /// Received stream.
     Receiving {
-        /// Source address, as given.
+        /// As given.
         address: &'a str,
-        /// Note of the receive policy.
+        /// Receive policy's note.
         note: &'a ReceiveNote,
     },
-    /// Note on a followed clock.
+    /// Followed clock.
     Clock {
-        /// Address of the clock, as given.
+        /// As given.
         address: &'a str,
-        /// Note of the CRF follower.
+        /// CRF follower's note.
         note: &'a CrfNote,
     },
-    /// Packets of a sent stream exceed the MTU of a path.
+    /// Packets exceed a path's MTU.
     Fragments {
-        /// Size of the packets, and the MTU.
+        /// Packet size and MTU.
         too_long: &'a TooLong,
         /// Packet duration.
         ptime: Span,
     },
-    /// The system refused to send packets.
+    /// The system refused packets.
     SystemRefused {
-        /// Network, if packets are sent over two.
+        /// Network, if there are two.
         network: Option<&'a str>,
-        /// Number of refused packets.
+        /// Refused packets.
         refused: u64,
-        /// Number of all packets.
+        /// All packets.
         of: u64,
         /// Last `errno`.
         errno: i32,
     },
-    /// The interface's queue dropped packets that were too late for their launch times.
+    /// The interface's queue dropped packets too late to launch.
     DroppedByQueue {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// Number of dropped packets.
+        /// Dropped packets.
         dropped: u64,
-        /// Number of all packets.
+        /// All packets.
         of: u64,
-        /// Dropped packets that the ledger cannot mark because they are unidentified; 0 without a
-        /// ledger.
+        /// Dropped packets that the ledger cannot identify; 0 without a ledger.
         unnamed: u64,
     },
-    /// The other end of a link disconnected.
+    /// Link disconnected.
     LinkLost {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// The other end.
+        /// Peer.
         place: Endpoint,
     },
-    /// The other end of a link connected again.
+    /// Link connected again.
     LinkFound {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// The other end.
+        /// Peer.
         place: Endpoint,
     },
-    /// A link failed in a way that no counter shows.
+    /// Link failure without a counter.
     LinkError {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
         /// First `errno`.
         errno: i32,
     },
-    /// Another talker took the group address claimed for a stream. Nothing is sent until another
-    /// address is claimed.
+    /// Another talker took the claimed group. Sending pauses until the next claim.
     AddressTaken {
-        /// Address of the stream.
+        /// Stream address.
         address: &'a str,
-        /// Host that takes precedence.
+        /// Preferred host.
         by: Endpoint,
     },
-    /// The stream lost its claimed address and moved to another.
+    /// The stream moved from a lost claim.
     AddressMoved {
-        /// Previous address.
+        /// Previous.
         from: &'a str,
-        /// New address.
+        /// New.
         to: &'a str,
     },
-    /// No receiver has answered.
+    /// No receiver answered.
     NoAnswer {
-        /// Destination address, as given.
+        /// As given.
         address: &'a str,
-        /// Whether packets carried the sender's timestamps.
+        /// Whether packets had timestamps.
         stamps: bool,
     },
-    /// The program was stopped for this time, for example by SIGSTOP.
+    /// The program was stopped this long, for example by SIGSTOP.
     Stopped(Span),
-    /// An output file is incomplete; holds the message.
+    /// Incomplete output file; the message.
     Unwritten(&'a str),
-    /// Datagrams failed to decrypt and were dropped.
+    /// Dropped datagrams: decryption failed.
     AuthFailed {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// Number of datagrams.
+        /// Dropped datagrams.
         datagrams: u64,
     },
-    /// Packets of another sender arrived at the same port and were not played.
+    /// Packets of another sender at the port, not played.
     AnotherSender {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// Number of packets.
+        /// Their number.
         packets: u64,
-        /// Host of the other sender.
+        /// Its host.
         host: Host,
     },
     /// A link for several senders was full.
     NoPlace {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// Maximum simultaneous senders.
+        /// Maximum senders.
         most: usize,
-        /// Address of the first rejected sender.
+        /// First rejected sender.
         from: Endpoint,
     },
     /// Outcome of an adaptive latency.
     Followed {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// Course of the adaptation since the first measured packets.
+        /// Course since the first measurement.
         journal: &'a Journal,
-        /// First adapted latency.
+        /// First latency.
         first: Span,
         /// Final latency.
         last: Span,
     },
-    /// More than half of the packets were late.
+    /// Most packets were late.
     MostlyLate {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
-        /// Whether packets carry a presentation time and no latency, so that only the talker can
-        /// change it.
+        /// Whether only the talker can fix it, because packets carry presentation times.
         presented: bool,
     },
-    /// The sender's clock was never known.
+    /// Sender's clock never known.
     PlacedByArrival {
-        /// Address of the stream, as given.
+        /// As given.
         address: &'a str,
     },
-    /// Many packets were not found in the sound that the card played.
+    /// Many packets not found in the played sound.
     NotFound {
-        /// Number of packets not found.
+        /// Not found.
         packets: u64,
-        /// Number of all packets.
+        /// All packets.
         of: u64,
     },
 }

@@ -1,5 +1,4 @@
-//! State of a stream for observers: all of the last second while there are observers, little
-//! otherwise.
+//! A stream's state for observers: all of the last second while there are any, otherwise little.
 
 use tautline_dsp::level::Level;
 use tautline_proto::counters::Counters;
@@ -27,8 +26,8 @@ impl<P: Copy> Observed<P> {
         Self { levels, minute: WorstOfMinute::NONE, looked_at: None }
     }
 
-    /// Adds a packet that became known at `now`, with margin `spare`. It was played, sent or late
-    /// at `at`.
+    /// Adds a packet that became known at `now` with margin `spare`. It was played, sent or late at
+    /// `at`.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         self.minute.take(now, at, spare, packet);
         if let Some(second) = &mut self.looked_at {
@@ -36,17 +35,13 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    /// Starts or stops observing; `here` is `true` if there are observers. `ask` requests levels
-    /// from the device's thread and returns whether that worked.
     pub(crate) fn look(&mut self, now: LocalTime, here: bool, ask: impl FnOnce() -> bool) {
-        // If the request fails, the next beat tries again.
         if here != self.looked_at.is_some() && ask() {
             self.looked_at = here.then(|| Second {
                 packets: LastSecond::since(now),
                 counters: LastSecond::since(now),
                 levels: Vec::new(),
             });
-            // Discards levels from earlier observers.
             self.levels.read(&mut Vec::new());
         }
     }
@@ -61,7 +56,6 @@ impl<P: Copy> Observed<P> {
         self.looked_at.iter().flat_map(move |second| second.packets.until(now))
     }
 
-    /// Fills in the snapshot; `way` returns the stages of a packet.
     pub(crate) fn tell(
         &mut self,
         now: LocalTime,
@@ -85,7 +79,6 @@ impl<P: Copy> Observed<P> {
 }
 
 fn counted(first: &Counters, last: &Counters, over: Span) -> SecondCounts {
-    // A late packet is no longer counted as lost.
     let lost = last.lost.saturating_sub(first.lost);
     let received = last.received.saturating_sub(first.received);
     let due = received + lost;

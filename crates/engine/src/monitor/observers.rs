@@ -1,5 +1,5 @@
-//! Serves observers of a run at a local socket. Each receives a [`Snapshot`] as a line of JSON, at
-//! most ten times a second. The ordinary thread serves them without blocking.
+//! Serves observers at a local socket: a [`Snapshot`] per JSON line, at most ten a second. Runs on
+//! the ordinary thread, without blocking.
 
 mod place;
 
@@ -19,36 +19,35 @@ use tautline_report::snapshot::{SCHEMA, Snapshot};
 
 pub use place::{is_private, places, process_of, sockets, sockets_in};
 
-/// Interval of snapshots: people cannot read figures faster.
+/// People cannot read figures faster.
 const EVERY: Span = Span::from_millis(100);
 const MAX: usize = 4;
 
-/// Reason why a run cannot be observed. Its `Display` is a sentence.
+/// Reason why a run cannot be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum Unobservable {
-    /// The folder belongs to another user, or other users can read it.
+    /// Other users own or can read the folder.
     #[error(
         "this run cannot be observed: {} is not a private folder of this user (mode 0700); remove it, or \
          set XDG_RUNTIME_DIR to one",
         .0.display()
     )]
     Folder(PathBuf),
-    /// A system call for the folder or the socket failed.
+    /// Failed system call.
     #[error(
         "this run cannot be observed: {}: {error}; set XDG_RUNTIME_DIR to a private folder of this \
          user",
         path.display()
     )]
     System {
-        /// Path of the folder or socket.
+        /// Folder or socket.
         path: PathBuf,
-        /// Error of the system call.
+        /// Its error.
         error: io::Error,
     },
 }
 
-/// Observers of one run. Clones share them, so that the code before the engine and the engine serve
-/// the same ones.
+/// Observers of a run, shared by clones.
 #[derive(Clone, Default)]
 pub struct Observers {
     served: Option<Arc<Mutex<Served>>>,
@@ -66,18 +65,18 @@ struct Served {
 }
 
 impl Observers {
-    /// Creates an empty set: the run cannot be observed.
+    /// No observers: the run cannot be observed.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Lets this user's programs observe a run in this process; `role` is `send` or `recv`.
+    /// Serves this user's programs; `role` is `send` or `recv`.
     pub fn open(role: &'static str) -> Result<Self, Unobservable> {
         let place = places().into_iter().next().unwrap_or_default();
         Self::open_in(&place, role)
     }
 
-    /// Opens the socket in `folder`, which is created if necessary.
+    /// Opens the socket in `folder`, created if necessary.
     pub fn open_in(folder: &Path, role: &'static str) -> Result<Self, Unobservable> {
         place::make(folder)?;
         place::sweep(folder);
@@ -90,18 +89,18 @@ impl Observers {
         Ok(Self { served: Some(Arc::new(Mutex::new(served))), ..Self::default() })
     }
 
-    /// Adds an observer within this process.
+    /// Adds an observer in this process.
     pub fn and(mut self, onlooker: Onlooker) -> Self {
         self.onlookers.push(onlooker);
         self
     }
 
-    /// Adds the current transport to each snapshot.
+    /// Adds the transport to snapshots.
     pub fn going_by(self, transport: CurrentTransport) -> Self {
         Self { transport: Some(transport), ..self }
     }
 
-    /// Accepts new observers and drops disconnected ones. Returns whether there are any.
+    /// Accepts and drops observers; returns whether any remain.
     pub fn are_here(&self) -> bool {
         let served = self.served.as_ref().is_some_and(|served| {
             let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +110,7 @@ impl Observers {
         served || !self.onlookers.is_empty()
     }
 
-    /// Sends a snapshot if one is due and there are observers. Adds the process's own fields.
+    /// Sends a due snapshot with the process's fields.
     pub fn tell(&self, standing: impl FnOnce() -> Snapshot) {
         let now = now();
         let mut served = self
@@ -135,9 +134,8 @@ impl Observers {
     }
 }
 
-/// Creates a socket with a unique name: a process can have several runs, and a process in a
-/// container can have the same PID. The socket has a temporary name until it listens, because
-/// before that it looks like the socket of a dead process.
+/// Binds a unique name: processes have several runs, and containers reuse PIDs. Until the socket
+/// listens it has a temporary name, because it looks dead.
 fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -147,10 +145,9 @@ fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
         };
         let socket = folder.join(name);
         if place::is_deserted(&socket) {
-            // A killed process with the same PID left this socket.
             let _ = fs::remove_file(&socket);
         }
-        // The name is as long as the final one, because the path of a socket has a maximum length.
+        // As long as the final name: socket paths are limited.
         let newborn = socket.with_extension("born");
         let opened = UnixListener::bind(&newborn).and_then(|listener| {
             let named =
@@ -202,7 +199,7 @@ impl Drop for Served {
     }
 }
 
-/// Newest snapshot of a run. Clones share it.
+/// Newest snapshot, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub struct Onlooker(Arc<Mutex<Sight>>);
 
@@ -217,7 +214,7 @@ impl Onlooker {
         see(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the newest snapshot if there was one since the last call. For ordinary threads.
+    /// The newest snapshot since the last call. For ordinary threads.
     pub fn newest(&self) -> Option<Snapshot> {
         self.sight(|sight| sight.newest.take())
     }
@@ -235,7 +232,6 @@ impl Onlooker {
 
 const TIMEOUT: Span = Span::from_secs(2);
 
-/// One observer. It gets a new line only after it has read the last one.
 struct SnapshotReader {
     stream: UnixStream,
     rest: Vec<u8>,
@@ -248,16 +244,13 @@ impl SnapshotReader {
         Ok(Self { stream, rest: Vec::new(), took: now })
     }
 
-    /// Continues an unsent line. Returns whether the observer is still connected.
     fn goes_on(&mut self, now: LocalTime) -> bool {
         self.is_there() && self.write(now)
     }
 
-    /// Sends a line unless the previous one is unsent. Returns whether the observer is still
-    /// connected.
+    /// Sends a line unless one is unsent; returns whether the observer is connected.
     fn tell(&mut self, line: &[u8], now: LocalTime) -> bool {
         if self.rest.is_empty() {
-            // The timeout starts with the line.
             self.took = now;
             self.rest.extend_from_slice(line);
         }

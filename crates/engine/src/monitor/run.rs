@@ -1,5 +1,4 @@
-//! Common parts of sending and receiving: the device's thread, the stall monitor, and the clock of
-//! a run.
+//! Common parts of sending and receiving: device thread, stall monitor, and the run's clock.
 
 use std::thread::JoinHandle;
 
@@ -17,40 +16,39 @@ use crate::error::RunError;
 use crate::monitor::machine;
 use crate::monitor::note::{Note, Words};
 
-/// Options of a run in either direction.
+/// Options of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
-    /// Scheduler of the device's thread.
+    /// Device thread's scheduler.
     pub scheduler: Scheduler,
-    /// Duration of the run; `None` until stopped.
+    /// `None` until stopped.
     pub duration: Option<Span>,
-    /// Whether a stall monitor watches the host.
+    /// Whether the stall monitor runs.
     pub stall_monitor: bool,
-    /// Whether to lock all memory of the process; `false` inside another program's process.
+    /// Locks the process's memory; `false` inside another program.
     pub lock_memory: bool,
-    /// Converts notes into text.
+    /// Text of notes.
     pub words: Words,
 }
 
-/// Stack size of the device's thread, in bytes: twice the 120 000 bytes that suffice for libopus's
-/// scratch memory (`GLOBAL_STACK_SIZE`, `celt/arch.h`). The engine itself needs a few kilobytes.
+/// Device thread's stack in bytes: twice the 120 000 of libopus's scratch memory
+/// (`GLOBAL_STACK_SIZE`, `celt/arch.h`).
 const STACK: usize = 256 * 1024;
-/// Interval at which the ordinary thread empties the rings and reports progress.
 pub(crate) const BEAT: Span = Span::from_millis(20);
 
 const MAX_NOTES: usize = 64;
 
-/// A device whose own thread runs a process.
+/// A device thread with its process.
 pub struct Running {
     thread: JoinHandle<(Box<dyn Process>, Ended)>,
-    /// The device's own flag; a run that ends by itself does not set the caller's flag.
+    /// The device's own flag; the caller's stays unset when a run ends by itself.
     stop: Stop,
-    /// Scheduler of the thread, as the kernel granted it.
+    /// Scheduler as granted by the kernel.
     pub granted: Granted,
 }
 
 impl Running {
-    /// Starts the thread, which runs until `stop` is requested or the device or the process ends.
+    /// Starts the thread, which runs until `stop`, or the end of device or process.
     pub fn start(
         mut device: Box<dyn Device>,
         process: Box<dyn Process>,
@@ -64,8 +62,8 @@ impl Running {
             if matches!(ended, Ended::Finished | Ended::Stopped) {
                 process.finish();
             }
-            // Closing a card waits for work that may need this core. So the thread first gives up
-            // its priority, which is always permitted.
+            // Closing a card waits for work that may need this core, so the thread drops its
+            // priority first.
             let _ = Scheduler::Other.apply();
             drop(device);
             (process, ended)
@@ -74,12 +72,12 @@ impl Running {
         Ok(Self { thread, stop, granted })
     }
 
-    /// Returns whether the thread ended by itself.
+    /// Whether the thread ended by itself.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Stops the device and returns the process.
+    /// Stops the device; returns the process.
     pub fn end(self) -> Result<Box<dyn Process>, RunError> {
         self.stop.request();
         match self.thread.join() {
@@ -131,17 +129,15 @@ impl RunWatch {
         }
     }
 
-    /// Returns the next beat of the ordinary thread: just before a kernel tick
-    /// ([`CardClock::start_at_tick`]), so that the tick's interrupt wakes it, within the usual
-    /// timer slack of 50 µs. At other times the beat would add an interrupt between a sender's
-    /// departures.
+    /// Returns the next beat: just before a kernel tick ([`CardClock::start_at_tick`]), within the
+    /// usual timer slack of 50 µs. Other times add an interrupt between departures.
     ///
     /// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
     pub(crate) fn beat(&self) -> LocalTime {
         beat_after(now()).min(self.ends)
     }
 
-    /// Adds a note once, up to a maximum number, because a peer can cause any number of notes.
+    /// Adds a note once. The number is limited, because peers can cause many.
     pub(crate) fn note(&mut self, note: &Note<'_>) {
         let Some(sentence) = (self.words)(note) else { return };
         if self.notes.len() < MAX_NOTES && !self.notes.contains(&sentence) {
@@ -149,22 +145,20 @@ impl RunWatch {
         }
     }
 
-    /// Adds a final note, without a maximum, because it explains the figures.
     pub(crate) fn conclude(&mut self, note: &Note<'_>) {
         self.notes.extend((self.words)(note));
     }
 }
 
-/// Time from a beat to the tick: within the timer slack of an ordinary thread, and after the
-/// departures before the tick.
+/// Beat to tick: within an ordinary thread's timer slack, after the departures before the tick.
 const BEFORE_TICK: Span = Span::from_micros(10);
 
-/// Returns the next beat, at least half a beat away.
+/// At least half a beat away.
 fn beat_after(now: LocalTime) -> LocalTime {
     (now + BEAT.half() + BEFORE_TICK).next_of(BEAT) - BEFORE_TICK
 }
 
-/// State of the other end.
+/// Peer's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PeerState {
     /// Not known yet.
@@ -172,68 +166,68 @@ pub enum PeerState {
     Unknown,
     /// Connected.
     Here,
-    /// For a receiver: no packet has arrived yet.
+    /// Receiver: no packet yet.
     Awaited,
-    /// For a receiver: streams that had sound have stopped.
+    /// Receiver: streams stopped.
     Silent {
-        /// Time since their last packets, at least, in whole seconds.
+        /// At least this long, in whole seconds.
         since: Span,
-        /// Number of stopped streams.
+        /// Stopped streams.
         silent: usize,
-        /// Number of streams that had sound.
+        /// Streams with sound so far.
         of: usize,
     },
-    /// For a sender: no trusted receiver reports.
+    /// Sender: no trusted receiver reports.
     Nobody,
-    /// For a sender: receivers stopped reporting without a goodbye.
+    /// Sender: reports stopped without a goodbye.
     Lost(ReceiverCounts),
 }
 
-/// Progress of a run, for display.
+/// Progress for display.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress<'a> {
-    /// Time since the start.
+    /// Since the start.
     pub elapsed: Span,
-    /// Packets sent or received.
+    /// Sent or received.
     pub packets: u64,
-    /// Number of lost and late packets.
+    /// Lost and late packets.
     pub missed: u64,
-    /// Number of late packets among those, at a receiver.
+    /// Receiver: late packets.
     pub late: u64,
-    /// Resynchronisations, at a receiver.
+    /// Receiver: resynchronisations.
     pub resyncs: u64,
-    /// Xruns of the device.
+    /// Device xruns.
     pub xruns: u64,
-    /// Median latency so far, and its uncertainty.
+    /// Median so far, and its uncertainty.
     pub latency: Option<(Span, Span)>,
-    /// Source of the clock offset, unless it is from exchanged reports: `system` or `ptp`.
+    /// Clock source if not exchanged reports: `system` or `ptp`.
     pub clock: Option<&'static str>,
-    /// Quality of the first stream's other clock, if known.
+    /// First stream's other clock, if known.
     pub known: Option<KnownClock>,
     /// Whether `latency` was measured in the sound.
     pub heard: bool,
-    /// Current latency, if it adapts to the packets.
+    /// Current adaptive latency.
     pub auto: Option<Span>,
-    /// Maximum current latency of the streams, under any rule.
+    /// Streams' maximum latency, under any rule.
     pub link_offset: Span,
-    /// State of the other end.
+    /// Peer's state.
     pub peer: PeerState,
-    /// At a receiver: whether every sender has said goodbye.
+    /// Receiver: whether all senders said goodbye.
     pub left: bool,
-    /// Notes so far; the report begins with them.
+    /// Notes, which begin the report.
     pub notes: &'a [String],
-    /// Everything that the system refused so far.
+    /// Refusals of the system.
     pub refused: Option<&'a Refused>,
 }
 
-/// Quality of the other end's clock.
+/// Quality of the peer's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownClock {
-    /// Source, as in the report: `rtcp`, `system`, `ptp` or `host`.
+    /// `rtcp`, `system`, `ptp` or `host`.
     pub source: &'static str,
-    /// Maximum error in either direction.
+    /// Maximum error, ±.
     pub uncertainty: Span,
-    /// Round trip of the exchange on which it is based, if any.
+    /// Round trip of the exchange, if any.
     pub round_trip: Option<Span>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Formats the words of a command, the program first, as a user would type them.
+/// Formats a command as a user types it, program first.
 pub fn shell_line(mut words: impl Iterator<Item = String>) -> String {
     let program = words.next().unwrap_or_default();
     let name = Path::new(&program).file_name().map_or("taut".into(), |name| name.to_string_lossy());

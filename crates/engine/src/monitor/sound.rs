@@ -1,12 +1,11 @@
 //! Measures latency in the sound itself.
 //!
-//! A card that can listen to its output reports the samples at its DAC, with times by its own
-//! clock. The packets report the samples that they carried. A match gives the real playout time of
-//! each packet. It is independent of the jitter buffer, whose times are only the start of the
-//! search. Sound that matches in two places, such as a tone, gives no result.
+//! Some cards report the samples at their DAC, with times. Matching them with the packets gives
+//! real playout times, independent of the jitter buffer. Ambiguous sound, such as a tone, gives no
+//! result.
 //!
-//! In the sum of several streams, no single stream can be found. So the mixer reports which streams
-//! sound (the voices), and the search covers only times with a single stream.
+//! A sum of streams matches none. So the mixer reports the sounding streams (voices), and the
+//! search covers only times with one stream.
 
 mod between;
 mod hearing;
@@ -45,30 +44,25 @@ struct Expected {
     why: Why,
 }
 
-/// Result for one packet.
+/// Result of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundPacket {
-    /// First frame of the packet.
+    /// First frame.
     pub media: MediaTime,
-    /// Time from its capture to the playout of the sound.
+    /// From capture to playout.
     pub measured: Span,
-    /// Measured time minus the time in the ledger.
+    /// Measured minus ledger time.
     pub error: Span,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Silence, which matches everywhere.
     Silent,
-    /// The sound matches in several places, like a tone.
     Repeats,
-    /// The sound differs: a glitch, a nearby hole, or another stream in the mix.
     Unlike,
-    /// The card reported no sound for that time.
     Untold,
 }
 
-/// Counts of packets that were played but not found, in the order of [`Why`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Unfound(pub(crate) [u64; 4]);
 
@@ -86,24 +80,22 @@ impl Unfound {
     }
 }
 
-/// Finds one stream's packets in the sound that a card played.
+/// Finds a stream's packets in played sound.
 pub struct Measurement {
     rate: Rate,
-    /// Index of the stream among the mixer's voices.
     place: usize,
     packets: Reader<MediaTime>,
     brought: RecentFrames,
     search: Search,
-    /// Frame at which the next window begins.
     next: usize,
     follows: bool,
-    /// Start of the last window that was searched everywhere, if nothing has been found since.
+    /// Start of the last window searched everywhere, if nothing was found since.
     failed: Option<usize>,
     expected: VecDeque<Expected>,
     pub(crate) unfound: Unfound,
     pub(crate) probes: Probes,
-    /// Distance of the last found packet from its time in the ledger. With few packets, the next
-    /// are searched there too. Otherwise only correct ledgers would be checked.
+    /// Last found packet's distance from its ledger time. With few packets, the search includes
+    /// that distance; otherwise it finds only correct ledgers.
     stray: Span,
 }
 
@@ -114,23 +106,19 @@ enum WindowOutcome {
     Unsearched,
 }
 
-/// Distance of windows after a failure. With whole windows, each short hole would hide one or two:
-/// a host that stalled for one millisecond in thirty hid three quarters of the packets.
+/// Step between windows after a failure. Whole windows hid three quarters of the packets when a
+/// host stalled 1 ms in 30.
 const HOP: usize = WINDOW / 8;
 
-/// Maximum distance of the search from a packet's time in the ledger.
 const REACH: Span = Span::from_millis(60);
-/// Capacity of a stream's rings: the maximum pause of the ordinary thread.
+/// Ring capacity: the longest pause of the ordinary thread.
 const HELD: Span = Span::from_millis(500);
-/// Time for which packets are kept, in addition to the latency.
 const REMEMBERED: Span = Span::from_millis(500);
-/// Maximum length of packets sent to the measurement together; a small part of [`REACH`].
+/// Packets sent to the measurement at once; a small part of [`REACH`].
 const TOGETHER: Span = Span::from_millis(8);
 
-/// Creates both ends of a measurement for the stream at `place`.
-///
-/// `channel` of the stream goes to the card's first channel. `longest` is the maximum latency and
-/// `ptime` the usual packet duration.
+/// Creates both ends of a measurement. The stream's `channel` goes to the card's first one;
+/// `longest` is the maximum latency.
 pub(crate) fn measurement(
     rate: Rate,
     place: usize,
@@ -165,8 +153,7 @@ impl Measurement {
         self.packets.read(|media, samples| brought.write(media, samples));
     }
 
-    /// Adds a packet with its time in the ledger. Returns `false` if it cannot be found, because
-    /// other streams play at that time.
+    /// Adds a packet at its ledger time. Returns `false` if other streams play then.
     pub(crate) fn expect(&mut self, passage: &PacketTrace, hearing: &Hearing) -> bool {
         let Some(origin) = passage.origin else { return false };
         let (media, dac) = (passage.media, passage.dac);
@@ -176,7 +163,6 @@ impl Measurement {
         }
         let capture = origin.capture;
         self.expected.push_back(Expected { media, capture, dac, why: Why::Untold });
-        // Without a listening card, no packet is ever found.
         self.give_up_before(dac - hearing::HELD);
         true
     }
@@ -188,7 +174,7 @@ impl Measurement {
         }
     }
 
-    /// Searches all but the newest sound, because early packets may have no ledger line yet.
+    /// Skips the newest sound, because early packets may lack a ledger line.
     pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.settled(), found);
     }
@@ -224,8 +210,6 @@ impl Measurement {
         }
     }
 
-    /// Searches for the last matching window between the previous one, which matched, and `start`,
-    /// which did not.
     fn search_before(
         &mut self,
         hearing: &Hearing,
@@ -240,8 +224,6 @@ impl Measurement {
         }
     }
 
-    /// Searches one window, `anywhere` or near the last match. Reports the packets that begin in
-    /// it.
     fn search_window(
         &mut self,
         hearing: &Hearing,
@@ -258,7 +240,6 @@ impl Measurement {
         if !hearing.voices.only(self.place, first, last) {
             return WindowOutcome::Unsearched;
         }
-        // Times are rounded, so a packet just outside may be inside.
         let frame = self.rate.span_of(Frames::new(1));
         let is_here = |at: LocalTime| (first - frame..=last + frame).contains(&at);
         let stray = self.stray;
@@ -277,7 +258,7 @@ impl Measurement {
             Err(why) => return WindowOutcome::Hidden(why),
         };
         let mut expected = core::mem::take(&mut self.expected);
-        // This uses the sound at the packet's time, which reveals errors of the ledger.
+        // The sound at this time reveals ledger errors.
         if let Some(packet) = expected.iter().find(|e| (first..=last).contains(&e.dac)) {
             let index = Frames::new(origin.index_of(packet.media).round() as i64);
             self.stray = first + self.rate.span_of(index) - packet.dac;
@@ -285,7 +266,7 @@ impl Measurement {
         expected.retain(|packet| {
             let index = origin.index_of(packet.media);
             let here = (0.0..WINDOW as f64).contains(&index) && packet.dac <= last + REACH;
-            // Most packets belong to other windows, so this skips their time lookup.
+            // Skips the time lookup for other windows' packets.
             let at = here.then(|| hearing.time_between(start, index)).flatten();
             let Some(at) = at else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);

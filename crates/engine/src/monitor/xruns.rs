@@ -1,9 +1,9 @@
-//! Times of a device's xruns, as recorded by the device's thread.
+//! Times of xruns, as recorded by the device's thread.
 
 use tautline_proto::faults::{Fault, Faults};
 use tautline_report::Xrun;
 
-/// Maximum number: 100 s at ten per second. Later xruns are only counted.
+/// Maximum: 100 s at ten per second. Later xruns are only counted.
 const MAX: usize = 1000;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The ordinary thread's end of an offloaded plugin.
+//! An offloaded plugin's end on the ordinary thread.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::link::LinkCounters;
@@ -9,76 +9,72 @@ use tautline_proto::time::Span;
 
 use crate::offload::far::{FAR_ENDS, Far, Which};
 
-/// Margin of a run's answer, reported when its first frame is played.
+/// Margin of a run's answer, reported at playout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slack {
-    /// First frame of the run.
+    /// First frame.
     pub position: u64,
-    /// Frames of the run.
+    /// Frames.
     pub frames: u32,
-    /// Time from the first answer to its deadline, including the permitted wait. `None` without an
-    /// answer.
+    /// Time from first answer to deadline, including the permitted wait; `None` without an answer.
     pub left: Option<Span>,
 }
 
-/// Counters of the real-time thread since its start.
+/// Real-time thread's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OffloadedCounters {
-    /// Runs of the host.
+    /// Host runs.
     pub runs: u64,
-    /// Frames of those runs.
+    /// Their frames.
     pub frames: u64,
-    /// Number of concealed frames.
+    /// Concealed frames.
     pub concealed: u64,
-    /// Runs that waited for an answer.
+    /// Runs with a wait.
     pub waits: u64,
-    /// Total waiting time.
+    /// Total wait.
     pub waited: Span,
-    /// Runs that were dropped and concealed because too many were in flight.
+    /// Runs concealed because too many were in flight.
     pub crowded: u64,
-    /// Entries of the damage ledger lost because a ring was full.
+    /// Damage entries lost to a full ring.
     pub damage_overflow: u64,
-    /// [`Slack`]s lost because a ring was full.
+    /// [`Slack`]s lost to a full ring.
     pub slack_overflow: u64,
 }
 
-/// Status of a worker.
+/// A worker's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EndStanding {
-    /// Counters of its protocol machine.
+    /// Protocol counters.
     pub machine: MasterCounters,
-    /// Counters of its link.
+    /// Link counters.
     pub link: LinkCounters,
-    /// Whether its last played answer came from a plugin that has processed every block.
+    /// Whether the last played answer's plugin has processed every block.
     pub clean: bool,
-    /// Number of its played answers.
+    /// Played answers.
     pub played: u64,
 }
 
-/// Status of the real-time thread.
+/// Real-time thread's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// Number of the activation.
+    /// Activation number.
     pub activation: u32,
     /// Frames sent in it.
     pub position: u64,
-    /// Frames from an input to its output, without the plugin's own latency.
+    /// Frames from input to output, without the plugin's latency.
     pub delay: u32,
-    /// Frames from an input to its output, including the plugin's own latency.
+    /// Frames from input to output, with the plugin's latency.
     pub latency: u32,
-    /// Whether the host runs faster than real time.
+    /// Whether the host is faster than real time.
     pub offline: bool,
-    /// Attached workers, in the order of [`Which::ALL`].
+    /// Attached workers, ordered as [`Which::ALL`].
     pub ends: [Option<EndStanding>; FAR_ENDS],
     /// Counters.
     pub counters: OffloadedCounters,
 }
 
-/// Capacity for workers to attach, and for detached workers.
 const CHANGES: usize = 8;
-/// Capacity for lines of the damage ledger, and for [`Slack`]s.
 const TOLD: usize = 4096;
-/// Capacity for statuses; the newest is enough.
 const STANDINGS: usize = 4;
 
 pub(crate) struct Rings {
@@ -89,8 +85,8 @@ pub(crate) struct Rings {
     pub(crate) standing: Producer<Standing>,
 }
 
-/// Attaches workers during the run and receives the reports of the real-time thread. For one
-/// ordinary thread; never blocks another.
+/// Attaches workers during a run and receives its reports. For one ordinary thread; never blocks
+/// another.
 pub struct Attendant {
     changes: Producer<(Which, Option<Far>)>,
     gone: Consumer<Far>,
@@ -118,39 +114,37 @@ pub(crate) fn rings() -> (Rings, Attendant) {
 }
 
 impl Attendant {
-    /// Attaches a worker from the next run on, and replaces the current one. The new worker
-    /// requests the blocks of the activation that it missed. Returns the worker if too many changes
-    /// are pending because the host is not running.
+    /// Attaches or replaces a worker at the next run. The worker requests blocks that it missed.
+    /// Returns it if too many changes are pending.
     pub fn attach(&mut self, which: Which, far: Far) -> Result<(), Far> {
         if self.changes.is_full() {
             return Err(far);
         }
-        // There is room; this was checked above.
         let _ = self.changes.push((which, Some(far)));
         Ok(())
     }
 
-    /// Detaches the worker from the next run on. Returns `false` if too many changes are pending.
+    /// Detaches at the next run; `false` if too many changes are pending.
     pub fn detach(&mut self, which: Which) -> bool {
         self.changes.push((which, None)).is_ok()
     }
 
-    /// Returns a detached worker, for the caller to drop.
+    /// Returns a detached worker to drop.
     pub fn take_gone(&mut self) -> Option<Far> {
         self.gone.pop().ok()
     }
 
-    /// Returns the next line of the damage ledger.
+    /// Next damage ledger line.
     pub fn take_damage(&mut self) -> Option<Damage> {
         self.damage.pop().ok()
     }
 
-    /// Returns the next run's slack.
+    /// Next run's slack.
     pub fn take_slack(&mut self) -> Option<Slack> {
         self.slack.pop().ok()
     }
 
-    /// Returns the latest status. The real-time thread sends one every 10 ms while the host runs.
+    /// Latest status, sent every 10 ms while the host runs.
     pub fn standing(&mut self) -> &Standing {
         while let Ok(standing) = self.standing.pop() {
             self.newest = standing;

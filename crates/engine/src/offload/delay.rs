@@ -1,19 +1,19 @@
-//! Delay of an offloaded plugin in frames. It is learned if it is given in blocks.
+//! Delay of an offloaded plugin, learned if given in blocks.
 
-/// Delay from an input to its output.
+/// Input to output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffloadDelay {
-    /// Fixed number of frames, for any block size.
+    /// Fixed frames, for any block size.
     Frames(u32),
-    /// Number of the host's blocks.
+    /// Host blocks.
     Window(u32),
 }
 
 impl OffloadDelay {
-    /// No delay: each answer must arrive within its run.
+    /// No delay: answers arrive within the run.
     pub const NONE: Self = Self::Frames(0);
 
-    /// Returns the maximum delay in frames for runs of at most `max_frames`.
+    /// Maximum frames for runs up to `max_frames`.
     pub const fn most(self, max_frames: u32) -> u32 {
         match self {
             Self::Frames(frames) => frames,
@@ -22,16 +22,12 @@ impl OffloadDelay {
     }
 }
 
-/// Learns the host's block size for a delay in blocks.
-///
-/// A single run proves little, because hosts make one of any length to read the latency port. So
-/// two consecutive runs of an activation are needed; the result holds for later activations. Until
-/// then, the delay follows the longest run. This is inaudible, because an activation begins with at
-/// least that much silence.
+/// Learns the host's block size from two consecutive runs, because hosts make single runs to read
+/// the latency port. Until then the delay follows the longest run. This is inaudible, because an
+/// activation begins with that much silence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DelayLearner {
     asked: OffloadDelay,
-    /// Longest run of this activation and of earlier ones with two runs.
     block: u32,
     runs: u32,
     learnt: u32,
@@ -40,9 +36,7 @@ pub(crate) struct DelayLearner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DelayChange {
     None,
-    /// New delay in frames, at a time when only the initial silence was played.
     Begins(u32),
-    /// New, longer delay in frames, in the middle of the sound.
     Grows(u32),
 }
 
@@ -51,7 +45,6 @@ impl DelayLearner {
         Self { asked, block: 0, runs: 0, learnt: 0 }
     }
 
-    /// Starts an activation and returns its delay so far.
     pub(crate) fn begin(&mut self) -> u32 {
         (self.block, self.runs) = (self.learnt, 0);
         self.frames()
@@ -76,7 +69,6 @@ impl DelayLearner {
         }
         match (grew, self.runs) {
             (false, _) => DelayChange::None,
-            // The first two runs are no longer than the first delay, so only silence was played.
             (true, ..3) => DelayChange::Begins(self.frames()),
             (true, _) => DelayChange::Grows(self.frames()),
         }

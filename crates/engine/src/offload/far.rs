@@ -1,4 +1,4 @@
-//! A worker's end on the real-time thread: its link and its protocol machine.
+//! A worker's end on the real-time thread: link and protocol.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,33 +11,29 @@ use tautline_proto::offload::inbound::Handled;
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::time::{MediaTime, Span};
 
-/// Datagrams queued per flush: half the number that links accept at once.
 const TOGETHER: usize = 16;
-/// Consecutive waits without a datagram, after which only patient hosts still wait for a worker. A
-/// host that permits 250 us per run loses 2 ms in total to a dead worker.
+/// After these empty waits, only patient hosts wait for a worker. At 250 us per run, a dead worker
+/// costs 2 ms.
 const MAX_WAITS: u32 = 8;
-/// Maximum answers requested again at once.
 pub(crate) const MAX_INSISTED: usize = 8;
-/// Sends without an answer, after which the last worker of a pipeline gets another hello.
 const HELLO_EVERY: u32 = 8;
-/// Silence after which a pending request is sent again, because it may have been lost.
+/// Silence after which a possibly lost request is sent again.
 pub(crate) const INSIST_AFTER: Span = Span::from_millis(10);
 
-/// Number of workers: the worker, and a spare that receives the same blocks.
+/// The worker and its spare.
 pub const FAR_ENDS: usize = 2;
 
-/// Selects a worker.
+/// Worker selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// The main worker.
+    /// Main worker.
     Worker,
-    /// The spare worker: it receives the same blocks and takes over without a gap if the worker
-    /// fails.
+    /// Spare worker: receives the same blocks, and takes over without a gap.
     Spare,
 }
 
 impl Which {
-    /// Both, in the order of [`Standing::ends`](super::attendant::Standing::ends).
+    /// In the order of [`Standing::ends`](super::attendant::Standing::ends).
     pub const ALL: [Self; FAR_ENDS] = [Self::Worker, Self::Spare];
 
     pub(crate) const fn index(self) -> usize {
@@ -45,43 +41,38 @@ impl Which {
     }
 }
 
-/// A worker whose link was opened on an ordinary thread.
+/// A worker with an open link.
 pub struct Far {
-    /// Link to it.
+    /// Its link.
     pub link: Box<dyn Link>,
-    /// Stream number that it assigned.
+    /// Its stream number.
     pub stream: u32,
-    /// Last worker of a pipeline, if another one returns the answers.
+    /// Last worker of a pipeline, if it answers.
     pub last: Option<LastFar>,
 }
 
-/// Last worker of a pipeline, in which each feeds the next.
+/// Last worker of a pipeline.
 pub struct LastFar {
-    /// Link that receives its answers.
+    /// Link for answers.
     pub link: Box<dyn Link>,
-    /// Stream number that it assigned.
+    /// Its stream number.
     pub stream: u32,
 }
 
 impl Far {
-    /// Creates a single worker.
+    /// A single worker.
     pub const fn new(link: Box<dyn Link>, stream: u32) -> Self {
         Self { link, stream, last: None }
     }
 }
 
-/// Connection to a worker. The history is kept for a worker that attaches later.
 pub(crate) struct WorkerEnd {
     pub(crate) master: Master,
     far: Option<Far>,
-    /// Block after the highest answered one.
     next: u64,
     waits: u32,
-    /// Total time of unanswered waits.
     in_vain: Span,
-    /// Maximum total time of unanswered waits.
     timeout: Span,
-    /// Sends since the last datagram from the last worker of a pipeline.
     unheard: u32,
     pub(crate) played: u64,
     pub(crate) clean: bool,
@@ -89,7 +80,7 @@ pub(crate) struct WorkerEnd {
 }
 
 impl WorkerEnd {
-    /// Starts without a worker. `timeout` is the maximum total time of unanswered waits.
+    /// Starts without a worker. `timeout` limits the total of unanswered waits.
     pub(crate) fn new(config: MasterConfig, timeout: Span) -> Result<Self, OffloadError> {
         let mut room = vec![0; config.datagram_bytes].into_boxed_slice();
         prefault(&mut room);
@@ -121,21 +112,18 @@ impl WorkerEnd {
         self.waits = self.waits.saturating_add(1);
     }
 
-    /// Adds the time of a wait, unless a datagram arrived meanwhile.
     pub(crate) fn waited(&mut self, span: Span) {
         if self.waits > 0 {
             self.in_vain += span;
         }
     }
 
-    /// Returns whether to wait for the worker. A patient host waits after any number of failures,
-    /// up to the maximum total time.
+    /// Patient hosts wait after any number of failures, up to the maximum total time.
     pub(crate) fn is_waited_for(&self, patient: bool) -> bool {
         let often = !patient && self.waits >= MAX_WAITS;
         self.is_attached() && !often && self.in_vain < self.timeout
     }
 
-    /// Sends a block again because its answer is needed.
     pub(crate) fn insist(&mut self, block: u64) {
         self.master.insist(block);
         self.send();
@@ -145,8 +133,6 @@ impl WorkerEnd {
         self.far.is_some()
     }
 
-    /// Returns the file descriptors to wait at: the first gets requests, and also answers unless
-    /// the second does.
     pub(crate) fn awaited(&mut self) -> [Option<BorrowedFd<'_>>; 2] {
         let Some(Far { link, last, .. }) = &mut self.far else { return [None, None] };
         [link.awaited(), last.as_mut().and_then(|last| last.link.awaited())]
@@ -161,14 +147,12 @@ impl WorkerEnd {
     pub(crate) fn send(&mut self) {
         let Self { master, far, room, unheard, .. } = self;
         let Some(far) = far else {
-            // A later worker requests them.
             while master.poll(room).is_some() {}
             return;
         };
         let at = now();
         let instants = Departure::at_once(MediaTime::ZERO, at);
         let mut queued = 0;
-        // If there is no room, the link counts the datagram and the worker requests it again.
         while far.link.queue_written(instants, room, &mut |room| master.poll(room)).is_some() {
             queued += 1;
             if queued == TOGETHER {
@@ -180,8 +164,8 @@ impl WorkerEnd {
             far.link.flush();
         }
         let Some(last) = &mut far.last else { return };
-        // The last worker gets no blocks from here, so a hello carries the address for answers. It
-        // may have restarted or missed the previous one.
+        // The last worker gets no blocks, so a hello carries the answers' address. It may have
+        // restarted or missed one.
         if unheard.is_multiple_of(HELLO_EVERY) {
             last.link.queue_written(instants, room, &mut |room| master.write_hello(room));
             last.link.flush();
@@ -189,7 +173,6 @@ impl WorkerEnd {
         *unheard = unheard.wrapping_add(1);
     }
 
-    /// Handles received datagrams. Returns whether there is something to send.
     pub(crate) fn receive(&mut self) -> bool {
         let Self { master, far: Some(far), next, waits, in_vain, unheard, .. } = self else {
             return false;
@@ -199,8 +182,7 @@ impl WorkerEnd {
             (*waits, *in_vain) = (0, Span::ZERO);
             match master.handle(datagram.bytes, datagram.arrival.at) {
                 Handled::Ask { .. } => leaves = true,
-                // Workers run in order, so an answer implies that earlier answers were sent and
-                // lost.
+                // Workers run in order, so earlier answers are lost.
                 Handled::Complete(block) if block >= *next => {
                     let missing = (*next).max(block.saturating_sub(MAX_INSISTED as u64))..block;
                     for lost in missing {
@@ -217,7 +199,6 @@ impl WorkerEnd {
         far.link.receive(&mut take);
         if let Some(last) = &mut far.last {
             last.link.receive(&mut |datagram| {
-                // After this silence, the next block is sent with another hello.
                 *unheard = 1;
                 take(datagram);
             });

@@ -1,23 +1,23 @@
-//! Interface to the buffers of a plugin's host.
+//! Buffers of a plugin's host.
 
-/// One run of a host.
+/// A host's run. All methods must be real-time safe.
 ///
-/// A host may use one buffer for an input and an output, because all inputs are read before
-/// anything is written. A run longer than [`max_frames`](super::sound_set::SoundSet::max_frames)
-/// is split; each part is read before it is written. All methods must be real-time safe.
+/// A buffer may serve as input and output, because all inputs are read first. A run longer than
+/// [`max_frames`](super::sound_set::SoundSet::max_frames) is split, and each part read before it is
+/// written.
 pub trait HostBlock {
-    /// Returns the number of frames in this run.
+    /// Frames in this run.
     fn frames(&self) -> usize;
 
-    /// Copies samples of an input, from frame `from` on.
+    /// Copies input from frame `from`.
     fn input(&mut self, channel: usize, from: usize, samples: &mut [f32]);
 
-    /// Returns the value of a control input.
+    /// Returns a control input.
     fn control(&mut self, index: usize) -> f32;
 
-    /// Writes samples of an output, from frame `from` on.
+    /// Writes output from frame `from`.
     fn output(&mut self, channel: usize, from: usize, samples: &[f32]);
 
-    /// Writes the value of a control output.
+    /// Writes a control output.
     fn control_out(&mut self, index: usize, value: f32);
 }

@@ -1,4 +1,4 @@
-//! An offloaded plugin on its host's real-time thread.
+//! A plugin offloaded from its host's real-time thread.
 
 mod run;
 mod under_way;
@@ -25,35 +25,33 @@ pub use run::RunOutcome;
 /// Settings of an offloaded plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadedConfig {
-    /// Ports of the plugin.
+    /// Plugin ports.
     pub set: SoundSet,
     /// Sample rate.
     pub rate: Rate,
-    /// Delay from an input to its output.
+    /// Delay from input to output.
     pub delay: OffloadDelay,
-    /// Maximum time for which a run waits for its answer; zero to never wait.
+    /// Maximum wait of a run; zero: never.
     pub wait: Span,
-    /// Maximum wait if the host runs faster than real time on a thread without real-time priority;
-    /// zero for at most [`Self::wait`]. A run never waits longer than the host is ahead
-    /// ([`RunPace::timeout`]). After a worker was silent for this time, runs stop waiting until it
-    /// sends something.
+    /// Maximum wait of a host faster than real time on a thread without real-time priority; zero
+    /// for [`Self::wait`]. It never exceeds the host's lead ([`RunPace::timeout`]). After this
+    /// silence, runs stop waiting until the worker sends.
     pub wait_offline: Span,
-    /// Concealment for missing answers.
+    /// Concealment.
     pub replacement: Replacement,
-    /// Whether there is a spare worker.
+    /// Whether a spare worker exists.
     pub spare: bool,
-    /// Number of runs kept for retransmission.
+    /// Runs kept for retransmission.
     pub history: usize,
-    /// Number of earlier runs that are sent again with each run.
+    /// Earlier runs sent with each run.
     pub copies: u8,
-    /// Maximum datagram size in bytes.
+    /// Maximum datagram in bytes.
     pub datagram_bytes: usize,
 }
 
 impl OffloadedConfig {
-    /// Creates settings with a delay of `window` blocks. A run never waits, the input at the
-    /// plugin's level conceals missing answers, 256 runs are kept, and datagrams fit Ethernet with
-    /// room for encryption.
+    /// A delay of `window` blocks, no waits, input at the plugin's level as concealment, 256 kept
+    /// runs, and datagrams for Ethernet with encryption.
     pub const fn new(set: SoundSet, rate: Rate, window: u32) -> Self {
         Self {
             set,
@@ -81,8 +79,7 @@ impl OffloadedConfig {
         }
     }
 
-    /// Returns the maximum total time of unanswered waits for a worker: that of one block of a
-    /// render.
+    /// Maximum total of unanswered waits: one block of a render.
     fn timeout(&self) -> Span {
         if self.wait_offline > Span::ZERO { self.wait_offline.max(self.wait) } else { Span::MAX }
     }
@@ -96,13 +93,11 @@ impl OffloadedConfig {
     }
 }
 
-/// Answers kept in addition to those in flight, to distinguish late from lost ones. There are few,
-/// because each is uncached memory.
 const REMEMBERED: usize = 48;
-/// Maximum split of a block by the host: into this many runs, or into runs of this many frames.
+/// The host splits a block into at most this many runs, or into runs of this many frames.
 const SPLIT: usize = 16;
 
-/// Reason why a plugin cannot be offloaded.
+/// Error of offloading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OffloadedError {
     /// Too many ports or too long runs.
@@ -113,27 +108,23 @@ pub enum OffloadedError {
     Kept(#[from] OffloadError),
 }
 
-/// An offloaded plugin on its host's real-time thread. It sends each run and plays the answers of
-/// earlier ones.
+/// A plugin offloaded from its host's real-time thread; sends each run, plays earlier answers.
 ///
-/// [`Offloaded::run`] does not allocate or lock, and waits only as long as permitted. Without a
-/// worker it plays the concealment.
+/// [`Offloaded::run`] does not allocate or lock, and waits only as permitted. Without a worker it
+/// conceals.
 pub struct Offloaded {
     config: OffloadedConfig,
     ends: [Option<WorkerEnd>; FAR_ENDS],
     returns: Returns,
     delay: DelayLearner,
     pace: RunPace,
-    /// Time that the host was blocked since the last run began.
     held_up: HeldUp,
-    /// Minimum wait permitted for the next run.
     allowed: Span,
     under_way: UnderWay,
     position: u64,
     activation: u32,
     controls_in: Box<[f32]>,
     controls_out: Box<[f32]>,
-    /// First frame of the answer with these control values.
     controls_of: u64,
     own_latency: u32,
     rings: Rings,
@@ -142,7 +133,7 @@ pub struct Offloaded {
 }
 
 impl Offloaded {
-    /// Allocates everything and creates the ordinary thread's end.
+    /// Allocates everything; creates the ordinary thread's end too.
     pub fn new(config: OffloadedConfig) -> Result<(Self, Attendant), OffloadedError> {
         let set = config.set;
         let blocks = set.block_set()?;
@@ -185,8 +176,7 @@ impl Offloaded {
         Ok((offloaded, attendant))
     }
 
-    /// Starts an activation: earlier runs are not played, and the plugin is reset. Does not
-    /// allocate.
+    /// Starts an activation: drops earlier runs and resets the plugin. Does not allocate.
     pub fn activate(&mut self) {
         self.activation = self.activation.wrapping_add(1);
         self.position = 0;
@@ -199,10 +189,10 @@ impl Offloaded {
         self.held_up = HeldUp::default();
     }
 
-    /// Replaces a worker between two runs and returns the old one. For a caller that owns both;
-    /// [`Attendant::attach`] does this from another thread.
+    /// Replaces a worker between runs; returns the old one. [`Attendant::attach`] does so from
+    /// another thread.
     ///
-    /// The activation continues: the new worker requests the blocks that it missed.
+    /// The new worker requests missed blocks.
     pub fn attach(&mut self, which: Which, far: Far) -> Option<Far> {
         match &mut self.ends[which.index()] {
             Some(end) => end.replace(Some(far)),
@@ -210,30 +200,29 @@ impl Offloaded {
         }
     }
 
-    /// Detaches a worker and returns it.
+    /// Detaches and returns a worker.
     pub fn detach(&mut self, which: Which) -> Option<Far> {
         self.ends[which.index()].as_mut()?.replace(None)
     }
 
-    /// Permits the next run to wait for `wait`. The caller knows that the host has the time.
+    /// Permits the next run to wait this long.
     pub const fn allow_wait(&mut self, wait: Span) {
         self.allowed = wait;
     }
 
-    /// Reports that the caller blocked the host for this plugin before the next run.
+    /// Reports how long the caller blocked the host before the next run.
     pub fn was_held_up(&mut self, held_up: HeldUp) {
         self.held_up += held_up;
         self.counters.waits += 1;
         self.counters.waited += held_up.span;
     }
 
-    /// Returns the number of frames from an input to its output, without the plugin's own latency.
+    /// Frames from input to output, without the plugin's latency.
     pub const fn delay(&self) -> u32 {
         self.delay.frames()
     }
 
-    /// Returns the number of frames from an input to its output, including the plugin's own
-    /// latency.
+    /// Frames from input to output, with the plugin's latency.
     pub const fn latency(&self) -> u32 {
         self.delay.frames().saturating_add(self.own_latency)
     }

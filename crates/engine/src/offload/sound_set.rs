@@ -1,37 +1,37 @@
-//! Block set of an audio plugin's run.
+//! Blocks of an audio plugin's run.
 
 use tautline_proto::offload::block::{
     BlockSet, BlockSetError, BlockSpec, BlockWay, Element, Length,
 };
 
-/// Ports of a plugin. Both ends must agree on them.
+/// Plugin ports, equal at both ends.
 ///
-/// The blocks are, in this order: each audio input, all control inputs as one block if there are
-/// any, each audio output, all control outputs as one block. All values are 32-bit floats.
+/// Blocks, as 32-bit floats: each audio input, all control inputs, each audio output, all control
+/// outputs. A block without ports is absent.
 ///
-/// In a pipeline, the output of a worker is the input of the next. After its audio outputs follow
-/// two blocks that pass through unchanged: the control inputs of later plugins ([`Self::onward`])
-/// and the control outputs of earlier ones ([`Self::earlier`]). Its own control outputs come last.
+/// In a pipeline, each output is the next input. Two blocks pass through after the audio outputs:
+/// later plugins' control inputs ([`Self::onward`]) and earlier plugins' control outputs
+/// ([`Self::earlier`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SoundSet {
     /// Audio inputs.
     pub inputs: usize,
     /// Audio outputs.
     pub outputs: usize,
-    /// Control inputs, one value per run.
+    /// Control inputs, one value a run.
     pub controls_in: usize,
-    /// Control outputs, one value per run.
+    /// Control outputs, one value a run.
     pub controls_out: usize,
     /// Maximum frames per run.
     pub max_frames: u32,
-    /// Control inputs of later plugins in the pipeline, which pass through.
+    /// Later plugins' control inputs.
     pub onward: usize,
-    /// Control outputs of earlier plugins in the pipeline, which pass through.
+    /// Earlier plugins' control outputs.
     pub earlier: usize,
 }
 
 impl SoundSet {
-    /// Returns the block set.
+    /// The block set.
     pub fn block_set(&self) -> Result<BlockSet, BlockSetError> {
         let channel = |way| BlockSpec { element: Element::F32, way, length: Length::PerFrame(1) };
         let controls = |count: usize, way| {
@@ -47,22 +47,22 @@ impl SoundSet {
         BlockSet::new(blocks, self.max_frames)
     }
 
-    /// Returns the index of the block of an audio input.
+    /// Block of an audio input.
     pub const fn input(&self, channel: usize) -> usize {
         channel
     }
 
-    /// Returns the index of the block of the control inputs, if there are any.
+    /// Block of the control inputs, if any.
     pub const fn controls_in(&self) -> Option<usize> {
         if self.controls_in > 0 { Some(self.inputs) } else { None }
     }
 
-    /// Returns the index of the block of an audio output.
+    /// Block of an audio output.
     pub const fn output(&self, channel: usize) -> usize {
         self.inputs + (self.controls_in > 0) as usize + channel
     }
 
-    /// Returns the index of the block of the control outputs, if there are any.
+    /// Block of the control outputs, if any.
     pub const fn controls_out(&self) -> Option<usize> {
         let passing = (self.onward > 0) as usize + (self.earlier > 0) as usize;
         if self.controls_out > 0 { Some(self.output(self.outputs) + passing) } else { None }

@@ -1,5 +1,4 @@
-//! Offloads data other than audio: a limited number of block sets in flight, answered in order,
-//! without the pace of a device.
+//! Offloads other data than audio: a limited number of block sets in flight, answered in order.
 
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
@@ -11,21 +10,21 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::offload::far::{Far, INSIST_AFTER, WorkerEnd};
 
-/// Reason why a block set is not sent.
+/// Why a set is not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HandOutRefused {
-    /// The maximum number of sets is in flight.
+    /// Too many sets in flight.
     #[error("{window} sets of blocks are under way already: take one back first")]
     Window {
-        /// That maximum.
+        /// Maximum.
         window: usize,
     },
-    /// The set is longer than agreed.
+    /// Longer than agreed.
     #[error(transparent)]
     Room(#[from] RoomRefused),
 }
 
-/// Sends block sets to a worker and returns the answers in order.
+/// Sends block sets; returns answers in order.
 pub struct Windowed {
     end: WorkerEnd,
     window: usize,
@@ -34,8 +33,7 @@ pub struct Windowed {
 }
 
 impl Windowed {
-    /// Creates a master with at most `window` sets in flight, at least 1. `config` has room for as
-    /// many answers.
+    /// At least one and at most `window` sets in flight; `config` has room for their answers.
     pub fn new(config: MasterConfig, window: usize, far: Far) -> Result<Self, OffloadError> {
         let window = window.clamp(1, config.hold.max(1));
         let mut end = WorkerEnd::new(config, Span::MAX)?;
@@ -44,7 +42,7 @@ impl Windowed {
         Ok(Self { end, window, oldest: 0, next: 0 })
     }
 
-    /// Sends a set that `write` fills in place. Returns its number; does not block.
+    /// Sends a set that `write` fills in place; returns its number. Does not block.
     pub fn hand_out(
         &mut self,
         frames: u32,
@@ -60,14 +58,13 @@ impl Windowed {
         Ok(number)
     }
 
-    /// Returns the number of sets in flight.
+    /// Sets in flight.
     pub const fn under_way(&self) -> usize {
         (self.next - self.oldest) as usize
     }
 
-    /// Waits until `until` for the answer to the oldest set in flight, and reads it. Returns `None`
-    /// on timeout or if nothing is in flight. The caller can wait again or [give
-    /// up](Self::give_up).
+    /// Waits until `until` for the oldest set's answer; `None` on timeout or with nothing in
+    /// flight. The caller can wait again or [give up](Self::give_up).
     pub fn take_back<T>(
         &mut self,
         until: LocalTime,
@@ -96,18 +93,18 @@ impl Windowed {
         taken
     }
 
-    /// Gives up the oldest set in flight.
+    /// Gives up the oldest set.
     pub fn give_up(&mut self) {
         self.oldest = (self.oldest + 1).min(self.next);
         self.end.master.release(self.oldest);
     }
 
-    /// Returns the counters of the protocol machine.
+    /// Protocol counters.
     pub const fn counters(&self) -> MasterCounters {
         self.end.master.counters()
     }
 
-    /// Returns the counters of the link.
+    /// Link counters.
     pub fn link_counters(&self) -> LinkCounters {
         self.end.link_counters()
     }

@@ -1,5 +1,4 @@
-//! The worker's thread: receives blocks from a link, processes them in order, and sends the
-//! answers.
+//! Worker's thread: processes blocks in order and sends answers.
 
 use std::os::fd::AsFd;
 
@@ -20,46 +19,44 @@ use tautline_proto::time::{LocalTime, MediaTime};
 
 use crate::offload::far::together;
 
-/// Processing of blocks by a worker. The thread that runs [`work`] calls all methods.
+/// Block processing, on the thread of [`work`].
 pub trait Work {
-    /// Resets all state for a new activation. May allocate, because no answer is due yet.
+    /// Resets for a new activation. May allocate, because no answer is due.
     fn restart(&mut self);
 
-    /// Processes a block from `input` to `output`. Returns its latency in frames. Runs in the float
-    /// mode of the master's host.
+    /// Processes a block in the float mode of the master's host; returns its latency in frames.
     fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32;
 
-    /// Publishes the counters after each block, before its answer is sent. Real-time safe.
+    /// Publishes counters before each answer. Real-time safe.
     fn finished(&mut self, _standing: &WorkStanding) {}
 
-    /// Called each time before the thread waits, for status reports. Real-time safe.
+    /// Reports status before each wait. Real-time safe.
     fn rest(&mut self, _standing: &WorkStanding) {}
 }
 
-/// Status of a worker's thread.
+/// Thread's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkStanding {
-    /// Counters of its protocol machine.
+    /// Protocol counters.
     pub machine: WorkerCounters,
-    /// Counters of its link, or the sum of both links.
+    /// Link counters, summed over both.
     pub link: LinkCounters,
     /// Whether the plugin has processed every block.
     pub state: PluginState,
-    /// Address for answers, known after the first datagram.
+    /// Answers' address, after the first datagram.
     pub master: Option<Endpoint>,
-    /// Newest activation, if any.
+    /// Newest activation.
     pub epoch: Option<u32>,
 }
 
-/// Works until `halt` is requested. Answers go to the source of the stream's last datagram, so that
-/// a master can change its address. The link must have room for one destination.
+/// Works until `halt`. Answers go to the source of the last datagram, which may change. The link
+/// needs room for one destination.
 pub fn work(link: &mut dyn Pollable, worker: &mut Worker, work: &mut dyn Work, halt: &Halt) {
     Workbench::new(link, None, worker, work, halt).run();
 }
 
-/// Works in a pipeline until `halt` is requested. Blocks arrive through `from`, the link to the
-/// previous worker, and answers leave through `to`, the link to the next one. Requests for blocks
-/// go in the opposite direction; each is answered at its source.
+/// Works in a pipeline until `halt`: blocks arrive via `from`, answers leave via `to`. Requests
+/// travel the opposite way, each answered at its source.
 pub fn work_between(
     from: &mut dyn Pollable,
     to: &mut dyn Pollable,
@@ -80,7 +77,6 @@ impl WorkEnd<'_> {
         let mut from = None;
         self.link.receive(&mut |datagram| {
             let handled = worker.handle(datagram.bytes, datagram.arrival.at);
-            // Other datagrams do not change the partner.
             if !matches!(handled, Handled::Foreign | Handled::Invalid(_)) {
                 from = Some(datagram.arrival.from);
             }
@@ -93,7 +89,6 @@ impl WorkEnd<'_> {
         }
     }
 
-    /// Queues datagrams until `write` returns `None`; returns whether there were any.
     fn queue(
         &mut self,
         at: LocalTime,
@@ -176,12 +171,11 @@ impl<'a> Workbench<'a> {
                 self.work.work(&turn, input, output)
             };
             self.worker.finish(latency);
-            // The status is published first: when the master has this answer, it may close the
-            // stream before this thread runs again.
+            // Status first: the master may close the stream once it has this answer.
             let standing = self.standing();
             self.work.finished(&standing);
-            // The answer is sent at once, because a worker that catches up has many blocks to
-            // process. With none left, the link is read after the wait.
+            // Sent at once, because a late worker has many blocks. Without any, the wait precedes
+            // the read.
             self.send();
             if self.worker.behind() > 0 {
                 self.take_in();

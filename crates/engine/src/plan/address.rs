@@ -1,4 +1,4 @@
-//! ADDRESS in the user's syntax: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
+//! The user's ADDRESS: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
 
 mod read;
 mod resolve;
@@ -19,53 +19,50 @@ use tautline_proto::wire::sdp::{Description, SdpWarning};
 
 use self::resolve::is_any;
 
-/// An address that cannot be used; its message ends with the fix.
+/// An unusable address; the message has the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// The address is invalid.
+    /// Invalid.
     #[error("{0}")]
     Unusable(String),
-    /// The address may be valid but cannot be opened: the host is unknown or the description is
-    /// missing.
+    /// The address may be valid, but the host is unknown or the file is missing.
     #[error("{0}")]
     NotThere(String),
 }
 
-/// An address as given by the user.
+/// Address from the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Address {
     text: String,
     place: Target,
     is_destination: bool,
-    /// Interface by name or address.
+    /// Interface name or address.
     pub interface: Option<String>,
-    /// The only hosts to receive from; all if empty.
+    /// Permitted hosts; empty: all.
     pub sources: Vec<IpAddr>,
     /// Multicast TTL.
     pub ttl: Option<u8>,
-    /// Whether programs on this host also receive packets sent to a group.
+    /// Whether programs on this host also receive the group.
     pub loopback: Option<bool>,
-    /// Gain of the stream in a mix.
+    /// Gain in a mix.
     pub gain: Gain,
-    /// Maximum simultaneous senders, each a separate stream; `None` for one.
+    /// Maximum simultaneous senders, each a stream; `None` for one.
     pub senders: Option<NonZeroUsize>,
-    /// AVTP stream id to send, or the only one to receive.
+    /// AVTP stream id to send, or the only one received.
     pub stream: Option<StreamId>,
-    /// Maximum deviation of AVTP presentation times from the times that sequence numbers imply.
+    /// Maximum deviation of AVTP presentation times from sequence numbers.
     pub tolerance: Option<Span>,
 }
 
-/// Maximum senders with `?senders=all`: more than people who play together, at a small cost in
-/// memory.
+/// `?senders=all`: more than people who play together, for little memory.
 pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// Maximum of `?senders=`.
 pub const MAX_SENDERS: usize = 1024;
 
-/// Maximum lead of AVTP presentation times. Their 32 bits of nanoseconds reach 2.147 s ahead, less
-/// the difference of the clocks.
+/// AVTP presentation times reach 2.147 s ahead (32 bits of nanoseconds), less the clock difference.
 pub const MAX_AHEAD: Span = Span::from_millis(2100);
 
-/// Priority of class A (IEEE 802.1Q §34.5).
+/// Class A priority (IEEE 802.1Q §34.5).
 pub const CLASS_A: u8 = 3;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -79,37 +76,37 @@ enum Target {
 #[derive(Debug, Clone, PartialEq)]
 struct EthernetTarget {
     interface: String,
-    /// `None` if an address will be claimed.
+    /// `None` until claimed.
     address: Option<[u8; 6]>,
     priority: u8,
 }
 
-/// An address on an Ethernet network.
+/// An Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EthernetPlace {
-    /// Interface name; a VLAN has its own (`eth0.2`).
+    /// Interface, or a VLAN's (`eth0.2`).
     pub interface: String,
-    /// Group or unicast address to send to or receive at.
+    /// Group or unicast address.
     pub address: [u8; 6],
-    /// Stream id to send, or the only one to receive.
+    /// Stream id to send, or the only one received.
     pub stream: Option<StreamId>,
-    /// Priority in this host's queues. A VLAN's egress map also sets it on the network.
+    /// Queue priority; a VLAN's egress map also sets it on the network.
     pub priority: u8,
 }
 
-/// Where a stream is on the network.
+/// Network place of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamPlace {
-    /// UDP, for packets and reports.
+    /// UDP.
     Udp {
-        /// Address of packets.
+        /// Packets.
         media: SocketAddr,
-        /// Address of reports.
+        /// Reports.
         reports: SocketAddr,
     },
-    /// TCP, for packets and reports on one connection.
+    /// TCP, packets and reports.
     Tcp(SocketAddr),
-    /// Ethernet alone, without reports.
+    /// Ethernet, no reports.
     Ethernet(EthernetPlace),
 }
 
@@ -118,13 +115,13 @@ pub enum StreamPlace {
 pub struct Resolved {
     /// Network place.
     pub place: StreamPlace,
-    /// Wire form of the packets.
+    /// Wire form.
     pub form: WireForm,
-    /// Stream id to send, or the only one to receive, if given.
+    /// Stream id to send, or the only one received.
     pub stream: Option<StreamId>,
-    /// Contents of a `.sdp` file.
+    /// `.sdp` contents.
     pub description: Option<Description>,
-    /// Ignored lines of that file.
+    /// Ignored `.sdp` lines.
     pub warnings: Vec<SdpWarning>,
 }
 
@@ -133,12 +130,12 @@ impl Resolved {
         Self { place, form, stream, description: None, warnings: Vec::new() }
     }
 
-    /// Returns the address of packets over UDP.
+    /// Packets' UDP address.
     pub const fn media(&self) -> Option<SocketAddr> {
         if let StreamPlace::Udp { media, .. } = self.place { Some(media) } else { None }
     }
 
-    /// Returns the address of reports, if there are any.
+    /// Reports' address, if any.
     pub const fn reports(&self) -> Option<SocketAddr> {
         match self.place {
             StreamPlace::Udp { reports, .. } => Some(reports),
@@ -147,20 +144,19 @@ impl Resolved {
         }
     }
 
-    /// Returns the TCP address to connect to or listen at.
+    /// TCP address.
     pub const fn tcp(&self) -> Option<SocketAddr> {
         if let StreamPlace::Tcp(place) = self.place { Some(place) } else { None }
     }
 
-    /// Returns the place on Ethernet.
+    /// Ethernet place.
     pub const fn ethernet(&self) -> Option<&EthernetPlace> {
         if let StreamPlace::Ethernet(place) = &self.place { Some(place) } else { None }
     }
 }
 
 impl Address {
-    /// Returns whether [`Self::resolve`] can block: it queries the system's resolver or reads a
-    /// file.
+    /// Whether [`Self::resolve`] can block on the resolver or a file.
     pub fn may_wait(&self) -> bool {
         match &self.place {
             Target::Udp { host, .. } | Target::Tcp { host, .. } => {
@@ -171,7 +167,7 @@ impl Address {
         }
     }
 
-    /// Returns the interface on which to claim a group address, if none was given.
+    /// Interface for claiming a group, if none was given.
     pub fn unclaimed(&self) -> Option<&str> {
         match &self.place {
             Target::Ethernet(EthernetTarget { interface, address: None, .. }) => Some(interface),
@@ -179,7 +175,7 @@ impl Address {
         }
     }
 
-    /// Returns the address with the claimed group address.
+    /// Sets the claimed group.
     #[must_use]
     pub fn claimed(mut self, group: [u8; 6]) -> Self {
         if let Target::Ethernet(EthernetTarget { address: address @ None, .. }) = &mut self.place {
@@ -193,12 +189,12 @@ impl Address {
         self
     }
 
-    /// Returns whether the stream uses a TCP connection.
+    /// Whether it uses TCP.
     pub const fn is_by_tcp(&self) -> bool {
         matches!(self.place, Target::Tcp { .. })
     }
 
-    /// Returns the wire form of the packets; a description always means RTP.
+    /// Wire form; a description means RTP.
     pub const fn form(&self) -> WireForm {
         match &self.place {
             Target::Udp { form, .. } => *form,
@@ -207,8 +203,7 @@ impl Address {
         }
     }
 
-    /// Takes the path of a `.sdp` file from `name`, the address as given. The path need not be
-    /// UTF-8.
+    /// Takes the `.sdp` path from `name`, which need not be UTF-8.
     #[must_use]
     pub fn with_bytes_of(mut self, name: &OsStr) -> Self {
         if let Target::Sdp(path) = &mut self.place {
@@ -218,7 +213,7 @@ impl Address {
         self
     }
 
-    /// Returns the path of the `.sdp` file.
+    /// The `.sdp` path.
     pub fn file(&self) -> Option<&Path> {
         if let Target::Sdp(path) = &self.place { Some(path) } else { None }
     }

@@ -1,4 +1,4 @@
-//! Clock streams that arrive at the socket of an audio stream.
+//! Clock streams that arrive at an audio stream's socket.
 
 use std::net::SocketAddr;
 
@@ -11,11 +11,10 @@ use tautline_proto::wire::avtp::crf::is_crf;
 use super::address::{Address, Resolved};
 use super::{ClockPlan, StreamPlan, sockets};
 
-/// Capacity for unread clock packets: half a second at 500 per second, more than ten beats.
+/// Capacity for unread clock packets: over ten beats at 500 per second.
 const PACKETS: usize = 256;
 
-/// Returns whether a clock's packets arrive at the socket of a stream. Over Ethernet each has its
-/// own socket, because the kernel sorts packets by kind.
+/// Whether a clock arrives at a stream's socket. Over Ethernet the kernel separates them.
 fn come_together(
     (stream, heard): (&Address, &Resolved),
     (clock, reported): (&Address, &Resolved),
@@ -31,8 +30,7 @@ fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
     bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())
 }
 
-/// Follows a clock through the socket of the first stream that also receives it, or else through a
-/// separate socket.
+/// Follows a clock through the first stream's socket that receives it, or its own.
 pub fn follow(
     reported: (&Address, &Resolved),
     places: &[(&Address, &Resolved)],
@@ -50,7 +48,6 @@ pub fn follow(
 }
 
 impl ClockPlan {
-    /// Splits the clock off the link of `stream`. Returns the stream without it, and the clock.
     fn beside(stream: StreamPlan, address: &Address, resolved: &Resolved) -> (StreamPlan, Self) {
         let encapsulation = Encapsulation::Udp;
         let is_aside = Box::new(move |datagram: &[u8]| is_crf(encapsulation, datagram));

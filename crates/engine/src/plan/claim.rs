@@ -1,6 +1,5 @@
-//! Claims a group address (MAAP) for a stream without one, before the stream is sent. An ordinary
-//! thread defends the address while the claim lives. If the address is lost, the thread claims
-//! another.
+//! Claims a group address (MAAP) before a stream starts. An ordinary thread defends it, or claims
+//! another if lost.
 
 use core::fmt;
 use std::io;
@@ -20,47 +19,46 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::plan::address::Address;
 use crate::plan::random;
 
-/// Reason why no address was claimed; its message ends with the fix.
+/// Failed claim, with the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// The socket cannot be opened.
+    /// Cannot open the socket.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Another system call failed.
+    /// Failed system call.
     #[error(
         "claiming an address on {interface}: {error}\nhint: bring {interface} up, or give an address, as in avtp://{interface}/91:E0:F0:00:FE:01"
     )]
     System {
-        /// Interface for the claim.
+        /// Claim's interface.
         interface: String,
-        /// Error of the system call.
+        /// Its error.
         error: io::Error,
     },
-    /// Other hosts use every address that was tried.
+    /// All tried addresses are in use.
     #[error(
         "claiming an address on {0}: all tried addresses are in use\nhint: give one, as in avtp://{0}/91:E0:F0:00:FE:01"
     )]
     AllTaken(String),
 }
 
-/// State of a claim.
+/// Claim state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimStanding {
-    /// A probe checks whether another host has the address.
+    /// Probing for conflicts.
     Asking,
-    /// The address is claimed.
+    /// Claimed.
     Held(EthernetAddress),
-    /// The address was lost to a host that takes precedence; another address is being probed.
+    /// Lost to a host that takes precedence; another address is probed.
     Lost {
-        /// Host that has the address now.
+        /// New owner.
         to: EthernetAddress,
     },
-    /// No address was claimed. Holds the `errno`, or `None` if other hosts have every address that
-    /// was tried.
+    /// Failed with `errno`, or `None` if all tried addresses are in use.
     Failed(Option<i32>),
 }
 
-/// A claimed address. It is defended until this value is dropped, then released.
+/// Claimed address, defended until dropped.
 pub struct ClaimedAddress {
     without: Address,
     shared: Arc<ClaimShared>,
@@ -86,9 +84,8 @@ impl ClaimShared {
 }
 
 impl ClaimedAddress {
-    /// Timeout for the first claim. One probe takes two seconds; the rest is for conflicts.
+    /// One probe takes two seconds; the rest is for conflicts.
     const TIMEOUT: Span = Span::from_secs(20);
-    /// Extra time that `wait` grants the thread.
     const LATE: Duration = Duration::from_secs(5);
     const LOOK: Span = Span::from_millis(100);
 
@@ -114,8 +111,7 @@ impl ClaimedAddress {
         Ok(Some(Self { without: without.clone(), shared, thread: Some(thread) }))
     }
 
-    /// Waits for the claim and returns the stream's address. This takes about two seconds, longer
-    /// after conflicts.
+    /// Blocks for about two seconds, or longer after conflicts; returns the address.
     pub fn wait(&self) -> Result<Address, ClaimError> {
         let timeout = Duration::from_nanos(Self::TIMEOUT.as_nanos().unsigned_abs()) + Self::LATE;
         let asking = |standing: &mut ClaimStanding| {
@@ -139,7 +135,7 @@ impl ClaimedAddress {
         self.without.clone().claimed(group)
     }
 
-    /// Returns the current state.
+    /// Current state.
     pub fn standing(&self) -> ClaimStanding {
         *self.shared.standing()
     }
@@ -150,7 +146,6 @@ fn first(
     socket: &MaapSocket,
     reported: &ClaimShared,
 ) -> Result<AddressClaim, ClaimStanding> {
-    // Errors of the socket always have an `errno`.
     let system = |error: io::Error| ClaimStanding::Failed(error.raw_os_error());
     let until = now() + ClaimedAddress::TIMEOUT;
     loop {
@@ -169,7 +164,6 @@ fn first(
 fn defend(mut claim: AddressClaim, socket: &MaapSocket, reported: &ClaimShared) {
     while !reported.over.load(Ordering::Relaxed) {
         let look = now() + ClaimedAddress::LOOK;
-        // The interface may come up again.
         if speak(&mut claim, socket).and_then(|()| listen(&mut claim, socket, look)).is_err() {
             sleep_until(look);
         }
@@ -200,7 +194,6 @@ fn listen(claim: &mut AddressClaim, socket: &MaapSocket, until: LocalTime) -> io
 impl Drop for ClaimedAddress {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
-        // The thread returns no result.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

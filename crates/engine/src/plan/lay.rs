@@ -1,4 +1,4 @@
-//! Creates plans with the usual settings, including their sockets. No other module does that.
+//! Creates plans with the usual settings and sockets.
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -29,17 +29,16 @@ use crate::error::RunError;
 use crate::plan::probes::Probes;
 use crate::plan::random_identity;
 
-/// The requested latency is too short for the packets and the device.
+/// Requested latency too short for packets and device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooShort {
-    /// Requested latency.
+    /// Requested.
     pub asked: Span,
-    /// Minimum latency of packets and device.
+    /// Minimum.
     pub least: Span,
 }
 
-/// Returns the latency to announce: `usual` unless the user chose one. `least` is the minimum of
-/// packets and device.
+/// Latency to announce: `usual`, or the chosen one unless below `least`.
 pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, TooShort> {
     match rule {
         LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
@@ -48,7 +47,7 @@ pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, Too
     }
 }
 
-/// Returns the initial latency, at such a device, of a stream with announced latency `promise`.
+/// Initial latency of a stream with announced latency `promise`, at this device.
 pub fn kept(
     rule: LatencyRule,
     promise: Option<Span>,
@@ -59,7 +58,7 @@ pub fn kept(
     promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
 }
 
-/// Sizes a socket for the packets of a stream, including redundancy and retransmissions.
+/// Sizes a socket for a stream with redundancy and retransmissions.
 pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, heads: PacketHeads) {
     let packets = packets_per_second(format.rate, format.packet);
     udp.datagram_bytes = heads.datagram_bytes(format).max(ETHERNET);
@@ -68,7 +67,7 @@ pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, he
     udp.transmit_stamp_every = (packets / 20).max(1);
 }
 
-/// Sizes a socket for all packets and destinations that the user can request during the run.
+/// Sizes a socket for all packets and destinations that users can request.
 pub fn make_room_for_changes(
     udp: &mut UdpOptions,
     format: &StreamFormat,
@@ -95,13 +94,13 @@ pub fn make_room_for_changes(
     udp.max_destinations = Destinations::MAX;
 }
 
-/// Returns the maximum number of packets sent at once: those of two periods.
+/// Maximum packets at once: two periods.
 pub fn batch(period: Frames, packet: Frames) -> usize {
     2 * (period.as_len() / packet.as_len().max(1) + 2).max(4)
 }
 
 impl SendPlan {
-    /// Sends the device's audio, unchanged, through `opened` at the usual latency.
+    /// Sends audio unchanged at the usual latency.
     pub fn new(
         address: String,
         opened: OpenedStream,
@@ -139,7 +138,7 @@ impl SendPlan {
 }
 
 impl StreamPlan {
-    /// Receives a stream at `address`, with the gain and number of senders in that address.
+    /// Receives at `address`, with its gain and senders.
     pub fn of(address: &Address, receiver: JitterBufferConfig, opened: OpenedStream) -> Self {
         let OpenedStream { link, control, .. } = opened;
         let Address { gain, senders, tolerance, .. } = *address;
@@ -150,7 +149,7 @@ impl StreamPlan {
 }
 
 impl ClockPlan {
-    /// Returns the clock stream at an address; `None` unless it is AVTP.
+    /// Clock stream at an address; `None` unless AVTP.
     pub fn of(address: &Address, resolved: &Resolved, opened: OpenedStream) -> Option<Self> {
         let WireForm::Avtp(encapsulation) = resolved.form else { return None };
         let (address, stream) = (address.to_string(), resolved.stream);
@@ -158,23 +157,22 @@ impl ClockPlan {
     }
 }
 
-/// Creates a random identity with the requested stream id. Over Ethernet it contains the talker's
-/// address (IEEE 1722-2016 §4.4.4.8).
+/// Random identity with the requested stream id; on Ethernet with the talker's address (IEEE
+/// 1722-2016 §4.4.4.8).
 pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
     let random = random_identity()?;
     if let Some(stream) = to.iter().find_map(|to| to.stream) {
         return Ok(Identity { stream, ..random });
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
-    // An interface without an address, such as loopback, gets a random id to avoid collisions.
+    // Without an address, as on loopback, a random id avoids collisions.
     let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
     let number = random.stream.0 & u64::from(u16::MAX);
     let stream = StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number);
     Ok(Identity { stream, ..random })
 }
 
-/// Returns the jitter-buffer settings for a stream like `format`; the address's description takes
-/// precedence.
+/// Jitter buffer settings; the address's description takes precedence.
 pub fn receiver(
     resolved: &Resolved,
     format: StreamFormat,
@@ -188,7 +186,7 @@ pub fn receiver(
     JitterBufferConfig::new(wire, format, link_offset)
 }
 
-/// Returns `format`; the address's description takes precedence.
+/// `format`, or the address's description.
 pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
     let Some(described) = &resolved.description else { return format };
     StreamFormat {
@@ -201,7 +199,7 @@ pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
 }
 
 impl RecvPlan {
-    /// Mixes these streams and plays them unchanged.
+    /// Mixes and plays streams unchanged.
     pub fn new(streams: Vec<StreamPlan>, device: Settings) -> Self {
         Self {
             streams,

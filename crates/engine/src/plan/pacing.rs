@@ -1,9 +1,8 @@
-//! Pacing of a stream's packets: the modes, and the choice of the best available one.
+//! Pacing of packets: modes, and the choice of the best available one.
 //!
-//! The best modes are queues that hold each packet until its launch time, however late a thread
-//! hands it over: the card's own queue, then the kernel's `etf` (TAI), then its `fq` (monotonic
-//! clock, no privilege needed). Next is a thread that sleeps until each departure. In the last
-//! mode, all packets of a period leave at once.
+//! The best modes are queues that hold packets until their launch times: the card's, then the
+//! kernel's `etf` (TAI), then `fq` (monotonic clock, no privilege). Next is a thread that sleeps
+//! until each departure.
 
 mod phase;
 mod queues;
@@ -26,10 +25,10 @@ use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
 tautline_dsp::named_enum! {
-    /// Pacing mode, the most regular first.
+    /// Pacing mode, most regular first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PacingMode {
-        /// `etf` with launch times in the card (offload).
+        /// `etf` in the card.
         Offload = "etf-offload",
         /// `etf` in the kernel.
         Etf = "etf",
@@ -37,7 +36,7 @@ tautline_dsp::named_enum! {
         Fq = "fq",
         /// A thread that sleeps until each departure.
         Sleep = "sleep",
-        /// All packets of a period at once.
+        /// A whole period at once.
         Batch = "batch",
     }
     unknown: "invalid pacing mode '{}': must be etf-offload, etf, fq, sleep or batch"
@@ -62,8 +61,7 @@ impl PacingMode {
     }
 }
 
-/// A requested mode is unavailable. The caller adds the hint, because it knows the option that
-/// requested the mode.
+/// Unavailable mode. The caller adds the hint, as it knows the option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pacing with {mode}: {why}")]
 pub struct PacingRefused {
@@ -73,41 +71,38 @@ pub struct PacingRefused {
     pub why: String,
 }
 
-/// Chosen pacing of a stream, with the reason.
+/// Chosen pacing and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paced {
     /// Chosen mode.
     pub mode: PacingMode,
-    /// Launch times, if the mode has any.
+    /// Launch times, if any.
     pub launch: Option<LaunchOptions>,
-    /// Spacing by a wire thread.
+    /// Spacing of a wire thread.
     pub spacing: Spacing,
-    /// Whether a wire thread hands the packets over.
+    /// Whether a wire thread sends.
     pub by_wire_thread: bool,
     /// Reason for the choice.
     pub why: String,
 }
 
 impl Paced {
-    /// Returns the time from a packet's due time to its departure.
+    /// Time from a packet's due time to its departure.
     pub fn lead(&self) -> Span {
         self.launch.map_or(self.spacing.lead, |launch| launch.lead)
     }
 }
 
-/// Modes with launch times that the queues of an interface (for a VLAN, of its card) support, the
-/// most regular first.
+/// Launch-time modes of an interface's queues (of a VLAN's card), most regular first.
 pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingMode> {
     queues(all, &[interface]).into_iter().map(|queue| queue.mode).collect()
 }
 
-/// Launch times are used only if their lead is at most 1/`WORTH` of the spare latency.
 const WORTH: i64 = 4;
 
-/// Chooses the best available pacing for a link. `link` and `asked` are the user's options, `spare`
-/// is the latency without the packing age, and `scheduler` is that of the thread that hands packets
-/// over. If a queue supports launch times this takes about 100 ms, so call it on an ordinary thread
-/// before the stream starts.
+/// Chooses the best available pacing. `spare` is the latency without the packing age; `scheduler`
+/// is that of the sending thread. Blocks for about 100 ms to probe a queue, so call it before the
+/// stream starts.
 pub fn pace(
     by: &mut LinkOptions,
     (link, asked): (LinkKind, Option<PacingMode>),
@@ -116,13 +111,13 @@ pub fn pace(
 ) -> Result<Paced, PacingRefused> {
     let spaced = link.spaces(format, period);
     let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
-    // A wire thread hands packets over when the device's thread is done and no launch is disturbed.
+    // The wire thread sends after the device's thread is done, when no launch is disturbed.
     let launched_by_wire = match link {
         LinkKind::Auto => packets > 1,
         _ => spaced,
     };
-    // A network that reserves bandwidth for an AVTP stream allows one packet per interval (IEEE
-    // 802.1Q §34.3). Several packets at once exceed the reservation, even if they are short.
+    // A bandwidth reservation for AVTP allows one packet per interval (IEEE 802.1Q §34.3); batches
+    // exceed it.
     let one_by_one = matches!(by, LinkOptions::Ethernet(_)) && launched_by_wire && packets > 1;
     let packet = format.ptime();
     let mut paced = climb(
@@ -132,7 +127,6 @@ pub fn pace(
         if spaced { PacingMode::Sleep } else { PacingMode::Batch },
     )?;
     by.pace(paced.launch, paced.spacing);
-    // A stream with launch times passes the etf; a probe without launch times would fail.
     if paced.launch.is_none()
         && let Some(reported) = pass_by_etf(by)
     {
@@ -141,8 +135,8 @@ pub fn pace(
     Ok(paced)
 }
 
-/// An etf drops packets without a launch time. Sets their priority to 0 if they pass with it.
-/// Returns a message for the user.
+/// An etf drops packets without a launch time. Sets their priority to 0 if they pass with it, and
+/// returns a message.
 fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     let interfaces = link.interfaces()?;
     if !has_etf(&queue_disciplines().ok()?, &interfaces) {
@@ -175,12 +169,9 @@ fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
 struct PacedStream {
     packet: Span,
     packets: usize,
-    /// Latency without the packing age.
     spare: Span,
     scheduler: Scheduler,
-    /// Whether a wire thread hands over packets that have launch times.
     launched_by_wire: bool,
-    /// Whether a wire thread sends packets one by one if no queue has launch times.
     one_by_one: bool,
 }
 
@@ -219,7 +210,7 @@ fn climb(
     let mut why = Vec::new();
     let found = queues(&all, by);
     for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.mode)) {
-        // Unless the user requests the mode, its lead must be a small part of the latency.
+        // An automatic mode may use only a small part of the latency.
         let most = if asked.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
         match held_by((link, by), *queue, wanted, most) {
             Ok(paced) => {
@@ -262,14 +253,13 @@ fn climb(
     }
 }
 
-/// Returns the most regular spacing that a wire thread achieves without launch times.
 fn sleeping(wanted: PacedStream) -> Spacing {
     let [wake, late] = wanted.wakes();
     Spacing { together: 1, lead: woken(wake, wanted.packet).avoided(slept(late), wanted.packet) }
 }
 
-/// Paces with `queue` at each interface, with a lead of at most `most`, if a probe confirms its
-/// launch times. Otherwise returns the reason.
+/// Paces with `queue`, with a lead of at most `most`, if a probe confirms launch times. Otherwise
+/// returns the reason.
 fn held_by(
     (link, interfaces): (&LinkOptions, &[u32]),
     queue: LaunchQueue,
@@ -293,7 +283,6 @@ fn held_by(
         if !probe.is_held() {
             return Err(format!("{mode} {}", broken(&probe)));
         }
-        // Each packet goes to every network, and to every destination there.
         cost += probe.cost.times(link.max_destinations() as i64);
         latest = latest.max(probe.off.last().copied().unwrap_or_default());
         probed += probe.off.len();
@@ -301,7 +290,7 @@ fn held_by(
     let hands = HandOvers {
         packet,
         packets: wanted.packets,
-        // An fq counts the packets to all destinations as one stream.
+        // An fq counts all destinations as one stream.
         most: wanted.packets.min(MAX_AT_ONCE / link.max_destinations()),
         cost,
         wake,
@@ -324,8 +313,7 @@ fn held_by(
     })
 }
 
-/// Probes a link, with or without launch times. The second value of `launch` is the time before
-/// launch at which the driver gets a packet.
+/// Probes a link. `launch` also holds the time before launch at which the driver gets a packet.
 fn tried(
     mut link: LinkOptions,
     launch: Option<(LaunchOptions, Span)>,
@@ -398,7 +386,7 @@ mod tests {
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingMode::Batch);
         assert_eq!(paced(by_ethernet(), LinkKind::Direct, 6, roomy).0, PacingMode::Batch);
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 6, Span::ZERO).0, PacingMode::Batch);
-        // Over UDP no network reserves bandwidth, so short packets leave together.
+        // UDP has no reservations, so short packets leave together.
         let to = "127.0.0.1:9".parse().unwrap();
         let by_udp = LinkOptions::Udp(Box::new(UdpOptions::sender(vec![to])));
         assert_eq!(paced(by_udp, LinkKind::Auto, 6, roomy).0, PacingMode::Batch);

@@ -1,17 +1,16 @@
-//! Selection of the packets that are measured.
+//! Selection of measured packets.
 
 tautline_dsp::named_enum! {
-    /// Which packets are measured: their stages, their latency in the sound, and ledger lines.
-    /// Counters include every packet, as do decisions about arrivals and about the latency that a
-    /// receiver reports to its sender.
+    /// Packets whose stages, latency in the sound and ledger lines are measured. Counters, arrivals
+    /// and the latency for the sender use all packets.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Probes {
         /// Every packet.
         #[default]
         All = "all",
-        /// One packet in 64.
+        /// One in 64.
         OneIn64 = "64",
-        /// No packet, and no latency measured in the sound.
+        /// None, and no latency from the sound.
         Off = "off",
     }
     unknown: "invalid number of packets '{}': must be all, 64 or off"

@@ -1,24 +1,23 @@
-//! Selection among several streams.
+//! Selection of played streams.
 
 use tautline_proto::time::Span;
 
 tautline_dsp::named_enum! {
-    /// Rule by which several streams share one device.
+    /// How streams share a device.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Select {
-        /// Plays all streams at once.
+        /// All.
         #[default]
         Mix = "mix",
-        /// Plays the first stream, in the given order, that is active.
+        /// The first active one, in the given order.
         Priority = "priority",
-        /// Plays the stream that became active first, until it stops.
+        /// The one active longest, until it stops.
         FirstAlive = "first-alive",
     }
     unknown: "invalid rule '{}': must be mix, priority or first-alive"
 }
 
-/// Timeout after which a stream without packets is inactive: ten usual packets, longer than typical
-/// host stalls.
+/// A stream is inactive after ten usual packets, longer than typical host stalls.
 pub(crate) const TIMEOUT: Span = Span::from_millis(100);
 
 impl Select {

@@ -1,4 +1,4 @@
-//! Link options for addresses: for sending to all destinations of a stream, and for receiving.
+//! Link options for addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -22,8 +22,7 @@ use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolv
 
 type Destination<'a> = (&'a Address, &'a Resolved);
 
-/// Sets interface, TTL and loopback from the destinations. All destinations of one socket must
-/// agree.
+/// Sets interface, TTL and loopback, on which all destinations must agree.
 pub fn set(
     udp: &mut UdpOptions,
     addresses: &[Address],
@@ -78,30 +77,30 @@ fn agreed<T: PartialEq>(
     }
 }
 
-/// TCP connection of a stream.
+/// A stream's TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpLink {
     /// Address to connect to or listen at.
     pub place: SocketAddr,
     /// Whether this end sends the stream; the sender connects.
     pub sends: bool,
-    /// Options of the connection.
+    /// Connection options.
     pub options: TcpOptions,
 }
 
-/// Options for opening a stream's link.
+/// Link options of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkOptions {
-    /// UDP, with reports at a second port.
+    /// UDP, reports at a second port.
     Udp(Box<UdpOptions>),
-    /// TCP, with reports on the same connection.
+    /// TCP with reports.
     Tcp(TcpLink),
     /// Ethernet alone.
     Ethernet(EthernetOptions),
 }
 
 impl LinkOptions {
-    /// Lets a UDP link replace a socket that shares its address ([`UdpOptions::succeeds`]).
+    /// Lets a UDP link replace a socket at its address ([`UdpOptions::succeeds`]).
     #[must_use]
     pub fn succeeding(mut self, succeeds: bool) -> Self {
         if let Self::Udp(options) = &mut self {
@@ -110,13 +109,12 @@ impl LinkOptions {
         self
     }
 
-    /// Opens the link, for the calling thread or on a wire thread. A wire thread has a lower
-    /// priority than `device`, the device thread's.
+    /// Opens the link; with `device`, on a wire thread of lower priority than that.
     pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
         self.open_sealed(device, None)
     }
 
-    /// Opens the link. Encrypts packets and reports if `seal` is given; for RTP only.
+    /// Opens the link, encrypted with `seal` (RTP only).
     pub fn open_sealed(
         &self,
         device: Option<Scheduler>,
@@ -140,7 +138,7 @@ impl LinkOptions {
         }
     }
 
-    /// Sets launch times for packets, and how a wire thread spaces them.
+    /// Sets launch times and wire thread spacing.
     pub fn pace(&mut self, launch: Option<LaunchOptions>, spacing: Spacing) {
         let by_etf = launch.is_some_and(|launch| launch.clock == LaunchClock::Tai);
         match self {
@@ -150,20 +148,17 @@ impl LinkOptions {
                     let seldom = options.packets_per_second / STAMPED_A_SECOND;
                     options.transmit_stamp_every = options.transmit_stamp_every.max(seldom);
                 }
-                // An ETF that is not at the root serves only the class A priority, and drops
-                // packets without a launch time.
+                // A non-root ETF serves only class A, and drops packets without a launch time.
                 if by_etf {
                     options.priority = CLASS_A;
                 }
             }
-            // No queue applies launch times to a TCP connection.
             Self::Tcp(_) => {}
             Self::Ethernet(options) => (options.launch, options.spacing) = (launch, spacing),
         }
     }
 
-    /// Returns the maximum number of destinations per packet on one network, including later
-    /// changes.
+    /// Maximum destinations per packet and network, including later changes.
     pub fn max_destinations(&self) -> usize {
         match self {
             Self::Udp(options) => options.destinations.len().max(options.max_destinations).max(1),
@@ -171,18 +166,17 @@ impl LinkOptions {
         }
     }
 
-    /// Requests a kernel timestamp for the departure of one packet in `packets`.
+    /// Requests a kernel timestamp for the departure of one in `packets` packets.
     pub const fn stamp_every(&mut self, packets: u32) {
         match self {
             Self::Udp(options) => options.transmit_stamp_every = packets,
-            // The kernel timestamps TCP segments, not packets.
             Self::Tcp(_) => {}
             Self::Ethernet(options) => options.transmit_stamp_every = packets,
         }
     }
 
-    /// Returns the indexes of the outgoing interfaces, one per network. `None` if a network has
-    /// several or unknown ones.
+    /// Outgoing interface indexes, one per network; `None` if a network has several or unknown
+    /// ones.
     pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
             Self::Udp(options) => interfaces(options),
@@ -191,7 +185,7 @@ impl LinkOptions {
         }
     }
 
-    /// Returns the options with interface index `interface` and a destination without receivers.
+    /// Options for this interface, with a destination without receivers.
     pub fn without_receivers(&self, interface: u32) -> Self {
         match self {
             Self::Udp(options) => {
@@ -205,9 +199,7 @@ impl LinkOptions {
                 options.bind.set_port(0);
                 Self::Udp(options)
             }
-            // A connection always has a receiver.
             Self::Tcp(link) => Self::Tcp(*link),
-            // A switch never sends a frame back to its port of origin.
             Self::Ethernet(options) => {
                 let own = own_address(&options.interface).unwrap_or(options.address);
                 Self::Ethernet(EthernetOptions { address: own, ..options.clone() })
@@ -216,7 +208,7 @@ impl LinkOptions {
     }
 }
 
-/// Returns the [`LinkOptions::interfaces`] of a UDP link.
+/// As [`LinkOptions::interfaces`], for UDP.
 pub fn interfaces(options: &UdpOptions) -> Option<Vec<u32>> {
     core::iter::once(options).chain(options.also.as_deref()).map(one_interface).collect()
 }
@@ -227,11 +219,10 @@ fn one_interface(options: &UdpOptions) -> Option<u32> {
     by.all(|other| other == Some(first)).then_some(first)
 }
 
-/// UDP port of the discard service (RFC 863).
+/// Discard service (RFC 863).
 const DISCARD: u16 = 9;
 
-/// Returns an example group without receivers (RFC 5771 §9.2; for IPv6 the prefix of RFC 3849, RFC
-/// 3306).
+/// Example group without receivers (RFC 5771 §9.2; IPv6: RFC 3849, RFC 3306).
 const fn nobody(six: bool) -> IpAddr {
     match six {
         false => IpAddr::V4(Ipv4Addr::new(233, 252, 0, 9)),
@@ -239,13 +230,11 @@ const fn nobody(six: bool) -> IpAddr {
     }
 }
 
-/// Transmit timestamps per second. The kernel copies such a packet, which delays one of class A by
-/// a few microseconds and so changes two intervals. With fewer than one in 1000, 99.9 % of all
-/// packets are unaffected.
+/// Transmit timestamps per second. Each copies the packet and so changes two intervals of class A.
+/// With fewer than one in 1000, 99.9 % are unaffected.
 const STAMPED_A_SECOND: u32 = 2;
 
-/// Room for any class A stream in an Ethernet frame: bytes per packet, packets per second, packets
-/// at once.
+/// Any class A stream: bytes per packet, packets per second, packets at once.
 const ANY: (usize, u32, usize) = (1500, 8000, 32);
 
 fn room_for(format: &StreamFormat, batch: usize) -> (usize, u32, usize) {
@@ -276,7 +265,7 @@ fn by_ethernet(
     }
 }
 
-/// Sends a stream like `format` over Ethernet, at most `batch` packets at once.
+/// Sends `format` over Ethernet, at most `batch` packets at once.
 pub fn ethernet_sender(
     place: &EthernetPlace,
     format: &StreamFormat,
@@ -290,17 +279,17 @@ pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
     by_ethernet(place, true, ANY)
 }
 
-/// Receives any class A stream at an Ethernet address.
+/// Receives any class A stream.
 pub fn ethernet_receiver(place: &EthernetPlace) -> EthernetOptions {
     by_ethernet(place, false, ANY)
 }
 
-/// Receives at any kind of address.
+/// Receives at any address.
 pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     match &resolved.place {
         StreamPlace::Udp { media, .. } => {
             let by_udp = by_udp(*media, (address, resolved));
-            // A truncated packet would hide its format.
+            // A truncated packet hides its format.
             LinkOptions::Udp(Box::new(UdpOptions { datagram_bytes: MAX_DATAGRAM_BYTES, ..by_udp }))
         }
         StreamPlace::Tcp(place) => LinkOptions::Tcp(TcpLink {
@@ -312,12 +301,10 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     }
 }
 
-/// Maximum wait for a connection beyond two packets: covers a late thread or a short
-/// retransmission.
+/// Maximum wait beyond two packets: covers a late thread or a short retransmission.
 const MAX_WAIT: Span = Span::from_millis(10);
 
-/// Sends a stream like `format` over TCP, at most `batch` packets at once of at most
-/// `datagram_bytes`.
+/// Sends `format` over TCP in packets of at most `datagram_bytes`, `batch` at once.
 pub fn sending_by_tcp(
     place: SocketAddr,
     (format, datagram_bytes): (&StreamFormat, usize),
@@ -333,13 +320,13 @@ pub fn sending_by_tcp(
     LinkOptions::Tcp(TcpLink { place, sends: true, options })
 }
 
-/// Receives a CRF clock at `address`.
+/// Receives a CRF clock.
 pub fn clock(address: &Address, resolved: &Resolved) -> LinkOptions {
     match (&resolved.place, reception(address, resolved)) {
         (_, LinkOptions::Ethernet(options)) => {
             LinkOptions::Ethernet(EthernetOptions { subtype: crf::SUBTYPE, ..options })
         }
-        // CRF packets are short, whatever the size of audio packets.
+        // CRF packets are always short.
         (StreamPlace::Udp { media, .. }, _) => {
             LinkOptions::Udp(Box::new(by_udp(*media, (address, resolved))))
         }
@@ -360,7 +347,7 @@ fn by_udp(media: SocketAddr, (address, resolved): Destination<'_>) -> UdpOptions
     options
 }
 
-/// Receives at `address` with room for a stream like `format`, in packets of any length.
+/// Receives streams like `format`, with any packet length.
 pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) -> LinkOptions {
     let media = match &resolved.place {
         StreamPlace::Udp { media, .. } => *media,

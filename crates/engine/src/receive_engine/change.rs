@@ -1,4 +1,4 @@
-//! Changes to the mix during playback: the gain of the mix, and streams that replace others.
+//! Changes of the mix during playback: gains, and streams that replace others.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
@@ -30,17 +30,14 @@ pub(crate) struct MixChanges {
     coming: Producer<(usize, MixerInput)>,
     gone: Consumer<MixerInput>,
     pub(crate) repairers: RepairerStore,
-    /// Pending streams with the index of the place that they will take, oldest first.
     heirs: Vec<(usize, ReceivedStream)>,
-    /// Reports of replaced streams, whose sockets are closed.
     pub(crate) closed: Vec<StreamReport>,
     pub(crate) count: usize,
-    /// Latest latency requested for all streams; streams that start later adopt it.
+    /// Latency requested for all streams; later streams adopt it.
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
 
-/// Maximum reports of ended streams. Without it, a sender that keeps changing its SSRC would fill
-/// the memory.
+/// Limits the memory of a sender that keeps changing its SSRC.
 const CLOSED: usize = 1000;
 
 const WAITING: usize = 4;
@@ -108,8 +105,7 @@ impl MixChanges {
         match change {
             RecvChange::Latency(which, latency) => {
                 let chosen = chosen(which, streams)?;
-                // Either all streams change or none: if any stream rejects the rule, the first one
-                // does.
+                // All streams change or none: if any rejects, the first one does.
                 let latencies = chosen.iter_mut().map(|stream| stream.set_latency(latency));
                 let latencies = latencies.collect::<Result<_, _>>()?;
                 if which.is_none() {
@@ -160,17 +156,13 @@ impl MixChanges {
         }
         let address = plan.address.clone();
         let (mut stream, mut input) = self.connect(plan).map_err(CannotChange::Open)?;
-        // It fades in while the old stream fades out.
         input.await_turn(fader.wanted());
         stream.inherit(&streams[place]);
-        // There is room; this was checked above.
         let _ = self.coming.push((place, input));
         self.heirs.push((place, stream));
         Ok(Changed::From(address))
     }
 
-    /// Closes the streams that the device's thread returned. Their replacements are measured from
-    /// now on.
     pub(crate) fn close_gone(
         &mut self,
         streams: &mut [ReceivedStream],
@@ -179,8 +171,6 @@ impl MixChanges {
         hearing: &Hearing,
     ) {
         while let Ok(mut input) = self.gone.pop() {
-            // The final status is pushed here: the ring has room, and the device's thread is done
-            // with it.
             let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
             if let Some(waiting) = waiting {
                 let (_, mut stream) = self.heirs.remove(waiting);
@@ -202,7 +192,6 @@ impl MixChanges {
             old.turn(watch, ledger.as_deref_mut(), hearing);
             labels.iter_mut().for_each(|labels| labels.close(old));
             old.finish(watch, ledger.as_deref_mut(), hearing);
-            // The measurement belongs to the place, not to the stream.
             stream.measurement = old.measurement.take();
             self.closed.push(core::mem::replace(old, stream).report(watch));
         }

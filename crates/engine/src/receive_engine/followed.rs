@@ -1,7 +1,6 @@
-//! Follows a media clock: a CRF talker, received at its own socket or at that of a stream.
+//! Follows a CRF talker, at its own or a stream's socket.
 //!
-//! The ordinary thread reads it once per beat. Its rate is valid for seconds, so the time of
-//! reading is irrelevant.
+//! Read once per beat: a rate is valid for seconds.
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;

@@ -1,4 +1,4 @@
-//! Datagrams that arrived at a link before a receiver was ready to play them.
+//! Datagrams that arrived before a receiver was ready.
 
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::event_queue::EventSender;
@@ -29,7 +29,7 @@ impl StoredDatagram {
 }
 
 impl StoredDatagrams {
-    /// Maximum number: half a second of the shortest packets.
+    /// Maximum: half a second of the shortest packets.
     const MAX: usize = 4096;
 
     pub(super) fn keep(&mut self, datagram: &Datagram<'_>) {
@@ -52,11 +52,10 @@ impl StoredDatagrams {
 struct UnreadLink {
     link: Box<dyn Link>,
     kept: Vec<StoredDatagram>,
-    /// Index of the next datagram to deliver. Delivered datagrams stay, because a device's thread
-    /// must not free memory.
+    /// Next datagram to deliver. Delivered ones stay, because a device's thread must not free
+    /// memory.
     next: usize,
-    /// Arrival time of the last datagram. If the link's socket was open before that, it has copies
-    /// of some group packets.
+    /// Arrival of the last datagram. A socket opened before that has copies of some group packets.
     until: LocalTime,
 }
 

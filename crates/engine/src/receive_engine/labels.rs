@@ -1,5 +1,5 @@
-//! Label file for a recording, in Audacity's format: position and cause of each glitch. Each line
-//! has begin and end in seconds and a text, separated by tabs.
+//! Label file of a recording (Audacity): begin and end in seconds and cause of each glitch,
+//! tab-separated.
 
 use core::fmt::Write as _;
 use std::io::Write as _;
@@ -13,9 +13,8 @@ use tautline_proto::units::Rate;
 use crate::receive_engine::mixer::{AffectedFrames, LabelMark};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// Maximum labels: a loss every 10 ms for a quarter of an hour. Further glitches are only counted.
+/// A loss every 10 ms for a quarter of an hour; the rest is only counted.
 const MAX: usize = 100_000;
-/// Number of newest labels that are searched for the hole of a late packet.
 const LOOKED_AT: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +28,6 @@ struct Label {
     frames: (i64, i64),
     what: What,
     stream: usize,
-    /// Earliest time of the cause, and time of its detection.
     cause: (LocalTime, LocalTime),
     stalled: bool,
 }
@@ -37,15 +35,12 @@ struct Label {
 pub(crate) struct Labels {
     path: PathBuf,
     rate: Rate,
-    /// Frames of silence that the device plays before the first block.
     lead: i64,
     begun: Option<LocalTime>,
     labels: Vec<Label>,
     names: Vec<(usize, String)>,
-    /// First stream, and whether there was more than one.
     first: Option<usize>,
     several: bool,
-    /// Indexes of labels not yet compared with the stall monitor's log.
     unjudged: Vec<usize>,
     unreported: u64,
 }
@@ -74,14 +69,13 @@ impl Labels {
             self.names.push((stream, name.to_owned()));
         }
         match mark {
-            // The first block of the first stream is also the device's first.
             LabelMark::Begin(meets) => _ = self.begun.get_or_insert(meets),
             LabelMark::Hole { spoilt, concealed, since } => {
                 let what = What::Hole { late: false, concealed };
                 self.add(stream, what, spoilt, since);
             }
             LabelMark::Xrun { spoilt, since } => {
-                // For an xrun before the first block, the recording begins with its silence.
+                // After an earlier xrun, the recording begins with its silence.
                 self.begun.get_or_insert(spoilt.meets);
                 self.add(stream, What::Xrun, spoilt, since);
             }
@@ -108,7 +102,6 @@ impl Labels {
 
     fn add(&mut self, stream: usize, what: What, spoilt: AffectedFrames, since: LocalTime) {
         let Some(frames) = self.place(spoilt) else { return };
-        // Labels of other streams may lie between.
         let mut newest = self.labels.iter_mut().rev().take(LOOKED_AT);
         let own = newest.find(|label| label.stream == stream && label.what != What::Xrun);
         if let Some(last) = own.filter(|last| last.frames.1 == frames.0)
@@ -136,8 +129,8 @@ impl Labels {
         }
     }
 
-    /// Compares labels that ended by `until` with the stall monitor's log, before the monitor
-    /// forgets. A hole that still grows does not delay other labels.
+    /// Compares labels that ended by `until` with the stall log, before it forgets. A growing hole
+    /// delays no other label.
     pub(crate) fn judge(
         &mut self,
         until: LocalTime,
@@ -173,8 +166,7 @@ impl Labels {
         }
     }
 
-    /// Returns the contents of the file. Labels that overlap a stall are attributed to the host. If
-    /// there are several streams, each label names its stream.
+    /// Labels that overlap a stall blame the host. With several streams, each label names its own.
     fn text(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> String {
         self.judge(LocalTime::NEVER, stalled);
         self.labels.sort_by_key(|label| label.frames);
@@ -182,7 +174,6 @@ impl Labels {
         for label in &self.labels {
             let seconds = |frame: i64| frame as f64 / f64::from(self.rate.hertz());
             let (begin, end) = (seconds(label.frames.0), seconds(label.frames.1));
-            // Writing to a string cannot fail.
             let _ = write!(text, "{begin:.6}\t{end:.6}\t{}", words(label));
             if label.stalled {
                 text.push_str(", host stalled");
@@ -250,7 +241,6 @@ mod tests {
             (0, hole(2001, 12, true)),
             (0, LabelMark::Xrun { spoilt: spoilt(3000, 480), since: at(2990) }),
         ];
-        // Two periods of silence, 2 ms, precede the first block.
         let expected = "0.012000\t0.013500\tlate, concealed\n0.502000\t0.503000\tlost\n\
                         1.003000\t1.003250\tlost, concealed, host stalled\n2.002000\t2.012000\txrun\n";
         assert_eq!(written(&marks), expected);
@@ -287,7 +277,6 @@ mod tests {
             if ms == 1000 {
                 labels.take((1, "rtp://b"), hole(ms, 48, false));
             }
-            // The monitor remembers the stall at 1 s for half a second.
             labels.judge(at(ms - 100), |from, to| from <= at(1000) && at(1000) <= to && ms < 1500);
         }
         let expected = "0.012000\t3.002000\tlost, rtp://a\n\

@@ -1,9 +1,8 @@
-//! Learns the format of a stream from its sender, before a device is opened for it.
+//! Learns a stream's format before opening a device.
 //!
-//! Reports arrive before the first packet, so that a device can open in time, but any host on the
-//! network can send them. Until a packet arrives, the first announcement is used. If packets of
-//! another format follow, [`crate::receive_engine::RecvEngine::run_as_announced`] ends early. After
-//! packets arrive, only the announcement of their sender counts.
+//! Reports precede packets, but any host can send them. The first announcement is used until
+//! packets differ; then [`crate::receive_engine::RecvEngine::run_as_announced`] ends early. With
+//! packets, only their sender's announcement counts.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -24,30 +23,29 @@ use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
 
 use super::kept::StoredDatagrams;
 
-/// Result of learning a stream's format.
+/// Learned stream format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learnt {
-    /// A sender announced its stream and latency.
+    /// A sender announced stream and latency.
     Announced {
-        /// The announcement.
+        /// Announcement.
         announcement: Announcement,
-        /// Whether packets of the announcement's author arrived. If not, the author may not be the
-        /// sender.
+        /// Whether its author sent packets. If not, another host may be the sender.
         sends: bool,
     },
-    /// There is no announcement, but packets carry their format.
+    /// Format from the packets, without an announcement.
     Shaped(StreamFormat),
-    /// Packets arrived without an announcement. Holds the format that they prove.
+    /// Packets without an announcement, and the format that they prove.
     Unannounced(Option<Proof>),
-    /// Nothing arrived before the caller gave up.
+    /// Nothing arrived.
     Nothing,
 }
 
-/// Timeout for an announcement after the first packet: twice the report interval.
+/// Timeout for an announcement after the first packet: two report intervals.
 const TIMEOUT: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
-/// An open stream whose format is being learned, with the parser of its packets.
+/// An open stream with an unknown format.
 pub struct ListenedAt {
     wire: Arc<dyn Unpack>,
     opened: OpenedStream,
@@ -55,14 +53,13 @@ pub struct ListenedAt {
 }
 
 impl ListenedAt {
-    /// Creates it without datagrams.
+    /// Has no datagrams yet.
     pub fn new(wire: Arc<dyn Unpack>, opened: OpenedStream) -> Self {
         Self { wire, opened, kept: StoredDatagrams::default() }
     }
 
-    /// Returns how to play the stream. An announced stream starts with its current packets; an
-    /// unannounced stream loses none. Ethernet and TCP links fit all packets, and a connection is
-    /// made only once.
+    /// How to play the stream: from current packets if announced, otherwise from the first.
+    /// Ethernet and TCP links fit all packets, and connect only once.
     pub fn to_be_played(self, learnt: &Learnt) -> PlayableStream {
         let is_for_all = self.opened.local.is_none();
         match learnt {
@@ -72,9 +69,8 @@ impl ListenedAt {
         }
     }
 
-    /// Opens a new link for the stream with `open`, and plays from the first packet on. The
-    /// argument of `open` is whether the new link may share the address with this link. This link
-    /// closes only after the new one is open, so that no packet is lost.
+    /// Opens a link for the stream; plays from its first packet. `open` receives whether the links
+    /// may share an address. The old one closes last, so no packet is lost.
     pub fn succeed<E>(
         self,
         open: impl FnOnce(bool) -> Result<OpenedStream, E>,
@@ -92,29 +88,28 @@ impl ListenedAt {
     }
 }
 
-/// How to play a stream whose first packets were read to learn its format.
+/// How to play a stream after learning.
 pub enum PlayableStream {
-    /// Through the link that received them.
+    /// Through the same link.
     Opened(OpenedStream),
-    /// Through a new link for this format, after the kept packets: [`ListenedAt::succeed`].
+    /// Through a new link after kept packets: [`ListenedAt::succeed`].
     Kept(Box<ListenedAt>),
-    /// Through a new link, without the kept packets.
+    /// Through a new link, without them.
     Anew,
 }
 
-/// Arrivals so far at all streams that are being learned.
+/// Arrivals while learning.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkArrivals {
     /// Whether any packet arrived.
     pub packets: bool,
-    /// Datagrams that failed to decrypt.
+    /// Failed decryptions.
     pub auth_failed: u64,
 }
 
-/// Receives at all of `opened` until a sender's format is known or `given_up`, called with the
-/// arrivals so far, returns `true`. Keeps the packets meanwhile ([`ListenedAt::to_be_played`]).
-/// Packets without timestamps come from a foreign sender; they are read only until they prove their
-/// format.
+/// Receives at `opened` until a format is known or `given_up` returns `true`. Keeps the packets
+/// ([`ListenedAt::to_be_played`]). Packets without timestamps are from a foreign sender, read only
+/// until they prove their format.
 pub fn learn(
     opened: &mut [ListenedAt],
     believe: Believe,
@@ -156,7 +151,6 @@ pub fn learn(
                         evidence.observe(&packet, datagram.arrival.at);
                         kept.keep(&datagram);
                     }
-                    // This may be a clock stream, which carries no format.
                     Err(Invalid::Subtype(_)) => return,
                     Err(_) => {}
                 }

@@ -1,5 +1,4 @@
-//! Receiving side of a device: reads, places and mixes packets, and applies the volume. The device
-//! calls it once per period.
+//! A device's receiving side: reads, places and mixes packets, once per period.
 
 mod input;
 mod marks;
@@ -30,8 +29,7 @@ pub(crate) use marks::{AffectedFrames, LabelMark, LabelMarks};
 pub(crate) use shared::{SharedLink, SharedNews};
 pub(crate) use succession::Succession;
 
-/// Packet traces of one period. They are kept until the block is written, because the `render`
-/// stage ends then.
+/// A period's packet traces, kept until the block is written: the `render` stage ends there.
 pub(crate) struct Passages {
     kept: Vec<(usize, PacketTrace)>,
 }
@@ -41,7 +39,6 @@ impl Passages {
         Self { kept: Vec::with_capacity(most) }
     }
 
-    /// Adds a trace if there is room; packets may be shorter than expected.
     fn push(&mut self, index: usize, passage: PacketTrace) -> bool {
         let fits = self.kept.len() < self.kept.capacity();
         if fits {
@@ -53,15 +50,13 @@ impl Passages {
     fn written(&mut self, at: LocalTime, inputs: &mut [MixerInput], succession: &mut Succession) {
         for (index, passage) in &mut self.kept {
             passage.written = at;
-            // Indexes of pending streams follow those of the inputs.
             let places = inputs.len();
             let input = match index.checked_sub(places) {
                 None => Some(&mut inputs[*index]),
                 Some(heir) => succession.heirs()[heir].as_mut().map(|heir| &mut heir.input),
             };
             let Some(input) = input else { continue };
-            // A full ring loses only a line of statistics. The ordinary thread empties it 50 times
-            // a second.
+            // A full ring loses only statistics; it is emptied 50 times a second.
             let full = input.passages.push(*passage).is_err();
             input.unbooked += u64::from(full);
         }
@@ -81,11 +76,9 @@ pub(crate) struct Mixer {
     pub(crate) gain: Gain,
     pub(crate) map: ChannelMap,
     pub(crate) channels: Channels,
-    /// Buffers for a block of one stream, and for the sum.
     pub(crate) one: Box<[f32]>,
     pub(crate) sum: Box<[f32]>,
     pub(crate) passages: Passages,
-    /// Reports which streams the sum contains, if a card listens to its output.
     pub(crate) mouth: Option<OutputTap>,
     pub(crate) xruns: u64,
     pub(crate) lead: Lead,
@@ -95,8 +88,7 @@ pub(crate) struct Mixer {
 
 const TELL_EVERY: Span = Span::from_millis(10);
 
-/// Adds a block to the sum. Not inlined, because that would slow down [`Mixer::fill`] for a single
-/// stream.
+/// Not inlined: that would slow [`Mixer::fill`] for single streams.
 #[inline(never)]
 fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
@@ -114,7 +106,6 @@ impl Mixer {
         self.succession.settle(&mut self.inputs);
     }
 
-    /// Reads every stream. Returns the time of the last read, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
         let mut latest = self.read_shared(woke);
         let (mouth, places) = (self.mouth.as_ref(), self.inputs.len());
@@ -136,9 +127,9 @@ impl Mixer {
         })
     }
 
-    /// Fills a block that fits the buffers. The first stream is rendered directly into the sum,
-    /// which is `out` itself unless channels are mapped.
-    // There is only one caller, so the compiler inlines this function.
+    /// Fills a block. The first stream renders into the sum, which is `out` unless channels are
+    /// mapped.
+    // The compiler inlines this, because it has one caller.
     fn fill(&mut self, out: &mut [f32], times: PullTimes) {
         let channels = self.channels.count();
         let mapped = !self.map.is_identity(channels);
@@ -227,13 +218,11 @@ impl Mixer {
         }
     }
 
-    /// Adds one label for an xrun, because it affects all streams.
     #[cold]
     fn mark_xrun(&mut self, cycle: &Cycle<'_>) {
         let Some(input) = self.inputs.first_mut() else { return };
         let (rate, skipped) = (input.receiver.format().rate, cycle.playback.skipped);
         if let Some(marks) = &mut input.marks {
-            // The xrun ends where the block begins.
             let meets = cycle.playback.meets - rate.span_of(skipped);
             let spoilt = AffectedFrames { meets, frames: skipped };
             marks.tell(LabelMark::Xrun { spoilt, since: self.woke });
@@ -275,7 +264,6 @@ impl Process for Mixer {
 }
 
 impl Drop for Mixer {
-    /// Sends the final status with the latest changes.
     fn drop(&mut self) {
         self.tell(now());
     }

@@ -1,12 +1,10 @@
-//! Repairers for streams with redundancy. Most streams never need one, so the ordinary thread keeps
-//! only a few ready. A stream takes one at its first packet with redundancy.
+//! Repairers for streams with redundancy. Most streams need none, so only a few are ready.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
 use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::redundancy::Repairer;
 
-/// The ordinary thread's end, which creates repairers.
 pub(crate) struct RepairerStore {
     waiting: Producer<Box<Repairer>>,
     laid_out: usize,
@@ -18,7 +16,7 @@ pub(crate) struct Spares {
     waiting: Consumer<Box<Repairer>>,
 }
 
-/// Ready repairers: the number of streams that can start redundancy within one beat without loss.
+/// Number of streams that can start redundancy within a beat without loss.
 const WAITING: usize = 4;
 
 pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) {
@@ -29,8 +27,6 @@ pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) 
 }
 
 impl RepairerStore {
-    /// Replaces the repairers taken since the last beat; `streams` is the number of streams so far.
-    /// If none is left, many streams are starting redundancy together, so it creates one for each.
     pub(crate) fn refill(&mut self, streams: usize) {
         let most = self.waiting.buffer().capacity();
         let none = self.waiting.slots() == most;
@@ -49,8 +45,7 @@ impl RepairerStore {
 }
 
 impl Spares {
-    /// Lends `receiver` a repairer while it reads. It keeps the repairer if packets carry
-    /// redundancy.
+    /// Lends a repairer while `receiver` reads. It keeps it if packets carry redundancy.
     pub(crate) fn lend(&mut self, receiver: &mut JitterBuffer) {
         if self.at_hand.is_none() {
             self.at_hand = self.waiting.pop().ok();

@@ -1,5 +1,5 @@
-//! Several senders at one link, on the ordinary thread. Receivers are prepared in advance, each
-//! with its policy and RTCP session. A report goes to the stream of its own sender.
+//! Several senders at a link, on the ordinary thread. Receivers are prepared in advance; reports go
+//! to their sender's stream.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::control::Control;
@@ -27,26 +27,22 @@ impl StreamPlan {
 pub(crate) struct SharedLinkEnd {
     model: StreamPlan,
     most: usize,
-    /// Number of the planned stream, which also identifies the channel.
     pub(crate) host: usize,
     pub(crate) control: Option<Box<dyn Control>>,
     said: Vec<SharedReport>,
-    /// Reports of senders that have sent no packets so far, oldest first.
     early: Vec<SharedReport>,
     authors: Vec<Author>,
     spares: Producer<MixerInput>,
     waiting: Vec<ReceivedStream>,
     news: Consumer<SharedNews>,
-    /// Inputs of ended streams, returned by the device's thread.
     pub(crate) gone: Consumer<MixerInput>,
-    /// Number of streams that joined after the first, and number that left.
     came: usize,
     left: usize,
     pub(crate) unplaced: Unplaced,
     reported: bool,
 }
 
-/// Minimum ready receivers: the number of senders that can start within one beat without loss.
+/// Minimum ready receivers: the senders that can start within a beat without loss.
 const WAITING: usize = 4;
 const MAX_WAITING: usize = 32;
 const EARLY: usize = 64;
@@ -83,12 +79,11 @@ pub(crate) fn share(
 }
 
 impl SharedLinkEnd {
-    /// Replaces the receivers that were taken. If none is left, many senders are starting together,
-    /// so it prepares more.
+    /// Replaces taken receivers; prepares more if many senders start at once.
     pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
-        // One more than can join, because the first stream always keeps its place in the mix.
+        // One more than can join, because the first stream keeps its place.
         while self.waiting.len() < wanted && here + self.waiting.len() < self.most {
             if self.spares.is_full() {
                 return;
@@ -96,7 +91,6 @@ impl SharedLinkEnd {
             let Ok((mut received, mut input)) = changes.connect(self.model.fed()) else { return };
             received.shares = Some(LinkShare { link, planned: false, author: None });
             input.shares = true;
-            // There is room; this was checked above.
             let _ = self.spares.push(input);
             self.waiting.push(received);
         }
@@ -111,8 +105,6 @@ impl SharedLinkEnd {
                 }
                 SharedNews::Unplaced(unplaced) => {
                     self.unplaced = unplaced;
-                    // This applies only if the link is full. Otherwise senders in excess of the
-                    // ready receivers get a place at the next beat.
                     let here = 1 + self.came - self.left;
                     if let (false, Some(from)) = (self.reported || here < self.most, unplaced.from)
                     {
@@ -158,7 +150,6 @@ impl SharedLinkEnd {
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) {
         self.model.policy.latency = rule;
         for waiting in &mut self.waiting {
-            // If a receiver cannot have this latency, the current streams report the same error.
             let _ = waiting.set_latency(rule);
         }
     }
@@ -170,8 +161,6 @@ impl SharedLinkEnd {
         }
     }
 
-    /// Removes the reports that all streams have seen. Reports without a stream are kept for a
-    /// future one.
     pub(crate) fn put_away(&mut self) {
         let Self { said, early, .. } = self;
         early.extend(said.drain(..).filter(|said| !said.heard));

@@ -1,4 +1,4 @@
-//! Shared links: the owner of each stream, and the assignment of reports to streams.
+//! Shared links: which stream owns a report.
 
 use tautline_io::link::Datagram;
 use tautline_proto::endpoint::Author;
@@ -9,7 +9,6 @@ use crate::receive_engine::kept::StoredDatagram;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkShare {
     pub(crate) link: usize,
-    /// Whether the stream was planned, not prepared for a later sender.
     pub(crate) planned: bool,
     pub(crate) author: Option<Author>,
 }
@@ -17,7 +16,6 @@ pub(crate) struct LinkShare {
 pub(crate) struct SharedReport {
     pub(crate) author: Author,
     pub(crate) kept: StoredDatagram,
-    /// Whether the stream of the report's sender has received it.
     pub(crate) heard: bool,
 }
 
@@ -28,9 +26,8 @@ impl SharedReport {
         Some(Self { author, kept: StoredDatagram::of(datagram), heard: false })
     }
 
-    /// Returns whether the report is about this stream: it is from the stream's sender, at any
-    /// address except that of another known author. Returns `false` for a stream without a sender,
-    /// because an answer would count as one more receiver.
+    /// Whether the report is from this stream's sender, at any address except another known
+    /// author's. `false` without a sender: an answer would count as a receiver.
     pub(crate) fn concerns(&self, shares: &LinkShare, authors: &[Author]) -> bool {
         let Some(author) = shares.author else { return false };
         author.ssrc == self.author.ssrc

@@ -1,4 +1,4 @@
-//! Statistics of one received stream, on the ordinary thread.
+//! A received stream's statistics, on the ordinary thread.
 
 #[cfg(test)]
 mod tests;
@@ -21,30 +21,24 @@ use crate::receive_engine::mixer::RxStatus;
 pub(crate) struct Statistics {
     stages: [Distribution; Stage::ALL.len()],
     sender: Distribution,
-    /// Latency from capture to DAC as reported by the device.
+    /// Latency from capture to DAC, as reported by the device.
     pub(crate) promised: Distribution,
-    /// Source of the DAC time.
     pub(crate) timestamp_source: TimestampSource,
-    /// Number of packets played while their capture time was unknown.
     pub(crate) unmapped: u64,
-    /// Best basis by which played packets were placed, measured or not.
     placed: Option<Basis>,
     pub(crate) probes: Probes,
     seen: u64,
     pub(crate) unprobed: u64,
-    /// Packets that the search in the sound did not find.
     pub(crate) unfound: Unfound,
-    /// Latency from capture to DAC as measured in the sound.
+    /// Latency from capture to DAC, found in the sound.
     measured: Distribution,
-    /// Measured minus reported latency.
     pub(crate) error: Distribution,
     played_lately: Lately,
     received_lately: Lately,
     pub(crate) worst: Vec<PacketTrace>,
     pub(crate) observed: Observed<PacketTrace>,
-    /// Time from capture to the presentation time in packets, if they carry one.
     pub(crate) presented_after: Option<Span>,
-    /// Times from arrival to that presentation time, and from there to the DAC.
+    /// Times from arrival to presentation, and from there to the DAC.
     presented: [Distribution; 2],
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
@@ -72,7 +66,7 @@ impl Lately {
     }
 }
 
-/// Returns the time that a packet waited in the buffer; negative for a late packet.
+/// A packet's time in the buffer, negative if late.
 fn waited(passage: &PacketTrace) -> Span {
     let stage = if passage.late { Stage::Device } else { Stage::Buffer };
     let late = Span::from_nanos(i64::from(passage.late));
@@ -113,7 +107,7 @@ impl Statistics {
         if passage.late {
             return self.probes != Probes::Off;
         }
-        // The latency is sent to the sender, whichever packets are measured.
+        // The sender gets the latency, whichever packets are measured.
         if let Some(total) = passage.total() {
             self.played_lately.take(total);
             self.placed = Some(Basis::Clock);
@@ -128,9 +122,7 @@ impl Statistics {
         measured
     }
 
-    /// Records the time that the device reports for a packet at the DAC.
     pub(crate) fn promise(&mut self, passage: &PacketTrace) {
-        // Observers do not wait until the packet is found in the sound.
         let (now, at) = match passage.late {
             true => (passage.read, passage.read),
             false => (passage.written, passage.dac),
@@ -154,9 +146,8 @@ impl Statistics {
         }
     }
 
-    /// Enters a packet when its measurement is complete. If the packet was found in the sound, its
-    /// last stage ends at that time, so that the stages add up to the measured latency. A late
-    /// packet only enters the list of the worst.
+    /// Enters a measured packet. If it was found in the sound, its last stage ends there, so that
+    /// the stages add up. Late packets only enter the list of the worst.
     pub(crate) fn enter(&mut self, passage: &PacketTrace, heard: Option<&FoundPacket>) {
         let mut passage = *passage;
         if let (Some(found), Some(origin)) = (heard, passage.origin) {
@@ -193,7 +184,6 @@ impl Statistics {
     }
 
     pub(crate) fn recent(&self) -> Option<Span> {
-        // With one packet in 64, the newest found packets are old.
         let recent = if self.probes == Probes::All && self.is_received() {
             &self.received_lately
         } else {
@@ -202,9 +192,8 @@ impl Statistics {
         recent.median()
     }
 
-    /// Returns the latency, and whether it was measured in the sound. Otherwise it is as reported
-    /// by the device: no card listens, or too few packets were found to represent the rest (a tone
-    /// repeats itself).
+    /// Latency, and whether it is from the sound. Otherwise it is from the device: no card listens,
+    /// or too few packets were found.
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
         if self.is_received() { (&self.measured, true) } else { (&self.promised, false) }
     }
@@ -216,20 +205,18 @@ impl Statistics {
         if self.is_received() { "sound" } else { self.timestamp_source.name() }
     }
 
-    /// Returns the best basis by which packets were placed. A sender's clock counts even if it is
-    /// lost when the sender leaves.
+    /// Best basis by which packets were placed. A sender's clock counts even after it left.
     pub(crate) fn basis(&self) -> Option<Basis> {
         self.placed.or_else(|| self.status.and_then(|status| status.stream.basis))
     }
 
-    /// Returns whether at least one packet in ten was found in the sound.
+    /// Whether at least one packet in ten was found in the sound.
     fn is_received(&self) -> bool {
         let found = self.measured.count();
         found > 0 && 10 * found >= self.promised.count()
     }
 
-    /// Returns the uncertainty of the sender's clock. `None` if the clock is TAI and packets mark
-    /// it as uncertain.
+    /// The sender clock's uncertainty; `None` for TAI that packets mark as uncertain.
     pub(crate) fn known_to(&self) -> Option<Span> {
         let clock = self.clock.as_ref()?;
         let uncertain =
@@ -237,7 +224,6 @@ impl Statistics {
         (clock.source != ClockSource::Tai || !uncertain).then_some(clock.uncertainty)
     }
 
-    /// Returns the uncertainty of the clocks during playback; `None` if unknown.
     pub(crate) fn uncertainty(&self) -> Option<Summary> {
         self.known_to().map(|_| self.uncertainty.summary())
     }

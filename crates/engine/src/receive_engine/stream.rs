@@ -1,5 +1,4 @@
-//! State of a received stream on the ordinary thread: policy, RTCP session, statistics,
-//! measurement.
+//! A received stream on the ordinary thread.
 
 use std::collections::VecDeque;
 
@@ -52,28 +51,24 @@ pub(crate) struct ReceivedStream {
     pub(crate) marks: Option<Consumer<LabelMark>>,
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
-    /// Rejected answers about a sender's clock, and steps of the clock: each the maximum over all
-    /// senders.
+    /// Rejected clock answers and clock steps: the maximum over all senders.
     refused_exchanges: u32,
     clock_steps: u32,
     pub(crate) number: usize,
     pub(crate) shares: Option<LinkShare>,
     pub(crate) carries_clock: bool,
-    /// Packets that wait for their measurement in the sound, in playout order.
     pending: VecDeque<PacketTrace>,
     news: LinkNews,
 }
 
-/// Capacity for packet traces: about twelve times as many as arrive in one beat.
+/// Capacity for packet traces: about twelve beats.
 const LINES_HELD: Span = Span::from_millis(250);
 
-/// Capacity for marks: ten times the shortest packets of a beat.
 const MARKS: usize = 2048;
 
 pub(crate) struct Mix {
     pub(crate) wall: WallClock,
     pub(crate) device: Settings,
-    /// Waits for reports and returns the numbers of their streams.
     pub(crate) waiter: Waiter,
     pub(crate) probes: Probes,
     pub(crate) labels: bool,
@@ -101,16 +96,13 @@ pub(crate) fn connect(
     });
     let (commands_in, commands) = memory::ring(64);
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
-    // A receiver's link sends no packets.
     let (teller, reported) = telling(1);
     stream.link.tell(teller);
-    // Only the newest status matters.
     let (status, status_out) = memory::ring(8);
     let link_offset = stream.receiver.link_offset;
     let mut policy = ReceivePolicy::new(stream.policy, link_offset, mix.device, &mut receiver);
     if policy.presents() {
-        // These commands must apply before the device's thread requests the first block. If the
-        // first packets were placed by arrival, the stream would start at a wrong time and be
+        // Before the device's first block: packets placed by arrival would start wrong and be
         // resampled into place.
         let command = &mut |command| {
             receiver.apply(command);
@@ -149,8 +141,7 @@ pub(crate) fn connect(
     Ok((received, input))
 }
 
-/// Timeout in packets: a packet not found in the sound after this many later ones is entered
-/// without a measurement.
+/// A packet is not measured if it is not found after this many later ones.
 const TIMEOUT: usize = 1024;
 
 struct PacketLog<'a> {
@@ -180,7 +171,6 @@ impl PacketLog<'_> {
     }
 }
 
-/// Playout deadline minus arrival; negative for a late packet.
 fn headroom(passage: &PacketTrace) -> Option<Span> {
     match passage.late {
         true => passage.stage(Stage::Device),
@@ -204,7 +194,6 @@ impl ReceivedStream {
         decided
     }
 
-    /// Receives reports, and answers if an answer is due.
     pub(crate) fn converse(&mut self, watch: &mut RunWatch) {
         let mut events = Vec::new();
         self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
@@ -239,7 +228,6 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Does the work of one beat: empties the rings and updates the statistics.
     pub(crate) fn turn(
         &mut self,
         watch: &mut RunWatch,
@@ -265,8 +253,7 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Controls the resampling by the rate of the followed clock, if packets carry presentation
-    /// times.
+    /// Resamples by the followed clock, if packets carry presentation times.
     pub(crate) fn keep_pace(&mut self, reported: ReportedRate) {
         if self.policy.presents() {
             self.decide(|policy, context| policy.keep_pace(reported, context));
@@ -332,7 +319,7 @@ impl ReceivedStream {
         }
     }
 
-    /// Takes the session's counts about the current sender before a goodbye clears them.
+    /// Counts the sender before a goodbye clears the session.
     fn count_lies(&mut self) {
         let (Some(ssrc), session) = (self.policy.heard(), &self.conversation.session) else {
             return;
@@ -408,7 +395,7 @@ impl ReceivedStream {
             recent if recent.silent().is_some() => StreamState::Silent,
             _ => StreamState::Connected,
         };
-        // The search in the sound finds whole frames.
+        // The sound search finds whole frames.
         let rounding = format.rate.span_of(Frames::new(1)).half();
         let nanos = |span: Span| span.as_nanos();
         let headroom = statistics.observed.packets(now).filter_map(headroom).min();

@@ -1,8 +1,7 @@
 //! All received streams, and when to serve each.
 //!
-//! A stream's session runs only when its peer has sent a report or its own report is due. The rings
-//! of all streams are emptied once per beat. So the cost of a stream does not depend on the number
-//! of streams.
+//! A session runs only for a received or due report; rings are emptied once per beat. So a stream's
+//! cost does not depend on their number.
 
 use tautline_io::clock::now;
 use tautline_proto::clock::ClockSource;
@@ -28,7 +27,6 @@ use tautline_report::ledger::ReceivedEntry;
 use tautline_report::snapshot::Snapshot;
 use tautline_report::{Report, StreamReport};
 
-/// Time after which the stall monitor has recorded a stall.
 const WITNESSED: Span = Span::from_millis(500);
 
 pub(crate) struct ReceivedStreams {
@@ -42,9 +40,7 @@ pub(crate) struct ReceivedStreams {
     pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
     pub(crate) beat: LocalTime,
-    /// Time since which all streams are over.
     pub(crate) quiet_since: Option<LocalTime>,
-    /// Whether the plan is certain to fit the stream.
     pub(crate) settled: bool,
 }
 
@@ -61,7 +57,6 @@ impl ReceivedStreams {
         });
     }
 
-    /// Waits for work and does it. Returns whether that was a beat.
     pub(crate) fn work(&mut self) -> bool {
         self.converse_until(self.beat);
         if now() < self.beat {
@@ -77,7 +72,7 @@ impl ReceivedStreams {
         true
     }
 
-    /// Waits for reports, a due report or `until`, and runs the sessions concerned. Returns their
+    /// Waits for a received report, a due report or `until`. Runs these sessions and returns their
     /// number.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
         let due = self.all().map(|stream| stream.conversation.session.deadline());
@@ -108,8 +103,8 @@ impl ReceivedStreams {
             if let Some(rule) = latency {
                 shared.set_latency(rule);
             }
-            // Pop the ended streams first but handle the new ones first: an ended stream must be
-            // known before it is removed.
+            // Pop ended streams first but handle new ones first: a stream must be known before its
+            // removal.
             let gone: Vec<_> = std::iter::from_fn(|| shared.gone.pop().ok()).collect();
             shared.follow(streams, watch);
             for mut input in gone {
@@ -119,8 +114,6 @@ impl ReceivedStreams {
                 };
                 let mut stream = streams.remove(place);
                 shared.leave(&stream);
-                // The final status is pushed here: the ring has room, and the device's thread is
-                // done with it.
                 let status = stream.statistics.status;
                 let xruns = status.map_or(0, |status| status.stream.counters.xruns);
                 input.tell(now(), xruns, None);
@@ -142,7 +135,6 @@ impl ReceivedStreams {
         let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
         let reported = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
         watch.look();
-        // This precedes the traces of packets, so that each played packet has its trace.
         hearing.listen();
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
             if let Some(reported) = reported {
@@ -155,7 +147,6 @@ impl ReceivedStreams {
             labels.judge(now() - WITNESSED, |from, to| watch.stall_monitor.overlaps(from, to));
         }
         hearing.forget();
-        // The stream continues without a ledger.
         if let Some(flaw) = ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
         }
@@ -183,7 +174,6 @@ impl ReceivedStreams {
             self.quiet_since = None;
             return false;
         }
-        // The last frames are played one latency after the last packet's capture.
         let longest = self.streams.iter().map(|stream| stream.policy.link_offset()).max();
         let since = *self.quiet_since.get_or_insert(now);
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
@@ -195,20 +185,19 @@ impl ReceivedStreams {
         shared[0].welcome(0, author, streams, watch);
     }
 
-    /// Returns the start of the next run, if another stream arrives than planned.
+    /// Returns the next run's start, if an unplanned stream arrives.
     pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
-        // Silence proves no format: a wrong one shows when the sound begins.
+        // Silence proves no format: a wrong one shows with the sound.
         let disproved = |stream: &ReceivedStream| stream.policy.is_disproved();
         if doubt.proven && !self.changes.made && self.streams.iter().any(disproved) {
             return Some(None);
         }
-        // A run that the user changed, or with a settled stream, is not discarded.
+        // A run with a settled stream, or changed by the user, is never discarded.
         self.settled |=
             self.changes.made || self.streams.iter().any(|stream| stream.policy.is_settled());
         if self.settled {
             return None;
         }
-        // Later senders at a shared link are ignored.
         let planned = |stream: &&ReceivedStream| stream.shares.is_none_or(|s| s.planned);
         let mut streams = self.streams.iter().filter(planned);
         if let Some(theirs) = streams.find_map(|stream| stream.policy.refused()) {
@@ -241,7 +230,7 @@ impl ReceivedStreams {
             if let (None, Some(median), Some(clock)) =
                 (progress.latency, latency.median(), stream.statistics.clock)
             {
-                // The search in the sound finds whole frames.
+                // The sound search finds whole frames.
                 let rounding = status.stream.format.rate.span_of(Frames::new(1)).half();
                 let known = stream.statistics.known_to();
                 progress.latency =
@@ -269,8 +258,6 @@ impl ReceivedStreams {
         }
     }
 
-    /// Sends goodbye on all streams and returns the report. `over` is `true` if all streams ended
-    /// by themselves.
     pub(crate) fn close(self, ended: LocalTime, scheduler: String, over: bool) -> Report {
         let Self { mut streams, mut shared, changes, hearing, mut ledger, mut watch, .. } = self;
         let (mut labels, clock) = (self.labels, self.clock);

@@ -34,24 +34,18 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) sealed: Option<&'static str>,
     pub(crate) config: &'a JitterBufferConfig,
     pub(crate) link_offset: Span,
-    /// Whether the sender announced the latency, so that the measured latency can be compared with
-    /// it.
+    /// Whether the sender announced the latency, so that measurements can be compared with it.
     pub(crate) reported: bool,
-    /// Whether the sender announced the latency or the user set it.
     pub(crate) configured: bool,
     pub(crate) rule: LatencyRule,
     pub(crate) statistics: &'a Statistics,
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) invalid_reports: u64,
-    /// Number of reports with the sender's SSRC from another host.
     pub(crate) foreign_reports: u64,
-    /// Number of rejected answers about the sender's clock, and of the clock's steps.
     pub(crate) refused_exchanges: u32,
     pub(crate) clock_steps: u32,
-    /// Message if the stream was rejected, from the start or later, because its format differs.
     pub(crate) refusal: Option<String>,
     pub(crate) sounded: bool,
-    /// Message if all packets had another payload type.
     pub(crate) wrong_type: Option<String>,
     pub(crate) announced: Option<StreamFormat>,
 }
@@ -67,8 +61,6 @@ impl ReportSource<'_> {
         }
     }
 
-    /// Returns the report of a stream that was never played. It omits all figures that depend on
-    /// the timeline.
     fn refused(&self, refusal: &str) -> StreamReport {
         let played = self.played();
         let counted = self.statistics.status.as_ref();
@@ -179,7 +171,7 @@ impl ReportSource<'_> {
         let (latency, _) = self.statistics.latency();
         let basis = self.statistics.basis();
         let unsure = self.statistics.uncertainty();
-        // The search in the sound finds whole frames.
+        // The sound search finds whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
         let rounded = |nanos: i64| nanos + rounding.as_nanos();
         LatencyReport {
@@ -198,7 +190,6 @@ impl ReportSource<'_> {
             }
             .into(),
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
-            // Without an announced latency, arrivals cannot be compared with it.
             recommended_ns: self.arrivals.advised().filter(|_| self.reported).map(Span::as_nanos),
             curve: match self.reported {
                 true => self.arrivals.curve().iter().map(curve_point).collect(),
@@ -264,7 +255,6 @@ impl ReportSource<'_> {
         }
     }
 
-    /// Returns the counters of a stream that is not played, without those of periods and frames.
     fn unplayed(&self, status: &RxStatus) -> Counters {
         Counters {
             lost: missing(status),
@@ -294,7 +284,6 @@ impl ReportSource<'_> {
             .collect()
     }
 
-    /// Adds the notes that readers need before they trust the figures.
     pub(crate) fn note(&self, watch: &mut RunWatch) {
         let Some(RxStatus { stream: status, .. }) = &self.statistics.status else { return };
         let (counted, address) = (&status.counters, self.address);
@@ -320,7 +309,6 @@ impl ReportSource<'_> {
         if self.statistics.basis() == Some(Basis::Arrival) {
             watch.conclude(&Note::PlacedByArrival { address });
         }
-        // Occasional pauses are normal.
         let unfound = self.statistics.unfound.total();
         if unfound > counted.received / 10 && self.statistics.latency().1 {
             watch.conclude(&Note::NotFound { packets: unfound, of: counted.received });
@@ -336,7 +324,6 @@ impl ReportSource<'_> {
 
 const BETWEEN_CLOCKS: [&str; 2] = [SENDER_STAGE, Stage::Wire.name()];
 
-/// Returns the number of missing packets, from the sequence numbers of the received ones.
 fn missing(status: &RxStatus) -> u64 {
     let losses = status.stream.receiving.and_then(|receiving| receiving.losses);
     losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)

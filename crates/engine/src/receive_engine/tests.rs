@@ -1,4 +1,4 @@
-//! Tests of many streams without a device: which of them the ordinary thread serves.
+//! Tests of many streams without a device.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! Changes of a stream while it is sent. The policy decides; this module handles the sockets.
+//! Changes of a sent stream: the policy decides, this handles sockets.
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
@@ -24,8 +24,7 @@ impl SentStream {
         let before = self.config.address.clone();
         let (address, destinations) = match follow(goes_to, followed.claim.standing()) {
             Follow::Stay => return,
-            // Receivers there would get both streams. Packets are dropped until another address is
-            // claimed.
+            // Receivers there would get both streams, so packets are dropped until the next claim.
             Follow::Leave(to) => {
                 watch.note(&Note::AddressTaken { address: &before, by: followed.endpoint(to) });
                 (before, Destinations::NONE)
@@ -38,7 +37,6 @@ impl SentStream {
         };
         let destined = Destined { address, destinations, reports_to: Vec::new() };
         self.set_destinations(destined, watch);
-        // Over Ethernet receivers do not need our clock first.
         self.take_destinations();
     }
 
@@ -85,7 +83,6 @@ impl SentStream {
         Ok(Changed::Volume(fader))
     }
 
-    /// Redirects the stream to `destined` when its receivers know our clock.
     pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
         self.config.outbound.destinations = destined.destinations.iter().collect();
         self.config.address.clone_from(&destined.address);
@@ -101,7 +98,7 @@ impl SentStream {
         Changed::To(self.config.address.clone())
     }
 
-    /// Switches to the latest destinations if the receivers there know our clock.
+    /// Switches to the latest destinations if receivers there know our clock.
     pub(crate) fn go_to_destinations(&mut self) {
         if self.policy.destinations_due(now()) {
             self.take_destinations();
@@ -111,7 +108,6 @@ impl SentStream {
     fn take_destinations(&mut self) {
         let Some(destined) = self.destined.take() else { return };
         if self.commands.push(TransmitterCommand::Destinations(destined.destinations)).is_err() {
-            // The ring is full: retry in the next turn.
             self.destined = Some(destined);
             return;
         }

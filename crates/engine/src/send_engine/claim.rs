@@ -1,5 +1,4 @@
-//! Follows the claim of a stream's address. If a host that takes precedence has the address,
-//! sending stops. When another address is claimed, the stream moves to it.
+//! Stops a stream that loses its address to a preferred host, and moves it to the next claim.
 
 use std::sync::Arc;
 
@@ -27,12 +26,11 @@ impl FollowedClaim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     Stay,
-    /// Stops sending; this host owns the group address now.
+    /// Stop sending: this host owns the group now.
     Leave(EthernetAddress),
     Go(EthernetAddress),
 }
 
-/// Returns the reaction of a stream with destination `goes_to` to the state of its claim.
 pub(super) fn follow(goes_to: Option<EthernetAddress>, standing: ClaimStanding) -> Follow {
     match standing {
         ClaimStanding::Held(address) if goes_to != Some(address) => Follow::Go(address),
@@ -55,7 +53,6 @@ mod tests {
         for (goes_to, standing, does) in [
             (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
             (Some(OURS), lost, Follow::Leave(OTHER)),
-            // A lost address is left and reported only once.
             (None, lost, Follow::Stay),
             (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
             (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),

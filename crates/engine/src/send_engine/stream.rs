@@ -1,4 +1,4 @@
-//! State of a sent stream on the ordinary thread: policy, RTCP session, and departure counts.
+//! A sent stream on the ordinary thread.
 
 mod report;
 
@@ -31,8 +31,7 @@ use crate::plan::probes::Probes;
 use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
-/// Time within which a connected receiver has reported: our reports are at most half a second
-/// apart.
+/// A connected receiver reports within this time: our reports are at most half a second apart.
 const ANSWER: Span = Span::from_secs(2);
 
 const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
@@ -52,7 +51,6 @@ pub(crate) struct SentStream {
     pub(crate) commands: Producer<TransmitterCommand>,
     pub(crate) departures: Consumer<Departure>,
     pub(crate) news: LinkNews,
-    /// Packets dropped by the queue that have no ledger line yet.
     pub(crate) dropped_by_queue: Vec<MediaTime>,
     pub(crate) departed: Option<MediaTime>,
     pub(crate) left: u64,
@@ -61,32 +59,26 @@ pub(crate) struct SentStream {
     pub(crate) last: TxStatus,
     pub(crate) xruns: XrunTimes,
     pub(crate) unjudged: UnjudgedFaults,
-    /// Number of judged xruns that were caused by a stall of the host.
     pub(crate) stalled: u64,
     pub(crate) stages: [Distribution; 4],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
-    /// Clock of the presentation times, for wire forms with such times.
     pub(crate) presented: Option<PresentationClock>,
     pub(crate) claim: Option<FollowedClaim>,
     pub(crate) on_lost: Option<LostHook>,
 }
 
-/// Hook for a lost receiver, with its host and the stream's address. The ordinary thread calls it.
+/// Called on the ordinary thread with a lost receiver's host and the stream's address.
 pub type LostHook = Box<dyn FnMut(&Host, &str) + Send>;
 
-/// Last published state of the presentation clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PresentationClock {
-    /// State sent to the device's thread.
     clock: Option<(ClockMapping, bool)>,
-    /// State sent to the peers: wall clock minus local clock.
     wall_offset: Span,
 }
 
-/// Minimum change of the published wall-clock offset; two readings of it differ by about this much.
 const WALL_STEP: Span = Span::from_micros(2);
 
 impl SentStream {
@@ -164,7 +156,7 @@ impl SentStream {
                 line.left = Some(stamp.left);
             }
         }
-        // A packet reported before its departure gets its ledger line in a later turn.
+        // Reported before its departure: gets its line later.
         let Self { dropped_by_queue, ledger, .. } = self;
         let mut reported = 0..;
         dropped_by_queue.retain(|packet| {
@@ -178,7 +170,6 @@ impl SentStream {
             self.last = status;
         }
         self.follow_claim(watch);
-        // The stream continues without a ledger.
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
         }
@@ -193,13 +184,11 @@ impl SentStream {
         self.conversation.speak();
     }
 
-    /// Updates the TAI mapping of presentation times, and the clock that peers convert them with.
     fn follow_tai(&mut self) {
         let Some(presented) = &mut self.presented else { return };
         let tai = tai::tai();
         let clock = Some((tai.mapping, tai.uncertain));
         let command = SendCommand::Presentation(tai.mapping, tai.uncertain);
-        // The ring is full: retry in the next turn.
         if presented.clock != clock && self.commands.push(TransmitterCommand::Send(command)).is_ok()
         {
             presented.clock = clock;
@@ -218,7 +207,6 @@ impl SentStream {
     }
 
     fn enter(&mut self, departure: &Departure) {
-        // A retransmitted packet was recorded when it first left.
         if self.departed.is_some_and(|newest| departure.media <= newest) {
             return;
         }
@@ -229,7 +217,7 @@ impl SentStream {
             return;
         }
         let Departure { media, due, handed, .. } = *departure;
-        // A wire thread's deliberate wait is not lateness.
+        // A deliberate wait is not lateness.
         let due = due + self.config.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
         spans(departure)
             .into_iter()
@@ -250,7 +238,6 @@ impl SentStream {
         }
     }
 
-    /// Returns the maximum latency that a connected receiver reports, with its uncertainty.
     fn effective(&self) -> Option<(Span, Span)> {
         let here = self.policy.believed().filter(|receiver| receiver.is_here());
         here.filter_map(|receiver| receiver.effective)
@@ -284,7 +271,6 @@ impl SentStream {
         match self.policy.receiver_counts() {
             counts if counts.lost > 0 => PeerState::Lost(counts),
             ReceiverCounts { here: 1.., .. } => PeerState::Here,
-            // Without a control channel no receiver can answer.
             _ if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
             _ => PeerState::Nobody,
         }

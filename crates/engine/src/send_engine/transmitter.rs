@@ -1,5 +1,4 @@
-//! Sending side of a device: volume, channel map, packetizer, link. The device calls it once per
-//! period.
+//! A device's sending side: volume, channel map, packetizer, link, once per period.
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +50,6 @@ pub(crate) struct Transmitter {
     pub(crate) stamps: Producer<TransmitStamp>,
     pub(crate) levels: LevelTap,
     pub(crate) xruns: u64,
-    /// Xruns that are not reported yet, with their times.
     pub(crate) faults: Faults,
     pub(crate) woke: LocalTime,
     pub(crate) clock: Option<ClockId>,
@@ -67,7 +65,6 @@ impl Transmitter {
                 TransmitterCommand::Gain(gain) => self.gain = gain,
                 TransmitterCommand::Levels(wanted) => self.levels.set(wanted),
                 TransmitterCommand::Send(command) => self.sender.apply(command),
-                // The requester has checked that this many fit.
                 TransmitterCommand::Destinations(destinations) => {
                     self.link.set_destinations(&destinations);
                 }
@@ -79,7 +76,6 @@ impl Transmitter {
         self.volume.apply(self.gain, self.channels, samples);
         let (link, sender, levels) = (&mut self.link, &mut self.sender, &mut self.levels);
         let emit = |packet: tautline_proto::stream::Outgoing<'_>| {
-            // The link counts packets that do not fit.
             link.queue(&packet);
         };
         if self.map.is_identity(self.channels) {
@@ -113,8 +109,7 @@ impl Transmitter {
             faults: self.faults,
             clock: self.clock,
         };
-        // A full ring loses nothing: the next status has the totals, and faults are kept until they
-        // are sent.
+        // A full ring loses nothing: totals and faults go with the next status.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }
@@ -122,7 +117,7 @@ impl Transmitter {
 }
 
 impl Drop for Transmitter {
-    /// Sends the final status, because the ring may have been full before.
+    /// Sends the final status, as the ring may have been full.
     fn drop(&mut self) {
         self.tell();
     }
@@ -145,7 +140,7 @@ impl Process for Transmitter {
         self.link.flush();
         let stamps = &mut self.stamps;
         self.link.transmit_stamps(&mut |stamp| {
-            // A full ring loses only one sampled timestamp.
+            // A full ring loses only a sampled timestamp.
             let _ = stamps.push(stamp);
         });
         if times.now - self.reported >= TELL_EVERY {
@@ -155,7 +150,7 @@ impl Process for Transmitter {
         Flow::Continue
     }
 
-    /// Pads the last packet with silence and sends it, so that no frame is lost at the end.
+    /// Pads and sends the last packet, so no frame is lost.
     fn finish(&mut self) {
         let rest = self.sender.until_packet();
         self.skip(rest);

@@ -1,4 +1,4 @@
-//! A sender and a receiver in one process, with virtual cards and real loopback sockets.
+//! Sender and receiver with virtual cards and loopback sockets.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,7 +36,6 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_report::Report;
 
-/// Scheduler that lets devices run at once on a busy machine.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
 pub(crate) type Between = fn(Box<dyn Process>) -> Box<dyn Process>;
 
@@ -53,22 +52,20 @@ pub(crate) struct Road {
     pub(crate) gain: Gain,
     pub(crate) maps: (ChannelMap, ChannelMap),
     pub(crate) streams: usize,
-    /// Number of consecutive senders of each stream.
     pub(crate) senders: usize,
     pub(crate) labels: Option<PathBuf>,
     pub(crate) probes: Probes,
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
     pub(crate) captures: Option<Between>,
     pub(crate) record: Option<PathBuf>,
-    /// Scheduled start times of the first sender's card and the receiver's.
     pub(crate) started: [Started; 2],
     pub(crate) asks_sender: fn(&ChangeSender<SendChange>),
     pub(crate) asks_receiver: fn(&ChangeSender<RecvChange>),
 }
 
 impl Default for Road {
-    /// Cards with buffers longer than host stalls. A shared host lost its cores 20 times a second
-    /// for 1 to 10 ms, and cards of 2 ms had 85 underruns in 1.5 s.
+    /// Buffers longer than host stalls. A shared host lost its cores 20 times a second, and 2 ms
+    /// cards had 85 underruns in 1.5 s.
     fn default() -> Self {
         Self {
             period: 48,
@@ -96,7 +93,6 @@ impl Default for Road {
 }
 
 impl Road {
-    /// Cards with the shortest buffers, for tests that watch the host ([`tautline_trial::timed`]).
     pub(crate) fn short() -> Self {
         Self { periods: 2, latency: Span::from_millis(20), ..Self::default() }
     }
@@ -142,8 +138,6 @@ impl Road {
         let report_to = SocketAddr::new(to.ip(), to.port() + 1);
         let mut udp = UdpOptions::sender(vec![to]);
         udp.transmit_stamp_every = 10;
-        // This leaves room for changes: the longest packets, many of the shortest, and more
-        // destinations.
         (udp.datagram_bytes, udp.batch, udp.max_destinations) = (8_000, 64, 4);
         let period = Frames::new(self.period);
         let device = self.link.spaces(&self.format(), period).then_some(REALTIME);
@@ -164,8 +158,8 @@ impl Road {
         SendPlan { gain: self.gain, map: self.maps.0.clone(), ..plan }
     }
 
-    /// Sends noise. Returns the report of the receiver, whose process `plays` wraps, and those of
-    /// the senders. `meanwhile` may send anything to the receiving address.
+    /// Sends noise. `plays` wraps the receiver's process; `meanwhile` may send to its address.
+    /// Returns the receiver's report and the senders'.
     pub(crate) fn run(
         &self,
         plays: impl FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send + 'static,
@@ -179,7 +173,6 @@ impl Road {
             let (road, address, sent) = (self.clone(), *address, sent.clone());
             thread::spawn(move || {
                 for sender in 0..road.senders {
-                    // If this fails, the waiting end notices.
                     let _ = sent.send(road.send(road.sender(address), seed + 100 * sender));
                 }
             });
@@ -247,7 +240,6 @@ impl Road {
     }
 }
 
-/// Clock of a card: the host's. Records the first time that is requested, which is the start.
 #[derive(Clone, Default)]
 pub(crate) struct Started(pub(crate) Arc<OnceLock<LocalTime>>);
 

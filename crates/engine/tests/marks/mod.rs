@@ -1,5 +1,5 @@
-//! Latency from converter to converter, from time marks in the sound and the start times of the
-//! cards, from which both count frames. It is independent of all timestamps in packets and ledgers.
+//! Latency between converters, from time marks and the cards' start times. Independent of all
+//! timestamps.
 
 use std::path::Path;
 
@@ -20,7 +20,6 @@ struct Marks {
 impl Process for Marks {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let side = &mut cycle.capture;
-        // Marks advance during frames that the card lost.
         for _ in 0..side.skipped.count() {
             self.marker.fill(CHANNELS, &mut [0.0; CHANNELS], |_| {});
         }
@@ -34,7 +33,6 @@ impl Process for Marks {
     }
 }
 
-/// Captures time marks whose capture times are `stamped` too late.
 pub(crate) fn stamped(process: Box<dyn Process>, stamped: Span) -> Box<dyn Process> {
     Box::new(Marks { process, marker: Marker::new(), stamped })
 }
@@ -45,8 +43,6 @@ fn centre() -> i64 {
     at as i64
 }
 
-/// Returns the latencies of all complete marks in the recording of the playing card. Both cards run
-/// by the host's clock.
 pub(crate) fn delays(record: &Path, (captures, plays): (LocalTime, LocalTime)) -> Vec<Span> {
     let mut reader = FileReader::open(record).unwrap();
     let (mut finder, mut block, mut delays) = (Finder::new(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! A link without a network: two ends that share only memory, so there are no reports.
+//! A link in memory, without reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +18,6 @@ use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_trial::steady;
 
 const FAR: Endpoint = Endpoint::Memory(1);
-/// Number of the packet at which the sending end loses and regains the other end; packets continue
-/// meanwhile.
 const LOST: u64 = 100;
 const AGAIN: u64 = 200;
 const LONGEST: usize = 1472;
@@ -122,7 +120,7 @@ impl Process for Loud {
     }
 }
 
-/// Tests that run alone (decision 25).
+/// Run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -150,15 +148,11 @@ mod exclusive {
             assert!(packets > 1_000, "{sent:#?}");
             assert_eq!(from.counters.received, packets, "{report:#?}");
             assert_eq!((from.counters.lost, from.counters.late), (0, 0), "{report:#?}");
-            // A block is as long as a packet and overlaps two. Without a goodbye, the last sound is
-            // concealed for 50 more.
             let loud = loud.load(Ordering::Relaxed);
             assert!(
                 (packets - 10..=packets + 60).contains(&loud),
                 "{loud} of {packets} were played"
             );
-            // Missing answers are not noted, because none are possible. The lost connection is
-            // noted once.
             let reported =
                 |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
             assert_eq!(reported("answer"), 0, "{:?}", sent.notes);

@@ -1,4 +1,4 @@
-//! Workers on threads. Each has a UDP socket that outlives it, as if a parent process kept it.
+//! Worker threads, whose UDP sockets outlive them.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -113,7 +113,7 @@ impl Crew {
 pub(crate) struct LeftOver(UdpSocket);
 
 impl LeftOver {
-    /// Waits for a retransmission, which shows that the host's thread waits for an answer.
+    /// Waits for a retransmission, which shows that the host's thread waits.
     pub(crate) fn await_insisting(&self) {
         let mut room = [0; DATAGRAM_BYTES];
         loop {

@@ -1,4 +1,4 @@
-//! A plugin with memory: each output frame depends on all earlier input frames.
+//! A plugin with memory of all earlier input.
 
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
@@ -16,7 +16,7 @@ pub(crate) const SET: SoundSet = SoundSet {
     earlier: 0,
 };
 
-/// One pole per channel. Its control input is a gain; its control output is the last output sample.
+/// One pole per channel. Its control input is a gain, its control output the last sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Filter {
     pole: [f32; CHANNELS],

@@ -1,4 +1,4 @@
-//! Offloaded plugins over real sockets, compared with the same plugin run locally.
+//! Offloaded plugins over real sockets, compared with local ones.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 #![expect(
     clippy::single_range_in_vec_init,

@@ -1,4 +1,4 @@
-//! Tests that loss, delay, duplication and reordering damage exactly the predicted frames.
+//! Loss, delay, duplication and reordering damage exactly the predicted frames.
 
 use tautline_engine::offload::offloaded::OffloadedConfig;
 use tautline_proto::offload::block::BlockLeg;
@@ -8,7 +8,6 @@ use tautline_proto::offload::returns::{Cause, Replacement};
 use crate::road::{Fate, Plan, smooth};
 use crate::stage::{BLOCK, Stage, config};
 
-/// Returns a plan for first transmissions. Requested or retransmitted blocks pass.
 fn first_time(leg: BlockLeg, mut fate: impl FnMut(u64) -> Fate + Send + 'static) -> Plan {
     let mut first = 0;
     Box::new(move |way, head: &Head| {
@@ -36,7 +35,6 @@ fn an_answer_that_is_lost_spoils_its_own_frames() {
         stage.go_on(120);
         assert_eq!(stage.missed(window.into()), damaged, "window {window}: as the road saw it");
         stage.assert_damaged(&damaged);
-        // The answer arrives after a request, and is late by then.
         let expected: Vec<_> =
             damaged.into_iter().map(|blocks| (frames(blocks), Cause::Late)).collect();
         assert_eq!(stage.ledger(), expected, "window {window}");
@@ -69,7 +67,6 @@ fn runs_without_frames_are_handed_on_as_the_host_makes_them() {
     blocks.into_iter().for_each(|frames| stage.go(frames));
     stage.go_on(5);
     let worker = stage.offloaded.standing().ends[0].unwrap().machine;
-    // The next run receives the last answer.
     assert_eq!((worker.there.blocks, worker.back.blocks), (12, 11));
     assert_eq!(stage.offloaded.standing().delay, BLOCK as u32);
     stage.assert_damaged(&[]);
@@ -107,7 +104,6 @@ fn answers_in_another_order_or_twice_spoil_nothing() {
 #[test]
 fn answers_that_are_late_are_named_so_and_spoil_their_own_frames() {
     let late = |block| if (50..53).contains(&block) { Fate::Held(block + 4) } else { Fate::Goes };
-    // Requested blocks are equally late.
     let plan: Plan = {
         let mut first = first_time(BlockLeg::Back, late);
         Box::new(move |leg, head| match first(leg, head) {
@@ -151,7 +147,6 @@ fn spoils_what_did_not_come(plan: Plan, window: u32, runs: u64) {
     assert!(!missed.is_empty(), "the plan lost nothing that mattered");
     stage.assert_damaged(&missed);
     stage.ends[0].0.set_plan(smooth());
-    // Ledger entries beyond these runs are not checked.
     let end = missed.last().map_or(0, |last| frames(last.clone()).end);
     let mut reported: Vec<core::ops::Range<u64>> = Vec::new();
     for (one, _) in stage.ledger().into_iter().filter(|(one, _)| one.start < end) {
@@ -178,9 +173,8 @@ fn five_percent_of_loss_both_ways_spoils_what_did_not_come_in_time() {
 #[test]
 fn bursts_of_loss_both_ways_spoil_what_did_not_come_in_time() {
     for (window, seed) in [(2, 21), (3, 22)] {
-        // Requests and retransmissions are lost as well; their timeouts are longer than this host's
-        // runs. The losses follow a Gilbert-Elliott model: one in 50 begins a burst, one in four
-        // ends it, and three of four are lost in it.
+        // Requests and retransmissions get lost too, and time out later than these runs.
+        // Gilbert-Elliott: one in 50 begins a burst, one in four ends it, three of four are lost.
         let (mut chance, mut bad) = (Chance(seed), false);
         let plan: Plan = Box::new(move |_, _| {
             bad = if bad { !chance.below(25) } else { chance.below(2) };

@@ -1,4 +1,4 @@
-//! Tests that without loss, every sample is the plugin's, with exactly the agreed delay.
+//! Without loss, all samples are the plugin's, exactly delayed.
 
 use core::sync::atomic::Ordering;
 

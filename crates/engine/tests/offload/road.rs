@@ -1,5 +1,5 @@
-//! A link that loses, duplicates and delays datagrams as planned, over real sockets. It can also
-//! wait, without a clock, until everything sent has been processed.
+//! A link over real sockets that loses, duplicates and delays datagrams as planned, and can wait
+//! until all are processed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -55,11 +55,8 @@ struct Inner {
     read: u64,
     here: Vec<Vec<u8>>,
     held: Vec<(u64, BlockLeg, Vec<u8>)>,
-    /// Whether arrivals during a run are delivered in it.
     live: bool,
     epoch: u32,
-    /// For each block of the epoch: the delivered parts of its answer, their number, and the run of
-    /// the last part.
     came: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
 }
 
@@ -111,7 +108,6 @@ impl Road {
         inner.link.flush();
     }
 
-    /// Waits until the worker has processed all datagrams and its answers have arrived.
     pub(crate) fn settle(&self, progress: &Progress) {
         loop {
             let mut done = progress.done.lock().unwrap();
@@ -146,8 +142,7 @@ impl Road {
         (parts.len() == usize::from(*all)).then_some(*run)
     }
 
-    /// Delivers arrivals within the same run from now on. Otherwise the result would depend on the
-    /// machine's load.
+    /// Delivers arrivals within the same run. Otherwise results would depend on the machine's load.
     pub(crate) fn live(&self) {
         self.inner().live = true;
     }
@@ -193,7 +188,6 @@ impl Inner {
 
     fn note(&mut self, datagram: &[u8]) {
         let (head, _) = Head::read(datagram).expect("one of ours");
-        // Dirty answers do not count.
         if head.kind != DatagramKind::Block || head.flags.has(Flags::DIRTY) {
             return;
         }
@@ -216,7 +210,7 @@ impl Inner {
     }
 }
 
-/// The lossy link itself is not subject to real-time rules.
+/// The test's link is not under real-time rules.
 const OF_THE_TEST: &str = "the test's own link allocates as it likes";
 
 impl Link for Road {

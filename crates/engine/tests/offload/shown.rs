@@ -1,9 +1,7 @@
-//! Checks that the examples work.
+//! The examples work.
 
 use std::process::{Command, Output};
 
-/// Returns the output of an example. Cargo builds examples for a complete test run, but not for a
-/// single test.
 #[track_caller]
 fn example(name: &str) -> Output {
     let here = std::env::current_exe().unwrap();
@@ -23,6 +21,5 @@ fn pictures_go_through_a_filter_elsewhere_and_every_byte_is_as_here() {
 #[test]
 fn sound_goes_through_a_plugin_elsewhere_two_blocks_late() {
     let said = String::from_utf8(example("offloaded_sound").stdout).unwrap();
-    // The number of blocks in time is printed too, but it depends on the machine's load.
     assert!(said.contains("latency: 256 frames"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! A host with an offloaded plugin. Compares its output with the same plugin run locally.
+//! A host with an offloaded plugin, compared with a local one.
 
 use std::ops::Range;
 
@@ -14,7 +14,6 @@ use crate::filter::{CHANNELS, Filter, SET, noise};
 use crate::road::{Plan, Road, smooth};
 
 pub(crate) const BLOCK: usize = 64;
-/// Maximum affected frames after a hole: a millisecond at the tests' rate.
 pub(crate) const FADE: u64 = 48;
 
 pub(crate) fn config(window: u32) -> OffloadedConfig {
@@ -45,8 +44,7 @@ impl HostBlock for InPlace {
     }
 
     fn output(&mut self, channel: usize, from: usize, samples: &[f32]) {
-        // This is another channel's input, which is damaged if output is written before all inputs
-        // are read.
+        // Another channel's input, damaged by output before all inputs are read.
         self.buffers[CHANNELS - 1 - channel][from..from + samples.len()].copy_from_slice(samples);
     }
 
@@ -60,7 +58,6 @@ pub(crate) struct Stage {
     pub(crate) attendant: Attendant,
     pub(crate) ends: Vec<(Road, Crew)>,
     local: Filter,
-    /// Since the activation: local output, input, and received output, each by channel.
     wet: [Vec<f32>; CHANNELS],
     dry: [Vec<f32>; CHANNELS],
     heard: [Vec<f32>; CHANNELS],
@@ -114,7 +111,6 @@ impl Stage {
         self.run = 0;
     }
 
-    /// Runs once without waiting afterwards.
     pub(crate) fn rush(&mut self, frames: usize) {
         self.ends.iter().for_each(|(road, _)| road.at_run(self.run));
         let gain = 1.0 + (self.run % 7) as f32 * 0.1;
@@ -178,9 +174,8 @@ impl Stage {
         (0..heard.saturating_sub(delay)).filter(differs).map(|frame| frame as u64).collect()
     }
 
-    /// Asserts that only the frames of these blocks, and a millisecond after each range, differ.
-    /// Each block must differ, because concealment never equals the plugin's sound. The initial
-    /// output is silence.
+    /// Asserts that only these blocks and 1 ms after each differ. Each block must differ, because
+    /// concealment never equals the plugin's sound.
     pub(crate) fn assert_damaged(&self, blocks: &[Range<u64>]) {
         let frames = |blocks: &Range<u64>| blocks.start * BLOCK as u64..blocks.end * BLOCK as u64;
         self.assert_differ(&blocks.iter().map(frames).collect::<Vec<_>>());
@@ -195,7 +190,6 @@ impl Stage {
         let differing = self.differing();
         for one in missing {
             let count = differing.iter().filter(|frame| one.contains(frame)).count() as u64;
-            // Single samples may be equal by chance, but not most of a hole.
             let expected = one.end.min(end).saturating_sub(one.start);
             assert!(2 * count > expected, "{count} of {one:?} differ");
         }
@@ -205,10 +199,9 @@ impl Stage {
         assert!(silence, "the initial output is silence");
     }
 
-    /// Returns all ledger entries of this activation except fades, and starts another activation.
-    /// Asserts that they list every differing frame.
+    /// Returns this activation's ledger without fades, and starts another. Asserts that it lists
+    /// every differing frame.
     pub(crate) fn ledger(&mut self) -> Vec<(Range<u64>, Cause)> {
-        // For a quarter of a second, a missing run can still become late.
         for _ in 0..12_000 / BLOCK + 2 {
             self.go(BLOCK);
         }
@@ -223,7 +216,6 @@ impl Stage {
                 _ => all.push((from..end, cause)),
             }
         }
-        // A grown delay applies to earlier frames, too.
         if !all.iter().any(|(_, cause)| *cause == Cause::Grown) {
             let is_listed = |frame: &u64| all.iter().any(|(frames, _)| frames.contains(frame));
             assert_eq!(differing.iter().find(|frame| !is_listed(frame)), None, "{all:?}");

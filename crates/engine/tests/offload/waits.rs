@@ -1,4 +1,4 @@
-//! Tests of how long a host waits for answers.
+//! How long a host waits for answers.
 
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
 use tautline_io::thread::{Scheduler, spawn};
@@ -13,7 +13,7 @@ use crate::stage::{BLOCK, Stage, config};
 
 #[test]
 fn what_is_waited_for_leaves_once_more_where_the_last_of_it_was_lost() {
-    // The block or its answer is lost. Without later blocks, no request follows.
+    // Lost block or answer; without later blocks, no request follows.
     let plan = |leg, head: &tautline_proto::offload::datagram::Head| {
         let is_again = head.flags.has(Flags::REPLAY);
         match (leg, head.block) {
@@ -44,8 +44,8 @@ fn what_is_missing_is_waited_for_no_more_once_its_turn_is_over() {
         stage.go(BLOCK);
         waited_in.extend((stage.offloaded.standing().counters.waits > before).then_some(run));
     }
-    // Each is due one run later, and the worker sends nothing meanwhile, so the host waits for
-    // eight. A run that got no core for that time does not wait.
+    // Each is due a run later, so a silent worker gets eight waits. Runs that got no core do not
+    // wait.
     assert!((1..=8).contains(&waited_in.len()), "{waited_in:?}");
     assert!(waited_in.iter().all(|run| (51..63).contains(run)), "{waited_in:?}");
     stage.assert_damaged(&[50..62]);
@@ -80,7 +80,6 @@ fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is()
     let mut stage = Stage::smooth(OffloadedConfig { wait, ..config(1) });
     stage.go_on(50);
     stage.kill_worker();
-    // The first of them plays an earlier answer.
     assert_eq!(stage.waits_of(50), 8, "of 50 runs");
     stage.ends[0].1.begin();
     stage.settle();
@@ -89,7 +88,6 @@ fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is()
     assert!(standing.ends[0].unwrap().clean, "{standing:?}");
     stage.kill_worker();
     let waits = stage.waits_of(50);
-    // The host receives the worker's last answers first; then it waits for the worker again.
     assert!((8..25).contains(&waits), "{waits} of 50 runs waited");
 }
 
@@ -104,18 +102,14 @@ fn whoever_has_the_time_waits_for_a_worker_however_often_nothing_is_heard() {
         stage.rush(BLOCK);
     }
     let waits = stage.offloaded.standing().counters.waits - before;
-    // Otherwise only eight runs wait. A run that got no core for that time does not wait.
     assert!(waits >= 16, "{waits} of 30 runs waited");
 }
 
-/// Returns the number of waits of a fast host with a dead worker, and whether the host was detected
-/// as fast.
 fn waits_of_a_hurry() -> (u64, bool) {
     let mut stage =
         Stage::smooth(OffloadedConfig { wait_offline: Span::from_millis(5), ..config(1) });
     stage.go_on(50);
     stage.kill_worker();
-    // This is more than a second of sound; a quarter of a second is enough to detect a render.
     let waits = stage.waits_of(1000);
     (waits, stage.outcome.offline)
 }
@@ -157,7 +151,6 @@ fn a_render_goes_on_where_it_was_with_a_worker_that_comes_in_the_place_of_one_th
     let comes = std::thread::spawn(move || {
         left_over.await_insisting();
         assert!(attendant.detach(Which::Worker));
-        // The host's thread detaches the worker before another is attached.
         while attendant.take_gone().is_none() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Tests of workers that stop, die, restart, start late, and replace each other.
+//! Workers that stop, die, restart, start late, and replace each other.
 
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
 use tautline_io::thread::float_mode::FloatMode;
@@ -14,7 +14,6 @@ fn a_worker_that_stands_still_spoils_what_is_due_meanwhile_and_is_right_afterwar
     stage.go_on(50);
     let held = stage.ends[0].1.hold_of();
     let standing = Crew::hold(&held);
-    // Blocks 50 to 59 are not processed before the last but one is due.
     (0..10).for_each(|_| stage.rush(BLOCK));
     drop(standing);
     stage.settle();
@@ -31,7 +30,6 @@ fn a_worker_that_dies_and_comes_back_is_told_what_it_missed_and_is_right_afterwa
     stage.kill_worker();
     (0..10).for_each(|_| stage.rush(BLOCK));
     stage.ends[0].1.begin();
-    // All sixty are in the history. The worker requests them from the first on, eight at a time.
     stage.settle();
     stage.go_on(60);
     let missed = stage.missed(1);
@@ -53,7 +51,6 @@ fn what_is_not_kept_any_more_leaves_a_worker_that_comes_back_dirty_and_the_ledge
     assert!(!stage.offloaded.standing().ends[0].unwrap().clean);
     let differing = stage.differing();
     assert!(differing.iter().all(|frame| *frame >= 100 * BLOCK as u64));
-    // A new activation is clean; the damage of the previous one is reported at its end.
     stage.activate();
     stage.go_on(50);
     stage.assert_damaged(&[]);
@@ -81,7 +78,6 @@ fn killing_one_of_two_workers_while_a_block_is_under_way_changes_no_sample() {
     for killed in [0, 1] {
         let mut stage = Stage::new(config(1), vec![smooth(), smooth()]);
         stage.go_on(50);
-        // This is sent to both. The one that dies may or may not have processed it.
         stage.rush(BLOCK);
         stage.ends[killed].1.end();
         stage.ends.remove(killed);

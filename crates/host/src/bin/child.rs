@@ -1,5 +1,4 @@
-//! The child process that `taut` starts for each stream and each library, as its own program for
-//! this crate's tests.
+//! The child of each stream and library, as a program for these tests.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Definitions of chains and of parallel plugins:
+//! Chains and parallel plugins:
 //!
 //! ```toml
 //! [[chain]]
@@ -120,8 +120,7 @@ impl ChainFile {
         plugin: &dyn Fn(&str) -> Option<Outline>,
     ) -> Result<Vec<Outline>, ChainFileError> {
         let mut made: Vec<Option<Outline>> = vec![None; self.definitions.len()];
-        // Members may be defined later in the file; a definition that never resolves contains
-        // itself.
+        // Members may be defined later; a definition that never resolves contains itself.
         while made.iter().any(Option::is_none) {
             let before = made.iter().flatten().count();
             let mut lacks = None;

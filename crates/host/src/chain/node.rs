@@ -1,4 +1,4 @@
-//! Runs one plugin, or several as one, in this process.
+//! Runs plugins in this process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,8 +8,7 @@ use super::{MAX_INSTANCES, Recipe};
 use crate::ladspa::instance::{InstanceError, PluginInstance};
 use crate::ladspa::library::{LoadError, PluginLibrary};
 
-/// A loaded recipe. The members' audio and controls are concatenated, each numbered as in a
-/// [`PluginInstance`].
+/// A loaded recipe. Members' audio and controls are concatenated, as in a [`PluginInstance`].
 #[derive(Debug)]
 pub enum ChainNode {
     Plugin(Box<PluginInstance>),
@@ -116,8 +115,7 @@ impl ChainNode {
         }
     }
 
-    /// Output latency in frames as reported by the plugins: the sum for a chain, the maximum in
-    /// parallel.
+    /// Latency in frames: the sum in a chain, the maximum in parallel.
     pub fn latency(&self) -> u32 {
         match self {
             Self::Plugin(plugin) => plugin.latency(),
@@ -176,7 +174,6 @@ fn member_of(members: &[ChainNode], count: Count, mut port: usize) -> (usize, us
             own => port -= own,
         }
     }
-    // Out of range: the last member reports the error.
     (members.len() - 1, port)
 }
 

@@ -42,8 +42,8 @@ impl Outline {
         }
     }
 
-    /// Connects members in series; a mono plugin after several channels runs once per channel, with
-    /// one set of controls.
+    /// In series; a mono plugin after several channels runs once per channel, with one set of
+    /// controls.
     pub fn chain(label: &str, members: Vec<Self>) -> Result<Self, MisfitError> {
         let mut fitting: Vec<Self> = Vec::with_capacity(members.len());
         for member in members {
@@ -109,7 +109,6 @@ impl Outline {
     }
 }
 
-/// Ports of all members, prefixed with the label, and a number if a label repeats.
 fn prefixed(
     members: &[Outline],
     ports: fn(&Outline) -> &[PortDescription],

@@ -6,7 +6,6 @@ use super::*;
 use crate::ladspa::abi::{AUDIO, CONTROL, HARD_RT_CAPABLE, INPUT, OUTPUT, REALTIME, RangeHint};
 use crate::ladspa::description::{PluginDescription, PortDescription};
 
-/// A plugin with this many inputs and outputs, one control and a latency.
 fn plugin(label: &str, inputs: usize, outputs: usize) -> Outline {
     let range = RangeHint { hints: 0, lower: 0.0, upper: 0.0 };
     let port = |name: &str, kind| PortDescription { name: name.to_owned(), kind, range };

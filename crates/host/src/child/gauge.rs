@@ -1,4 +1,4 @@
-//! Progress of the plugin's thread, for the thread that monitors it.
+//! Progress of the plugin's thread.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 

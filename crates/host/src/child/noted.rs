@@ -1,5 +1,5 @@
-//! Encryption state that rejects everything that an earlier, dead process of the stream accepted.
-//! Otherwise an attacker could crash a plugin and replay recorded datagrams.
+//! Encryption state that rejects datagrams accepted by the stream's dead processes. Otherwise an
+//! attacker could crash a plugin and replay recorded ones.
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_io::socket::seal::Seal;
@@ -10,7 +10,6 @@ pub(super) struct NotedSeal {
     keys: StreamKeys,
     incarnation: u32,
     note: PendingNote,
-    /// Created with the first datagram: a standby has its link long before.
     sealed: Option<Sealed>,
 }
 

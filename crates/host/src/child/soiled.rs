@@ -10,8 +10,8 @@ use tautline_proto::stream::Outgoing;
 
 use crate::child_notes::BlockOfEpoch;
 
-/// Marks blocks that plugins do not get as dirty and skipped. All later output is dirty, and
-/// receivers learn that from such a block.
+/// Marks blocks that plugins miss as dirty and skipped. All later output is dirty, as receivers
+/// learn from such a block.
 pub(super) struct SoiledLink {
     link: Box<DirectLink>,
     fatal: Vec<BlockOfEpoch>,

@@ -47,12 +47,11 @@ impl PluginSound {
                 continue;
             }
             if Some(block) != self.sound.controls_in() {
-                // Controls of other plugins are forwarded unchanged.
+                // Other plugins' controls stay unchanged.
                 continue;
             }
             for (control, value) in bytes.as_chunks().0.iter().enumerate() {
                 let value = f32::from_ne_bytes(*value);
-                // The plugin gets it anyway, as in a local host.
                 is_odd |= !value.is_finite();
                 self.node.set_control(control, value);
             }
@@ -101,7 +100,7 @@ impl Work for PluginSound {
         }
         self.hear(turn.frames, input);
         self.fatal.note.begin(place);
-        // The activation is monitored too: a plugin may hang in it.
+        // A plugin may hang in its activation.
         self.gauge.begin();
         if core::mem::take(&mut self.begins) {
             let _permit = permit("nothing is due of an activation that begins");

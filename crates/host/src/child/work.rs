@@ -1,4 +1,4 @@
-//! Runs a plugin for one stream on a real-time thread, which the main thread monitors.
+//! Runs a stream's plugin on a real-time thread, monitored by the main thread.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin};
@@ -36,8 +36,7 @@ use crate::plan::{ChildEvent, Plan, PlannedFeed, TakeBlocks};
 const STEP: Span = Span::from_millis(50);
 const REPORT: u32 = 10;
 const STACK_BYTES: usize = 512 << 10;
-/// Datagrams per second, of which the socket buffers a quarter: 32 frames at 96 kHz, and as many
-/// repeats.
+/// The socket buffers a quarter: 32 frames at 96 kHz, and repeats.
 const DATAGRAMS_PER_SECOND: u32 = 6000;
 const BATCH: usize = 32;
 
@@ -52,7 +51,7 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let libraries = plan.recipe.libraries();
     let folders = libraries.into_iter().flat_map(|library| folders_of(library));
     let readable: Vec<_> = plan.readable.iter().cloned().chain(folders).collect();
-    // Before it starts another thread. `taut doctor` reports missing kernel features.
+    // Before any thread starts. `taut doctor` reports missing kernel features.
     let _ = Confinement::enter(&readable);
     let thread = begin_thread(&plan);
     let counts = Arc::new(OnceLock::<(File, Arc<Gauge>)>::new());
@@ -63,21 +62,19 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     };
     end_with_the_parent(lines, ordered, move || {
         let Some((parent, gauge)) = counted.get() else { return };
-        // A waiting parent gets the counts since the last report.
         let _ = parent
             .try_clone()
             .and_then(|mut parent| say(&mut parent, &ChildEvent::Standing(gauge.standing())));
     })?;
     let gauge = Arc::new(Gauge::default());
-    // Set once, before the first block: the stream may end right after that.
     let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
-    // The thread has its priority, and no plugin is loaded yet.
+    // After the thread's priority, before any plugin.
     Confinement::fix_scheduling();
     let ready = thread.and_then(|thread| prepare(&plan, opened?, &gauge, thread));
     match ready {
         Ok((ready, take)) => {
             say(&mut parent, &ready)?;
-            // A standby waits here while the process before it lives.
+            // A standby waits here.
             let order: TakeBlocks = match orders.recv() {
                 Ok(line) => serde_json::from_slice(&line)?,
                 Err(_) => leave(),
@@ -123,7 +120,7 @@ fn prepare(
     let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
     let cost = if plan.measure {
         let _mode = flushed.set();
-        // A second instance, so that the measurement does not affect the stream.
+        // Measured on a second instance.
         let mut measured = load(MEASURED_FRAMES).map_err(|error| error.to_string())?;
         Some(cost::measure(&mut measured))
     } else {
@@ -149,7 +146,6 @@ fn prepare(
             Some(to) => work_between(&mut *from, &mut **to, &mut worker, &mut sound, &halt),
             None => work(&mut *from, &mut worker, &mut sound, &halt),
         }
-        // The thread ends only with the process.
         leave();
     });
     let _ = give.send(work_on);
@@ -158,8 +154,7 @@ fn prepare(
 
 type WorkOn = Box<dyn FnOnce() + Send>;
 
-/// Starts the plugin's thread before any plugin is loaded: afterwards threads cannot change their
-/// priority.
+/// Starts the plugin's thread before any plugin is loaded: later, priorities are fixed.
 fn begin_thread(plan: &Plan) -> Result<(SyncSender<WorkOn>, Granted), String> {
     let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
     let (give, given) = sync_channel::<WorkOn>(1);
@@ -176,8 +171,7 @@ fn begin_thread(plan: &Plan) -> Result<(SyncSender<WorkOn>, Granted), String> {
     Ok((give, granted))
 }
 
-/// Makes threads that the plugin starts from this one run without its priority: their run time is
-/// not monitored.
+/// Threads started from this one lose its priority: they are not monitored.
 fn reset_on_fork() {
     // SAFETY: all zeros are a valid sched_attr.
     let mut own: libc::sched_attr = unsafe { core::mem::zeroed() };
@@ -193,7 +187,6 @@ fn reset_on_fork() {
     }
 }
 
-/// Checks the ports: a library with other ports than reported has been replaced.
 fn check(plan: &Plan, node: &ChainNode) -> Result<(), String> {
     let ports = &plan.ports;
     let said = [ports.inputs, ports.outputs, ports.controls, ports.reported];
@@ -251,7 +244,6 @@ fn links(
     let (from, to) = match (from, to) {
         (None, to) => (master, to),
         (Some(from), None) => (from, Some(master)),
-        // In the middle of a pipeline, the master neither sends nor receives.
         (Some(from), Some(to)) => (from, Some(to)),
     };
     Ok(WorkLinks { from, to })
@@ -291,12 +283,12 @@ fn link(
     DirectLink::over_socket(socket, &options, seal).map(Box::new).map_err(on_one_line)
 }
 
-/// Reports the plugin's state to the parent, and ends the process if a run hangs.
+/// Reports the plugin's state, and ends the process if a run hangs.
 fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
     let most = plan.timeout_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
     let (mut seen, mut looks, mut reported) = (None, 0u64, None);
     for step in 1u32.. {
-        // Counts looks instead of time: a process that was stopped has not hung.
+        // Counts looks instead of time: a stopped process has not hung.
         sleep_until(now() + STEP);
         let under_way = gauge.under_way();
         looks = if under_way.is_some() && under_way == seen { looks + 1 } else { 0 };
@@ -304,7 +296,6 @@ fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
         let standing = gauge.standing();
         if looks >= most {
             let millis = looks * STEP.as_nanos().unsigned_abs() / 1_000_000;
-            // Regardless of errors.
             let _ = say(parent, &ChildEvent::Standing(standing));
             let _ = say(parent, &ChildEvent::Hung { millis });
             break;

@@ -1,6 +1,6 @@
-//! Allowed system calls. One filter rejects (`EPERM`) calls with effects outside the process, some
-//! only with certain arguments. The other answers unlisted calls as unknown (`ENOSYS`), so that the
-//! C library falls back. The kernel caches calls that pass both, so they cost nothing.
+//! Allowed system calls. One filter rejects (`EPERM`) calls with effects outside the process. The
+//! other answers unlisted calls with `ENOSYS`, so that the C library falls back. The kernel caches
+//! calls that pass both.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,7 @@ use seccompiler::{
 
 use super::Missing;
 
-/// Rejected with any arguments: they reach other processes, the network or the file system's
-/// structure.
+/// They reach other processes, the network or the file system's structure.
 const REFUSED: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -51,7 +50,6 @@ const REFUSED: &[c_long] = &[
     libc::SYS_fchdir,
 ];
 
-/// Further rejected calls, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_OLD: &[c_long] = &[
     libc::SYS_fork,
@@ -72,8 +70,7 @@ const REFUSED_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OLD: &[c_long] = &[];
 
-/// Rejected once the plugin's thread has its priority, which it could raise. Further filters could
-/// fake results.
+/// Rejected once the plugin's thread has its priority. Further filters could fake results.
 const FIXED: &[c_long] = &[
     libc::SYS_seccomp,
     libc::SYS_setpriority,
@@ -107,7 +104,7 @@ const DUP2: c_long = libc::SYS_dup2;
 #[cfg(not(target_arch = "x86_64"))]
 const DUP2: c_long = libc::SYS_dup3;
 
-/// Allowed. `clone3` is missing, as its flags are in memory: the C library falls back to `clone`.
+/// Without `clone3`, whose flags are in memory: the C library falls back to `clone`.
 const PASSED: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_madvise,
@@ -246,8 +243,8 @@ const PASSED_OLD: &[c_long] = &[libc::SYS_getrlimit, libc::SYS_setrlimit];
 #[cfg(target_arch = "riscv64")]
 const PASSED_OLD: &[c_long] = &[libc::SYS_riscv_flush_icache];
 
-/// Harmless `ioctl` commands; `TIOCSTI`, for example, types into a terminal. Numbers of
-/// asm-generic/ioctls.h, as libc's types differ.
+/// Harmless ones; `TIOCSTI`, for example, types into a terminal. From asm-generic/ioctls.h, because
+/// libc's types differ.
 const IOCTLS: [u64; 6] = [
     0x5401, // TCGETS, by which the C library tells a terminal
     0x5413, // TIOCGWINSZ
@@ -260,11 +257,9 @@ const FIONBIO: u64 = 0x5421;
 
 const STANDARD: [u64; 2] = [1, 2];
 
-/// `fcntl` commands that copy a descriptor, or change the mode in which the worker itself writes to
-/// it.
+/// Copy a descriptor, or change its shared mode.
 const SHARED: [libc::c_int; 3] = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_SETFL];
 
-/// Allowed `prctl` commands: names, timers, and dropping privileges.
 const PRCTLS: [libc::c_int; 7] = [
     libc::PR_SET_NO_NEW_PRIVS,
     libc::PR_SET_NAME,
@@ -275,15 +270,14 @@ const PRCTLS: [libc::c_int; 7] = [
     libc::PR_SET_VMA,
 ];
 
-/// `fcntl` commands that make the kernel send a signal, to any process.
+/// Make the kernel signal any process.
 const SIGNALLING: [libc::c_int; 4] = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX, libc::F_NOTIFY];
 const F_SETSIG: libc::c_int = 10;
 const F_SETOWN_EX: libc::c_int = 15;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Restricts this thread, and threads that it starts, to these calls. They can still change their
-/// scheduling: see [`fix`].
+/// Restricts this thread and those it starts, except for scheduling: see [`fix`].
 pub(super) fn restrict() -> Result<(), Missing> {
     let (refuse, unknown) = (libc::EPERM as u32, libc::ENOSYS as u32);
     let known = program(known(), SeccompAction::Errno(unknown), SeccompAction::Allow)?;
@@ -295,7 +289,7 @@ pub(super) fn restrict() -> Result<(), Missing> {
     Ok(())
 }
 
-/// Fixes the scheduling of all threads in this process. Further filters are rejected.
+/// Fixes the scheduling of all threads. Rejects further filters.
 pub(super) fn fix() -> Result<(), Missing> {
     let rules = FIXED.iter().map(|call| (*call, Vec::new())).collect();
     let fixed = program(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?;
@@ -338,7 +332,6 @@ fn denied(own: u32) -> Result<Rules, seccompiler::BackendError> {
     for call in CONDITIONAL {
         let conditions = conditions(*call, own).into_iter().map(|all| {
             let all = all.into_iter().map(|(argument, operator, value)| {
-                // 32 bits: the kernel ignores the upper half.
                 SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
             });
             SeccompRule::new(all.collect::<Result<_, _>>()?)
@@ -354,8 +347,8 @@ fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
     use SeccompCmpOp::{Eq, Ge, Le, MaskedEq, Ne};
     let signal = |number: libc::c_int| number as u64;
     match call {
-        // A plugin may only append to standard error and output, which may be the worker's log; a
-        // copy of the descriptor would bypass this.
+        // Standard error and output may be the worker's log: append only. A descriptor's copy would
+        // bypass this.
         libc::SYS_copy_file_range => STANDARD.map(|fd| vec![(2, Eq, fd)]).to_vec(),
         libc::SYS_dup
         | DUP2
@@ -368,7 +361,7 @@ fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
         | libc::SYS_pwritev2 => STANDARD.map(|fd| vec![(0, Eq, fd)]).to_vec(),
         // A separate process would outlive the stream.
         libc::SYS_clone => vec![vec![(0, MaskedEq(libc::CLONE_THREAD as u64), 0)]],
-        // Only its own threads, as abort() does, and not the signals that stop a process.
+        // Its own threads, as abort() does, without stop signals.
         libc::SYS_tgkill => vec![
             vec![(0, Ne, u64::from(own))],
             vec![(2, Ge, signal(libc::SIGSTOP)), (2, Le, signal(libc::SIGTTOU))],
@@ -386,7 +379,6 @@ fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
             queries.into_iter().chain(shared).collect()
         }
         libc::SYS_prctl => vec![PRCTLS.map(|option| (0, Ne, option as u64)).to_vec()],
-        // Limits of another process: 0 is the caller's own.
         _ => vec![vec![(0, Ne, 0)]],
     }
 }

@@ -8,11 +8,9 @@ use landlock::{
 use super::Missing;
 use crate::scan;
 
-/// The newest Landlock ABI whose restrictions the tests cover. Older kernels apply the subset that
-/// they support.
+/// Newest tested ABI. Older kernels apply their subset.
 const TESTED: ABI = ABI::V6;
 
-/// Libraries, data, settings and machine information; stores of NixOS and Guix, Flatpak's `/app`.
 const SYSTEM: [&str; 19] = [
     "/usr",
     "/lib",
@@ -28,7 +26,6 @@ const SYSTEM: [&str; 19] = [
     "/dev/zero",
     "/dev/random",
     "/dev/urandom",
-    // This process only: the link is resolved now.
     "/proc/self",
     "/proc/cpuinfo",
     "/proc/meminfo",
@@ -36,8 +33,6 @@ const SYSTEM: [&str; 19] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Restricts this thread to reading `readable` and the system's libraries; returns Landlock's
-/// version.
 pub(super) fn restrict(readable: &[PathBuf]) -> Result<u32, Missing> {
     let status = enforce(readable).map_err(|error| Missing::Refused(error.to_string()))?;
     match status {
@@ -58,12 +53,11 @@ fn enforce(readable: &[PathBuf]) -> Result<LandlockStatus, RulesetError> {
         std::env::split_paths(&linked).filter(|it| !it.as_os_str().is_empty()).collect();
     let folders = readable.iter().chain(&plugins).chain(&linked);
     let status = Ruleset::default()
-        // All access, including execution, is denied unless granted below.
+        // All access is denied unless granted below.
         .handle_access(AccessFs::from_all(TESTED))?
         .handle_access(AccessNet::from_all(TESTED))?
         .scope(Scope::from_all(TESTED))?
         .create()?
-        // Skips paths that do not exist.
         .add_rules(path_beneath_rules(SYSTEM, read))?
         .add_rules(path_beneath_rules(folders, read))?
         .add_rules(path_beneath_rules(["/dev/null"], read | AccessFs::WriteFile))?

@@ -1,6 +1,5 @@
-//! Stores measured costs across starts of a worker: measuring takes up to 150 ms per stream. Each
-//! figure is for one plugin file at one rate on one processor type. Errors only cause another
-//! measurement.
+//! Stores measured costs across starts: measuring takes up to 150 ms per stream. Per plugin file,
+//! rate and processor type. Errors only cause another measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +11,6 @@ use tautline_api::v1::{Plugin, PluginCost};
 use tempfile::NamedTempFile;
 
 const VERSION: u32 = 1;
-/// Maximum bytes read from the file; more than the maximum number of figures needs.
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_KEPT: usize = 10_000;
 
@@ -25,7 +23,7 @@ pub(crate) struct CostBook {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct KnownCost {
     pub(crate) cost: PluginCost,
-    /// Whether an earlier start of the worker measured it, perhaps on a busier machine.
+    /// Measured by an earlier start, perhaps on a busier machine.
     pub(crate) is_kept: bool,
 }
 
@@ -71,7 +69,6 @@ impl CostBook {
     fn write(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
-        // Keeps new figures of another worker on this host.
         let mut all = read(path);
         all.extend(self.known.iter().map(|(key, known)| (key.clone(), *known)));
         let kept = all.into_iter().take(MAX_KEPT).map(|((plugin, hash, rate), known)| StoredCost {
@@ -81,7 +78,6 @@ impl CostBook {
             cost: known.cost,
         });
         let book = StoredCosts { version: VERSION, processor: processor(), costs: kept.collect() };
-        // Replaces the file atomically for concurrent readers.
         let mut file = NamedTempFile::new_in(folder)?;
         file.write_all(serde_json::to_string(&book)?.as_bytes())?;
         file.persist(path)?;

@@ -1,4 +1,4 @@
-//! Types and constants of `ladspa.h` 1.1, in its order, for hosts and plugins.
+//! `ladspa.h` 1.1, in its order.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 
@@ -11,10 +11,10 @@ pub const ENTRY: &str = "ladspa_descriptor";
 pub type DescriptorFunction = unsafe extern "C" fn(index: c_ulong) -> *const Descriptor;
 pub const UNIQUE_IDS: u32 = 0x0100_0000;
 
-/// The plugin depends on real-time input or output (`LADSPA_PROPERTY_REALTIME`).
+/// Depends on real-time input or output.
 pub const REALTIME: c_int = 0x1;
 pub const INPLACE_BROKEN: c_int = 0x2;
-/// The plugin does not allocate or block, and takes about A + B·frames, whatever the input.
+/// No allocation or blocking; about A + B·frames, whatever the input.
 pub const HARD_RT_CAPABLE: c_int = 0x4;
 
 pub const INPUT: c_int = 0x1;
@@ -39,7 +39,7 @@ pub const DEFAULT_1: c_int = 0x240;
 pub const DEFAULT_100: c_int = 0x280;
 pub const DEFAULT_440: c_int = 0x2C0;
 
-/// Control output for a plugin's latency in frames: a convention outside the header.
+/// Latency output in frames: a convention outside the header.
 pub const LATENCY: &str = "latency";
 
 #[repr(C)]
@@ -50,7 +50,7 @@ pub struct RangeHint {
     pub upper: Data,
 }
 
-/// `LADSPA_Descriptor`: one plugin of a library. Even required functions may be missing.
+/// One plugin of a library. Even required functions may be missing.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Descriptor {
@@ -67,7 +67,7 @@ pub struct Descriptor {
     pub implementation_data: *mut c_void,
     pub instantiate: Option<unsafe extern "C" fn(*const Descriptor, c_ulong) -> Handle>,
     pub connect_port: Option<unsafe extern "C" fn(Handle, c_ulong, *mut Data)>,
-    /// Resets the plugin's state; may be missing.
+    /// Resets the state; may be missing.
     pub activate: Option<unsafe extern "C" fn(Handle)>,
     pub run: Option<unsafe extern "C" fn(Handle, c_ulong)>,
     pub run_adding: Option<unsafe extern "C" fn(Handle, c_ulong)>,
@@ -76,13 +76,12 @@ pub struct Descriptor {
     pub cleanup: Option<unsafe extern "C" fn(Handle)>,
 }
 
-// SAFETY: the data behind the pointers is constant once a library has returned it; the header
-// defines on which threads the functions may be called.
+// SAFETY: a returned library's data is constant; the header defines on which threads functions may
+// be called.
 unsafe impl Send for Descriptor {}
 // SAFETY: as above.
 unsafe impl Sync for Descriptor {}
 
-// Layout according to a C compiler on 64-bit hosts.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;
@@ -116,7 +115,7 @@ impl RangeHint {
         Some(if self.hints & INTEGER != 0 { value.round() } else { value })
     }
 
-    /// The default, or without one the value closest to 0 within the bounds.
+    /// The default, or the value closest to 0 within the bounds.
     pub fn first_value(&self, rate: u32) -> Data {
         let (lower, upper) = self.bounds(rate);
         self.default(rate).unwrap_or_else(|| {
@@ -125,7 +124,6 @@ impl RangeHint {
         })
     }
 
-    /// A point between the bounds; linear if a logarithm is impossible.
     fn between(&self, lower: Data, upper: Data, share: Data) -> Data {
         if self.hints & LOGARITHMIC != 0 && lower > 0.0 && upper > 0.0 {
             return (lower.ln() * (1.0 - share) + upper.ln() * share).exp();
@@ -179,7 +177,6 @@ mod tests {
         let half = hint(BOTH | SAMPLE_RATE | DEFAULT_MAXIMUM, 0.0, 0.5);
         assert_eq!(half.bounds(96_000), (Some(0.0), Some(48_000.0)));
         assert_eq!(half.default(44_100), Some(22_050.0));
-        // A fixed default does not scale with the rate.
         assert_eq!(hint(BOTH | SAMPLE_RATE | DEFAULT_440, 0.0, 0.5).default(48_000), Some(440.0));
     }
 

@@ -11,7 +11,6 @@ use super::abi::{
     UNIQUE_IDS,
 };
 
-/// Maximum number of ports per plugin; the largest in `swh-plugins` and elsewhere have dozens.
 pub const MAX_PORTS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,16 +66,13 @@ impl PortDescription {
 }
 
 impl PluginDescription {
-    /// Reads a descriptor.
-    ///
     /// # Safety
     ///
-    /// `descriptor` comes from a library that is still loaded, and its pointers are as the header
-    /// specifies.
+    /// `descriptor` is from a loaded library, its pointers as in the header.
     pub(crate) unsafe fn read(descriptor: &Descriptor) -> Result<Self, Nonsense> {
         // SAFETY: null or a string, per the header.
         let text = |start| unsafe { text_at(start) };
-        // Requests use the label, so it is unchanged or rejected.
+        // Requests use the label: unchanged or rejected.
         let label = text(descriptor.label);
         if label.is_empty() || label.contains(|c: char| c.is_whitespace() || !is_printable(c)) {
             return Err(Nonsense::Label(label));
@@ -111,7 +107,7 @@ impl PluginDescription {
 
 /// # Safety
 ///
-/// The descriptor's lists are null or have one entry per port.
+/// Lists are null or have one entry per port.
 unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsense> {
     let reported = descriptor.port_count;
     let count = usize::try_from(reported).ok().filter(|count| *count <= MAX_PORTS);
@@ -143,14 +139,13 @@ fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
     RangeHint { hints: hints & !lost, lower: real(below, lower), upper: real(above, upper) }
 }
 
-/// Sanitises display text.
 pub(crate) fn shown(text: &str) -> String {
     printable(text, MAX_TEXT)
 }
 
 /// # Safety
 ///
-/// Null, or a pointer to a zero-terminated string.
+/// Null or zero-terminated.
 unsafe fn text_at(start: *const c_char) -> String {
     if start.is_null() {
         return String::new();

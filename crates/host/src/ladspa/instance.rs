@@ -7,11 +7,10 @@ use crate::ladspa::abi::{AUDIO, CONTROL, Descriptor, Handle, INPUT, OUTPUT};
 use crate::ladspa::description::PluginDescription;
 use crate::ladspa::library::PluginLibrary;
 
-/// Maximum plausible latency in frames: ten seconds at 192 kHz.
 const MAX_LATENCY: f32 = 1_920_000.0;
 
-/// A running plugin, its ports connected to separate buffers, which supports plugins that fail in
-/// place. Audio and controls, inputs and outputs are each numbered from 0, in port order.
+/// A running plugin with separate buffers, because some fail in place. Audio and controls, inputs
+/// and outputs are each numbered from 0, in port order.
 #[derive(Debug)]
 pub struct PluginInstance {
     handle: Handle,
@@ -61,8 +60,8 @@ pub enum InstanceError {
 }
 
 impl PluginInstance {
-    /// Creates a plugin at `rate` for up to `max_frames` per run, with controls at their initial
-    /// values ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
+    /// Creates a plugin for up to `max_frames` per run, with initial controls
+    /// ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
     pub fn new(
         library: &Arc<PluginLibrary>,
         label: &str,
@@ -149,7 +148,7 @@ impl PluginInstance {
         self.outputs[channel].samples()
     }
 
-    /// Sets a control to any value: plugins must tolerate those out of range.
+    /// Sets any value: plugins must tolerate those out of range.
     pub fn set_control(&mut self, control: usize, value: f32) {
         self.controls[control].samples_mut()[0] = value;
     }
@@ -162,10 +161,9 @@ impl PluginInstance {
         self.reported[control].samples()[0]
     }
 
-    /// Reported latency in frames; 0 if missing or implausible.
+    /// Latency in frames; 0 if missing or implausible.
     pub fn latency(&self) -> u32 {
         let reported = self.latency.map_or(0.0, |control| self.reported(control));
-        // The cast saturates, and NaN becomes 0.
         if reported < MAX_LATENCY { reported.floor() as u32 } else { 0 }
     }
 
@@ -178,7 +176,7 @@ impl PluginInstance {
         self.is_active = true;
     }
 
-    /// Runs up to [`Self::max_frames`] frames; activates the plugin first if needed.
+    /// Runs up to [`Self::max_frames`] frames; activates first if needed.
     pub fn run(&mut self, frames: usize) {
         if !self.is_active {
             self.activate();
@@ -211,7 +209,7 @@ impl Drop for PluginInstance {
 #[cfg(test)]
 mod tests;
 
-/// Samples at a fixed address, which a plugin accesses as it runs; no slice may be held meanwhile.
+/// Samples at a fixed address, accessed by a running plugin; hold no slice meanwhile.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     start: NonNull<f32>,
@@ -232,8 +230,8 @@ impl Buffer {
     }
 
     pub(crate) fn samples(&self) -> &[f32] {
-        // SAFETY: `length` initialised samples are there until `drop`; a plugin writes only while
-        // its instance is borrowed for running, and the instance owns the buffers.
+        // SAFETY: `length` initialised samples live until `drop`; plugins write only while their
+        // instance is borrowed for running, and it owns the buffers.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
@@ -246,8 +244,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let whole = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.length);
-        // SAFETY: from a box of this length in `new`, and nothing has its address any more: the
-        // instance that did ends before its buffers are dropped.
+        // SAFETY: a box of this length from `new`; the instance with its address has ended.
         drop(unsafe { Box::from_raw(whole) });
     }
 }

@@ -7,10 +7,9 @@ use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW}
 use super::abi::{Descriptor, DescriptorFunction, ENTRY};
 use super::description::{Nonsense, PluginDescription};
 
-/// Maximum number of plugins per library; one without an end is not a plugin library.
 pub const MAX_PLUGINS: usize = 4096;
 
-/// A loaded library, unloaded on drop: running plugins keep it loaded.
+/// Running plugins keep it loaded.
 #[derive(Debug)]
 pub struct PluginLibrary {
     path: PathBuf,
@@ -43,10 +42,9 @@ pub enum LoadError {
 }
 
 impl PluginLibrary {
-    /// Loads a library, which runs its code: use an expendable process, unless the user chose the
-    /// file.
+    /// Runs the library's code: use an expendable process, unless the user chose the file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        // The loader searches the system's library paths for a name without a slash.
+        // The loader would search system paths for a name without slash.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         lend_mathematics();
         // SAFETY: a library's initialisation runs arbitrary code; see above.
@@ -99,8 +97,7 @@ impl PluginLibrary {
 fn lend_mathematics() {
     static LENT: Once = Once::new();
     LENT.call_once(|| {
-        // SAFETY: a part of the C library, whose initialisation has no effect. If it has another
-        // name, it is part of libc in every program.
+        // SAFETY: part of the C library, without effects; under another name it is part of libc.
         if let Ok(loaded) = unsafe { Loaded::open(Some("libm.so.6"), RTLD_NOW | RTLD_GLOBAL) } {
             core::mem::forget(loaded);
         }

@@ -1,4 +1,4 @@
-//! Validates a stream request, and determines the agreed parameters.
+//! Validates a stream request.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +20,6 @@ const MAX_CARRIED: usize = 4096;
 const MAX_COPIES: u8 = 8;
 const MAX_DATAGRAM: usize = 65_507 - seal::ROOM;
 
-/// Frames per run if unknown: the shortest common block. A longer one would reserve too little for
-/// plugins with a high cost per run.
 const ASSUMED_FRAMES: u32 = 64;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +83,6 @@ impl Agreed {
         let most = f64::from(request.max_frames);
         let assumed = f64::from(request.max_frames.min(ASSUMED_FRAMES));
         let period_ns = request.period_ns.map_or(nanos_of(assumed), |period| period as f64);
-        // If the host reports its period, a run has that many frames, within the limit.
         let run_frames = (period_ns * f64::from(request.rate) / 1e9).clamp(1.0, most);
         Ok(Self { set, run_frames, period_ns })
     }

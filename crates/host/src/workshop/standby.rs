@@ -1,5 +1,4 @@
-//! A standby process that can replace a dead one: its plugin is loaded, so it accepts blocks at
-//! once.
+//! A standby with a loaded plugin that can replace a dead process at once.
 
 use std::io;
 
@@ -9,7 +8,7 @@ use super::{BEGINNING, MAX_IN_A_ROW, StopLooks, pause};
 use crate::plan::ChildEvent;
 use crate::process::{ChildMessage, ChildProcess};
 
-/// How long a stream runs before a standby loads the plugin again.
+/// A stream's run before a standby loads the plugin.
 const SETTLING: Span = Span::from_millis(500);
 
 #[derive(Debug, Default)]
@@ -28,8 +27,6 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it can still take over, now or once it has loaded. Reads the line that reports the
-    /// end of loading.
     fn is_usable(&mut self, now: LocalTime) -> bool {
         if self.child.has_ended() {
             return false;
@@ -58,8 +55,6 @@ impl Standby {
         }
     }
 
-    /// Whether to start one now. One that has ended, hangs or stays stopped is replaced, with
-    /// increasing delays.
     pub(super) fn is_due(&mut self, now: LocalTime) -> bool {
         if self.waiting.as_mut().is_some_and(|waiting| !waiting.is_usable(now)) {
             self.waiting = None;
@@ -84,7 +79,6 @@ impl Standby {
 
     fn fail(&mut self, now: LocalTime) {
         self.failed += 1;
-        // The same delays as for failed active processes, but never zero.
         self.due = match self.failed {
             MAX_IN_A_ROW.. => LocalTime::NEVER,
             failed => now + pause(failed + 1),
@@ -95,8 +89,7 @@ impl Standby {
         self.waiting.as_ref().filter(|waiting| waiting.is_ready).map(|waiting| waiting.child.id())
     }
 
-    /// Takes a loaded process that is not stopped; any other is killed, as loading again is faster
-    /// than waiting.
+    /// Takes a running loaded process; kills any other: loading again is faster than waiting.
     pub(super) fn take(&mut self, now: LocalTime) -> Option<ChildProcess> {
         let mut waiting = self.waiting.take()?;
         if !waiting.is_usable(now) || !waiting.is_ready || waiting.child.is_stopped() {
@@ -116,7 +109,6 @@ mod tests {
 
     const LOADED: &str = r#"{"ready":{"scheduled":"other","cost":null}}"#;
 
-    /// A fake standby that echoes its input, with these lines as input.
     fn returning(lines: &[&str]) -> Standby {
         let program = ChildProgram::at("/bin/cat");
         let mut child = ChildProcess::start(&program, &Starting::default()).unwrap();

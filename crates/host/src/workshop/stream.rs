@@ -1,4 +1,4 @@
-//! The successive processes of one stream, and the thread that supervises them.
+//! The successive processes of a stream, and their supervising thread.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
@@ -25,14 +25,10 @@ use crate::plan::{ChildEvent, ChildStanding, Plan, TakeBlocks};
 use crate::process::{ChildMessage, ChildProcess, ChildProgram, Starting, WORK, words_of};
 
 const ENDING: Span = Span::from_secs(1);
-/// Minimum lifetime of a successful process; its failure does not increase the delay before the
-/// next.
+/// A process this old resets the delay.
 const GOOD: Span = Span::from_secs(10);
-/// Timeout after which a silent process counts as idle: it reports twice a second while blocks
-/// arrive.
 const SILENCE: Span = Span::from_secs(2);
-/// Maximum number of fatal blocks per epoch, which the plugin does not get: more processes in a row
-/// are not started.
+/// Fatal blocks per epoch: more processes in a row are not started.
 const MAX_FATAL: usize = MAX_IN_A_ROW as usize + 1;
 const LAST_WORD: Span = Span::from_millis(100);
 
@@ -56,8 +52,6 @@ pub(super) struct StreamProcess {
 }
 
 impl StreamProcess {
-    /// Starts a process and waits until it accepts blocks; returns the plugin's cost too, if
-    /// measured.
     pub(super) fn begin(
         plan: Plan,
         sockets: StreamSockets,
@@ -127,7 +121,6 @@ impl Drop for StreamProcess {
     fn drop(&mut self) {
         self.halt.request();
         if let Some(thread) = self.thread.take() {
-            // A panic has printed its own message.
             let _ = thread.join();
         }
     }
@@ -180,7 +173,6 @@ impl Keeper {
         }
     }
 
-    /// Runs one process from start to end, after `in_a_row` failed ones.
     fn one_process(&mut self, in_a_row: u32) -> ProcessEnd {
         let (mut child, mut is_ready) = match self.take_over(in_a_row) {
             Ok(Some(next)) => next,
@@ -210,8 +202,6 @@ impl Keeper {
             }
             match child.line(until.min(stops.next()), Some(self.halt.as_fd())) {
                 _ if self.halt.is_requested() => {
-                    // A process not yet reported ready may have worked already, as it did not wait
-                    // for that.
                     if self.first.is_none() {
                         self.hear_out(&mut child);
                     }
@@ -259,13 +249,10 @@ impl Keeper {
         }
     }
 
-    /// Lets a loaded standby accept blocks, or after a delay a new process; also returns whether it
-    /// is ready. `None` if the stream is to end.
     fn take_over(&mut self, in_a_row: u32) -> std::io::Result<Option<(ChildProcess, bool)>> {
-        // No process of the stream writes notes now.
         self.notes.forget_run()?;
         let order = serde_json::to_string(&TakeBlocks { fatal: self.fatal.clone() })?;
-        // Published before its first block returns.
+        // Before its first block returns.
         let standby = self.standby.take(now());
         let mut reported = locked(&self.reported);
         (reported.process, reported.standby) = (standby.as_ref().map(ChildProcess::id), None);
@@ -299,8 +286,7 @@ impl Keeper {
     }
 
     fn start(&mut self) -> std::io::Result<ChildProcess> {
-        // No two processes of a stream may encrypt with the same nonce, whether or not they accept
-        // blocks.
+        // No two processes of a stream may encrypt with the same nonce.
         self.plan.incarnation += 1;
         let StreamSockets { own, fed } = &self.sockets;
         let sockets = core::iter::once(own).chain(fed).map(AsFd::as_fd);
@@ -314,10 +300,9 @@ impl Keeper {
         Ok(child)
     }
 
-    /// Remembers the block during which a process died: otherwise each successor would get it again
-    /// and die too.
+    /// Remembers a fatal block: each successor would die of it too.
     fn pass_over(&mut self, status: Option<ExitStatus>) {
-        // Not the plugin's fault, so not the block's either.
+        // SIGKILL is not the plugin's fault.
         if status.and_then(|status| status.signal()) == Some(libc::SIGKILL) {
             return;
         }
@@ -343,7 +328,6 @@ impl Keeper {
         let until = now() + LAST_WORD;
         while let ChildMessage::Line(line) = child.line(until, None) {
             if let Ok(ChildEvent::Standing(standing)) = serde_json::from_str(&line) {
-                // Its load no longer matters for admission.
                 let _ = locked(&self.reported).take(standing, now(), None);
             }
         }
@@ -358,7 +342,7 @@ impl Keeper {
     }
 }
 
-/// Whether a cost is plausible: a plugin can write any number to the parent.
+/// A plugin can write any number to the parent.
 fn is_possible(cost: &PluginCost) -> bool {
     [cost.fixed_ns, cost.per_frame_ns].iter().all(|nanos| nanos.is_finite() && *nanos >= 0.0)
 }

@@ -1,4 +1,4 @@
-//! State of a stream, from the reports of its successive processes.
+//! A stream's state, from its successive processes.
 
 use tautline_api::v1::{PluginPort, StreamPhase, WorkCounters, WorkStreamState};
 use tautline_io::clock::now;
@@ -14,7 +14,6 @@ pub(super) struct StreamReport {
     pub(super) standby: Option<u32>,
     before: WorkCounters,
     newest: ChildStanding,
-    /// Time of the report, and the process's processor time until then, if known.
     at: LocalTime,
     processor_time: Option<Span>,
     pub(super) heard: LocalTime,
@@ -58,9 +57,8 @@ impl StreamReport {
         self.state.phase = StreamPhase::Idle;
     }
 
-    /// Adds a process's report and its processor time from the kernel. Returns the share of a core
-    /// used by its plugin since the last report. The result is limited to the process's share and
-    /// one core, as reports can be forged.
+    /// Returns the plugin's share of a core since the last report, limited to the kernel's time and
+    /// one core: reports can be forged.
     pub(super) fn take(
         &mut self,
         standing: ChildStanding,
@@ -127,7 +125,6 @@ mod tests {
     use crate::offers::PortCounts;
     use crate::plan::{ChildEvent, PlannedPipeline};
 
-    /// A report with all counters at the maximum that its line can carry.
     fn forged() -> ChildStanding {
         let counts = [
             "blocks",

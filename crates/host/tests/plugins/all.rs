@@ -1,4 +1,4 @@
-//! Compares all Debian plugins, remote and local.
+//! All Debian plugins, remote and local.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn controls(here: &PluginInstance, block: usize) -> Vec<f32> {
         let first = port.range.first_value(RATE);
         let (lower, upper) = port.range.bounds(RATE);
         let (Some(lower), Some(upper)) = (lower, upper) else { return first };
-        // Varies around the initial value, over an eighth of the range.
+        // Around the initial value, over an eighth of the range.
         let step = ((block * 7 + place * 3) % 17) as f32 / 17.0 - 0.5;
         (first + step * (upper - lower) / 8.0).clamp(lower, upper)
     };
@@ -68,7 +68,7 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
             {
                 let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
                 let _mode = flushed.set();
-                // Activates implicitly, with the controls of the first block, like a host.
+                // Activates with the first block's controls, like a host.
                 here.run(frames(block));
             }
             let outputs = (0..here.outputs()).map(|n| bits(&here.output(n)[..frames(block)]));
@@ -93,7 +93,7 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
     None
 }
 
-/// Plugins whose runs differ from one another anywhere, with the reason.
+/// Plugins whose runs always differ, with the reason.
 const EXCUSED: [(&[&str], &str); 5] = [
     (
         &[
@@ -179,6 +179,5 @@ fn every_plugin_of_debian_plays_far_away_what_it_plays_here() {
 #[test]
 #[ignore = "soak: ten seconds of two hundred plugins take a minute or two"]
 fn every_plugin_of_debian_plays_ten_seconds_far_away_as_it_does_here() {
-    // The average block has 289 frames.
     all_play_alike(10 * RATE as usize / 289);
 }

@@ -1,4 +1,4 @@
-//! Shared helpers: the child program, and misbehaving libraries.
+//! The child program, and misbehaving libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,8 +22,7 @@ impl Shelf {
         self.0.path()
     }
 
-    /// Adds a library with this behaviour (`fixtures/odd.c`); `None`, with a message, if it cannot
-    /// be built.
+    /// A library with this behaviour (`fixtures/odd.c`), if it can be built.
     pub(crate) fn with(&self, name: &str, does: &[&str]) -> Option<PathBuf> {
         self.built(name, "odd.c", does)
     }
@@ -46,7 +45,7 @@ impl Shelf {
     }
 }
 
-/// The distribution's plugin directory; `None`, with a message, if this library is missing.
+/// The distribution's plugin directory, if it has this library.
 pub(crate) fn installed(file: &str) -> Option<PathBuf> {
     let folder = PathBuf::from("/usr/lib/ladspa");
     if folder.join(file).exists() {

@@ -17,13 +17,13 @@ use crate::common::{Shelf, program};
 use crate::master::request;
 use crate::worked::{opened, options, workshop_of};
 
-/// Errors that `fixtures/hostile.c` must see. In its order: a private file, the parent's
-/// environment, a new file in its library's directory, its library's mode; IP and Unix sockets;
-/// another program, another process; signals to its parent, with `kill`, `tgkill` and a descriptor;
-/// its parent traced, read, limited and scheduled; a character typed into the terminal. Its own
-/// scheduler, cores and priority; a life beyond its parent's; standard error truncated, seeked,
-/// written at an offset, copied twice, and changed; a filter. Then allowed calls: another
-/// descriptor copied, its library, /dev/null, a thread, a signal to itself.
+/// Errors in `fixtures/hostile.c`, in its order: a private file, the parent's environment, a new
+/// file in its library's directory, its library's mode; IP and Unix sockets; another program,
+/// another process; signals to its parent, with `kill`, `tgkill` and a descriptor; its parent
+/// traced, read, limited and scheduled; terminal input. Its own scheduler, cores and priority; a
+/// life beyond its parent's; standard error truncated, seeked, written at an offset, copied twice,
+/// and changed; a filter. Then allowed calls: another descriptor copied, its library, /dev/null, a
+/// thread, a signal to itself.
 const CONFINED: [i32; 32] = [
     libc::EACCES,
     libc::EACCES,
@@ -59,8 +59,7 @@ const CONFINED: [i32; 32] = [
     0,
 ];
 
-/// A private file, and a directory with a library that tries to read it; `None` if this machine
-/// does not support the test.
+/// A private file, and a library that tries to read it; `None` if unsupported.
 fn scene() -> Option<(TempDir, Shelf)> {
     let kernel = Confinement::of_this_kernel();
     if !kernel.is_whole() {

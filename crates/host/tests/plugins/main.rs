@@ -1,4 +1,4 @@
-//! Third-party plugins, real and odd ones, in their own processes.
+//! Third-party plugins in their own processes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 

@@ -1,4 +1,4 @@
-//! A master that sends one block after another and waits for each to return.
+//! A master that waits for each block.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -27,7 +27,6 @@ pub(crate) struct TestMaster {
     socket: UdpSocket,
     seal: Option<Sealed>,
     pub(crate) sent: Vec<Vec<u8>>,
-    /// Incarnation of the newest decrypted datagram: identifies the process.
     pub(crate) incarnation: u32,
 }
 
@@ -99,7 +98,7 @@ impl TestMaster {
         let mut room = [0; DATAGRAM_BYTES + tautline_api::seal::ROOM];
         while let Some(len) = self.master.poll(&mut room[..DATAGRAM_BYTES]) {
             let len = self.seal.as_mut().map_or(len, |seal| seal.seal(&mut room, len));
-            // Refused while nothing is bound to the port.
+            // Refused while nothing is bound.
             let _ = self.socket.send(&room[..len]);
             self.sent.push(room[..len].to_vec());
         }
@@ -114,7 +113,7 @@ impl TestMaster {
     pub(crate) fn receive(&mut self) -> bool {
         let mut room = [0; 65_536];
         let Ok(len) = self.socket.recv(&mut room) else { return false };
-        // The nonce after the ciphertext begins with the incarnation.
+        // The nonce begins with the incarnation.
         let nonce = len.checked_sub(12).map(|at| room[at..at + 4].try_into().unwrap());
         let opened = match &mut self.seal {
             Some(seal) => seal.open(&mut room[..len]),
@@ -128,7 +127,7 @@ impl TestMaster {
         true
     }
 
-    /// Sends a block each `period`, like a host, until one of them returns; returns the time taken.
+    /// Sends a block each `period` until one returns; returns the time taken.
     pub(crate) fn plays_again(&mut self, inputs: &[Vec<f32>], period: Duration) -> Duration {
         let begun = Instant::now();
         self.socket.set_read_timeout(Some(Duration::from_micros(500))).unwrap();

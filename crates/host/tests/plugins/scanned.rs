@@ -125,7 +125,6 @@ fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() 
     let plugin = &offers.find("odd:odd").unwrap().plugin;
     assert_eq!((&*plugin.copyright, &*plugin.ports[0].name), (r"GPL\n", r"In\tput"));
     assert_eq!(plugin.maker, "m".repeat(1023) + "…");
-    // Requests use the label, so it is not changed.
     snapshot!(why(&found, "bell"));
 }
 

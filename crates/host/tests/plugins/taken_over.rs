@@ -1,4 +1,4 @@
-//! Processes that are stopped or killed, and the standby that replaces them.
+//! Stopped and killed processes, and their standby.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
     }
 }
 
-/// A child of this process, other than `but`, that has this library mapped; waits for it.
+/// A child, other than `but`, that has mapped this library; waits for it.
 fn loading(library: &Path, but: Option<u32>) -> u32 {
     let own = std::process::id().to_string();
     let until = Instant::now() + TIMEOUT;
@@ -58,7 +58,6 @@ fn standby_takes_over_a_killed_process_with_all_that_was_heard() {
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     assert_eq!(workshop.process(id), Some(first));
     assert!(far.incarnation > before);
-    // The next standby takes over a crashing plugin too.
     let (second, before) = (standby(&workshop, id), far.incarnation);
     let fatal = far.hand_out(&[vec![2.0]], &[1.0], Flags::NONE);
     assert!(!far.await_block(fatal).clean);
@@ -97,7 +96,6 @@ fn standby_takes_over_without_a_pause_however_many_processes_were_killed() {
         let killed = Instant::now();
         assert_eq!(one(&mut far, sum, 0.0), (sum + before, true), "kill {kill}");
         assert_eq!(workshop.process(id), Some(next));
-        // A new process would wait 1.6 s after the seventh failure.
         assert!(killed.elapsed() < Duration::from_millis(1200), "{:?}", killed.elapsed());
     }
 }
@@ -118,7 +116,6 @@ fn standby_that_hangs_while_it_loads_holds_up_no_take_over() {
     let killed = Instant::now();
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     assert_ne!(workshop.process(id), Some(hung));
-    // A process that hangs while loading has a timeout of 10 s.
     assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
 }
 
@@ -166,7 +163,7 @@ mod exclusive {
     fn sound_is_back_within_20_ms_of_a_kill() {
         timed(|| {
             let Some((_shelf, workshop)) = odd(options()) else { return };
-            // With one block it gets all again; with more than are kept, the last ones.
+            // Up to the number kept, all again; else the last ones.
             for blocks in [1, 300] {
                 let mut took = Vec::new();
                 for _ in 0..10 {

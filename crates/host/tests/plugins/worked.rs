@@ -144,7 +144,7 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
         state.reason.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")),
         "{state:?}"
     );
-    // The block at which it crashed would be sent again: start another activation.
+    // The fatal block would be sent again.
     far.begin();
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
     assert_eq!(beside.run(&[vec![4.0]], &[0.0]).outputs, [[6.0]]);
@@ -167,7 +167,7 @@ fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
     assert_eq!((state.id, state.restarts), (id, 1));
     far.begin();
     (0..3).for_each(|_| drop(far.run(&[vec![4.0]], &[0.0])));
-    // Sooner than its process's own reports, twice a second.
+    // Before its own reports, twice a second.
     workshop.close(id);
     let WorkNews::Ended(state, StreamOver::Closed) = next() else { panic!("it was closed") };
     assert!(state.id == id && state.counters.blocks >= 3, "{state:?}");
@@ -180,7 +180,6 @@ fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
 #[test]
 fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
-    // It crashes, hangs and exits.
     for what in [1.0, 2.0, 4.0] {
         let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
         assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
@@ -191,11 +190,10 @@ fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
             // Receivers that ignore flags play silence.
             assert_eq!((skipped.outputs, skipped.clean), (vec![vec![0.0]], false), "{what}");
         }
-        // It has processed the first block and this one, so its output is no longer correct.
+        // Its output misses a block.
         let worked = far.await_block(next);
         assert_eq!((worked.outputs, worked.clean), (vec![vec![9.0]], false), "{what}");
         assert_eq!(workshop.stream(id).unwrap().restarts, 2, "{what}");
-        // The next activation is clean.
         far.begin();
         let worked = far.run(&[vec![16.0]], &[0.0]);
         assert_eq!((worked.outputs, worked.clean), (vec![vec![16.0]], true), "{what}");
@@ -225,14 +223,12 @@ fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
     becomes(&workshop, id, |state| state.counters.blocks == 1);
     let before = far.incarnation;
     signal("-KILL", workshop.process(id).unwrap());
-    // The next process requests missing blocks, to restore the plugin's state.
+    // The next process requests missing blocks.
     let worked = far.run(&[vec![2.0]], &[0.0]);
     assert_eq!((worked.outputs, worked.clean), (vec![vec![3.0]], true));
-    // No nonce is used twice with one key.
     assert!(far.incarnation > before, "{} after {before}", far.incarnation);
     let state = becomes(&workshop, id, |state| state.restarts == 1);
     assert!(state.reason.as_ref().is_some_and(|why| why.contains("SIGKILL")), "{state:?}");
-    // The first process's counts are kept.
     becomes(&workshop, id, |state| state.counters.blocks == 3);
 }
 
@@ -262,7 +258,7 @@ fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
     let process = workshop.process(id).unwrap();
     signal("-STOP", process);
     let blocks: Vec<_> = (0..20).map(|_| far.hand_out(&[vec![1.0]], &[0.0], Flags::NONE)).collect();
-    // Drains remaining answers, until none arrives for a fifth of a second.
+    // Drains answers for a fifth of a second.
     while far.receive() {}
     assert!(!far.receive());
     signal("-CONT", process);
@@ -277,7 +273,7 @@ fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
 fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     for _ in 0..2 {
-        // Measured, and then known: no plugin takes 1 ns.
+        // Measured, then known: no plugin takes 1 ns.
         let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
         let refused = workshop.open(asked, SECRET).unwrap_err();
         assert_eq!(refused.status(), 503);
@@ -313,14 +309,14 @@ fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
     }
     let cost = |max_frames| {
         let workshop = workshop_of(shelf.path().to_owned(), options());
-        // A period with enough room even on a shared machine; 21 us per frame is not enough.
+        // Enough even on a shared machine; 21 us per frame is not.
         let period_ns = Some(10_000_000);
         let asked = StreamRequest { period_ns, ..request("heavy:odd", 48_000, max_frames) };
         workshop.open(asked, SECRET).unwrap();
         workshop.catalogue().plugins[0].cost.unwrap().per_frame_ns
     };
     let (short, long) = (cost(1), cost(2048));
-    // 200 iterations of a memory loop: some hundred nanoseconds on any machine.
+    // 200 iterations: some hundred nanoseconds anywhere.
     assert!(short > 20.0 && long > 20.0, "{short} and {long} ns for each frame");
 }
 
@@ -342,7 +338,6 @@ fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_rea
         let kept = WorkshopOptions { costs: Some(path.clone()), ..options() };
         workshop_of(shelf.path().to_owned(), kept)
     };
-    // With a period of 1.33 ms.
     let opened = |workshop: &PluginWorkshop| {
         let id = workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap().id;
         workshop.stream(id).unwrap().share
@@ -449,7 +444,6 @@ fn what_runs_as_one_plays_what_its_members_play() {
     let worked = both.run(&[one.clone(), one.clone()], &[0.0; 3]);
     assert_eq!(worked.outputs, [[1.0, 2.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]]);
     assert_eq!(worked.latency, 6);
-    // The last member runs once for each of the two channels, with one set of controls.
     let (_, mut all) = opened(&workshop, request("all", 48_000, 64));
     assert_eq!((all.sound.controls_in, all.sound.controls_out), (4, 4));
     let worked = all.run(&[one.clone(), one], &[0.0; 4]);
@@ -592,7 +586,7 @@ fn of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothi
         most = most.max(workshop.streams().len());
     }
     assert_eq!(most, 8);
-    // Concurrent tests open and close some files too.
+    // Concurrent tests open files too.
     assert!(files() < before + 200, "{} of {before}", files());
     ids.iter().for_each(|id| assert!(workshop.close(*id)));
     assert_eq!(workshop.capacity().used_share.iter().sum::<f64>(), 0.0);

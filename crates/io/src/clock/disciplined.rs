@@ -1,5 +1,4 @@
-//! State of this host's system clock: how the kernel, and hardware clocks that follow PTP,
-//! discipline it.
+//! State of the system clock, and of hardware clocks that follow PTP.
 
 use core::mem::MaybeUninit;
 use std::fs::{self, File};
@@ -20,7 +19,7 @@ pub struct KernelClock {
     pub synchronised: bool,
     /// Maximum error.
     pub most: Span,
-    /// TAI − UTC; zero if the kernel does not know it.
+    /// TAI − UTC; zero if unknown.
     pub tai_offset: Span,
 }
 
@@ -37,16 +36,14 @@ pub struct HardwareClock {
     pub uncertainty: Span,
 }
 
-/// Samples per reading; rarely are all interrupted.
 const SAMPLES: usize = 5;
 /// The kernel's maximum (linux/ptp_clock.h, `PTP_MAX_SAMPLES`).
 const MAX_SAMPLES: usize = 25;
-/// Maximum difference between clocks of which one follows the other by PTP.
+/// Maximum difference between clocks that follow each other via PTP.
 const AGREES: Span = Span::from_micros(50);
-/// Maximum error of a clock disciplined by PTP; NTP over several hops is worse.
+/// NTP over several hops is worse.
 pub(super) const FINE: Span = Span::from_millis(1);
-/// Names of virtual machines' hardware clocks, which show the host's system clock, however that is
-/// disciplined.
+/// Virtual machines' hardware clocks: they show the host's system clock.
 const VIRTUAL: [&str; 4] = ["virtual", "kvm", "hyperv", "vmclock"];
 
 impl KernelClock {
@@ -66,8 +63,7 @@ impl KernelClock {
     }
 }
 
-/// Returns system clock − monotonic clock; `None` if unsynchronised. Reads files, so call it on an
-/// ordinary thread.
+/// System clock − monotonic clock; `None` if unsynchronised. Reads files.
 pub fn kept_clock() -> Option<DisciplinedClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;
     let bracket = Bracket::tightest(BRACKETS);
@@ -126,8 +122,8 @@ impl ClockTime {
     }
 }
 
-/// Readings of system, hardware and system clock (linux/ptp_clock.h, `struct
-/// ptp_sys_offset_extended`).
+/// `struct ptp_sys_offset_extended` (linux/ptp_clock.h): readings of system, hardware, system
+/// clock.
 #[repr(C)]
 struct Samples {
     count: u32,
@@ -145,8 +141,8 @@ fn read_offset(file: &File) -> Option<(Span, Span)> {
         reserved: [0; 3],
         times: [[ClockTime::default(); 3]; MAX_SAMPLES],
     };
-    // SAFETY: the request takes exactly this structure, which outlives the call; the kernel refuses
-    // it on any other kind of file.
+    // SAFETY: the request takes this structure, which outlives the call. The kernel refuses it on
+    // other files.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), SYS_OFFSET_EXTENDED as _, &mut samples) };
     if answer < 0 {
         return None;

@@ -1,4 +1,4 @@
-//! Queries the state of linuxptp's `ptp4l` via its local sockets.
+//! Queries linuxptp's `ptp4l` via its local sockets.
 
 mod running;
 
@@ -15,24 +15,21 @@ use tautline_proto::wire::ptp::{Asked, Domain, MAX_BYTES, PtpAnswers, PtpState, 
 use self::running::{RunningPtp4l, running};
 use super::now;
 
-/// Socket paths of `ptp4l`: since 4.0, one for any user and one for root only (ptp4l(8),
-/// `uds_ro_address`, `uds_address`).
+/// Since 4.0: one socket for any user, one for root (ptp4l(8), `uds_ro_address`, `uds_address`).
 const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
 
-/// Domains to try if the daemon's domain is unknown: IEEE 1588 and AES67, 802.1AS, ST 2059.
+/// Domains to try: IEEE 1588 and AES67, 802.1AS, ST 2059.
 const DOMAINS: [Domain; 3] = [
     Domain { number: 0, transport: 0 },
     Domain { number: 0, transport: 1 },
     Domain { number: 127, transport: 0 },
 ];
 
-/// A `ptp4l` daemon that can be queried.
+/// A `ptp4l` daemon to query.
 #[derive(Debug)]
 pub struct Ptp4l {
     socket: UnixDatagram,
-    /// Domains to try, the most likely first.
     domains: Vec<Domain>,
-    /// Index of the next domain to try.
     next: usize,
     domain: Option<Domain>,
     sequence: u16,
@@ -40,8 +37,7 @@ pub struct Ptp4l {
 }
 
 impl Ptp4l {
-    /// Finds the local daemon, if any. Searches only the usual sockets unless `thorough`, and may
-    /// read `/proc`. Sends nothing.
+    /// Finds the local daemon. Searches `/proc` only if `thorough`. Sends nothing.
     pub fn find(thorough: bool) -> Option<Self> {
         let usual = Self::at(&SOCKETS);
         if usual.is_none() && !thorough {
@@ -53,7 +49,7 @@ impl Ptp4l {
     fn reported(running: &[RunningPtp4l]) -> Option<Self> {
         running.iter().find_map(|reported| {
             let mut found = Self::at(&reported.sockets)?;
-            // Another daemon may own a socket of this name, so the usual domains follow.
+            // Another daemon may own this socket, so the usual domains follow.
             found.domains = reported.domain.into_iter().collect();
             found.domains.extend(DOMAINS.iter().filter(|usual| reported.domain != Some(**usual)));
             Some(found)
@@ -64,19 +60,18 @@ impl Ptp4l {
         sockets.iter().find_map(|path| Self::open(path.as_ref()).ok())
     }
 
-    /// Returns the domain of the last answer.
+    /// Domain of the last answer.
     pub const fn domain(&self) -> Option<Domain> {
         self.domain
     }
 
     fn open(path: &Path) -> io::Result<Self> {
-        // Answers need a return address. An abstract name leaves no file behind and needs no
-        // permission.
+        // Answers need a return address. An abstract name leaves no file and needs no permission.
         static OPENED: AtomicU32 = AtomicU32::new(0);
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         let name = format!("tautline.ptp.{}.{number}", std::process::id());
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-        // From now on only the daemon can send to this socket.
+        // Now only the daemon can send to this socket.
         socket.connect(path)?;
         socket.set_nonblocking(true)?;
         Ok(Self {
@@ -89,13 +84,11 @@ impl Ptp4l {
         })
     }
 
-    /// Sends all queries without waiting. An error means that the daemon has ended or does not
-    /// read.
+    /// Sends all queries without waiting. Fails if the daemon has ended or does not read.
     pub fn ask(&mut self) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         self.answers = PtpAnswers::default();
-        // The number of queries is limited to the queue length of an unread socket
-        // (net.unix.max_dgram_qlen, 10).
+        // An unread socket queues at most 10 (net.unix.max_dgram_qlen).
         let tried = self.domains.iter().cycle().skip(self.next).take(DOMAINS.len());
         let asked = self.domain.as_ref().map_or_else(|| tried.collect(), |own| vec![own]);
         for domain in asked {
@@ -107,10 +100,9 @@ impl Ptp4l {
         Ok(())
     }
 
-    /// Reads the answers received so far. Returns the state when they are complete.
+    /// Reads the answers so far. Returns the state when complete.
     pub fn hear(&mut self) -> Option<PtpState> {
         let mut room = [0; MAX_BYTES];
-        // This limits the work: there is one answer per port and query.
         for _ in 0..64 {
             let Ok(bytes) = self.socket.recv(&mut room) else { break };
             self.take(&room[..bytes]);
@@ -118,7 +110,7 @@ impl Ptp4l {
         self.answers.state()
     }
 
-    /// Waits up to `most` in total for the answers and returns the state. For ordinary threads.
+    /// Waits up to `most` for the state.
     pub fn wait(&mut self, most: Span) -> Option<PtpState> {
         let until = now() + most;
         let mut room = [0; MAX_BYTES];
@@ -130,7 +122,6 @@ impl Ptp4l {
             self.socket.set_nonblocking(true).ok()?;
             self.take(&room[..heard.ok()?]);
         }
-        // This reads the answers of further ports.
         self.hear()
     }
 

@@ -1,6 +1,4 @@
-//! TAI on this host: the kernel's clock, judged by the kernel, the hardware clocks and `ptp4l`.
-//!
-//! There is one per process, so that all its streams share one presentation time.
+//! TAI, judged by the kernel, hardware clocks and `ptp4l`. All streams of a process share it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,11 +15,11 @@ use super::{BRACKETS, Bracket, now};
 /// TAI, with its state and uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tai {
-    /// Mapping of the local clock to TAI, from now on.
+    /// Local clock to TAI, from now on.
     pub mapping: ClockMapping,
     /// How TAI is known.
     pub state: TaiState,
-    /// Uncertainty, ±; `None` if it was never known.
+    /// Uncertainty, ±; `None` if never known.
     pub uncertainty: Option<Span>,
     /// Whether other hosts should not rely on it.
     pub uncertain: bool,
@@ -32,7 +30,7 @@ pub struct Tai {
 }
 
 impl Tai {
-    /// Returns TAI − local clock at an instant.
+    /// TAI − local clock at an instant.
     pub fn offset(&self, local: LocalTime) -> Span {
         let wall = self.mapping.wall(local).as_unix_nanos();
         Span::from_nanos(wall.saturating_sub(local.as_nanos()))
@@ -40,25 +38,23 @@ impl Tai {
 }
 
 const EVERY: Span = Span::from_secs(1);
-/// Timeout for the first answer of `ptp4l`, which answers within a millisecond unless it hangs.
+/// Timeout for `ptp4l`'s first answer, which normally takes under 1 ms.
 const FIRST_ANSWER: Span = Span::from_millis(20);
 
 static FOLLOWED: Mutex<Option<Follower>> = Mutex::new(None);
 
-/// Returns the current TAI. Reads files and a socket once a second, so call it on an ordinary
-/// thread.
+/// The current TAI. Reads files and a socket once a second.
 pub fn tai() -> Tai {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
     followed.get_or_insert_with(Follower::begin).tai()
 }
 
-/// Returns the current TAI if [`tai`] was called before.
+/// The current TAI if [`tai`] was called before.
 pub fn followed_tai() -> Option<Tai> {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
     followed.as_mut().map(Follower::tai)
 }
 
-/// Interval of searches for a daemon at an unusual socket, which read files of every process.
 const SEARCH_EVERY: Span = Span::from_secs(10);
 
 struct Follower {
@@ -66,7 +62,6 @@ struct Follower {
     daemon: Option<Ptp4l>,
     searched: LocalTime,
     ptp: Option<PtpState>,
-    /// The daemon's time of its master's last message, and the local time at which that changed.
     ingress: (i64, LocalTime),
     mapping: ClockMapping,
     read: LocalTime,
@@ -99,7 +94,6 @@ impl Follower {
     }
 
     fn turn(&mut self) {
-        // The answers are to the queries of a second ago, so nothing waits.
         self.ptp = self.daemon.as_mut().and_then(Ptp4l::hear);
         let thorough = now() - self.searched >= SEARCH_EVERY;
         self.searched = if thorough { now() } else { self.searched };
@@ -127,8 +121,7 @@ fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
     TaiReading { local: now(), offset: bracket.offset(), precision: bracket.uncertainty(), kept }
 }
 
-/// Returns what disciplines the kernel's TAI. `own` is `true` if there is no hardware clock that a
-/// daemon could set instead.
+/// `own`: no hardware clock that a daemon could set instead.
 fn keeping(
     kernel: Option<KernelClock>,
     kept: Option<DisciplinedClock>,
@@ -144,7 +137,6 @@ fn keeping(
         return Some(Keeping { source: kept.source, uncertainty: kept.uncertainty });
     };
     if !ptp.is_locked() {
-        // A free-running hardware clock still disciplines the system clock.
         return (!by_hardware).then_some(system);
     }
     // A lost master is detected only after several missing announcements.
@@ -156,8 +148,8 @@ fn keeping(
             uncertainty: uncertainty + kept.uncertainty,
         });
     }
-    // Without a hardware clock the daemon sets the system clock itself. Otherwise it sets a
-    // hardware clock that the system clock does not follow.
+    // Without a hardware clock the daemon sets the system clock; otherwise one that the system
+    // clock does not follow.
     Some(if own && kernel.most <= FINE {
         Keeping { source: ClockSource::Ptp, uncertainty }
     } else {
@@ -234,7 +226,6 @@ mod tests {
         let first = tai();
         let read = Bracket::of(libc::CLOCK_TAI, BRACKETS);
         let off = first.offset(now()) - read.offset();
-        // The tolerance allows for a clock that is set during the test.
         assert!(off.abs() < Span::from_millis(20), "{off}");
         assert!(followed_tai().is_some());
     }

@@ -1,4 +1,4 @@
-//! Socket for claiming an address (MAAP). Only MAAP messages wake a reader.
+//! Socket for claiming an address (MAAP).
 
 use core::mem::MaybeUninit;
 use std::io;
@@ -15,7 +15,7 @@ use crate::socket::descriptor::Socket;
 use crate::socket::interface::interface_index;
 use crate::system::checked;
 
-/// Sends and receives MAAP messages on one interface.
+/// Exchanges MAAP messages on one interface.
 #[derive(Debug)]
 pub struct MaapSocket {
     socket: Socket,
@@ -35,7 +35,6 @@ impl MaapSocket {
         let configured = || {
             attach_maap(&socket)?;
             join(&socket, GROUP, index)?;
-            // Frames arrive from now on.
             socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))?;
             own_address(interface)
         };
@@ -54,14 +53,14 @@ impl MaapSocket {
         self.own
     }
 
-    /// Sends a message to a host or a group.
+    /// Sends a message to a host or group.
     pub fn send(&self, to: EthernetAddress, message: &MaapMessage) -> io::Result<()> {
         self.socket.send_raw(&message.write(), &RawAddress::of_ethernet(to, self.index, ETHERTYPE))
     }
 
-    /// Waits up to `timeout` for a message. Returns `None` on timeout or for an invalid message.
+    /// Waits up to `timeout`. `None` on timeout or for an invalid message.
     pub fn receive(&self, timeout: Span) -> io::Result<Option<(EthernetAddress, MaapMessage)>> {
-        // poll(2) counts milliseconds; 0 would make a busy loop.
+        // poll(2) counts milliseconds; 0 would busy-loop.
         let millis = (timeout.as_nanos() / 1_000_000 + 1).clamp(1, 60_000) as libc::c_int;
         let mut waits = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one open descriptor in a valid pollfd.

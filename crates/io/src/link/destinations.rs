@@ -2,14 +2,14 @@
 
 use tautline_proto::endpoint::Endpoint;
 
-/// A fixed-size set of destinations, which a real-time thread can receive without allocating.
+/// A fixed-size set of destinations; real-time threads receive it without allocating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destinations {
     all: [Option<Endpoint>; Self::MAX],
 }
 
 impl Destinations {
-    /// Maximum number of destinations set while a link sends.
+    /// Maximum destinations set while sending.
     pub const MAX: usize = 16;
 
     /// No destinations: packets are dropped.
@@ -22,7 +22,7 @@ impl Destinations {
         set
     }
 
-    /// Creates a set of the destinations in `all`; `None` if they exceed [`Destinations::MAX`].
+    /// Creates a set; `None` above [`Destinations::MAX`].
     pub fn new<T: Copy + Into<Endpoint>>(all: &[T]) -> Option<Self> {
         let mut set = Self::NONE;
         set.all.get_mut(..all.len())?.iter_mut().zip(all).for_each(|(slot, one)| {
@@ -37,15 +37,15 @@ impl Destinations {
     }
 }
 
-/// Parameters of an opened sending link.
+/// Parameters of a sending link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outbound {
-    /// Destinations of every packet, across all networks.
+    /// Destinations across all networks.
     pub destinations: Vec<Endpoint>,
-    /// The two networks, if each carries every packet.
+    /// Both networks, if each carries every packet.
     pub networks: Option<(String, String)>,
     /// Maximum datagram size in bytes.
     pub datagram_bytes: usize,
-    /// Whether a wire thread spaces packets by their departure times.
+    /// Whether a wire thread spaces packets.
     pub ringed: bool,
 }

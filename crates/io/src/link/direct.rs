@@ -1,4 +1,4 @@
-//! A link that makes its system calls on the caller's thread, for all kinds of socket.
+//! A link that makes its system calls on the caller's thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,19 +33,16 @@ pub(crate) struct DirectRoom {
     pub(crate) sources: Box<[Host]>,
 }
 
-/// A link without its own thread. [`Link::flush`] is one `sendmmsg`, and [`Link::receive`] one
-/// non-blocking `recvmmsg` (another only after a full batch). The only queue is the kernel's socket
-/// queue.
+/// A link without its own thread. [`Link::flush`] is one `sendmmsg`, [`Link::receive`] one
+/// non-blocking `recvmmsg` (another only after a full batch).
 pub struct DirectLink {
     local: Endpoint,
     batch: Batch,
     outlet: Outlet,
-    /// The second network, if each packet is also sent there.
     also: Option<Box<Outlet>>,
     seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
     teller: Option<EventSender>,
-    /// Last reported `errno`.
     failed: i32,
     counters: LinkCounters,
     sampler: TransmitSampler,
@@ -53,8 +50,6 @@ pub struct DirectLink {
 }
 
 impl DirectLink {
-    /// Allocates all memory for a socket, and for a second one if there are two networks, each with
-    /// its destinations.
     pub(crate) fn over(
         first: (Socket, Vec<Endpoint>),
         also: Option<(Socket, Vec<Endpoint>)>,
@@ -129,7 +124,7 @@ impl DirectLink {
 
     fn read_back(&mut self, always: bool, deliver: &mut dyn FnMut(TransmitStamp)) {
         let Self { outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
-        // The error queue also reports packets that the launch queue dropped.
+        // The error queue also reports drops of the launch queue.
         let always = always || launcher.is_some();
         let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
         let mut tally = DropTally { launcher, counters, teller };
@@ -147,7 +142,6 @@ impl DirectLink {
         self.fail(outcome.last_error);
     }
 
-    /// Records a failed system call. Reports its `errno` unless that is 0 or was reported last.
     fn fail(&mut self, errno: i32) {
         if errno == 0 {
             return;
@@ -159,13 +153,12 @@ impl DirectLink {
         }
     }
 
-    /// Returns the address that the socket is bound to.
+    /// The bound address.
     pub const fn place(&self) -> Endpoint {
         self.local
     }
 
-    /// Returns the sizes of the receive and the send buffer in bytes, including the kernel's
-    /// overhead.
+    /// Receive and send buffer bytes, including kernel overhead.
     pub fn buffers(&self) -> (usize, usize) {
         let bytes = |name| {
             self.outlet.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize)
@@ -175,8 +168,7 @@ impl DirectLink {
 }
 
 impl AsFd for DirectLink {
-    /// This descriptor is for the caller's own poll. Data read directly from it is lost to the
-    /// link.
+    /// For the caller's own poll. Data read from it directly is lost to the link.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.outlet.socket.as_fd()
     }
@@ -197,7 +189,7 @@ impl Pollable for DirectLink {
 
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.read_back(true, deliver);
-        // `receive` clears the first network's error. A pending error would end every poll at once.
+        // A pending error would end every poll at once; `receive` clears only the first network's.
         let left = |also: &Outlet| {
             let _permit = permit("the call takes a number from the socket and waits for nothing");
             also.socket.option(libc::SOL_SOCKET, libc::SO_ERROR)
@@ -270,7 +262,6 @@ impl Link for DirectLink {
     }
 
     fn set_destinations(&mut self, destinations: &Destinations) -> bool {
-        // Each of two networks has its own destinations.
         if self.also.is_some() {
             return false;
         }
@@ -321,7 +312,6 @@ impl DropTally<'_> {
         self.counters.unnamed += u64::from(!named);
     }
 
-    /// Reads an error queue. Returns whether it reported this launch time.
     fn dropped_with(&mut self, time: u64, read: impl FnOnce(&mut dyn FnMut(u64))) -> bool {
         let mut reported = false;
         read(&mut |of| {

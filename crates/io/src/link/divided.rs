@@ -1,5 +1,4 @@
-//! Splits the datagrams of one socket between two readers on different threads. An address has a
-//! single socket, and some senders send packets for another reader to a stream's address.
+//! Splits one socket's datagrams between readers on two threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,6 @@ use super::{Datagram, Link, LinkCounters, TransmitStamp};
 use crate::socket::DatagramHead;
 use crate::thread::memory;
 
-/// Maximum bytes kept per datagram for the other reader: those of an Ethernet frame.
 const BYTES: usize = 1500;
 
 /// Selects the datagrams for the other reader.
@@ -25,8 +23,7 @@ pub(crate) struct SetAside {
     bytes: [u8; BYTES],
 }
 
-/// Delivers all datagrams except those for the other reader. It reads the socket, so it must be
-/// called for the other reader too.
+/// Delivers all other datagrams. It alone reads the socket, so call it for the other reader too.
 pub struct DividedLink {
     link: Box<dyn Link>,
     is_aside: IsAside,
@@ -35,15 +32,14 @@ pub struct DividedLink {
     taken: u64,
 }
 
-/// The other reader's link. It sends nothing.
+/// The other reader's link. It does not send.
 pub struct AsideLink {
     aside: Consumer<SetAside>,
     dropped: Arc<AtomicU64>,
     received: u64,
 }
 
-/// Keeps the datagrams of `link` that `is_aside` selects for the other reader, with room for
-/// `datagrams`.
+/// Keeps the datagrams that `is_aside` selects, with room for `datagrams`.
 pub fn divide(
     link: Box<dyn Link>,
     datagrams: usize,

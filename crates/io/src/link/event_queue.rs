@@ -1,4 +1,4 @@
-//! Events and departures that a link reports to the ordinary thread, bypassing the device's thread.
+//! Events and departures that a link reports to the ordinary thread.
 
 use rtrb::{Consumer, Producer};
 use tautline_proto::endpoint::Endpoint;
@@ -10,13 +10,13 @@ use crate::thread::memory;
 /// An event of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// The link now reaches this endpoint.
+    /// Now reaches this endpoint.
     Connected(Endpoint),
-    /// The link no longer reaches this endpoint.
+    /// No connection to this endpoint.
     Lost(Endpoint),
-    /// A system call failed with this `errno`, which differs from the last one reported.
+    /// A system call failed with a new `errno`.
     Error(i32),
-    /// The queue dropped the packet that starts with this frame, because it missed its launch time.
+    /// The queue dropped this packet as late.
     DroppedByQueue(MediaTime),
 }
 
@@ -30,7 +30,7 @@ pub struct EventSender {
 /// The ordinary thread's end.
 #[derive(Debug)]
 pub struct LinkReports {
-    /// Times of each packet, reported after hand-over.
+    /// Times of each packet, after hand-over.
     pub departures: Consumer<Departure>,
     /// Events of the link.
     pub events: Consumer<LinkEvent>,
@@ -39,8 +39,7 @@ pub struct LinkReports {
 const EVENTS: usize = 64;
 const CONNECTIONS: usize = EVENTS / 2;
 
-/// Creates both ends, with room for `departures` departures and as many names of dropped packets: a
-/// name is useless without a recorded departure.
+/// Creates both ends, with room for `departures` departures and as many names of dropped packets.
 pub fn telling(departures: usize) -> (EventSender, LinkReports) {
     let (events_in, events) = memory::ring(departures + EVENTS);
     let (departures_in, departures) = memory::ring(departures);
@@ -56,13 +55,12 @@ impl EventSender {
         Self { departures: None, ..self }
     }
 
-    /// Reports departures. Returns the number that did not fit.
     pub(crate) fn all_departures(&mut self, all: impl Iterator<Item = Departure>) -> u64 {
         let Some(departures) = &mut self.departures else { return 0 };
         all.filter(|departure| departures.push(*departure).is_err()).count() as u64
     }
 
-    /// Reports a departure. Returns `false` if there is no room.
+    /// Reports a departure; `false` without room.
     pub fn departure(&mut self, departure: Departure) -> bool {
         self.departures.as_mut().is_none_or(|departures| departures.push(departure).is_ok())
     }
@@ -77,7 +75,6 @@ impl EventSender {
     }
 
     pub(crate) fn dropped_by_queue(&mut self, packet: MediaTime) -> bool {
-        // The remaining slots are reserved for other events.
         self.events.slots() > EVENTS && self.events.push(LinkEvent::DroppedByQueue(packet)).is_ok()
     }
 }

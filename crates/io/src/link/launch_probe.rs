@@ -1,5 +1,4 @@
-//! Checks whether a queue supports launch times: sends a few packets and reads their transmit
-//! timestamps.
+//! Sends a few packets to check whether a queue supports launch times.
 
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
@@ -18,30 +17,29 @@ const TIMEOUT: Span = Span::from_millis(50);
 /// Result of sending packets with launch times.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LaunchProbe {
-    /// Departure − launch time of each packet, ascending.
+    /// Departure − launch time, ascending.
     pub off: Vec<Span>,
     /// Packets dropped by the queue.
     pub dropped: u64,
     /// Packets refused by the kernel.
     pub refused: u64,
-    /// Hand-over time per packet, averaged over a batch.
+    /// Mean hand-over time per packet of a batch.
     pub cost: Span,
 }
 
 impl LaunchProbe {
-    /// Returns whether all packets left, and none more than 100 µs before its launch time.
+    /// Whether all packets left, none over 100 µs before its launch time.
     pub fn is_held(&self) -> bool {
         self.has_left() && self.off.iter().all(|off| *off >= -EARLY)
     }
 
-    /// Returns whether all packets left, at any time.
+    /// Whether all packets left.
     pub fn has_left(&self) -> bool {
         self.off.len() == PACKETS as usize && self.dropped + self.refused == 0
     }
 }
 
-/// Sends packets via a link whose driver launches them `after` their due time, and reads when they
-/// left. Takes up to 60 ms.
+/// Sends packets to be launched `after` their due time. Takes up to 60 ms.
 pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     let begin = now();
     for packet in 0..PACKETS {
@@ -76,7 +74,7 @@ pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     LaunchProbe { off, dropped: counters.dropped_by_queue, refused: counters.send_errors, cost }
 }
 
-/// Returns the median and maximum wake-up delay of this thread in a few short sleeps.
+/// Median and maximum wake-up delay of this thread.
 pub fn wakes() -> [Span; 2] {
     let mut late: Vec<Span> = (0..WAKES)
         .map(|_| {

@@ -1,15 +1,9 @@
-//! RTP both ways and RTCP over one transport (RFC 5761). An ordinary thread can exchange the
-//! transport while the device runs, for example when a call reconnects or falls back from UDP to
-//! TCP.
+//! RTP both ways and RTCP over one transport (RFC 5761), which an ordinary thread can exchange
+//! while the device runs.
 //!
-//! [`muxed`] creates the halves: a sending and a receiving link, two control channels (every report
-//! goes to both; RTCP sessions skip foreign ones), and the [`TransportSwitch`]. A transport is a
-//! [`MuxedTransport`]. Without a transport, the halves send and receive nothing. All datagrams have
-//! the fixed source passed to [`muxed`]. Each half takes the new transport on its next call, by a
-//! wait-free exchange, and returns the old one to be dropped.
-//!
-//! With [`FarAddress::Newest`], for NATs, packets and reports go to the source of the newest
-//! authenticated datagram.
+//! [`muxed`] creates two links, two control channels (every report goes to both), and the
+//! [`TransportSwitch`]. Without a [`MuxedTransport`] nothing is sent or received. Each half takes a
+//! new transport on its next call, wait-free, and returns the old one to be dropped.
 
 pub mod halves;
 pub(crate) mod held;
@@ -36,22 +30,21 @@ use crate::link::{LinkCounters, OpenError};
 use crate::thread::halt::EventDescriptor;
 use crate::thread::memory;
 
-/// Maximum number of reports waiting to be read: several seconds.
 const REPORTS: usize = 16;
 
 /// The parts of a muxed link.
 pub struct Muxed {
     /// Sends packets.
     pub sending: MuxedSender,
-    /// Receives packets, and also reports, so it must be called for both.
+    /// Receives packets and reports, so call it for both.
     pub receiving: MuxedReceiver,
-    /// Control channels of the sending and of the receiving session.
+    /// Control channels of the sending and the receiving session.
     pub controls: [MuxedControl; 2],
     /// Sets the transport of all parts.
     pub switch: TransportSwitch,
 }
 
-/// Sets another transport for all halves, from an ordinary thread.
+/// Sets the transport of all halves, from an ordinary thread.
 pub struct TransportSwitch {
     sending: TransportGiver<SendingTransport>,
     receiving: TransportGiver<ReceivingTransport>,
@@ -62,7 +55,7 @@ pub struct TransportSwitch {
     transport: CurrentTransport,
 }
 
-/// Name of the current transport, readable on any thread.
+/// Name of the current transport, for any thread.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentTransport(Arc<AtomicU8>);
 
@@ -70,7 +63,7 @@ impl CurrentTransport {
     const UDP: u8 = 1;
     const TCP: u8 = 2;
 
-    /// Returns `udp` or `tcp`; `None` before the first transport.
+    /// `udp` or `tcp`; `None` before the first transport.
     pub fn name(&self) -> Option<&'static str> {
         match self.0.load(Ordering::Relaxed) {
             Self::UDP => Some("udp"),
@@ -90,8 +83,8 @@ impl CurrentTransport {
     }
 }
 
-/// Creates the halves of a link without a transport, for datagrams of up to `datagram_bytes` before
-/// encryption. All arrivals have the source `named`.
+/// Creates the halves without a transport, for `datagram_bytes` before encryption. All arrivals
+/// have the source `named`.
 pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError> {
     let cannot = |error: std::io::Error| {
         let hint = "raise the limit of open files (`ulimit -n`)";
@@ -147,13 +140,12 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
 }
 
 impl TransportSwitch {
-    /// Gives all halves this transport. A later call or [`TransportSwitch::collect`] drops the old
-    /// one.
+    /// Sets the transport. A later call or [`TransportSwitch::collect`] drops the old one.
     pub fn exchange(&mut self, line: MuxedTransport) {
         self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
         let [report, other_report] = line.reports;
-        // The receiving half is first, so that answers to sent packets are received.
+        // Receiving first, so that no answer is missed.
         receiving.give(line.receiving);
         self.call.ring();
         sending.give(line.sending);
@@ -163,29 +155,27 @@ impl TransportSwitch {
         self.peer = line.peer;
     }
 
-    /// Redirects packets and reports to `to` over the same UDP transport. It then receives only
-    /// from `to`, unless it follows the newest source. Returns `false` for other transports or
-    /// without one.
+    /// Redirects everything to `to` over the same UDP transport, which then receives only from
+    /// there, unless it follows the newest source. `false` without UDP.
     pub fn redirect(&self, to: SocketAddr) -> bool {
         let Some(peer) = &self.peer else { return false };
-        // The only other writer is the receiving half, which writes rarely and briefly.
         while !peer.set(Some(to)) {
             std::thread::yield_now();
         }
         true
     }
 
-    /// Returns the peer's address, if the transport is UDP and the address is known.
+    /// The UDP peer's address, if known.
     pub fn far_end(&self) -> Option<SocketAddr> {
         self.peer.as_ref()?.news(&mut 0)?
     }
 
-    /// Returns the current transport, for any thread.
+    /// The current transport, for any thread.
     pub fn transport(&self) -> CurrentTransport {
         self.transport.clone()
     }
 
-    /// Drops transports that are no longer used.
+    /// Drops unused transports.
     pub fn collect(&mut self) {
         self.sending.collect();
         self.receiving.collect();

@@ -1,9 +1,5 @@
-//! Runs any link on its own thread, the *wire thread*. It spaces periods of several packets by
-//! their departure times, and serves device threads of foreign programs.
-//!
-//! Wait-free rings carry packet headers and bytes each way. The wire thread waits in `ppoll` for
-//! the next departure, a datagram or a hand-over. The timeout uses the same high-resolution timer
-//! as `clock_nanosleep`.
+//! Runs a link on its own *wire thread*, which spaces packets by departure times. Wait-free rings
+//! carry packets each way. Its `ppoll` timer is as precise as `clock_nanosleep`'s.
 
 mod waking;
 
@@ -37,22 +33,21 @@ const ETHERNET: usize = 1472;
 /// Options of a wire thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WireOptions {
-    /// Scheduler: one priority below the device's thread ([`Scheduler::one_below`]).
+    /// One priority below the device's ([`Scheduler::one_below`]).
     pub scheduler: Scheduler,
-    /// Maximum number of packets that wait for departure, and of datagrams that wait to be read.
+    /// Maximum packets waiting to leave, and datagrams waiting to be read.
     pub ring_packets: usize,
-    /// How the thread spaces packets.
+    /// Spacing of packets.
     pub spacing: Spacing,
 }
 
-/// How a wire thread spaces packets.
+/// Spacing of packets on a wire thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Maximum packets handed over at once, never from two [`Link::flush`]es. `usize::MAX` permits
-    /// as many as leave together without forming a burst.
+    /// Maximum packets per hand-over, never from two [`Link::flush`]es. `usize::MAX`: as many as
+    /// leave together without a burst.
     pub together: usize,
-    /// Delay from due time to hand-over: at least the time that the device's thread needs for a
-    /// period's packets.
+    /// Delay from due time to hand-over: at least the device thread's time for a period's packets.
     pub lead: Span,
 }
 
@@ -63,8 +58,7 @@ impl Default for Spacing {
 }
 
 impl WireOptions {
-    /// Returns the options of a thread one priority below `device`, with room for `ring_packets`
-    /// each way.
+    /// Options one priority below `device`, with room for `ring_packets` each way.
     pub fn below(device: Scheduler, ring_packets: usize) -> Self {
         Self { scheduler: device.one_below(), ring_packets, spacing: Spacing::default() }
     }
@@ -127,7 +121,6 @@ impl ThreadedLink {
         let counters = Arc::new(SharedCounters::default());
         let slots = wire.ring_packets.max(1);
         let datagram_bytes = link.datagram_bytes();
-        // Datagrams longer than an Ethernet frame cover more time, so fewer are queued.
         let ring_bytes = slots * datagram_bytes.min(ETHERNET) + 4 * datagram_bytes;
         let (packets, outgoing) = memory::ring(slots);
         let (landing, arrivals) = memory::ring(slots);
@@ -174,7 +167,7 @@ impl ThreadedLink {
         })
     }
 
-    /// Returns the scheduling granted to the wire thread.
+    /// Scheduling granted to the wire thread.
     pub const fn granted(&self) -> Granted {
         self.granted
     }
@@ -206,7 +199,7 @@ impl Link for ThreadedLink {
         }
     }
 
-    /// Waiting packets go to the new destinations too.
+    /// Applies to waiting packets too.
     fn set_destinations(&mut self, destinations: &Destinations) -> bool {
         let taken = self.destinations.push(*destinations).is_ok();
         self.bell.ring();
@@ -214,7 +207,6 @@ impl Link for ThreadedLink {
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
-        // Datagrams that arrive during the loop are left to the next call, which limits the work.
         for _ in 0..self.arrivals.slots() {
             let Ok(landed) = self.arrivals.pop() else { return };
             self.arrival_bytes.read(landed.len, |datagram| {
@@ -249,7 +241,6 @@ impl Drop for ThreadedLink {
     fn drop(&mut self) {
         self.bell.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic of the wire thread is a bug, and has printed its own message.
             let _ = thread.join();
         }
     }
@@ -281,7 +272,7 @@ struct Landing {
 impl<L: Pollable> WireThread<L> {
     fn run(&mut self) {
         let _scope = scope();
-        // poll(2) skips negative descriptors, and reports errors whatever events are requested.
+        // poll(2) skips negative descriptors, and always reports errors.
         let second = self.link.second().map_or(-1, |second| second.as_raw_fd());
         let mut polled = [
             readable(self.bell.as_raw_fd()),
@@ -290,8 +281,7 @@ impl<L: Pollable> WireThread<L> {
         ];
         loop {
             let next = self.depart_all();
-            // This precedes the wait, because otherwise the counters would stay unpublished until
-            // the next event.
+            // Before the wait, or counters stay unpublished until the next event.
             self.publish();
             {
                 let _permit = permit("waiting for its time is what the wire thread is for");
@@ -310,14 +300,13 @@ impl<L: Pollable> WireThread<L> {
         }
     }
 
-    /// Sends due packets. Returns the time of the next look: when the next waiting packet is due,
-    /// otherwise when the rhythm predicts the next, otherwise never (the bell rings).
+    /// Returns when to look next: when the next packet is due or predicted, or never.
     fn depart_all(&mut self) -> LocalTime {
         let next = self.depart();
         if !next.is_never() {
             return next;
         }
-        // Packets are held back for `lead`. Until then, the device's thread has time to queue them.
+        // Packets are held for `lead`, while the device's thread queues more.
         let held = self.lead > Span::ZERO;
         if let Some(due) = self.rhythm.take_next().filter(|_| held) {
             return due + self.lead;
@@ -326,12 +315,9 @@ impl<L: Pollable> WireThread<L> {
         if self.outgoing.is_empty() && self.redirected.is_empty() && self.given.is_empty() {
             return LocalTime::NEVER;
         }
-        // Packets were queued meanwhile without a ring. Look again at once, but after counters and
-        // arrivals had their turn.
         LocalTime::ZERO
     }
 
-    /// Sends every due packet and those that may leave with it. Returns the time of the next one.
     fn depart(&mut self) -> LocalTime {
         let mut next = LocalTime::NEVER;
         while let Ok(destinations) = self.redirected.pop() {
@@ -342,9 +328,7 @@ impl<L: Pollable> WireThread<L> {
         while let Ok(header) = self.outgoing.peek().copied() {
             self.take_teller();
             let due = header.instants.due + self.lead;
-            // This includes the earlier packet that is sent again, which has the same length.
             let len = header.len * (1 + usize::from(header.again.is_some()));
-            // A limit was computed for the packets of a single period.
             let reckoned = self.most < usize::MAX;
             let is_full = count >= self.most || reckoned && header.begins_period;
             let goes_along = |together: &mut Together| reckoned || together.takes(due, len);
@@ -353,8 +337,8 @@ impl<L: Pollable> WireThread<L> {
                     next = due;
                     break;
                 }
-                // Late packets also leave in groups of that size, each with its own hand-over time.
-                // A queue with launch times refuses packets that are late relative to the last one.
+                // Late packets leave in such groups, too. Launch queues refuse packets that are
+                // late relative to the last.
                 if is_full {
                     self.link.flush();
                 }
@@ -386,7 +370,6 @@ impl<L: Pollable> WireThread<L> {
         self.link.receive(&mut |datagram| landing.put(&datagram));
         self.landed.ring();
         let left = &mut self.left;
-        // Timestamps are samples, so losing some is harmless.
         let mut deliver = |stamp| {
             let _ = left.push(stamp);
         };
@@ -449,8 +432,7 @@ impl ByteReader {
     }
 }
 
-/// [`LinkCounters`] shared by one writer and one reader. The counters are independent and
-/// unordered.
+/// [`LinkCounters`] with one writer and one reader; independent and unordered.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
     totals: [AtomicU64; TOTALS],

@@ -6,27 +6,25 @@ use tautline_proto::time::Span;
 
 use crate::socket::interface;
 
-/// When a card raises an interrupt for received packets.
+/// When a card raises a receive interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moderation {
     /// Maximum delay after the first packet.
     pub delay: Span,
-    /// Maximum number of packets; 0 for no limit.
+    /// Maximum packets; 0 for no limit.
     pub packets: u32,
-    /// Whether the driver adapts these to the load.
+    /// Whether the driver adapts these.
     pub adaptive: bool,
 }
 
 const GET_COALESCE: u32 = 0x0e;
-/// Length of `struct ethtool_coalesce` in 32-bit words: the command and 22 figures, in the header's
-/// order.
+/// `struct ethtool_coalesce` in 32-bit words: the command and 22 values.
 const WORDS: usize = 23;
 const RX_USECS: usize = 1;
 const RX_PACKETS: usize = 2;
 const ADAPTIVE_RX: usize = 10;
 
-/// Returns the interrupt moderation of an interface, or an error if its driver reports none, as
-/// virtual interfaces do.
+/// An interface's moderation; an error if its driver reports none, as virtual ones do.
 pub fn moderation(interface: &str) -> io::Result<Moderation> {
     let mut words = [0_u32; WORDS];
     words[0] = GET_COALESCE;

@@ -1,16 +1,13 @@
-//! Netlink requests to the kernel about its network, and parsing of the answers (netlink(7),
-//! rtnetlink(7)).
+//! Netlink requests and answers (netlink(7), rtnetlink(7)).
 
 use std::io;
 use std::os::fd::AsRawFd;
 
 use crate::system::owned;
 
-/// Size of `struct nlmsghdr`: length, type, flags, sequence number, sender.
+/// `struct nlmsghdr`: length, type, flags, sequence, sender.
 pub(crate) const HEADER: usize = 16;
 
-/// Sends a request of this kind and passes each answer to `take`, until `take` returns that it was
-/// the last.
 pub(crate) fn ask(
     kind: u16,
     flags: libc::c_int,
@@ -45,8 +42,7 @@ pub(crate) fn ask(
     }
 }
 
-/// Passes kind and body of each message in an answer to `take`. Returns whether it was the last
-/// answer. Skips malformed messages; errors are the kernel's.
+/// Passes each message's kind and body to `take`; `true` after the last. Skips malformed ones.
 pub(crate) fn each(mut answer: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<bool> {
     while let Some(length) = number(answer, 0).map(|length| length as usize) {
         let Some(message) = answer.get(..length).filter(|message| message.len() >= HEADER) else {

@@ -1,4 +1,4 @@
-//! Queue disciplines of all interfaces (rtnetlink(7)).
+//! Queue disciplines (rtnetlink(7)).
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::network::netlink::{ask, attribute, each, number};
 pub struct QueueDiscipline {
     /// Index of its interface.
     pub interface: u32,
-    /// Kind as in `tc`, such as `fq_codel`.
+    /// As in `tc`, such as `fq_codel`.
     pub kind: String,
     /// Where packets enter it.
     pub place: QdiscPlace,
@@ -22,49 +22,47 @@ pub struct QueueDiscipline {
 /// Settings of an `etf` (tc-etf(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EtfSettings {
-    /// Lead before the launch time at which a packet is dequeued. Packets enqueued later than that
-    /// are dropped.
+    /// Lead before the launch time at which a packet is dequeued. Later packets are dropped.
     pub delta: Span,
     /// Whether launch times are in TAI.
     pub by_tai: bool,
     /// Whether the card launches packets itself.
     pub offload: bool,
-    /// Whether launch times are deadlines, so that packets may leave earlier.
+    /// Whether launch times are deadlines: packets may leave earlier.
     pub deadlines: bool,
 }
 
 /// Position of a queue discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QdiscPlace {
-    /// Root: packets enter from the protocols.
+    /// Packets enter from the protocols.
     Root,
-    /// Child: packets enter from the parent queue discipline.
+    /// Packets enter from a parent.
     Below,
-    /// Ingress: packets enter from the wire.
+    /// Packets enter from the wire.
     Ingress,
 }
 
-/// Size of `struct tcmsg`: family and padding, interface, handle, parent, information.
+/// `struct tcmsg`: family, padding, interface, handle, parent, information.
 const QUEUE: usize = 20;
 const ROOT: u32 = 0xffff_ffff;
 const INGRESS: u32 = 0xffff_fff1;
 /// `TCA_KIND` and `TCA_OPTIONS` (linux/rtnetlink.h).
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
-/// `TCA_ETF_PARMS` (linux/pkt_sched.h): a `struct tc_etf_qopt` of delta, clock and flags.
+/// `TCA_ETF_PARMS` (linux/pkt_sched.h): `struct tc_etf_qopt`.
 const ETF: u16 = 1;
 const DEADLINES: u32 = 1 << 0;
 const OFFLOAD: u32 = 1 << 1;
 
-/// Returns the queue disciplines of all interfaces in this network namespace.
+/// Queue disciplines of all interfaces in this network namespace.
 pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
     let mut found = Vec::new();
     ask(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; QUEUE], |answer| read(answer, &mut found))?;
     Ok(found)
 }
 
-/// Parses one answer of the kernel. Returns whether it was the last. Skips malformed parts; errors
-/// are the kernel's.
+/// Parses an answer; `true` after the last. Skips malformed parts.
 pub fn read(answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
     each(answer, |kind, body| {
         if kind == libc::RTM_NEWQDISC {

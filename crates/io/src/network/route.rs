@@ -1,4 +1,4 @@
-//! The interface via which the kernel routes a packet (rtnetlink(7)).
+//! The outgoing interface of a packet (rtnetlink(7)).
 
 use std::io;
 use std::net::IpAddr;
@@ -7,12 +7,11 @@ use std::path::Path;
 use crate::network::netlink::{ask, attribute, each, number};
 use crate::socket::interface::{interface_index, interface_name};
 
-/// Size of `struct rtmsg`: family, two prefix lengths, type of service, table, protocol, scope,
-/// type, flags.
+/// `struct rtmsg`: family, two prefix lengths, TOS, table, protocol, scope, type, flags.
 const ROUTE: usize = 12;
 
-/// Returns the index of the outgoing interface for a packet to `destination`: the loopback for own
-/// addresses. `by` is the interface that the sending socket is bound to, or uses for multicast.
+/// Outgoing interface to `destination` (loopback for own addresses). `by`: the interface bound or
+/// used for multicast.
 pub(crate) fn leaving(destination: IpAddr, by: Option<u32>) -> io::Result<u32> {
     let (family, address) = match destination {
         IpAddr::V4(four) => (libc::AF_INET, four.octets().to_vec()),
@@ -29,13 +28,13 @@ pub(crate) fn leaving(destination: IpAddr, by: Option<u32>) -> io::Result<u32> {
     }
     let mut found = None;
     ask(libc::RTM_GETROUTE, 0, &question, |answer| {
-        // One request has one answer.
+        // One answer per request.
         read(answer, &mut found).map(|_| true)
     })?;
     found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENETUNREACH))
 }
 
-/// Parses the kernel's answer: the interface of the route. Errors are the kernel's.
+/// Parses the kernel's answer.
 pub fn read(answer: &[u8], found: &mut Option<u32>) -> io::Result<bool> {
     each(answer, |kind, body| {
         if kind == libc::RTM_NEWROUTE {
@@ -45,7 +44,7 @@ pub fn read(answer: &[u8], found: &mut Option<u32>) -> io::Result<bool> {
     })
 }
 
-/// Returns the interface below this one, if there is exactly one, such as a VLAN's card.
+/// The only interface below this one, such as a VLAN's card.
 pub fn lower(interface: u32) -> Option<u32> {
     let name = interface_name(interface).ok()?;
     let place = Path::new("/sys/class/net").join(name.to_str().ok()?);

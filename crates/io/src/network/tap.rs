@@ -1,9 +1,6 @@
-//! A tap: captures all frames that the interfaces of this network namespace send and receive
-//! (packet(7)). Needs `CAP_NET_RAW`.
-//!
-//! The kernel copies the first [`SNAP`] bytes of each frame into a shared ring (`TPACKET_V3`,
-//! Documentation/networking/packet_mmap.rst) and wakes the reader once per block, which keeps the
-//! cost low.
+//! Captures this network namespace's frames (packet(7)). Needs `CAP_NET_RAW`. The kernel copies
+//! [`SNAP`] bytes of each into a shared ring (`TPACKET_V3`,
+//! Documentation/networking/packet_mmap.rst) and wakes the reader once per block.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -19,28 +16,26 @@ use crate::socket::interface;
 use crate::socket::timestamp::StampClock;
 use crate::system::checked;
 
-/// Bytes captured per frame: all headers including RTP's with `taut`'s extension, behind two VLAN
-/// tags, IPv6 and an extension header.
+/// Bytes per frame: headers up to RTP's with `taut`'s extension, behind two VLAN tags, IPv6 and an
+/// extension header.
 pub const SNAP: u32 = 128;
-/// Maximum time before an incomplete block is passed on.
+/// Maximum delay of an incomplete block.
 pub const RETIRES: Span = Span::from_millis(50);
 
-/// A sent or received frame. Segments that a card or the kernel split or merged (GSO, GRO) are one
-/// frame.
+/// A sent or received frame, or several merged ones (GSO, GRO).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TappedFrame<'a> {
     /// Interface index.
     pub interface: u32,
     /// Interface type (`ARPHRD_…`, linux/if_arp.h).
     pub hardware: u16,
-    /// Whether the frame was sent; otherwise it was received, for any destination.
+    /// Whether it was sent.
     pub outgoing: bool,
-    /// Timestamp on the monotonic clock; the time of reading if the kernel's timestamp is
-    /// implausible.
+    /// Monotonic timestamp; the time of reading if the kernel's is implausible.
     pub at: LocalTime,
-    /// Frame length in bytes, with link header, without checksum.
+    /// Bytes with link header, without checksum.
     pub bytes: usize,
-    /// Payload bytes per segment, if the frame has several.
+    /// Payload bytes per segment, if several.
     pub segment: Option<u16>,
     /// The frame's first bytes.
     pub head: &'a [u8],
@@ -49,9 +44,9 @@ pub struct TappedFrame<'a> {
 /// Frame counts of a tap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TapStatistics {
-    /// Number of captured frames, including those in blocks not yet passed on.
+    /// Captured frames, including those not yet read.
     pub seen: u64,
-    /// Number of frames dropped because the ring was full.
+    /// Frames dropped by a full ring.
     pub dropped: u64,
 }
 
@@ -65,10 +60,9 @@ pub struct FrameTap {
 }
 
 impl FrameTap {
-    /// Opens a tap with a ring of at least `room` bytes. It captures every frame from now on.
+    /// Opens a tap with at least `room` bytes. Captures from now on.
     pub fn open(room: usize) -> io::Result<Self> {
         let socket = Socket::for_frames()?;
-        // The kernel runs this program for each frame, to keep its first bytes.
         let keep = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: SNAP };
         let program = libc::sock_fprog { len: 1, filter: (&raw const keep).cast_mut() };
         socket.set_plain(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
@@ -82,7 +76,7 @@ impl FrameTap {
         Ok(Self { ring, socket, stamps, statistics: TapStatistics::default(), sized })
     }
 
-    /// Returns whether the segment length of multi-segment frames is known.
+    /// Whether segment lengths are known.
     pub const fn knows_segments(&self) -> bool {
         self.sized
     }
@@ -99,7 +93,7 @@ impl FrameTap {
         }
     }
 
-    /// Delivers the frames of all full blocks, without waiting.
+    /// Delivers all full blocks' frames without waiting.
     pub fn read(&mut self, deliver: &mut dyn FnMut(TappedFrame<'_>)) {
         let Self { ring, stamps, sized, .. } = self;
         let read = now();
@@ -110,7 +104,6 @@ impl FrameTap {
 
     /// Returns the frame counts since the tap was opened.
     pub fn statistics(&mut self) -> io::Result<TapStatistics> {
-        // The kernel counts from one reading to the next, and its total includes dropped frames.
         let level = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
         let libc::tpacket_stats_v3 { tp_packets, tp_drops, .. } =
             self.socket.plain(level.0, level.1)?;
@@ -120,11 +113,10 @@ impl FrameTap {
     }
 }
 
-/// `BPF_RET | BPF_K` (linux/filter.h): number of bytes to keep.
+/// `BPF_RET | BPF_K` (linux/filter.h).
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Returns whether the kernel reports segment lengths of UDP frames, as it does since 6.2. Older
-/// kernels hide such frames if this is requested.
+/// Whether the kernel reports UDP segment lengths: since 6.2. Older ones then hide such frames.
 fn tells_segments() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
@@ -132,14 +124,14 @@ fn tells_segments() -> bool {
     (number(), number()) >= (Some(6), Some(2))
 }
 
-/// Returns the name of an interface, if one with this index exists.
+/// Name of the interface with this index.
 pub fn interface_name(number: u32) -> Option<String> {
     interface::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// Block size in bytes: a multiple of every page size, with room for a thousand truncated frames.
+/// Bytes: a multiple of every page size, a thousand truncated frames.
 const BLOCK: usize = 1 << 18;
-/// The kernel requires this value but ignores it with blocks.
+/// Required by the kernel, but ignored with blocks.
 const FRAME: u32 = 2048;
 const STATUS: usize = core::mem::offset_of!(libc::tpacket_block_desc, hdr)
     + core::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
@@ -176,8 +168,6 @@ impl TapRing {
         }
     }
 
-    /// Passes the next full block to `read` and returns it to the kernel. Returns `false` if none
-    /// is full.
     fn take(&mut self, read: &mut dyn FnMut(&[u8])) -> bool {
         // SAFETY: `next` is less than the number of blocks; the status is aligned and accessed only
         // as an atomic.
@@ -209,14 +199,13 @@ const COUNT: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, num_pkts);
 const FIRST: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 const ADDRESS: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 const TAG: usize = 4;
-/// Size of `struct virtio_net_hdr` (linux/virtio_net.h), directly before a frame. It has the
-/// segment length, if there are segments.
+/// `struct virtio_net_hdr` (linux/virtio_net.h), directly before a frame: has the segment length.
 const VIRTIO: usize = 10;
 const VIRTIO_PARTED: usize = 1;
 const VIRTIO_PIECE: usize = 4;
 
-/// Delivers every frame of a block, with a `virtio_net_hdr` before each if `sized`. `at` maps
-/// wall-clock nanoseconds.
+/// Delivers a block's frames, each after a `virtio_net_hdr` if `sized`. `at` maps wall-clock
+/// nanoseconds.
 pub fn frames<'a>(
     block: &'a [u8],
     sized: bool,
@@ -284,7 +273,6 @@ mod tests {
 
     #[test]
     fn a_datagram_is_seen_as_it_leaves_and_as_it_comes_with_its_length_and_its_instant() {
-        // This includes room for the traffic of concurrent tests.
         let mut tap = match FrameTap::open(8 << 20) {
             Ok(tap) => tap,
             Err(why) => {
@@ -292,7 +280,6 @@ mod tests {
                 return tautline_trial::skipped(tautline_trial::Lack::Privilege, &why);
             }
         };
-        // Uncertainty of wall-clock timestamps on the monotonic clock; it never grows.
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
         let (_, unsure) = tap.stamps.localise(wall, now()).unwrap();
         let [sender, receiver] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -306,8 +293,6 @@ mod tests {
             assert!(now() - sent < Span::from_secs(10), "{seen:?}");
             tap.wait(Span::from_millis(200)).unwrap();
             tap.read(&mut |frame| {
-                // This is the UDP destination port after the link and IPv4 headers; it selects this
-                // datagram only.
                 if frame.head.get(36..38) == Some(&port.to_be_bytes()) {
                     let (name, head) = (interface_name(frame.interface), frame.head.len());
                     seen.push((name, frame.outgoing, frame.bytes, head, frame.at));
@@ -315,7 +300,6 @@ mod tests {
             });
             read = now();
         }
-        // The datagram leaves during the sender's call; its delivery may be delayed.
         for (seen, (expected, latest)) in seen.into_iter().zip([(true, sent), (false, read)]) {
             let (name, outgoing, bytes, head, at) = seen;
             assert_eq!((name.as_deref(), outgoing), (Some("lo"), expected));
@@ -323,13 +307,11 @@ mod tests {
             let known = begun - unsure..=latest + unsure;
             assert!(known.contains(&at), "{at:?} {known:?}, +-{unsure}");
         }
-        // Drops depend on the host, where other programs send too.
         let [first, second] = [0; 2].map(|_| tap.statistics().unwrap());
         assert!(first.seen >= 2 && second.seen >= first.seen, "{first:?} {second:?}");
         assert!(second.dropped >= first.dropped, "{first:?} {second:?}");
     }
 
-    /// Returns a block of two frames: a received one with a tag, and a sent one of two segments.
     fn block() -> Vec<u8> {
         let mut block = vec![0; 1024];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);

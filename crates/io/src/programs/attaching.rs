@@ -20,7 +20,7 @@ use crate::local::{connect, is_of_our_user};
 use crate::shm::SharedFile;
 use crate::socket::forks;
 
-/// Timeout for the answer. It normally arrives at once, but much later if the host is frozen.
+/// Normally the answer is immediate; a frozen host delays it.
 const TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Reason why attaching failed.
@@ -29,14 +29,13 @@ pub enum AttachError {
     /// No device has this name.
     #[error("no taut serves programs under this name")]
     Nobody,
-    /// The device's process refused, with a reason and its fix.
+    /// Refused, with reason and fix.
     #[error("{0}")]
     Refused(String),
-    /// The device's process belongs neither to this user nor to root, and must not exchange this
-    /// user's audio.
+    /// The process belongs neither to this user nor to root.
     #[error("another user serves it; run taut serve as the user of the program")]
     Foreign,
-    /// The answer is not from a device.
+    /// The answer is not a device's.
     #[error("{0}; run the same version of taut serve and of this PCM")]
     Strange(&'static str),
     /// A system call failed.
@@ -54,9 +53,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches to the device `name`, for playback or recording. Tries `folders` in order, but
-    /// skips those not private to this user, because any user can create them in /tmp. Waits up to
-    /// 0.7 s.
+    /// Attaches to `name`, for playback or recording. Tries `folders` private to this user, in
+    /// order, up to 0.7 s.
     pub fn open<'a>(
         folders: impl IntoIterator<Item = &'a Path>,
         name: &ProgramsName,
@@ -71,7 +69,7 @@ impl Attachment {
             },
         });
         let stream = found.unwrap_or(Err(AttachError::Nobody))?;
-        // The directory's name proves nothing, but the kernel knows the listening user.
+        // The directory proves nothing; the kernel knows the listening user.
         if !is_of_our_user(&stream).map_err(AttachError::System)? {
             return Err(AttachError::Foreign);
         }
@@ -85,23 +83,22 @@ impl Attachment {
         }
     }
 
-    /// Returns the settings of the device.
+    /// The device's settings.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Returns the buffer shared with the device's thread.
+    /// The buffer shared with the device's thread.
     pub fn buffer(&self) -> &Arc<ProgramBuffer> {
         &self.buffer
     }
 
-    /// Returns the descriptor that is readable when the device's thread has reached the
-    /// [wanted](ProgramBuffer::want) position.
+    /// Readable when the device's thread has reached the [wanted](ProgramBuffer::want) position.
     pub fn sign(&self) -> &WakeSign {
         &self.sign
     }
 
-    /// Adds the wake-up and the end of the device to `waiter`.
+    /// Adds wake-up and end of the device to `waiter`.
     pub fn watched_by(&self, waiter: &Waiter) -> io::Result<()> {
         waiter.add(&self.sign, 0)?;
         waiter.add(&self.stream, 1)

@@ -1,8 +1,6 @@
-//! Frames shared by a program and a device's thread, with a few control words. Each word has a
-//! single writer, and writing is wait-free.
-//!
-//! Another process can write anything at any time. So the device's thread limits the values that it
-//! reads, and never reads its own words back.
+//! Frames and control words of a program and a device's thread. Each word has one writer; writes
+//! are wait-free. The device's thread limits all values it reads: another process can write
+//! anything.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::Arc;
@@ -11,11 +9,11 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
 use crate::shm::{SharedError, SharedFile, SharedMemory};
 
-/// What the device's thread does with the application's audio.
+/// State of the application's audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Mode {
-    /// Nothing: not started, or everything was dropped.
+    /// Not started, or dropped.
     Stopped = 0,
     /// Plays or records the audio.
     Running = 1,
@@ -26,7 +24,7 @@ pub enum Mode {
 /// The application's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// Number of PCM prepares so far. Positions count from 0 in each.
+    /// PCM prepares so far. Positions restart at 0 in each.
     pub stint: u64,
     /// Requested mode.
     pub mode: Mode,
@@ -35,14 +33,13 @@ pub struct Order {
 /// Progress of the device's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceProgress {
-    /// Newest stint that the device's thread has seen.
+    /// Newest stint seen by the device's thread.
     pub stint: u64,
-    /// Frames of this stint that were played, including silence, or recorded.
+    /// Frames of this stint played, including silence, or recorded.
     pub position: MediaTime,
-    /// Card-clock frame of frame 0 of the stint, as if it had run without a pause. `None` until it
-    /// runs.
+    /// Card-clock frame of the stint's frame 0, as if never paused. `None` until it runs.
     pub anchor: Option<i64>,
-    /// For recording: frames put into the ring before this stint.
+    /// Recording: frames in the ring before this stint.
     pub origin: u64,
 }
 
@@ -51,34 +48,32 @@ const NO_ANCHOR: i64 = i64::MIN;
 /// Index of a control word. Program and device use separate cache lines.
 #[derive(Clone, Copy)]
 pub(super) enum BufferWord {
-    /// Written by the program: stint × 4 + mode.
+    /// Program: stint × 4 + mode.
     Order = 0,
-    /// Written by the program: the position after the last frame to play.
+    /// Program: position after the last frame to play.
     End = 1,
-    /// Written by the program: total frames taken.
+    /// Program: total frames taken.
     Taken = 2,
-    /// Written by the program: maximum number of untaken frames.
+    /// Program: maximum untaken frames.
     Room = 3,
-    /// Written by the program: position at which it wants a wake-up.
+    /// Program: position for a wake-up.
     Wanted = 4,
-    /// Written by the device: number of progress reports. Its parity selects the slot of the newest
-    /// one.
+    /// Device: number of progress reports. Parity selects the newest slot.
     Told = 8,
-    /// Written by the device: total frames given.
+    /// Device: total frames given.
     Given = 9,
-    /// Written by the device: latency from the card's clock to the far end, or back, in
-    /// nanoseconds.
+    /// Device: nanoseconds from the card's clock to the far end, or back.
     Latency = 10,
-    /// Written by the device: time at which its frame 0 was at the converter, in nanoseconds.
+    /// Device: time of frame 0 at the converter, nanoseconds.
     Start = 11,
-    /// Written by the device: the first of four progress words.
+    /// Device: first of four progress words.
     Slot = 16,
-    /// Written by the device: the first progress word of the other slot.
+    /// Device: the other slot.
     OtherSlot = 24,
 }
 
 const LONGS: usize = 32;
-/// Maximum samples per buffer: more than any program requests, and few enough for many buffers.
+/// Maximum samples per buffer: above any program's need, but many buffers fit.
 pub const MAX_SAMPLES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -96,7 +91,7 @@ pub struct ProgramBuffer {
 }
 
 impl ProgramBuffer {
-    /// Creates a buffer of at least one frame and one channel, in this process's memory.
+    /// Creates a buffer of at least one frame and channel, in this process's memory.
     pub fn new(frames: usize, channels: usize) -> Self {
         let (frames, channels) = (frames.max(1), channels.max(1));
         let longs = (0..LONGS).map(|_| AtomicU64::new(0)).collect();
@@ -192,8 +187,7 @@ impl ProgramBuffer {
     }
 
     fn note(&self, count: u64, standing: DeviceProgress) {
-        // A reader that sees the following stores also sees that this slot's old progress is
-        // outdated.
+        // Readers of the following stores also see that this slot is outdated.
         fence(Ordering::Release);
         let anchor = standing.anchor.unwrap_or(NO_ANCHOR) as u64;
         let words = [standing.stint, standing.position.as_frames() as u64, anchor, standing.origin];
@@ -201,8 +195,7 @@ impl ProgramBuffer {
         slot.zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
     }
 
-    /// Returns a consistent copy of the device's progress. Never waits for the device's thread; it
-    /// retries only if that thread has advanced by a period meanwhile.
+    /// A consistent copy of the device's progress. Retries only if it advances meanwhile.
     pub fn standing(&self) -> DeviceProgress {
         loop {
             let newest = self.word(BufferWord::Told).load(Ordering::Acquire);
@@ -219,7 +212,7 @@ impl ProgramBuffer {
         }
     }
 
-    /// Sets the latency from the card's clock to the far end, or back.
+    /// Sets the latency between the card's clock and the far end.
     pub fn set_latency(&self, latency: Span) {
         self.word(BufferWord::Latency).store(latency.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -229,17 +222,17 @@ impl ProgramBuffer {
         Span::from_nanos(self.word(BufferWord::Latency).load(Ordering::Relaxed) as i64)
     }
 
-    /// Sets the time at which the card's frame 0 was at the converter.
+    /// Sets the converter time of the card's frame 0.
     pub fn set_start(&self, start: LocalTime) {
         self.word(BufferWord::Start).store(start.as_nanos() as u64, Ordering::Release);
     }
 
-    /// Returns the time set by [`Self::set_start`]; [`LocalTime::NEVER`] before.
+    /// The time from [`Self::set_start`]; [`LocalTime::NEVER`] before.
     pub fn start(&self) -> LocalTime {
         LocalTime::from_nanos(self.word(BufferWord::Start).load(Ordering::Acquire) as i64)
     }
 
-    /// Requests a wake-up once the device's thread is at or past this position.
+    /// Requests a wake-up at or past this position.
     pub fn want(&self, position: MediaTime) {
         self.word(BufferWord::Wanted).store(position.as_frames() as u64, Ordering::SeqCst);
     }
@@ -249,15 +242,14 @@ impl ProgramBuffer {
     }
 }
 
-/// A frame that is written while it is read has the old or the new samples, as on a card.
+/// A frame that is written while read has old or new samples, as on a card.
 impl ProgramBuffer {
     fn frame(&self, position: MediaTime) -> &[AtomicU32] {
         let at = position.as_frames().rem_euclid(self.frames as i64) as usize * self.channels;
         &self.samples()[at..at + self.channels]
     }
 
-    /// Writes whole frames from this position on. They are played after [`Self::set_end`] includes
-    /// them.
+    /// Writes whole frames from this position. Played once [`Self::set_end`] includes them.
     pub fn put(&self, position: MediaTime, samples: &[f32]) {
         for (at, frame) in samples.chunks_exact(self.channels).enumerate() {
             let held = self.frame(position + Frames::from_len(at));
@@ -272,8 +264,7 @@ impl ProgramBuffer {
         self.word(BufferWord::End).store(end.as_frames() as u64, Ordering::Release);
     }
 
-    /// Copies frames from this position on, followed by silence after the end. Returns the number
-    /// of frames copied.
+    /// Copies frames from this position, then silence. Returns the frames copied.
     pub fn copy(&self, position: MediaTime, block: &mut [f32]) -> usize {
         let end = self.word(BufferWord::End).load(Ordering::Acquire) as i64;
         let there = end.saturating_sub(position.as_frames()).max(0);
@@ -296,7 +287,7 @@ impl ProgramBuffer {
         &self.samples()[at..at + self.channels]
     }
 
-    /// Sets the maximum number of waiting frames. Further new frames are lost.
+    /// Sets the maximum waiting frames. Further new frames are lost.
     pub fn set_room(&self, frames: usize) {
         self.word(BufferWord::Room).store(frames as u64, Ordering::Relaxed);
     }
@@ -305,7 +296,6 @@ impl ProgramBuffer {
         let taken = self.word(BufferWord::Taken).load(Ordering::Acquire);
         let room = self.word(BufferWord::Room).load(Ordering::Relaxed).min(self.frames as u64);
         let frames = (block.len() / self.channels) as u64;
-        // A program can write anything into `Taken`.
         if given.wrapping_sub(taken).saturating_add(frames) > room {
             return false;
         }
@@ -327,7 +317,7 @@ pub struct RecordingEnd {
 }
 
 impl RecordingEnd {
-    /// Creates the only recording end of a buffer, before any frame is taken.
+    /// Creates a buffer's only recording end.
     pub fn new(buffer: Arc<ProgramBuffer>) -> Self {
         Self { buffer, taken: 0 }
     }
@@ -338,7 +328,7 @@ impl RecordingEnd {
         given.wrapping_sub(self.taken).min(self.buffer.frames as u64) as usize
     }
 
-    /// Takes whole frames if available. Returns their number.
+    /// Takes available whole frames. Returns their number.
     pub fn take(&mut self, samples: &mut [f32]) -> usize {
         let there = self.frames();
         let frames = samples.chunks_exact_mut(self.buffer.channels).take(there);

@@ -1,7 +1,5 @@
-//! Device's end of an application's audio, per period and direction.
-//!
-//! Positions count the stint's frames on the card's clock. Late frames are dropped and the card
-//! plays silence instead, so a frame's position always determines its time on the wire.
+//! Device's end of an application's audio. Late frames are dropped and silence is played, so a
+//! frame's position fixes its time on the wire.
 
 use std::sync::Arc;
 
@@ -24,7 +22,7 @@ impl Feeder {
         Self { buffer, reported: 0, standing: DeviceProgress::default(), running: false }
     }
 
-    /// Resets the position when the card restarts its frame count.
+    /// Resets the position when the card restarts its count.
     pub fn restart(&mut self) {
         self.running = false;
     }
@@ -34,8 +32,8 @@ impl Feeder {
         self.standing
     }
 
-    /// Fills the block of this turn. Wait-free.
-    // scripts/check-realtime finds this function by name, so it must not be inlined away.
+    /// Fills this turn's block. Wait-free.
+    // scripts/check-realtime finds this function by name: keep it out of line.
     #[inline(never)]
     pub fn feed(&mut self, turn: &Turn, block: &mut [f32]) {
         let order = self.buffer.ordered();
@@ -84,9 +82,9 @@ impl Giver {
         self.standing
     }
 
-    /// Records this turn's block. Wait-free. A block without room is lost, and the next block takes
-    /// its position.
-    // scripts/check-realtime finds this function by name, so it must not be inlined away.
+    /// Records this turn's block. Wait-free. A block without room is lost; the next takes its
+    /// position.
+    // scripts/check-realtime finds this function by name: keep it out of line.
     #[inline(never)]
     pub fn give(&mut self, turn: &Turn, block: &[f32]) {
         let order = self.buffer.ordered();
@@ -99,7 +97,6 @@ impl Giver {
         }
         self.running = order.mode == Mode::Running;
         if self.running {
-            // A pause since the last block shifts all later frames.
             self.standing.anchor = Some(turn.frame - self.standing.position.as_frames());
             if self.buffer.give(self.given, block) {
                 let frames = block.len() / self.buffer.channels();
@@ -170,7 +167,6 @@ mod tests {
         put(&shared, 0, 1..4);
         assert_eq!(fed(&mut feeder, 0), [1.0, 2.0, 3.0, 0.0]);
         assert_eq!(fed(&mut feeder, 4), [0.0; P]);
-        // Frames 4 to 8 of the stint are late; frame 9 is in time.
         put(&shared, 3, 4..11);
         assert_eq!(fed(&mut feeder, 8), [9.0, 10.0, 0.0, 0.0]);
         assert_eq!(shared.standing().position, at(12));

@@ -1,5 +1,4 @@
-//! The only message between a program and the device's process; the latter sends it. Numbers are
-//! little-endian.
+//! The only message between device process and program. Little-endian.
 //!
 //! ```text
 //! "tautpcm" | version 1 | 0 | rate | channels | period | periods | frames     with two descriptors
@@ -22,7 +21,7 @@ const VERSION: u8 = 1;
 pub enum Greeting {
     /// A device, with its buffer.
     Card {
-        /// Settings of the device.
+        /// Its settings.
         settings: Settings,
         /// Frames in the buffer.
         frames: usize,
@@ -35,7 +34,7 @@ impl Greeting {
     /// Maximum message size in bytes.
     pub const MAX_BYTES: usize = 512;
 
-    /// Encodes the message. Truncates a long reason.
+    /// Encodes it. Truncates a long reason.
     pub fn written(&self) -> Vec<u8> {
         let mut bytes = [NAME, &[VERSION]].concat();
         match self {
@@ -55,11 +54,11 @@ impl Greeting {
         bytes
     }
 
-    /// Parses a message.
+    /// Parses it.
     ///
     /// # Errors
     ///
-    /// Returns the reason why the bytes are not a greeting.
+    /// The reason why it is invalid.
     pub fn read(bytes: &[u8]) -> Result<Self, &'static str> {
         let rest = bytes.strip_prefix(NAME).ok_or("it is not taut serve")?;
         let rest = rest.strip_prefix(&[VERSION]).ok_or("it is another version of taut")?;
@@ -84,7 +83,7 @@ impl Greeting {
         let frames = u32::from_le_bytes(frames) as usize;
         let samples = frames.checked_mul(settings.channels.count())?;
         let period = settings.period.as_len();
-        // A program's buffer holds at least two periods, in addition to the card's half.
+        // The buffer holds two periods besides the card's half.
         let fits = period > 0 && period.checked_mul(4)? <= frames && samples <= MAX_SAMPLES;
         let periods = (1..=1 << 16).contains(&settings.periods);
         (rest.is_empty() && fits && periods).then_some(Self::Card { settings, frames })

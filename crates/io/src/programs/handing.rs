@@ -1,5 +1,5 @@
-//! Shares memory with another process, together with a wake-up descriptor (memfd_create(2),
-//! `SCM_RIGHTS` of unix(7)).
+//! Shares memory and a wake-up descriptor with another process (memfd_create(2), `SCM_RIGHTS` of
+//! unix(7)).
 
 use core::mem::{MaybeUninit, zeroed};
 use std::io;
@@ -15,18 +15,17 @@ use crate::thread::halt::EventDescriptor;
 use crate::thread::realtime::permit;
 
 const DESCRIPTORS: usize = 2;
-/// Seals that fix the length. Pages can still be released (`PUNCH_HOLE`) as zeros, because a write
-/// seal would also forbid the program's own writes.
+/// Fixes the length. Pages can still be released (`PUNCH_HOLE`); a write seal would forbid all
+/// writes.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// Creates unnamed memory without a length, which can be [sealed](seal).
 pub(super) fn unnamed() -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: a C string, used only for display; the descriptor is new.
     unsafe { owned(libc::memfd_create(c"taut-program".as_ptr(), flags)) }
 }
 
-/// Fixes the length, so that processes that map the memory can rely on it.
+/// Fixes the length, which mapping processes rely on.
 pub(super) fn seal(memory: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointers; the descriptor is open while borrowed.
     checked(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) }).map(drop)
@@ -118,11 +117,10 @@ pub(super) fn has_hung_up(stream: &UnixStream) -> bool {
         && one[0].revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// The program's end of the wake-up, readable after the device's thread has signalled.
+/// The program's wake-up: an epoll descriptor that watches the device's event descriptor.
 ///
-/// It is an epoll descriptor that watches the device's event descriptor. The event descriptor
-/// itself is not shared, because file flags belong to all descriptors of an open file (fcntl(2)): a
-/// program could make it blocking and stall the device's thread.
+/// The latter is not shared: its file flags are common (fcntl(2)), so a program could make it
+/// blocking and stall the device.
 #[derive(Debug)]
 pub struct WakeSign(OwnedFd);
 
@@ -134,7 +132,7 @@ impl AsFd for WakeSign {
 
 pub(super) fn wake_pair() -> io::Result<(EventDescriptor, Waiter)> {
     let (event, sign) = (EventDescriptor::new()?, Waiter::new()?);
-    // It is edge-triggered: every signal counts, although the event is never read.
+    // Edge-triggered: every signal counts, although never read.
     let events = libc::EPOLLIN | libc::EPOLLET;
     sign.change(libc::EPOLL_CTL_ADD, &event, events, 0)?;
     Ok((event, sign))
@@ -145,7 +143,7 @@ impl WakeSign {
         Self(descriptor)
     }
 
-    /// Makes it unreadable until the next signal. Does not wait.
+    /// Makes it unreadable until the next signal.
     pub fn silence(&self) {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
         let _permit = permit("the call does not wait for what has not rung");

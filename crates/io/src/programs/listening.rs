@@ -1,6 +1,5 @@
-//! Accepts programs that attach to a device, on an ordinary thread. Each program gets a buffer and
-//! a wake-up descriptor. The device's half goes to its thread through a wait-free ring, and returns
-//! through another to be freed.
+//! Accepts programs on an ordinary thread. The device's half of each goes to its thread through a
+//! wait-free ring, and back to be freed.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::fs::{self, File, TryLockError};
@@ -31,8 +30,8 @@ use crate::shm::SharedFile;
 use crate::thread::halt::EventDescriptor;
 
 const FRAMES: usize = 96_000;
-/// Polling interval for events without a descriptor: the card's first period, a program's last
-/// period, a free descriptor.
+/// Polling interval for events without a descriptor: the card's start, a program's last period, a
+/// free descriptor.
 const SOON: Span = Span::from_millis(10);
 const LATER: Span = Span::from_secs(3600);
 const LISTENER: u64 = u64::MAX;
@@ -66,14 +65,13 @@ pub struct ProgramsSocket {
     socket: PathBuf,
     stop: Arc<EventDescriptor>,
     thread: Option<JoinHandle<()>>,
-    /// Lock that is held until the file is closed, even if the process is killed.
+    /// Held until the file closes, even if the process is killed.
     _lock: File,
 }
 
 impl ProgramsSocket {
-    /// Lets this user's programs attach to a device with these settings, for playback or recording,
-    /// under `name` in `folder`. Creates the folder if it is missing. Also returns the device's
-    /// half.
+    /// Accepts this user's programs for playback or recording, under `name` in `folder`. Also
+    /// returns the device's half.
     pub fn open(
         folder: &Path,
         name: &ProgramsName,
@@ -88,7 +86,7 @@ impl ProgramsSocket {
         let system = |error| ProgramsRefused::System { path: socket.clone(), error };
         let lock = locked(&socket).map_err(system)?;
         let lock = lock.ok_or(ProgramsRefused::Taken)?;
-        // A killed process left this socket: the lock has only one holder.
+        // Left by a killed process: the lock has only one holder.
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
             _ => {}
@@ -121,18 +119,15 @@ impl ProgramsSocket {
 
 impl Drop for ProgramsSocket {
     fn drop(&mut self) {
-        // Another process that starts now waits for the lock.
         let _ = fs::remove_file(&self.socket);
         self.stop.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic has printed its own message.
             let _ = thread.join();
         }
     }
 }
 
-/// Locks the file next to this socket. Returns `None` if another process holds the lock. The file
-/// stays: if it were removed, two processes could each lock one.
+/// Locks the file next to this socket. It stays: after removal, two processes could each lock one.
 fn locked(socket: &Path) -> io::Result<Option<File>> {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
@@ -165,7 +160,6 @@ impl ProgramsThread {
         let mut open = false;
         let mut opens = LocalTime::ZERO;
         loop {
-            // Programs that connect before the card runs are accepted when it starts.
             if !open && self.start() != LocalTime::NEVER && now() >= opens {
                 open = self.waiter.add(&self.listener, LISTENER).is_ok();
             }
@@ -174,14 +168,12 @@ impl ProgramsThread {
             for number in self.waiter.wait(now() + timeout) {
                 match number {
                     STOP => return,
-                    // The socket stays readable while programs wait, so without a pause this would
-                    // be a busy loop.
+                    // The socket stays readable, so without a pause this would busy-loop.
                     LISTENER => {
                         if !self.let_in() && self.waiter.remove(&self.listener).is_ok() {
                             (open, opens) = (false, now() + SOON);
                         }
                     }
-                    // Programs send nothing, so this event is a hang-up.
                     number => self.hang_up(number as usize),
                 }
             }
@@ -204,7 +196,7 @@ impl ProgramsThread {
         }
     }
 
-    /// Accepts all waiting programs. Returns `false` if there are no descriptors left.
+    /// Accepts waiting programs. Returns `false` without free descriptors.
     fn let_in(&mut self) -> bool {
         loop {
             let stream = match self.listener.accept() {
@@ -212,7 +204,6 @@ impl ProgramsThread {
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             };
             if let Err(why) = self.attach(&stream) {
-                // If the program has gone, it needs no answer.
                 let _ = say(&stream, &Greeting::Refused(why).written(), None);
             }
         }
@@ -242,7 +233,6 @@ impl ProgramsThread {
             return Ok(()); // The program has gone.
         }
         self.waiter.add(&kept, number as u64).map_err(cannot)?;
-        // The ring has room for the maximum number of programs.
         if self.arrivals.push(program).is_ok() {
             self.attached[number] = Some(Attached { stream: Some(kept), gone });
         }
@@ -256,14 +246,12 @@ impl ProgramsThread {
         let memory = unnamed().map_err(cannot)?;
         let file = SharedFile::handed(memory.try_clone().map_err(cannot)?);
         let buffer = ProgramBuffer::made(&file, frames, channels);
-        // The greeting is one line.
         let buffer = buffer.map_err(on_one_line)?;
         seal(memory.as_fd()).map_err(cannot)?;
         debug_assert!(is_sealed(memory.as_fd()), "the kernel confirmed it");
         let buffer = buffer.ok_or("the allocated memory is too short; try again")?;
         if self.direction == Direction::Capture {
-            // A block is handed over ahead of its due time by the card's lead. A program counts
-            // from the hand-over.
+            // Blocks are handed over early by the card's lead; programs count from there.
             buffer.set_latency(self.settings.playback_lead());
         }
         Ok((memory, Arc::new(buffer)))

@@ -14,7 +14,7 @@ use super::ends::{Feeder, Giver};
 use crate::thread::halt::EventDescriptor;
 use crate::thread::memory::push_within;
 
-/// Maximum number of programs attached to one direction of a device.
+/// Maximum programs per direction of a device.
 pub const MAX_PROGRAMS: usize = 16;
 
 pub(super) enum ProgramEnd {
@@ -56,8 +56,6 @@ impl AttachedProgram {
         }
     }
 
-    /// Wakes the program when its wanted position is reached, with one non-blocking system call per
-    /// request.
     fn wake(&mut self) {
         let wanted = self.buffer.wanted();
         let DeviceProgress { stint, position, .. } = match &self.end {
@@ -93,7 +91,7 @@ impl AttachedPrograms {
         Self { attached: Vec::with_capacity(MAX_PROGRAMS), coming, going, start, block }
     }
 
-    /// Starts the card; its frame 0 is at `start`.
+    /// Starts the card; frame 0 is at `start`.
     pub fn begin(&mut self, start: LocalTime) {
         self.start.store(start.as_nanos(), Ordering::Release);
         self.attached.iter_mut().for_each(|program| program.begin(start));
@@ -101,7 +99,6 @@ impl AttachedPrograms {
 
     fn turn_over(&mut self) {
         while let Ok(program) = self.coming.pop() {
-            // The vector has room for the maximum number of programs.
             if let Err(program) = push_within(&mut self.attached, program) {
                 let _ = self.going.push(program);
             }
@@ -117,9 +114,8 @@ impl AttachedPrograms {
         }
     }
 
-    /// Fills this turn's block, at most one period, with the sum of all playing programs.
-    /// Real-time.
-    // scripts/check-realtime finds this function by name, so it must not be inlined away.
+    /// Fills this turn's block, at most a period, with the sum of playing programs. Real-time.
+    // scripts/check-realtime finds this function by name: keep it out of line.
     #[inline(never)]
     pub fn mix(&mut self, turn: &Turn, block: &mut [f32]) {
         self.turn_over();
@@ -128,15 +124,15 @@ impl AttachedPrograms {
             let ProgramEnd::Plays(feeder) = &mut program.end else { continue };
             let Some(heard) = self.block.get_mut(..block.len()) else { continue };
             feeder.feed(turn, heard);
-            // Non-finite or huge samples of one program must not silence the others.
+            // Invalid or huge samples of one program must not silence the others.
             bound(heard);
             add(block, heard);
             program.wake();
         }
     }
 
-    /// Passes this turn's block to all recording programs. Real-time.
-    // scripts/check-realtime finds this function by name, so it must not be inlined away.
+    /// Passes this turn's block to recording programs. Real-time.
+    // scripts/check-realtime finds this function by name: keep it out of line.
     #[inline(never)]
     pub fn give(&mut self, turn: &Turn, block: &[f32]) {
         self.turn_over();

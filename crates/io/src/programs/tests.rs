@@ -1,4 +1,4 @@
-//! Tests of programs and a card with real sockets and shared memory, and simulated card time.
+//! Real sockets and shared memory, simulated card time.
 
 use tautline_trial::snapshot;
 
@@ -231,7 +231,6 @@ fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
     let program = player(&mut card, &ramp(1));
     order(&program, 1, Mode::Running);
     let handed = program.sign().as_fd().as_raw_fd();
-    // A full event descriptor would block its writer.
     let full = (u64::MAX - 1).to_ne_bytes();
     // SAFETY: an open descriptor, and eight bytes that outlive the call.
     let wrote = unsafe {
@@ -240,10 +239,8 @@ fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
     };
     let (ended, ends) = std::sync::mpsc::channel();
     program.buffer().want(MediaTime::from_frames(PERIOD as i64));
-    // The thread owns the card. The test abandons it if it blocks.
     std::thread::spawn(move || {
         card.mixes();
-        // The receiver is gone only after the test has failed.
         let _ = ended.send(card);
     });
     let _card = ends.recv_timeout(std::time::Duration::from_secs(5)).expect("it is held up");
@@ -264,7 +261,6 @@ fn a_name_is_one_cards_as_long_as_that_lives_and_what_a_killed_one_left_is_taken
     card.listening = None;
     assert!(program.is_over(), "the program detects the end");
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
-    // This is a socket without a listener, as a killed process leaves it.
     drop(UnixListener::bind(folder.join("programs-taut.play")).unwrap());
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
     let (_listening, mut programs) = again().unwrap();
@@ -311,7 +307,6 @@ fn memory_that_was_handed_over_stays_as_long_as_it_is() {
     }
 }
 
-/// A user other than the tests' user, if that is root.
 const ANOTHER: u32 = 65_534;
 
 #[test]

@@ -60,8 +60,6 @@ impl RawAddress {
         }
     }
 
-    /// Returns an Ethernet address on the interface with this index, for this ethertype
-    /// (packet(7)).
     pub(crate) fn of_ethernet(address: [u8; 6], network: u32, ethertype: u16) -> Self {
         // SAFETY: all zeros are a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
@@ -115,7 +113,7 @@ pub(crate) fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// Returns the unspecified address, of IPv6 or IPv4.
+/// The unspecified address.
 pub const fn any(six: bool) -> IpAddr {
     if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }

@@ -1,5 +1,4 @@
-//! Packets that are sent together. Each is finalised here once, however often and on however many
-//! networks it is sent.
+//! Packets sent together. Each is finalised once, however often it is sent.
 
 use tautline_proto::ledger::Departure;
 use tautline_proto::packet::handed_bytes;
@@ -84,8 +83,6 @@ impl Batch {
         true
     }
 
-    /// Returns the buffer for the next packet of up to `most` bytes if there is room;
-    /// [`Self::written`] queues it.
     pub(crate) fn place(&mut self, most: usize) -> Option<&mut [u8]> {
         let room = self.queued + self.wanted < self.packets.len() && most <= self.datagram_bytes;
         let at = self.queued * self.slot;
@@ -97,8 +94,8 @@ impl Batch {
         self.queued += 1;
     }
 
-    /// Writes hand-over and launch time into each packet that carries them, and encrypts it.
-    /// Retransmissions come last, because their originals left first.
+    /// Writes hand-over and launch times, and encrypts. Retransmissions come last: their originals
+    /// left first.
     pub(crate) fn finish(
         &mut self,
         handed: LocalTime,
@@ -128,7 +125,6 @@ impl Batch {
         }
     }
 
-    /// Sends the packet again that was sent `before` packets before the last finished one.
     fn send_again(&mut self, before: usize, now: Departure) {
         let Departure { due, handed, launched, .. } = now;
         let Some((datagram, instants)) = self.repeats.again(before, due) else { return };

@@ -1,4 +1,4 @@
-//! A kernel socket, with its options as Rust types.
+//! A kernel socket and its options.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -14,7 +14,6 @@ use crate::socket::forks;
 use crate::system::{checked, owned};
 use crate::thread::memory::prefault;
 
-/// A non-blocking datagram socket.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
@@ -34,7 +33,7 @@ plain!(libc::iovec, libc::mmsghdr, libc::timeval, libc::sockaddr_storage, libc::
 plain!(libc::sock_fprog, libc::packet_mreq, libc::sock_txtime, libc::tcp_info, libc::ucred);
 plain!(libc::tpacket_stats_v3);
 
-/// Calls `getsockopt` for a structure. Fields that an older kernel does not know are zero.
+/// Reads a structure; fields unknown to an old kernel are zero.
 pub(crate) fn option<T: Plain>(
     socket: impl AsFd,
     level: libc::c_int,
@@ -73,8 +72,8 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// Creates a socket of the address family of `address`. It is IPv6-only at first, so that no
-    /// source is a mapped IPv4 address.
+    /// Creates a socket for `address`. IPv6-only at first, so that no source is a mapped IPv4
+    /// address.
     pub(crate) fn for_family_of(address: &SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let socket = Self::of(family, libc::SOCK_DGRAM)?;
@@ -194,15 +193,12 @@ impl Socket {
     }
 }
 
-/// Returns the number of packets to buffer for a stream of this packet rate: those of 250 ms, but
-/// at least two batches and 64 packets.
 pub(crate) fn buffered_packets(per_second: u32, batch: usize) -> usize {
     (per_second as usize / 4).max(2 * batch).max(64)
 }
 
-/// Returns the buffer size in bytes for this many datagrams, at most 64 MiB. The kernel allocates
-/// the next power of two above a packet's bytes, headers and `struct skb_shared_info` (together
-/// under 512), plus 256 for its `struct sk_buff`.
+/// Buffer size, at most 64 MiB. Per packet the kernel allocates a power of two above bytes, headers
+/// and `struct skb_shared_info` (under 512), plus 256 (`struct sk_buff`).
 pub(crate) fn buffer_bytes(datagram_bytes: usize, packets: usize) -> usize {
     let packet = (datagram_bytes + 512).next_power_of_two() + 256;
     packets.saturating_mul(packet).min(64 << 20)
@@ -214,16 +210,14 @@ pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
     socket.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
 }
 
-/// Sets one buffer size. With privilege it can exceed `net.core.rmem_max`.
 fn set_one(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-    // The kernel doubles the value for its overhead, which `bytes` already includes.
+    // The kernel doubles the value for overhead, which `bytes` includes.
     let half = bytes / 2;
     socket.set(libc::SOL_SOCKET, force, half).or_else(|_| socket.set(libc::SOL_SOCKET, ask, half))
 }
 
-/// An array that never moves, so that kernel structures can point to it. Unlike a boxed slice it
-/// claims no uniqueness.
+/// An array that never moves, for kernel structures. Unlike a box it claims no uniqueness.
 pub(crate) struct Fixed<T: Plain> {
     start: NonNull<T>,
     len: usize,
@@ -261,8 +255,7 @@ pub(crate) const fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Waits until `until` for the requested events. Returns `false` on timeout. Signals do not end the
-/// wait.
+/// Waits until `until`. Returns `false` on timeout. Signals do not end the wait.
 pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
     loop {
         let left = timespec((until - now()).as_nanos());
@@ -273,7 +266,6 @@ pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
         if ready > 0 {
             return true;
         }
-        // Other errors also last until `until`.
         if now() >= until {
             return false;
         }

@@ -1,25 +1,22 @@
-//! Closes sockets in forks of this process. A fork has none of the threads that use them, but its
-//! copies would keep UDP ports in use and groups joined.
+//! Closes sockets in forks, which lack the threads but would keep ports in use and groups joined.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
-/// Maximum number of tracked sockets. A fork keeps any further ones.
+/// Forks keep any further sockets.
 const MAX: usize = 1024;
 const NONE: RawFd = -1;
 
 static OPEN: [AtomicI32; MAX] = [const { AtomicI32::new(NONE) }; MAX];
 
-/// Makes future forks of this process close their copies. The calling library must never be
-/// unloaded.
+/// Makes future forks close their copies. The calling library must never be unloaded.
 pub fn leave_sockets() -> std::io::Result<()> {
     static LEFT: AtomicBool = AtomicBool::new(false);
     // SAFETY: the handler only makes async-signal-safe calls, and is never unloaded.
     unsafe { at_forks(&LEFT, leave) }
 }
 
-/// Registers `handler` to run once in every fork of this process. `registered` prevents a second
-/// registration.
+/// Runs `handler` once in every fork. `registered` prevents a second registration.
 ///
 /// # Safety
 /// `handler` is async-signal-safe and never unloaded.
@@ -36,8 +33,7 @@ pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std
     Err(std::io::Error::from_raw_os_error(answer))
 }
 
-/// Runs in the fork. The sockets' owners are neither used nor dropped there, because their threads
-/// do not exist in the fork.
+/// The sockets' owners are neither used nor dropped here: their threads do not exist.
 extern "C" fn leave() {
     for known in &OPEN {
         let fd = known.swap(NONE, Ordering::Relaxed);

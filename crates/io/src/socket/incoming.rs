@@ -1,4 +1,4 @@
-//! Receiving half of a media or control socket.
+//! Receiving half of a socket.
 
 use tautline_proto::endpoint::{Arrival, Endpoint, Host};
 use tautline_proto::time::Span;
@@ -12,8 +12,7 @@ use crate::socket::{Datagram, LinkCounters};
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
-/// Maximum number of full batches per [`Incoming::receive`], so that a flood cannot occupy a
-/// real-time thread forever.
+/// Full batches per [`Incoming::receive`]: a flood must not occupy a real-time thread.
 const RECEIVE_ROUNDS: usize = 64;
 
 pub(crate) struct Incoming {
@@ -59,8 +58,6 @@ impl Incoming {
         left
     }
 
-    /// Waits for the first datagram on a blocking socket and reads one batch. Returns the number of
-    /// datagrams.
     pub(crate) fn receive_blocked(
         &mut self,
         socket: &Socket,
@@ -200,11 +197,10 @@ impl ReceiveBatch {
         if answer < 0 { Err(errno()) } else { Ok(answer as usize) }
     }
 
-    /// Returns the message at `index`, which must be within the count last returned by
-    /// [`Self::receive`].
+    /// `index` must be within the last [`Self::receive`]'s count.
     pub(crate) fn message(&mut self, index: usize) -> ReceivedMessage<'_> {
-        // SAFETY: the kernel has filled the message; `at` returns pointers into the arrays; the
-        // length is limited to the slot, and nothing else reads or writes while `self` is borrowed.
+        // SAFETY: the kernel filled the message; the length is limited to its slot, and `self` is
+        // borrowed meanwhile.
         unsafe {
             let message = &*self.messages.at(index);
             let len = (message.msg_len as usize).min(self.datagram_bytes);

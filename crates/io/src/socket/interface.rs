@@ -67,11 +67,9 @@ fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// Returns a request about the interface with this name (netdevice(7)).
 pub(crate) fn request(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros are a valid ifreq.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
-    // The last byte stays zero.
     if interface.len() >= request.ifr_name.len() {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
@@ -80,7 +78,7 @@ pub(crate) fn request(interface: &str) -> io::Result<libc::ifreq> {
 }
 
 /// # Safety
-/// The request contains the data that the kernel expects for this `command`.
+/// `request` contains the data that the kernel expects for `command`.
 pub(crate) unsafe fn send_request(
     request: &mut libc::ifreq,
     command: libc::c_ulong,
@@ -98,8 +96,7 @@ pub(crate) fn ask(interface: &str, command: libc::c_ulong) -> io::Result<libc::i
     Ok(request)
 }
 
-/// Returns the name of the interface with this index, for display, or its index if the interface is
-/// gone.
+/// Name of this interface, or its index if it is gone.
 pub fn interface_label(index: u32) -> String {
     let named = interface_name(index).map(|name| name.to_string_lossy().into_owned());
     named.unwrap_or_else(|_| index.to_string())

@@ -1,5 +1,4 @@
-//! Launch times (`SO_TXTIME`, socket(7)) for queues that support them: tc-etf(8) in TAI, tc-fq(8)
-//! in monotonic time.
+//! Launch times (`SO_TXTIME`, socket(7)): tc-etf(8) in TAI, tc-fq(8) in monotonic time.
 
 use std::io;
 
@@ -11,7 +10,7 @@ use crate::socket::descriptor::Fixed;
 use crate::socket::descriptor::Socket;
 use crate::thread::memory::prefault;
 
-/// Clock of the queue's launch times.
+/// Clock of the launch times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchClock {
     /// `CLOCK_TAI`, for ETF. Needs `CAP_NET_ADMIN`.
@@ -20,35 +19,33 @@ pub enum LaunchClock {
     Monotonic,
 }
 
-/// Options of launch times for a link's packets.
+/// Launch times of a link's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchOptions {
     /// Clock of the queue.
     pub clock: LaunchClock,
-    /// Delay from due time to launch, as time for the hand-over.
+    /// Delay from due time to launch.
     pub lead: Span,
-    /// Minimum time between hand-over and launch. The queue drops packets with less, so those are
-    /// launched later.
+    /// Minimum from hand-over to launch: the queue drops later packets.
     pub least: Span,
-    /// Time before the launch time at which the queue sends a packet.
+    /// Lead of the queue's send before launch.
     pub ahead: Span,
 }
 
 impl LaunchOptions {
-    /// Returns the launch time of a packet with this due time, handed over at `handed`.
+    /// Launch time of a packet due at `due`, handed over at `handed`.
     pub fn launch(&self, due: LocalTime, handed: LocalTime) -> LocalTime {
         (due + self.lead).max(handed + self.least)
     }
 }
 
 const REFRESH_AFTER: Span = Span::from_millis(10);
-/// Enables launch times on a socket.
 pub(crate) fn ask(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
     let clockid = match options.clock {
         LaunchClock::Tai => libc::CLOCK_TAI,
         LaunchClock::Monotonic => libc::CLOCK_MONOTONIC,
     };
-    // The error queue reports packets that the queue dropped.
+    // Reports of dropped packets.
     let asked = libc::sock_txtime { clockid, flags: libc::SOF_TXTIME_REPORT_ERRORS };
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TXTIME, &asked)
 }
@@ -69,7 +66,7 @@ struct Launched {
     dropped: bool,
 }
 
-/// Entry of no packet. No queue reports its time, because the kernel's times are signed.
+/// Matches no report: the kernel's times are signed.
 const NOTHING: Launched = Launched { time: u64::MAX, media: MediaTime::ZERO, dropped: false };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +76,7 @@ pub(crate) enum Dropped {
     Unknown,
 }
 
-/// Number of launch times kept to identify dropped packets: 500 ms of class A.
+/// Launch times kept to identify drops: 500 ms of class A.
 const KEPT: usize = 4096;
 
 impl Launcher {
@@ -108,10 +105,8 @@ impl Launcher {
         nanos
     }
 
-    /// Finds the packet that the queue dropped with this launch time. Packets handed over too late
-    /// can share one.
+    /// Finds the packet dropped with this launch time. Late packets can share one.
     pub(crate) fn dropped(&mut self, nanos: u64) -> Dropped {
-        // The newest come first, because dropped packets are recent.
         let (newer, older) = self.launched.split_at_mut(self.next);
         let mut found = Dropped::Unknown;
         for packet in newer.iter_mut().rev().chain(older.iter_mut().rev()) {
@@ -134,8 +129,8 @@ impl Launcher {
     }
 }
 
-/// Returns TAI − monotonic clock, from the known value and a new reading. Both clocks run at the
-/// same rate, so a reading that agrees would only add its error.
+/// TAI − monotonic clock. Both run at the same rate, so an agreeing reading would only add its
+/// error.
 fn kept(known: Span, reading: Bracket) -> Span {
     let nanos = known.as_nanos();
     if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }
@@ -143,14 +138,12 @@ fn kept(known: Span, reading: Bracket) -> Span {
 
 pub(crate) const LAUNCH_WORDS: usize = 3;
 
-/// Returns the control messages (cmsg(3)) with each packet's launch time, followed by a copy of
-/// `behind`.
 pub(crate) fn launch_messages(packets: usize, behind: &[u64]) -> Fixed<u64> {
     let words = LAUNCH_WORDS + behind.len();
     let messages = Fixed::<u64>::zeroed(packets * words);
     for packet in 0..packets {
-        // SAFETY: `at` returns pointers into the array, whose words are aligned for a cmsghdr;
-        // three of them hold its header and one word of data (CMSG_SPACE(8)).
+        // SAFETY: `at` points into the array, aligned for a cmsghdr; three words hold its header
+        // and data (CMSG_SPACE(8)).
         unsafe {
             let control = messages.at(packet * words).cast::<libc::cmsghdr>();
             (*control).cmsg_level = libc::SOL_SOCKET;
@@ -206,7 +199,6 @@ mod tests {
             assert_eq!(launcher.dropped(*time), Dropped::Again, "as of each destination");
         }
         assert!(gone.iter().all(|(time, _)| launcher.dropped(*time) == Dropped::Unknown));
-        // Repeated launch times, as after the clock was set back, identify the newest packet.
         launcher.tai = launcher.tai - Span::from_micros(125).times(10);
         let (time, media) = handed(&mut launcher, all);
         assert_eq!(time, times[times.len() - 10].0);

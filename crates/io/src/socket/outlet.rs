@@ -1,4 +1,4 @@
-//! A sending socket with preallocated arrays for `sendmmsg`.
+//! A sending socket, preallocated for `sendmmsg`.
 
 use tautline_proto::endpoint::Endpoint;
 
@@ -22,7 +22,7 @@ pub(crate) struct Outlet {
     messages: Fixed<libc::mmsghdr>,
     names: Fixed<libc::sockaddr_storage>,
     sample_request: Fixed<u64>,
-    /// Launch times, each followed by a timestamp request. `None` without launch times.
+    /// Launch times, each followed by a timestamp request.
     launches: Option<Fixed<u64>>,
     capacity: usize,
     destinations: usize,
@@ -31,13 +31,11 @@ pub(crate) struct Outlet {
     samples: bool,
 }
 
-// SAFETY: the raw pointers point into arrays that only the outlet owns, or to packets, and those
-// are set before each use.
+// SAFETY: pointers lead to the outlet's own arrays, or to packets set before each use.
 unsafe impl Send for Outlet {}
 
 impl Outlet {
-    /// Allocates room for batches of `capacity` packets, each to `destinations` or to up to `most`
-    /// later ones.
+    /// Allocates batches of `capacity` packets, for up to `most` destinations.
     pub(crate) fn new(
         socket: Socket,
         capacity: usize,
@@ -69,7 +67,7 @@ impl Outlet {
         // SAFETY: `at` returns pointers into the array, which is initialised.
         let request: Vec<u64> = (0..words).map(|word| unsafe { *request.at(word) }).collect();
         self.launches = Some(launch_messages(self.capacity, &request));
-        // Segments of one message cannot be launched separately.
+        // Segments cannot be launched separately.
         self.segments = Segments::new(false);
         for packet in 0..self.capacity {
             (0..self.destinations)
@@ -137,7 +135,6 @@ impl Outlet {
             (*header).msg_iov = vector;
             (*header).msg_iovlen = 1;
         }
-        // This clears a timestamp request for an earlier destination.
         self.set_control(packet, destination, false);
     }
 
@@ -165,9 +162,8 @@ impl Outlet {
         }
     }
 
-    /// Sends everything. Skips a refused datagram and sends the rest, unless the kernel has no
-    /// room. With launch times, `dropped` counts a packet that the queue reported as dropped, and
-    /// returns whether it did.
+    /// Sends everything except refused datagrams, unless the kernel has no room. `dropped` counts a
+    /// packet and returns whether it was reported dropped.
     pub(crate) fn send(
         &mut self,
         batch: &Batch,
@@ -177,8 +173,8 @@ impl Outlet {
         for packet in 0..queued {
             let datagram = batch.datagram(packet);
             let vector = self.vectors.at(packet);
-            // SAFETY: `at` returns a pointer into the array. The kernel only reads the memory that
-            // the vector points to, while the batch is borrowed.
+            // SAFETY: `at` points into the array; the kernel only reads memory borrowed with the
+            // batch.
             unsafe {
                 (*vector).iov_base = datagram.as_ptr().cast_mut().cast();
                 (*vector).iov_len = datagram.len();
@@ -209,29 +205,25 @@ impl Outlet {
         Some(unsafe { *launches.at(data) })
     }
 
-    /// Sends the packets as one segmented message. Returns `false`, with nothing sent, if that is
-    /// impossible or refused.
     fn send_segmented(&mut self, batch: &Batch, queued: usize) -> bool {
-        // A timestamp belongs to a single datagram.
         if self.destinations != 1 || self.samples || !self.segments.may_hold(batch, queued) {
             return false;
         }
-        // SAFETY: `at` returns a pointer into the array. The first packet's message has the
-        // destination, and the vectors of all packets are contiguous from its own on.
+        // SAFETY: `at` points into the array. The first message has the destination; all packets'
+        // vectors are contiguous.
         let header = unsafe { (*self.messages.at(0)).msg_hdr };
         let header = libc::msghdr { msg_iovlen: queued, ..header };
         self.segments.send(&self.socket, header, batch.datagram(0).len())
     }
 
-    /// Passes `count` datagrams from `next` on to the kernel. Returns the number accepted, or a
-    /// negative number. A single datagram uses `sendto`, because `sendmmsg` first copies its
-    /// arrays, at a tenth of a datagram's cost.
+    /// Returns the number sent, or a negative number. One uses `sendto`, because `sendmmsg` copies
+    /// its arrays first, at a tenth of a datagram's cost.
     fn hand_over(&self, next: usize, count: usize) -> isize {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let message = self.messages.at(next);
         let _permit = permit("the socket is non-blocking");
-        // SAFETY: `count` initialised messages begin at `next`, each with one vector and a name,
-        // and all the memory they point to is alive: `send` has just set the packets' pointers.
+        // SAFETY: `count` initialised messages begin at `next`, each with a vector and a name;
+        // `send` just set their pointers.
         unsafe {
             let header = &(*message).msg_hdr;
             if count == 1 && header.msg_controllen == 0 {
@@ -257,9 +249,8 @@ fn send_all(
             outcome.sent += taken as u64;
             next += taken;
         }
-        // An ETF queue refuses late packets with ENOBUFS and also reports them on the error queue
-        // (net/sched/sch_etf.c). If the call sent other packets before, the errno is lost
-        // (sendmmsg(2)). Sending the packet again would count it twice.
+        // ETF refuses late packets with ENOBUFS, and also on the error queue (net/sched/sch_etf.c).
+        // After a partial send the errno is lost (sendmmsg(2)); another send would count twice.
         if matches!(answer, Ok(_) | Err(libc::ENOBUFS))
             && next < total
             && dropped.as_mut().is_some_and(|dropped| dropped(next))
@@ -273,7 +264,7 @@ fn send_all(
         };
         outcome.last_error = errno;
         let refused = match errno {
-            // A queue with launch times refuses only this packet.
+            // A launch queue refuses only this packet.
             libc::ENOBUFS if dropped.is_some() => 1,
             libc::EAGAIN | libc::ENOBUFS => total - next,
             _ => 1,
@@ -294,7 +285,6 @@ fn sample_request() -> Fixed<u64> {
     request
 }
 
-/// Returns a control message (cmsg(3)) with zeroed room for a `T`.
 fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
     let len = size_of::<T>() as u32;
     // SAFETY: arithmetic on a length.
@@ -310,11 +300,10 @@ fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
     message
 }
 
-/// Maximum segments per message in the oldest kernel with this option.
+/// Segments per message in the oldest kernel with this option.
 const MAX: usize = 64;
 const MAX_BYTES: usize = 65_535 - 48;
-/// Maximum segment size: the IPv6 minimum MTU (RFC 8200 §5) minus headers, because segments are
-/// never fragmented.
+/// IPv6 minimum MTU (RFC 8200 §5) minus headers: segments are never fragmented.
 const LONGEST: usize = 1280 - 48;
 
 pub(crate) struct Segments {
@@ -337,8 +326,7 @@ impl Segments {
         alike && last <= segment && segment <= LONGEST && queued * segment <= MAX_BYTES
     }
 
-    /// Sends the header's vectors in segments of `segment` bytes. Returns `false` if the kernel
-    /// refuses. If the kernel does not support segmentation, this is not tried again.
+    /// Sends segments; `false` if refused. Not tried again if unsupported.
     pub(crate) fn send(
         &mut self,
         socket: &Socket,
@@ -370,8 +358,6 @@ mod tests {
 
     use super::*;
 
-    /// Simulates a kernel that refuses some datagrams, as `sendmmsg` does. Also returns the calls
-    /// per datagram.
     fn send(
         total: usize,
         refuses: impl Fn(usize, usize) -> Option<i32>,
@@ -415,7 +401,6 @@ mod tests {
         let refuses = |message, _| [2, 5].contains(&message).then_some(libc::ENOBUFS);
         let (outcome, _) = send(8, refuses, Some(&mut |_| false));
         assert_eq!(outcome, Sent { sent: 6, refused: 2, last_error: libc::ENOBUFS });
-        // Without launch times, only a full queue returns this.
         let (outcome, _) = send(8, refuses, None);
         assert_eq!(outcome, Sent { sent: 2, refused: 6, last_error: libc::ENOBUFS });
     }

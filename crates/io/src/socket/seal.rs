@@ -2,22 +2,19 @@
 
 use std::io;
 
-/// Encrypts sent datagrams and decrypts received ones.
-///
-/// A packet is encrypted once, after its hand-over time was written into it. All networks and
-/// retransmissions carry the same bytes, so duplicates are normal here and must not be rejected.
-/// (Offload's seal rejects them, because it encrypts each datagram separately.) One value decrypts
-/// the datagrams of all senders of a link. Both calls are real-time: bounded work, no allocation,
+/// Encrypts sent datagrams and decrypts received ones of all senders. Real-time: no allocation,
 /// lock or blocking call.
+///
+/// A packet is encrypted once, with its hand-over time. Networks and retransmissions repeat its
+/// bytes, so duplicates must not be rejected (only offload's seal does).
 pub trait Seal: Send {
-    /// Returns the maximum number of bytes added to a datagram.
+    /// Maximum bytes added to a datagram.
     fn room(&self) -> usize;
 
-    /// Encrypts the first `len` bytes of `bytes`, which has room after them. Returns the new
-    /// length.
+    /// Encrypts `len` bytes of `bytes`, which has room for more. Returns the new length.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize;
 
-    /// Decrypts a datagram. If it returns `None`, the link drops and counts it
+    /// Decrypts a datagram. On `None` the link drops and counts it
     /// ([`LinkCounters::auth_failed`](crate::socket::LinkCounters::auth_failed)).
     fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]>;
 }
@@ -26,8 +23,7 @@ pub(crate) fn room(seal: Option<&dyn Seal>) -> usize {
     seal.map_or(0, Seal::room)
 }
 
-/// Encrypts a datagram into `copy`, for ordinary threads. Returns an error if encryption fails,
-/// because the datagram must not be sent in clear.
+/// Encrypts into `copy`, for ordinary threads. On an error nothing may be sent in clear.
 pub(crate) fn sealed_copy<'a>(
     seal: &mut dyn Seal,
     datagram: &[u8],

@@ -1,11 +1,10 @@
 //! Kernel timestamps, converted to the monotonic clock.
 //!
-//! Software timestamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is
-//! constant except for steps (NTP slews both alike). Each reading of both clocks narrows the
-//! offset, until a step makes a reading disagree.
+//! The offset of `CLOCK_REALTIME` is constant except for steps. Readings narrow it, until a step
+//! makes one disagree.
 //!
-//! `SO_TIMESTAMPING` is never combined with `SO_TIMESTAMPNS`, because the kernel would answer under
-//! the other's name (`Documentation/networking/timestamping.rst`, §1.4).
+//! `SO_TIMESTAMPING` excludes `SO_TIMESTAMPNS`: the kernel would answer under the other's name
+//! (`Documentation/networking/timestamping.rst`, §1.4).
 
 use std::io;
 
@@ -14,16 +13,15 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::{BRACKETS, Bracket, nanos_of};
 use crate::socket::descriptor::Socket;
 
-/// Maximum age of the offset. A step invalidates at most the timestamps of this period.
+/// Maximum age of the offset. A step invalidates at most these timestamps.
 const REFRESH_AFTER: Span = Span::from_millis(10);
-/// Time after a step during which queues may still hold older timestamps.
+/// How long queues may hold timestamps from before a step.
 const STEP_MEMORY: Span = Span::from_secs(1);
-/// Maximum error of a constant offset due to rounding to nanoseconds.
+/// Error of a constant offset by rounding, in nanoseconds.
 const ROUNDING: i64 = 2;
-/// Maximum lead over the reading time. Timestamps further ahead do not fit the mapping.
+/// Timestamps further ahead do not fit the mapping.
 const FUTURE: Span = Span::from_millis(1);
-/// Maximum age. Older timestamps are not arrivals: some kernels give looped-back multicast its
-/// launch time.
+/// Older ones are no arrivals: some kernels give looped-back multicast its launch time.
 const PAST: Span = Span::from_secs(10);
 
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
@@ -34,15 +32,13 @@ pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
 }
 
-/// Restarts the numbering of transmit timestamps at 0. The kernel does the same when the option is
-/// set again.
 pub(crate) fn restart_numbers(socket: &Socket) -> io::Result<()> {
     let without = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &without)?;
     enable(socket)
 }
 
-/// Maps `CLOCK_REALTIME` timestamps to [`LocalTime`].
+/// Maps `CLOCK_REALTIME` to [`LocalTime`].
 #[derive(Debug, Clone)]
 pub(crate) struct StampClock {
     offset: Bracket,
@@ -66,17 +62,14 @@ impl StampClock {
         Self { offset, learned, step: None }
     }
 
-    /// Reads the clocks again if the last reading is old. An interrupted reading is wide and
-    /// changes nothing.
     pub(crate) fn refresh(&mut self, now: LocalTime) {
         if now - self.learned >= REFRESH_AFTER {
             self.learn(Bracket::tightest(1), now);
         }
     }
 
-    /// Maps `stamp` (nanoseconds of `CLOCK_REALTIME`) to the monotonic clock, with its uncertainty,
-    /// for a datagram read at `read`. Returns `None` if it is implausible even after the clocks are
-    /// read again.
+    /// Maps `stamp` (`CLOCK_REALTIME`, ns) read at `read`, with its uncertainty; `None` if
+    /// implausible even after a new reading.
     pub(crate) fn localise(&mut self, stamp: i64, read: LocalTime) -> Option<(LocalTime, Span)> {
         let found = self.map(stamp, read).or_else(|| {
             self.learn(Bracket::tightest(BRACKETS), crate::clock::now());
@@ -124,28 +117,23 @@ impl StampClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ancillary {
     pub(crate) stamp: Option<i64>,
-    /// Datagrams that this socket dropped for lack of room, modulo 2³².
     pub(crate) overflow: Option<u32>,
-    /// Number of the sent datagram to which the timestamp belongs (`SOF_TIMESTAMPING_OPT_ID`).
+    /// Number of the sent datagram (`SOF_TIMESTAMPING_OPT_ID`).
     pub(crate) transmit_id: Option<u32>,
     pub(crate) dropped_by_queue: Option<u64>,
-    /// Index of the arrival interface; 0 if unknown.
     pub(crate) interface: u32,
 }
 
-/// Size of one datagram's control messages in 8-byte words: a timestamp of three times, an overflow
-/// count, the interface, and an extended error with an IPv6 address.
+/// In 8-byte words: timestamp, overflow count, interface, extended error with IPv6 address.
 pub(crate) const CONTROL_WORDS: usize = 24;
 
-/// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h): both halves of a launch time.
+/// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h).
 const ORIGIN_LAUNCH: u8 = 6;
-/// `PACKET_TX_TIMESTAMP` (linux/if_packet.h): type of a packet socket's error-queue messages.
+/// `PACKET_TX_TIMESTAMP` (linux/if_packet.h).
 pub(crate) const PACKET_TX_TIMESTAMP: libc::c_int = 16;
 
-/// Reads the control messages received with `header`.
-///
 /// # Safety
-/// `header` has been filled by `recvmsg` or `recvmmsg` and its control buffer is still alive.
+/// `recvmsg` or `recvmmsg` has filled `header`; its control buffer is still alive.
 pub(crate) unsafe fn ancillary(header: &libc::msghdr) -> Ancillary {
     let mut reported = Ancillary::default();
     // SAFETY: the caller guarantees that the header describes a live control buffer.
@@ -161,13 +149,11 @@ pub(crate) unsafe fn ancillary(header: &libc::msghdr) -> Ancillary {
     reported
 }
 
-/// Reads one control message, whose data begins at `data`.
-///
 /// # Safety
 /// `data` points to the data that `control` describes.
 unsafe fn read_control(reported: &mut Ancillary, control: &libc::cmsghdr, data: *const u8) {
-    // SAFETY: each type is read only under the level and type that the kernel uses for it, and only
-    // if the given length holds it; control data may be unaligned for it, hence `read_unaligned`.
+    // SAFETY: each type is read only under the kernel's level and type, if the given length holds
+    // it; unaligned reads.
     unsafe {
         let holds = |len: usize| control.cmsg_len >= libc::CMSG_LEN(len as u32) as usize;
         match (control.cmsg_level, control.cmsg_type) {
@@ -276,8 +262,8 @@ pub(crate) mod tests {
         error: libc::sock_extended_err,
     ) -> Ancillary {
         let mut control = [0u64; CONTROL_WORDS];
-        // SAFETY: zeros are a valid msghdr; the buffer is aligned for a cmsghdr, holds one with an extended error, and
-        // lives as long as the header.
+        // SAFETY: a zeroed msghdr is valid; the buffer is aligned, holds an extended error, and
+        // lives as long.
         unsafe {
             let mut header: libc::msghdr = core::mem::zeroed();
             header.msg_control = control.as_mut_ptr().cast();
@@ -293,7 +279,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// Returns an ETF queue's report of a dropped packet (net/sched/sch_etf.c).
     pub(crate) const fn dropped(launch: u64, ee_code: u8, errno: i32) -> libc::sock_extended_err {
         libc::sock_extended_err {
             ee_errno: errno.unsigned_abs(),
@@ -309,8 +294,8 @@ pub(crate) mod tests {
     #[test]
     fn what_a_queue_dropped_is_told_by_both_halves_of_its_launch_time_on_every_kind_of_socket() {
         const LAUNCH: u64 = 1_700_000_037_123_456_789;
-        /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `SO_EE_CODE_TXTIME_MISSED` (linux/errqueue.h),
-        /// each with its `errno` (net/sched/sch_etf.c).
+        /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `_MISSED` (linux/errqueue.h), with `errno`
+        /// (net/sched/sch_etf.c).
         const CODES: [(u8, libc::c_int); 2] = [(1, libc::EINVAL), (2, libc::ECANCELED)];
         let kinds = [
             (libc::SOL_IP, libc::IP_RECVERR),

@@ -1,5 +1,4 @@
-//! Transmit timestamps: when a sampled packet left the network stack. The kernel returns them on
-//! the error queue, without the packet and numbered in request order
+//! Sampled packets' transmit timestamps from the error queue, numbered in request order
 //! (`SOF_TIMESTAMPING_OPT_TSONLY`, `SOF_TIMESTAMPING_OPT_ID`).
 
 use core::mem::MaybeUninit;
@@ -17,10 +16,8 @@ use crate::thread::realtime::permit;
 
 const OUTSTANDING: usize = 64;
 pub(crate) const AT_ONCE: usize = 64;
-/// Maximum reads directly after a refused packet, whose reason is queued there.
 pub(crate) const AT_ONCE_EARLY: usize = 512;
-/// Timeout in empty reads of the error queue, after which a sample counts as lost: 250 ms at a 1 ms
-/// period.
+/// Empty reads until a sample counts as lost: 250 ms at a 1 ms period.
 const TIMEOUT: u32 = 256;
 
 pub(crate) struct TransmitSampler {
@@ -29,19 +26,15 @@ pub(crate) struct TransmitSampler {
     next_id: u32,
     samples: [Option<(u32, Departure)>; OUTSTANDING],
     marked: bool,
-    /// Remaining reads for outstanding samples. Each is a system call, and the queue is mostly
-    /// empty.
     timeout: u32,
     waiting: u32,
-    /// Timestamps read before they were requested. They are dropped if there is no room, which is
-    /// harmless.
+    /// Timestamps read early; dropping some is harmless.
     early: Vec<TransmitStamp>,
 }
 
 pub(crate) struct ErrorReading<'a> {
     pub(crate) clock: &'a mut StampClock,
-    /// Whether to read even if no timestamp is expected. With launch times, the queue's drops are
-    /// reported there too.
+    /// With launch times, drops are reported there too.
     pub(crate) always: bool,
     pub(crate) dropped: &'a mut dyn FnMut(u64),
 }
@@ -84,7 +77,7 @@ impl TransmitSampler {
         }
     }
 
-    /// Restarts both counts at 0, because the kernel's count is unknown after a refused datagram.
+    /// Restarts both counts: after a refusal the kernel's is unknown.
     pub(crate) fn start_over(&mut self, socket: &Socket) {
         if self.every == 0 {
             return;
@@ -99,7 +92,6 @@ impl TransmitSampler {
         }
     }
 
-    /// Drains the error queue, within bounds, if it may contain anything.
     pub(crate) fn collect(
         &mut self,
         socket: &Socket,
@@ -121,8 +113,6 @@ impl TransmitSampler {
         }
     }
 
-    /// Drains the error queue directly after a refusal. The next [`Self::collect`] delivers the
-    /// timestamps.
     pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: ErrorReading<'_>) {
         for _ in 0..AT_ONCE_EARLY {
             let Some(reported) = read_error_queue(socket) else { return };
@@ -132,7 +122,6 @@ impl TransmitSampler {
         }
     }
 
-    /// Returns the kernel's timestamp if this is one. Reports a dropped packet.
     pub(crate) fn take(
         &mut self,
         reported: &Ancillary,
@@ -147,7 +136,7 @@ impl TransmitSampler {
         self.waiting = self.waiting.saturating_sub(1);
         let (left, uncertainty) = reading.clock.localise(stamp, now())?;
         let Departure { media, handed, .. } = departure;
-        // A timestamp from before the hand-over belongs to an earlier numbering.
+        // An older timestamp belongs to an earlier numbering.
         let left_then = left + uncertainty >= handed;
         left_then.then(|| TransmitStamp { media, handed, left: left.max(handed), uncertainty })
     }

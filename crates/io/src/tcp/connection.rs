@@ -19,15 +19,14 @@ use crate::thread::realtime::permit;
 use crate::thread::sentence;
 use try_lock::TryLock;
 
-/// Reason why a connection ended.
+/// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionLost {
     /// The peer closed it.
     Ended,
     /// The system failed it with this `errno`.
     Error(i32),
-    /// The peer announced a frame of this size, above the maximum: the peer is foreign or out of
-    /// sync.
+    /// A frame above the maximum: the peer is foreign or out of sync.
     TooLong(usize),
 }
 
@@ -55,8 +54,7 @@ pub(super) struct Connection {
     lost: AtomicU64,
 }
 
-/// Time after a flush during which the sending link also sends the reports, so that two threads do
-/// not contend.
+/// While it flushes, the sending link also sends reports, so that two threads do not contend.
 const FLUSHES: Span = Span::from_millis(100);
 
 impl Connection {
@@ -69,8 +67,7 @@ impl Connection {
         let socket = Socket::adopt(stream.into())?;
         let tcp = libc::IPPROTO_TCP;
         socket.set(tcp, libc::TCP_NODELAY, 1)?;
-        // The kernel queues no more than this. Further packets wait here, where they can be
-        // dropped.
+        // Further packets wait here, where they can be dropped.
         socket.set(tcp, libc::TCP_NOTSENT_LOWAT, i32::try_from(frame_bytes).unwrap_or(i32::MAX))?;
         socket.set(tcp, libc::TCP_USER_TIMEOUT, millis(GIVEN_UP))?;
         socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
@@ -78,7 +75,7 @@ impl Connection {
         socket.set(tcp, libc::TCP_KEEPIDLE, seconds)?;
         socket.set(tcp, libc::TCP_KEEPINTVL, seconds / 2)?;
         socket.set(tcp, libc::TCP_KEEPCNT, ASKED)?;
-        // With few packets in flight, this disables exponential back-off.
+        // Disables exponential back-off for few packets in flight.
         socket.set(tcp, libc::TCP_THIN_LINEAR_TIMEOUTS, 1)?;
         let class = i32::from(options.dscp) << 2;
         match peer.is_ipv4() {
@@ -162,7 +159,7 @@ fn millis(span: Span) -> i32 {
     i32::try_from(span.as_nanos() / 1_000_000).unwrap_or(i32::MAX)
 }
 
-/// Detects the loss of a connection. For an ordinary thread.
+/// Detects the loss of a connection, on an ordinary thread.
 pub struct TcpWatch(pub(super) Arc<Connection>);
 
 impl TcpWatch {
@@ -174,13 +171,13 @@ impl TcpWatch {
         libc::pollfd { fd: self.0.socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 }
     }
 
-    /// Returns the reason if the connection is lost.
+    /// The reason, if lost.
     pub fn lost(&self) -> Option<ConnectionLost> {
         if let Some(lost) = self.0.lost() {
             return Some(lost);
         }
         let mut polled = [self.polled()];
-        // A reader would notice this, but only after it has read the remaining data.
+        // A reader notices only after the remaining data.
         if !crate::socket::descriptor::poll(&mut polled, LocalTime::ZERO) {
             return None;
         }
@@ -188,7 +185,7 @@ impl TcpWatch {
         Some(if error == 0 { ConnectionLost::Ended } else { ConnectionLost::Error(error) })
     }
 
-    /// Returns the time of the last data received.
+    /// Time of the last data received.
     pub fn heard(&self) -> LocalTime {
         self.0.heard()
     }

@@ -1,5 +1,4 @@
-//! Maintains a stream's connection on an ordinary thread: connects or accepts one sender, and
-//! repeats that after each loss.
+//! Maintains a stream's connection on an ordinary thread.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,17 +27,16 @@ use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::{MakeSeal, OpenedStream};
 use try_lock::TryLock;
 
-/// Timeout of the first connection attempt, while a user waits. Later attempts have [`ANSWER`].
+/// The first attempt, while a user waits; later ones have [`ANSWER`].
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(1);
 const AGAIN: Span = Span::from_millis(250);
-/// Silence after which another sender replaces this one, whose connection may be dead.
+/// Silence after which another sender replaces this one.
 const SILENT: Span = Span::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
-/// Connects to `to` and sends a stream there, from the calling thread or a wire thread below
-/// `device`. Reconnects automatically and drops packets meanwhile. `seal` creates the encryption of
-/// packets and reports, whose counters continue across connections.
+/// Sends a stream to `to`, from this thread or a wire thread below `device`. Reconnects; drops
+/// packets meanwhile. `seal`'s counters continue across connections.
 pub fn connect_stream(
     to: SocketAddr,
     options: &TcpOptions,
@@ -66,8 +64,8 @@ pub fn connect_stream(
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
 }
 
-/// Accepts one sender at a time at `at`, and receives on the calling thread or a wire thread below
-/// `device`. Other senders are rejected, unless nothing authentic was received for a second.
+/// Receives from one sender at a time at `at`, on this thread or a wire thread below `device`.
+/// Rejects other senders until 1 s without authentic data.
 pub fn listen_stream(
     at: SocketAddr,
     options: &TcpOptions,
@@ -77,7 +75,7 @@ pub fn listen_stream(
     let seals = StreamSeals::of_receiver(seal);
     let listener = listen(at).map_err(|error| not_listening(at, &error))?;
     let port = listener.local_addr().map_or(at.port(), |local| local.port());
-    // All senders have one name, even if they reconnect from another port.
+    // One name even from another port.
     let named = Endpoint::Connection(port.into());
     let Muxed { receiving, controls: [_, control], switch, .. } =
         muxed(options.datagram_bytes, named)?;
@@ -97,7 +95,7 @@ pub fn listen_stream(
 }
 
 fn wire(device: Scheduler, options: &TcpOptions) -> WireOptions {
-    // The room is 250 ms, as for a UDP socket.
+    // 250 ms, as for UDP.
     WireOptions::below(device, (options.packets_per_second as usize / 4).max(4 * options.batch))
 }
 
@@ -164,7 +162,6 @@ impl Drop for ConnectionKeeper {
     fn drop(&mut self) {
         self.stop.request();
         if let Some(thread) = self.thread.take() {
-            // A panic is a bug, and has printed its own message.
             let _ = thread.join();
         }
     }
@@ -192,7 +189,6 @@ fn keep_connected(
             Some((line, newer)) => {
                 switch.exchange(line);
                 watch = newer;
-                // A rejected sender retries, but not at once.
                 made = now();
             }
             None => wait(stop, &[], now() + AGAIN),
@@ -213,14 +209,12 @@ fn keep_listening(
         polled.extend(held.as_ref().map(TcpWatch::polled));
         wait(stop, &polled, LocalTime::NEVER);
         let Ok((stream, _)) = listener.accept() else { continue };
-        // The first sender may have ended meanwhile.
         if held.as_ref().is_some_and(|held| held.lost().is_none() && now() - held.heard() < SILENT)
         {
             continue;
         }
         if let Ok((line, watch)) = MuxedTransport::tcp(stream, &options, seals.lend()) {
             switch.exchange(line);
-            // A silent sender that is alive reconnects.
             held.iter().for_each(TcpWatch::close);
             held = Some(watch);
         }
@@ -246,15 +240,13 @@ impl Control for KeptControl {
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         if let Some(receiving) = &mut self.receiving {
-            // This discards packets sent here by mistake.
             receiving.receive(&mut |_| ());
         }
         self.control.receive(deliver);
     }
 }
 
-/// A seal lent to one connection after another. Its halves switch transports on the thread that
-/// uses them, so two never need it at once; the second would get none.
+/// A seal for one connection after another, which never need it at once.
 #[derive(Clone)]
 struct LentSeal {
     seal: Arc<TryLock<Box<dyn Seal>>>,
@@ -277,7 +269,7 @@ impl Seal for LentSeal {
         self.room
     }
 
-    /// While another user has the seal, nothing is sent, rather than in clear.
+    /// While another user has the seal, sends nothing rather than in clear.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
         self.seal.try_lock().map(|mut seal| seal.seal(bytes, len)).unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Sends frames over a connection. A frame that was begun is always completed.
+//! Sends frames; always completes a begun one.
 
 use rtrb::{Consumer, Producer};
 use tautline_proto::time::LocalTime;
@@ -13,8 +13,7 @@ const AT_ONCE: usize = 16;
 pub(super) const REPORT_BYTES: usize = 1500;
 const REPORTS: usize = 8;
 
-/// Null packets (RFC 4571) in a segment longer than 536 bytes, which a receiver acknowledges at
-/// once (RFC 9293).
+/// Null packets (RFC 4571) over 536 bytes: acknowledged at once (RFC 9293).
 const NULL_PACKETS: [u8; 300 * LENGTH_BYTES] = [0; 300 * LENGTH_BYTES];
 
 #[derive(Clone, Copy)]
@@ -53,8 +52,6 @@ impl Outflow {
         (Self { rest, from: 0, until: 0, reports: [one, other] }, [one_in, other_in])
     }
 
-    /// Completes the current frame and sends waiting reports. Returns the `errno` if the connection
-    /// is lost.
     pub(super) fn settle(&mut self, socket: &Socket) -> Result<SendProgress, i32> {
         while self.from < self.until {
             match send(socket, &[&self.rest[self.from..self.until]])? {
@@ -72,7 +69,6 @@ impl Outflow {
                 let Some(count) = send(socket, &[&length, frame])? else {
                     return Ok(SendProgress::Some);
                 };
-                // Only the holder of the outflow pops.
                 let _ = self.reports[index].pop();
                 if !self.keep_rest(&length, frame, count) {
                     return Ok(SendProgress::Some);
@@ -96,7 +92,6 @@ impl Outflow {
                 (*place, count) = (length, ahead + 1);
             }
             if count == 0 {
-                // This is defensive: frames of an invalid length are never queued.
                 waiting.pop();
                 continue;
             }
@@ -132,8 +127,6 @@ impl Outflow {
         Ok(())
     }
 
-    /// Keeps the remainder of a frame after its first `count` bytes. Returns whether nothing
-    /// remains.
     fn keep_rest(&mut self, length: &[u8], frame: &[u8], count: usize) -> bool {
         let whole = length.len() + frame.len();
         (self.from, self.until) = (count, whole);
@@ -145,8 +138,7 @@ impl Outflow {
     }
 }
 
-/// Sends these bytes in sequence. Returns the number accepted, `None` if there is no room, or the
-/// `errno`.
+/// Returns the number of bytes accepted, `None` without room, or the `errno`.
 fn send(socket: &Socket, parts: &[&[u8]]) -> Result<Option<usize>, i32> {
     let mut vectors = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 2 * AT_ONCE];
     for (vector, part) in vectors.iter_mut().zip(parts) {

@@ -29,13 +29,12 @@ use crate::socket::seal::{Seal, room};
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
-/// Bytes per read: more than a period's packets.
 const READ_BYTES: usize = 64 << 10;
-/// Maximum reads per [`Link::receive`], so that a flood cannot occupy a real-time thread forever.
+/// Reads per [`Link::receive`]: a flood must not occupy a real-time thread.
 const ROUNDS: usize = 16;
 
 impl MuxedTransport {
-    /// Creates a transport from a connection, configured for audio, and a watch for its loss.
+    /// Creates a transport, and a watch for its loss.
     pub fn tcp(
         stream: TcpStream,
         options: &TcpOptions,
@@ -84,8 +83,7 @@ impl MuxedTransport {
     }
 }
 
-/// Frames packets. Packets that the connection does not accept wait here, and the oldest are
-/// dropped after a time, so that the delay never grows. A frame that was begun is completed.
+/// Unaccepted packets wait here; old ones are dropped, so the delay never grows.
 struct TcpSender {
     batch: Batch,
     waiting: WaitingFrames,
@@ -114,8 +112,6 @@ impl TcpSender {
         self.batch.clear();
     }
 
-    /// Sends null packets instead of waiting ones until the window is wide enough. Returns whether
-    /// it is.
     fn grow(&mut self, now: LocalTime) -> Result<bool, i32> {
         let Some(growth) = &mut self.growth else { return Ok(true) };
         self.packets += self.waiting.len() as u64;
@@ -133,7 +129,6 @@ impl TcpSender {
 }
 
 impl Drop for TcpSender {
-    /// Completes a frame that was begun and sends reports. Drops waiting packets.
     fn drop(&mut self) {
         self.connection.unsent.store(true, Ordering::Relaxed);
         let Connection { socket, outflow, .. } = &*self.connection;
@@ -189,7 +184,6 @@ impl Link for TcpSender {
                 counters.let_go += waiting.clear();
                 connection.lose(ConnectionLost::Error(errno));
             }
-            // A report is being sent; packets follow with the next flush.
             None => {}
         }
     }
@@ -217,8 +211,8 @@ impl Half for TcpSender {
     }
 }
 
-/// Parses frames. The arrival time is the time of reading. Kernel timestamps are per segment, and a
-/// segment that waited for an earlier, lost one has a timestamp from before it could be read.
+/// Arrival is the time of reading: kernel timestamps are per segment, and may precede a lost one's
+/// retransmission.
 struct TcpReceiver {
     reader: FrameReader,
     datagram_bytes: usize,
@@ -341,13 +335,12 @@ impl Half for TcpReceiver {
     }
 }
 
-/// Reports on the same connection. They are sent when the sending link flushes, otherwise here.
 struct TcpReports {
     reports: Producer<QueuedReport>,
     connection: Arc<Connection>,
 }
 
-/// Retries while another thread sends a report, which takes one system call.
+/// Retries while another thread sends a report.
 const TRIES: usize = 100;
 
 impl Speak for TcpReports {

@@ -1,8 +1,8 @@
-//! Selects the cores that a thread runs on (`sched_setaffinity(2)`).
+//! Cores of a thread (`sched_setaffinity(2)`).
 
 use std::io;
 
-/// Cores that the current thread may use, in ascending order.
+/// Cores that this thread may use, ascending.
 pub fn usable_cores() -> Vec<usize> {
     // SAFETY: all zeros are a valid, empty set, which the call fills.
     let set = unsafe {
@@ -16,7 +16,7 @@ pub fn usable_cores() -> Vec<usize> {
     (0..CORES).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
 }
 
-/// Pins the current thread to `core`. On error its affinity is unchanged.
+/// Pins this thread; unchanged on error.
 pub fn pin_to(core: usize) -> io::Result<()> {
     if core >= CORES {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));

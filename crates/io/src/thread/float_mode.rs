@@ -1,26 +1,26 @@
-//! Denormal handling of the processor. Offloaded code must compute exactly like its host.
+//! Denormal handling: offloaded code must compute exactly like its host.
 
 use core::marker::PhantomData;
 
-/// Denormal handling of one thread.
+/// Denormal handling of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FloatMode {
-    /// Denormal results become zero (FTZ on x86).
+    /// Results become zero (FTZ on x86).
     pub flush_to_zero: bool,
-    /// Denormal operands are treated as zero (DAZ). Arm has one switch for both.
+    /// Operands are treated as zero (DAZ). One switch for both on Arm.
     pub denormals_are_zero: bool,
 }
 
 impl FloatMode {
-    /// Denormals per IEEE 754: the default of new threads.
+    /// IEEE 754: the default.
     pub const EXACT: Self = Self { flush_to_zero: false, denormals_are_zero: false };
 
-    /// Returns the mode of the current thread; `None` on unknown processors.
+    /// The current mode; `None` on unknown processors.
     pub fn current() -> Option<Self> {
         register::read().map(register::decode)
     }
 
-    /// Sets the current thread's mode until the guard is dropped; no effect on unknown processors.
+    /// Sets the mode until the guard drops; no effect on unknown processors.
     pub fn set(self) -> FloatModeGuard {
         let before = register::read();
         if let Some(before) = before {
@@ -33,7 +33,7 @@ impl FloatMode {
     }
 }
 
-/// Restores the thread's previous mode when dropped.
+/// Restores the previous mode.
 #[derive(Debug)]
 #[must_use = "the mode ends when this is dropped"]
 pub struct FloatModeGuard {
@@ -49,7 +49,7 @@ impl Drop for FloatModeGuard {
     }
 }
 
-/// MXCSR (Intel SDM volume 1, 10.2.3): bit 15 is FTZ, bit 6 is DAZ.
+/// MXCSR (Intel SDM volume 1, 10.2.3): bit 15 FTZ, bit 6 DAZ.
 #[cfg(target_arch = "x86_64")]
 mod register {
     use super::FloatMode;
@@ -68,9 +68,8 @@ mod register {
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: loads a word that was read before, except for two bits, none of which is
-        // reserved. Only foreign code, called through a pointer, runs under another mode; none of
-        // this program's arithmetic does.
+        // SAFETY: only two valid bits of a word read before change. Only foreign code, called
+        // through a pointer, runs in another mode.
         unsafe {
             core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
         }
@@ -107,8 +106,8 @@ mod register {
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: a word that was read before, except for one bit. Only foreign code, called
-        // through a pointer, runs under another mode; none of this program's arithmetic does.
+        // SAFETY: only one valid bit of a word read before changes. Only foreign code, called
+        // through a pointer, runs in another mode.
         unsafe { core::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack)) };
     }
 

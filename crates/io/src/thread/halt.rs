@@ -1,4 +1,4 @@
-//! Descriptors with which one thread wakes or stops another.
+//! Wakes or stops another thread.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -39,8 +39,7 @@ impl EventDescriptor {
     }
 }
 
-/// A permanent stop request for a thread; clones share it. Its descriptor is readable after the
-/// request.
+/// A permanent stop request, shared by clones. Its descriptor is then readable.
 #[derive(Debug, Clone)]
 pub struct Halt(Arc<(AtomicBool, EventDescriptor)>);
 

@@ -1,4 +1,4 @@
-//! Resource limits of this process, and its timer precision.
+//! Resource limits and timer precision.
 
 use core::mem::MaybeUninit;
 use std::ffi::CString;
@@ -9,24 +9,23 @@ use tautline_proto::time::Span;
 
 use crate::clock::nanos_of;
 
-/// A resource limit (getrlimit(2)): the current value, and the maximum to which the process may
-/// raise it.
+/// A resource limit (getrlimit(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Current (soft) limit; `None` if unlimited.
+    /// Soft limit; `None` if unlimited.
     pub now: Option<u64>,
-    /// Maximum (hard) limit; `None` if unlimited.
+    /// Hard limit; `None` if unlimited.
     pub most: Option<u64>,
 }
 
-/// The limits relevant to audio.
+/// Limits relevant to audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceLimits {
     /// Maximum real-time priority (`RLIMIT_RTPRIO`).
     pub priority: Limit,
-    /// Maximum bytes of locked memory (`RLIMIT_MEMLOCK`).
+    /// Locked memory bytes (`RLIMIT_MEMLOCK`).
     pub locked_bytes: Limit,
-    /// Maximum number of open files, including sockets (`RLIMIT_NOFILE`).
+    /// Open files and sockets (`RLIMIT_NOFILE`).
     pub files: Limit,
 }
 
@@ -49,8 +48,7 @@ fn limit(resource: libc::__rlimit_resource_t) -> Limit {
     Limit { now: value(limit.rlim_cur), most: value(limit.rlim_max) }
 }
 
-/// Returns whether this user may read and write a file. Does not open it, because opening a sound
-/// card can block.
+/// Whether this user may read and write a file. Does not open it: a sound card can block.
 pub fn may_use(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: a zero-terminated string that outlives the call.
@@ -60,16 +58,14 @@ pub fn may_use(path: &Path) -> bool {
     answer == 0
 }
 
-/// Returns the maximum delay that the kernel adds to the current thread's timers to batch them
-/// (`PR_GET_TIMERSLACK`).
+/// Delay added to this thread's timers (`PR_GET_TIMERSLACK`).
 pub fn timer_slack() -> Span {
     // SAFETY: no pointers.
     let nanos = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     Span::from_nanos(nanos.into())
 }
 
-/// Returns the resolution of `CLOCK_MONOTONIC` timers: 1 ns if high-resolution, otherwise a kernel
-/// tick.
+/// Resolution of `CLOCK_MONOTONIC` timers: 1 ns, or a kernel tick.
 pub fn timer_resolution() -> Span {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: `time` is a writable timespec, and all zeros are valid if the call does not fill it.
@@ -118,7 +114,6 @@ mod tests {
     #[test]
     fn timers_have_a_resolution() {
         let resolution = timer_resolution();
-        // The range is a nanosecond to the longest kernel tick, HZ=100.
         assert!((1..=10_000_000).contains(&resolution.as_nanos()), "{resolution}");
     }
 }

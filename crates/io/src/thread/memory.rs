@@ -8,7 +8,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::thread::sentence;
 
-/// Memory that could not be locked. Its `Display` is the sentence for the report.
+/// Memory could not be locked; `Display` is for the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockRefused {
     /// The system's error number.
@@ -28,10 +28,7 @@ impl fmt::Display for LockRefused {
 
 impl std::error::Error for LockRefused {}
 
-/// Locks all pages that the process has touched or will touch into memory.
-///
-/// Pages are locked on first touch (`MCL_ONFAULT`), so unused stacks and heaps cost nothing:
-/// [`prefault`] memory used by real-time code.
+/// Locks all pages, now and on first touch (`MCL_ONFAULT`): [`prefault`] what real-time code uses.
 pub fn lock() -> Result<(), LockRefused> {
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: no pointers; locking changes no contents.
@@ -44,19 +41,16 @@ pub fn lock() -> Result<(), LockRefused> {
     }
 }
 
-/// Releases memory that only the start needed: free heap, and unmodified pages of the program's
-/// file, which the kernel maps again on use. Afterwards, freed blocks of 128 kB and more return to
-/// the kernel, and threads share one allocator arena. Call it before [`lock`], and not in a process
-/// that runs other programs' code.
+/// Releases free heap and unmodified file pages. Freed blocks from 128 kB then return to the
+/// kernel, and threads share one arena. Call before [`lock`], not in a process with foreign code.
 pub fn release_start() {
     #[cfg(target_env = "gnu")]
     // SAFETY: affects only free memory and the placement of new blocks.
     unsafe {
-        // By default the threshold grows with freed sizes, so an ended call's buffers would stay in
-        // the heap.
+        // By default it grows with freed sizes, and the heap keeps an ended call's buffers.
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
-        // By default there are up to eight arenas per core, and each keeps the memory that ended
-        // threads freed in it. Threads that must not wait do not allocate.
+        // By default up to eight per core, each keeping ended threads' memory. Real-time threads do
+        // not allocate.
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::malloc_trim(0);
     }
@@ -75,8 +69,8 @@ pub fn release_start() {
     }
 }
 
-/// Returns address and length of an unwritten mapping of the program: code, or the constants before
-/// it, which have no relocations. `line` is from /proc/PID/maps (proc(5)).
+/// Address and length of the program's code, or constants without relocations. `line`:
+/// /proc/PID/maps (proc(5)).
 fn never_written(line: &str, program: &Path) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
@@ -90,7 +84,7 @@ fn never_written(line: &str, program: &Path) -> Option<(usize, usize)> {
     Some((from?, to?.checked_sub(from?)?))
 }
 
-/// Creates a wait-free ring whose pages are all in memory.
+/// A wait-free ring, all pages in memory.
 pub fn ring<T>(slots: usize) -> (Producer<T>, Consumer<T>) {
     let (mut producer, consumer) = RingBuffer::new(slots);
     if let Ok(mut chunk) = producer.write_chunk_uninit(slots) {
@@ -103,7 +97,7 @@ pub fn ring<T>(slots: usize) -> (Producer<T>, Consumer<T>) {
     (producer, consumer)
 }
 
-/// Pushes a value without allocating. Returns the value if the capacity is exhausted.
+/// Pushes without allocating. Returns the value if full.
 pub fn push_within<T>(items: &mut Vec<T>, item: T) -> Result<(), T> {
     let Some(free) = items.spare_capacity_mut().first_mut() else { return Err(item) };
     free.write(item);
@@ -113,7 +107,7 @@ pub fn push_within<T>(items: &mut Vec<T>, item: T) -> Result<(), T> {
     Ok(())
 }
 
-/// Brings every page of `slice` into memory, writable, by rewriting one byte of each.
+/// Brings every page into memory, writable.
 pub fn prefault<T>(slice: &mut [T]) {
     const PAGE: usize = 4096;
     let bytes = size_of_val(slice);
@@ -152,7 +146,6 @@ mod tests {
         let constants = "5583b4900000-5583b4901000 r--p 00000000 fd:01 123   /usr/bin/taut";
         assert_eq!(given(constants), Some((0x5583_b490_0000, 0x1000)));
         for kept in [
-            // The loader writes these.
             "5583b4d00000-5583b4d21000 r--p 00300000 fd:01 123   /usr/bin/taut",
             "5583b4e00000-5583b4e21000 rw-p 00400000 fd:01 123   /usr/bin/taut",
             "7f00b4e00000-7f00b4e21000 r-xp 00026000 fd:01 124   /usr/lib/libc.so.6",

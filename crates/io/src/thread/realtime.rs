@@ -1,12 +1,12 @@
-//! Marks real-time code for the real-time sanitizer. Both guards cost nothing unless built with
-//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`. Then an allocation, a lock or a
-//! blocking system call inside a [`Scope`] aborts the program with a stack trace.
+//! Marks code for the real-time sanitizer. Free unless built with `RUSTFLAGS="-Zsanitizer=realtime
+//! --cfg tautline_rtsan"`: then allocations, locks and blocking calls in a [`Scope`] abort with a
+//! stack trace.
 
 use core::marker::PhantomData;
 
 #[cfg(tautline_rtsan)]
 mod runtime {
-    // Entry points of LLVM's real-time sanitizer (compiler-rt `rtsan/rtsan.h`).
+    // LLVM's real-time sanitizer (compiler-rt `rtsan/rtsan.h`).
     unsafe extern "C" {
         pub(super) safe fn __rtsan_realtime_enter();
         pub(super) safe fn __rtsan_realtime_exit();
@@ -15,12 +15,12 @@ mod runtime {
     }
 }
 
-/// Keeps the current thread in real-time context until dropped. Scopes nest.
+/// Real-time context until dropped; nests.
 #[derive(Debug)]
 #[must_use = "the scope ends when this is dropped"]
 pub struct Scope(PhantomData<*const ()>);
 
-/// Enters real-time context on the current thread.
+/// Enters real-time context.
 #[inline]
 pub fn scope() -> Scope {
     #[cfg(tautline_rtsan)]
@@ -36,13 +36,12 @@ impl Drop for Scope {
     }
 }
 
-/// Disables the sanitizer on the current thread until dropped. Permits nest.
+/// Disables the sanitizer until dropped; nests.
 #[derive(Debug)]
 #[must_use = "the permit ends when this is dropped"]
 pub struct Permit(PhantomData<*const ()>);
 
-/// Permits a call that only appears blocking to the sanitizer, for the given `reason` (such as a
-/// non-blocking socket).
+/// Permits a call that only appears blocking, for `reason`.
 #[inline]
 pub fn permit(reason: &'static str) -> Permit {
     let _ = reason;
@@ -52,8 +51,7 @@ pub fn permit(reason: &'static str) -> Permit {
 }
 
 impl Permit {
-    /// Runs tautline's own code under the sanitizer again, when a permitted call calls it back.
-    /// Only valid within a single permit.
+    /// Runs tautline's code under the sanitizer again, inside a single permit.
     #[inline]
     pub fn lifted<T>(&self, ours: impl FnOnce() -> T) -> T {
         #[cfg(tautline_rtsan)]
@@ -65,7 +63,7 @@ impl Permit {
     }
 }
 
-/// Calls foreign code that the sanitizer treats as blocking, for the given `reason`.
+/// Calls foreign code that the sanitizer treats as blocking, for `reason`.
 #[inline]
 pub fn permitted<T>(reason: &'static str, foreign: impl FnOnce() -> T) -> T {
     let _permit = permit(reason);

@@ -1,6 +1,6 @@
-//! Stall monitor: distinguishes a frozen host from a late program. A high-priority thread on each
-//! watched core records late wake-ups. If all cores stall at once, the host caused it, unless this
-//! program was stopped (SIGSTOP, Ctrl-Z).
+//! Distinguishes a frozen host from a late program: a high-priority thread per watched core records
+//! late wake-ups. If all cores stall at once, the host caused it, unless this program was stopped
+//! (SIGSTOP, Ctrl-Z).
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -18,26 +18,24 @@ use crate::thread::affinity::{pin_to, usable_cores};
 use crate::thread::limits::ResourceLimits;
 use crate::thread::{Granted, Scheduler, spawn};
 
-/// Minimum lateness of a wake-up to count as a stall.
+/// Minimum lateness of a stall.
 pub const LATE: Span = Span::from_millis(1);
-/// Wake-up interval per core without stalls. Two cores together cost 0.3 % of a core.
+/// Wake-up interval; two cores cost 0.3 % of a core.
 const COARSE: Span = Span::from_millis(10);
-/// Wake-up interval after a stall. In a freeze of 3 ms, a wake-up due in the first 2 ms is late by
-/// at least [`LATE`].
+/// Interval after a stall. In a 3 ms freeze, a wake-up in its first 2 ms is late by [`LATE`].
 const CLOSE: Span = Span::from_millis(2);
 const CLOSE_FOR: Span = Span::from_secs(30);
-/// Wake-up interval when stalls themselves are measured.
+/// Interval to measure stalls themselves.
 const DENSE: Span = Span::from_millis(1);
 const ENOUGH: usize = 2;
-/// Maximum number of stalls per core between two calls of [`StallMonitor::poll`].
+/// Stalls per core between [`StallMonitor::poll`] calls.
 const RING: usize = 1024;
-/// Maximum number of stalls remembered per core, and for all cores together.
 const REMEMBERED: usize = 1024;
 
-/// A period in which a core did not run a due thread.
+/// A core did not run a due thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// When the thread was due to wake.
+    /// Due time of the wake-up.
     pub from: LocalTime,
     /// When it woke.
     pub to: LocalTime,
@@ -49,13 +47,13 @@ impl Stall {
         (from < to).then_some(Self { from, to })
     }
 
-    /// Returns the duration of the stall.
+    /// Duration.
     pub fn length(&self) -> Span {
         self.to - self.from
     }
 }
 
-/// Stalls of each core, and those common to all. Does no I/O; accepts stalls in any order.
+/// Stalls of each core, and of all. No I/O; any order.
 #[derive(Debug, Clone)]
 pub struct StallLog {
     cores: Vec<VecDeque<Stall>>,
@@ -65,7 +63,7 @@ pub struct StallLog {
 }
 
 impl StallLog {
-    /// Creates an empty log for this many cores.
+    /// An empty log for this many cores.
     pub fn new(cores: usize) -> Self {
         Self {
             cores: (0..cores).map(|_| VecDeque::with_capacity(REMEMBERED)).collect(),
@@ -75,7 +73,7 @@ impl StallLog {
         }
     }
 
-    /// Records a stall of `core`, an index into the log. The counts include forgotten stalls.
+    /// Records a stall of `core`, an index. Counts include forgotten stalls.
     pub fn record(&mut self, core: usize, stall: Stall) {
         let mut pieces = vec![stall];
         for (other, stalls) in self.cores.iter().enumerate() {
@@ -91,13 +89,12 @@ impl StallLog {
         remember(&mut self.cores[core], stall);
     }
 
-    /// Periods in which all cores stalled, in the order of detection.
+    /// Stalls of all cores, in order of detection.
     pub fn seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
         self.common.iter().copied()
     }
 
-    /// Returns the stalls of one core, core by core, that last at least [`LATE`] and are mostly not
-    /// common to all cores.
+    /// Stalls of one core of at least [`LATE`], mostly not common to all.
     pub fn seen_by_one(&self) -> impl Iterator<Item = Stall> + '_ {
         let alone = move |stall: &Stall| {
             let common = self.common.iter().filter_map(|all| all.common(stall));
@@ -107,23 +104,22 @@ impl StallLog {
         self.cores.iter().flatten().copied().filter(alone)
     }
 
-    /// Returns whether all cores stalled at once at any time between `from` and `to`.
+    /// Whether all cores stalled at once between `from` and `to`.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.common.iter().rev().any(|stall| stall.from <= to && from <= stall.to)
     }
 
-    /// Returns the number of stalls per core.
+    /// Stalls per core.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// Returns the number of stalls common to all cores.
+    /// Stalls common to all cores.
     pub const fn total(&self) -> u64 {
         self.common_count
     }
 }
 
-/// Intersections of `pieces` with `stalls`. The latter do not overlap, because they are one core's.
 fn meet(pieces: &[Stall], stalls: &VecDeque<Stall>) -> Vec<Stall> {
     let common = |piece: &Stall| {
         let piece = *piece;
@@ -139,9 +135,8 @@ fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
     stalls.push_back(stall);
 }
 
-/// Watches cores that this process may use, until dropped. Each wake-up takes 10 to 14 µs on a
-/// virtual machine (docs/internals/decisions/0026-the-stall-witness.md), so measurements of processor time
-/// run without it.
+/// Watches cores until dropped. A wake-up takes 10 to 14 µs on a virtual machine
+/// (docs/internals/decisions/0026-the-stall-witness.md).
 pub struct StallMonitor {
     log: StallLog,
     watches: Vec<StallWatch>,
@@ -157,18 +152,16 @@ struct StallWatch {
 }
 
 impl StallMonitor {
-    /// Starts the monitor. It detects all freezes of 11 ms and one in five of 3 ms; for 30 s after
-    /// a freeze, it detects all of 3 ms. Two cores represent all. Each is sampled 100 times per
-    /// second, or 500 times after a stall.
+    /// Detects all freezes of 11 ms and one in five of 3 ms; for 30 s after a freeze all of 3 ms.
+    /// Samples two cores.
     ///
-    /// Its threads run at `fifo:99`, or as high as a limit permits. Without the privilege they run
-    /// at normal priority, and a busy program looks like a stalled host ([`StallMonitor::trust`]).
+    /// Runs at `fifo:99`, or as high as permitted. Without privilege, a busy program looks like a
+    /// stalled host ([`StallMonitor::trust`]).
     pub fn start() -> Self {
         Self::watching(&enough(usable_cores()), Pace { calm: COARSE, alarmed: CLOSE })
     }
 
-    /// Starts a denser monitor. It detects all freezes of 2 ms on every core, at twice the cost per
-    /// core.
+    /// Detects all freezes of 2 ms on every core, at twice the cost per core.
     pub fn start_dense() -> Self {
         Self::watching(&usable_cores(), Pace { calm: DENSE, alarmed: DENSE })
     }
@@ -183,20 +176,18 @@ impl StallMonitor {
         Self { log, watches, stop, went_on, stopped: None }
     }
 
-    /// Creates a disabled monitor: no threads, no stalls.
+    /// Disabled: no threads, no stalls.
     pub fn idle() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (log, watches) = (StallLog::new(0), Vec::new());
         Self { log, watches, stop, went_on: WentOn::deaf(), stopped: None }
     }
 
-    /// Reads the threads' records. Call it on the main thread, which is the first to run when a
-    /// stopped program continues.
+    /// Reads the threads' records. Call on the main thread, the first to run after a stop.
     pub fn poll(&mut self) {
         for (core, watch) in self.watches.iter_mut().enumerate() {
             while let Ok(stall) = watch.stalls.pop() {
                 if self.went_on.ended(&stall) {
-                    // Each core records the same stop.
                     let before = self.stopped.filter(|(stop, _)| stop.common(&stall).is_some());
                     self.stopped = before.or(Some((stall, false)));
                 } else {
@@ -206,19 +197,18 @@ impl StallMonitor {
         }
     }
 
-    /// Returns when this program was stopped, if it was stopped since the last call.
+    /// When this program was stopped since the last call.
     pub fn take_stopped(&mut self) -> Option<Stall> {
         let (stall, reported) = self.stopped.as_mut()?;
         (!core::mem::replace(reported, true)).then_some(*stall)
     }
 
-    /// Periods in which all cores stalled, the latest 1024, as of the last poll.
+    /// The latest 1024 stalls of all cores, as of the last poll.
     pub fn stalls_seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
         self.log.seen_by_all()
     }
 
-    /// Returns whether all cores stalled at once at any time between `from` and `to`, as of the
-    /// last poll.
+    /// Whether all cores stalled at once between `from` and `to`, as of the last poll.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.log.overlaps(from, to)
     }
@@ -228,8 +218,7 @@ impl StallMonitor {
         &self.log
     }
 
-    /// Returns whether stalls are certainly the host's. Its `Display` is the sentence for the
-    /// report.
+    /// How certainly stalls are the host's; `Display` is for the report.
     pub fn trust(&self) -> Trust {
         Trust { refused: self.watches.iter().map(|w| w.granted).find(|g| !g.is_granted()) }
     }
@@ -239,16 +228,15 @@ impl Drop for StallMonitor {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         for thread in self.watches.iter_mut().filter_map(|watch| watch.thread.take()) {
-            // The thread's code cannot panic; if it did, there would be nothing to undo.
             let _ = thread.join();
         }
     }
 }
 
-/// How reliable the monitor is.
+/// Reliability of the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trust {
-    /// The refusal, if the monitor runs without priority.
+    /// The refusal, if without priority.
     pub refused: Option<Granted>,
 }
 
@@ -269,10 +257,9 @@ impl fmt::Display for Trust {
 fn highest() -> Scheduler {
     const TOP: Scheduler = Scheduler::Fifo(99);
     let Some(limit @ 1..99) = ResourceLimits::read().priority.now else { return TOP };
-    // With CAP_SYS_NICE no limit applies.
+    // CAP_SYS_NICE has no limit.
     match spawn("taut-stall", TOP, 0, || ()) {
         Ok((thread, granted)) => {
-            // The thread's code cannot panic.
             let _ = thread.join();
             if granted.is_granted() { TOP } else { Scheduler::Fifo(limit as u8) }
         }
@@ -289,7 +276,6 @@ fn watch(
     let (mut noted, stalls) = RingBuffer::new(RING);
     let (stop, alarm) = (Arc::clone(stop), Arc::clone(alarm));
     let (thread, granted) = spawn(&format!("taut-stall-{core}"), scheduler, 0, move || {
-        // If pinning is refused, the thread still detects stalls of the core that it runs on.
         let _ = pin_to(core);
         look(&stop, pace, &alarm, &mut noted);
     })?;
@@ -301,7 +287,6 @@ fn look(stop: &AtomicBool, pace: Pace, alarm: &Alarm, noted: &mut Producer<Stall
     while !stop.load(Ordering::Acquire) {
         sleep_until(heartbeat.due);
         if let Some(stall) = heartbeat.beat(now(), alarm) {
-            // A full ring means that the reader has stopped.
             let _ = noted.push(stall);
         }
     }
@@ -358,19 +343,18 @@ fn enough(cores: Vec<usize>) -> Vec<usize> {
 
 const NEVER: i64 = i64::MIN;
 
-/// When this program last received SIGCONT.
+/// Time of the last SIGCONT.
 pub struct WentOn {
     at: Arc<AtomicI64>,
     handler: Option<SigId>,
 }
 
 impl WentOn {
-    /// Maximum time by which the cores' threads run before the signal handler. The handler runs on
-    /// a thread without priority, while every thread of the continued program needs a core. On a
-    /// busy machine 50 ms were exceeded.
+    /// Maximum lead of the cores' threads over the signal handler, which runs without priority. 50
+    /// ms were exceeded on a busy machine.
     const AFTER: Span = Span::from_secs(1);
 
-    /// Registers the signal handler, if the system permits.
+    /// Registers the signal handler, if permitted.
     pub fn listen() -> Self {
         let at = Arc::new(AtomicI64::new(NEVER));
         let heard = Arc::clone(&at);
@@ -384,7 +368,7 @@ impl WentOn {
         Self { at: Arc::new(AtomicI64::new(NEVER)), handler: None }
     }
 
-    /// Returns whether the program itself was stopped during this stall.
+    /// Whether the program itself was stopped in this stall.
     pub fn ended(&self, stall: &Stall) -> bool {
         match self.at.load(Ordering::Acquire) {
             NEVER => false,
@@ -504,8 +488,6 @@ mod tests {
         assert_eq!(enough(vec![3]), [3]);
     }
 
-    /// Returns the log and number of wake-ups of two cores with these phases, for freezes of both
-    /// within a second.
     fn seen(freezes: &[Stall], phases: [Span; 2]) -> (StallLog, u32) {
         let (mut log, mut wakes) = (StallLog::new(2), 0);
         let pace = Pace { calm: COARSE, alarmed: CLOSE };
@@ -528,8 +510,6 @@ mod tests {
         Stall { from, to: from + Span::from_millis(millis) }
     }
 
-    /// Returns freeze starts over the longest wake-up interval, each with phases of the two
-    /// cores.
     fn beginnings() -> impl Iterator<Item = (LocalTime, [Span; 2])> {
         let phases = |step| [Span::ZERO, Span::from_micros(7 * step)];
         (0..200).map(move |step| (at(500) + Span::from_micros(50 * step), phases(step)))
@@ -565,8 +545,6 @@ mod tests {
     fn before_a_stall_some_short_freezes_are_seen() {
         let found: u64 =
             beginnings().map(|(from, _)| seen(&[freeze(from, 3)], [Span::ZERO; 2]).0.total()).sum();
-        // A wake-up in the last of the 3 ms is not late enough to be a stall. Wake-ups are 10 ms
-        // apart, so two freezes in ten are detected.
         assert!((38..=42).contains(&found), "{found} of 200");
     }
 

@@ -1,4 +1,4 @@
-//! A blocking socket, only for measurements: no link blocks.
+//! A blocking socket, only for measurements.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
 use crate::udp::open::{UdpOptions, open};
 
-/// Receives with a `recvmmsg` that waits for the first datagram.
+/// Receives with a waiting `recvmmsg`.
 pub struct BlockedUdp {
     socket: Socket,
     local: SocketAddr,
@@ -19,7 +19,7 @@ pub struct BlockedUdp {
 }
 
 impl BlockedUdp {
-    /// Opens the socket. Each [`Self::receive`] waits up to `timeout`.
+    /// [`Self::receive`] waits up to `timeout`.
     pub fn open(options: &UdpOptions, timeout: Span) -> Result<Self, OpenError> {
         let socket = open(options)?;
         socket.block(timeout).map_err(|error| {
@@ -34,13 +34,12 @@ impl BlockedUdp {
         })
     }
 
-    /// Returns the address that the socket is bound to.
+    /// The bound address.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Waits for datagrams and delivers those of one call. Returns `false` on timeout. Other errors
-    /// are counted and returned.
+    /// Waits and delivers one call's datagrams. `false` on timeout. Other errors are counted.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) -> io::Result<bool> {
         match self.incoming.receive_blocked(&self.socket, &mut self.counters, deliver) {
             Ok(count) => Ok(count > 0),

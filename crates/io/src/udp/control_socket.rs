@@ -14,7 +14,7 @@ use tautline_proto::endpoint::Endpoint;
 
 const BATCH: usize = 4;
 
-/// A non-blocking socket for RTCP; arrivals have kernel timestamps.
+/// A non-blocking socket for RTCP, with kernel timestamps.
 pub struct ControlSocket {
     socket: Socket,
     local: SocketAddr,
@@ -26,13 +26,12 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Opens a socket with the addresses, groups and DSCP in `options`.
+    /// Uses addresses, groups and DSCP in `options`.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         Self::open_sealed(options, None)
     }
 
-    /// Opens a socket, with encryption of every datagram if `seal` is given. Datagrams that fail to
-    /// decrypt are counted ([`LinkCounters::auth_failed`]).
+    /// Opens a socket with `seal`. Failed decryptions are counted ([`LinkCounters::auth_failed`]).
     pub fn open_sealed(
         options: &UdpOptions,
         seal: Option<Box<dyn Seal>>,
@@ -53,13 +52,12 @@ impl ControlSocket {
         })
     }
 
-    /// Returns the address that the socket is bound to.
+    /// The bound address.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Sends one datagram, encrypted once. To a group, it is sent via every network that the socket
-    /// was opened for. Errors are counted and returned.
+    /// Sends one datagram, to a group via every opened network. Errors are counted.
     pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
         let Some(seal) = &mut self.seal else { return self.send_as_it_is(datagram, to.into()) };
         let mut sealed = std::mem::take(&mut self.sealed);
@@ -99,7 +97,7 @@ impl ControlSocket {
         answer
     }
 
-    /// Delivers all received datagrams, oldest first. Does not wait.
+    /// Delivers received datagrams, oldest first. Does not wait.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let seal = self.seal.as_deref_mut();
         let errno = self.incoming.receive(&self.socket, &mut self.counters, seal, deliver);
@@ -108,7 +106,7 @@ impl ControlSocket {
         }
     }
 
-    /// Returns the counters since the socket was opened.
+    /// Counters since opening.
     pub const fn counters(&self) -> LinkCounters {
         self.counters
     }

@@ -1,4 +1,4 @@
-//! Opens UDP sockets: options, and error messages.
+//! Opens UDP sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,98 +17,89 @@ use crate::socket::launch::LaunchOptions;
 use crate::socket::timestamp;
 use crate::thread::limits::{Limit, ResourceLimits};
 
-/// Start of an [`OpenError`]'s fix if another socket has the UDP port. The caller may choose
-/// another port.
+/// Start of an [`OpenError`]'s fix if the port is in use; the caller may choose another.
 pub const PORT_HELD: &str = "another program holds UDP port";
 
-/// Whether datagrams longer than the path MTU may be sent.
+/// Sending above the path MTU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FragmentPolicy {
-    /// As several IP fragments, all of which must arrive.
+    /// As IP fragments, all of which must arrive.
     #[default]
     Allow,
-    /// Not at all: the kernel sets "don't fragment" and refuses longer datagrams (`EMSGSIZE`, a
-    /// send error).
+    /// "Don't fragment": longer datagrams fail with `EMSGSIZE`.
     Never,
 }
 
-/// Assured Forwarding 41 (RFC 2597): the class of media in AES67 §6.2.
+/// Assured Forwarding 41 (RFC 2597), for media in AES67 §6.2.
 pub const DSCP_MEDIA: u8 = 34;
 
-/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of `pfifo_fast`, and the highest
-/// without privileges. By default the kernel maps DSCP 34 to bulk traffic (RFC 1349), which it
-/// sends last.
+/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h), the highest without privileges. The kernel would map
+/// DSCP 34 to bulk traffic (RFC 1349).
 const PRIORITY: u8 = 6;
 
-/// Maximum size in bytes of an RTCP compound packet: the payload of an Ethernet frame.
+/// An RTCP compound packet in an Ethernet frame.
 const CONTROL_BYTES: usize = 1472;
 
 /// Options of a UDP link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Local address and UDP port (0: any free port). If it is unspecified and [`Self::join`] is
-    /// set, the socket binds to the group and receives nothing else. A receiver at `[::]` receives
-    /// IPv4 too.
+    /// Local address and port (0: any). Unspecified with [`Self::join`]: binds to the group alone.
+    /// `[::]` receives IPv4 too.
     pub bind: SocketAddr,
-    /// Destinations of every packet: unicast addresses and groups, of the same family as `bind`.
+    /// Unicast addresses and groups of `bind`'s family.
     pub destinations: Vec<SocketAddr>,
-    /// Maximum number of destinations if they change while sending; at least the number given.
+    /// Maximum destinations if they change while sending.
     pub max_destinations: usize,
-    /// Interface name or address. A unicast socket uses only this interface; a multicast socket
-    /// joins and sends there.
+    /// Interface name or address: the only one for unicast, or where multicast joins and sends.
     pub interface: Option<String>,
-    /// Further interfaces for joining a group and sending its reports. A unicast socket with any of
-    /// these receives on all interfaces.
+    /// Further interfaces to join a group and send its reports. With any, unicast receives on all.
     pub also_received_at: Vec<String>,
-    /// Options of a second network, to which every packet is sent too.
+    /// A second network for every packet.
     pub also: Option<Box<UdpOptions>>,
-    /// Multicast TTL: the number of routers that a datagram may pass, plus one. With 1 it stays on
-    /// the local network.
+    /// Multicast TTL; 1 stays on the local network.
     pub ttl: u8,
-    /// Whether sent multicast is also received on this host.
+    /// Whether this host receives its own multicast.
     pub loopback: bool,
     /// Group to join.
     pub join: Option<IpAddr>,
-    /// Accepted sources; empty for all. With `join` it is a source-specific join (RFC 4607).
-    /// Datagrams from other sources are counted and dropped.
+    /// Accepted sources; empty for all. With `join`: source-specific (RFC 4607). Others are counted
+    /// and dropped.
     pub sources: Vec<IpAddr>,
-    /// DSCP of everything sent, 0 to 63.
+    /// DSCP, 0 to 63.
     pub dscp: u8,
-    /// `SO_PRIORITY`: selects this host's transmit queue.
+    /// `SO_PRIORITY`: this host's transmit queue.
     pub priority: u8,
-    /// Maximum datagram size in bytes of UDP payload; longer ones arrive truncated.
+    /// Maximum UDP payload bytes; longer arrives truncated.
     pub datagram_bytes: usize,
-    /// Expected packets per second in one direction, which size the socket buffers.
+    /// Expected packets per second, for buffer sizes.
     pub packets_per_second: u32,
-    /// Maximum number of packets per system call, each way.
+    /// Maximum packets per system call.
     pub batch: usize,
-    /// Whether to send datagrams longer than the path MTU.
+    /// Sending above the path MTU.
     pub fragment: FragmentPolicy,
-    /// Interval in packets between sampled transmit timestamps; 0 for none.
+    /// Packets between sampled transmit timestamps; 0 for none.
     pub transmit_stamp_every: u32,
-    /// Launch times for the kernel, if used.
+    /// Launch times, if used.
     pub launch: Option<LaunchOptions>,
-    /// How a wire thread spaces packets.
+    /// Spacing on a wire thread.
     pub spacing: Spacing,
-    /// Whether this socket replaces one of this program at the same address, shared by
-    /// [`yield_address`].
+    /// Replaces this program's socket at the same address, shared by [`yield_address`].
     pub succeeds: bool,
 }
 
-/// Allows a successor to bind the address of this UDP socket. New packets go to the successor,
-/// older ones stay in this socket, and none is lost. Returns an error if `socket` is not a socket.
+/// Lets a successor bind this socket's address. New packets go there, older ones stay.
 pub fn yield_address(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &[1 as libc::c_int])
 }
 
 impl UdpOptions {
-    /// Returns the options to send to `destinations` from a free UDP port.
+    /// Options to send to `destinations` from a free port.
     pub fn sender(destinations: Vec<SocketAddr>) -> Self {
         let six = destinations.first().is_some_and(SocketAddr::is_ipv6);
         Self { bind: SocketAddr::new(any(six), 0), destinations, ..Self::default() }
     }
 
-    /// Returns the options to receive at `address`, joining it if it is a group.
+    /// Options to receive at `address`, joining a group.
     pub fn receiver(address: SocketAddr) -> Self {
         let join = address.ip().is_multicast().then_some(address.ip());
         Self { bind: address, join, ..Self::default() }
@@ -124,7 +115,7 @@ impl UdpOptions {
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
-        // With class A priority, an ETF drops packets without a launch time.
+        // ETF drops packets of class A priority without a launch time.
         (options.launch, options.priority) = (None, Self::default().priority);
         match options.also.take().and_then(|also| also.interface) {
             Some(other) if self.sends_to_groups() => options.also_received_at.push(other),
@@ -149,8 +140,7 @@ impl UdpOptions {
         Outbound { destinations, networks, datagram_bytes: self.datagram_bytes, ringed }
     }
 
-    /// Returns the maximum number of packets that wait at a wire thread: 250 ms, at least 64 and
-    /// two batches.
+    /// Packets that may wait at a wire thread: 250 ms, at least 64 and two batches.
     pub fn ring_packets(&self) -> usize {
         buffered_packets(self.packets_per_second, self.batch)
     }
@@ -180,15 +170,14 @@ impl UdpOptions {
         self.destinations.iter().any(|to| to.ip().is_multicast())
     }
 
-    /// Returns the requested size in bytes of each socket buffer: 250 ms of the stream.
+    /// Requested socket buffer bytes: 250 ms.
     pub fn buffer_bytes(&self) -> usize {
         buffer_bytes(self.datagram_bytes, self.ring_packets())
     }
 }
 
 impl Default for UdpOptions {
-    /// Returns options for a free IPv4 UDP port, datagrams of up to an Ethernet frame, and 1000 per
-    /// second.
+    /// A free IPv4 port, Ethernet frames, 1000 per second.
     fn default() -> Self {
         Self {
             bind: SocketAddr::new(any(false), 0),
@@ -232,7 +221,6 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     })?;
     bind(&socket, options, index)?;
     if options.succeeds && !options.is_multicast() {
-        // Prevents other programs from sharing the address.
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 0).map_err(|error| {
             let tried = format!("reserving UDP {} for this program", options.bind);
             OpenError::new(tried, &error, "this is a bug in tautline: please report it")
@@ -253,7 +241,6 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     Ok(socket)
 }
 
-/// Takes over a bound UDP socket, and applies `options` except for the address.
 pub(crate) fn adopt(descriptor: OwnedFd, options: &UdpOptions) -> Result<Socket, OpenError> {
     let cannot = |error: io::Error| {
         let tried = "taking over a socket".to_owned();
@@ -318,7 +305,6 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
     let (class, loopback, hops) =
         (i32::from(options.dscp) << 2, i32::from(options.loopback), i32::from(options.ttl));
     let never = options.fragment == FragmentPolicy::Never;
-    // A receiver counts packets per network, so it needs their interface.
     let reported = i32::from(options.destinations.is_empty());
     if options.bind.is_ipv4() {
         socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, reported)?;
@@ -339,7 +325,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
         }
     }
     if options.dscp > 0 || options.priority != PRIORITY {
-        // This must follow the DSCP, from which the kernel derives a priority.
+        // After the DSCP, from which the kernel derives a priority.
         socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, options.priority.into())?;
     }
     Ok(())
@@ -375,7 +361,7 @@ fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(),
         local.set_ip(group);
     }
     if let (SocketAddr::V6(six), Some(index)) = (&mut local, index) {
-        // A link-local address is ambiguous without its interface (RFC 4007 §6).
+        // Link-local addresses need their interface (RFC 4007 §6).
         if six.scope_id() == 0 {
             six.set_scope_id(index);
         }
@@ -422,7 +408,7 @@ fn join_error(group: IpAddr, interface: Option<&String>, error: &io::Error) -> O
     OpenError::new(tried, error, hint)
 }
 
-/// Checks that every destination is reachable with these options; sends nothing.
+/// Checks that every destination is reachable; sends nothing.
 pub fn check_destinations(options: &UdpOptions) -> Result<(), OpenError> {
     check_families(options)?;
     let index = options.interface.as_deref().map(find_interface).transpose()?;
@@ -430,8 +416,7 @@ pub fn check_destinations(options: &UdpOptions) -> Result<(), OpenError> {
     all.try_for_each(|destination| check_route(*destination, options, index))
 }
 
-/// Checks the route by connecting a temporary socket. The kernel looks up the route and sends
-/// nothing.
+/// Connects a temporary socket: a route lookup that sends nothing.
 fn check_route(
     destination: SocketAddr,
     options: &UdpOptions,
@@ -459,15 +444,14 @@ fn connected(
     Ok(socket)
 }
 
-/// Returns the source address of packets to `destination` with these options; `None` without a
-/// route.
+/// Source address to `destination`; `None` without a route.
 pub fn source_address(destination: SocketAddr, options: &UdpOptions) -> Option<IpAddr> {
     let index = options.interface.as_deref().map(find_interface).transpose().ok()?;
     let socket = connected(destination, options, index).ok()?;
     socket.local().ok().map(|local| local.ip())
 }
 
-/// Returns the index of the outgoing interface for packets to `destination` with these options.
+/// Index of the outgoing interface to `destination`.
 pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
     let by = options.interface.as_deref().map(interface_index).transpose().ok()?;
     let scope = match destination {
@@ -477,14 +461,12 @@ pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
     route::leaving(destination.ip(), by.or(scope)).ok()
 }
 
-/// Returns the size of IP and UDP headers without options, in bytes: 20 or 40 (RFC 791, RFC 8200) +
-/// 8.
+/// IP and UDP header bytes without options (RFC 791, RFC 8200).
 pub const fn header_bytes(destination: &SocketAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
 }
 
-/// Returns the known path MTU to `destination` in bytes, including headers ([`header_bytes`]);
-/// `None` without a route.
+/// Path MTU in bytes, with headers ([`header_bytes`]); `None` without a route.
 pub fn path_mtu(destination: SocketAddr) -> Option<usize> {
     let socket = Socket::for_family_of(&destination).ok()?;
     socket.connect(destination).ok()?;

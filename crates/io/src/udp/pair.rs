@@ -1,4 +1,4 @@
-//! RTP and RTCP on two consecutive UDP ports.
+//! RTP and RTCP on consecutive ports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -14,32 +14,30 @@ use crate::udp::open::{UdpOptions, open};
 
 const TRIES: usize = 64;
 
-/// An open RTP link, with the control channel for its RTCP.
+/// An open RTP link with its RTCP channel.
 pub struct OpenedStream {
     /// The RTP link.
     pub link: Box<dyn Link>,
     /// The RTCP control channel.
     pub control: Option<Box<dyn Control>>,
-    /// Parameters for sending; empty for a receiver.
+    /// For sending; empty for a receiver.
     pub outbound: Outbound,
-    /// Bound addresses of both, if they use IP.
+    /// Both bound addresses, if IP.
     pub local: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl OpenedStream {
-    /// Returns the bound addresses of link and control channel; unspecified if they do not use IP.
+    /// Both bound addresses; unspecified if not IP.
     pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
         let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         self.local.unwrap_or((none, none))
     }
 }
 
-/// Creates the seals of a stream, for packets and for reports. Called again for each pair of
-/// sockets that is tried.
+/// Creates the seals for packets and reports, again for each pair of sockets tried.
 pub type MakeSeal<'a> = &'a dyn Fn() -> Box<dyn Seal>;
 
-/// Opens a stream's sockets like [`open_pair`], on the calling thread or on a wire thread below
-/// `device`.
+/// Opens a stream like [`open_pair`], on this thread or a wire thread below `device`.
 pub fn open_stream(
     options: &UdpOptions,
     device: Option<Scheduler>,
@@ -47,7 +45,7 @@ pub fn open_stream(
     open_sealed_stream(options, device, None)
 }
 
-/// Opens a stream's sockets, with encryption of packets and reports if `seal` is given.
+/// Opens a stream's sockets with `seal`, if given.
 pub fn open_sealed_stream(
     options: &UdpOptions,
     device: Option<Scheduler>,
@@ -66,13 +64,12 @@ pub fn open_sealed_stream(
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local })
 }
 
-/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). Port 0 selects
-/// a free even pair.
+/// Opens RTP, and RTCP on the next port (RFC 3550 §11). Port 0: a free even pair.
 pub fn open_pair(options: &UdpOptions) -> Result<(DirectLink, ControlSocket), OpenError> {
     find_pair(options, DirectLink::open, ControlSocket::open)
 }
 
-/// Opens a pair like [`open_pair`], but with a plain socket for RTP, which can send to any address.
+/// Like [`open_pair`], with a plain socket for RTP that sends anywhere.
 pub fn open_plain_pair(options: &UdpOptions) -> Result<(ControlSocket, ControlSocket), OpenError> {
     find_pair(options, ControlSocket::open, ControlSocket::open)
 }
@@ -112,7 +109,6 @@ fn open_pair_at<T>(
             errno: 0,
         });
     };
-    // If both ports are in use, the error names the requested port.
     let media = open_media(&media)?;
     let control = open_reports(&options.for_control(above)).map_err(|mut error| {
         error.tried.push_str(" for RTCP");

@@ -1,4 +1,4 @@
-//! Tests of links on sockets opened elsewhere, and of waits for arrivals on links.
+//! Links on foreign sockets, and waits for arrivals.
 
 use tautline_trial::snapshot;
 

@@ -69,8 +69,8 @@ pub(crate) fn outgoing(datagram: &mut [u8]) -> Outgoing<'_> {
     Outgoing { datagram, instants, handed_at: None, again: None }
 }
 
-/// Moves the current thread to a network namespace with only `veth0` (`10.77.0.1/24`, MTU 1500) and
-/// its peer `veth1`. Returns `false`, and prints the reason, if that is impossible.
+/// Moves this thread to a network namespace with only `veth0` (`10.77.0.1/24`, MTU 1500) and its
+/// peer `veth1`. Prints why if impossible.
 pub(crate) fn in_a_network_of_its_own() -> bool {
     // SAFETY: no pointers; only this thread leaves the network namespace.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -97,8 +97,7 @@ pub(crate) fn in_a_network_of_its_own() -> bool {
     laid && ["veth0", "veth1"].into_iter().all(carries)
 }
 
-/// Waits until frames pass this interface. The kernel opens its queue some time after both ends are
-/// up.
+/// Waits until frames pass: the queue opens after both ends are up.
 fn carries(interface: &str) -> bool {
     let until = now() + Span::from_secs(10);
     while now() < until {

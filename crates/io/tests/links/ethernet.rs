@@ -1,4 +1,4 @@
-//! Tests of frames without IP, between the two ends of a cable.
+//! Frames without IP, between two ends of a cable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -48,7 +48,7 @@ fn send(link: &mut DirectLink, mut bytes: Vec<u8>) {
     link.flush();
 }
 
-/// Runs the test on its own thread, because it leaves the network namespace.
+/// On its own thread, which leaves the network namespace.
 fn apart(test: fn()) {
     std::thread::spawn(test).join().unwrap();
 }
@@ -78,13 +78,12 @@ fn frames_of_others_never_reach_the_program_however_many_there_are() {
 }
 
 const AT_ONCE: usize = 64;
-/// Ethertypes: IPv4, SRP, LLDP, PTP, experimental, AVTP.
+/// IPv4, SRP, LLDP, PTP, experimental, AVTP.
 const ETHERTYPES: [u16; 6] = [0x0800, 0x22EA, 0x88CC, 0x88F7, 0x88B5, ETHERTYPE];
-/// AVTP subtypes that are not this stream's: 61883, AAF's neighbours, CRF, ADP, MAAP.
+/// Not this stream's: 61883, AAF's neighbours, CRF, ADP, MAAP.
 const OTHER_SUBTYPES: [u8; 6] = [0x00, 0x03, 0x05, SUBTYPES[1], 0xFA, 0xFE];
 
-/// Sends frames that differ from the stream's only in ethertype or subtype, as fast as possible
-/// until `stop`, and counts them.
+/// Sends and counts frames that differ only in ethertype or subtype, until `stop`.
 fn flood(stop: &AtomicBool, count: &AtomicU64) {
     // SAFETY: no pointers.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -141,7 +140,6 @@ fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
             let flooding = Flooding { stop: &stop };
             threads.spawn(|| flood(&stop, &count));
             let (began, mut batches) = (now(), 0_u64);
-            // The loop ends when enough foreign frames were sent.
             while batches < 100 || count.load(Ordering::Relaxed) < 200_000 {
                 let numbered = |number: usize| {
                     let mut bytes = pdu(SUBTYPES[0], 7, number as u8);
@@ -174,7 +172,7 @@ fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
     });
 }
 
-/// Ends the flood, even if the test fails.
+/// Ends the flood, even after a failure.
 struct Flooding<'a> {
     stop: &'a AtomicBool,
 }
@@ -202,7 +200,6 @@ fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
     });
 }
 
-/// Returns the group on `veth1`, for a plain socket.
 fn group_of(ethertype: u16) -> libc::sockaddr_ll {
     let [a, b, c, d, e, f] = GROUP;
     libc::sockaddr_ll {
@@ -217,7 +214,6 @@ fn group_of(ethertype: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// Sends a frame with this VLAN id and priority 3, from its own socket.
 fn send_tagged(vlan: u16, pdu: &[u8]) {
     let tci = (3 << 13 | vlan).to_be_bytes();
     let frame = [tci.as_slice(), &ETHERTYPE.to_be_bytes(), pdu].concat();

@@ -1,4 +1,4 @@
-//! Tests of launch times on the loopback interface: its queue ignores them, but packets carry them.
+//! Launch times on the loopback interface: ignored by its queue, but carried.
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
@@ -17,7 +17,6 @@ fn packets_leave_with_launch_times_to_all_destinations_and_tell_what_they_were()
     let local = || DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let mut receivers = [local(), local()];
     let lead = Span::from_micros(300);
-    // Monotonic launch times need no privilege.
     let launch =
         LaunchOptions { clock: LaunchClock::Monotonic, lead, least: Span::ZERO, ahead: Span::ZERO };
     let to = receivers.iter().map(|receiver| receiver.local()).collect();

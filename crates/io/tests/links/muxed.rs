@@ -1,4 +1,4 @@
-//! Tests of RTP and RTCP over one transport, which is exchanged while both flow.
+//! RTP and RTCP over one transport, exchanged meanwhile.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -20,7 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::common::outgoing;
 use crate::tcp::connected;
 
-/// XORs bytes with a key and appends the key. Opens only datagrams with the same key.
+/// XORs with a key and appends it. Opens only its own key.
 struct Keyed(u8);
 
 impl Seal for Keyed {
@@ -75,8 +75,6 @@ pub(crate) fn send(link: &mut impl Link, number: u16) -> bool {
     queued
 }
 
-/// Returns the sequence numbers of the packets that `link` delivers, all from its single named
-/// source.
 pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     let mut all = Vec::new();
     link.receive(&mut |datagram| {
@@ -88,7 +86,7 @@ pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     all
 }
 
-/// Returns the reports that `control` delivers. Counts those with a kernel timestamp.
+/// Reports delivered by `control`; counts kernel timestamps.
 fn reported(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
     let mut all = Vec::new();
     control.receive(&mut |datagram| {
@@ -108,7 +106,7 @@ pub(crate) fn until(what: &str, mut comes_true: impl FnMut() -> bool) {
     }
 }
 
-/// Forwards datagrams from one side to the other, from its current address there.
+/// Forwards datagrams from its current address.
 struct Nat {
     inside: UdpSocket,
     outside: UdpSocket,
@@ -210,7 +208,6 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
         let both = vec![2 * number, 2 * number + 1];
         assert_eq!(reports, [both.clone(), both, vec![100 + number], vec![100 + number]]);
     }
-    // The kernel starts timestamping some time after the request.
     assert!(stamped > 0, "stamps come along");
     assert_eq!(kept.len(), 20, "a copy is delivered but does not redirect the sender");
     let LinkCounters { received, foreign, .. } = client.receiving.counters();
@@ -249,7 +246,6 @@ fn a_far_end_that_is_known_is_heard_alone_and_may_be_told_anew() {
         });
         assert_eq!(came, [number]);
     }
-    // This redirects via the link, as the engine does.
     use tautline_io::link::destinations::Destinations;
     assert!(end.sending.set_destinations(&Destinations::one(second.into())));
     assert_eq!(end.switch.far_end(), Some(second));
@@ -275,7 +271,7 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
         let (mut came, mut left_at) = (Vec::new(), Vec::new());
         for number in 0..2000u16 {
             if number % 100 == 0 {
-                // The rest is in flight, because it is unknown when wire threads run.
+                // Unknown when wire threads run.
                 until("something came by this line", || {
                     came.extend(heard(&mut *receiving));
                     number == 0 || came.last() >= Some(&(number - 100))
@@ -293,7 +289,6 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
             came.last() == Some(&1999)
         });
         assert!(came.windows(2).all(|two| two[0] < two[1]), "{ringed}: {came:?}");
-        // Packets in flight on an abandoned transport are lost.
         let brought = |line: u16| came.iter().any(|number| number / 100 == line);
         assert!((0..20).all(brought), "{ringed}: {came:?}");
         until("departures of all transports were reported", || {

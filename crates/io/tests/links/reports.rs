@@ -1,4 +1,4 @@
-//! Tests of reports from a link to the ordinary thread.
+//! A link's reports to the ordinary thread.
 
 use crate::common::outgoing;
 use tautline_io::link::Link;
@@ -8,7 +8,7 @@ use tautline_io::udp::UdpOptions;
 
 #[test]
 fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
-    // This is more than any UDP datagram holds.
+    // More than a UDP datagram.
     let datagram_bytes = 70_000;
     let receiver = DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let to = vec![receiver.local()];

@@ -1,6 +1,5 @@
-//! Tests that the real-time sanitizer detects violations, in a program built for it
-//! (`RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`). The test runs itself as a child,
-//! because a detection aborts the program.
+//! Violations under the real-time sanitizer (`RUSTFLAGS="-Zsanitizer=realtime --cfg
+//! tautline_rtsan"`). Runs itself as a child, because a detection aborts.
 
 use std::process::{Command, Output};
 
@@ -10,7 +9,7 @@ use tautline_io::link::direct::DirectLink;
 use tautline_io::thread::realtime::{permit, scope};
 use tautline_io::udp::UdpOptions;
 
-/// Environment variable of the child: the task to run under the sanitizer.
+/// The child's task.
 const TASK: &str = "TAUTLINE_SANITIZER_TASK";
 
 fn child(test: &str, task: &str) -> Output {

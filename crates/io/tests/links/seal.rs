@@ -1,4 +1,4 @@
-//! Tests that each datagram is finalised and encrypted once before it leaves.
+//! Each datagram is finalised and encrypted once.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -15,7 +15,7 @@ use tautline_proto::packet::handed_bytes;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
-/// Inverts all bits, and appends the number of datagrams sealed so far.
+/// Inverts all bits, and appends a count.
 #[derive(Default)]
 struct Counting(u32);
 
@@ -67,12 +67,12 @@ fn read(socket: &UdpSocket) -> Vec<u8> {
     room[..len].to_vec()
 }
 
-/// Queues a packet that carries its hand-over time in its first six bytes, due at once.
+/// A packet due at once, with its hand-over time in its first six bytes.
 fn stamped(link: &mut impl Link, number: u8) {
     with_another(link, number, None);
 }
 
-/// Queues such a packet, together with a retransmission of the one `again` packets before.
+/// The same, with a retransmission of the one `again` packets before.
 fn with_another(link: &mut (impl Link + ?Sized), number: u8, again: Option<usize>) {
     let mut datagram = [number; 10];
     let instants = departure(now() - Span::from_millis(1), LocalTime::ZERO);
@@ -136,7 +136,6 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
             assert_eq!(sent, vec![sent[0]; times], "the same bytes are sent again");
         }
         drop(link);
-        // Each retransmission has its own departure.
         let reported: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
         assert_eq!(reported.len(), 38);
         assert!(reported.windows(2).all(|two| two[0].handed <= two[1].handed));
@@ -153,11 +152,10 @@ fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
     let mut sender = ThreadedLink::start(direct, wire).unwrap();
     stamped(&mut sender, 7);
-    // This is the link's maximum; the seal has extra room.
     assert!(sender.queue(&outgoing(&mut [9; 1472])));
     sender.flush();
     let got = collect(&mut receiver, 2);
-    // The departure is reported shortly after the packet has left.
+    // Reported shortly after the packet has left.
     let left = std::iter::repeat_with(|| departures.pop().ok()).flatten().next().unwrap();
     let field = handed_bytes(left.handed - left.capture, Span::ZERO);
     assert_eq!((&got[0].bytes[..6], &got[0].bytes[6..]), (&field[..], &[7; 4][..]));
@@ -195,7 +193,7 @@ fn what_is_written_where_it_waits_leaves_as_what_is_copied_there() {
             false => Box::new(direct),
         };
         let instants = departure(now(), LocalTime::ZERO);
-        // The last buffer is larger than a link's packet, which is harmless.
+        // The last is harmlessly large.
         for (number, room) in [(0, most), (1, most), (2, most + 1)] {
             let mut room = vec![99; room];
             let mut write = |place: &mut [u8]| {

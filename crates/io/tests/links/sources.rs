@@ -1,4 +1,4 @@
-//! Tests that only the requested sources are received, of all senders to a UDP port or group.
+//! Only the requested sources are received.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -74,7 +74,6 @@ fn a_group_with_a_source_hears_that_source_alone() {
     right.queue(&outgoing(&mut [2]));
     right.flush();
     assert_eq!(collect(&mut receiver, 1)[0].bytes, [2]);
-    // The kernel filtered, not the link.
     assert_eq!(receiver.counters().foreign, 0);
 }
 

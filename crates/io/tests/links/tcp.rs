@@ -27,7 +27,7 @@ fn line(stream: TcpStream, options: &TcpOptions) -> (MuxedTransport, TcpWatch) {
     MuxedTransport::tcp(stream, options, Seals::default()).unwrap()
 }
 
-/// Returns a free port. If another program takes it before use, the test fails and reports why.
+/// A free port. If it is taken meanwhile, the test fails.
 fn free_port() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -70,7 +70,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
         packet.resize(700 + number as usize % 700, number as u8);
         packet
     };
-    // Nothing reads, so the kernel's buffers fill up until it accepts no more.
+    // Nothing reads, so the kernel's buffers fill up.
     until("packets were dropped", || {
         assert!(end.sending.queue(&outgoing(&mut packet(number))));
         end.sending.flush();
@@ -97,7 +97,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
     let counters = end.sending.counters();
     assert_eq!(counters.sent, numbers.len() as u64);
     assert_eq!(counters.sent + counters.overdue, u64::from(number), "{counters:?}");
-    // Of the waiting packets, only the one begun and those in the kernel remained.
+    // Those in the kernel and the begun one remained.
     let left = numbers.iter().filter(|one| (newest - 50..newest).contains(one)).count();
     assert!(left <= 2, "{left}");
     assert_eq!(watch.lost(), None);
@@ -113,7 +113,7 @@ fn a_new_connection_carries_null_packets_until_its_window_is_wide_enough_and_the
     let mut end = end_with(line);
     let (mut number, mut bytes, mut room) = (0u32, Vec::new(), [0; 4096]);
     until("ten packets left", || {
-        // The packets spread over several round trips, however fast the host is.
+        // Spread over several round trips.
         let mut packet = packet(number as u16);
         assert!(end.sending.queue(&outgoing(&mut packet)));
         end.sending.flush();
@@ -147,7 +147,7 @@ fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_e
     one.send(&report(1), Endpoint::UNKNOWN).unwrap();
     other.send(&report(2), Endpoint::UNKNOWN).unwrap();
     reported(&mut theirs, &[1, 2]);
-    // The link has just flushed, so it sends them with the next packet.
+    // Sent with the next packet.
     assert!(send(&mut sending, 1));
     one.send(&report(3), Endpoint::UNKNOWN).unwrap();
     assert!(send(&mut sending, 2));
@@ -235,7 +235,6 @@ fn a_lost_connection_is_made_again_and_the_links_go_on() {
         let (one, other) = (sender.control.as_mut().unwrap(), receiver.control.as_mut().unwrap());
         let mut came = [0; 2];
         until("reports came", || {
-            // These fail if too many reports wait for the next packet.
             let _ = one.send(&report(1), Endpoint::UNKNOWN);
             let _ = other.send(&report(2), Endpoint::UNKNOWN);
             sender.link.flush();
@@ -267,12 +266,12 @@ fn one_sender_is_let_in_and_another_only_once_that_is_silent() {
         round(Some(&mut first), &mut second).len() > 20 && now() - began > Span::from_millis(300)
     });
     assert!(!round(Some(&mut first), &mut second).contains(&2));
-    // The first sender stays connected but silent.
+    // The first stays connected but silent.
     until("the second was received", || round(None, &mut second).contains(&2));
     drop(first);
 }
 
-/// Appends a sequence number to each sealed datagram. Opens only numbers higher than all before.
+/// Appends a sequence number; opens only the highest.
 struct Numbered(u32);
 
 impl Seal for Numbered {
@@ -372,7 +371,7 @@ fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
     let (mut heard, mut number) = (0, 1);
     let mut sender = None;
     until("the sender was received", || {
-        // No number is above 0: these are valid frames, but none opens.
+        // Valid frames, but none opens.
         let _ = stranger.write_all(&sealed(0..=0));
         receiver.link.receive(&mut |_| heard += 1);
         let stream: &mut TcpStream = sender.get_or_insert_with(|| TcpStream::connect(at).unwrap());

@@ -1,4 +1,4 @@
-//! Tests of the wire thread on real sockets.
+//! The wire thread on real sockets.
 
 use crate::common::{collect, departure, outgoing, sender_to};
 use rtrb::Consumer;
@@ -79,7 +79,6 @@ fn packets_of_two_periods_are_not_handed_over_at_once_where_so_many_at_most_are_
     }
     collect(&mut receiver, 12);
     let left: Vec<Departure> = core::iter::from_fn(|| departures.pop().ok()).collect();
-    // One hand-over reads the clock once.
     let handed: Vec<usize> =
         left.chunk_by(|one, next| one.handed == next.handed).map(<[Departure]>::len).collect();
     assert_eq!(handed, [3, 1, 3, 1, 3, 1], "{left:?}");
@@ -124,7 +123,6 @@ fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() 
     sender.flush();
     collect(&mut receiver, 16);
     let left: Vec<Departure> = core::iter::from_fn(|| departures.pop().ok()).collect();
-    // One hand-over reads the clock once.
     let mut steps: Vec<LocalTime> = left.iter().map(|departure| departure.handed).collect();
     steps.dedup();
     assert!(steps.len() <= 2, "{left:?}");
@@ -201,7 +199,6 @@ fn a_full_ring_drops_and_counts() {
     };
     assert_eq!([queue(), queue(), queue()], [true, true, false]);
     assert_eq!(sender.counters().dropped, 1);
-    // Dropping it does not wait for the hour.
 }
 
 #[test]
@@ -249,7 +246,6 @@ fn the_wire_thread_sends_to_the_destinations_it_is_given_later() {
     assert_eq!(crate::common::drain(&mut receivers[0]), 0);
 }
 
-/// Returns the departure report of a packet, which can follow its arrival.
 fn departed(departures: &mut Consumer<Departure>) -> Departure {
     let until = now() + Span::from_secs(10);
     loop {
@@ -277,8 +273,7 @@ fn a_packet_leaves_whenever_it_comes_whether_its_time_was_foreseen_or_not() {
         state
     };
     for number in 0..400_u32 {
-        // Packets are steady for a while. Then follows a pause, a burst, or an overdue packet,
-        // which the thread does not expect.
+        // Steady, then a pause, a burst, or an unexpected overdue packet.
         due = match number % 20 {
             0 => now() + Span::from_micros(i64::from(random() % 10_000) - 5000),
             1 => due,
@@ -290,7 +285,6 @@ fn a_packet_leaves_whenever_it_comes_whether_its_time_was_foreseen_or_not() {
         assert!(sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again }));
         sender.flush();
         if random() % 2 == 0 {
-            // By now the thread sleeps, with nothing to do.
             assert_eq!(collect(&mut receiver, 1).len(), 1, "{number}");
             let left = departed(&mut departures);
             assert!(left.handed >= due + lead, "{number} left {} early", due + lead - left.handed);

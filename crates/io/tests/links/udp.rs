@@ -1,4 +1,4 @@
-//! Tests on real loopback sockets.
+//! Real loopback sockets.
 
 use tautline_trial::snapshot;
 
@@ -47,8 +47,7 @@ fn packets_of_one_batch_arrive_one_by_one_whatever_their_lengths() {
         let mut receiver = DirectLink::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
         let mut sender = sender_to(receiver.local());
         let mut sent = 0;
-        // The lengths are equal, with a shorter last, with a longer last, with a shorter one in
-        // between, and longer than a segment.
+        // Equal lengths; shorter last; longer last; shorter in between; longer than a segment.
         let batches: [&[usize]; 5] =
             [&[60; 8], &[60, 60, 60, 7], &[60, 60, 61], &[60, 9, 60, 60], &[1400, 1400, 1400]];
         for lengths in batches {
@@ -166,7 +165,6 @@ fn the_hand_over_is_written_into_the_packet_and_recorded() {
     assert!(handed >= capture + Span::from_millis(3) && handed <= got[0].read);
     assert_eq!(got[0].bytes[2..8], handed_bytes(handed - capture, Span::ZERO));
     assert_eq!(got[0].bytes[8..], [0xAA; 4]);
-    // A field that would extend beyond the packet is left alone.
     assert_eq!(got[1].bytes, [0xAA; 12]);
     assert_eq!(got[2].bytes, [0xAA; 12]);
     assert_eq!(departures.slots(), 2);
@@ -261,7 +259,6 @@ fn a_group_of_ipv6_is_heard_on_the_interface_named() {
         let to = vec![SocketAddr::new(group, receiver.local().port())];
         let mut sender = DirectLink::open(&here(UdpOptions::sender(to))).unwrap();
         let until = now() + Span::from_secs(10);
-        // A link that has just come up may lose the first packets.
         while drain(&mut receiver) == 0 {
             assert!(now() < until, "{:?}", sender.counters());
             sender.queue(&outgoing(&mut [9]));
@@ -316,7 +313,7 @@ fn no_route_is_one_sentence_with_the_mend() {
 #[test]
 fn a_pair_is_an_even_udp_port_and_the_one_above() {
     let options = UdpOptions::receiver(LOOPBACK.parse().unwrap());
-    // Ports from the system are odd as often as even, so eight even ones are not chance.
+    // The system's ports are odd as often as even.
     let pairs: Vec<_> = (0..8).map(|_| open_pair(&options).unwrap()).collect();
     for (media, control) in &pairs {
         assert_eq!(media.local().port() % 2, 0);
@@ -367,7 +364,7 @@ fn sampled_packets_tell_when_they_left() {
 #[test]
 fn the_path_of_loopback_is_known() {
     let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
-    // An IPv4 packet has at most 65535 bytes (RFC 791), whatever the interface carries.
+    // At most 65535 bytes (RFC 791).
     let whole = mtu.trim().parse().map(|mtu: usize| mtu.min(65_535)).ok();
     assert_eq!(path_mtu("127.0.0.1:9".parse().unwrap()), whole);
 }
@@ -402,7 +399,6 @@ fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
     let mut sender = DirectLink::open(&options).unwrap();
     let sets: [&[SocketAddr]; 5] = [&places[..1], &places[1..], &places[2..], &[], &places[..2]];
     for (number, set) in (0u8..).zip(sets) {
-        // This is queued before the change, so it goes to the old destination.
         sender.queue(&outgoing(&mut [number, 0]));
         assert!(sender.set_destinations(&Destinations::new(set).unwrap()), "{set:?}");
         assert_eq!(sender.queue(&outgoing(&mut [number, 1])), !set.is_empty());

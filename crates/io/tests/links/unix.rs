@@ -1,5 +1,4 @@
-//! A link without a network: datagrams between two unnamed Unix sockets. It must meet a wire
-//! thread's requirements like any link.
+//! A link over two unnamed Unix sockets, with a wire thread's requirements.
 
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,8 +20,7 @@ const BATCH: usize = 4;
 
 struct Unix {
     socket: UnixDatagram,
-    /// Queued datagrams with their lengths. Preallocated, because the wire thread does not
-    /// allocate.
+    /// Preallocated: the wire thread does not allocate.
     queued: Vec<(usize, [u8; LONGEST])>,
     stamps: Vec<TransmitStamp>,
     counters: LinkCounters,
@@ -53,8 +51,7 @@ impl Link for Unix {
         self.queued.push(queued);
         let (media, handed) = (packet.instants.media, now());
         let uncertainty = Span::ZERO;
-        // On a link without arrivals nothing reads the timestamps. They are samples and can be
-        // dropped.
+        // Without arrivals nothing reads these samples.
         if self.stamps.len() < self.stamps.capacity() {
             self.stamps.push(TransmitStamp { media, handed, left: handed, uncertainty });
         }
@@ -125,7 +122,6 @@ fn ringed(link: Unix) -> ThreadedLink {
 fn a_wire_thread_runs_a_link_that_is_no_udp() {
     let [mut sender, mut receiver] = pair().map(ringed);
     let start = now() + Span::from_millis(2);
-    // More of the first dozen are due at once than a batch holds.
     for number in 0..16u8 {
         let due = start + Span::from_millis(i64::from(number.saturating_sub(12)));
         let instants = departure(start, due);
@@ -137,13 +133,11 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
     assert!(got.iter().enumerate().all(|(number, got)| got.bytes == [number as u8; 3]));
     assert!(got[15].read >= start + Span::from_millis(3), "the last left before its time");
     assert_eq!(sender.counters().dropped, 1);
-    // Counters follow sending and arrival shortly after.
     while (sender.counters().sent, receiver.counters().received) != (16, 16) {
         std::thread::yield_now();
     }
     let mut stamps = 0;
-    // A wire thread reads timestamps when something arrives, which never happens at a sender; so
-    // the other end sends.
+    // Timestamps are read after an arrival, so the other end sends.
     while stamps < 16 {
         receiver.queue(&outgoing(&mut [1]));
         receiver.flush();
@@ -161,8 +155,7 @@ fn what_happens_to_a_link_on_a_wire_thread_is_told_past_the_devices_thread() {
     let mut next =
         || std::iter::repeat_with(|| reported.events.pop().ok()).flatten().next().unwrap();
     assert_eq!(next(), LinkEvent::Connected(FAR));
-    // Not by dropping: a child of this process, forked by another test, could hold a copy of the
-    // socket open for a while.
+    // Not by dropping: another test's forked child could hold a copy open.
     receiver.socket.shutdown(Shutdown::Both).unwrap();
     sender.queue(&outgoing(&mut [1]));
     sender.flush();

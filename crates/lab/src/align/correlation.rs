@@ -1,33 +1,30 @@
-//! Finds a run of samples in a longer run, to a frame, with partly whitened cross-correlation.
+//! Finds a run of samples in a longer one with partly whitened cross-correlation.
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::Likeness;
 use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::fit::{largest, place_of_top};
 
-/// Exponent of whitening: 1 (PHAT) weighs noise like sound, 0 leaves the peaks of low tones broad.
+/// Whitening exponent: 1 (PHAT) weighs noise like sound, 0 leaves low tones broad.
 const WHITENED: f64 = 0.7;
-/// Bins with less energy than this fraction of the strongest bin, −60 dB, are left out.
+/// Bins below this fraction of the strongest, −60 dB, are ignored.
 const ENERGY: f64 = 1e-6;
-/// Minimum height of a peak, in standard deviations for bins of random phase. The highest of 10,000
-/// lags of noise reaches 4.5.
+/// Min peak height in standard deviations of random phase. Noise reaches 4.5 in 10,000 lags.
 const STANDS_OUT: f64 = 7.0;
-/// Correlation coefficient that also qualifies a peak, as sound with few tones needs.
+/// Alternative threshold for sound with few tones.
 const ALIKE: f64 = 0.5;
-/// Minimum coefficient if only the unwhitened sound shows the peak: the residual has less than half
-/// the energy.
+/// Min coefficient without whitening: the residual has less than half the energy.
 const MUCH_ALIKE: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// A second peak within this ratio, 3 dB, makes the first ambiguous.
+/// A second peak within 3 dB makes the first ambiguous.
 const SECOND: f64 = core::f64::consts::FRAC_1_SQRT_2;
 const CANDIDATES: usize = 8;
-/// Minimum length of the fade at both ends of the longer run, in frames.
+/// Min fade at both ends of the longer run, in frames.
 const RAMP: usize = 256;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Found {
     Lag(Lag),
     Unlike,
-    /// Equally good lags, the best first.
     Ambiguous(Vec<f64>),
     AtTheEnd,
 }
@@ -35,7 +32,6 @@ pub(super) enum Found {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Lag {
     pub(super) frames: f64,
-    /// Distance to the next best lag, in dB.
     pub(super) confidence_db: f64,
 }
 
@@ -44,14 +40,13 @@ pub(super) struct Correlator {
     transform: Transform,
     window: Vec<f64>,
     ramps: Vec<f64>,
-    /// Cross spectrum, partly whitened; `raw` is unwhitened.
     products: Vec<Complex<f64>>,
     raw: Vec<Complex<f64>>,
     lags: Vec<f64>,
 }
 
 impl Correlator {
-    /// For runs of `frames` frames and lags of up to `max_delay` in either direction.
+    /// Lags are up to ± `max_delay`.
     pub(super) fn new(frames: usize, max_delay: usize) -> Self {
         let transform = Transform::new(frames + 2 * max_delay);
         let soft = |part: f64| (core::f64::consts::FRAC_PI_2 * part).sin().powi(2);
@@ -66,7 +61,7 @@ impl Correlator {
         Self { max_delay, transform, window, ramps, products, raw: Vec::new(), lags }
     }
 
-    /// Finds `first` in `second`, which begins `max_delay` frames earlier and ends as many later.
+    /// Finds `first` in `second`, which extends `max_delay` frames at both ends.
     pub(super) fn find(&mut self, first: &[f32], second: &[f32]) -> Found {
         let Self { max_delay, transform, window, ramps, products, raw, lags } = self;
         products.clear();
@@ -101,8 +96,7 @@ impl Correlator {
         if is_alike && is_clear {
             return Found::Lag(lag(lags, top, middle));
         }
-        // Between the lines of tones, whitening amplifies window leakage: the unwhitened sound may
-        // be clear.
+        // Whitening amplifies leakage between tones; the plain sound may be clear.
         let plain: Vec<_> = transform.samples(raw).take(2 * *max_delay + 1).collect();
         let (plain_top, plain_height) = largest(plain.iter().copied());
         let is_inside = plain_top > 0 && plain_top < 2 * *max_delay;
@@ -118,14 +112,13 @@ impl Correlator {
         if is_clear {
             return Found::Lag(lag(lags, top, middle));
         }
-        // Whitening shifts the peaks of a tone by a fraction of its period.
+        // Whitening shifts the peaks of a tone.
         let tops: Vec<_> = tops(&plain).map(|at| place_of_top(&plain, at) - middle).collect();
         let both = || [top, rival].map(|at| place_of_top(lags, at) - middle).to_vec();
         Found::Ambiguous(if tops.len() < 2 { both() } else { tops })
     }
 }
 
-/// The lag of a peak; `middle` is the index of lag 0.
 fn lag(lags: &[f64], top: usize, middle: f64) -> Lag {
     let (height, (_, second)) = (lags[top].abs(), second_top(lags, top));
     Lag {
@@ -134,7 +127,6 @@ fn lag(lags: &[f64], top: usize, middle: f64) -> Lag {
     }
 }
 
-/// Absolute correlation of a run with the other from frame `from` on: 0 to 1.
 fn alike(first: &[f32], second: &[f32], from: usize) -> f64 {
     let there = second.get(from..from + first.len()).unwrap_or_default();
     Likeness::between(first, there).correlation().abs()
@@ -147,7 +139,7 @@ fn second_top(lags: &[f64], top: usize) -> (usize, f64) {
 }
 
 fn tops(lags: &[f64]) -> impl Iterator<Item = usize> {
-    // At an end of the range, the correlation may rise beyond it.
+    // Correlation may rise beyond the range.
     let inner = lags.windows(3).enumerate().filter(|(_, three)| {
         let [before, here, after] = [three[0].abs(), three[1].abs(), three[2].abs()];
         here >= before && here > after
@@ -161,7 +153,7 @@ fn tops(lags: &[f64]) -> impl Iterator<Item = usize> {
         .take(CANDIDATES)
 }
 
-/// Lags around a peak that belong to it: up to a sign change or a valley.
+/// Lags around a peak, up to a sign change or valley.
 fn hill(lags: &[f64], top: usize) -> core::ops::Range<usize> {
     let height = lags[top];
     let belongs = |here: f64, further: f64| {

@@ -1,10 +1,8 @@
-//! Refines the delay between two runs to a fraction of a frame, using the phase slope of their
-//! cross spectrum, block by block.
+//! Refines a delay to a fraction of a frame, with the phase slope of the cross spectrum.
 //!
-//! The second run is resampled along a line of delay and drift. The remaining error turns each
-//! bin's phase in proportion to its frequency. The delay and drift that explain most of this phase
-//! correct the line; each bin is weighted by the certainty of its phase. When the line has
-//! converged, the scatter of the bins across the blocks gives the uncertainty.
+//! The second run is resampled along a line of delay and drift. The residual turns each bin's phase
+//! in proportion to frequency, which corrects the line. Scatter across blocks gives the
+//! uncertainty.
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::spectrum::Transform;
@@ -12,32 +10,27 @@ use tautline_dsp::align::{Along, Interpolator, padded};
 use tautline_dsp::resample::Quality;
 
 const BLOCKS: usize = 11;
-/// Highest frequency of each round, in radians per frame: an error of one frame must not turn a
-/// phase by half a cycle.
+/// Highest frequency per round, radians per frame: one frame of error must stay below half a cycle.
 const ROUNDS: [f64; 7] = [0.4, 0.9, 2.0, HIGHEST, HIGHEST, HIGHEST, HIGHEST];
-/// 0.9 of half the rate: the resampler's passband is flat up to there.
+/// 0.9 of half the rate: the resampler's flat passband.
 const HIGHEST: f64 = 0.9 * core::f64::consts::PI;
-/// Correction in frames below which the fit has converged.
 const STILL: f64 = 1e-6;
-/// Bins on each side over which noise and coherence are averaged.
+/// Bins on each side for averaging noise and coherence.
 const AROUND: usize = 4;
-/// Minimum coherence of a bin: chance gives less with this number of blocks and bins.
+/// Minimum coherence, above chance for this number of blocks and bins.
 const COHERENT: f64 = 0.05;
-/// Blocks used up by the fit of a bin: blocks overlap by half, so eleven count like nine.
+/// Blocks consumed by a bin's fit: with half overlap, eleven count like nine.
 const SHARED: f64 = 1.2;
-/// Maximum distance from the correlation's delay, in frames; beyond it, or with more drift than
-/// `MAX_DRIFT`, the line is a different one.
+/// In frames from the correlation's delay; beyond, it is another line.
 const FURTHEST: f64 = 4.0;
 const MAX_DRIFT: f64 = 2e-3;
-/// Error that resampling in floats leaves, in frames, at 95 %.
+/// Error of float resampling in frames, at 95 %.
 const FLOOR: f64 = 5e-5;
 const WITHIN: f64 = 1.96;
 
-/// Delay at the middle of a window, and drift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PhaseLine {
     pub(super) delay: f64,
-    /// Frames per frame.
     pub(super) drift: f64,
 }
 
@@ -46,7 +39,7 @@ pub(super) struct Fit {
     pub(super) line: PhaseLine,
     /// 95 % bounds.
     pub(super) uncertainty: PhaseLine,
-    /// Gain of the second run; negative if its polarity is inverted.
+    /// Of the second run; negative if its polarity is inverted.
     pub(super) gain: f64,
 }
 
@@ -64,10 +57,10 @@ pub(super) struct DelayFitter {
     window: Vec<f64>,
     interpolator: Interpolator,
     along: Vec<f32>,
-    /// Per block and bin: energy of the first run, and the cross spectrum.
+    /// Per block and bin: energy of the first run, cross spectrum.
     blocks: Vec<(f64, Complex<f64>)>,
     bins: Vec<FittingBin>,
-    /// Noise of the second run per bin; `weights` is the weight of the bin's phase.
+    /// Per bin: noise of the second run, phase weight.
     noise: Vec<f64>,
     weights: Vec<f64>,
 }
@@ -103,14 +96,12 @@ impl DelayFitter {
         }
     }
 
-    /// Frames that may be missing at either end: with a block's window they hold −50 dB of the
-    /// energy.
+    /// Frames that may be missing at an end: −50 dB of the window's energy.
     pub(super) fn spare(&self) -> usize {
         self.block / 32
     }
 
-    /// Fits the frames of `first` from `at` on to `second`, near a line. Returns `None` if the fit
-    /// does not converge.
+    /// Fits `first` from `at` on to `second`; `None` without convergence.
     pub(super) fn fit(
         &mut self,
         first: &[f32],
@@ -150,12 +141,10 @@ impl DelayFitter {
         self.interpolator.read(Along { place, drift }, out, padded(sound));
     }
 
-    /// Position in the second run of the first frame of a window.
     pub(super) fn begins(&self, at: usize, line: PhaseLine) -> f64 {
         at as f64 + line.delay - line.drift * self.frames as f64 / 2.0
     }
 
-    /// Computes the cross spectrum of each block, and noise and weight of each bin over all blocks.
     fn measure(&mut self, first: &[f32]) {
         self.bins.fill(FittingBin::default());
         self.blocks.clear();
@@ -180,7 +169,7 @@ impl DelayFitter {
             });
         }
         let blocks = self.blocks.len() as f64 / self.bins.len() as f64;
-        // The fitted gain of each bin takes its share of the residual.
+        // The fitted gain takes its share of the residual.
         let spare = 1.0 / (blocks - SHARED).max(0.5);
         let last = self.bins.len();
         for k in 0..last {
@@ -198,14 +187,13 @@ impl DelayFitter {
             let energies = all.first * all.second;
             let coherent = energies > 0.0 && all.both.norm_sqr() > COHERENT * energies;
             self.noise[k] = noise;
-            // Even for exact digital copies, float rounding leaves some noise.
+            // Float rounding leaves noise even in exact copies.
             let least = 1e-14 * all.second / around.len() as f64;
             let gain = all.both.re / all.first;
             self.weights[k] = if coherent && k > 0 { gain / (noise + least) } else { 0.0 };
         }
     }
 
-    /// Sums for delay and drift over the bins up to a frequency, in radians per frame.
     fn sums(&self, highest: f64) -> Sums {
         let mut sums = Sums::default();
         let to_a_bin = core::f64::consts::TAU / self.transform.length() as f64;
@@ -245,7 +233,6 @@ impl Sums {
         sound.then(|| [[squares, -mean], [-mean, all]].map(|row| row.map(|x| x / determinant)))
     }
 
-    /// 95 % bounds of delay and drift due to noise.
     fn uncertainty(&self) -> Option<PhaseLine> {
         let inverse = self.inverse()?;
         let [one, mean, squares] = self.noise;

@@ -1,4 +1,4 @@
-//! The report: one row for the delays, one for each step, and one for each reason without a delay.
+//! Report rows: the delays, each step, each reason without a delay.
 
 use std::borrow::Cow;
 
@@ -54,8 +54,7 @@ impl InvalidWindow {
         says.into()
     }
 
-    /// How well the reason explains a recording without any delay: a periodic sound does; silence
-    /// may be only part.
+    /// How well a reason explains a recording without delays.
     fn weight(&self) -> u8 {
         match self {
             Self::Ambiguous { period: Some(_), .. } => 2,
@@ -85,7 +84,6 @@ impl TapDelays {
         self.rate.span_of(frames)
     }
 
-    /// One quantity of the windows that have a delay, in rising order.
     fn sorted(&self, quantity: impl Fn(&TapDelay) -> f64) -> Vec<f64> {
         let mut all: Vec<_> = self.found().map(|(_, delay)| quantity(delay)).collect();
         all.sort_by(f64::total_cmp);
@@ -112,7 +110,7 @@ impl TapDelays {
         row
     }
 
-    /// Why no window has a delay: the reason with the greatest weight, then the most frequent.
+    /// The reason with the greatest weight, then the most frequent.
     pub fn cause(&self) -> Option<&InvalidWindow> {
         let reasons = self.reasons();
         let telling =
@@ -177,7 +175,6 @@ impl TapDelays {
         row
     }
 
-    /// One quantity of each window that has a delay, with the time since the first such window.
     fn since_first(&self, quantity: impl Fn(&TapDelay) -> f64) -> Vec<(i64, f64)> {
         let first = self.found().next().map_or(Frames::ZERO, |(at, _)| at);
         let value = |(at, delay)| ((self.at(at) - self.at(first)).as_nanos(), quantity(delay));
@@ -245,7 +242,6 @@ fn listed(candidates: &[FineFrames]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The value that this fraction of the sorted values does not exceed.
 fn rank(sorted: &[f64], part: f64) -> f64 {
     let index = (part * sorted.len() as f64).ceil() as usize;
     sorted[index.clamp(1, sorted.len()) - 1]

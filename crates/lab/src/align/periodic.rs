@@ -1,4 +1,4 @@
-//! Chooses the delay of a window of periodic sound, using an onset, ending or envelope.
+//! Delay of a window of periodic sound, from an onset, ending or envelope.
 
 use core::ops::Range;
 
@@ -11,33 +11,31 @@ use tautline_dsp::align::{Likeness, energy};
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
 
-/// Autocorrelation above which a window repeats itself (−3 dB); above `PERIODIC` it is purely
-/// periodic (the rest is −10 dB).
+/// Autocorrelation of a repeating window (−3 dB); above `PERIODIC`, a purely periodic one (rest −10
+/// dB).
 pub(super) const REPEATS: f64 = core::f64::consts::FRAC_1_SQRT_2;
 pub(super) const PERIODIC: f64 = 0.95;
-/// Number of parts whose energies are compared; above an evenness of `STEADY` a run is steady.
+/// Compared parts; a run of greater evenness is steady.
 const PARTS: usize = 8;
 const STEADY: f64 = 0.9;
-/// Frames at the ends of a recording where interpolation is not exact.
+/// Inexact interpolation at the ends of a recording, in frames.
 const EDGE: f64 = 64.0;
-/// Energy that interpolation leaves, −100 dB.
+/// Interpolation residual, −100 dB.
 const FLOOR: f64 = 1e-10;
 const CANDIDATES: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Periodic {
     Proven(Lag),
-    /// Delays a period apart match equally well.
+    /// Delays a period apart match equally.
     Ambiguous {
         /// The nearest to 0 first.
         delays: Vec<f64>,
-        /// A delay with inverted polarity, if it matches as well.
         inverted: Option<f64>,
         period: f64,
     },
 }
 
-/// A window of the first tap, and the sound of the second tap around it.
 pub(super) struct PeriodicWindow<'a> {
     pub(super) first: &'a [f32],
     pub(super) window: Range<usize>,
@@ -47,8 +45,7 @@ pub(super) struct PeriodicWindow<'a> {
 }
 
 impl PeriodicWindow<'_> {
-    /// Returns `None` if the autocorrelation of the sound stays below `alike` at other lags, or if
-    /// the second tap does not have the sound.
+    /// `None` if the autocorrelation stays below `alike`, or the second tap lacks the sound.
     pub(super) fn settle(&self, fitter: &mut DelayFitter, alike: f64) -> Option<Periodic> {
         let Self { first, window, max_delay, .. } = self;
         let around =
@@ -62,7 +59,6 @@ impl PeriodicWindow<'_> {
             return None;
         }
         let heard = self.region.get(self.recorded.clone())?;
-        // With a delay of 0, heard frame 0 and sent frame `lag` are at the same time.
         let lag = (window.start + self.recorded.start) as i64 - (*max_delay + around.start) as i64;
         let pair = Pair { heard, sent, gain: 1.0 };
         let reach = *max_delay as i64;
@@ -71,7 +67,7 @@ impl PeriodicWindow<'_> {
         let all: Vec<_> = found.into_iter().filter(|one| one.likeness.abs() >= REPEATS).collect();
         let delay = |one: &Candidate| lag as f64 - one.lag;
         let mut explained = Explained { heard, sent, fitter, known: FittedLags::default() };
-        // A steady sound does not distinguish the periods.
+        // Steady sound does not distinguish periods.
         let is_steady = evenness(sent).min(evenness(heard)) > STEADY;
         let Choice { candidate, period } = if is_steady {
             let upright = all.iter().filter(|one| one.likeness > 0.0);
@@ -100,7 +96,6 @@ impl PeriodicWindow<'_> {
     }
 }
 
-/// Energy of the softest part of a run divided by that of the loudest.
 pub(super) fn evenness(samples: &[f32]) -> f64 {
     let energies = samples.chunks_exact((samples.len() / PARTS).max(1)).map(energy);
     let (least, max_delay) = energies.fold((f64::INFINITY, 0.0_f64), |(least, max_delay), one| {
@@ -117,8 +112,7 @@ struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// Lead of one candidate over the other, in standard deviations. Frames known for only one of
-    /// them can only contradict it.
+    /// In standard deviations. Frames known for only one candidate can only contradict it.
     fn lead(&mut self, one: &Candidate, other: &Candidate) -> f64 {
         let fitted = [one, other].map(|one| self.fitted(one));
         let known = fitted.map(|(lag, _)| self.frames(&[lag]));
@@ -155,7 +149,6 @@ impl Explained<'_> {
         fitted
     }
 
-    /// The heard frames whose sent frames are known at all these lags.
     fn frames(&self, lags: &[f64]) -> Range<usize> {
         let [heard, sent] = [self.heard.len() as f64, self.sent.len() as f64];
         let from = lags.iter().map(|lag| EDGE - lag).fold(0.0, f64::max);

@@ -1,5 +1,3 @@
-//! The delays of consecutive windows, and their steps and drift.
-
 use core::ops::Range;
 
 use tautline_dsp::align::{energy, padded};
@@ -14,25 +12,22 @@ use super::{
     ppm,
 };
 
-/// Mean square below which a tap is silent, −100 dBFS.
+/// Mean square of silence, −100 dBFS.
 const QUIET: f64 = 1e-10;
-/// A drift that would smear the correlation by more than this many frames is removed first.
+/// Drift that smears the correlation over more frames is removed first.
 const SMEARED: f64 = 1.0;
-/// Difference of two windows, in frames beyond their uncertainty, that counts as a step: clocks
-/// wander, dropped frames are whole.
+/// Min step in frames: clocks wander, dropped frames are whole.
 const WANDER: f64 = 0.5;
-/// A delay is carried over only to windows whose softest part is no more than 15 dB below the
-/// loudest.
+/// Min evenness of a carried-over window: softest part within 15 dB of the loudest.
 const EVEN: f64 = 0.03;
-/// Difference that is examined as a possible step: half a step of one frame, minus scatter.
+/// Possible step: half a frame, minus scatter.
 const SUSPECT: f64 = 0.3;
 
 #[derive(Clone)]
 struct FitWindow {
     begins: usize,
     found: Result<(Lag, Fit), InvalidWindow>,
-    /// Period in frames: the delay comes from a neighbouring window and may be wrong by whole
-    /// periods.
+    /// Period in frames, if the delay may be wrong by whole periods.
     modulo: Option<f64>,
 }
 
@@ -43,7 +38,7 @@ pub(super) struct TapSeries<'a> {
     frames: usize,
     fitter: DelayFitter,
     windows: Vec<FitWindow>,
-    /// For windows of periodic sound, by first frame: a delay with inverted polarity.
+    /// Delays with inverted polarity, by first frame of the window.
     inverted: Vec<(usize, f64)>,
 }
 
@@ -78,7 +73,6 @@ impl<'a> TapSeries<'a> {
         series
     }
 
-    /// Position of a window of the first tap in the second, to a frame.
     fn coarse(
         &mut self,
         correlator: &mut Correlator,
@@ -106,7 +100,7 @@ impl<'a> TapSeries<'a> {
         let found = correlator.find(window, &region);
         let periodic = match found {
             Found::AtTheEnd | Found::Ambiguous(_) => self.periodic(at, max_delay, &region, REPEATS),
-            // Whitening amplifies the noise between the lines of a tone.
+            // Whitening amplifies noise between tones.
             Found::Lag(_) => self.periodic(at, max_delay, &region, PERIODIC),
             Found::Unlike => None,
         };
@@ -140,7 +134,7 @@ impl<'a> TapSeries<'a> {
             .settle(&mut self.fitter, alike)
     }
 
-    /// Carries delays over to periodic windows without one, from the nearest window that has one.
+    /// From the nearest window that has a delay.
     fn carry_on(&mut self) {
         let is_found = |window: &FitWindow| window.found.is_ok();
         let nearest = |windows: &[FitWindow], at: usize| {
@@ -204,8 +198,7 @@ impl<'a> TapSeries<'a> {
     }
 
     pub(super) fn reported(mut self) -> TapDelays {
-        // A window with a small step converges between both delays, and would share the step with
-        // its neighbours.
+        // A window with a small step converges in between, and would blur the step.
         let found = self.windows.clone();
         let around = self.steps(SUSPECT);
         self.leave_out(&around);
@@ -247,7 +240,6 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    /// Places where the delay differs from the previous window's by more than `least` frames.
     fn steps(&mut self, least: f64) -> Vec<DelayStep> {
         let found: Vec<_> = self
             .windows
@@ -277,8 +269,7 @@ impl<'a> TapSeries<'a> {
             .collect()
     }
 
-    /// Frame from which the line of the second window is nearer. Dropped frames are on neither
-    /// line.
+    /// First frame nearer to the second window's line.
     fn place(&mut self, between: &Range<f64>, last: &Fit, next: &Fit, by: f64) -> usize {
         let (begins, ends) = (between.start as usize, between.end as usize);
         let dropped = if by < 0.0 { -by.round() as usize } else { 0 };
@@ -299,7 +290,6 @@ impl<'a> TapSeries<'a> {
             left.extend(off);
         }
         let [before, after] = left;
-        // For a step at the beginning, all frames are on the second line.
         let mut cost: f64 = after.iter().skip(dropped).sum();
         let mut best = (cost, 0);
         for (at, before) in before.iter().enumerate() {
@@ -311,7 +301,6 @@ impl<'a> TapSeries<'a> {
         begins + best.1
     }
 
-    /// One drift through all windows; each stretch between steps has its own delay.
     fn drift(&self, steps: &[DelayStep]) -> Option<DelayDrift> {
         let mut stretches: Vec<Vec<(f64, Fit)>> = vec![Vec::new(); steps.len() + 1];
         for window in &self.windows {
@@ -337,8 +326,7 @@ impl<'a> TapSeries<'a> {
         let strayed =
             |(off, later, weight): (f64, f64, f64)| weight * (later - drift * off).powi(2);
         let left: f64 = within.into_iter().map(strayed).sum();
-        // A wandering delay makes the drift less certain. Weights are for 95 %, two standard
-        // deviations.
+        // At 95 %, two standard deviations. Wandering adds uncertainty.
         let strays = if count > 3.0 { (4.0 * left / (count - 1.0)).max(1.0) } else { 1.0 };
         Some(DelayDrift { ppm: ppm(drift), uncertainty: ppm((strays / known).sqrt()) })
     }
@@ -355,7 +343,7 @@ fn tap_delay(lag: &Lag, fit: &Fit, modulo: Option<f64>) -> TapDelay {
     }
 }
 
-/// Median drift of pairs of windows, at whole-frame resolution.
+/// Median drift of window pairs, from whole frames.
 fn coarse_drift(coarse: &[Result<Lag, InvalidWindow>], frames: usize) -> f64 {
     let apart = (coarse.len() / 2).max(1);
     let mut drifts: Vec<_> = coarse

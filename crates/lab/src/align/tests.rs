@@ -1,5 +1,3 @@
-//! Known delays must be found again.
-
 mod periodic;
 mod sounds;
 
@@ -147,7 +145,7 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
             let InvalidWindow::Ambiguous { delays: candidates, period: Some(_) } = invalid else {
                 panic!("{hertz}: {invalid:?}")
             };
-            // Inverted and half a period further, a sine is the same.
+            // A sine inverted and moved by half a period is the same.
             let half = 24_000.0 / hertz;
             let off = |frames: &FineFrames| {
                 let halves = (frames.as_f64() - 100.0) / half;
@@ -179,7 +177,6 @@ fn what_has_no_delay_says_why() {
     let near = AlignOptions { max_delay: Frames::new(200), ..options() };
     let reported = between(&first, &second, &near);
     assert_eq!(reported.found().count(), 0, "it lies beyond the range: {reported:?}");
-    // For the last window, the second recording holds only little.
     let reported = between(&first, &second[..120_000 + 100], &options());
     assert!(reported.found().count() >= 4, "{reported:?}");
     let last = reported.windows.last().unwrap();
@@ -212,7 +209,6 @@ fn dropped_and_inserted_frames_are_steps_with_their_place() {
     for at in [100_000_usize, 96_000, 107_999] {
         for by in [1_i64, 48, 960, -1, -48, -960] {
             let [first, whole] = taps(&way, 288_000, 11);
-            // The second has frame `at` 480 frames later.
             let cut = at + 480;
             let mut second = whole[..cut].to_vec();
             match by {
@@ -270,7 +266,7 @@ fn a_recording_shorter_than_a_window_is_one() {
     }
 }
 
-/// Unrelated sines in 16 bits: almost nothing lies between their lines.
+/// Unrelated 16-bit sines with almost nothing in between.
 fn lines(frames: usize, later: f64, seed: u64) -> Vec<f32> {
     let mut rng = self::rng(seed);
     let sines: Vec<_> = (0..60)

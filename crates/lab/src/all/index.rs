@@ -1,4 +1,4 @@
-//! The page that links to all experiments' pages.
+//! Links to all experiments' pages.
 
 use super::{AllOutcome, AllReport, AllRow};
 use crate::page::document;
@@ -88,7 +88,7 @@ mod tests {
             invalid: invalid.map(str::to_owned),
             configured_ns: Some(5_000_000),
             uncertainty_ns: Some(21_000),
-            // A invalid row may have figures.
+            // An invalid row may have figures.
             measured: Some(summary),
         }
     }

@@ -1,5 +1,3 @@
-//! Outcome of an experiment, from its files.
-
 use core::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +36,7 @@ pub struct AllRow {
 pub struct AllSummary {
     pub count: u64,
     pub p50_ns: Option<i64>,
-    /// 99th percentile; absent with too few values.
+    /// Absent with too few values.
     pub p99_ns: Option<i64>,
     pub max_ns: Option<i64>,
 }

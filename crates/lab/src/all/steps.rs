@@ -1,12 +1,10 @@
-//! Experiments to run, their order, arguments and files.
-
 use std::path::Path;
 
 use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::hosts::HostPlace;
 
 impl Experiment {
-    /// Whether it measures; otherwise it prepares another one.
+    /// Other steps prepare an experiment.
     pub(super) fn is_experiment(&self) -> bool {
         self.words.starts_with("lab ")
     }
@@ -55,8 +53,7 @@ impl Experiment {
     }
 }
 
-/// Experiments to run: all if `only` is empty, else these and their prerequisites, in the usual
-/// order.
+/// All if `only` is empty, else these and their prerequisites.
 pub(super) fn needed(only: &[&'static Experiment]) -> Vec<&'static Experiment> {
     let asked = EXPERIMENTS.iter().filter(|known| only.is_empty() || only.contains(known));
     let mut asked: Vec<_> = asked.collect();

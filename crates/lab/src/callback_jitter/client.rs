@@ -1,4 +1,4 @@
-//! Process of the device: records call times and plays silence.
+//! Records call times and plays silence.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub(super) struct Call {
     pub(super) playback: HandedBlock,
 }
 
-/// Block in one direction; zero if the device does not have it.
+/// In one direction; zero if the device lacks it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandedBlock {
     pub(super) meets: LocalTime,
@@ -46,7 +46,7 @@ impl HandedBlock {
     }
 }
 
-/// Records every call in preallocated memory.
+/// In preallocated memory.
 pub(super) struct HandoverClient {
     channels: usize,
     calls: Producer<Call>,

@@ -1,5 +1,3 @@
-//! Figures from the calls of a device.
-
 use tautline_proto::device::Direction;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -30,21 +28,19 @@ fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
     row
 }
 
-/// Lateness against the grid of the device's clock. A skipped block counts as handed over with the
-/// next one.
+/// Against the device clock's grid. A skipped block is handed over with the next.
 fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> ReportRow {
     let name = direction.name();
     let (period, rate) = (side.settings.period, side.settings.rate);
     let blocks = || calls.iter().map(|call| (call.at, call.block(direction)));
     let skipped = |block: &HandedBlock| block.skipped.count().max(0);
     let due = blocks().map(|(_, block)| 1 + skipped(block) / period.count().max(1)).sum::<i64>();
-    // From the time at which a block is complete, or is to be heard, to its hand-over.
     let from_grid = |at: LocalTime, block: &HandedBlock| match direction {
         Direction::Capture => at - (block.meets + rate.span_of(block.frames)),
         Direction::Playback => at - block.meets,
     };
     let earliest = blocks().map(|(at, block)| from_grid(at, block)).min().unwrap_or(Span::ZERO);
-    // The device counts skips, possibly wrongly, so they need a limit.
+    // The device's skip count may be wrong.
     const MAX: i64 = 1 << 20;
     let mut late = Series::with_room(due.clamp(0, MAX + calls.len() as i64) as usize);
     let length = rate.span_of(period);

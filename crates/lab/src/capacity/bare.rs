@@ -1,5 +1,4 @@
-//! The minimum time of an exchange: as many datagrams of the same length to programs that echo
-//! them.
+//! Minimum exchange time: as many equal datagrams to echo programs.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -40,7 +39,6 @@ impl PeriodCycle for BareCycle {
 
     fn run(&mut self, _due: LocalTime, _log: &mut MasterLog) {
         for (socket, far) in &self.sockets {
-            // The answer of the period before is here, or is given up.
             if socket.recv_from(&mut self.room).is_ok() {
                 self.answered += 1;
             }
@@ -49,7 +47,7 @@ impl PeriodCycle for BareCycle {
     }
 }
 
-/// Echoes datagrams of a socket until stop is requested; `timeout` is the receive timeout.
+/// Until stopped; `timeout` is the receive timeout.
 pub(super) fn echo(
     socket: &UdpSocket,
     stop: &Stop,
@@ -65,5 +63,5 @@ pub(super) fn echo(
     Ok(())
 }
 
-/// Maximum datagram size (RFC 768).
+/// RFC 768.
 const MAX_BYTES: usize = 65_535;

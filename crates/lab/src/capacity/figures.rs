@@ -58,7 +58,6 @@ fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothD
 
 fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound) {
     let PointFound { idle, held, .. } = found;
-    // Percentiles of the smallest slack, not the largest.
     let left = negated(&held.log.slack).summary();
     let of = |value: Option<i64>| value.map(|nanos| -nanos);
     row.add("slack_p50_ns", "left, p50", of(left.p50_ns));
@@ -71,7 +70,7 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     let called = held.log.called.summary();
     row.add("held_call_p50_ns", "call while held, p50", called.p50_ns);
     row.add("held_call_p99_ns", "p99 while held", called.p99_ns);
-    // Slack if only the exchange and the wait counted.
+    // Slack if only exchange and wait counted.
     let budget = point.period_span().times(i64::from(point.window)) + point.wait_at_max();
     let floor = exchange.p999_ns.map(|nanos| {
         let left = budget.as_nanos() - nanos * 12 / 10;
@@ -80,7 +79,7 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     row.add("usable_by_idle_ns", "less 1.2 × p99.9", floor);
 }
 
-/// `answered` is the number of bare datagrams that came back.
+/// `answered`: bare datagrams that came back.
 fn tell_cost(
     row: &mut ReportRow,
     (ours, (bare, answered)): (&MasterLog, &(MasterLog, u64)),
@@ -114,7 +113,7 @@ fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
     row.add("master_percent", "master, % of a core", 100.0 * log.cpu.as_nanos() as f64 / lasted);
     let [user, system] = log.halves.map(|half| half.as_nanos() as f64);
     if user + system > 0.0 {
-        // The kernel counts a thread's time in nanoseconds, but user and system time in ticks.
+        // Thread time is in ns, user and system time in ticks.
         let all = 100.0 * log.cpu.as_nanos() as f64 / lasted;
         let user = all * user / (user + system);
         row.add("master_user_percent", "of it user", user);
@@ -135,16 +134,14 @@ fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
     }
 }
 
-/// Figures of packets that leave via an interface other than loopback.
 const PACKETS: [&str; 2] = ["packets_out_per_s", "bytes_out_per_s"];
 
-/// Nulls packet figures: they exclude packets over loopback.
 pub(super) fn leave_out_packets(row: &mut ReportRow) {
     let packets = row.figures.iter_mut().filter(|figure| PACKETS.contains(&figure.key));
     packets.for_each(|figure| figure.value = serde_json::Value::Null);
 }
 
-/// Sum over programs, in percent of one core; `None` if none runs.
+/// Sum in percent of a core; `None` if no program runs.
 fn of_programs(record: &Record, key: &str) -> Option<f64> {
     let rows = (0..).map_while(|index| record.process_row(index));
     let values = rows.filter_map(|row| {

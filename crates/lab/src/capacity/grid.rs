@@ -1,5 +1,3 @@
-//! Points to measure: single ones, the paper's grid, and the project's.
-
 use core::fmt;
 
 use tautline_proto::time::{Frames, Span};
@@ -9,10 +7,10 @@ use tautline_proto::units::Rate;
 pub struct CapacityPoint {
     pub rate: Rate,
     pub period: u32,
-    /// Blocks in flight; with 0 a block returns in its own period.
+    /// Blocks in flight; with 0, a block returns within its period.
     pub window: u32,
     pub workers: usize,
-    /// Maximum wait of the host's callback for an answer; the period for window 0.
+    /// Of the callback for an answer; the period for window 0.
     pub wait: Span,
     pub real: bool,
 }
@@ -57,7 +55,7 @@ pub enum CapacityGrid {
     Goals,
 }
 
-/// Maximum wait in the grids; the paper's master waits until the end of its period.
+/// The paper's master waits until the period's end.
 const WAIT: Span = Span::from_micros(250);
 
 /// 44.1 kHz: 1.45, 2.18 and 3.0 ms.

@@ -1,5 +1,5 @@
-//! The host's side in a JACK server's cycles: a `jackd` without a card calls it instead of a timer.
-//! The server's xruns are reported next to our own count of misses.
+//! The host in a JACK server's cycles: a `jackd` without a card replaces the timer. Its xruns are
+//! reported next to our misses.
 
 mod cycle;
 mod server;
@@ -26,10 +26,9 @@ pub(super) struct JackPace {
 
 pub(super) struct JackClient {
     pub(super) device: Box<dyn Device>,
-    /// Xruns reported by the server so far.
+    /// Reported by the server.
     pub(super) xruns: Arc<AtomicU32>,
-    /// Wake-up time of its driver for the present cycle, in nanoseconds of a
-    /// [`LocalTime`](tautline_proto::time::LocalTime).
+    /// Driver's wake-up for this cycle, in ns of a [`LocalTime`](tautline_proto::time::LocalTime).
     pub(super) woke_ns: Arc<AtomicI64>,
 }
 
@@ -48,13 +47,12 @@ impl JackMaster {
         Ok(Self { open, version: server::version()?, running: None })
     }
 
-    /// Returns an error if JACK cannot run a client with this scheduler.
+    /// An error if JACK cannot run a client with this scheduler.
     pub(super) fn check(scheduler: Scheduler) -> Result<(), String> {
         server::scheduling(scheduler).map(drop)
     }
 
-    /// Runs `cycle` in the cycles of a server for this point, like [`MasterPace::keep`] does with a
-    /// timer.
+    /// Like [`MasterPace::keep`], in a server's cycles.
     pub(super) fn keep<C: PeriodCycle + 'static>(
         &mut self,
         point: &CapacityPoint,

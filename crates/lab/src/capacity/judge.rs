@@ -1,4 +1,4 @@
-//! Attributes missed blocks: to stalls of the host, or to us. Pure.
+//! Attributes missed blocks to stalls of the host or to us. Pure.
 
 use tautline_io::thread::stall::Stall;
 use tautline_proto::time::Span;
@@ -11,11 +11,10 @@ use crate::resources::Record;
 pub(super) struct BlockMisses {
     pub(super) due: u64,
     pub(super) missed: u64,
-    /// Missed blocks in flight while every core was stalled.
     pub(super) in_freeze: u64,
-    /// Missed blocks due while the backlog of a stall was worked off.
+    /// Due during the backlog of a stall.
     pub(super) after_freeze: u64,
-    /// Other missed blocks that a stall of one core would explain; they still count as ours.
+    /// A stall of one core explains them; they still count as ours.
     pub(super) of_a_core: u64,
 }
 
@@ -32,9 +31,8 @@ pub(super) struct BlockPace {
 }
 
 impl BlockPace {
-    /// Time for a worker to catch up after a stall of this length. The master does not send the
-    /// blocks that it skips meanwhile, so the backlog is at most a period; each block reduces it by
-    /// its spare time.
+    /// The master skips blocks meanwhile, so the backlog is at most a period; each block's spare
+    /// time reduces it.
     fn catches_up_in(self, frozen: Span) -> Span {
         let behind = frozen.min(self.period).as_nanos();
         let gained = (self.period - self.cost).as_nanos().max(1);
@@ -44,15 +42,13 @@ impl BlockPace {
     }
 }
 
-/// Maximum number of blocks that a stall excuses after its end: those of a worker that is 99 %
-/// busy.
+/// Max blocks excused after a stall: those of a 99 % busy worker.
 const MAX_BLOCKS: i64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Explains {
-    /// The stall overlaps the block's time in flight.
     Overlaps,
-    /// The backlog of the stall may still exist.
+    /// The stall's backlog may still exist.
     Follows,
 }
 
@@ -93,22 +89,18 @@ pub(super) struct TrySeen {
     pub(super) record: Record,
 }
 
-/// Fraction of blocks that other programs may make a try miss: too great a cost misses nearly all.
-/// The hold detects rarer misses.
+/// Share of blocks that other programs may make a try miss; holds detect rarer misses.
 pub(super) const TOO_MUCH: f64 = 0.02;
 
 pub(super) struct PointFound {
-    /// Blocks without cost.
     pub(super) idle: TrySeen,
-    /// The greatest cost that passed its hold, or the last held if none passed.
+    /// The greatest cost that passed its hold, or the last held.
     pub(super) held: TrySeen,
-    /// Result of the lowest cost that was too much.
     pub(super) beyond: Option<BothDetectors>,
     pub(super) search: CapacitySearch,
 }
 
-/// Misses of a run: by our count without those due to the host, and a JACK server's xruns if one
-/// called the master.
+/// Our misses (without the host's), and a JACK server's xruns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BothDetectors {
     pub(super) missed: u64,
@@ -150,10 +142,9 @@ mod tests {
 
     #[test]
     fn what_a_busy_worker_is_behind_with_after_a_freeze_is_the_hosts_until_it_can_have_caught_up() {
-        // Half busy: a backlog of one period lasts two, and one more block may be in flight.
+        // Half busy: a backlog of one period lasts two; one more block may be in flight.
         let found = of(&[18_000, 20_000], 1000);
         assert_eq!((found.after_freeze, found.otherwise()), (1, 1));
-        // 95 % busy: each block gains 0.1 ms.
         let found = of(&[18_000, 20_000, 54_000, 56_000], 1900);
         assert_eq!((found.after_freeze, found.otherwise()), (3, 1));
         // A worker that is always busy never catches up, but gets no further excuse.

@@ -1,5 +1,4 @@
-//! Machines for plugins: `taut work` in network namespaces or on loopback, or threads of this
-//! program.
+//! Machines for plugins: `taut work` in network namespaces or on loopback, or threads here.
 
 mod here;
 mod namespaces;
@@ -36,12 +35,10 @@ pub(super) enum MachinesPlace {
 pub(super) struct MachinesOptions {
     pub(super) place: MachinesPlace,
     pub(super) program: PathBuf,
-    /// Folders that may contain the library of the plugin with a set run time.
     pub(super) plugins: Vec<PathBuf>,
     pub(super) work: CapacityWork,
     pub(super) cleartext: bool,
-    /// Rate of each network namespace's link to a switch, in bits per second; without it, each has
-    /// a cable without a limit.
+    /// In bit/s; without it, unlimited cables.
     pub(super) link_rate: Option<u64>,
     pub(super) scheduler: Scheduler,
 }
@@ -53,7 +50,6 @@ pub(super) struct Machines {
     workers: Vec<TautWorker>,
     echoes: Vec<(WorkerProgram, SocketAddr)>,
     namespaces: Option<Namespaces>,
-    /// Keys and trust store: all machines trust each other.
     home: TempDir,
     trust: Option<Arc<TrustStore>>,
 }
@@ -67,12 +63,11 @@ pub(super) trait OpenedWorker {
     fn pids(&self) -> Vec<u32>;
 }
 
-/// Maximum datagram of a block before encryption: fits an Ethernet frame with the encryption
-/// overhead.
+/// Before encryption; fits an Ethernet frame with its overhead.
 const DATAGRAM_BYTES: usize = 1400;
 const HISTORY: u32 = 256;
 const HEAD_BYTES: usize = tautline_proto::offload::datagram::HEAD_BYTES;
-/// A nonce and a tag.
+/// Nonce and tag.
 const SEAL_BYTES: usize = 28;
 
 const LIBRARY: &str = "libtautline_ladspa_cost.so";
@@ -165,20 +160,19 @@ impl Machines {
             let listen = format!("{}:0", self.address(number));
             let scheduler = self.options.scheduler.one_below().to_string();
             let mut command = self.command(number);
-            // Its message per opened stream would mix with the rows.
+            // Its messages would mix with the rows.
             command.args(["work", "--quiet", "--listen", &listen, "--scheduler", &scheduler]);
             if self.options.cleartext {
                 command.arg("--cleartext");
             }
             command.env("LADSPA_PATH", self.plugins()?).env("TAUT_HOME", self.home.path());
-            // A fresh cache, independent of other runs.
             command.env("XDG_CACHE_HOME", self.home.path());
             self.workers.push(TautWorker::start(command, self.trust.clone())?);
         }
         Ok(&self.workers[number])
     }
 
-    /// A folder with only the plugin's library, so that no others are loaded.
+    /// A folder with only the plugin's library.
     fn plugins(&self) -> Result<PathBuf, String> {
         let library = self.options.library()?;
         let folder = self.home.path().join("plugins");
@@ -285,7 +279,7 @@ impl Machines {
     }
 }
 
-/// Creates a key and trusts it: workers use the master's key.
+/// Workers use the master's key.
 fn trusting_itself(home: &TempDir) -> Result<Arc<TrustStore>, String> {
     let store = TrustStore::open(home.path()).map_err(|error| error.to_string())?;
     let key = store.identity().key();

@@ -1,5 +1,4 @@
-//! The host's side: a thread woken once a period by an absolute timer, as by a card, hands a block
-//! to each worker. `jack` does the same, woken by a sound server.
+//! The host: a timer thread that hands each worker a block per period.
 
 use tautline_io::clock::{now, sleep_until, thread_halves, thread_time};
 use tautline_io::thread::{Scheduler, realtime, spawn};
@@ -12,9 +11,7 @@ use crate::statistics::Series;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MissedBlock {
-    /// Time it was due to be handed out.
     pub(super) from: LocalTime,
-    /// Time at which its answer was missing.
     pub(super) until: LocalTime,
 }
 
@@ -26,10 +23,9 @@ pub(super) trait PeriodCycle: Send {
     fn run(&mut self, due: LocalTime, log: &mut MasterLog);
 }
 
-/// Records of a run, in preallocated memory.
+/// Preallocated.
 #[derive(Debug, Default)]
 pub(super) struct MasterLog {
-    /// Durations of the calls that a host would have made.
     pub(super) called: Series,
     pub(super) exchanges: Series,
     pub(super) slack: Series,
@@ -91,9 +87,8 @@ pub(super) struct MasterPace {
     pub(super) scheduler: Scheduler,
 }
 
-/// Time for the thread to start before the first period.
 const AHEAD: Span = Span::from_millis(20);
-/// First periods, which do not count: caches are cold, and windows fill.
+/// Uncounted first periods: cold caches, filling windows.
 pub(super) const SETTLES: i64 = 16;
 
 impl MasterPace {
@@ -105,8 +100,7 @@ impl MasterPace {
         MasterLog::with_room(self.periods_due() as usize + 1, blocks)
     }
 
-    /// Runs `cycle` on a thread. Returns it with the log, or an error if the scheduler was not
-    /// granted.
+    /// An error if the scheduler is not granted.
     pub(super) fn keep<C: PeriodCycle + 'static>(
         self,
         mut cycle: C,
@@ -130,7 +124,7 @@ impl MasterPace {
     fn run(self, cycle: &mut dyn PeriodCycle, mut log: MasterLog, stop: &Stop) -> MasterLog {
         let begins = now() + AHEAD;
         let counts = begins + self.period.times(SETTLES);
-        // The log has no room: these periods do not count.
+        // Periods without log space do not count.
         self.periods(begins, counts, stop, |due| {
             if let PeriodDue::Now(due) = due {
                 cycle.run(due, &mut MasterLog::default());
@@ -142,8 +136,7 @@ impl MasterPace {
         log
     }
 
-    /// Runs each period between two times. A late one still runs, as a card holds two; one that
-    /// ended before it could begin is lost.
+    /// A late period still runs, as a card holds two; one already over is lost.
     fn periods(
         self,
         begins: LocalTime,
@@ -208,7 +201,6 @@ impl PeriodCycle for Box<dyn CapacityCycle> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passing {
     pub(super) cost: Span,
-    /// With real work instead of a timer.
     pub(super) real: bool,
 }
 
@@ -230,10 +222,10 @@ impl Passing {
 pub enum CapacityWork {
     /// Every block takes as long
     Fixed,
-    // From half of it upwards, by chance.
+    // At random, from half of it upwards.
     /// A block takes up to twice as long as another
     Random,
-    // Half of it, and all of it once in a hundred blocks.
+    // Half of it; all of it once in a hundred blocks.
     /// Once in a while a block takes twice as long
     Burst,
     /// Every block takes as long, on memory that no cache holds
@@ -266,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes this long each period; with `true` misses a block in every second one.
+    /// Duration of each period; with `true` misses every second block.
     struct Takes(Span, bool);
 
     impl PeriodCycle for Takes {
@@ -304,7 +296,6 @@ mod tests {
     #[test]
     fn a_call_that_outlasts_its_period_is_missed_and_periods_that_it_swallows_are_lost() {
         shared(|| {
-            // Of four periods one runs; three end meanwhile.
             let log = kept(Span::from_millis(19));
             assert_eq!(log.due, 20);
             let run = log.called.values().len();

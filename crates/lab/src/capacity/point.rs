@@ -1,5 +1,3 @@
-//! Measures one point of the grid: tries and holds costs.
-
 use tautline_io::thread::stall::StallMonitor;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
@@ -19,7 +17,7 @@ pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
     pub(super) stall_monitor: StallMonitor,
-    /// JACK server that wakes the master; a timer by default.
+    /// Wakes the master; a timer by default.
     pub(super) jack: Option<&'a mut JackMaster>,
 }
 
@@ -62,7 +60,7 @@ impl CapacityMeasuring<'_> {
         format!("{point}{under}")
     }
 
-    /// Exchanges the same bytes with the same machines using plain sends and receives.
+    /// The same bytes with plain sends and receives.
     fn bare(
         &mut self,
         point: &CapacityPoint,
@@ -100,7 +98,7 @@ impl CapacityMeasuring<'_> {
                 beyond = Some(BothDetectors::of(&seen));
             }
             if attempt.held {
-                // The resulting cost, or the last hold if all holds missed something.
+                // The result, or the last hold if all had misses.
                 if search.held().is_none_or(|went| went == attempt.cost) {
                     held = Some(seen);
                 }

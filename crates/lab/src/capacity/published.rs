@@ -1,6 +1,5 @@
-//! The paper's results, as far as its text states them: N. P. Lago and F. Kon, *A Middleware System
-//! for Distributed Real-Time Multimedia Processing*, 2003, section 5.3. PCs of 350 to 1400 MHz on
-//! Fast Ethernet.
+//! The paper's results in text: N. P. Lago and F. Kon, *A Middleware System for Distributed
+//! Real-Time Multimedia Processing*, 2003, section 5.3. PCs of 350 to 1400 MHz on Fast Ethernet.
 
 use super::grid::CapacityPoint;
 use crate::report::{Published, Statistic};
@@ -8,7 +7,7 @@ use crate::report::{Published, Statistic};
 struct PaperPoint {
     hertz: u32,
     period: u32,
-    /// Window and workers are 0 if the plugin ran on the master.
+    /// 0 if the plugin ran on the master.
     window: u32,
     workers: usize,
     source: &'static str,
@@ -53,7 +52,7 @@ pub(super) fn of(point: &CapacityPoint) -> Vec<Published> {
     POINTS.iter().filter(same).map(reported).collect()
 }
 
-/// Usage of the master's processor, with 7 workers at 96 kHz and 2.19 ms: figure 7 and section 5.3.
+/// Figure 7 and section 5.3.
 pub(super) const MASTER: &str = "the paper's master took 45 % user and 20 % system of an Athlon \
                                  1.4 GHz with 7 workers at 96 kHz and 2.19 ms, busy-waiting";
 

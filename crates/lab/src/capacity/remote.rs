@@ -1,5 +1,4 @@
-//! A plugin on each of several machines: a host's call hands each a block, one after the other,
-//! like a rack of plugins.
+//! A plugin on each machine: a call hands out the blocks one after the other, like a rack.
 
 use tautline_engine::offload::attendant::Attendant;
 use tautline_engine::offload::host_block::HostBlock;
@@ -10,7 +9,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::grid::CapacityPoint;
 use super::master::{CapacityCycle, CapacityWork, MasterLog, Passing, PeriodCycle};
 
-/// Number of remembered runs: more than any window.
+/// More runs than any window.
 const REMEMBERED: usize = 64;
 
 struct RemotePlugin {
@@ -128,7 +127,7 @@ impl CostControls {
 }
 
 const ONE_IN: f32 = 100.0;
-/// More than the caches near a core hold.
+/// More than a core's caches hold.
 const KIBIBYTES: f32 = 16_384.0;
 
 impl CapacityWork {

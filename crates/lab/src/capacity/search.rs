@@ -1,10 +1,8 @@
-//! Chooses the next cost to try from earlier results; no clock, no worker.
+//! Chooses the next cost to try; no clock, no worker.
 //!
-//! As in the paper, the cost of every block grows by a step until it is too much. Then the interval
-//! is halved, and the greatest cost that passed is held for long. After a failed hold the next cost
-//! is lower, with doubled distance each time: a short try does not show such rare misses. After a
-//! passed hold the interval is halved again, with holds, as the growing steps may skip costs that
-//! pass.
+//! As in the paper, the cost grows in steps until it fails, is bisected, and then held. A failed
+//! hold lowers it by a doubling amount: short tries miss rare misses. After a passed hold, holds
+//! bisect again.
 
 use tautline_proto::time::Span;
 
@@ -13,8 +11,7 @@ pub(super) struct CapacitySteps {
     pub(super) step: Span,
     pub(super) fine: Span,
     pub(super) most: Span,
-    /// Tries with a miss before a cost fails: other programs cause a miss now and then, too great a
-    /// cost always.
+    /// Tries with a miss before a cost fails: other programs cause occasional misses.
     pub(super) tries: u32,
 }
 
@@ -26,7 +23,7 @@ pub(super) struct CapacityTry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CapacityFinding {
-    /// As few blocks missed as allowed, apart from those due to the host.
+    /// Misses within the limit, without the host's.
     Whole,
     Missed,
     InvalidWindow,
@@ -38,26 +35,25 @@ pub(super) struct CapacitySearch {
     good: Option<Span>,
     bad: Option<Span>,
     phase: SearchPhase,
-    /// Consecutive tries of the current cost with misses.
     missed: u32,
     voids: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SearchPhase {
-    /// Grows by one step until a cost fails.
+    /// Grows by a step until a cost fails.
     Climbs,
     /// Halves the interval.
     Halves,
-    /// Holds `cost`; on failure, continues `below` lower.
+    /// After a failure continues `below` lower.
     Holds { cost: Span, below: Span, failed: u32 },
-    /// `good` passed its hold, and the lowest failed cost failed its hold: holds costs in between.
+    /// Holds costs between `good` and the lowest failed one.
     Between { good: Span },
-    /// Ended, with the cost that passed its hold.
+    /// With the cost that passed its hold.
     Ended(Option<Span>),
 }
 
-/// Maximum number of failed holds; the result is then the last one, with its misses.
+/// Max failed holds; the last is the result, with its misses.
 const HOLDS: u32 = 6;
 const VOIDS: u32 = 2;
 
@@ -69,7 +65,6 @@ impl CapacitySearch {
         Self { steps, good: None, bad: None, phase: SearchPhase::Climbs, missed: 0, voids: 0 }
     }
 
-    /// Next run; `None` when the search has ended.
     pub(super) fn next(&self) -> Option<CapacityTry> {
         let tried = |cost| Some(CapacityTry { cost, held: false });
         match self.phase {
@@ -163,13 +158,11 @@ impl CapacitySearch {
                 let lower = (cost - below).max(Span::ZERO);
                 SearchPhase::Holds { cost: lower, below: below.times(2), failed: failed + 1 }
             }
-            // The result is this cost with its misses; the cost that was too much is above it.
+            // The result has misses.
             _ => SearchPhase::Ended(None),
         };
     }
 
-    /// Continues between `good` and the lowest failed cost, while they differ by more than the
-    /// precision.
     fn between(&self, good: Span) -> SearchPhase {
         match self.bad {
             Some(bad) if bad - good > self.steps.fine => SearchPhase::Between { good },
@@ -185,7 +178,7 @@ impl CapacitySearch {
         }
     }
 
-    /// The lowest cost that failed; if no hold passed, the lowest above the last hold.
+    /// The lowest failed cost; without a passed hold, the lowest above the last hold.
     pub(super) fn bad(&self) -> Option<Span> {
         self.bad
     }

@@ -80,7 +80,7 @@ fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
     });
     let holds: Vec<i64> =
         tried.iter().filter(|a| a.held).map(|a| a.cost.as_nanos() / 1000).collect();
-    // 965 passes; below 970 the search is precise to 10 µs.
+    // Below 970, the search is precise to 10 µs.
     assert_eq!(holds, [1000, 990, 970, 930, 950, 960]);
     assert_eq!(held, Some(Span::from_micros(960)));
     let (tried, held) = searched(|attempt| match attempt.held {
@@ -111,7 +111,6 @@ fn workers_that_miss_what_costs_nothing_and_runs_in_which_nothing_is_due_end_it(
     assert_eq!((tried.len(), held), (2, None));
 }
 
-/// A worker behind a path with this one-way delay, longer once in so many blocks.
 #[derive(Clone, Copy)]
 struct SimulatedWorker {
     window: i64,
@@ -121,8 +120,7 @@ struct SimulatedWorker {
 }
 
 impl SimulatedWorker {
-    /// Whether all blocks of this cost return in time: a block begins after it arrived and the one
-    /// before is done.
+    /// Each block begins after its arrival and the one before.
     fn carries(&self, cost: Span, blocks: i64) -> bool {
         let mut free = LocalTime::ZERO;
         (0..blocks).all(|number| {
@@ -154,16 +152,14 @@ fn of_simulated_workers_what_their_windows_waits_and_ways_leave_is_found() {
         let found = found.unwrap();
         assert!(found <= known && known - found <= steps().fine, "{found} of {known}");
     };
-    // One period minus both ways; plus the wait; and with window 0, a wait of a whole period.
     near(worker.capacity(blocks), PERIOD - micros(120));
     near(SimulatedWorker { wait: micros(50), ..worker }.capacity(blocks), PERIOD - micros(70));
     near(
         SimulatedWorker { window: 0, wait: PERIOD, ..worker }.capacity(blocks),
         PERIOD - micros(120),
     );
-    // A worker cannot do more than a period's work per period, whatever the window.
     near(SimulatedWorker { window: 2, ..worker }.capacity(blocks), PERIOD);
-    // A delay of 30 µs once in a thousand blocks is missed by a try and found by a hold.
+    // 30 µs once in a thousand blocks: tries miss it, holds find it.
     let seldom = SimulatedWorker { seldom: Some((1000, micros(30))), ..worker };
     let found = seldom.capacity(blocks).unwrap();
     assert!(seldom.carries(found, 4000) && PERIOD - found <= micros(120 + 30 + 10), "{found}");

@@ -1,10 +1,8 @@
-//! Whether more was missed, or a device had more xruns.
+//! Tests for more misses or xruns.
 //!
-//! Misses come in bursts: counted per packet, a burst of twenty would make any difference
-//! significant. So a second with misses counts once, with Fisher's exact test (1922). The numbers
-//! in these seconds are compared by ranks (a two-part test: Lachenbruch, Statistics in Medicine 21,
-//! 2002). The lower probability counts, doubled, as it is chosen from two. A burst that lasts for
-//! seconds counts for each of them.
+//! Misses come in bursts, so a second with misses counts once (Fisher's exact test, 1922). Counts
+//! in these seconds are compared by ranks (two-part test: Lachenbruch, Statistics in Medicine 21,
+//! 2002). The lower probability counts, doubled.
 
 use core::ops::Range;
 
@@ -21,7 +19,6 @@ pub(super) const MISSED: &str = "missed_share";
 pub struct SecondsCounted {
     pub count: u64,
     pub due: u64,
-    /// Number of seconds with any.
     pub seconds_with: u64,
     pub seconds: u64,
 }
@@ -40,8 +37,7 @@ impl ReadCounts {
         Self { counts: all.into_values().collect(), seconds }
     }
 
-    /// All misses of a stream, and the number due. Includes packets never sent if both reports
-    /// count them.
+    /// Includes never-sent packets if both reports count them.
     pub(super) fn missed(stream: &StreamBySecond, both_tell_unsent: bool) -> (Self, u64) {
         let never_sent = stream.never_sent.as_deref().filter(|_| both_tell_unsent).unwrap_or(&[]);
         let unsent: u64 = never_sent.iter().map(|(_, count)| u64::from(*count)).sum();
@@ -122,8 +118,7 @@ fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
     CountedPart { p: found.p, more: found.delta > 0.0 }
 }
 
-/// Cliff's delta over all seconds. Seconds without any tie below all others: they are counted but
-/// not ranked, so a report that claims a million of them costs no more than its length.
+/// Cliff's delta. Empty seconds tie and are not ranked, so a claim of a million costs nothing.
 pub(super) fn by_seconds(first: &ReadCounts, second: &ReadCounts) -> f64 {
     let (a, b) = (first.per_second(), second.per_second());
     let all = f64::from(first.seconds) * f64::from(second.seconds);
@@ -137,7 +132,7 @@ pub(super) fn by_seconds(first: &ReadCounts, second: &ReadCounts) -> f64 {
     (ranked(&a, &b).delta * with(&a) * with(&b) + more - less) / all
 }
 
-/// Whether these seconds could have differed significantly, had all been in one run.
+/// Whether all hits in one run would be significant.
 fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
     let with = first.seconds_with + second.seconds_with;
     let all_in = |one: u64, other: u64, in_first: bool| {
@@ -177,10 +172,7 @@ pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
     }
 }
 
-/// Fisher's exact test, two-sided: total probability of all splits of the misses that are no
-/// likelier than the one found. Probabilities fall on both sides of the likeliest split, so a
-/// binary search finds the limits. Only terms that change the sum are added: a few square roots of
-/// the number of packets.
+/// Fisher's exact test, two-sided. Adds only terms that change the sum: a few times √n.
 pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     let (n, m) = (first.due, second.due);
     let (Some(all), found) = (n.checked_add(m), first.missed.min(n)) else { return 1.0 };
@@ -194,7 +186,7 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     let likeliest = u64::try_from(mean).map_or(most, |mean| mean.clamp(least, most));
     let below = first_not(least..likeliest + 1, |of_first| ln(of_first) <= limit);
     let above = first_not(likeliest + 1..most + 1, |of_first| ln(of_first) > limit);
-    // Ratio to the next term outwards: avoids logarithms of factorials for each.
+    // Ratio of the next outward term: avoids logarithms of factorials.
     let odds = |ways: [u64; 2], of: [u64; 2]| {
         ways.map(|count| count as f64).iter().product::<f64>()
             / of.map(|count| count as f64).iter().product::<f64>()
@@ -210,7 +202,6 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     sum.min(1.0)
 }
 
-/// Partition point: `holds` is true for all before it, and for none after.
 fn first_not(Range { mut start, mut end }: Range<u64>, holds: impl Fn(u64) -> bool) -> u64 {
     while start < end {
         let middle = start + (end - start) / 2;
@@ -219,8 +210,6 @@ fn first_not(Range { mut start, mut end }: Range<u64>, holds: impl Fn(u64) -> bo
     start
 }
 
-/// Sums decreasing terms until they no longer change the float: the first term, and the ratio of
-/// each next one.
 fn outwards(first: f64, less: impl Iterator<Item = f64>) -> f64 {
     let (mut one, mut sum) = (first, first);
     for less in less {

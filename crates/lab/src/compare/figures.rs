@@ -1,10 +1,8 @@
-//! Figures of a row to compare, and the threshold of time differences.
+//! Compared figures of a row, and their time threshold.
 //!
-//! The cards of sender and receiver have a different phase in each run. So a packet's wait for its
-//! turn (`wakeup`), and its block's wait for the DAC (`device`), differ by up to a period between
-//! two equal runs, as do `capture` and `send` if a packet is not a period. For these, a difference
-//! of a period is ignored; `sender_late` and `receiver_late` show a slow thread without the phase.
-//! `buffer` is the rest of the link offset.
+//! Both cards have a new phase in each run. So `wakeup` and `device` may differ by a period between
+//! equal runs; so may `capture` and `send` if a packet is not a period. `sender_late` and
+//! `receiver_late` show a slow thread.
 
 use tautline_proto::time::Span;
 
@@ -17,14 +15,11 @@ use crate::statistics::{MIN, SeriesDifference, compare, median};
 const DEFAULT_RATE: u32 = 48_000;
 
 enum Judged {
-    /// Differences up to the threshold plus this are ignored.
     Beyond(f64),
     Follows(&'static str),
 }
 
-/// Adds the items of both rows, and those that cannot be compared. The default threshold is a frame
-/// for streams and for measurements in sound; other rows have microseconds, limited by their
-/// uncertainty.
+/// Default threshold: a frame for streams and sound, else microseconds.
 pub(super) fn add(
     row: &mut ComparedRow,
     first: &ReadRow,
@@ -69,7 +64,7 @@ pub(super) fn add(
     }
 }
 
-/// Compares the median latency of whole runs: without seconds, chance cannot be excluded.
+/// Median latency of whole runs: without seconds, chance is possible.
 fn of_runs(both: [&ReadRow; 2], latency: &Judged, threshold: f64) -> Option<ComparedFigure> {
     let [first, second] = both.map(ReadRow::median);
     let (first, second) = (first? as f64, second? as f64);
@@ -91,12 +86,11 @@ fn of_runs(both: [&ReadRow; 2], latency: &Judged, threshold: f64) -> Option<Comp
     })
 }
 
-/// As floats, as arbitrary numbers in a report could overflow.
+/// Floats, as a report's integers could overflow.
 fn sum(unsure: [Option<i64>; 2]) -> f64 {
     unsure.into_iter().flatten().map(|nanos| nanos as f64).sum()
 }
 
-/// Per second, if both have seconds.
 fn missed(first: &ReadRow, second: &ReadRow) -> Option<ComparedFigure> {
     let (of_first, of_second) = first.row.missed.zip(second.row.missed)?;
     let seconds = first.missed_by_second().zip(second.missed_by_second());
@@ -131,7 +125,6 @@ fn judged(name: &str, one: &StreamBySecond, other: &StreamBySecond) -> Judged {
     let (same_blocks, same_packets) =
         (blocks(one) == blocks(other), one.ptime_ns == other.ptime_ns);
     let period = f64::from(one.period) / f64::from(one.rate.max(1)) * 1e9;
-    // Packets are whole frames.
     let in_step = (period - one.ptime_ns as f64).abs() * f64::from(one.rate) < 1e9;
     match name {
         "buffer" => Judged::Follows("follows from the others"),
@@ -172,9 +165,8 @@ fn streams(
     }
 }
 
-/// Median and tail of each second; `None` if a report has none. The tail is the 99th percentile if
-/// nearly all seconds have one, else the maximum: with packets of 1 ms, a second with a lost packet
-/// has too few values, and those seconds matter.
+/// The tail is p99 if nearly all seconds have one, else the maximum: at 1 ms, one lost packet
+/// leaves too few values.
 fn times(
     part: Option<&str>,
     [first, second]: [&ReadPart; 2],
@@ -234,8 +226,6 @@ fn time(
     }
 }
 
-/// Whether any two of these values differ by more than the threshold: otherwise no run could have
-/// differed.
 fn could_differ(a: &[f64], b: &[f64], threshold: f64) -> bool {
     let all = || a.iter().chain(b).copied();
     all().fold(f64::MIN, f64::max) - all().fold(f64::MAX, f64::min) > threshold

@@ -1,28 +1,25 @@
-//! Matches the rows of two reports.
-
 use std::collections::{BTreeMap, VecDeque};
 
 use super::read::{ReadReport, ReadRow};
 use super::{CompareOptions, ComparedRow, counts, figures};
 
-/// Name of the last row, for any latency, so that two reports can be compared.
+/// Name of the last row, the same for any latency.
 pub const MIN: &str = "the least";
 
-/// Experiments whose rows depend on their results: a missing row is not an omission.
+/// Rows depend on results: a missing row is no omission.
 const SEARCHES: [&str; 2] = ["load", "min-latency"];
-/// Experiments that measure in sound, which has one value per frame.
+/// Sound has one value per frame.
 const IN_SOUND: [&str; 2] = ["delay", "align"];
-/// Part of the name of the last row of `load`, after the result.
+/// Follows the result in the last row's name of `load`.
 const HELD: &str = ", held";
 
-/// Matches rows of one name in order, then the only stream of each. Also notes busier machines.
+/// Notes busier machines too.
 pub(super) fn rows(
     first: &ReadReport,
     second: &ReadReport,
     options: CompareOptions,
 ) -> (Vec<ComparedRow>, Vec<String>) {
     let mut left: Vec<Option<&ReadRow>> = second.rows.iter().map(Some).collect();
-    // By name, to avoid quadratic time.
     let mut named: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
     for (at, row) in second.rows.iter().enumerate() {
         named.entry(&row.row.name).or_default().push_back(at);
@@ -67,8 +64,7 @@ pub(super) fn rows(
     (rows, busier)
 }
 
-/// Rows without a common name: streams of runs in order, if there are as many; for two experiments,
-/// the only row of each.
+/// Without a common name: streams of runs in order, or the only row of each.
 fn pair_rest<'a>(
     pairs: &mut [(&'a ReadRow, Option<&'a ReadRow>)],
     left: &mut [Option<&'a ReadRow>],
@@ -98,7 +94,6 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
     (a != b).then(|| ComparedRow { name: "the search".to_owned(), lacks, ..ComparedRow::default() })
 }
 
-/// Result of a search. For `least`, only its last row counts, not a held latency.
 fn held(report: &ReadReport) -> Option<String> {
     if report.experiment == "min-latency" {
         let least = report.rows.iter().find(|row| row.row.name == MIN)?;
@@ -108,8 +103,7 @@ fn held(report: &ReadReport) -> Option<String> {
     last.map(|(what, _)| what.to_owned())
 }
 
-/// Compares the number of stalls, not their lengths: a machine without any is no worse. Streams
-/// count stalls separately.
+/// Compares numbers of stalls, not lengths. Streams count stalls separately.
 fn freezes(
     (first, one): (&ReadReport, &ReadRow),
     (second, other): (&ReadReport, &ReadRow),

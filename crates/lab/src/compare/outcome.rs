@@ -1,5 +1,3 @@
-//! The outcome of all verdicts.
-
 use serde::Serialize;
 
 use super::{Compared, ComparedFigure, ComparedRow, ComparedStage, ComparedVerdict, counts};
@@ -7,17 +5,15 @@ use super::{Compared, ComparedFigure, ComparedRow, ComparedStage, ComparedVerdic
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedOutcome {
-    /// All shared items were compared; nothing differs beyond noise, not even the median of a
-    /// stage.
+    /// No difference beyond noise, not even in a stage's median.
     Same,
-    /// All shared items were compared and nothing is worse; an unjudged item differs, such as a
-    /// stage that follows from the streams' settings.
+    /// Nothing is worse; an unjudged item differs.
     NoRegression,
-    /// Like `NoRegression`, and the second is better in something.
+    /// Like `NoRegression`, and something is better.
     Better,
-    /// The second is worse in something, or did not measure an item of the first.
+    /// Something is worse, or was not measured.
     Worse,
-    /// Nothing is known to be worse, but not all shared items could be compared.
+    /// Nothing is known to be worse, but not all items could be compared.
     Undecided,
 }
 
@@ -79,7 +75,6 @@ fn left_open(row: &ComparedRow) -> Option<String> {
     let unknown = |figure: &ComparedFigure| figure.verdict == ComparedVerdict::Unknown;
     let figures: Vec<&ComparedFigure> = row.figures.iter().filter(|one| unknown(one)).collect();
     let mut why = row.lacks.clone();
-    // All parts share the reason.
     if let Some(first) = figures.first() {
         let named: Vec<String> = figures.iter().map(|figure| row.words(figure)).collect();
         let because = first.why.as_deref().unwrap_or("too little data");

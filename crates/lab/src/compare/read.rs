@@ -1,5 +1,5 @@
-//! Reads reports with the types that write them: older ones may have fewer fields, newer ones more.
-//! Also identifies files that are not reports.
+//! Reads reports with the types that write them; older and newer ones may differ in fields.
+//! Identifies other files.
 
 mod run;
 
@@ -26,15 +26,14 @@ pub enum ReadError {
     Other { path: PathBuf, what: String, hint: &'static str },
 }
 
-/// Maximum size of a report: an hour of every experiment is less.
+/// Max report size: an hour of every experiment is less.
 const LONGEST: u64 = 256 << 20;
-/// Maximum size of a report of one run, which is read in full: it takes up to a hundred times as
-/// much memory.
+/// Read in full, which takes up to a hundred times as much memory.
 const LONGEST_RUN: usize = 32 << 20;
 
-/// Eleven and a half days: limits memory and time of a comparison.
+/// 11.5 days: bounds memory and time.
 const MAX_SECONDS: usize = 1_000_000;
-/// The same duration with the shortest packets; comparing counts takes steps of their square root.
+/// As long, with the shortest packets.
 const MAX_DUE: u64 = 10_000_000_000;
 
 const WRITE: &str = "write a report with --report-file X.json";
@@ -46,7 +45,6 @@ pub struct ReadReport {
     command: String,
     hosts: Vec<HostDescription>,
     pub(super) rows: Vec<ReadRow>,
-    /// Version of the names; fields of the same name are compared.
     schema: u32,
 }
 
@@ -58,8 +56,7 @@ impl From<LabReport> for ReadReport {
     }
 }
 
-/// Fields that identify a report. The rest is skipped: arbitrary JSON would take a hundred times
-/// its length in memory.
+/// The rest is skipped: arbitrary JSON takes a hundred times its length in memory.
 #[derive(Deserialize)]
 struct ReadHead<'a> {
     #[serde(borrow, default)]
@@ -76,7 +73,6 @@ struct ReadHead<'a> {
     schema: Option<&'a RawValue>,
 }
 
-/// Whether the field exists and begins with this: `"` for text, `[` for a list.
 fn begins(field: Option<&RawValue>, with: char) -> bool {
     field.is_some_and(|field| field.get().starts_with(with))
 }
@@ -119,7 +115,7 @@ impl ReadRow {
         row.invalid.is_none() && (!row.intervals.is_empty() || row.missed.is_some())
     }
 
-    /// Whether it is a stream; older reports of streams have no seconds.
+    /// Older stream reports have no seconds.
     pub(super) fn is_stream(&self) -> bool {
         self.whole_run
             || self.row.stream.is_some()
@@ -154,15 +150,14 @@ impl ReadRow {
 
     pub(super) fn frozen(&self, seconds: u32) -> Option<ReadCounts> {
         self.row.stalls?;
-        // The row has only seconds with stalls; their times do not matter.
+        // Only seconds with stalls matter here.
         let counts =
             self.row.intervals.iter().map(|second| u32::try_from(second.count).unwrap_or(u32::MAX));
         let counts: Vec<(u32, u32)> = (0..).zip(counts).collect();
         Some(ReadCounts::of(&counts, seconds.max(counts.len() as u32)))
     }
 
-    /// Counted xruns of one end. Unlisted ones came after the last listed one, so seconds without
-    /// any are known only until then.
+    /// Unlisted xruns are later, so only seconds until then are known.
     pub(super) fn xruns(&self, key: &str, seconds: u32) -> ReadCounts {
         let Some(events) = self.row.events.iter().find(|events| events.key == key) else {
             return ReadCounts::of(&[], seconds);
@@ -181,7 +176,6 @@ impl ReadRow {
 }
 
 impl ReadRow {
-    /// An item larger than any experiment produces.
     fn beyond(&self) -> Option<String> {
         let stream = self.row.stream.as_ref();
         let parts = stream.iter().flat_map(|stream| &stream.parts);
@@ -205,7 +199,6 @@ impl ReadRow {
         Some(format!("JSON with a row of {what}"))
     }
 
-    /// Parts of one name could not be matched.
     fn has_a_part_twice(&self) -> bool {
         let (mut parts, mut stages) = (BTreeSet::new(), BTreeSet::new());
         let mut of_stream = self.row.stream.iter().flat_map(|stream| &stream.parts);
@@ -224,13 +217,12 @@ fn by_second(values: &[(i64, f64)]) -> Vec<(u32, u32)> {
     values.iter().filter_map(|(at, count)| Some((second(*at)?, *count as u32))).collect()
 }
 
-/// Load of machines, by the keys of `streams::machines`, and their names.
 const BUSY: [(&str, &str); 3] = [
     ("busy_percent", "the machine"),
     ("sender_busy_percent", "the sender's machine"),
     ("receiver_busy_percent", "the receiver's machine"),
 ];
-/// Percent of all cores: smaller differences hardly affect waiting times.
+/// Percent of all cores: less hardly affects waiting times.
 const BUSIER: f64 = 10.0;
 
 impl ReadRow {
@@ -274,7 +266,7 @@ impl ReadReport {
         Self::of(&bytes).map_err(other)
     }
 
-    /// Parses a report. On error returns the kind of the text, and the fix.
+    /// On error returns the kind of the text, and the fix.
     pub fn of(bytes: &[u8]) -> Result<Self, (String, &'static str)> {
         let begin = bytes.trim_ascii_start();
         let none = |what: &str| Err((format!("is not a report: it is {what}"), WRITE));
@@ -332,7 +324,7 @@ impl ReadReport {
         self.rows.iter().map(|row| row.row.intervals.len() as u32).max().unwrap_or(0)
     }
 
-    /// The commands of two runs if they differ: a sender counts other things than a receiver.
+    /// A sender counts other things than a receiver.
     pub fn commands_that_differ<'a>(&'a self, other: &'a Self) -> Option<[&'a str; 2]> {
         let is_run = |report: &Self| report.rows.iter().all(|row| row.whole_run);
         let differ = self.experiment != other.experiment && is_run(self) && is_run(other);
@@ -391,7 +383,6 @@ impl ReadReport {
     }
 }
 
-/// A command without its report options.
 fn asked(command: &str) -> Vec<&str> {
     let mut words = command.split_whitespace().skip(1);
     let mut asked = Vec::new();

@@ -1,5 +1,3 @@
-//! Differences between two rows, judged or not: each stage by its median, and counters.
-
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -34,7 +32,7 @@ pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, leas
     row.only_second = only(second, first);
 }
 
-/// In the order of the first row; a stage of only the second follows its predecessor there.
+/// A stage of only the second report follows its predecessor there.
 fn stages(first: &ReadRow, second: &ReadRow, least: f64) -> Vec<ComparedStage> {
     let mut names: Vec<&str> = first.stage_names().collect();
     let mut at = 0;
@@ -66,7 +64,7 @@ fn only(row: &ReadRow, other: &ReadRow) -> Vec<String> {
     let stages = row.stage_names().filter(|name| !other.stage_names().any(|there| there == *name));
     let stages = stages.map(|name| format!("stage {name}"));
     let figures = keys(&row.row.words, &other.row.words).into_iter();
-    // A row of the lab has no counters; they are not missing.
+    // Lab rows have no counters.
     let counts = match other.counters.is_empty() {
         true => Vec::new(),
         false => keys(&row.counters, &other.counters),

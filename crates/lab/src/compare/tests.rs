@@ -90,7 +90,7 @@ fn what_is_less_than_a_frame_or_than_the_threshold_is_no_difference_however_sure
     let closer = CompareOptions { threshold: Some(Span::from_micros(10)) };
     let worse = Compared::of(&read(&first), &read(&second), closer);
     assert_eq!(worse.outcome, ComparedOutcome::Worse, "{worse}");
-    // The reports' own uncertainty is a threshold too.
+    // The reports' uncertainty is a threshold too.
     first["rows"][0]["uncertainty_ns"] = json!(16_000);
     let unsure = Compared::of(&read(&first), &read(&second), closer);
     assert_eq!(unsure.outcome, ComparedOutcome::Same, "{unsure}");
@@ -106,7 +106,7 @@ fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
     let worse = compared(&first, &second);
     assert_eq!(worse.because, ["test 0: p50, p99"], "{worse}");
     assert_eq!(worse.rows[0].figures[0].threshold_ns, Some(2_000.0));
-    // Measurements in sound have a resolution of frames.
+    // Sound has a resolution of frames.
     first["experiment"] = json!("align");
     second["experiment"] = json!("align");
     assert_eq!(compared(&first, &second).outcome, ComparedOutcome::Same);
@@ -139,7 +139,6 @@ fn misses_whose_seconds_are_known_are_compared_by_those() {
     };
     let mut none = first.clone();
     none["rows"][0]["missed"]["missed"] = json!(0);
-    // Sixty in one second are one burst.
     assert_eq!(compared(&none, &missed(1, 60)).outcome, ComparedOutcome::Same);
     assert_eq!(compared(&none, &missed(15, 4)).outcome, ComparedOutcome::Worse);
 }
@@ -168,7 +167,7 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
 
 #[test]
 fn the_chance_of_what_is_missed_is_that_of_the_reference() {
-    // Reference in exact integers (Python's math.comb and Fraction); the first is also R's example.
+    // Exact integers (Python's math.comb and Fraction); the first is R's example.
     for (a, n, b, m, p) in [
         (1, 10, 11, 14, 0.002_759_456_185_220_083_6),
         (3, 60_000, 6, 60_000, 0.507_796_092_998_008_1),
@@ -186,7 +185,7 @@ fn the_chance_of_what_is_missed_is_that_of_the_reference() {
 fn the_chance_of_as_many_as_a_report_may_tell_needs_no_more_than_some_roots_of_them() {
     const DUE: u64 = 10_000_000_000;
     let of = |missed| Missed { missed, due: DUE, at_most: 1.0 };
-    // From the normal approximation: equal, 2.83 standard deviations of 35 355 apart, and far.
+    // Normal approximation: equal, 2.83 standard deviations of 35 355 apart, and far.
     for (more, p, off) in [(0, 1.0, 1e-3), (200_000, 0.004_677_7, 1e-5), (10_000_000, 0.0, 1e-300)]
     {
         let found = counts::fisher(of(DUE / 2), of(DUE / 2 + more));
@@ -235,7 +234,6 @@ fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     snapshot!(there.rows[2].lacks.join("\n"));
     assert_eq!(verdicts(&there.rows[2])[0], ("p50_ns", ComparedVerdict::Follows));
     snapshot!(there.rows[3].figures[0].why.as_deref().unwrap());
-    // Although the misses of both could be compared.
     let mut first = report(&[5_000], 1);
     first["rows"][0]["intervals"].as_array_mut().unwrap().truncate(7);
     let short = compared(&first, &first);
@@ -256,7 +254,6 @@ fn what_only_the_first_has_measured_is_gone_and_that_is_worse() {
     let there = compared(&first, &second);
     assert_eq!(names(&there, |row| row.gone), ["test 0", "test 1", "test 2"]);
     assert_eq!(there.outcome, ComparedOutcome::Worse);
-    // Rows missing in the first are not lost.
     assert_eq!(names(&compared(&second, &first), |row| row.gone), ["another"]);
     let same = compared(&first, &first);
     assert_eq!((names(&same, |row| row.gone), same.outcome), (vec![], ComparedOutcome::Same));

@@ -11,11 +11,9 @@ use crate::report::text::{aligned, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
 use crate::statistics::CHANCE as ALONE;
 
-/// Maximum number of rows for which all figures are shown; otherwise only differing or unknown
-/// ones.
+/// With more rows, only differing or unknown figures are shown.
 const ALL_SHOWN: usize = 1;
 
-/// How to decide an undecided comparison.
 pub(crate) const MEASURE_AGAIN: &str = "measure both with the same command for at least 8 s";
 
 impl fmt::Display for Compared {
@@ -163,7 +161,7 @@ impl ComparedRow {
         core::iter::once(heads.map(str::to_owned).to_vec()).chain(lines).collect()
     }
 
-    /// Items outside its table: unjudged ones with reasons, counts, and items of only one report.
+    /// Unjudged items with reasons, counts, and items of only one report.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let unknown = self.unknown.iter().map(|why| format!("unknown: {why}"));
         let reasons = reasons(self).into_iter().map(|(verdict, figures, why)| {
@@ -198,7 +196,6 @@ impl ComparedRow {
 }
 
 impl ComparedFigure {
-    /// Name in a row with parts, and in one without: not all measurements are latencies.
     fn words(&self, beside_parts: bool) -> String {
         let part = match self.part.as_deref() {
             None if beside_parts => "latency ",

@@ -1,6 +1,5 @@
-//! One side of a measurement, as a program of its own: plays marks on a device, or records them on
-//! another, on any host. Marks are kept in memory that is allocated and locked before the run, and
-//! are written after it.
+//! One side of a measurement as its own program. Marks stay in preallocated, locked memory and are
+//! written after the run.
 
 use std::io::{self, Write};
 
@@ -32,7 +31,7 @@ pub(super) enum PartError {
     Log(#[from] io::Error),
 }
 
-/// Plays marks until stop is requested, and writes which of them met the DAC when.
+/// Plays until stopped, then writes DAC times.
 pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
     let shape = &part.side.shape;
@@ -43,7 +42,7 @@ pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartErr
     log.write(to, LogEnd { xruns, skipped, notes: said, ..LogEnd::default() })
 }
 
-/// Records marks until stop is requested, and writes which of them met the ADC when.
+/// Records until stopped, then writes ADC times.
 pub(super) fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
     let shape = &part.side.shape;
@@ -102,7 +101,7 @@ impl MarkPart<'_> {
     }
 }
 
-/// Marks in preallocated memory.
+/// Preallocated.
 struct MarkLog<Mark> {
     marks: Vec<Mark>,
     unkept: u64,
@@ -113,7 +112,7 @@ where
     for<'a> LogLine: From<&'a Mark>,
 {
     fn with_room(most: usize) -> Self {
-        // Touches each page, so that no page fault occurs while marks arrive.
+        // Avoids page faults during the run.
         let mut marks = vec![Mark::default(); most];
         marks.clear();
         Self { marks, unkept: 0 }

@@ -1,12 +1,8 @@
-//! The 95 % bound of a median's error.
+//! 95 % bound of a median's error.
 //!
-//! Errors that vary between values are estimated from their spread (type A evaluation, JCGM
-//! 100:2008
-//! 4.2), in groups of consecutive values, as neighbours are alike. Groups count as independent; if
-//! neighbouring groups are clearly correlated, a larger error is assumed. For errors that all
-//! values share, such as a device's reported uncertainty, only the maximum is known; the error may
-//! be anywhere below it (type B, 4.3.7). The clock uncertainty between two hosts is the same in
-//! every run on the same network: it is not smaller in 95 of 100 runs, and is added in full.
+//! Varying errors come from the spread of groups of neighbours (type A, JCGM 100:2008 4.2). Shared
+//! errors have a known maximum (type B, 4.3.7). Clock uncertainty between hosts repeats in every
+//! run, so it is added in full.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use tautline_proto::time::{LocalTime, Span};
@@ -16,12 +12,10 @@ use crate::statistics::median;
 const GROUPS: usize = 20;
 const IN_GROUP: usize = 5;
 const MAX_ALIKE: f64 = 0.9;
-/// Fewer values give no estimate of the spread.
 const FEWEST: usize = 3;
 const DEVIATIONS: f64 = 1.959_964;
 
-/// 95 % bound of the error of the median of these values, in the order of their due times. `shared`
-/// are the maximum errors that all values share; `clocks` is the uncertainty of the clocks.
+/// `values` are in the order of due times; `shared` are maximum errors that all share.
 pub(super) fn bound_95(
     values: &[(LocalTime, Span)],
     shared: &[Span],
@@ -30,7 +24,6 @@ pub(super) fn bound_95(
     let varies = of_spread(values)?;
     let common = shared.iter().map(|most| (most.as_nanos() as f64).powi(2) / 3.0).sum::<f64>();
     let bound = varies.hypot(DEVIATIONS * common.sqrt());
-    // Times are in whole nanoseconds.
     Some(Span::from_nanos(bound.ceil() as i64 + 1) + clocks)
 }
 
@@ -39,7 +32,7 @@ fn of_spread(values: &[(LocalTime, Span)]) -> Option<f64> {
         return None;
     }
     let groups = (values.len() / IN_GROUP).min(GROUPS);
-    // The median of a few values is less certain than their mean; each group already is a median.
+    // A median is less certain than a mean; each group already is a median.
     let (groups, worse) = match groups {
         0..FEWEST => (values.len(), (core::f64::consts::PI / 2.0).sqrt()),
         _ => (groups, 1.0),
@@ -57,8 +50,7 @@ fn of_spread(values: &[(LocalTime, Span)]) -> Option<f64> {
     Some(worse * error * student.inverse_cdf(0.975))
 }
 
-/// Factor for the error of the mean if neighbours are clearly correlated (first-order
-/// autoregressive process).
+/// Factor for clearly correlated neighbours (first-order autoregressive).
 fn widening(middles: &[f64], mean: f64, square: f64) -> f64 {
     let products = middles.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>();
     let chance = 2.0 / (middles.len() as f64).sqrt();

@@ -1,5 +1,3 @@
-//! Uncertainty between the clocks of two hosts while marks went from one to the other.
-
 use tautline_proto::time::Span;
 
 use crate::report::ReportRow;
@@ -7,16 +5,16 @@ use crate::report::ReportRow;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JoinedClocks {
     pub(super) is_one: bool,
-    /// At the worst mark, in either direction.
+    /// ±, at the worst mark.
     pub(super) uncertainty: Span,
     pub(super) round_trip: Option<Span>,
-    /// Detected clock steps, the player's first.
+    /// The player's first.
     pub(super) steps: [u32; 2],
     pub(super) max_uncertainty: Span,
 }
 
 impl JoinedClocks {
-    /// Adds it to the row, and voids the row if the clocks make it useless.
+    /// Makes the row invalid if the clocks make it useless.
     pub(super) fn tell(&self, row: &mut ReportRow) {
         let source = if self.is_one { "host" } else { "agents" };
         row.add("clock_source", "clock source", source);
@@ -26,7 +24,7 @@ impl JoinedClocks {
         row.add("clock_uncertainty_ns", "clocks known to ±, at worst", self.uncertainty.as_nanos());
         let round_trip = self.round_trip.map(Span::as_nanos);
         row.add("round_trip_ns", "round trip, by one clock", round_trip);
-        // Also explains why no mark was found: a clock that stepped.
+        // A clock step also explains that no mark was found.
         if let Some(why) = self.untimely(row) {
             row.invalid = Some(why);
         }

@@ -1,5 +1,4 @@
-//! Marks played at one host and recorded at another: two programs, their logs, and both clocks on
-//! one timeline.
+//! Marks played at one host and recorded at another: two logs on one timeline.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -21,12 +20,11 @@ pub struct DelayBetween {
     pub devices: [String; 2],
     pub settings: Settings,
     pub options: DelayOptions,
-    /// With two clocks, the row is invalid if the uncertainty of the median is greater.
+    /// With two clocks, rows with a less certain median are invalid.
     pub max_uncertainty: Span,
 }
 
-/// Clock exchanges before the devices begin and after they end; then their spacing, and the spacing
-/// in between.
+/// Number of clock exchanges before and after the run, and their spacing.
 const BURST: usize = 32;
 const BURST_APART: Span = Span::from_millis(5);
 const APART: Span = Span::from_millis(200);
@@ -35,8 +33,6 @@ const WRITING: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 const SPARE: Span = Span::from_secs(30);
 
-/// Plays marks at the first place and records them at the second. A failed measurement is an invalid
-/// row.
 pub fn measure_between(places: [HostPlace; 2], plan: &DelayBetween, stop: &Stop) -> LabReport {
     let name = places.each_ref().map(HostPlace::to_string);
     let ends = [0, 1].map(|end| format!("{} at {}", plan.devices[end], name[end]));
@@ -104,7 +100,7 @@ impl DelayHosts {
         self.exchange_often()?;
         let run = fastrand::u32(..);
         let mut children = [0; 2];
-        // The recorder starts first, so that no mark is missed.
+        // The recorder first, so that no mark is missed.
         for end in [1, 0] {
             children[end] = self.hosts[end].start(&plan.words(end, run), &[])?;
             self.begun(end, children[end], stop)?;
@@ -115,8 +111,7 @@ impl DelayHosts {
             sleep_until(ends.min(now() + APART));
             self.exchange()?;
         }
-        // After a requested stop the logs are still read; a stop requested during reading aborts
-        // it.
+        // A stop now aborts reading only if it is new.
         self.heed_stop(!stop.is_requested());
         for end in [0, 1] {
             self.hosts[end].interrupt(children[end])?;
@@ -128,8 +123,6 @@ impl DelayHosts {
         written.map(|()| both)
     }
 
-    /// Waits until the device of this end runs, shown by the first line of its log; exchanges clock
-    /// readings meanwhile.
     fn begun(&mut self, end: usize, child: u32, stop: &Stop) -> Result<(), HostError> {
         let deadline = Instant::now() + BEGINNING;
         while Instant::now() < deadline && !stop.is_requested() {
@@ -204,8 +197,7 @@ fn log(host: &mut LabHost, child: u32, role: &str) -> Result<DeviceLog, HostErro
     }
 }
 
-/// Joins both logs via both clocks, without I/O. On error returns which end's log is unusable, and
-/// why.
+/// Does no I/O. An error names the end and the reason.
 pub(super) fn join(
     [mut player, mut hearer]: [DeviceLog; 2],
     clocks: &[HostTimeline; 2],
@@ -242,7 +234,6 @@ pub(super) fn join(
         steps: clocks.each_ref().map(HostTimeline::steps),
         max_uncertainty: plan.max_uncertainty,
     };
-    // Only the time distinguishes one sweep from the next.
     let spacing = rate.span_of(Frames::from_len(plan.options.mark.spacing(rate)));
     if plan.options.mark == MarkKind::Sweep && known.uncertainty.times(4) > spacing {
         let ends = known.uncertainty;
@@ -257,13 +248,13 @@ pub(super) fn join(
     let early = EARLY + known.uncertainty;
     let mut judge = plan.options.judge(begun, rate).with_early(early);
     let is_full = [&player.end, &hearer.end].map(|end| end.unkept > 0);
-    // Nothing is known beyond the end of a full log.
+    // A full log ends early.
     let last = hearer.heard.last().map(|mark| mark.at);
     let end = clocks[1].here(LocalTime::from_nanos(hearer.end.end_ns)).map(|(end, _)| end);
     let end = if is_full[1] { last } else { end.or(last) };
     let mut played = player.played.into_iter().peekable();
     for heard in hearer.heard {
-        // Sound received by now was played before.
+        // Received sound was played before.
         while let Some(mark) = played.next_if(|mark| mark.at <= heard.at + early) {
             judge.played(mark);
         }
@@ -271,7 +262,7 @@ pub(super) fn join(
     }
     played.for_each(|mark| judge.played(mark));
     let outcome = judge.finish(end.unwrap_or(begun));
-    // Marks of this run that did not fit into the player's log look like another run's.
+    // Marks missing in a full player's log look foreign.
     let foreign = if is_full[0] { 0 } else { outcome.foreign };
     let foreign = hearer.end.foreign.saturating_add(foreign);
     let settings = [player.settings, hearer.settings];
@@ -310,8 +301,7 @@ struct OntoTimeline<'a> {
 }
 
 impl OntoTimeline<'_> {
-    /// Translates a time and adds the clock's uncertainty. Returns `false` if the time is not
-    /// known.
+    /// Adds the clock's uncertainty; `false` if the time is unknown.
     fn is_known(&mut self, at: &mut LocalTime, clock: &mut Span, uncertainty: &mut Span) -> bool {
         let Some((here, unsure)) = self.clock.here(*at) else {
             self.unknown += 1;

@@ -1,5 +1,3 @@
-//! Decides the outcome of each mark.
-
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,36 +13,30 @@ use crate::statistics::Series;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Played {
     pub number: u32,
-    /// Frame of the device, from its start.
     pub frame: i64,
-    /// Time when it met the DAC, as reported by the device.
+    /// DAC time, as reported by the device.
     pub at: LocalTime,
-    /// Of `at`, in either direction.
     pub uncertainty: Span,
-    /// Part of the uncertainty due to the host's clock, if it is another than this one's.
+    /// Share of the remote host's clock in the uncertainty.
     pub clock: Span,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct JudgedMark {
     pub number: u32,
-    /// Position in frames of the device from its start, with fraction.
     pub frame: f64,
-    /// Uncertainty of `frame` in frames, in either direction.
     pub beside: f64,
-    /// Time when it met the ADC, as reported by the device.
+    /// ADC time, as reported by the device.
     #[serde(rename = "at_ns", serialize_with = "at_ns", deserialize_with = "from_at_ns")]
     pub at: LocalTime,
-    /// Of `at` and of the mark's position, in either direction.
     #[serde(rename = "uncertainty_ns", serialize_with = "ns", deserialize_with = "from_ns")]
     pub uncertainty: Span,
-    /// Part of the uncertainty due to the host's clock, if it is another than this one's.
     #[serde(skip)]
     pub clock: Span,
     pub confidence: f64,
-    /// Gain of the sound; 1 is full scale, negative if the polarity is inverted.
+    /// 1 is full scale; negative if inverted.
     pub gain: f64,
-    /// Low-bit words received whole by then (`dsp::timecode::bits`).
+    /// Complete low-bit words so far (`dsp::timecode::bits`).
     pub words: u64,
     pub clear_db: Option<f64>,
 }
@@ -71,35 +63,30 @@ pub enum Exactness {
     Turned,
     Gain,
     Resampled,
-    /// Samples are intact except at a device's xruns.
+    /// Intact except at xruns.
     Xruns,
-    /// The path changes the lowest bits in another way: dither, fewer bits, a filter, other sound.
+    /// Dither, fewer bits, a filter, or other sound changes the lowest bits.
     Other,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     pub delay: Distribution,
-    /// The same delays, each at the time its mark was played, as many as there was room for.
     pub delays: Series,
     pub uncertainty: Distribution,
-    /// Its parts: the player's device, the recorder's device, and the mark's position in the sound.
+    /// Parts: player's device, recorder's device, position in the sound.
     pub parts: [Distribution; 3],
     pub clocks: Distribution,
     pub played: u64,
-    /// Played marks that were not received.
     pub missed: u64,
-    /// Marks received twice, or out of order.
+    /// Received twice or out of order.
     pub repeated: u64,
-    /// Marks received but never played: from another run.
+    /// Never played: from another run.
     pub foreign: u64,
-    /// Total frames missing between two marks. For sweeps, less than 200 ppm of the frames in
-    /// between count as drift.
+    /// Frames missing between marks. For sweeps, less than 200 ppm is drift.
     pub dropped_frames: u64,
-    /// Total surplus frames between two marks; the sweep limit of `dropped_frames` applies.
     pub repeated_frames: u64,
-    /// Relative speed of the recorder's card in ppm, from stretches without drops or repeats;
-    /// `None` for less than a second.
+    /// Speed of the recorder's card in ppm, without drops and repeats; `None` below 1 s.
     pub drift_ppm: Option<f64>,
     pub min_confidence: Option<f64>,
     pub min_clear_db: Option<f64>,
@@ -120,55 +107,48 @@ impl MarkWords {
         self.came >= self.meant - CUT_WORDS
     }
 
-    /// Whether this number of xruns explains the missing words. The devices' skipped frames, and
-    /// those the marks show as missing or surplus, each lose one or two more words at their edges.
-    /// A path that changes all samples leaves no words.
+    /// Whether xruns explain the missing words. A path that changes all samples leaves no words.
     pub(super) fn lack_by_xruns(self, xruns: u64, frames: u64) -> bool {
         let lost = frames as f64 / WORD as f64 + WORDS_OF_AN_XRUN * xruns as f64;
         xruns > 0 && self.came >= self.meant / 2.0 && self.came >= self.meant - CUT_WORDS - lost
     }
 }
 
-/// Maximum loss from words cut at the two ends.
 const CUT_WORDS: f64 = 1.5;
 const WORDS_OF_AN_XRUN: f64 = 2.0;
 const FEWEST_WORDS: f64 = 16.0;
-/// With this confidence, only the gain or the rate differs.
+/// Only gain or rate differs at this confidence.
 const CLEAR: f64 = 0.99;
-/// Gain tolerance of the lowest bits, and rate tolerance of the marks.
 const SAME_GAIN: f64 = 1e-3;
 const SAME_RATE: f64 = 1e-6;
-/// Smaller differences between two marks, in frames, are neither drops nor repeats.
+/// Smaller differences between marks, in frames, are ignored.
 const SLIP: f64 = 0.5;
-/// Two cards of 100 ppm each.
+/// Two cards, 100 ppm each.
 pub(super) const MAX_SWEPT_DRIFT: f64 = 200e-6;
-/// Marks may seem to be received this much before they were played, due to errors in the devices'
-/// times.
+/// Device time errors may date a mark this much before its playback.
 pub(super) const EARLY: Span = Span::from_millis(10);
-/// Weight of two neighbouring marks in the drift estimate.
 const BELIEF: f64 = 0.05;
-/// No real card differs by more.
+/// No real card exceeds this.
 const MAX_DRIFT: f64 = 1000e-6;
 
-/// Decides the outcome of marks. Marks must be passed in order, each as played before it is passed
-/// as heard.
+/// Decides the outcome of marks. Pass each as played before as heard, in order.
 pub struct Judge {
     rate: Rate,
-    /// Marks played before `from`, or from `until` on, do not count.
+    /// Only marks played in `from..until` count.
     from: LocalTime,
     until: LocalTime,
     waiting: VecDeque<DueMark>,
     first: Option<u64>,
     newest: u64,
     last: Option<(u64, Played, JudgedMark)>,
-    /// Recent frames heard per frame played, minus one.
+    /// Recent received frames per played frame, minus one.
     drift: f64,
     even: Stretches,
     spacing: usize,
     peak: f64,
-    /// Whether only the time distinguishes the marks, as for sweeps.
+    /// Whether only time distinguishes the marks, as for sweeps.
     alike: bool,
-    /// How much earlier than played a mark may seem to be received.
+    /// Marks may seem received this much before playback.
     early: Span,
     first_received: Option<JudgedMark>,
     outcome: Outcome,
@@ -176,17 +156,14 @@ pub struct Judge {
 
 #[derive(Debug)]
 struct DueMark {
-    /// Number without wrap-around.
     number: u64,
     mark: Played,
     heard: bool,
 }
 
-/// Frames between marks without drops or repeats: only there is the difference drift.
 #[derive(Debug, Default)]
 struct Stretches {
     played: f64,
-    /// Frames heard minus frames played.
     more: f64,
 }
 
@@ -222,7 +199,7 @@ impl Judge {
         self
     }
 
-    /// Marks played later do not count but must be reported: a received sweep may be one of them.
+    /// Later marks do not count but must be passed: a received sweep may be one.
     pub fn until(mut self, until: LocalTime) -> Self {
         self.until = until;
         self
@@ -233,8 +210,6 @@ impl Judge {
         self
     }
 
-    /// Sets how much earlier than played marks may seem to be received when two clocks are
-    /// involved.
     pub(super) fn with_early(mut self, early: Span) -> Self {
         self.early = early;
         self
@@ -295,13 +270,11 @@ impl Judge {
         self.last = Some((index, played, heard));
     }
 
-    /// The newest counted mark that was played by then.
     fn number_at(&self, heard: LocalTime) -> Option<u32> {
         let played = self.waiting.partition_point(|waiting| waiting.mark.at <= heard + self.early);
         self.waiting.get(played.checked_sub(1)?).map(|waiting| waiting.mark.number)
     }
 
-    /// Index among all played marks: the newest with this number.
     fn index_of(&self, number: u32) -> Option<u64> {
         let numbers = u64::from(NUMBERS);
         let behind = (self.newest % numbers + numbers - u64::from(number)) % numbers;
@@ -318,9 +291,8 @@ impl Judge {
         let meant = played.frame.saturating_sub(played_last.frame) as f64;
         let slip = heard.frame - received_last.frame - meant;
         let beyond = slip - meant * self.drift;
-        // Sweeps are far apart, so that drift alone amounts to frames, more so across missed ones.
+        // Sweeps are far apart: drift amounts to frames.
         let allowed = if self.alike { MAX_SWEPT_DRIFT * meant } else { SLIP };
-        // Position uncertainty due to other sound is not a slip.
         if beyond.abs() > allowed.max(heard.beside.hypot(received_last.beside)) {
             let frames = beyond.abs().round() as u64;
             if beyond < 0.0 {
@@ -338,10 +310,10 @@ impl Judge {
 
     pub fn finish(mut self, end: LocalTime) -> Outcome {
         let delay = self.last.map_or(Span::ZERO, |(_, played, heard)| heard.at - played.at);
-        // A mark is found after all of it, and part of the next, was heard.
+        // A mark is found only after part of the next was heard.
         let spacings = if self.alike { 2 } else { 1 };
         let tail = self.rate.span_of(Frames::from_len(spacings * self.spacing));
-        // A mark heard although it was not due must not offset a due mark that was missed.
+        // An early mark must not offset a missed one.
         let is_due = |mark: &Played| mark.at < self.until && mark.at + delay + tail <= end;
         let due = || self.waiting.iter().filter(|waiting| is_due(&waiting.mark));
         self.outcome.played = due().count() as u64;

@@ -1,4 +1,4 @@
-//! Log of a device that plays or records marks: one line of JSON each, in its host's clock.
+//! Log of played or recorded marks: a JSON line each, in the host's clock.
 
 use std::io::{self, Write};
 
@@ -51,7 +51,7 @@ impl LogBegin {
     }
 }
 
-/// Error for a line that neither player nor recorder writes.
+/// Neither player nor recorder writes such a line.
 const IMPOSSIBLE: &str = "its log has an impossible mark";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

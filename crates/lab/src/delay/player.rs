@@ -1,4 +1,4 @@
-//! Plays marks on a device, and records when each meets the DAC.
+//! Plays marks, and records when each meets the DAC.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -42,7 +42,6 @@ impl FaultCounter {
 }
 
 pub(super) enum PlayedSound {
-    /// Marks with a code in their lowest bits.
     Marks(Marker, BitWriter),
     Sweeps(Sweeper),
 }
@@ -77,7 +76,7 @@ pub(super) struct Marks {
     faults: Arc<FaultCounter>,
 }
 
-/// Marks that may wait for the ordinary thread: ten seconds at 48 kHz.
+/// Ten seconds at 48 kHz, for the ordinary thread.
 const WAITING: usize = 1024;
 
 pub(super) fn player(settings: &Settings, sound: PlayedSound) -> (Player, Marks) {
@@ -110,7 +109,7 @@ impl Process for Player {
                 uncertainty: uncertainty + off_rate(into),
                 clock: Span::ZERO,
             };
-            // If the ring is full, the mark will look like another run's.
+            // A full ring makes the mark look foreign.
             let _ = marks.push(played);
         });
         self.frames += (side.samples.len() / self.channels) as i64;

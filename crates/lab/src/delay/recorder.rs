@@ -1,4 +1,4 @@
-//! Records the sound of a device, and finds the marks in it.
+//! Records a device's sound and finds marks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,13 +34,12 @@ pub(super) struct MarkReader {
     reader: Reader<FrameRun>,
     rate: Rate,
     search: MarkSearch,
-    /// Frames passed to the finder, and the device's frame count at that point.
+    /// Frames passed to the finder.
     given: i64,
     frame: i64,
-    /// Sound still to be searched; `fresh` holds its runs.
     sound: Vec<f32>,
     fresh: VecDeque<(FrameRun, usize)>,
-    /// Runs that may contain upcoming marks, with the finder's count at their first frame.
+    /// Runs that upcoming marks may lie in, with the finder's count.
     searched: VecDeque<(i64, FrameRun)>,
     unread: i64,
     end: LocalTime,
@@ -64,8 +63,7 @@ impl MarkSearch {
         }
     }
 
-    /// Passes silence, and reports marks that end before it. Words of the lowest bits in it do not
-    /// count.
+    /// Reports marks that end before the silence, whose low-bit words do not count.
     fn silence(&mut self, frames: usize, mut found: impl FnMut(FoundMark, u64, Option<f64>)) {
         match self {
             Self::Marks(finder, bits) => {
@@ -94,7 +92,7 @@ impl MarkSearch {
 
 const HELD: Span = Span::from_secs(4);
 const SHORTEST_RUN: Span = Span::from_micros(125);
-/// Marks back for which runs are kept: a mark is reported after it is over.
+/// In marks: they are reported after their end.
 const REMEMBERED: usize = 4;
 
 pub(super) fn recorder(
@@ -139,7 +137,6 @@ impl Process for MarkRecorder {
 }
 
 impl MarkReader {
-    /// Takes in newly recorded sound. Returns its amount.
     pub(super) fn listen(&mut self) -> usize {
         let Self { reader, sound, fresh, rate, end, .. } = self;
         reader.read(|run, samples| {
@@ -168,7 +165,7 @@ impl MarkReader {
         }
     }
 
-    /// Frames that the device dropped, or that did not fit, belong to no mark.
+    /// Frames that were dropped or did not fit belong to no mark.
     fn mind_the_gap(&mut self, frame: i64, tell: &mut impl FnMut(JudgedMark)) {
         let gap = frame - self.frame;
         if gap > 0 && self.given > 0 {
@@ -193,7 +190,7 @@ impl MarkReader {
         }
     }
 
-    /// Frames that were not searched, without those that the device dropped.
+    /// Unsearched frames, without the device's drops.
     pub(super) fn unread(&self) -> i64 {
         self.unread - self.faults().skipped
     }
@@ -221,7 +218,6 @@ impl MarkReader {
     }
 }
 
-/// Time when a mark met the ADC, as reported for the run that contains it.
 fn heard(
     searched: &VecDeque<(i64, FrameRun)>,
     rate: Rate,

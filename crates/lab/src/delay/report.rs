@@ -1,5 +1,3 @@
-//! The measurement as a report row like those of other experiments.
-
 use serde_json::Value;
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
@@ -20,7 +18,6 @@ pub struct MeasuredDelay {
     pub(super) configured: Option<Span>,
     pub(super) faults: [DeviceFaults; 2],
     pub best_unclear_db: Option<f64>,
-    /// The machines; for a local measurement, this one.
     pub(super) hosts: Vec<HostDescription>,
     pub(super) clocks: Option<JoinedClocks>,
     pub notes: Vec<String>,
@@ -154,7 +151,7 @@ impl MeasuredDelay {
 }
 
 impl Outcome {
-    /// Summary to the nanosecond while all values are kept, otherwise to 1 part in 1024.
+    /// To 1 ns while all values are kept, else to 1 part in 1024.
     pub fn measured(&self) -> Summary {
         if self.delays.unkept() == 0 { self.delays.summary() } else { self.delay.summary() }
     }
@@ -163,9 +160,8 @@ impl Outcome {
         self.delay.count() > 0
     }
 
-    /// 95 % bound of the median; `None` for fewer than three marks, or if not all were kept.
+    /// Of the median; `None` below three marks, or if not all were kept.
     pub(super) fn uncertainty_95(&self) -> Option<Span> {
-        // The bound covers kept values, but the median covers all.
         (self.delays.unkept() == 0).then_some(())?;
         let shared: Vec<Span> = self.parts.iter().filter_map(Distribution::median).collect();
         let clocks = self.clocks.median().unwrap_or(Span::ZERO);
@@ -181,8 +177,7 @@ impl Outcome {
         })
     }
 
-    /// Whether the low bits of every sample, in 16 bits, arrived as played; `None` if that cannot
-    /// be known.
+    /// Whether the low 16 bits of all samples arrived intact; `None` if unknown.
     pub(super) fn bit_exact(&self) -> Option<bool> {
         self.exactness.map(|exactness| exactness == Exactness::Exact)
     }

@@ -1,11 +1,9 @@
-//! Sweeps, for paths that marks do not survive: from a speaker to a microphone.
+//! Sweeps, for acoustic paths (speaker to microphone).
 //!
-//! A sweep rises linearly from 0.5 to 20 % of the rate under a raised cosine, so that its
-//! autocorrelation falls off within [`LOBE`] frames and stays low. Correlation finds it, with a
-//! gain of 35 dB over noise. The greatest value, of either sign, is the strongest path of the
-//! sound. An echo within the lobe cannot be separated, and shifts the peak.
+//! Linear, 0.5 to 20 % of the rate, under a raised cosine: the autocorrelation is low outside
+//! [`LOBE`]. Correlation gains 35 dB over noise. An echo within the lobe shifts the peak.
 //!
-//! All sweeps are alike: only the time identifies them, so the delay must be less than [`spacing`].
+//! Only time identifies a sweep, so the delay must be less than [`spacing`].
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::energy;
@@ -14,26 +12,22 @@ use tautline_dsp::fit::{largest, place_of_top};
 use tautline_dsp::timecode::PlacedMark;
 use tautline_proto::units::Rate;
 
-/// Frames from one sweep to the next, half of it sound: 0.68 s at 48 and 96 kHz, at least 0.67 s.
+/// Frames per sweep, half of it sound: 0.68 s at 48 and 96 kHz, at least 0.67 s.
 pub(super) fn spacing(rate: Rate) -> usize {
     (rate.hertz() as usize * 2 / 3).next_power_of_two()
 }
 
-/// First and last frequency, as fractions of the rate.
 const FROM: f64 = 0.005;
 const TO: f64 = 0.2;
-/// Frames around the peak in which the autocorrelation of a sweep is large.
+/// Frames around the autocorrelation's peak.
 const LOBE: usize = 40;
-/// Minimum height of the peak above everything outside the lobe.
+/// Minimum height of the peak over all outside the lobe.
 pub(super) const MIN_CLEAR_DB: f64 = 3.0;
-/// Correlation values per frame.
 const FINE: usize = 4;
-/// Position error allowed, in standard deviations of the noise, and error added by interpolation,
-/// in frames.
+/// Position error in standard deviations of the noise, and of interpolation in frames.
 const DEVIATIONS: f64 = 6.0;
 const INTERPOLATED: f64 = 0.01;
 
-/// A sweep of `length` frames with peak 1.
 fn sweep(length: usize) -> Vec<f32> {
     let sample = |frame: usize| {
         let at = frame as f64 / length as f64;
@@ -59,7 +53,7 @@ impl Sweeper {
         Self { sweep: sweep(spacing / 2).into(), spacing, peak, number: 0, frame: 0 }
     }
 
-    /// Fills samples like a `Marker`; the position of a sweep is its first frame. Real-time safe.
+    /// A sweep's position is its first frame. Real-time safe.
     pub(super) fn fill(
         &mut self,
         channels: usize,
@@ -86,7 +80,7 @@ pub(super) struct FoundSweep {
     pub(super) fraction: f64,
     pub(super) uncertainty: f64,
     pub(super) confidence: f64,
-    /// Gain; 1 is full scale, negative if the polarity is inverted.
+    /// 1 is full scale; negative if the polarity is inverted.
     pub(super) gain: f64,
     pub(super) clear_db: f64,
 }
@@ -95,11 +89,10 @@ pub(super) struct SweepFinder {
     sweep: Box<[f32]>,
     spacing: usize,
     energy: f64,
-    /// RMS of its frequencies in radians per frame: the sharpness of the peak.
+    /// RMS frequency, radians per frame: sharpness of the peak.
     sharpness: f64,
     transform: Transform,
     fine: Transform,
-    /// Sound not searched yet, and the number of its first frame.
     sound: Vec<f32>,
     first: i64,
     best_unclear_db: Option<f64>,
@@ -122,7 +115,7 @@ impl SweepFinder {
         let energy = samples().map(|sample| sample * sample).sum();
         let sharpness = (weighed / power).sqrt();
         let sweep = sweep.into();
-        // Silence before the first frame, so that a sweep there is not at the edge.
+        // Silence keeps a first sweep off the edge.
         let before = 2 * LOBE;
         let (sound, first, best_unclear_db) = (vec![0.0; before], -(before as i64), None);
         Self { sweep, spacing, energy, sharpness, transform, fine, sound, first, best_unclear_db }
@@ -132,14 +125,12 @@ impl SweepFinder {
         self.spacing
     }
 
-    /// Takes the next frames of one channel and reports each sweep that is now complete.
     pub(super) fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundSweep)) {
         self.sound.extend_from_slice(samples);
         while self.sound.len() >= self.spacing + self.sweep.len() {
             let mut passed = self.spacing / 2;
             match self.search() {
                 Some(sweep) if sweep.clear_db >= MIN_CLEAR_DB => {
-                    // Puts the next sweep into the middle of the next search.
                     passed += (sweep.frame - self.first) as usize;
                     found(sweep);
                 }
@@ -159,8 +150,7 @@ impl SweepFinder {
         self.best_unclear_db
     }
 
-    /// The best position within a spacing; `None` in silence, or at an end, beyond which a better
-    /// may lie.
+    /// Best position within a spacing; `None` in silence or at an end.
     fn search(&mut self) -> Option<FoundSweep> {
         let length = self.transform.length();
         let mut product = vec![Complex::default(); length / 2 + 1];

@@ -21,11 +21,10 @@ const SETTINGS: Settings = Settings {
 };
 const UNSURE: Span = Span::from_micros(3);
 
-/// Two cards with a cable of `frames` frames in between; time passes by the frame.
+/// Two cards and a cable of `frames` frames; time passes by the frame.
 struct Loop {
     frames: i64,
     blocks: usize,
-    /// Changes the sound on the way; gets its samples.
     spoil: fn(&mut Vec<f32>),
 }
 
@@ -98,7 +97,6 @@ impl Device for Plays {
             assert_eq!(process.process(&mut cycle), Flow::Continue);
             self.cable.send(samples).unwrap();
         }
-        // Closing this card disconnects the cable at once.
         self.cable = channel().0;
         (process, Ended::Finished)
     }
@@ -162,7 +160,7 @@ fn a_known_delay_is_read_back_within_its_uncertainty() {
 #[test]
 fn frames_that_were_dropped_or_repeated_on_the_way_are_counted() {
     let spoil = |sound: &mut Vec<f32>| {
-        // At the border of two marks: elsewhere it would also damage a mark's number.
+        // Between two marks: elsewhere it would damage a number.
         sound.drain(20_156..20_162);
         let again = sound[28_790..28_794].to_vec();
         sound.splice(28_794..28_794, again);
@@ -327,7 +325,7 @@ fn marks_of_another_run_are_told_and_not_measured() {
     };
     let report = Loop { spoil, ..Loop::default() }.measure();
     assert_eq!(row(&report).foreign, 19, "{report:?}");
-    // How many of this run's marks are found below the other's depends on its random number.
+    // Found marks depend on the random run number.
     let (measured, Outcome { missed, played, .. }) = (row(&report).measured(), row(&report));
     assert!(measured.count >= 19, "{report:?}");
     assert_eq!(measured.count + missed, *played, "{report:?}");
@@ -396,7 +394,7 @@ impl Device for Duplex {
 
     fn run(&mut self, mut process: Box<dyn Process>, _stop: &Stop) -> (Box<dyn Process>, Ended) {
         let start = now();
-        // A period is written one buffer ahead of the one that is read.
+        // A period is written one buffer ahead.
         let mut sound = vec![0.0; (self.frames + 96) * 2];
         for block in 0..self.blocks {
             let mut heard = sound[block * 96..block * 96 + 96].to_vec();

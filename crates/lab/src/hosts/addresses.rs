@@ -1,4 +1,4 @@
-//! Finds the address at which a host is reachable: the sender tries them all.
+//! Finds a reachable address of a host: the sender tries all.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -28,7 +28,7 @@ impl Door {
         Ok(Self { knocks, port, ports })
     }
 
-    /// Sends the address in the datagram itself, so that the receiver knows which one works.
+    /// The datagram carries the address, so that the receiver knows it.
     pub(super) fn knock(to: SocketAddr) {
         let said = [KNOCK, to.ip().to_string().as_bytes()].concat();
         let _ =
@@ -57,10 +57,9 @@ impl Door {
     }
 }
 
-/// Below the system's ephemeral ports.
 const PORTS: core::ops::Range<u16> = 20_000..30_000;
 
-/// The first of `pairs` consecutive free UDP port pairs, each an even port and the next.
+/// Consecutive; each pair is an even port and the next.
 fn free(pairs: u16) -> Option<u16> {
     let is_free = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
     let ports = pairs.checked_mul(2)?;
@@ -69,7 +68,7 @@ fn free(pairs: u16) -> Option<u16> {
     tried.find(|first| (*first..first + ports).all(is_free))
 }
 
-/// All addresses but loopback, which come last (proc_net(5), `fib_trie`, and `if_inet6`).
+/// Loopback last (proc_net(5), `fib_trie`, `if_inet6`).
 pub(super) fn own_addresses() -> Vec<IpAddr> {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let mut all = local_v4(&text("/proc/net/fib_trie"));

@@ -1,4 +1,4 @@
-//! The agent: executes requests, one per line, until its standard input ends.
+//! The agent: executes requests, one per line, until its stdin ends.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,8 +19,7 @@ use crate::report::HostDescription;
 
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Serves requests from `from`. When they end or stop is requested, ends its children and restores
-/// all settings.
+/// At the end, restores settings and ends children.
 pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) -> io::Result<()> {
     let mut agent = Agent::new()?;
     let hello = Hello {
@@ -36,7 +35,6 @@ pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) 
             Err(RecvTimeoutError::Timeout) => continue,
             Ok(BoundedLine::TooLong) | Err(RecvTimeoutError::Disconnected) => break,
         };
-        // An invalid request has no ID to answer to.
         let received = now();
         let Ok(AgentRequest { id, ask }) = serde_json::from_str(&line) else { continue };
         let answer = agent.answer(ask, received).unwrap_or_else(|why| AgentAnswer::Failed { why });
@@ -51,8 +49,7 @@ fn say(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
     to.flush()
 }
 
-/// Identifier of the clock: of this boot, and of the time namespace, which may shift it
-/// (time_namespaces(7)).
+/// Clock ID: boot and time namespace, which may shift it (time_namespaces(7)).
 pub(super) fn clock() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let space = fs::read_link("/proc/self/ns/time").ok();
@@ -61,7 +58,7 @@ pub(super) fn clock() -> Option<String> {
 }
 
 struct Agent {
-    /// Dropped before the folder: a running child would leave files behind.
+    /// Dropped before the folder: a running child could leave files behind.
     children: Children,
     folder: TempDir,
     door: Option<Door>,
@@ -137,7 +134,7 @@ impl Agent {
     }
 }
 
-/// The machine's SCHED_RR time slice (sched(7)); restored on drop.
+/// SCHED_RR slice (sched(7)); restored on drop.
 struct Slice {
     before: String,
 }
@@ -163,7 +160,6 @@ impl Drop for Slice {
     }
 }
 
-/// Reads a piece up to a character boundary.
 fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
     let failed = |error: io::Error| format!("reading {}: {error}", path.display());
     let mut file = File::open(path).map_err(failed)?;
@@ -180,10 +176,10 @@ fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
     Ok(AgentAnswer::Text { text })
 }
 
-/// Maximum seconds of noise: some 700 MB of stereo at 48 kHz.
+/// In seconds: 700 MB of stereo at 48 kHz.
 pub(crate) const LONGEST_NOISE: u32 = 3600;
 
-/// Two channels of 16 bits at −18 dBFS.
+/// 16-bit stereo at −18 dBFS.
 fn noise(path: &Path, seconds: u32, rate: u32) -> Result<(), String> {
     if seconds > LONGEST_NOISE {
         return Err(format!(

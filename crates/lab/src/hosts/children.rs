@@ -18,12 +18,12 @@ pub(super) struct Children {
     folder: PathBuf,
     running: Vec<Child>,
     within: Vec<Option<usize>>,
-    /// Dropped after the programs in them.
+    /// Dropped after their programs.
     groups: Vec<Group>,
 }
 
 const LOOK: Duration = Duration::from_millis(10);
-/// Time for a program to write its report after an interrupt; then it is killed.
+/// Time to write a report after an interrupt.
 const GRACE: Duration = Duration::from_secs(3);
 
 const LONGEST: usize = 2000;
@@ -50,7 +50,7 @@ impl Children {
         };
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(file("out")?).stderr(file("err")?);
-        // Children inherit the thread's CPU affinity.
+        // Children inherit the CPU affinity.
         let before = match start.cpus.is_empty() {
             true => None,
             false => Some(stay_on(&start.cpus)?),
@@ -63,7 +63,7 @@ impl Children {
         if let Some(group) = group.and_then(|group| self.groups.get(group))
             && let Err(why) = group.take(started.id())
         {
-            // Without its limits it would be measured wrongly.
+            // Unlimited, it would be measured wrongly.
             let _ = started.kill().and_then(|()| started.wait());
             return Err(why);
         }
@@ -132,7 +132,6 @@ impl Children {
     }
 }
 
-/// The last message on standard error, with its hints.
 pub(crate) fn last_message(said: &str) -> Option<String> {
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let begins = lines.iter().rposition(|line| !line.starts_with("hint: "))?;
@@ -172,8 +171,7 @@ impl Drop for Children {
 const ENDING: Duration = Duration::from_secs(20);
 
 impl LabHost {
-    /// Waits until a program has ended. Interrupts it after `most`, so that it does not disturb the
-    /// next one.
+    /// Interrupts it after `most`: it must not disturb the next one.
     pub(crate) fn end_of(
         &mut self,
         child: u32,
@@ -190,7 +188,6 @@ impl LabHost {
         }
     }
 
-    /// Interrupts a running program, and returns its report.
     pub(crate) fn said_by<T: DeserializeOwned>(
         &mut self,
         child: u32,

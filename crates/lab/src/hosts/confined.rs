@@ -1,5 +1,4 @@
-//! Limits programs with control groups of either version (cgroups(7)), created per program and
-//! removed after it.
+//! Limits programs with control groups, version 1 or 2 (cgroups(7)), one per program.
 
 use std::fs;
 use std::io;
@@ -11,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChildLimits {
-    /// Percent of one processor; 100 is no limit, but usage is still counted.
+    /// Of one processor; 100 only counts usage.
     pub cpu_percent: Option<u32>,
-    /// Bytes of memory above which the kernel reclaims.
+    /// In bytes; above it the kernel reclaims.
     pub memory_high: Option<u64>,
-    /// Child whose group, and so limits, this one shares.
+    /// Child whose group this one shares.
     pub beside: Option<u32>,
 }
 
@@ -24,32 +23,28 @@ pub struct Used {
     pub cpu_ns: Option<u64>,
     pub periods: u64,
     pub throttled: u64,
-    /// Throttled time, summed over processors.
     pub throttled_ns: u64,
     pub above_high: Option<u64>,
 }
 
-/// In microseconds: the default of the kernel and of containers.
+/// In µs, as the kernel and containers use.
 const PERIOD: u64 = 100_000;
-/// Maximum real-time share of a group in percent of a processor (sched(7): 950 ms of each second).
+/// Max real-time percent of a processor (sched(7): 950 ms of each second).
 const MAX_REAL_TIME: u32 = 95;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Tree {
-    /// Version 2: one tree for all controllers.
     Unified(PathBuf),
-    /// Version 1: a tree per controller.
     Own(PathBuf),
 }
 
-/// A control group, in one or more trees; removed when dropped, after its programs have ended.
+/// Removed on drop, after its programs ended.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     folders: Vec<PathBuf>,
 }
 
-/// Finds a controller's tree in these `/proc/PID/mounts`, for a file system seen at `root`.
-/// `unified` lists the controllers of a unified tree.
+/// `unified` lists version 2 controllers.
 fn tree(
     mounts: &str,
     root: &Path,
@@ -118,14 +113,13 @@ impl Group {
             }
             Tree::Own(root) => {
                 let folder = self.open(&root, name, None)?;
-                // With real-time group scheduling, a new group has no share, and FIFO fails in it.
+                // With real-time group scheduling, FIFO fails without a share.
                 let share = PERIOD * u64::from(percent.min(MAX_REAL_TIME)) / 100;
                 let _ = write(&folder.join("cpu.rt_period_us"), &PERIOD.to_string());
                 let _ = write(&folder.join("cpu.rt_runtime_us"), &share.to_string());
                 let most = if percent >= 100 { "-1".into() } else { quota.to_string() };
                 write(&folder.join("cpu.cfs_period_us"), &PERIOD.to_string())?;
                 write(&folder.join("cpu.cfs_quota_us"), &most)?;
-                // The accounting controller may be in another tree, or in none.
                 if let Ok(Tree::Own(other)) = found("cpuacct")
                     && other != root
                 {
@@ -178,8 +172,7 @@ impl Group {
 
 fn found(controller: &str) -> Result<Tree, String> {
     let unified = |at: &Path| fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
-    // `ip netns exec` mounts /sys again, without the control groups (ip-netns(8)); the processes
-    // that called it still see them.
+    // `ip netns exec` hides the control groups in /sys (ip-netns(8)); its callers still see them.
     let seen = once(std::process::id()).chain(ancestors()).find_map(|process| {
         let mounts = fs::read_to_string(format!("/proc/{process}/mounts")).ok()?;
         tree(&mounts, Path::new(&format!("/proc/{process}/root/")), controller, unified)
@@ -203,7 +196,7 @@ fn figure(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// Parses `cpu.stat`: times are microseconds in version 2 and nanoseconds in version 1.
+/// `cpu.stat`: µs in version 2, ns in version 1.
 fn used(stat: &str) -> Used {
     let micros = |name| figure(stat, name).map(|micros: u64| micros.saturating_mul(1000));
     Used {
@@ -275,7 +268,6 @@ mod tests {
     fn a_group_is_removed_when_it_is_no_longer_needed() {
         let limits = ChildLimits { cpu_percent: Some(50), ..ChildLimits::default() };
         let name = format!("taut-lab-test-{}", std::process::id());
-        // Without usable groups there must be an error message.
         match Group::make(&name, &limits) {
             Ok(group) => {
                 let folders = group.folders.clone();

@@ -1,5 +1,3 @@
-//! Clock exchanges with a host's agent.
-
 use tautline_io::clock::now;
 use tautline_proto::clock::Exchange;
 use tautline_proto::time::{Span, WallTime};
@@ -10,14 +8,13 @@ use super::timeline::{HostTimeline, have_one_name};
 use super::words::{AgentAnswer, AgentAsk};
 use super::{HostError, LabHost};
 
-/// Times are in whole nanoseconds.
+/// Clock readings are whole nanoseconds.
 const READING_ERROR: Span = Span::from_nanos(1);
 
 const CHECKS: usize = 8;
 
 impl LabHost {
-    /// Its clock as seen from here: estimated from exchanges still to come, unless it is this
-    /// host's clock.
+    /// From future exchanges, unless it is this host's clock.
     pub(crate) fn timeline(&mut self) -> Result<HostTimeline, HostError> {
         let is_named_so = have_one_name(self.hello.clock.as_deref(), clock().as_deref());
         Ok(
@@ -30,7 +27,7 @@ impl LabHost {
         )
     }
 
-    /// Whether both use one monotonic clock: the same machine and time namespace.
+    /// Same machine and time namespace.
     pub(crate) fn shares_clock(&mut self, other: &mut Self) -> Result<bool, HostError> {
         if !have_one_name(self.hello.clock.as_deref(), other.hello.clock.as_deref()) {
             return Ok(false);

@@ -8,8 +8,7 @@ pub(crate) enum BoundedLine {
     TooLong,
 }
 
-/// Iterates over lines without their ends, with invalid UTF-8 replaced. Ends with the input, or at
-/// a line of more than `most` bytes.
+/// Strips line ends and replaces invalid UTF-8. Ends at a line of more than `most` bytes.
 pub(crate) fn lines_within(from: impl Read, most: usize) -> impl Iterator<Item = BoundedLine> {
     let mut from = BufReader::new(from);
     let mut over = false;

@@ -1,24 +1,22 @@
-//! Decides from exchanges whether clocks with one name are one clock. Machines resumed from one
-//! snapshot have the same boot ID, but their clocks diverge. Does no I/O.
+//! Decides whether same-named clocks are one. Machines resumed from one snapshot share a boot ID,
+//! but not a clock. No I/O.
 
 use tautline_proto::clock::Exchange;
 use tautline_proto::time::{Span, WallTime};
 
-/// Bounds from exchanges on how far a host's clock is ahead of this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OffsetBounds {
     least: Span,
     most: Span,
 }
 
-/// Maximum rate error between clocks: 1/1000, the same as in `proto::clock`.
+/// Max rate error 1/1000, as in `proto::clock`.
 const RATE: i64 = 1000;
 
 impl OffsetBounds {
     pub(super) const HERE: Self = Self { least: Span::ZERO, most: Span::ZERO };
 
-    /// No request arrives before it was sent, and no answer before it was given. `None` without
-    /// exchanges.
+    /// No message arrives before it was sent. `None` without exchanges.
     pub(super) fn of(exchanges: &[Exchange]) -> Option<Self> {
         let begun = exchanges.iter().map(|exchange| exchange.asked).min()?;
         let ended = exchanges.iter().map(|exchange| exchange.answered).max()?;
@@ -26,7 +24,7 @@ impl OffsetBounds {
         let least = exchanges.iter().map(|one| ahead(one.peer_answered, one.answered)).max()?;
         let most = exchanges.iter().map(|one| ahead(one.peer_received, one.asked)).min()?;
         let reading = exchanges.iter().map(|one| one.reading_error).max()?;
-        // Exchanges with another host are at other times, and the clock drifts in between.
+        // Exchanges with hosts differ in time; clocks drift in between.
         let slack = reading + (ended - begun).divided(RATE);
         Some(Self { least: least - slack, most: most + slack })
     }
@@ -44,7 +42,6 @@ mod tests {
 
     const WAY: Span = Span::from_micros(200);
 
-    /// Exchanges with a clock that is ahead by `ahead`, slow in alternating directions.
     fn asked(ahead: Span, from: Span) -> OffsetBounds {
         let exchange = |turn: i64| {
             let asked = LocalTime::ZERO + from + Span::from_millis(2 * turn);
@@ -76,7 +73,6 @@ mod tests {
     fn one_clock_is_one_however_long_the_way_and_wherever_it_is_asked_from() {
         assert!(asked(Span::ZERO, Span::ZERO).meets(&OffsetBounds::HERE));
         let far = Span::from_secs(-5000);
-        // 10 ppm of drift between the exchanges.
         let (one, other) =
             (asked(far, Span::ZERO), asked(far + Span::from_nanos(200), Span::from_millis(20)));
         assert!(one.meets(&other) && other.meets(&one));

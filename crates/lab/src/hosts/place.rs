@@ -1,4 +1,4 @@
-//! Place of an experiment, and the command that starts an agent there.
+//! Place of an experiment, and the command that starts its agent.
 
 use core::fmt;
 use core::str::FromStr;
@@ -18,7 +18,7 @@ impl FromStr for HostPlace {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = |name: &str| {
-            // A name beginning with a hyphen would be an option of ssh or ip.
+            // A leading hyphen would be an option of ssh or ip.
             (!name.is_empty() && !name.starts_with('-')).then(|| name.to_owned())
         };
         let place = match text.split_once(':') {
@@ -62,7 +62,7 @@ impl HostPlace {
             Self::Ssh(host) => {
                 let mut command = Command::new("ssh");
                 command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
-                // Detects a machine that is gone, after a while.
+                // Detects a lost connection.
                 command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
                 command.args(["--", host, "taut"]);
                 command

@@ -1,9 +1,9 @@
-//! Another host's clock as seen by the measuring host. Works on recorded exchanges, without I/O.
+//! Maps another host's clock to this one's, from recorded exchanges, without I/O.
 
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::time::{LocalTime, Span, WallTime};
 
-/// Whether clocks with these names may be the same; `false` without a name.
+/// Whether clocks may be the same; `false` without a name.
 pub(super) fn have_one_name(one: Option<&str>, other: Option<&str>) -> bool {
     one.is_some() && one == other
 }
@@ -27,8 +27,7 @@ impl HostTimeline {
         }
     }
 
-    /// Translates a time of the host to this clock, with the uncertainty in either direction.
-    /// `None` if no exchange was near.
+    /// Translates to this clock, with ± uncertainty. `None` without a near exchange.
     pub(crate) fn here(&self, there: LocalTime) -> Option<(LocalTime, Span)> {
         match self {
             Self::Same => Some((there, Span::ZERO)),
@@ -60,8 +59,7 @@ impl ExchangedClock {
         }
     }
 
-    /// Uses the last mapping made before; mappings follow each other without steps. Times before
-    /// the first mapping are as uncertain as times equally long after it.
+    /// Mappings have no steps. Before the first, uncertainty grows as after it.
     fn here(&self, there: LocalTime) -> Option<(LocalTime, Span)> {
         let shown = WallTime::of_local(there, Span::ZERO);
         let after = |(made, mapping): &(LocalTime, ClockMapping)| mapping.local(shown) >= *made;
@@ -77,9 +75,7 @@ impl ExchangedClock {
 mod tests {
     use super::*;
 
-    /// A host whose clock is ahead by `offset`, gains `rate`, and steps by `step`. Exchanges come
-    /// every fifth of a second for ten seconds. The delay is 0.1 ms there and `back` µs back, plus
-    /// up to 0.5 ms in either direction.
+    /// The delay is 0.1 ms there and `back` µs back, plus up to 0.5 ms each.
     struct FarClock {
         offset: Span,
         rate: f64,
@@ -141,7 +137,7 @@ mod tests {
             for (error, unsure) in &errors {
                 assert!(error.abs() <= *unsure, "{back}: {errors:?}");
             }
-            // Half of the round trip, once the rate is known, and little more.
+            // Half the round trip, once the rate is known.
             let (_, unsure) = errors[100];
             assert!(unsure < Span::from_micros((100 + back) / 2 + 60), "{back}: {errors:?}");
             assert_eq!(far.known().steps(), 0);

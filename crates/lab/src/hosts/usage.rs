@@ -1,5 +1,4 @@
-//! Resource usage of a program at a time; the difference of two readings excludes start and end of
-//! the program.
+//! Resource usage of a program; differences exclude its start and end.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +10,9 @@ use super::confined::Used;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildUsage {
-    /// On its machine's monotonic clock.
+    /// Its machine's monotonic clock.
     pub at_ns: i64,
     pub cpu_ns: u64,
-    /// Usage of its control group, if it has one.
     pub group: Option<Used>,
 }
 
@@ -26,7 +24,7 @@ pub struct UsedBetween {
 }
 
 impl ChildUsage {
-    /// Returns `None` if no time passed, or if a thread ended and its share is lost.
+    /// `None` if no time passed, or a thread ended.
     pub fn until(&self, later: &Self) -> Option<UsedBetween> {
         let lasted = Span::from_nanos(later.at_ns.saturating_sub(self.at_ns));
         let cpu = Span::from_nanos(later.cpu_ns.checked_sub(self.cpu_ns)? as i64);
@@ -41,8 +39,7 @@ impl UsedBetween {
     }
 }
 
-/// CPU time of all running threads in nanoseconds: the kernel reports whole processes only in
-/// hundredths of a second.
+/// In ns; for whole processes the kernel only has 10 ms.
 pub(super) fn threads_time(process: u32) -> Result<u64, String> {
     let folder = format!("/proc/{process}/task");
     let failed = |error: std::io::Error| {
@@ -83,7 +80,6 @@ mod tests {
         let own = std::process::id();
         let first = threads_time(own).unwrap();
         let begun = std::time::Instant::now();
-        // A kernel that counts nothing fails within a test's time.
         while threads_time(own).unwrap() <= first {
             assert!(begun.elapsed().as_secs() < 20, "{first}");
         }

@@ -1,4 +1,4 @@
-//! Messages between an experiment and an agent: one line of JSON each.
+//! Messages between experiment and agent: a JSON line each.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use crate::report::HostDescription;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// Its version; other versions are rejected.
+    /// Other versions are rejected.
     pub(super) taut: String,
     pub(super) host: HostDescription,
-    /// Identifier of the monotonic clock; absent if unknown.
+    /// ID of the monotonic clock; absent if unknown.
     pub(super) clock: Option<String>,
 }
 
@@ -77,9 +77,8 @@ pub(super) enum AgentAsk {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Start {
-    /// Arguments of `taut`; `{dir}` is the experiment's folder.
+    /// Of `taut`; `{dir}` is the experiment's folder.
     pub(super) words: Vec<String>,
-    /// Allowed processors; all if empty.
     pub(super) cpus: Vec<usize>,
     pub(super) limits: Option<ChildLimits>,
 }
@@ -104,7 +103,7 @@ pub(super) enum AgentAnswer {
     },
     Listening {
         addresses: Vec<IpAddr>,
-        /// Port for the datagrams of [`AgentAsk::Knock`].
+        /// For [`AgentAsk::Knock`].
         knock_at: u16,
         ports: u16,
     },
@@ -130,7 +129,6 @@ pub enum ChildState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildEnded {
     pub status: Option<i32>,
-    /// Standard output, read separately.
     #[serde(skip)]
     pub printed: String,
     pub complaint: Option<String>,

@@ -1,4 +1,4 @@
-//! Parses command-line values of network impairments.
+//! Parses network impairments.
 
 use core::fmt;
 use core::str::FromStr;
@@ -52,11 +52,10 @@ impl fmt::Display for Share {
     }
 }
 
-/// Share of datagrams held back so that later ones overtake them, and the time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reordering {
     pub share: Share,
-    /// Delay; 2 ms by default.
+    /// Default 2 ms.
     pub by: Span,
 }
 
@@ -120,7 +119,7 @@ impl FromStr for Outage {
     }
 }
 
-// Changes to a given path; `None` keeps its value.
+// `None` keeps the path's value.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct PathChanges {
     /// Minimum delay
@@ -159,7 +158,6 @@ fn burst(text: &str) -> Result<f64, String> {
 }
 
 impl PathChanges {
-    /// Applies the changes to a path; rejects invalid ones.
     pub fn of(&self, mut path: PathModel) -> Result<PathModel, WordError> {
         path.delay = self.delay.unwrap_or(path.delay);
         path.jitter = self.jitter.map_or(path.jitter, Jitter::Uniform);
@@ -168,7 +166,7 @@ impl PathChanges {
         path.duplicates = self.duplicate.map_or(path.duplicates, |share| share.0);
         path.mtu = self.mtu.map_or(path.mtu, usize::from);
         if let Some(BitRate(rate)) = self.rate {
-            // A queue of 1/8 s: bits of 1/8 s are bytes by dividing by 64.
+            // Bytes of 1/8 s.
             let queue = (rate / 64).max(3000) as usize;
             path.bottleneck = Some(Bottleneck { rate, queue });
         }
@@ -191,7 +189,7 @@ impl PathChanges {
         if share == 0.0 {
             return if self.loss.is_some() { Ok(Loss::NONE) } else { Err(WordError::NoLoss) };
         }
-        // Rounded up to two digits, so that the printed value is accepted.
+        // Rounded up, so that the printed value is accepted.
         let least = (Loss::min_burst(share) * 100.0 - 1e-6).ceil() / 100.0;
         if length + 1e-9 < Loss::min_burst(share) {
             return Err(WordError::ShortBursts { share: Share(share), length, least });

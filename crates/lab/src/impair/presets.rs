@@ -1,4 +1,4 @@
-//! The networks of `taut lab impair --preset`, one line each, from the simulation.
+//! Networks of `taut lab impair --preset`, from the simulation.
 
 use core::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The impaired path between real sockets: one thread that waits for datagrams and due times.
+//! The impaired path between real sockets, on one thread.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -21,10 +21,9 @@ use super::{DatagramCounters, Impairer, Leg, Released, UdpPort};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayOptions {
-    /// Address for RTP, with RTCP on the next UDP port; port 0 chooses two free ones.
+    /// RTCP uses the next port; port 0 chooses two free ones.
     pub listen: UdpOptions,
     pub onward: UdpOptions,
-    /// Destination by the same rule: a host or a group.
     pub to: SocketAddr,
     pub there: PathModel,
     pub back: PathModel,
@@ -33,7 +32,7 @@ pub struct RelayOptions {
 }
 
 impl RelayOptions {
-    /// From `listen` to `to`, unimpaired in both directions, on a thread above those of devices.
+    /// Unimpaired both ways, on a thread above those of devices.
     pub fn between(listen: SocketAddr, to: SocketAddr) -> Self {
         let roomy = |options: UdpOptions| UdpOptions {
             datagram_bytes: LONGEST,
@@ -56,12 +55,11 @@ const UNPUNCTUAL: Span = Span::from_millis(1);
 const LONGEST: usize = 65_507;
 /// For packets of 125 µs.
 const PACKETS_PER_SECOND: u32 = 8_000;
-/// Maximum wait before the thread checks for a stop.
 const BEAT: Span = Span::from_millis(20);
-/// Its deepest call is a system call.
+/// The deepest call is a system call.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A running relay. Stops on drop; datagrams in flight are lost.
+/// Stops on drop, losing datagrams in flight.
 pub struct Relay {
     address: SocketAddr,
     granted: Granted,
@@ -104,8 +102,7 @@ impl Relay {
         Ok(Self { address, granted, stop, thread: Some(thread) })
     }
 
-    /// Its RTP address, with the actual UDP port; the loopback address if it listens on all
-    /// interfaces.
+    /// RTP address with the actual port; loopback if it listens everywhere.
     pub fn address(&self) -> SocketAddr {
         let mut address = self.address;
         match address.ip() {
@@ -146,7 +143,6 @@ impl Drop for Relay {
 
 struct RelayWorker {
     sockets: [ControlSocket; 4],
-    /// Last senders of RTP and RTCP, which get the answers.
     sender: [Option<Endpoint>; 2],
     to: [Endpoint; 2],
     impairer: Impairer,
@@ -202,7 +198,7 @@ impl RelayWorker {
                 return;
             };
             lateness.record(now() - due);
-            // The socket counts errors; a network does not report them either.
+            // A network does not report errors; the socket counts them.
             let _ = sockets[first + port as usize].send_to(datagram, destination);
         });
     }

@@ -1,5 +1,3 @@
-//! Report of a relay as text and JSON.
-
 use core::fmt;
 
 use serde::Serialize;
@@ -15,7 +13,7 @@ pub struct LegReport {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PortReport {
     pub received: u64,
-    /// Forwarded datagrams, duplicates included.
+    /// Includes duplicates.
     pub released: u64,
     pub lost: u64,
     pub loss: f64,
@@ -33,10 +31,10 @@ pub struct RelayReport {
     pub duration_ns: i64,
     pub there: LegReport,
     pub back: LegReport,
-    /// Lateness of forwarding caused by the relay.
+    /// Caused by the relay.
     pub lateness: Summary,
     pub kernel_drops: u64,
-    /// Datagrams that came back before any sender was known.
+    /// Came back before any sender was known.
     pub unaddressed: u64,
     pub notes: Vec<String>,
 }

@@ -37,7 +37,7 @@ fn a_datagram_goes_on_when_its_delay_is_over_and_by_the_port_it_came_by() {
 #[test]
 fn what_is_read_late_goes_on_as_if_it_had_been_read_at_once() {
     let mut impairer = alike(PathModel::ideal(Span::from_millis(1)), 1);
-    // Of two sockets, the one read second may have the earlier datagram.
+    // The socket read second may have the earlier datagram.
     impairer.take(Leg::There, UdpPort::Media, &[1], at(1000));
     impairer.take(Leg::There, UdpPort::Control, &[2], at(900));
     let due: Vec<i64> = released(&mut impairer, at(5000)).iter().map(|one| one.3).collect();

@@ -1,6 +1,4 @@
-//! A bare loop instead of `taut send`: a thread sleeps until packets are due and hands them to the
-//! kernel, with launch times if the pacing mode has them. It shows the best a mode can do on this
-//! host.
+//! A bare loop instead of `taut send`: the best a pacing mode can do here.
 
 use core::fmt::Write;
 
@@ -29,21 +27,19 @@ use super::LoopFlags;
 use crate::kept::{lock_memory, refusal};
 
 const AHEAD: Span = Span::from_millis(20);
-/// Profile and length of header extensions (RFC 8285 §4.2); zeros after them are padding.
+/// Profile and length (RFC 8285 §4.2); zeros after them are padding.
 const EXTENSION_HEAD: usize = 4;
 
 #[derive(Debug, Clone)]
 pub(super) struct BareDepartures {
-    /// Time from a packet's due time to its launch, or to its hand-over without launch times.
+    /// From due time to launch or hand-over.
     pub lead: Span,
-    /// Whether a kernel queue holds each packet until then.
     launches: bool,
     packet: u32,
     handed: Vec<(LocalTime, LocalTime)>,
 }
 
 impl BareDepartures {
-    /// The known columns in the format of `taut send --packet-log`.
     pub(super) fn ledger(&self) -> String {
         let mut text = "rtp_timestamp,capture,taken,packed,due,handed,launched\n".to_owned();
         for (number, (due, handed)) in self.handed.iter().enumerate() {
@@ -59,8 +55,7 @@ impl BareDepartures {
 #[derive(Debug, Clone, Copy)]
 enum BarePackets {
     Rtp,
-    /// Packets of this stream; each is presented `presented` after it is due, on the sender's
-    /// monotonic clock.
+    /// Presented `presented` after it is due, on the sender's monotonic clock.
     Aaf {
         stream: StreamId,
         presented: Span,
@@ -164,8 +159,7 @@ fn run(
 }
 
 impl BarePackets {
-    /// Same length as the datagrams of `taut send`, with silence, and with zeros for the capture
-    /// time, which a receiver would use.
+    /// As long as `taut send`'s, with silence, and zeros for the capture time.
     fn datagram(self, format: &StreamFormat) -> Vec<u8> {
         let Self::Rtp = self else {
             return vec![0; avtp::HEADER_BYTES + format.payload_bytes()];

@@ -1,5 +1,4 @@
-//! A bare loop's rows for a mode: the same stream sent by the loop, and the ratios of our figures
-//! to its figures.
+//! Rows of a bare loop that sends the same stream, with the ratio to ours.
 
 use std::collections::HashSet;
 
@@ -31,8 +30,7 @@ pub(super) fn looping(stream: &LabStream, mode: PacingMode, sent: &Report) -> La
     LabStream { instead: Some(head.chain(words).collect()), ..stream.clone() }
 }
 
-/// Timestamps of the loop's counted packets, by due time: the loop sends no capture times, which a
-/// receiver uses.
+/// By due time: the loop sends no capture times.
 pub(super) fn counted_of_loop(outcome: &StreamOutcome) -> HashSet<u32> {
     let begin = outcome.departures.first().map_or(0, |first| first.due);
     let after = |due: i64| due.saturating_sub(begin) >= outcome.settle.as_nanos();
@@ -53,8 +51,6 @@ const LATENESS: [FigureRatio; 2] = [
     ("p99_ratio", "p99, ours to this", |row| row.measured?.p99_ns),
 ];
 
-/// Adds the ratios of our figures to the loop's: for intervals, and for lateness if the mode
-/// sleeps.
 pub(super) fn compare(mode: PacingMode, ours: &[ReportRow], bare: &mut [ReportRow]) {
     let sleeps = mode == PacingMode::Sleep;
     let compared = if sleeps { &[INTERVALS, LATENESS][..] } else { &[INTERVALS] };
@@ -66,7 +62,7 @@ pub(super) fn compare(mode: PacingMode, ours: &[ReportRow], bare: &mut [ReportRo
     }
 }
 
-/// Rounded to three decimals; `None` if a figure is unknown or the divisor is not positive.
+/// Three decimals; `None` if unknown or the divisor is not positive.
 fn ratio(ours: Option<i64>, bare: Option<i64>) -> Option<f64> {
     let (ours, bare) = (ours?, bare.filter(|bare| *bare > 0)?);
     Some((ours as f64 / bare as f64 * 1e3).round() / 1e3)

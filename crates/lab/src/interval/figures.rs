@@ -10,17 +10,14 @@ use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series};
 use tautline_report::ledger::{LedgerError, LedgerLines, LedgerPacket, ReceivedPacket, SentPacket};
 
-/// Deviation of a media clock in ppm that means another rate: crystals stay within 100 ppm.
+/// In ppm. More means another rate: crystals stay within 100 ppm.
 const ANOTHER_RATE: f64 = 1000.0;
-/// Change in nanoseconds against the media clock, from one packet to the next, that may begin a
-/// step.
+/// Change in ns against the media clock that may begin a step.
 const STEP_NS: f64 = 10e6;
-/// Time on both sides whose earliest packets decide: after a stall, queued packets soon catch up.
+/// Earliest packets on both sides decide: queued packets catch up after a stall.
 const STEP_WINDOW: Span = Span::from_millis(100);
 const MIN_STEP_PACKETS: usize = 3;
 
-/// Rows of a sender's packet log: intervals, lateness against its own schedule, and lateness
-/// against the media clock.
 pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
     let unit = TimestampUnit::Frames(rate);
     let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();
@@ -33,7 +30,7 @@ pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
 
 pub(super) fn of_flow(flow: &PacketFlow) -> Vec<ReportRow> {
     let mut row = intervals(flow.name.clone(), &flow.packets, flow.unit);
-    // Timestamps are the fallback: those of AVTP are rounded to nanoseconds.
+    // AVTP timestamps are only a fallback: they are rounded to nanoseconds.
     row.configured = flow.length.or(row.configured);
     row.published = published(row.configured);
     let mut seen = BTreeSet::new();
@@ -50,7 +47,7 @@ pub(super) fn of_flow(flow: &PacketFlow) -> Vec<ReportRow> {
         row.add("repeated", "duplicates", repeated);
         row.add("reordered", "out of order", reordered);
     }
-    // Both ends of an interval.
+    // An interval has two ends.
     row.uncertainty = flow.uncertainty.map(|one| one + one);
     let media = against_media(&flow.name, &flow.packets, flow.unit).map(|(mut row, _)| {
         row.uncertainty = flow.uncertainty;
@@ -59,7 +56,6 @@ pub(super) fn of_flow(flow: &PacketFlow) -> Vec<ReportRow> {
     [row].into_iter().chain(media).collect()
 }
 
-/// A warning if the media clock does not have the stated rate.
 pub(super) fn doubt(flow: &PacketFlow) -> Option<String> {
     let (_, ppm) = against_media(&flow.name, &flow.packets, flow.unit)?;
     let name = &flow.name;
@@ -128,11 +124,8 @@ fn usual_step(packets: &[Numbered]) -> Option<i64> {
     counts.into_iter().filter(|(step, _)| *step > 0).max_by_key(|(_, count)| *count).map(|(s, _)| s)
 }
 
-/// Lateness of each packet relative to the earliest, against a media clock at its own rate; and
-/// that rate's deviation from nominal in ppm. `None` for packets that all have the same timestamp,
-/// or none.
-///
-/// The media clock restarts at each step: every part has its own offset, and all share one rate.
+/// Lateness relative to the earliest packet, on a media clock of fitted rate, and its ppm. Each
+/// step begins a new offset.
 pub(super) fn against_media(
     name: &str,
     packets: &[Numbered],
@@ -161,7 +154,6 @@ pub(super) fn against_media(
         }
     }
     let mut row = ReportRow::named(format!("{name}, against its media clock")).with(&series);
-    // If the packets' clock is slow, each arrives later than the one before.
     let ppm = -slope / (1.0 + slope) * 1e6;
     row.add("media_clock_ppm", "media clock, ppm", ppm);
     row.add("media_clock_steps", "steps of the media clock", parts.len() - 1);
@@ -209,7 +201,6 @@ pub(super) struct LedgerLine {
     pub(super) due: LocalTime,
 }
 
-/// The lines in the order of their hand-overs. On error returns the reason.
 pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
     let mended = |error: LedgerError| {
         format!(

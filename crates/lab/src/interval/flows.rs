@@ -14,7 +14,7 @@ use tautline_proto::wrap::{Unwrapper, Wrapped};
 pub(super) use crate::capture::LinkType;
 use crate::capture::read_frames;
 
-/// Time in a file, until 2116 if it counts from 1970: the sum of two does not overflow.
+/// Until 2116 from 1970, so that a sum of two fits.
 pub(super) fn instant(nanos: i64) -> Option<LocalTime> {
     (0..=i64::MAX / 2).contains(&nanos).then(|| LocalTime::from_nanos(nanos))
 }
@@ -26,7 +26,7 @@ pub(super) enum FlowName {
         from: SocketAddr,
         to: Option<SocketAddr>,
     },
-    /// The ID of an AVTP stream identifies its talker.
+    /// The stream ID identifies the talker.
     Avtp {
         kind: &'static str,
         stream: StreamId,
@@ -116,23 +116,20 @@ pub(super) struct PacketFlow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbered {
     pub(super) at: LocalTime,
-    /// `None` if only the timestamp is known.
     pub(super) sequence: Option<i64>,
-    /// `None` for an AVTP packet without a presentation time.
     pub(super) timestamp: Option<i64>,
 }
 
-/// Sequence jump after which the sender is taken to have restarted (RFC 3550 A.1, MAX_DROPOUT).
+/// Larger jumps mean a restarted sender (RFC 3550 A.1).
 const MAX_DROPOUT: i64 = 3000;
-/// Pause after which an AVTP sender is taken to have restarted: timestamps wrap after 4.3 s,
-/// numbers after 256 packets.
+/// Longer pauses mean a restarted AVTP sender: timestamps wrap after 4.3 s, numbers after 256
+/// packets.
 const PAUSE: Span = Span::from_secs(2);
 pub(super) const MIN: usize = 10;
 
 pub(super) struct SortedFlows {
     pub(super) streams: Vec<PacketFlow>,
     pub(super) strange: usize,
-    /// Datagrams of senders that sent too few to decide.
     pub(super) few: usize,
 }
 
@@ -156,8 +153,7 @@ impl Flows {
         self.uncertainty = Some(self.uncertainty.unwrap_or(Span::ZERO).max(uncertainty));
     }
 
-    /// Flows in which at least half of the packets follow the one before. RTP timestamps count
-    /// frames at `rate`.
+    /// At least half of a stream's packets follow the one before. RTP timestamps have `rate`.
     pub(super) fn streams(self, rate: Rate) -> SortedFlows {
         let Self { known, seen, uncertainty } = self;
         let mut by_flow = vec![Vec::new(); known.len()];
@@ -198,8 +194,7 @@ impl Flows {
     }
 }
 
-/// Unwraps the numbers; begins a new part when the sender restarted. `length` is the sound in a
-/// packet, if known.
+/// Also splits at sender restarts.
 fn number(seen: &[CapturedPacket], bits: u32, length: Option<Span>) -> Vec<Vec<Numbered>> {
     let mut stints: Vec<Vec<Numbered>> = Vec::new();
     let mut counters: Option<Counters> = None;
@@ -237,8 +232,7 @@ impl Counters {
         Self { bits, sequence, timestamp: None, anchor: None }
     }
 
-    /// Number of a packet. Eight bits wrap after 32 ms of class A, so the presentation time
-    /// determines the wraps.
+    /// Eight bits wrap after 32 ms (class A): the presentation time counts the wraps.
     fn number(&self, packet: &CapturedPacket, length: Option<Span>) -> i64 {
         let by_time = || {
             let (timestamp, number) = self.anchor.filter(|_| self.bits == 8)?;
@@ -283,11 +277,11 @@ pub(super) fn read_capture(file: impl Read + Send) -> ReadCapture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamPacket {
     pub(super) name: FlowName,
-    /// Raw header value: 16 bits in RTP, 8 in AVTP.
+    /// Raw: 16 bits in RTP, 8 in AVTP.
     pub(super) sequence: u32,
-    /// Frames in RTP; presentation time in nanoseconds in AVTP, where it is optional.
+    /// In frames (RTP) or nanoseconds (AVTP).
     pub(super) timestamp: Option<u32>,
-    /// Duration of the sound, if the headers carry rate and channels (AAF).
+    /// Known if the headers carry rate and channels (AAF).
     pub(super) length: Option<Span>,
 }
 
@@ -332,8 +326,7 @@ pub(super) fn packet_of_datagram(
     from: SocketAddr,
     to: Option<SocketAddr>,
 ) -> Option<StreamPacket> {
-    // AVTP carries its own length, which RTP matches by chance once in 65,536 packets, never in a
-    // row.
+    // RTP matches AVTP's length by chance once in 65,536 packets, never in a row.
     avtp(Encapsulation::Udp, datagram, to.map(Destination::Udp))
         .filter(|packet| packet.length.is_some())
         .or_else(|| rtp(datagram, from, to))
@@ -343,7 +336,6 @@ const fn is_ip(ethertype: u16) -> bool {
     matches!(ethertype, IPV4 | IPV6)
 }
 
-/// The ethertype after addresses and tags, and the bytes after it.
 fn ethernet(frame: &[u8]) -> Option<(u16, &[u8])> {
     let mut at = 12;
     for _ in 0..=TAGS {
@@ -355,7 +347,7 @@ fn ethernet(frame: &[u8]) -> Option<(u16, &[u8])> {
     None
 }
 
-/// RFC 791 §3.1. Only the first fragment has the headers.
+/// RFC 791 §3.1; only the first fragment has the headers.
 fn ipv4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let header = usize::from(packet.first()? & 15) * 4;
     let fragment = word(packet, 6)? & 0x1fff;
@@ -378,7 +370,7 @@ fn ipv6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
             UDP => return Some((from, to, rest)),
             // Hop-by-hop, routing, destination.
             0 | 43 | 60 => 8 * (1 + usize::from(*rest.get(1)?)),
-            // Only the first fragment has a header.
+            // First fragment only.
             44 if word(rest, 2)? & 0xfff8 == 0 => 8,
             // Authentication (RFC 4302 §2.2).
             51 => 4 * (2 + usize::from(*rest.get(1)?)),
@@ -390,8 +382,7 @@ fn ipv6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     None
 }
 
-/// The fixed RTP header (RFC 3550 §5.1). Returns `None` for a packet that looks like RTCP (RFC 5761
-/// §4).
+/// RFC 3550 §5.1; `None` if it looks like RTCP (RFC 5761 §4).
 fn rtp(datagram: &[u8], from: SocketAddr, to: Option<SocketAddr>) -> Option<StreamPacket> {
     let (first, second) = (*datagram.first()?, *datagram.get(1)?);
     let is_rtp = first >> 6 == 2 && !(64..=95).contains(&(second & 0x7f));
@@ -404,8 +395,7 @@ fn rtp(datagram: &[u8], from: SocketAddr, to: Option<SocketAddr>) -> Option<Stre
     is_rtp.then_some(packet)
 }
 
-/// AVTP subtypes whose packets begin with the common stream header (IEEE 1722-2016 §4.4.4, table
-/// 6).
+/// Subtypes with the common stream header (IEEE 1722-2016 §4.4.4, table 6).
 const STREAMS: [(u8, &str); 3] = [(0x00, "61883"), (AAF, "AAF"), (0x03, "CVF")];
 const AAF: u8 = 0x02;
 
@@ -417,7 +407,7 @@ pub(super) fn avtp(
     let (_, packet) = encapsulation.split(datagram)?;
     let (subtype, flags) = (*packet.first()?, *packet.get(1)?);
     let (_, kind) = STREAMS.iter().find(|(number, _)| *number == subtype)?;
-    // `sv` is set (the stream ID is valid), version 0.
+    // `sv` set (stream ID valid), version 0.
     if flags & 0x80 == 0 || flags & 0x70 != 0 {
         return None;
     }
@@ -431,7 +421,7 @@ pub(super) fn avtp(
     })
 }
 
-/// Duration of an AAF PCM packet (§7.3); `None` if its header does not match its content.
+/// AAF PCM (§7.3); `None` if header and content differ.
 fn sound_in_aaf(packet: &[u8]) -> Option<Span> {
     let bytes = usize::from(word(packet, 20)?);
     packet.get(24..24 + bytes)?;

@@ -1,4 +1,4 @@
-//! Packets arriving at a socket now, with the kernel's timestamps.
+//! Packets arriving at a socket, with kernel timestamps.
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::EthernetOptions;
@@ -15,10 +15,9 @@ use super::{IntervalFlags, report, tell};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
 
-/// Interval of checks for the end while no packet arrives. Does not affect the result, thanks to
-/// kernel timestamps.
+/// Does not affect the kernel's timestamps.
 const TIMEOUT: Span = Span::from_millis(50);
-/// Interval of fetching Ethernet frames: the socket holds a quarter of a second of them.
+/// The socket holds a quarter of a second.
 const FETCH: Span = Span::from_millis(10);
 
 pub(super) enum Socket {
@@ -69,8 +68,7 @@ fn packet_of(datagram: &Datagram<'_>) -> Option<StreamPacket> {
     }
 }
 
-/// Listens on the calling thread until the duration after the first packet is over, or stop is
-/// requested.
+/// Until `duration` after the first packet, or a stop.
 pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> LabReport {
     let most = flags.packets as usize;
     let mut report = report();

@@ -1,5 +1,4 @@
-//! Each pacing mode in turn: the intervals at which a stream's packets arrive, and those of a bare
-//! loop.
+//! Arrival intervals of a stream with each pacing mode, and of a bare loop.
 
 use std::collections::HashSet;
 
@@ -19,7 +18,7 @@ use crate::report::ReportRow;
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// Sends `stream` with `--pacing` set to each of `modes`. A mode unavailable here is an invalid row.
+/// An unavailable mode is an invalid row.
 pub(super) fn climb(
     ends: &mut StreamEnds,
     cases: &mut Cases<'_>,
@@ -93,8 +92,6 @@ fn of_loop(name: &str, mode: PacingMode, outcome: &StreamOutcome) -> Vec<ReportR
     rows
 }
 
-/// Rows for arrivals and, if known, for the lateness of a sleeping thread, departures, and packets
-/// against the media clock.
 fn rows(
     name: &str,
     mode: PacingMode,

@@ -1,4 +1,4 @@
-//! Error of this host's kernel timestamps, against the clock read right before a packet is sent.
+//! Error of kernel timestamps, against the clock before sending.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -21,7 +21,6 @@ const APART: Span = Span::from_micros(125);
 const TIMEOUT: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(50);
 
-/// Its row: the limit of accuracy of the other rows.
 pub(super) fn error() -> ReportRow {
     const NAME: &str = "timestamps of this host";
     match measured() {
@@ -35,8 +34,7 @@ pub(super) fn error() -> ReportRow {
     }
 }
 
-/// Times from just before each hand-over to the kernel's arrival timestamp, and the uncertainty of
-/// the timestamps' clock.
+/// Hand-over to arrival timestamp, and uncertainty of the timestamps' clock.
 fn measured() -> Result<(Series, Span), String> {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let reported = |error: &dyn core::fmt::Display| format!("packets to this host: {error}");
@@ -80,11 +78,10 @@ const fn departure(packet: i64, at: LocalTime) -> Departure {
 }
 
 const ROUNDED: i64 = 2;
-/// With fewer packets, all may match by chance.
+/// Fewer packets may all match by chance.
 pub(super) const MIN: usize = 100;
 
-/// Whether at least nine tenths of (arrival, launch) pairs, in nanoseconds, have exactly the
-/// intervals of their launch times.
+/// Whether 90 % of (arrival, launch) pairs have exactly their launch intervals.
 pub(super) fn are_launch_times(packets: &[(i64, i64)]) -> bool {
     let alike = packets.windows(2).filter(|pair| {
         let (arrived, launched) =
@@ -96,7 +93,7 @@ pub(super) fn are_launch_times(packets: &[(i64, i64)]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    /// Runs alone: timestamps of a busy host spread wider than the uncertainty (decision 25).
+    /// Runs alone: on a busy host, timestamps exceed the uncertainty (decision 25).
     mod exclusive {
         use tautline_trial::timed;
 
@@ -104,7 +101,6 @@ mod tests {
 
         #[test]
         fn each_stamp_of_this_host_is_of_after_the_packet_was_sent() {
-            // A clock adjusted meanwhile shifts the timestamps.
             timed(|| {
                 let row = error();
                 assert_eq!(row.invalid, None);
@@ -118,7 +114,6 @@ mod tests {
 
     use super::are_launch_times;
 
-    /// Launch times of class A at this rate, in whole nanoseconds, with the arrival of each.
     fn at(hertz: i64, arrival: impl Fn(i64, i64) -> i64) -> Vec<(i64, i64)> {
         let launch = |packet| packet * 6 * 1_000_000_000 / hertz;
         (0..1000).map(|packet| (arrival(packet, launch(packet)), launch(packet))).collect()

@@ -7,7 +7,6 @@ use tautline_trial::snapshot;
 use super::*;
 use crate::statistics::Missed;
 
-/// RTP packet of 48 frames in UDP and IPv4, from 10.0.0.1:5004 to 10.0.0.2:5006.
 fn ipv4(number: u16, ssrc: u32) -> Vec<u8> {
     let mut rtp = vec![0x80, 96];
     rtp.extend(number.to_be_bytes());
@@ -69,7 +68,6 @@ impl Pcap {
         file
     }
 
-    /// The same as pcapng, whose interface counts nanoseconds, or microseconds by default.
     fn next_generation(self, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let block = |kind: u32, body: Vec<u8>| {
             let length = self.word(body.len() as u32 + 12);
@@ -99,7 +97,7 @@ impl Pcap {
 }
 
 const PLAIN: Pcap = Pcap { big: false, nanos: true, link: 1 };
-/// Time of the first packet: today, in nanoseconds since 1970.
+/// In ns since 1970.
 const TODAY: u64 = 1_795_000_000_123_456_000;
 
 fn frames(numbers: impl IntoIterator<Item = u16>) -> Vec<(u64, Vec<u8>)> {
@@ -292,7 +290,6 @@ fn what_is_no_ledger_is_void_with_the_mend() {
 }
 
 proptest! {
-    /// Any file content is read to an end.
     #[test]
     fn no_capture_breaks_the_reader(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
@@ -346,7 +343,6 @@ fn changed(count: u16, change: impl Fn(u16) -> (u32, u64)) -> Vec<u8> {
 
 #[test]
 fn media_clock_begins_again_at_a_step() {
-    // A pause without timestamps, timestamps that jump forward and back, and several of them.
     type Change = fn(u16) -> (u32, u64);
     let cases: [(Change, u64); 5] = [
         (|number| (0, if number < 1000 { 0 } else { 500_000_000 }), 1),

@@ -1,5 +1,3 @@
-//! One case: packet shape, way of reading, and cores.
-
 use core::fmt;
 
 use tautline_proto::time::Span;
@@ -43,8 +41,7 @@ impl KernelCase {
         let count = options.count(packets);
         let length = packets.ptime.times(count.max(1) as i64).as_nanos();
         let period = options.period.as_nanos();
-        // The device's clock drifts by one period against the packets during the case, as free
-        // clocks do: so packets arrive equally often at every phase of a period.
+        // The device's clock drifts by a period, so packets arrive equally at each phase.
         let slide = i128::from(period) * i128::from(period) / i128::from(length.max(1));
         let slide = i64::try_from(slide).unwrap_or(i64::MAX).min(period);
         let tick = Span::from_nanos(period.saturating_add(slide));

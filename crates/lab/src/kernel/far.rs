@@ -1,5 +1,3 @@
-//! Packets from a program at another host, received via an interface.
-
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -20,8 +18,8 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 const WRITING: Duration = Duration::from_secs(20);
 const TURN: Duration = Duration::from_millis(200);
 
-/// Measures packets from `far`, one row per case. `at` is this machine's address as seen from
-/// there; by default, `here`, an agent of this machine, finds it with test datagrams.
+/// `at` is this machine's address as seen from `far`; by default, the agent `here` finds it with
+/// test datagrams.
 pub fn measure_from(
     options: &KernelOptions,
     far: &mut LabHost,
@@ -121,7 +119,7 @@ fn run(
     let to = (address, receiver.local().port()).into();
     let hears = receiver.start(core, options.scheduler)?;
     let sent = ended(options, case, far, to, stop);
-    // Packets in flight arrive within the receiver's timeout.
+    // Packets in flight arrive within the timeout.
     over.request();
     let Some(Log { heard, error }) = joined(hears) else {
         return Err("the receiver was not started".to_owned().into());
@@ -140,7 +138,7 @@ fn ended(
     to: SocketAddr,
     stop: &Stop,
 ) -> Result<ChildEnded, HostError> {
-    // The sender replaces the network and must delay nothing: on this machine it gets its own core.
+    // The sender gets its own core, so it delays nothing.
     let cores = match far.place() {
         HostPlace::Ssh(_) => &[][..],
         HostPlace::Local | HostPlace::Namespace(_) => options.cores.get(1..2).unwrap_or_default(),

@@ -28,15 +28,14 @@ pub(super) fn row(
     Ok(row)
 }
 
-/// Row of a case with a remote sender, whose clock need not be known: each packet is measured from
-/// its arrival, in a run that begins at `begins`.
+/// The remote clock is unknown: packets count from arrival.
 pub(super) fn far_row(
     case: &KernelCase,
     begins: LocalTime,
     sent: &SentPackets,
     heard: &[Option<ArrivalRecord>],
 ) -> Result<ReportRow, String> {
-    // Sorts by arrival instead of number, as packets may be reordered.
+    // By arrival, as packets may be reordered.
     let mut came: Vec<_> = heard.iter().flatten().map(|heard| (heard.arrival, *heard)).collect();
     came.sort_by_key(|(arrival, _)| *arrival);
     let mut row = found(case, begins, came.into_iter().map(Some), sent.taken)?;
@@ -44,7 +43,6 @@ pub(super) fn far_row(
     Ok(row)
 }
 
-/// Row of these packets, each with its time on the row's axis; `None` marks lost ones.
 fn found(
     case: &KernelCase,
     begins: LocalTime,
@@ -103,9 +101,8 @@ fn found(
     Ok(row)
 }
 
-/// Parts of a packet's time at the direct link: until the device's period ended, until its thread
-/// woke, and until it was read. A packet that arrived after the wake-up, but was read with the
-/// others, has neither of the first two.
+/// At the direct link: until period end, wake-up and read. A packet after the wake-up has only the
+/// last.
 fn parts(case: &KernelCase, begins: LocalTime, heard: &ArrivalRecord) -> [Span; 3] {
     let tick = case.tick.as_nanos().max(1);
     let since = (heard.arrival - begins).as_nanos();
@@ -116,8 +113,7 @@ fn parts(case: &KernelCase, begins: LocalTime, heard: &ArrivalRecord) -> [Span; 
 }
 
 /// Sjöberg and Hammarström, Analysing the Audio Latency Contributions in a Networked Embedded Linux
-/// System, Lund 2020: from the text of sections 3.1.2 and 3.2.2 on figure 3.3. A has two cores, B
-/// one.
+/// System, Lund 2020: sections 3.1.2 and 3.2.2 on figure 3.3. A has two cores, B one.
 const SOURCE: &str = "Lund 2020, section 3.1.2, figure 3.3, noisy network";
 
 fn published(case: &KernelCase) -> Vec<Published> {
@@ -143,7 +139,7 @@ fn published(case: &KernelCase) -> Vec<Published> {
     }
 }
 
-/// Increase with packet length, as in the same section's figure 3.2.
+/// With packet length: figure 3.2 there.
 pub(super) fn growth(rows: &[ReportRow], senders: &[CaseSender]) -> Vec<String> {
     let mean = |name: &str| {
         let row = rows.iter().find(|row| row.name == name)?;

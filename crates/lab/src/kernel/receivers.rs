@@ -16,13 +16,13 @@ use super::{HEADER, Way};
 use crate::kept::spawn_on;
 use crate::schedule::OpenSchedule;
 
-/// A packet that was read; its index in the log is its number.
+/// The log index is the packet's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ArrivalRecord {
     pub(super) arrival: LocalTime,
-    /// Uncertainty of `arrival`; [`Span::MAX`] without a timestamp.
+    /// [`Span::MAX`] without a timestamp.
     pub(super) uncertainty: Span,
-    /// Wake-up of the reader: for a blocked one, the return of the call.
+    /// When a blocked reader's call returned.
     pub(super) woke: LocalTime,
     pub(super) read: LocalTime,
 }
@@ -35,7 +35,7 @@ impl ArrivalRecord {
 
 pub(super) struct Log {
     pub(super) heard: Vec<Option<ArrivalRecord>>,
-    /// `errno` of a failed call, or 0.
+    /// `errno`, or 0.
     pub(super) error: i32,
 }
 

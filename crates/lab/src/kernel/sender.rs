@@ -12,7 +12,7 @@ use super::{AHEAD, HEADER, LARGEST, PacketShape};
 use crate::kept::would_run_as;
 use crate::schedule::OpenSchedule;
 
-/// A sent packet; its index in the log is its number.
+/// The log index is the packet's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SentDatagram {
     pub(super) due: LocalTime,
@@ -30,7 +30,7 @@ pub struct PacketRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentPackets {
     pub schema: u32,
-    /// Packets accepted by its kernel.
+    /// Accepted by its kernel.
     pub taken: u64,
     pub late_max_ns: Option<i64>,
 }
@@ -46,7 +46,6 @@ impl PacketRun {
         words.split(' ').map(str::to_owned).collect()
     }
 
-    /// Sends the packets on a thread with this scheduler, until the end or until stop is requested.
     pub fn send(
         &self,
         to: SocketAddr,
@@ -108,7 +107,7 @@ impl KernelSender {
         Ok(Self { socket, schedule, datagram, log })
     }
 
-    /// Runs to the end of the schedule or until stop is requested; overdue packets follow at once.
+    /// Overdue packets follow at once.
     pub(super) fn run(mut self, stop: &Stop) -> Vec<SentDatagram> {
         let Self { socket, schedule, datagram, log } = &mut self;
         while let Some(due) = schedule.next().filter(|_| !stop.is_requested()) {

@@ -67,7 +67,7 @@ fn what_is_measured_is_arrival_to_read_with_the_uncertainty_of_the_stamp() {
 #[test]
 fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
     let case = KernelCase::of(&options(1000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
-    // On a clock that is an hour ahead of the sender's.
+    // An hour ahead of the sender's clock.
     let begins = at(3_600_000_000);
     let mut log: Vec<_> = (0..1000_i64)
         .map(|number| begins + micros(1000 * number + 10))
@@ -99,8 +99,6 @@ fn packets_that_overtook_each_other_belong_to_the_seconds_in_which_they_came() {
     assert_eq!(seconds, [(0, 1000), (1_000_000_000, 1000)]);
 }
 
-/// The report of two packet lengths from a host, whose second case ends like this: reasons of invalid
-/// rows, and notes.
 fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
     let options = KernelOptions { packets: vec![SHORT; 2], ..options(10) };
     let sender = CaseSender::Far("ssh:x".into());
@@ -136,11 +134,10 @@ fn a_host_that_is_gone_ends_it_with_a_note_and_a_case_that_failed_does_not() {
 fn at_the_direct_link_waiting_for_the_device_is_told_apart_from_waking_late() {
     let case = KernelCase { tick: micros(1000), ..case(Way::Direct, 3) };
     let log = [
-        // The device polls at 1000 and wakes 40 late.
+        // Polls at 1000, wakes 40 late.
         heard(at(300), at(1040)),
-        // It stalled from 2000 to 3500: from 2000 on the packet waits for the host.
         heard(at(1300), at(3500)),
-        // Arrived after the wake-up, and was read with the others.
+        // Arrived after the wake-up.
         heard(at(3501), at(3500)),
     ];
     let row = row(&case, &sent(3), &log).unwrap();

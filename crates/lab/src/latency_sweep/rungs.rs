@@ -1,5 +1,3 @@
-//! The cases, and published measurements of them.
-
 use core::fmt;
 
 use tautline_proto::time::Span;
@@ -11,14 +9,12 @@ use crate::streams::LabStream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SweepCase {
     pub name: &'static str,
-    /// Of both devices, whose buffers hold two.
+    /// Device buffers hold two periods.
     pub period: Span,
     pub ptime: Span,
     /// The thesis's pipeline latency, our link offset.
     pub latency: Span,
-    /// Milliseconds measured in the thesis: on its two architectures, with silent and noisy network
-    /// (tables
-    /// 3.4 and 3.3).
+    /// Thesis, in ms: two architectures, silent and noisy network (tables 3.4 and 3.3).
     measured_ms: Option<[[i64; 2]; 2]>,
 }
 
@@ -46,7 +42,7 @@ const fn below(name: &'static str, [period, ptime, latency]: [i64; 3]) -> SweepC
     }
 }
 
-/// From the longest to the shortest. Periods below 1 ms are whole frames at 48 kHz: 32 are 667 µs.
+/// Below 1 ms, periods are whole frames at 48 kHz: 32 are 667 µs.
 pub const RUNGS: [SweepCase; 14] = [
     thesis("test 1", [20, 20, 100], [[120, 120], [120, 120]]),
     thesis("test 2", [20, 20, 80], [[100, 100], [100, 100]]),
@@ -90,14 +86,13 @@ impl SweepCase {
         }
     }
 
-    /// Part of the link offset for the network: without a block to be filled and the device buffers
-    /// of both ends.
+    /// Link offset without the block to fill and both device buffers.
     pub fn left_for_network(&self) -> Span {
         let filled = self.period.max(self.ptime);
         self.latency - filled - self.period - self.period
     }
 
-    /// Published values with the same noise: without the chatter, only figures exist.
+    /// Only with the same noise.
     pub fn published(&self, noise: Noise) -> Vec<Published> {
         let (source, names, network) = match noise {
             Noise { chatter: false, multicast: false, .. } => (SILENT, ["silent A", "silent B"], 0),
@@ -111,7 +106,6 @@ impl SweepCase {
             .map(|(name, ms)| Published {
                 source,
                 name,
-                // One oscilloscope reading per test.
                 statistic: Statistic::Single,
                 value_ns: ms * 1_000_000,
             })

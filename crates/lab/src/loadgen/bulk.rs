@@ -1,5 +1,3 @@
-//! TCP loads.
-
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -12,7 +10,7 @@ use super::{BEAT, LoadgenError, LoadgenReport, Until};
 use crate::impair::BitRate;
 
 const PIECE: usize = 1 << 16;
-/// Retry time: the sink may be starting.
+/// The sink may be starting.
 const TIMEOUT: Span = Span::from_secs(3);
 
 fn beat() -> Duration {
@@ -103,7 +101,6 @@ fn drain(
                 tally.bytes += bytes as u64;
             }
             Err(error) if is_no_news(&error) => {}
-            // The source closed without a message.
             Err(_) => break,
         }
     }

@@ -11,7 +11,7 @@ pub enum BusyHost {
     #[default]
     Spin,
     Spinners(u32),
-    /// `stress-ng` with these options and values.
+    /// Options and values of `stress-ng`.
     StressNg(Vec<(String, String)>),
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for BusyHost {
     }
 }
 
-/// Maximum number of threads, against typing errors.
+/// Guards against typing errors.
 const MAX: u32 = 1024;
 
 impl FromStr for BusyHost {

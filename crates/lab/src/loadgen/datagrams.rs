@@ -1,5 +1,3 @@
-//! UDP loads: multicast to a group without members, and datagrams to a reader.
-
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
@@ -12,11 +10,11 @@ use super::{BEAT, LoadgenError, LoadgenReport, Until, message};
 use crate::if_inet6::{self, held};
 use crate::impair::BitRate;
 
-/// Local-scope media group (RFC 2365 §6.2) that no stream of these experiments uses.
+/// Local scope (RFC 2365 §6.2), unused by these experiments.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 195, 77, 77);
-/// The same for IPv6: transient, link-local (RFC 4291 §2.7).
+/// Transient, link-local (RFC 4291 §2.7).
 const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x7574);
-/// A port without listener: discard (RFC 863).
+/// Discard (RFC 863): no listener.
 const DISCARD: u16 = 9;
 /// RTP header and 5 ms of 16-bit stereo at 48 kHz, like the thesis's streams.
 const MEDIA_BYTES: usize = 12 + 960;
@@ -41,7 +39,7 @@ pub(super) fn multicast(
     packet[..2].copy_from_slice(&[0x80, 0x7f]);
     let mut tally = LoadgenReport::default();
     let begun = now();
-    // Scheduled from the start, so packets delayed by a stall follow.
+    // Packets delayed by a stall are sent later.
     while until.sleep(begun + Span::from_nanos(interval).times(tally.tried() as i64)) {
         packet[2..4].copy_from_slice(&(tally.packets as u16).to_be_bytes());
         tally.sent(socket.send_to(&packet, group).map(|_| bytes));
@@ -52,8 +50,7 @@ pub(super) fn multicast(
     Ok(tally)
 }
 
-/// A socket whose multicast leaves by the network of this address: the kernel uses that of the
-/// bound address.
+/// Multicast leaves by the network of the bound address.
 fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
     let probe = UdpSocket::bind((any(by.is_ipv6()), 0))?;
     probe.connect(by)?;
@@ -90,7 +87,7 @@ pub(super) fn chatter(
     while until.sleep(due(tally.tried())) {
         for _ in 0..random.u32(1..=BURST) {
             let message = message::write(&mut random);
-            // ICMP errors without a listener count as rejected, and do not end the load.
+            // Without a listener, ICMP errors count as rejected.
             tally.sent(socket.send(&message).map(|bytes| bytes as u64));
         }
     }

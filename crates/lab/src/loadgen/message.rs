@@ -1,8 +1,7 @@
-//! Announcements like those of multicast DNS (RFC 6762): a header, and records for a reader to
-//! parse.
+//! Announcements like multicast DNS (RFC 6762), for a reader to parse.
 
 const HEAD: usize = 12;
-/// An authoritative response (RFC 6762 §18).
+/// Authoritative response (RFC 6762 §18).
 const RESPONSE: u16 = 0x8400;
 /// PTR record (RFC 1035 §3.3.12), class IN.
 const POINTER: [u8; 4] = [0, 12, 0, 1];
@@ -11,10 +10,9 @@ const LIVES: u32 = 4500;
 /// Maximum label length (RFC 1035 §2.3.4).
 const LONGEST_LABEL: u8 = 63;
 
-/// Approximate lengths of the thesis's small packets: announcements in small networks.
+/// Like the thesis's small packets.
 pub(super) const LENGTHS: core::ops::RangeInclusive<usize> = 60..=300;
 
-/// Writes a message with random length within [`LENGTHS`].
 pub(super) fn write(random: &mut fastrand::Rng) -> Vec<u8> {
     let wanted = random.usize(LENGTHS);
     let mut message = vec![0; HEAD];

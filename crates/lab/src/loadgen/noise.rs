@@ -26,7 +26,7 @@ pub enum TcpRate {
 
 impl Noise {
     pub const SILENT: Self = Self { multicast: false, chatter: false, tcp: None };
-    /// The thesis's noisy network: both kinds of packets, without bulk.
+    /// As in the thesis: both kinds of packets, without bulk.
     pub const NOISY: Self = Self { multicast: true, chatter: true, tcp: None };
     pub const UNHANDLED: Self = Self { chatter: false, ..Self::NOISY };
 
@@ -35,7 +35,7 @@ impl Noise {
         Self { tcp: self.tcp.and(rate.or(self.tcp)), ..self }
     }
 
-    /// Adds TCP, if requested; silence stays silent.
+    /// Silence gets no TCP.
     #[must_use]
     pub fn and_tcp(self, rate: Option<TcpRate>) -> Self {
         if self == Self::SILENT { self } else { Self { tcp: rate.or(self.tcp), ..self } }

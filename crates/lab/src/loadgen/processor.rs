@@ -1,5 +1,3 @@
-//! Loads of processor and memory.
-
 use std::hint::{black_box, spin_loop};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -15,7 +13,7 @@ use crate::hosts::{BoundedLine, lines_within};
 use crate::kept::refusal;
 use crate::signals::interrupt;
 
-/// Loop turns between looks at the clock: well below a millisecond.
+/// Loop turns per look at the clock: well below 1 ms.
 const TURNS: u32 = 10_000;
 
 pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<LoadgenReport, LoadgenError> {
@@ -36,8 +34,8 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<LoadgenReport, Loa
     })
 }
 
-/// Busy and idle time of a rival. Real-time threads may use at most 95 % of each second (sched(7),
-/// `sched_rt_runtime_us`), and the stream needs its own share.
+/// Busy and idle time: real-time threads get 95 % of each second (sched(7), `sched_rt_runtime_us`),
+/// and the stream needs a share.
 const RIVAL: (Span, Span) = (Span::from_millis(400), Span::from_millis(100));
 
 pub(super) fn rival(
@@ -63,7 +61,7 @@ pub(super) fn rival(
         }
         Ok(tally)
     };
-    // A separate thread, so that the calling one keeps its scheduler.
+    // A separate thread: the caller keeps its scheduler.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("rival".into()).spawn_scoped(scope, works);
         let thread = thread
@@ -72,7 +70,7 @@ pub(super) fn rival(
     })
 }
 
-/// Minimum page size: one write each makes the kernel provide the page.
+/// Minimum page size: one write makes the kernel provide a page.
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
 
@@ -91,7 +89,6 @@ pub(super) fn touch(bytes: u64, until: &Until<'_>) -> LoadgenReport {
     }
 }
 
-/// Time limit for stress-ng, rounded up to whole seconds: normally it is ended before.
 fn timeout(most: Option<Span>) -> Option<String> {
     let seconds = most?.as_nanos().max(0) / 1_000_000_000 + 1;
     Some(format!("--timeout={seconds}s"))
@@ -102,11 +99,11 @@ pub(super) fn stress_ng(
     until: &Until<'_>,
 ) -> Result<LoadgenReport, LoadgenError> {
     let mut command = Command::new("stress-ng");
-    // It ends even if this process is killed.
+    // Ends it even if this process is killed.
     command.args(timeout(until.ends.map(|ends| ends - now()))).args(words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(LoadgenError::NoStressNg)?;
-    // Its output may exceed a pipe's buffer.
+    // Output may exceed a pipe's buffer.
     let said = child.stderr.take().map(|said| std::thread::spawn(move || last_line(said)));
     let failed = |error| LoadgenError::System { what: "waiting for stress-ng", error };
     let mut stopped = false;

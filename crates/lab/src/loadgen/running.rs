@@ -1,4 +1,4 @@
-//! Loads running at the hosts of a stream during a measurement.
+//! Loads at a stream's hosts during a measurement.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,21 +16,19 @@ pub(crate) enum LoadSide {
     Receiver,
 }
 
-/// Running loads in start order: readers before senders.
+/// In start order: readers before senders.
 pub(crate) struct RunningBurdens {
     children: Vec<(LoadSide, u32, &'static str)>,
-    /// Time limit if they are not ended, such as after an agent was killed.
     longest: Span,
 }
 
-/// Time after the stream at which loads end by themselves.
+/// Loads end by themselves this long after the stream.
 const BEYOND: Span = Span::from_secs(60);
-/// A load that cannot run, or a sink whose port is taken, has ended by then.
+/// A failing load or a sink with a taken port has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
 const WRITING: Duration = Duration::from_secs(10);
 
-/// Runs a measurement with the loads started before it, and returns their reports too. A load that
-/// ended early would make a quiet row look loaded, so it is an error.
+/// An early end of a load is an error: a quiet row would look loaded.
 pub(crate) fn among<S, T>(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -40,7 +38,7 @@ pub(crate) fn among<S, T>(
     let mut running =
         RunningBurdens { children: Vec::new(), longest: plan.settle + plan.duration + BEYOND };
     let done = start(&mut running, ends).and_then(|started| run(ends, started));
-    // On errors too, all loads must be ended.
+    // All loads must be ended on errors too.
     let reports = running.end(ends);
     Ok((done?, reports?))
 }
@@ -70,7 +68,6 @@ impl RunningBurdens {
         Ok(child)
     }
 
-    /// Starts a load that may fail, and waits until it would have reported the failure.
     pub(crate) fn start_surely(
         &mut self,
         ends: &mut StreamEnds,

@@ -11,8 +11,7 @@ fn ran(burden: &LoadKind, millis: i64) -> LoadgenReport {
     burden.run(&Stop::default(), Some(Span::from_millis(millis))).unwrap()
 }
 
-/// Any UDP or TCP port of this host. Sinks keep their port, as a released one may be taken by
-/// another test.
+/// Sinks keep their port: another test may take a released one.
 fn any() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
@@ -29,7 +28,6 @@ fn every_announcement_is_read_as_the_records_it_was_written_with() {
         assert!(message::LENGTHS.contains(&announced.len()), "{}", announced.len());
         let records = message::read(&announced);
         assert!(records.is_some_and(|records| records > 0), "{announced:?}");
-        // Truncated anywhere it is invalid, and never read beyond its end.
         for length in 0..announced.len() {
             assert_eq!(message::read(&announced[..length]), None, "{length} of {announced:?}");
         }
@@ -59,7 +57,6 @@ fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
         let stop = stop.clone();
         thread::spawn(move || datagrams::listen_by(&socket, at, &for_long(&stop)))
     };
-    // Continues until the requested number is sent, read or not.
     let sent = ran(&LoadKind::Chatter { to: at, rate: 1000 }, 2000);
     stop.request();
     let read = sink.join().unwrap().unwrap();
@@ -91,12 +88,12 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
     let rate = Some(BitRate(80_000_000));
     let begins = now();
     let sent = ran(&LoadKind::Tcp { to: at, rate }, 1000);
-    // 10 MB/s for one second, and the piece in flight.
+    // 10 MB/s for 1 s, and the piece in flight.
     assert!(sent.bytes > 0 && sent.bytes <= 10_000_000 + 65_536, "{sent:?}");
     stop.request();
     let read = sink.join().unwrap().unwrap();
     assert!(read.bytes <= sent.bytes && read.bytes > 0, "{read:?} of {sent:?}");
-    // Its waiting time before the first data does not count.
+    // The wait for the first data does not count.
     assert!(read.since.is_some_and(|since| since >= begins), "{read:?}");
 }
 

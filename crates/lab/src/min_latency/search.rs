@@ -1,8 +1,7 @@
-//! Chooses the next latency to try from earlier results; no clock, no stream.
+//! Chooses the next latency to try; no clock, no stream.
 //!
-//! Latencies count in steps above the first. They grow until one passes; then the interval is
-//! bisected, and the result is held. After a failed hold the search continues upwards with holds: a
-//! short try does not show such rare misses.
+//! Steps above the first latency grow until one passes, then are bisected and held. After a failed
+//! hold it continues upwards: short tries miss rare misses.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyTry {
@@ -15,7 +14,7 @@ pub enum SearchResult {
     Whole,
     Missed,
     Frozen {
-        /// Whether more was missed than stalls explain.
+        /// More was missed than stalls explain.
         besides: bool,
     },
     InvalidWindow,
@@ -25,7 +24,7 @@ pub enum SearchResult {
 pub enum TryVerdict {
     Goes,
     Fails,
-    /// Stalls spoilt each try: counts as failed, though it is not known.
+    /// Stalls spoilt each try: counts as failed.
     Unknown,
     Again,
     GivesUp,
@@ -36,18 +35,15 @@ pub struct LatencySearch {
     /// All lower ones fail.
     from: u32,
     good: Option<u32>,
-    /// Next distance above `from` while nothing passes.
     jump: u32,
     max_latency: u32,
     holding: bool,
-    /// Consecutive tries of this latency spoilt by stalls.
+    /// Consecutive tries spoilt by stalls.
     frozen: u32,
-    /// Whether each of them had misses beyond its stalls.
     besides: bool,
     voids: u32,
 }
 
-/// Maximum number of tries with stalls.
 pub const FROZEN_TRIES: u32 = 3;
 const VOID_TRIES: u32 = 2;
 
@@ -92,7 +88,7 @@ impl LatencySearch {
                 self.voids = 0;
                 match self.frozen < FROZEN_TRIES {
                     true => TryVerdict::Again,
-                    // Stalls do not explain the misses of any try.
+                    // Stalls do not explain any try's misses.
                     false if self.besides => TryVerdict::Fails,
                     false => TryVerdict::Unknown,
                 }
@@ -113,7 +109,7 @@ impl LatencySearch {
         self.voids >= VOID_TRIES
     }
 
-    /// The lowest latency that passed its hold; `None` until known.
+    /// Lowest latency that passed its hold; `None` until known.
     pub fn least(&self) -> Option<u32> {
         self.good.filter(|good| self.holding && *good == self.from)
     }

@@ -33,7 +33,6 @@ fn the_least_is_found_to_a_step_and_held_once() {
         assert_eq!(search.least(), Some(least), "{all:?}");
         let held: Vec<u32> = all.iter().filter(|one| one.held).map(|one| one.steps).collect();
         assert_eq!(held, [least], "{all:?}");
-        // Doubling and bisecting takes some twenty tries for hundreds of steps.
         assert!(all.len() <= 20, "{all:?}");
         let below = all.iter().any(|one| one.steps + 1 == least);
         assert!(below || least == 0, "the result one step below is unknown: {all:?}");
@@ -48,7 +47,6 @@ fn what_is_missed_only_when_held_is_looked_for_in_holds() {
             let (all, search) = searched(100, |one| whole_if(goes(one)));
             assert_eq!(search.least(), Some(held), "{all:?}");
             let holds = all.iter().filter(|one| one.held).count();
-            // The first, then up to 60 steps above it by doubling and bisecting.
             assert!(holds <= 1 + 2 * 7, "{all:?}");
         }
     }
@@ -73,12 +71,10 @@ fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() 
         assert_eq!(search.next(), next);
     }
     let mut other = search;
-    // Misses outside stalls in each try, or not in each.
     assert_eq!(search.tried(SearchResult::Frozen { besides: true }), TryVerdict::Fails);
     assert_eq!(other.tried(SearchResult::Frozen { besides: false }), TryVerdict::Unknown);
     assert_eq!(search.next(), other.next());
     assert_ne!(search.next(), next);
-    // The next latency starts with a full number of tries.
     assert_eq!(other.tried(SearchResult::Frozen { besides: true }), TryVerdict::Again);
 }
 
@@ -106,8 +102,8 @@ fn two_void_rows_with_one_between_in_which_the_host_froze_do_not_end_the_search(
     assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::GivesUp);
 }
 
-/// A second of a simulated stream, or ten for a hold, over a path that delays each packet by up to
-/// 3 ms. With `stalls`, the receiver's host stalls for 30 ms.
+/// 1 s of a stream (10 s for a hold) with up to 3 ms path delay. With `freezes`, the receiver's
+/// host stalls for 30 ms.
 fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> SearchResult {
     let millis = |at: i64| TrueTime::ZERO.after(Span::from_millis(at));
     let path = PathModel {
@@ -121,9 +117,9 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> SearchRes
     let heard = &play(scenario, Span::from_secs(if held { 10 } else { 1 }))[0];
     let gaps = heard.gaps;
     let late = gaps.late_sender + gaps.late_network + gaps.late_receiver;
-    // Frames of silence because the program was late are an xrun.
+    // Silence because the program was late is an xrun.
     let starved = u64::from(heard.starved > Frames::ZERO);
-    // This card starves only in stalls, so `starved` counts as the host's, like `host_stalled`.
+    // This card starves only in stalls, so they count as the host's.
     let besides = late + gaps.lost + gaps.discarded;
     let missed = besides + gaps.host_stalled + starved;
     match (missed, freezes) {
@@ -149,7 +145,6 @@ fn on_a_path_with_jitter_and_a_host_that_freezes_the_least_is_what_trying_all_fi
         while let Some(LatencyTry { steps, held }) = search.next() {
             number += 1;
             assert!(number < 60, "it does not end");
-            // Two of three, in a row.
             let found = over_a_path(latency(steps), held, seed, number % 3 != 0);
             frozen += u32::from(matches!(found, SearchResult::Frozen { .. }));
             search.tried(found);
@@ -166,7 +161,7 @@ fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
     assert_eq!(taken(Rate::HZ_48000, &plan), Span::from_millis(2));
     assert_eq!(whole_steps(Span::from_millis(2), step), Span::from_millis(2));
     let plan = LabStream { period: 240, periods: 3, ..LabStream::default() };
-    // The first packet of a block is as old as the block.
+    // A block's first packet is as old as the block.
     assert_eq!(taken(Rate::HZ_48000, &plan), Span::from_millis(20));
     assert_eq!(whole_steps(Span::from_micros(2001), step), Span::from_micros(2100));
 }
@@ -212,7 +207,6 @@ fn packets_that_were_never_sent_are_a_miss_that_no_network_made() {
     let mut outcome = carried(&[2500, 2501]);
     let unsent: Vec<u32> = outcome.departures[2500..2502].iter().map(|one| one.timestamp).collect();
     outcome.departures.retain(|packet| !unsent.contains(&packet.timestamp));
-    // Without an xrun: the kernel had no room for them.
     assert_eq!(seen(outcome.clone()).finding, SearchResult::Missed);
     snapshot!(seen(outcome.clone()).lacked);
     outcome.sent.streams[0].counters.xruns = 1;
@@ -230,7 +224,7 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
     let seen = seen(outcome.clone());
     assert_eq!((seen.finding, &seen.row.invalid), (SearchResult::Missed, &None));
     snapshot!(seen.lacked);
-    // Lines missing in the packet log are not missed packets.
+    // Missing log lines are not missed packets.
     outcome.heard.incomplete_files.push("the ledger is incomplete".into());
     assert_eq!(self::seen(outcome).finding, SearchResult::InvalidWindow);
 }
@@ -260,7 +254,7 @@ fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is
 
 #[test]
 fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does() {
-    // A sender's stall shows as an xrun of its card, a receiver's as a late packet.
+    // A sender's stall shows as an xrun, a receiver's as a late packet.
     let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
         let mut outcome = carried(lost);
         let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
@@ -275,11 +269,11 @@ fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does(
     assert_eq!(frozen(0, 0, 0, &[]), SearchResult::Whole, "it lost nothing");
     assert_eq!(frozen(0, 1, 1, &[]), SearchResult::Frozen { besides: false });
     assert_eq!(frozen(0, 2, 1, &[]), SearchResult::Frozen { besides: true });
-    // A stall does not explain misses of the other end.
+    // A stall does not explain the other end's misses.
     assert_eq!(frozen(0, 1, 1, &[2500]), SearchResult::Frozen { besides: true });
     assert_eq!(frozen(1, 0, 1, &[2500]), SearchResult::Frozen { besides: false });
     assert_eq!(frozen(1, 0, 1, &[2500, 2900]), SearchResult::Frozen { besides: true });
-    // Losses before packets count are part of the stall's cost.
+    // Earlier losses are part of the stall's cost.
     assert_eq!(frozen(1, 0, 1, &[100, 2500]), SearchResult::Frozen { besides: false });
 }
 
@@ -338,7 +332,6 @@ fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below
     snapshot!(last["below_missed"]);
     assert_eq!((&last["missed"]["due"], &last["missed"]["missed"]), (&json!(2000), &json!(0)));
     let note = &report.notes[0];
-    // 3/n.
     snapshot!(note);
     assert!(report.rows.last().is_some_and(|row| !row.points.is_empty()));
     assert!(report.rows[0].points.is_empty());
@@ -379,7 +372,6 @@ fn the_bound_says_which_holds_it_leaves_out() {
     });
     let reported = report.notes.last().unwrap();
     snapshot!(reported);
-    // Without stalls and failed holds, the note mentions neither.
     let report = lab_report(|_, _, _| Ok(carried(&[])));
     let reported = report.notes.last().unwrap();
     assert!(!reported.contains("stalls") && !reported.contains("failed"), "{reported}");

@@ -1,4 +1,4 @@
-//! Alignment of the direct and the travelled branch of one sound, and the delay between them.
+//! Aligns the direct and travelled branch of a sound and measures their delay.
 
 use std::path::Path;
 
@@ -14,34 +14,29 @@ pub(super) struct Branch {
     pub(super) begins: LocalTime,
 }
 
-/// Both branches, aligned to one start: the mouth's sound and the ear's.
 #[derive(Debug, Clone)]
 pub(super) struct BranchRecording {
     rate: Rate,
     direct: Vec<f32>,
     travelled: Vec<f32>,
-    /// Frames of the travelled branch before its tap began.
     before: usize,
-    /// Start of the travelled branch after its aligned position: less than half a frame, zero
-    /// between cards of one host.
+    /// Less than half a frame; zero between cards of one host.
     rest: Span,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct BranchDelays {
     pub(super) series: Series,
-    /// Uncertainty of the median from the sound itself, in either direction.
+    /// ± bound of the median, from the sound alone.
     pub(super) uncertainty: Span,
-    /// Windows without a delay although both branches had sound.
     pub(super) without: u64,
 }
 
-/// Minimum window of the first search: long windows identify one delay among many, too long ones
-/// dilute it.
+/// First search: long windows identify one delay; too long ones dilute it.
 const COARSE: Span = Span::from_millis(500);
-/// Window of the second search: short, so that a few seconds give enough values for a p99.
+/// Second search: short, for a p99 from a few seconds.
 const FINE: Span = Span::from_millis(4);
-/// Minimum of `FINE`: a phase fit does not converge with fewer frames.
+/// With fewer frames, a phase fit does not converge.
 const FEWEST: Frames = Frames::new(128);
 const NEAR: Span = Span::from_millis(20);
 
@@ -63,7 +58,7 @@ impl BranchRecording {
         Self { rate, direct: direct.samples, travelled, before, rest }
     }
 
-    /// Writes two 16-bit channels, for `taut lab align` and for listening.
+    /// 16-bit, for `taut lab align` and listening.
     pub(super) fn write(&self, path: &Path) -> Result<(), hound::Error> {
         let spec = hound::WavSpec {
             channels: 2,
@@ -94,7 +89,7 @@ impl BranchRecording {
         let [window, range] = [FINE, NEAR].map(|span| rate.frames_within(span));
         let window = window.max(FEWEST);
         let found = between(&self.direct, near, &AlignOptions { rate, window, max_delay: range });
-        // Windows this close to an end have their counterpart beyond it.
+        // Windows whose counterparts lie beyond the end.
         let shorter = self.direct.len().min(near.len());
         let from = match self.before.saturating_sub(lead as usize) {
             0 => 0,
@@ -147,7 +142,6 @@ mod tests {
         core::iter::repeat_with(|| random.f32() - 0.5).take(frames).collect()
     }
 
-    /// The ear hears each frame `delay` after the mouth; taps begin at `begins`.
     fn recorded(rate: Rate, frames: usize, begins: [Span; 2], delay: Frames) -> BranchRecording {
         let sound = noise(400_000);
         let at = |begins: Span, back: i64| {

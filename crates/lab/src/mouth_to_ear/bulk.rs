@@ -1,8 +1,6 @@
-//! A bulk TCP flow, such as a download, in parallel with a call: from the mouth's host to the
-//! ear's, like the sound.
+//! A bulk TCP flow parallel to a call's sound.
 //!
-//! The call's cost for other traffic is the flow's loss of throughput compared with its run alone.
-//! The other traffic's cost for the call is in the call's row.
+//! The call's cost is the flow's lost throughput, compared with running alone.
 
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,7 +16,7 @@ use crate::streams::TRIES;
 
 pub const BULK: &str = "bulk_mbit_per_s";
 pub(super) const ALONE: &str = "bulk TCP alone";
-/// A sink whose port is taken has ended by then.
+/// A sink with a taken port has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
 const WRITING: Duration = Duration::from_secs(20);
 const BEYOND: Span = Span::from_secs(60);
@@ -33,7 +31,6 @@ impl CallHosts {
         }
     }
 
-    /// Starts source and sink of a flow, which ends by itself some time after `longest`.
     pub(super) fn start_bulk(
         &mut self,
         options: &MouthToEarFlags,
@@ -65,12 +62,10 @@ impl CallHosts {
         Err(self.far.refused("no free port for a bulk TCP flow"))
     }
 
-    /// Returns the throughput in Mbit/s: bytes the sink read from the first byte on, without
-    /// headers and retransmissions.
+    /// Mbit/s read since the first byte, without headers.
     pub(super) fn end_bulk(&mut self, [source, sink]: [StartedTaut; 2]) -> Result<f64, HostError> {
-        // The sink first: data in flight after the source has ended does not count.
+        // The sink first: data in flight after the source's end does not count.
         let read: LoadgenReport = self.far.said_by(sink.child, sink.role, WRITING)?;
-        // The source may end first, as it finds the sink gone.
         self.near.said_by::<LoadgenReport>(source.child, source.role, WRITING).ok();
         Ok(read.megabits())
     }

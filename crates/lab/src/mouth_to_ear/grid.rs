@@ -1,15 +1,13 @@
 //! The calls to measure: the paper's buffers translated to calls, and usual calls of this program.
 //!
-//! The paper's program has slots of one block each. Their meaning in a call:
+//! The paper's slots hold one block each:
 //!
-//! - *A block* is the period of the cards at both ends, and a packet: `bytes ÷ (2 × channels × rate)`
-//!   seconds of 16-bit samples. A block longer than the maximum packet is split into packets of equal
-//!   length.
-//! - *Playback slots* × block is the most sound that may wait at the ear. As every frame is played at
-//!   a promised time, all of it waits: it is the configured latency (`--latency`). The paper's program
-//!   does not fill the slots.
-//! - *Recording slots* × block is the most sound that may wait at the mouth before some is lost: the
-//!   card's buffer. It adds no delay, as its content is sent as soon as it exists.
+//! - *Block*: period of both cards, and a packet: `bytes ÷ (2 × channels × rate)` seconds of 16-bit
+//!   samples. A longer block is split into equal packets.
+//! - *Playback slots* × block: most sound waiting at the ear, so the latency (`--latency`). The
+//!   paper's program does not fill the slots.
+//! - *Recording slots* × block: the card's buffer at the mouth. It adds no delay, as sound is sent
+//!   at once.
 
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::{Frames, Span};
@@ -18,7 +16,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::report::{Published, Statistic};
 
 tautline_dsp::named_enum! {
-    /// Sound of the paper's programs, 16 bits: the first softphone's, and the other's.
+    /// 16-bit sound of the paper's two softphones.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum PaperSound {
         Voice = "16 kHz mono",
@@ -62,28 +60,26 @@ pub struct CallCase {
     pub(super) rate: Rate,
     pub(super) channels: Channels,
     pub(super) coding: &'static str,
-    /// Sound in one packet, in nanoseconds rounded up: so many whole frames fit.
+    /// Rounded up, to hold its whole frames.
     pub(super) ptime: Span,
     pub(super) period: Frames,
     pub(super) periods: u32,
-    /// Requested buffer at the mouth, if a card here does not hold it.
+    /// Requested buffer at the mouth, if no card has it.
     pub(super) recording: Option<Span>,
-    /// Configured latency; `None` if it follows the packets.
+    /// `None` if it follows the packets.
     pub(super) latency: Option<Span>,
     pub(super) transport: CallTransport,
-    /// Whether the device at the mouth has little processor time.
     pub(super) is_capped: bool,
     pub(super) published: Vec<Published>,
 }
 
 pub type CaseOrNot = Result<CallCase, (String, String)>;
 
-/// Maximum buffer of a card on a cable (`audio::software::cable`): a quarter of a second.
+/// Longest buffer of an `audio::software::cable` card.
 const LONGEST_BUFFER: Span = Span::from_millis(250);
-/// Periods of the card at the ear, and the minimum for all cards.
+/// Periods at the ear; minimum for all cards.
 const FEWEST: u32 = 2;
 
-/// Duration of these frames, rounded up to whole nanoseconds.
 fn holding(rate: Rate, frames: i64) -> Span {
     let hertz = i64::from(rate.hertz());
     Span::from_nanos((frames * 1_000_000_000 + hertz - 1) / hertz)
@@ -165,7 +161,7 @@ const USUAL: [(&str, &str, i64, i64, Option<i64>); 4] = [
     ("Opus, packets of 5 ms, periods of 2.5 ms, kept at 25 ms", "opus", 5_000, 120, Some(25_000)),
 ];
 
-/// Each of the usual calls with both transports; the first two include the paper's figures.
+/// The first two have the paper's figures.
 pub fn usual() -> Vec<CaseOrNot> {
     let call = |(what, coding, ptime, period, latency): (&str, _, i64, i64, Option<i64>)| {
         CallTransport::ALL.map(|transport| {
@@ -188,8 +184,7 @@ pub fn usual() -> Vec<CaseOrNot> {
     USUAL.into_iter().flat_map(call).collect()
 }
 
-/// Varies one parameter of the paper's final choice at a time: transport, sound, playback slots,
-/// recording slots, block.
+/// Varies one parameter of the paper's final choice at a time.
 pub fn short() -> Vec<SlotPoint> {
     let mut points = Vec::new();
     for sound in PaperSound::ALL {
@@ -234,8 +229,7 @@ const fn paper(name: &'static str, millis: i64) -> Published {
     Published { source: SOURCE, name, statistic: Statistic::Mean, value_ns: millis * 1_000_000 }
 }
 
-/// With 64 playback and 16 recording slots of 1 KB: the mean for 16 kHz mono of the more stable
-/// softphone.
+/// 64 playback and 16 recording slots of 1 KB; mean of the more stable softphone.
 const fn by(transport: CallTransport) -> Published {
     match transport {
         CallTransport::Udp => paper("pTHINC", 292),
@@ -243,8 +237,6 @@ const fn by(transport: CallTransport) -> Published {
     }
 }
 
-/// The paper's figures for a usual call: with the same transport, and for a program on the device
-/// itself.
 fn of_usual(transport: CallTransport) -> Vec<Published> {
     vec![by(transport), paper("Skype on the device", 190)]
 }
@@ -269,7 +261,7 @@ mod tests {
 
     #[test]
     fn slots_of_blocks_are_times_by_rate_and_channels() {
-        // 1 KB of 16 kHz mono is 32 ms: two packets of 16 ms, as the maximum is 20 ms.
+        // 1 KB of 16 kHz mono is 32 ms: two packets (max. 20 ms).
         assert_eq!(lies(VOICE), (256, 512, 7, 2_048_000));
         assert_eq!(lies(SlotPoint { block: 512, ..VOICE }), (256, 256, 15, 1_024_000));
         assert_eq!(lies(SlotPoint { block: 2048, ..VOICE }), (256, 1024, 3, 4_096_000));

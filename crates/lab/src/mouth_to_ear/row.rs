@@ -29,7 +29,7 @@ pub(super) fn row(
     row.published.clone_from(&case.published);
     row.add("call_p50_ns", "by the call itself", median);
     let middle = row.measured.as_ref().and_then(|all| all.p50_ns).map(Span::from_nanos);
-    // A latency that follows the packets may change before the end, so the call's median is used.
+    // If the latency follows the packets, the call's median counts.
     let kept = match case.latency {
         Some(_) => configured,
         None => median.map(Span::from_nanos),

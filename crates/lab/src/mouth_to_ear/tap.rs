@@ -1,5 +1,3 @@
-//! Programs at both ends of a call: one plays the sound at the mouth, the others record a branch.
-
 use serde::{Deserialize, Serialize};
 use tautline_engine::error::RunError;
 use tautline_engine::monitor::run::Running;
@@ -11,7 +9,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::recording::{RecordOptions, record};
 
-/// Ten blocks outlast a busy core and add no delay: a cable places each frame by its time.
+/// Outlasts a busy core without adding delay: a cable places frames by time.
 const PERIODS: u32 = 10;
 const BEAT: Span = Span::from_millis(20);
 
@@ -20,8 +18,7 @@ pub(super) fn beside(rate: Rate, channels: Channels) -> Settings {
     Settings { rate, channels, period, periods: PERIODS }
 }
 
-/// Plays white noise, peak −12 dBFS, the same on every channel. Unlike a metronome's, its delay may
-/// exceed a beat.
+/// White noise, peak −12 dBFS. Unlike a metronome's, its delay may exceed a beat.
 pub(super) fn mouth(
     device: Box<dyn Device>,
     scheduler: Scheduler,
@@ -53,9 +50,9 @@ impl Process for NoisePlayer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BranchTap {
     pub rate_hz: u32,
-    /// Time when the first frame met the ADC, on its host's monotonic clock; absent without sound.
+    /// First frame's ADC time on its host's monotonic clock; absent without sound.
     pub begins_ns: Option<i64>,
-    /// Four hexadecimal digits per frame: 16 bits, two's complement, high digit first.
+    /// 16 bits per frame, two's complement, as hex digits, high first.
     pub samples: String,
     pub notes: Vec<String>,
 }
@@ -90,7 +87,7 @@ fn digits(samples: &[f32]) -> String {
 }
 
 impl BranchTap {
-    /// The samples, full scale 1; `None` if another host sent invalid digits.
+    /// Full scale 1; `None` for invalid digits.
     pub(super) fn sound(&self) -> Option<Vec<f32>> {
         let digits = self.samples.as_bytes();
         if !digits.len().is_multiple_of(4) {

@@ -1,4 +1,4 @@
-//! One call, run as users run it, with a player at its mouth and a tap at both ends.
+//! One call, run as by users, with a player at its mouth and a tap at both ends.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::hosts::{
 
 pub(super) struct MeasuredCall {
     pub(super) delays: Result<BranchDelays, String>,
-    /// In either direction; zero if both hosts share a clock.
+    /// ±; zero with a shared clock.
     pub(super) clock_uncertainty: Span,
     pub(super) heard: Option<StreamReport>,
     pub(super) used: Option<UsedBetween>,
@@ -29,10 +29,10 @@ pub(super) struct MeasuredCall {
 const BEGINNING: Duration = Duration::from_secs(20);
 const ENDING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
-/// Extra room of a tap: the other is started and ended meanwhile.
+/// Time for starting and ending the other tap.
 const SPARE: Span = Span::from_secs(30);
 const BEYOND: Span = Span::from_millis(200);
-/// Maximum latency searched for a call whose latency follows its packets.
+/// Maximum search range if the latency follows the packets.
 const LONGEST_AUTO: Span = Span::from_secs(1);
 const BURST: usize = 32;
 const APART: Duration = Duration::from_millis(200);
@@ -44,7 +44,7 @@ struct Cables {
 }
 
 impl CallHosts {
-    /// Runs a call. Afterwards all its programs have ended, unless their host no longer answers.
+    /// Runs a call. Afterwards its programs have ended, unless their host is unresponsive.
     pub(super) fn measure(
         &mut self,
         case: &CallCase,
@@ -85,7 +85,7 @@ impl CallHosts {
         started: &mut [Vec<StartedTaut>; 2],
     ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
         let [near_ones, far_ones] = started;
-        // The player first: until it runs, tap and call receive silence.
+        // The player first: until then, tap and call receive silence.
         let words = beside("mouth", &cables.mouth, case, None);
         near_ones.push(start(&mut self.near, &words, "lab mouth")?);
         let serve = self.start_serve(case, options, &cables.ear)?;
@@ -157,8 +157,6 @@ impl CallHosts {
         start(&mut self.far, &words, "serve")
     }
 
-    /// Starts the near end with its share of a processor, or without a cap if this host cannot set
-    /// one.
     fn start_call(
         &mut self,
         at: &str,
@@ -187,8 +185,6 @@ impl CallHosts {
         Ok((program(self.near.start(&words, &[])?), None))
     }
 
-    /// Joins both branches on this host's clock; also returns the uncertainty of the far host's
-    /// clock.
     fn joined(
         &self,
         case: &CallCase,
@@ -208,8 +204,7 @@ impl CallHosts {
         Ok((BranchRecording::of(direct, travelled, case.rate), unsure))
     }
 
-    /// Start of the travelled branch on this host's clock, translated at its middle, as clocks
-    /// drift.
+    /// Translated at its middle, as clocks drift.
     fn begun_here(
         &self,
         begins: LocalTime,
@@ -236,7 +231,6 @@ impl CallHosts {
         Ok(())
     }
 
-    /// Waits, exchanging clock readings meanwhile.
     pub(super) fn rest(&mut self, span: Span) -> Result<(), HostError> {
         let until = Instant::now() + Duration::from_nanos(span.as_nanos().max(0) as u64);
         loop {
@@ -267,7 +261,7 @@ fn scheduled(class: Option<impl ToString>) -> Vec<String> {
     class.map_or(Vec::new(), |class| vec!["--scheduler".to_owned(), class.to_string()])
 }
 
-/// Command of a player on a cable, or of a tap with this room that hears the cable this much later.
+/// `tap` is the tap's room and delay.
 fn beside(what: &str, cable: &str, case: &CallCase, tap: Option<(Span, Span)>) -> Vec<String> {
     let (rate, channels) = (case.rate.hertz().to_string(), case.channels.count().to_string());
     let mut device = format!("virtual:?cable={cable}");
@@ -289,8 +283,7 @@ fn in_url(address: IpAddr) -> String {
     }
 }
 
-/// Waits until a program writes a line with `what` to standard output (`out`) or error (`err`), and
-/// returns the line.
+/// `out` is stdout, `err` stderr.
 fn says(
     host: &mut LabHost,
     program: StartedTaut,
@@ -300,7 +293,6 @@ fn says(
     let deadline = Instant::now() + BEGINNING;
     while Instant::now() < deadline {
         let said = host.read(&format!("{}.{file}", program.child))?;
-        // Whole lines only.
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
         if let Some(line) = whole.lines().find(|line| line.contains(what)) {
             return Ok(line.to_owned());

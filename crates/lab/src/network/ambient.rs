@@ -1,5 +1,3 @@
-//! Ambient traffic by protocol, without our stream.
-
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::time::Duration;
@@ -40,7 +38,7 @@ pub(super) fn watch(
 }
 
 fn counted(host: &mut LabHost, child: u32, lasts: Duration) -> Result<AmbientTraffic, HostError> {
-    // A child that cannot tap ends early; its error is read below.
+    // A child that cannot tap ends early, with an error.
     host.runs(child, lasts, || true)?;
     host.said_by(child, TRAFFIC, WRITING)
 }
@@ -86,8 +84,7 @@ pub(super) fn notes(place: &str, traffic: &AmbientTraffic) -> Vec<String> {
     notes
 }
 
-/// Each interface, its protocols and kinds of addresses, by falling number of bytes; at least one
-/// row.
+/// Interfaces, protocols and address kinds by falling bytes; at least one row.
 pub(super) fn rows(place: &str, traffic: &AmbientTraffic) -> Vec<ReportRow> {
     let place = format!("{NAME}: {place}");
     let interfaces = traffic.interfaces();
@@ -108,7 +105,6 @@ fn of_interface(place: &str, interface: &str, traffic: &AmbientTraffic) -> Vec<R
         let ways =
             [("received_mbit_per_s", "received, Mbit/s"), ("sent_mbit_per_s", "sent, Mbit/s")];
         for ((key, words), outgoing) in ways.into_iter().zip([false, true]) {
-            // Captures do not contain the direction.
             if here().all(|part| part.outgoing.is_some()) {
                 let way = traffic.sum(|part| wanted(part) && part.outgoing == Some(outgoing));
                 row.add(key, words, megabits(way.carried, traffic.duration()));
@@ -163,7 +159,7 @@ fn row(name: String, sum: &AmbientSum, all: Carried, duration: Span) -> ReportRo
     row
 }
 
-/// Maximum number of charted seconds, including empty ones: a capture may claim any length.
+/// A capture may claim any length.
 const MAX_SECONDS: i64 = 100_000;
 
 fn over_time(all: &AmbientSum, [begin, end]: [i64; 2]) -> Vec<Meanwhile> {

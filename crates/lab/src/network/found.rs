@@ -1,5 +1,3 @@
-//! Findings as sentences: effects of the noise, and overhead of headers.
-
 use tautline_proto::time::Span;
 
 use crate::report::ReportRow;
@@ -7,8 +5,7 @@ use crate::report::text::share;
 
 const SILENT: &str = "silent";
 
-/// Effect of each noise on a stream compared with silence; then the overhead per packet length, the
-/// shortest last.
+/// Effect of each noise, then overhead per packet length, shortest last.
 pub(super) fn sentences(rows: &[ReportRow]) -> Vec<String> {
     let is_of_stream = |row: &&ReportRow| row.invalid.is_none() && row.missed.is_some();
     let reported = |row: &&ReportRow| row.name == SILENT || row.name.starts_with("silent, ");

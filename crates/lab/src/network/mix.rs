@@ -1,14 +1,11 @@
-//! Tapped traffic as rows: protocols and header overhead per interface.
-
 use super::TrafficSeries;
 use crate::report::ReportRow;
 use crate::traffic::frames::LayerBytes;
 use crate::traffic::{MixPart, MixWays, TappedTraffic, TappedWindow};
 
-/// Length of an Ethernet checksum, which taps do not see (IEEE 802.3 §3.1.1).
+/// Of Ethernet, unseen by taps (IEEE 802.3 §3.1.1).
 const CHECKSUM: u64 = 4;
 
-/// Key and label of each figure, for received and sent.
 const MIXED: [[(&str, &str); 2]; 3] = [
     [("tapped_in_mbit_per_s", "in, Mbit/s"), ("tapped_out_mbit_per_s", "out, Mbit/s")],
     [("tapped_in_packets_per_s", "in, packets/s"), ("tapped_out_packets_per_s", "out, packets/s")],
@@ -50,8 +47,7 @@ impl<'a> TappedSide<'a> {
         self.window.per_second(bytes) * 8.0 / 1e6
     }
 
-    /// The stream's control traffic on this interface in kbit/s, and its share of all. Loopback
-    /// shows it twice, so only sent traffic counts.
+    /// In kbit/s, and share of all. Counts only sent packets, as loopback shows each twice.
     pub(super) fn control(&self, interface: &str) -> Option<(f64, f64)> {
         let found = self.interface(interface)?;
         let sum = |[received, sent]: MixWays| match interface {
@@ -64,7 +60,6 @@ impl<'a> TappedSide<'a> {
         Some((kilobits, control as f64 / all.max(1) as f64))
     }
 
-    /// Received and sent traffic per part: packets on the wire, without checksums.
     pub(super) fn parts(&self, case: &str) -> Vec<ReportRow> {
         let mut rows = Vec::new();
         for TappedInterface { name, parts, .. } in self.interfaces() {
@@ -129,7 +124,7 @@ impl TappedInterface {
         layers.link + if self.ethernet { CHECKSUM * layers.packets } else { 0 }
     }
 
-    /// Bytes by layer; for the stream's audio, the payload is that of RTP.
+    /// Bytes by layer; audio has the RTP payload.
     fn carried(&self, way: usize) -> [u64; LAYERS.len()] {
         let mut all = [0; LAYERS.len()];
         for (part, ways) in &self.parts {
@@ -177,7 +172,7 @@ pub(super) fn notes(case: &str, seen: &TrafficSeries, one_machine: bool) -> Vec<
     notes
 }
 
-/// Traffic that this tap missed or could not separate from a stream to this UDP port.
+/// Missed, or not separable from a stream to this port.
 fn unseen(case: &str, side: &str, tap: &TappedTraffic, stream: Option<u16>) -> Vec<String> {
     let mut notes = Vec::new();
     if tap.dropped > 0 {

@@ -1,5 +1,3 @@
-//! Parts of the experiment, and published measurements.
-
 use core::fmt;
 use core::str::FromStr;
 
@@ -15,7 +13,7 @@ pub enum NetworkPart {
     Overhead,
 }
 
-/// The traffic without a stream, one row per noise, and the overhead.
+/// Traffic without a stream, a row per noise, and overhead.
 pub const PARTS: [&str; 7] =
     ["ambient", "silent", "multicast", "chatter", "tcp", "all", "overhead"];
 
@@ -68,8 +66,8 @@ impl NetworkPart {
     }
 }
 
-/// Mbit/s in table 3.1 of the thesis for sender and receiver: in, and out. Most of its noise was
-/// unwanted multicast.
+/// Mbit/s in and out at sender and receiver (table 3.1 of the thesis). Most noise was unwanted
+/// multicast.
 pub(super) fn listed(noise: Noise) -> Option<[[f64; 2]; 2]> {
     match noise {
         Noise::SILENT => Some([[0.0, 1.6], [1.6, 0.0]]),
@@ -80,10 +78,8 @@ pub(super) fn listed(noise: Noise) -> Option<[[f64; 2]; 2]> {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packets {
-    /// Packet duration, and period of both devices.
     pub(super) ptime: Span,
     latency: Span,
-    /// Bytes of an Ethernet frame, and of its audio.
     pub(super) listed: [usize; 2],
 }
 
@@ -99,7 +95,7 @@ pub(super) const PACKETS: [Packets; 4] = [
 ];
 
 impl Packets {
-    /// With the thesis's coding: 16 bits.
+    /// 16 bits, as in the thesis.
     pub(super) fn plan(&self, base: &LabStream) -> LabStream {
         let coding = ["--format", "l16"].map(str::to_owned);
         LabStream {

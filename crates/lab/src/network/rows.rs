@@ -22,7 +22,6 @@ fn flow(
 }
 
 impl TrafficSeries {
-    /// From the first counted packet to the last, on the clock of the sender, or of the receiver.
     pub(super) fn span(&self, side: usize) -> Option<[i64; 2]> {
         let instants: Vec<i64> = match side {
             0 => self.outcome.departures.iter().map(|packet| packet.handed).collect(),
@@ -40,8 +39,7 @@ impl TrafficSeries {
         address.rsplit(':').next()?.parse().ok()
     }
 
-    /// The stream's interface with its traffic: at the sender, the one towards the receiver's
-    /// address; at the receiver, the one that has it.
+    /// The sender's interface towards the receiver, or the receiver's with its own address.
     fn main(
         &self,
         side: usize,
@@ -146,8 +144,7 @@ pub(super) fn layers(case: &str, seen: &TrafficSeries, one_machine: bool) -> Vec
     each.flatten().collect()
 }
 
-/// Our control traffic on the stream's interface, from a tap. Without a tap: all non-audio traffic,
-/// including that of other programs.
+/// Without a tap: all non-audio traffic, including other programs'.
 pub(super) fn control(row: &mut ReportRow, seen: &TrafficSeries, stamped: bool) {
     let Some((window, name, interface, [back, there])) = seen.main(0) else { return };
     let tapped = TappedSide::of(seen, 0).and_then(|side| side.control(&name));
@@ -160,7 +157,7 @@ pub(super) fn control(row: &mut ReportRow, seen: &TrafficSeries, stamped: bool) 
     let Some(payload) = seen.payload() else { return };
     let each = seen.layers((&name, &interface), stamped).of(payload).counted as u64;
     let media = seen.media(window.span()) * each;
-    // On loopback, both directions are counted together.
+    // Loopback counts both directions together.
     let all = if name == "lo" { there.bytes } else { there.bytes + back.bytes };
     let control = all.saturating_sub(media);
     row.add("interface", "by", name);
@@ -202,7 +199,7 @@ pub(super) fn overhead(
     }
     let media = seen.media(window.span());
     if media > 0 {
-        // Includes its share of control traffic, which is not part of the sum.
+        // Includes some control traffic, which is not in the sum.
         row.add("interface_bytes", "as interfaces count, bytes", sizes.counted);
         row.add("counted_bytes", "counted, bytes", sent.bytes as f64 / media as f64);
     }

@@ -1,6 +1,3 @@
-//! Horizontal bars with a name on the left and a figure on the right: parts of a measured time,
-//! differences of stages, and shares of traffic.
-
 use super::markup::{Unit, span};
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink, WIDTH, width};
@@ -8,10 +5,8 @@ use crate::compare::{ComparedRow, ComparedStage, signed_ms};
 use crate::report::ReportRow;
 use tautline_report::StageSummary;
 
-/// Height of a stage, and of a part of the traffic, in pixels.
 const STAGE: i32 = 26;
 const PART: i32 = 28;
-/// Half the height of a single bar, and of each of two, in steps.
 const HALF: i32 = 8 * FINE;
 const NARROW: i32 = 9 * FINE;
 
@@ -38,7 +33,6 @@ const fn height(each: i32, count: usize) -> i32 {
     each * count as i32 + 34
 }
 
-/// Stages, each beginning at the end of the one before; `None` if there are none.
 pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     let middle =
         |stage: &StageSummary| stage.summary.p50_ns.or(stage.summary.mean_ns).map(|ns| ns as f64);
@@ -81,7 +75,7 @@ pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Stages of two reports: to the left if the second has less.
+/// To the left if the second report has less.
 pub(super) fn differences(row: &ComparedRow) -> Option<Chart> {
     const WORDS: &str = "medians, the second report minus the first";
     let known = |stage: &ComparedStage| stage.difference_ns;
@@ -105,7 +99,7 @@ pub(super) fn differences(row: &ComparedRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Shares of packets and bytes by part: one chart per row that is followed by its parts.
+/// A chart per row that its parts follow.
 pub(super) fn shares(rows: &[ReportRow]) -> Vec<Chart> {
     let chart_of = |(at, whole): (usize, &ReportRow)| {
         let parts = rows[at + 1..].iter().map_while(|row| {

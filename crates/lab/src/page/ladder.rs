@@ -1,4 +1,4 @@
-//! All rows side by side: configured, measured and published values; and the differences.
+//! All rows: configured, measured and published values, with differences.
 
 use super::markup::{Unit, with_error};
 use super::plot::{Axis, Plot};
@@ -159,8 +159,7 @@ fn stacked(
     chart
 }
 
-/// Shortens a name to this many characters. Keeps its beginning, which names the case, and its end,
-/// which distinguishes rows of one case.
+/// Keeps its beginning (the case) and its end (the row).
 fn fitted(name: &str, room: usize) -> String {
     const HEAD: usize = 5;
     let length = name.chars().count();

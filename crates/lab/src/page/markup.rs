@@ -1,8 +1,7 @@
-//! Text, numbers and tables of the page; foreign text is always escaped.
+//! Text, numbers and tables; foreign text is always escaped.
 
 use crate::report::digits;
 
-/// Escapes text for HTML and SVG, between tags and in attributes.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -12,7 +11,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '>' => out += "&gt;",
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
-            // XML does not allow these, and bidirectional controls could disguise text.
+            // XML forbids these; bidirectional controls could disguise text.
             '\n' | '\t' => out.push(' '),
             letter if letter.is_control() => out.push('\u{fffd}'),
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
@@ -43,7 +42,7 @@ pub(crate) fn cells<T: AsRef<str>>(tag: &str, texts: impl IntoIterator<Item = T>
     texts.into_iter().map(cell).collect()
 }
 
-/// A table of these lines; without a header if `heads` is empty.
+/// No header if `heads` is empty.
 pub(crate) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> String {
     let heads = match heads {
         "" => String::new(),
@@ -71,7 +70,7 @@ pub(super) fn reported(value: f64, unit: Unit, step: f64, greatest: f64) -> Stri
     match unit {
         _ if value == 0.0 => "0".to_owned(),
         Unit::Time => {
-            // On a logarithmic axis each number has its own unit, otherwise all share one.
+            // On a logarithmic axis, each number has its own unit.
             let scale = if step > 0.0 { greatest } else { value.abs() };
             let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
             let (one, name) =
@@ -96,7 +95,6 @@ pub(super) fn span(nanos: f64) -> String {
 }
 
 fn rounded(nanos: f64, digits: i32) -> String {
-    // In steps of the last digit, at least a nanosecond.
     let step = |nanos: f64| {
         10_f64.powf((nanos.abs().max(1.0).log10() + 1e-12).floor() - f64::from(digits - 1)).max(1.0)
     };
@@ -104,7 +102,7 @@ fn rounded(nanos: f64, digits: i32) -> String {
     reported(rounded, Unit::Time, step(rounded), rounded.abs())
 }
 
-/// A figure rounded according to its error, as in the table; with four digits without an error.
+/// Rounded by its error; four digits without one.
 pub(super) fn with_error(nanos: f64, error: f64) -> String {
     if error <= 0.0 {
         return rounded(nanos, 4);

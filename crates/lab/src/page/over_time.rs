@@ -1,4 +1,4 @@
-//! The course of a run and other observations meanwhile: panels with a shared time axis.
+//! Course of a run and other observations: panels on one time axis.
 
 use super::markup::Unit;
 use super::plot::{Axis, Plot, RIGHT};
@@ -6,8 +6,6 @@ use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, Place, width};
 use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
 use crate::statistics::Interval;
 
-/// Heights in pixels: the values of a run, a text line above a panel, a panel below the values, a
-/// machine's panel, and the time axis.
 const HEIGHT: i32 = 240;
 const WORDS: i32 = LETTERS + 5;
 const STRIP: i32 = 62;
@@ -15,19 +13,18 @@ const MACHINE: i32 = 96;
 const TIME: i32 = LETTERS + 3;
 /// Fewer intervals show no more than figures.
 const MIN: usize = 3;
-/// The maximum values get their own scale above this multiple of the range of the others.
+/// Maxima get their own scale above this multiple of the others' range.
 const APART: f64 = 5.0;
 
 type Values = Vec<(i64, f64)>;
 
 struct Panel<'a> {
     title: &'a str,
-    /// Each with its name in the legend; a single line has no legend.
+    /// A single line has no legend.
     lines: Vec<(&'static str, Values)>,
     counted: bool,
     style: fn(usize) -> (Ink, i32),
     scale: Axis,
-    /// In pixels, without text.
     height: i32,
 }
 
@@ -41,7 +38,7 @@ impl<'a> Panel<'a> {
     fn of(seen: &'a Meanwhile) -> Option<Self> {
         let values = || seen.values.iter().map(|(_, value)| *value);
         let none = values().filter(|value| *value == 0.0).count();
-        // A quantity with a unit is a level, such as a queue, not an event count.
+        // A unit marks a level, not an event count.
         let counted = !seen.words.contains(',')
             && 2 * none >= seen.values.len()
             && values().all(|value| value.fract() == 0.0);
@@ -63,7 +60,6 @@ impl<'a> Panel<'a> {
         self.lines.iter().flat_map(|(_, values)| values)
     }
 
-    /// In pixels, with text.
     fn full_height(&self) -> i32 {
         self.height + WORDS * if self.lines.len() > 1 { 2 } else { 1 }
     }
@@ -99,7 +95,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// One place per value; a pixel column with more than two is reduced to its minimum and maximum.
+/// A pixel column of more than two values keeps minimum and maximum.
 fn places(plot: &Plot, values: &[(i64, f64)]) -> Vec<Place> {
     let at = |(at, value): &(i64, f64)| plot.at(*at as f64, *value);
     let column = |value: &(i64, f64)| at(value).0 / FINE;
@@ -116,7 +112,6 @@ fn places(plot: &Plot, values: &[(i64, f64)]) -> Vec<Place> {
     places
 }
 
-/// Values per second, if there are enough, with the other observations below.
 pub(super) fn course(row: &ReportRow) -> Option<Chart> {
     if row.intervals.len() < MIN {
         return None;
@@ -178,7 +173,7 @@ pub(super) fn course(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Upper end of the band: few values have no percentile.
+/// Few values have no percentile.
 fn high(one: &Interval) -> i64 {
     one.p99_ns.unwrap_or(one.p50_ns)
 }
@@ -207,7 +202,6 @@ const MACHINES: [(&str, &str); 3] = [
     ("receiver_", "Receiver's machine over time"),
 ];
 
-/// Title of each panel, with the key and legend name of each series.
 const PANELS: [(&str, &[(&str, &str)]); 6] = [
     (
         "processor, % of all cores",

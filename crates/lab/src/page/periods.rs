@@ -1,9 +1,7 @@
-//! Finds periodic components in a series of values.
+//! Finds periodic components of a series.
 //!
-//! Values are resampled to an even grid, with missing ones replaced by the mean. A Hann window
-//! keeps a strong period from masking its neighbours. A single disruption contains all periods, so
-//! outliers are clipped. The power of noise at each frequency has an exponential distribution;
-//! periods are named if noise alone would cause them in one of a thousand such charts.
+//! Values are put on an even grid, with a Hann window and clipped outliers. Noise power is
+//! exponentially distributed; a period is named if noise causes it in one of a thousand charts.
 
 use tautline_dsp::align::spectrum::Transform;
 
@@ -15,16 +13,14 @@ use crate::statistics::median;
 
 const HEIGHT: i32 = 230;
 const MIN: usize = 256;
-/// Maximum grid size: temporarily four megabytes.
+/// Max grid size: 4 MB temporarily.
 const MAX: usize = 1 << 18;
-/// Probability that noise is named.
 const CHANCE: f64 = 0.001;
 const NAMED: usize = 3;
 const SAME: f64 = 0.02;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Swing {
-    /// In nanoseconds.
     pub(super) period: f64,
     /// Amplitude in nanoseconds.
     pub(super) height: f64,
@@ -37,7 +33,6 @@ pub(super) struct Periods {
 }
 
 impl Periods {
-    /// From (time, value) pairs in rising order of time.
     pub(super) fn of(values: &[(i64, i64)]) -> Option<Self> {
         let grid = even(values)?;
         let filled = grid.values.len() as f64;
@@ -51,7 +46,7 @@ impl Periods {
         transform.spectra(weighed, core::iter::empty(), |_, bin, _| {
             heights.push(4.0 * bin.re.hypot(bin.im) / filled);
         });
-        // At least two whole periods, with at least two values each.
+        // At least two periods of two values.
         let first = (2 * size).div_ceil(grid.values.len()).max(2);
         let swing = |index: usize| Swing {
             period: size as f64 / index as f64 * step,
@@ -64,12 +59,10 @@ impl Periods {
 }
 
 struct Even {
-    /// In nanoseconds.
     step: f64,
     values: Vec<f64>,
 }
 
-/// Puts each value on a grid with the most common spacing.
 fn even(values: &[(i64, i64)]) -> Option<Even> {
     if values.len() < MIN {
         return None;
@@ -94,7 +87,6 @@ fn even(values: &[(i64, i64)]) -> Option<Even> {
     Some(Even { step, values: grid })
 }
 
-/// Range of all values but one in a hundred, extended by its width on either side.
 struct Usual {
     least: i64,
     most: i64,
@@ -111,15 +103,14 @@ impl Usual {
     }
 }
 
-/// Peaks above what noise of the surrounding strength would cause anywhere; `finer` is the number
-/// of frequencies per independent one.
+/// Peaks above what surrounding noise causes anywhere; `finer` is frequencies per independent one.
 fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
     let powers: Vec<f64> = all.iter().map(|swing| swing.height.powi(2)).collect();
     let independent = (all.len() as f64 / finer).max(1.0);
     let limit = (independent / CHANCE).ln();
     let mut found = Vec::new();
     for at in 0..powers.len() {
-        // The window makes a peak up to four frequencies wide.
+        // The window widens a peak to four frequencies.
         let near = (4.0 * finer).ceil() as usize;
         let around = &powers[at.saturating_sub(near)..(at + near + 1).min(powers.len())];
         if powers[at] <= 0.0 || around.iter().any(|power| *power > powers[at]) {
@@ -133,7 +124,7 @@ fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
         }
     }
     found.sort_by(|a, b| b.height.total_cmp(&a.height));
-    // An irregularity, such as a slip of the grid, splits a period in two.
+    // A slip of the grid, for example, splits a period.
     let mut named: Vec<Swing> = Vec::new();
     for swing in found {
         let is_same = |other: &Swing| (other.period / swing.period).ln().abs() < SAME;
@@ -144,7 +135,7 @@ fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
     named
 }
 
-/// The line with the greatest variation: a buffer, for example, hides it in later lines.
+/// The most varying line: a buffer hides variation from later ones.
 fn liveliest(row: &ReportRow) -> Option<&Points> {
     let enough = row.points.iter().filter(|points| points.values.len() >= MIN);
     enough.max_by_key(|points| {
@@ -223,7 +214,6 @@ mod tests {
         for (at, value) in &mut values {
             *value += (300.0 * (*at as f64 / 40.5e6 * core::f64::consts::TAU).sin()) as i64;
         }
-        // One packet in a hundred never arrived, and the host stalled once.
         values.retain(|(at, _)| at % 97_000_000 != 0);
         values[9_000].1 += 30_000_000;
         let found = Periods::of(&values).unwrap().named;

@@ -1,5 +1,3 @@
-//! Axes, and the plot area between them.
-
 use std::collections::BTreeSet;
 
 use super::markup::{Unit, reported};
@@ -14,25 +12,23 @@ pub(super) struct Axis {
     most: usize,
 }
 
-/// Ratio of its ends above which an axis may be logarithmic.
+/// Min ratio of the ends of a logarithmic axis.
 const WIDE: f64 = 8.0;
-/// Minimum length of an axis, relative to its maximum value.
+/// Minimum length relative to the maximum value.
 const NEAR: f64 = 5e-4;
 const MARKS: usize = 6;
 
 impl Axis {
     pub(super) fn linear(from: f64, to: f64, unit: Unit) -> Self {
-        // A nearly constant value needs an axis too, with labels that differ in visible digits.
+        // A nearly constant value needs labels that differ.
         let room = ((from.abs().max(to.abs()) * NEAR).max(1.0) - (to - from)).max(0.0) / 2.0;
         Self { from: from - room, to: to + room, log: false, unit, most: MARKS }
     }
 
-    /// For items below each other, without a scale.
     pub(super) fn unnamed(count: usize) -> Self {
         Self { from: 0.0, to: count as f64, log: false, unit: Unit::Number, most: 0 }
     }
 
-    /// Logarithmic; both ends are positive.
     pub(super) fn log(from: f64, to: f64, unit: Unit) -> Self {
         Self { from, to: to.max(from * 1.01), log: true, unit, most: MARKS }
     }
@@ -77,7 +73,6 @@ impl Axis {
         ((first..=last).map(|at| at as f64 * step).collect(), step)
     }
 
-    /// As many marks per decade as fit; with many decades, not every one has a mark.
     fn ratios(&self) -> Vec<f64> {
         let (first, last) = (self.from.log10().floor() as i32, self.to.log10().floor() as i32);
         let seen = |of: &[f64], every: usize| -> Vec<f64> {
@@ -126,9 +121,8 @@ impl Axis {
     }
 }
 
-/// Space above a chart in pixels.
 const MARGIN: i32 = 6;
-/// Space on the right: half a label at the end of the axis.
+/// Right margin: half a label.
 pub(super) const RIGHT: i32 = 22;
 
 #[derive(Debug, Clone, Copy)]
@@ -141,13 +135,11 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// Covers the whole chart; `left` and `right` are the minimum margins in steps.
     pub(super) fn whole(chart: &mut Chart, axes: (Axis, Axis), [left, right]: [i32; 2]) -> Self {
         Self::new(chart, (0, chart.height), axes, [left, right], true)
     }
 
-    /// Draws axes between these heights in steps; without horizontal labels if another chart of the
-    /// run follows below.
+    /// No horizontal labels if another chart follows below.
     pub(super) fn new(
         chart: &mut Chart,
         (top, bottom): (i32, i32),

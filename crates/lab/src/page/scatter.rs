@@ -1,5 +1,4 @@
-//! Value by value: a line of points for each stage boundary; and the part around the worst value,
-//! magnified.
+//! Values as points per stage boundary, and the part around the worst, magnified.
 
 use core::cmp::Reverse;
 use core::ops::RangeInclusive;
@@ -11,7 +10,6 @@ use crate::report::ReportRow;
 use crate::statistics::median;
 
 const HEIGHT: i32 = 330;
-/// Maximum size of a chart in bytes.
 const MAX: usize = 380_000;
 const STRETCH: usize = 240;
 
@@ -30,14 +28,12 @@ pub(super) fn all(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Values around the worst one; `None` if they are nearly all.
 pub(super) fn magnified(row: &ReportRow) -> Option<Chart> {
     let longest = row.points.iter().max_by_key(|points| points.values.len())?;
     if longest.values.len() < 4 * STRETCH {
         return None;
     }
-    // Time at which any line was furthest above its own median: the last line may hide a peak that
-    // a buffer absorbed.
+    // A buffer may hide a peak from the last line.
     let worst = |values: Values<'_>| {
         let (when, value) = values.iter().max_by_key(|(_, value)| *value)?;
         Some((*value as f64 - middle(values)?, *when))
@@ -54,8 +50,7 @@ pub(super) fn magnified(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Values and events of this time, with dots of this size in steps, or larger if the chart would be
-/// too long.
+/// Dots grow if the chart would be too long.
 fn drawn(
     row: &ReportRow,
     [title, which]: [&str; 2],
@@ -72,7 +67,7 @@ fn drawn(
     let every = || lines.iter().flat_map(|(_, values)| *values);
     let (begin, end) = (every().map(|v| v.0).min()?, every().map(|v| v.0).max()?);
     let (least, most) = (every().map(|v| v.1).min()? as f64, every().map(|v| v.1).max()? as f64);
-    // An axis that begins near zero begins at zero.
+    // An axis from near zero begins at zero.
     let least = if least > 0.0 && least < most / 2.0 { 0.0 } else { least };
     let room = (most - least) * 0.03;
     let below = if least == 0.0 { 0.0 } else { room };
@@ -101,7 +96,6 @@ fn name_lines(chart: &mut Chart, plot: &Plot, lines: &[(&str, Values<'_>)]) {
     let mut ends: Vec<(i32, usize)> =
         ends.filter_map(|(index, (_, values))| Some((plot.y(middle(values)?), index))).collect();
     let tall = LETTERS * FINE;
-    // Of overlapping lines, the later stage is above.
     ends.sort_unstable_by_key(|(at, index)| (at / tall, Reverse(*index)));
     let mut lowest = plot.top;
     for (at, _) in &mut ends {

@@ -1,5 +1,4 @@
-//! Distribution of values: a histogram, and the share beyond each value. Both show single values
-//! among many thousands.
+//! Histogram, and share beyond each value: both show single values among thousands.
 
 use super::markup::{Unit, from_to, with_error};
 use super::plot::{Axis, Plot};
@@ -24,7 +23,6 @@ fn share(bins: &[Bin], share: f64) -> f64 {
     found.or(bins.last()).map_or(0.0, |bin| bin.value_ns as f64)
 }
 
-/// All values, with logarithmic counts.
 pub(super) fn histogram(row: &ReportRow) -> Option<Chart> {
     let (first, last) = (row.histogram.first()?, row.histogram.last()?);
     let axis = Axis::fitting(first.value_ns as f64, last.value_ns as f64, Unit::Time);
@@ -33,7 +31,7 @@ pub(super) fn histogram(row: &ReportRow) -> Option<Chart> {
     Some(bars("How often", words, label, &row.histogram, axis))
 }
 
-/// A histogram of the middle 99 %, if the full range hides its shape.
+/// The middle 99 %, if the full range hides its shape.
 pub(super) fn body(row: &ReportRow) -> Option<Chart> {
     let (first, last) = (row.histogram.first()?, row.histogram.last()?);
     let (from, to) = (share(&row.histogram, 0.005), share(&row.histogram, 0.995));
@@ -99,7 +97,7 @@ pub(super) fn tail(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Drops points less than half a pixel from the last kept one: such steps are invisible.
+/// Drops steps of less than half a pixel.
 fn thinned(places: &[Place]) -> Vec<Place> {
     let mut kept: Vec<Place> = Vec::new();
     for (index, place) in places.iter().enumerate() {
@@ -125,7 +123,6 @@ fn named(chart: &mut Chart, plot: &Plot, row: &ReportRow) {
         let Some(value) = value else { continue };
         let (x, y) = plot.at(value as f64, beyond);
         chart.disc((x, y), 3, Ink::MEASURED);
-        // Right of the falling line; near the end, left of it.
         let (anchor, away) = match x * 5 < plot.left * 2 + plot.right * 3 {
             true => (Anchor::LEFT_BOTTOM, 8),
             false => (Anchor::RIGHT_TOP, -8),

@@ -1,23 +1,20 @@
-//! Charts as SVG: on a page with the page's colours, light or dark; in a separate file with the
-//! light ones.
+//! Charts as SVG: with the page's colours, or with light ones in a separate file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::markup::escaped;
 
-/// Drawing steps per pixel at original size.
 pub(super) const FINE: i32 = 4;
-/// Width of all charts in pixels: fits a telephone.
+/// In pixels: fits a telephone.
 pub(super) const WIDTH: i32 = 420;
-/// Letter height in pixels: 11 on a telephone of 390.
+/// In pixels: 11 on a 390-pixel telephone.
 pub(super) const LETTERS: i32 = 13;
 
-/// Colour: the number of a CSS class of the page, with a light and a dark colour.
+/// CSS class number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ink(u8);
 
-/// Colour names on the page, by ink number.
 const COLOURS: &str =
     "text aside grid measured configured published bad l0 l1 l2 l3 l4 l5 l6 l7 l8";
 
@@ -35,8 +32,6 @@ impl Ink {
     }
 }
 
-/// Text anchor, and offset of the baseline below it as a fraction of the height: for middle, top or
-/// bottom.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Anchor(&'static str, f64);
 
@@ -50,21 +45,19 @@ impl Anchor {
     pub(super) const CENTER_TOP: Self = Self(" text-anchor=\"middle\"", 0.76);
 }
 
-/// Likely maximum width of text in steps; only browsers know the exact one.
+/// Likely max text width in steps; only browsers know it.
 pub(super) fn width(words: &str) -> i32 {
     words.chars().count() as i32 * LETTERS * FINE * 16 / 25
 }
 
-/// In steps, from left and top.
 pub(super) type Place = (i32, i32);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) words: String,
-    /// Text for screen readers.
+    /// For screen readers.
     pub(super) label: String,
-    /// In steps.
     pub(super) height: i32,
     pub(super) body: String,
     pub(super) dot: i32,
@@ -74,7 +67,6 @@ pub(super) struct Chart {
 const PAGE: &str = "xmlns=\"http://www.w3.org/2000/svg\"";
 
 impl Chart {
-    /// An empty chart; `height` is in pixels.
     pub(super) fn new(title: &str, label: String, height: i32) -> Self {
         let height = height * FINE;
         let (title, words, body) = (title.to_owned(), String::new(), String::new());
@@ -125,8 +117,7 @@ impl Chart {
         self.body += &format!("<text class=\"f{}\" x=\"{x}\" y=\"{y}\"{side}>{text}</text>", ink.0);
     }
 
-    /// One path per colour: points on one dot are merged, and touching dots form a stroke. Single
-    /// elements for 225 000 points would take 18 MB.
+    /// One path per colour, with points merged: 225,000 elements would take 18 MB.
     fn dots(&self) -> String {
         let dot = self.dot;
         let seen = |(ink, (x, y)): &(Ink, Place)| (*ink, y.div_euclid(dot), x.div_euclid(dot));
@@ -147,7 +138,6 @@ impl Chart {
         out
     }
 
-    /// In bytes.
     pub(super) fn length(&self) -> usize {
         self.svg(PAGE).len()
     }
@@ -182,8 +172,7 @@ const MARGIN: i32 = 12;
 const LINE: i32 = 20;
 const TITLE: usize = 56;
 
-/// All charts below each other in one self-contained SVG, with inline colours that any program
-/// shows; a sentence if there are no charts.
+/// Self-contained, with inline colours.
 pub(super) fn standalone(title: &str, charts: &[Chart]) -> String {
     let mut body = String::new();
     let mut down = MARGIN;

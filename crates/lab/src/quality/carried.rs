@@ -1,4 +1,4 @@
-//! Whether a stream carries its sound intact: runs `taut send`, `taut recv` and `taut compare`.
+//! Whether a stream carries sound intact: `taut send`, `recv` and `compare`.
 
 use core::time::Duration;
 
@@ -37,7 +37,7 @@ impl CarriedCase {
         CASES.into_iter().filter(wanted).map(case).collect()
     }
 
-    /// Bits of the sent samples: taut send rejects a file with more than it carries.
+    /// `taut send` rejects a file with more bits than it carries.
     fn bits(&self) -> u32 {
         if self.send.iter().any(|word| word == "l16" || word == "--format=l16") { 16 } else { 24 }
     }
@@ -46,7 +46,7 @@ impl CarriedCase {
 #[derive(Debug, Clone)]
 pub(super) enum SentSound {
     Known(Rate),
-    /// A file with this number of channels, at this path on both ends.
+    /// A file at this path on both ends.
     File {
         path: String,
         channels: usize,
@@ -56,8 +56,7 @@ pub(super) enum SentSound {
 const JUDGING: Duration = Duration::from_secs(300);
 const TOLD: usize = 10;
 
-/// Runs each case without noise, then with each noise. A failed run is an invalid row; an unreachable
-/// host ends all.
+/// Each case runs without noise, then with each. An unreachable host ends all.
 pub(super) fn carry(
     ends: &mut StreamEnds,
     reported: &mut Cases<'_>,
@@ -92,7 +91,7 @@ pub(super) fn carry(
                 Ok(row)
             });
             notes.into_iter().for_each(|note| reported.note(note));
-            // After an invalid row without noise, the next row must not take its place.
+            // The next row must not take its place.
             silent.get_or_insert_with(|| ReportRow::named(&name));
         }
     }
@@ -108,7 +107,6 @@ pub(super) fn noises_of(asked: &[Noise]) -> Vec<Noise> {
     noises
 }
 
-/// Result of one case, as in `taut compare --report json`, and the noise.
 fn carried(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -179,7 +177,7 @@ fn row(name: &str, judged: &Value) -> ReportRow {
     add("identical_frames", "bit for bit", judged["identical_frames"].clone());
     let routing = &judged["channels"][0];
     let gains: Vec<f64> = list(&routing["gains"]).iter().filter_map(Value::as_f64).collect();
-    // Unknown if the sound was not found in the recording.
+    // Unknown if the recording lacks the sound.
     if !gains.is_empty() {
         let decibels = gains.iter().map(|gain| format!("{:+.2}", 20.0 * gain.abs().log10()));
         add("gains_db", "gains, dB", decibels.collect::<Vec<_>>().join(" ").into());

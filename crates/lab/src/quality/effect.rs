@@ -1,4 +1,4 @@
-//! Effect of network noise on a stream's sound, compared with the same stream without noise.
+//! Effect of network noise on sound, compared with no noise.
 
 use core::fmt;
 
@@ -8,13 +8,13 @@ use crate::report::ReportRow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoiseEffect {
-    /// All frames arrived, and the verdict is the same as without noise.
+    /// All frames arrived, and the verdict is the same.
     None,
-    /// Frames were lost, and none without noise.
+    /// Frames were lost only with noise.
     Lost { dropouts: u64, frames: u64 },
-    /// No frame was lost, but the verdict differs from that without noise.
+    /// No frame was lost, but the verdict differs.
     Changed,
-    /// Frames were lost without noise too, or one of the two was not measured.
+    /// Frames were lost without noise too, or a measurement is missing.
     Unknown,
 }
 
@@ -107,7 +107,6 @@ mod tests {
         let whole = row("identical", 0, 0);
         let lost = NoiseEffect::Lost { dropouts: 2, frames: 96 };
         assert_eq!(NoiseEffect::of(&whole, &row("differs", 2, 96)), lost);
-        // Resampled instead of identical, or other bits without a dropout.
         for verdict in ["all_there", "differs"] {
             assert_eq!(NoiseEffect::of(&whole, &row(verdict, 0, 0)), NoiseEffect::Changed);
         }

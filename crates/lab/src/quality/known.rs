@@ -1,24 +1,21 @@
-//! Known test sound.
-
 use core::f64::consts::TAU;
 use std::path::Path;
 
 use tautline_proto::units::Rate;
 
-/// Peak of all parts, −12 dBFS.
+/// −12 dBFS.
 const PEAK: f64 = 0.25;
-/// One sine per channel, without a period in whole frames, so that each position is unique.
+/// No period in whole frames, so each position is unique.
 const TONES: [f64; 2] = [997.31, 1499.77];
-/// Seconds of sines, sweeps and noise.
 const PARTS: [f64; 3] = [3.0, 1.5, 1.5];
-/// First frequency of sweeps in Hz; they end at 0.4 of the rate.
+/// In Hz; sweeps end at 0.4 of the rate.
 const LOWEST: f64 = 40.0;
-/// Fade at both ends of a sweep, in seconds: a sudden start would not be a clean sweep.
+/// In seconds; sweeps must not start suddenly.
 const FADE: f64 = 0.01;
 
 pub(super) const KNOWN_SECONDS: u32 = 6;
 
-/// Writes a stereo WAV of a sine, a logarithmic sweep and white noise, different in each channel.
+/// Stereo WAV: sine, logarithmic sweep and white noise, different per channel.
 pub(super) fn write_known(path: &Path, rate: Rate, bits: u16) -> Result<(), hound::Error> {
     let spec = hound::WavSpec {
         channels: TONES.len() as u16,
@@ -48,7 +45,6 @@ fn sample(at: f64, channel: usize, rate: f64, random: &mut fastrand::Rng) -> f64
     if left < 0.0 {
         return 2.0 * random.f64() - 1.0;
     }
-    // One channel sweeps up, the other down.
     let at = if channel == 0 { swept } else { left };
     let octaves = (0.4 * rate / LOWEST).ln();
     let phase = TAU * LOWEST * sweep / octaves * ((at / sweep * octaves).exp() - 1.0);

@@ -1,5 +1,5 @@
-//! Limits for deserialized lists: an element needs more memory than its shortest text, so surplus
-//! ones are rejected before they are stored.
+//! Bounded deserialized lists: an element needs more memory than its text, so surplus ones are
+//! rejected first.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Far more rows than any experiment has, and more stages, parts or figures than any row.
+/// More rows, and more parts of a row, than any experiment has.
 pub(crate) const MAX_ROWS: usize = 10_000;
 pub(crate) const MAX_PARTS: usize = 1000;
 

@@ -1,9 +1,8 @@
-//! Significant digits of a figure: according to its error, of which two digits are shown, rounded
-//! up as it is a bound. Rounding changes a figure by at most a twentieth of its error.
+//! Significant digits: the error has two, rounded up as a bound. Rounding changes a figure by at
+//! most 1/20 of its error.
 
 use tautline_proto::time::Span;
 
-/// Value of the last of the error's two digits.
 pub(crate) fn step(error: f64) -> f64 {
     10_f64.powf((error.log10() + 1e-12).floor() - 1.0)
 }

@@ -49,7 +49,7 @@ fn is_same(one: &HostDescription, other: &HostDescription) -> bool {
     seen(one) == seen(other)
 }
 
-/// Whether rows belong to one table: both measure time, or share a figure.
+/// Rows of one table measure time or share a figure.
 fn alike(one: &ReportRow, other: &ReportRow) -> bool {
     let is_of_time = |row: &ReportRow| row.measured.is_some() || row.figures.is_empty();
     let shares = || {
@@ -74,7 +74,6 @@ pub(crate) fn nanos(nanos: i64) -> String {
     digits::nearest_thousandth(nanos).to_string()
 }
 
-/// A figure of the measured distribution; rounds have none.
 fn of(pick: fn(&Summary) -> Option<i64>) -> impl Fn(&ReportRow) -> Option<String> {
     move |row| spread(row).and_then(pick).map(nanos)
 }
@@ -100,7 +99,7 @@ pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
     }
 }
 
-/// Placeholder if fewer than ten values lie beyond a percentile.
+/// Fewer than ten values lie beyond a percentile.
 const UNKNOWN: &str = "–";
 
 pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
@@ -117,7 +116,6 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
         column("max", of(|m| m.max_ns)),
         column("count", |row| count(row, false)),
         column("rounds", |row| count(row, true)),
-        // Upper bound of the long-run share, with 95 % confidence.
         column("missed (95 % sure: at most)", |row| {
             row.missed.map(|m| format!("{} of {} (≤ {})", m.missed, m.due, share(m.at_most)))
         }),
@@ -143,7 +141,7 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
     all
 }
 
-/// Maximum line length: a wider table is split, with the names repeated.
+/// A wider table is split.
 const WIDE: usize = 110;
 
 fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Result {
@@ -233,7 +231,7 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
         let whose = if many { format!("{}: ", row.name) } else { String::new() };
         writeln!(f, "{whose}{}", happened(events))?;
     }
-    // For many rows that would be pages; JSON and page have them.
+    // Too long for many rows; JSON and page have them.
     if many || row.stages.is_empty() {
         return Ok(());
     }
@@ -287,7 +285,7 @@ pub(crate) fn share(share: f64) -> String {
     }
 }
 
-/// The value as text; keys that end in `_ns` are formatted as durations.
+/// Keys that end in `_ns` are durations.
 pub(crate) fn shown(figure: &Figure) -> String {
     match &figure.value {
         Value::Null => "–".to_owned(),

@@ -1,9 +1,8 @@
-//! Parses the kernel's counters in proc(5) files, without I/O. Missing figures are `None`.
+//! Parses proc(5) counters, without I/O. Missing figures are `None`.
 
-/// Counters of the whole machine since boot, and some present values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct MachineCounters {
-    /// CPU time of all cores in ticks (proc_stat(5)).
+    /// Of all cores (proc_stat(5)).
     pub(super) ticks: Option<Ticks>,
     pub(super) cores: u64,
     pub(super) switches: Option<u64>,
@@ -14,23 +13,21 @@ pub(super) struct MachineCounters {
     pub(super) blocks_written: Option<u64>,
     pub(super) faults: Option<u64>,
     pub(super) major_faults: Option<u64>,
-    /// Memory now used by programs, in KiB (proc_meminfo(5)).
+    /// Used by programs, in KiB (proc_meminfo(5)).
     pub(super) memory_used: Option<u64>,
-    /// All interfaces but loopback (proc_pid_net(5)) in this network namespace.
+    /// Without loopback (proc_pid_net(5)), in this network namespace.
     pub(super) network: Option<Traffic>,
     pub(super) loopback: Option<Traffic>,
 }
 
-/// Kernel ticks, summed over all cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Ticks {
     pub(super) user: u64,
     pub(super) system: u64,
     pub(super) irq: u64,
     pub(super) softirq: u64,
-    /// Idle while waiting for a disk.
     pub(super) waiting: u64,
-    /// Time that the hypervisor gave to other guests.
+    /// Used by other guests.
     pub(super) stolen: u64,
     pub(super) all: u64,
 }
@@ -50,9 +47,9 @@ pub(super) struct ProcessCounters {
     pub(super) faults: u64,
     pub(super) major_faults: u64,
     pub(super) threads: u64,
-    /// Resident memory in pages of 4 KiB.
+    /// In pages of 4 KiB.
     pub(super) resident: u64,
-    /// Sum over all its threads (proc_pid_status(5)).
+    /// Of all threads (proc_pid_status(5)).
     pub(super) switches: Option<u64>,
 }
 
@@ -65,7 +62,6 @@ fn named(text: &str, name: &str) -> Option<u64> {
     rest.trim_start_matches(':').split_whitespace().next()?.parse().ok()
 }
 
-/// Context switches of a thread, voluntary and involuntary, from its `status` (proc_pid_status(5)).
 pub(super) fn context_switches(status: &str) -> Option<u64> {
     let voluntary = named(status, "voluntary_ctxt_switches:")?;
     Some(voluntary.saturating_add(named(status, "nonvoluntary_ctxt_switches:")?))
@@ -109,7 +105,6 @@ impl Ticks {
 }
 
 impl Traffic {
-    /// Sum over the interfaces with these names; `None` if there is none.
     fn read(net: &str, of: impl Fn(&str) -> bool) -> Option<Self> {
         let lines = net.lines().filter_map(|line| line.split_once(':'));
         let wanted = lines.filter(|(name, _)| of(name.trim()));
@@ -135,11 +130,10 @@ impl Traffic {
 }
 
 impl ProcessCounters {
-    /// From its `stat`; `None` if invalid. The program's name may contain anything, even a
-    /// parenthesis.
+    /// The program's name may contain a parenthesis.
     pub(super) fn read(stat: &str) -> Option<Self> {
         let (_, after) = stat.rsplit_once(')')?;
-        // From the third field on, which is a letter.
+        // The third field is a letter.
         let fields: Vec<u64> = numbers(after).collect();
         let field = |number: usize| fields.get(number - 3).copied();
         Some(Self {

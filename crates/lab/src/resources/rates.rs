@@ -1,5 +1,3 @@
-//! Rates between two readings.
-
 use tautline_proto::time::Span;
 
 use super::counters::{MachineCounters, ProcessCounters, Ticks, Traffic};
@@ -19,7 +17,7 @@ const fn kept(key: &'static str, words: &'static str) -> Quantity {
     Quantity { key, words, shown: false }
 }
 
-/// Quantities of the machine, in the order of [`machine`].
+/// In the order of [`machine`].
 pub(super) const MACHINE: [Quantity; 20] = [
     shown("user_percent", "user, % of all cores"),
     shown("system_percent", "system, % of all cores"),
@@ -43,7 +41,7 @@ pub(super) const MACHINE: [Quantity; 20] = [
     kept("loopback_packets_per_s", "packets over loopback, 1/s"),
 ];
 
-/// Quantities of a process, in the order of [`process`].
+/// In the order of [`process`].
 pub(super) const PROCESS: [Quantity; 7] = [
     shown("user_core_percent", "user, % of a core"),
     shown("system_core_percent", "system, % of a core"),
@@ -54,7 +52,7 @@ pub(super) const PROCESS: [Quantity; 7] = [
     kept("threads", "threads"),
 ];
 
-/// A decreasing counter, as of a removed interface, counts as zero.
+/// A decreasing counter (removed interface) counts as zero.
 fn since(before: u64, after: u64) -> f64 {
     after.saturating_sub(before) as f64
 }
@@ -87,7 +85,7 @@ pub(super) fn machine(
         share(|ticks| ticks.stolen),
         rate(|machine| machine.switches),
         rate(|machine| machine.interrupts),
-        // Without this thread, which is running.
+        // Without this thread.
         now(after.runnable).map(|threads| (threads - 1.0).max(0.0)),
         now(after.blocked),
         rate(|machine| machine.blocks_read),
@@ -103,7 +101,6 @@ pub(super) fn machine(
     ]
 }
 
-/// The machine's ticks between two readings of a process, as reference for its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RatesMeanwhile {
     pub(super) ticks: u64,

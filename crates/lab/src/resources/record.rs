@@ -1,5 +1,3 @@
-//! Readings as time series and rows.
-
 use tautline_proto::time::{LocalTime, Span};
 
 use super::counters::{MachineCounters, ProcessCounters};
@@ -11,7 +9,7 @@ use crate::report::{Meanwhile, ReportRow};
 pub(super) struct Sample {
     pub(super) at: LocalTime,
     pub(super) machine: MachineCounters,
-    /// In the order of the PIDs; `None` for an ended process.
+    /// In PID order; `None` if ended.
     pub(super) processes: Box<[Option<ProcessCounters>]>,
 }
 
@@ -24,7 +22,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Series of the machine; `begin` is the time of the first value of the parallel measurement.
+    /// `begin` is the measurement's first value.
     pub fn machine(&self, begin: LocalTime) -> Vec<Meanwhile> {
         self.series(begin, &rates::MACHINE, |before, after| {
             let passed = after.at - before.at;

@@ -1,4 +1,4 @@
-//! Reads the counters at each interval, in parallel with a measurement.
+//! Reads counters at intervals during a measurement.
 
 use std::fs::{File, read_dir};
 use std::io::{Read, Seek, SeekFrom};
@@ -23,7 +23,7 @@ pub struct SamplerOptions {
 
 const BEAT: Span = Span::from_millis(20);
 const MAX: usize = 1 << 20;
-/// Larger than any of the files: each core has a line, and each interrupt a number.
+/// Larger than any of the files.
 const TEXT: usize = 256 << 10;
 const STACK: usize = 128 << 10;
 
@@ -33,13 +33,12 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts; returns after the first reading.
+    /// Returns after the first reading.
     pub fn start(options: &SamplerOptions) -> Result<Self, String> {
         let over = Arc::<AtomicBool>::default();
         let mut reader = ProcReader::open(&options.pids)?;
         let first = reader.read();
         let begins = first.at;
-        // Allows the last reading exactly at the end.
         let interval = options.interval.max(Span::from_millis(1));
         let ends = begins + options.duration + Span::from_nanos(1);
         let schedule = OpenSchedule::new(begins + interval, interval, ends);
@@ -54,7 +53,7 @@ impl Sampler {
         Ok(Self { over, thread })
     }
 
-    /// Ends, with a last reading if the previous one is old.
+    /// Adds a last reading if the previous one is old.
     pub fn finish(self) -> Record {
         self.over.store(true, Ordering::Release);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -73,7 +72,6 @@ impl Sampling {
     fn run(mut self) -> Record {
         let before = thread_time();
         while let Some(due) = self.schedule.next() {
-            // Reacts to the end soon, however long the interval.
             while now() < due && !self.over.load(Ordering::Acquire) {
                 sleep_until(due.min(now() + BEAT));
             }
@@ -86,7 +84,7 @@ impl Sampling {
         while !self.over.load(Ordering::Acquire) {
             sleep_until(now() + BEAT);
         }
-        // For less than half an interval, the kernel's ticks are too coarse.
+        // Ticks are too coarse for half an interval.
         let last = self.samples.last().map(|sample| now() - sample.at);
         if self.samples.len() < 2 || last.is_some_and(|since| since >= self.interval.half()) {
             self.take();
@@ -172,7 +170,6 @@ impl ProcReader {
     }
 }
 
-/// Reads a file from its start, up to a limit; empty if it is gone.
 fn again(file: &mut File, text: &mut String) {
     text.clear();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| {

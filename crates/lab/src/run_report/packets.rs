@@ -1,4 +1,4 @@
-//! All packets of a run, from its packet log.
+//! A run's packets, from its packet log.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -13,11 +13,11 @@ use tautline_report::ledger::{
 use crate::report::{Points, ReportRow};
 use crate::statistics::Series;
 
-/// Maximum number of packets read: a page cannot show hours of them.
+/// Packets read: a page cannot show hours.
 const MAX: usize = 500_000;
 const SHOWN: usize = 25_000;
 
-/// Packets with known capture time, in that order.
+/// In order of capture; those of unknown capture are left out.
 #[derive(Debug)]
 pub struct RunPackets {
     packets: Vec<RunPacket>,
@@ -43,7 +43,6 @@ impl RunPacket {
 }
 
 impl RunPackets {
-    /// Reads the packet log of a sender or receiver; skips packets of unknown capture time.
     pub fn read(path: &Path) -> Result<Self, LedgerError> {
         Self::of(BufReader::new(File::open(path)?))
     }
@@ -66,15 +65,14 @@ impl RunPackets {
         Ok(Self { packets, more })
     }
 
-    /// Capture time of a stream's first packet with known latency, or of its first packet. The
-    /// times of its row count from there.
+    /// Capture of the first packet with known latency, else of the first.
     pub(super) fn begin(&self, stream: usize) -> Option<i64> {
         let packets = || self.packets.iter().filter(|packet| packet.stream == stream);
         let known = packets().find(|packet| packet.latency.is_some());
         known.or_else(|| packets().next()).map(|packet| packet.capture)
     }
 
-    /// Adds the packets' values to a row. Returns a note for the reader, if needed.
+    /// May return a note.
     pub(super) fn add_to(&self, row: &mut ReportRow, stream: usize) -> Option<String> {
         let packets: Vec<&RunPacket> =
             self.packets.iter().filter(|packet| packet.stream == stream).collect();
@@ -87,7 +85,7 @@ impl RunPackets {
         }
         let begin = self.begin(stream)?;
         if let Some(first) = series.begin() {
-            // Keeps the run's figures, which include all packets: the packet log may end early.
+            // The log may end early; the run's figures cover all packets.
             let measured = row.measured;
             *row = core::mem::take(row).with(&series);
             row.measured = measured.or(row.measured);

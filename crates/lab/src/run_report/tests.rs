@@ -37,7 +37,7 @@ fn a_row_has_every_packet_of_its_own_stream_and_what_made_the_worst() {
     assert_eq!(row.worst[0].at_ns, 1_500_000_000);
     assert!(row.worst[0].cause.as_ref().unwrap().starts_with("wakeup 9ms, buffer 2ms"));
     assert_eq!(row.intervals.len(), 4);
-    // Without a measurement in sound, the device's times count.
+    // Without measured sound, device times count.
     let mut other = ReportRow::named("the other");
     ledger.add_to(&mut other, 1);
     assert_eq!(other.measured.unwrap().count, 2_000);

@@ -8,7 +8,7 @@ fn at(micros: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_micros(micros)
 }
 
-/// Log of a core that is checked every millisecond for a second, and stalled in these intervals.
+/// Checked every millisecond for a second, with these stalls.
 fn noted(core: usize, frozen: &[(i64, i64)]) -> CoreLog {
     let mut late = Series::with_room(1000);
     let mut schedule = OpenSchedule::new(at(0), Span::from_millis(1), at(1_000_000));

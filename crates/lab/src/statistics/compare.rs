@@ -1,17 +1,12 @@
-//! Whether two runs differ.
+//! Tests whether two runs differ.
 //!
-//! Compares medians of intervals, one per second of a run: values within a second share its events,
-//! and single values would make any difference significant. A difference counts if three tests
-//! agree. It is unlikely by chance (Mann and Whitney 1947: exact for few seconds, else the normal
-//! approximation with ties). It is not negligible compared with each run's scatter (Cliff's delta,
-//! limits of Romano and others 2006). And its bootstrap interval excludes zero and the caller's
-//! threshold.
+//! Compares medians per second: values within a second share its events. A difference needs three
+//! tests: chance (Mann and Whitney 1947), scatter (Cliff's delta, limits of Romano and others
+//! 2006), and a bootstrap interval that excludes zero and the threshold.
 //!
-//! Successive seconds may be correlated, and then carry less information. If they clearly are, the
-//! probability is that of fewer: the variance of the ranks grows by (1 + r) / (1 - r), with r their
-//! correlation at lag 1 (Bayley and Hammersley, Supplement to the JRSS 8, 1946). With ranks alone,
-//! two runs that wander little but lie far apart would never differ, so their distance counts as
-//! well.
+//! Correlated seconds count as fewer: rank variance grows by (1 + r) / (1 - r) at lag 1 (Bayley and
+//! Hammersley, Supplement to the JRSS 8, 1946). Distance counts too, else two steady but distant
+//! runs would not differ.
 
 mod ranks;
 
@@ -24,9 +19,8 @@ pub use ranks::{Ranked, ranked};
 pub struct SeriesComparison {
     pub difference: f64,
     pub interval: [f64; 2],
-    /// Probability of such a difference by chance.
     pub p: f64,
-    /// Cliff's delta: −1 if all of the second lie below all of the first, 1 if above.
+    /// Cliff's delta: 1 if all of the second lie above the first.
     pub delta: f64,
     pub verdict: SeriesDifference,
 }
@@ -40,14 +34,12 @@ pub enum SeriesDifference {
     More,
 }
 
-/// Minimum number of intervals of a run.
 pub const MIN: usize = 8;
 pub(crate) const CHANCE: f64 = 0.01;
-/// Cliff's delta below which a difference is negligible.
 const NEGLIGIBLE: f64 = 0.147;
 const SAMPLES: usize = 2000;
 
-/// Compares the intervals of two runs; differences up to `uncertainty` are ignored. Deterministic.
+/// Ignores differences up to `uncertainty`. Deterministic.
 pub fn compare(first: &[f64], second: &[f64], uncertainty: f64) -> SeriesComparison {
     let difference = median(second) - median(first);
     if first.len() < MIN || second.len() < MIN {
@@ -71,12 +63,11 @@ pub fn compare(first: &[f64], second: &[f64], uncertainty: f64) -> SeriesCompari
     SeriesComparison { difference, interval, p, delta, verdict }
 }
 
-/// For an even count the mean of the two middle values; NaN for none.
+/// NaN for no values.
 pub fn median(values: &[f64]) -> f64 {
     middle(&mut values.to_vec())
 }
 
-/// The median; reorders the values.
 fn middle(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return f64::NAN;
@@ -90,8 +81,7 @@ fn middle(values: &mut [f64]) -> f64 {
     }
 }
 
-/// 95 % bootstrap interval of the difference of medians. Samples consist of blocks as long as the
-/// square root of the count, since neighbours are correlated (moving blocks: Künsch 1989).
+/// 95 % interval, from samples in blocks of √n, as neighbours are correlated (Künsch 1989).
 fn bootstrap(first: &[f64], second: &[f64]) -> [f64; 2] {
     let mut random = Rng::with_seed(1);
     let mut room = Vec::new();

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Numbers below 1000, reproducible in any language.
 fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed;
     (0..count)
@@ -30,7 +29,7 @@ fn chance_and_delta_are_those_of_the_reference() {
 
 #[test]
 fn of_few_values_every_way_to_part_them_is_counted_and_values_like_those_before_count_less() {
-    // From all combinations (Python's itertools and Fraction), with mean ranks for ties.
+    // From all combinations (Python's itertools and Fraction), mean ranks for ties.
     for (first, second, p) in [
         (
             vec![0, 7, 1, 6, 2, 5, 3, 4],
@@ -60,7 +59,7 @@ fn of_few_values_every_way_to_part_them_is_counted_and_values_like_those_before_
 
 #[test]
 fn two_runs_that_wander_little_and_lie_far_apart_differ() {
-    // From SciPy's `stats.t.sf` and `norm.sf`, with the lag-1 correlation of values and of ranks.
+    // SciPy's `stats.t.sf` and `norm.sf`, with lag-1 correlation of values and ranks.
     let first = [0.0, 1.0, 3.0, 4.0, 6.0, 7.0, 8.0, 9.0, 11.0, 12.0];
     for (further, p) in [
         (4.5, 0.400_684_115_939_631_05),
@@ -85,7 +84,7 @@ fn the_bound_of_what_is_missed_is_that_of_the_reference() {
         (1000, 2_700_000, 0.000_390_219_504_685_293_53),
     ] {
         let found = Missed::of(missed, due).at_most;
-        // The inverse is iterative, precise to about 1e-8.
+        // The iterative inverse is precise to 1e-8.
         assert!((found / bound - 1.0).abs() < 1e-7, "{missed} of {due}: {found}, not {bound}");
     }
     assert_eq!(Missed::of(3, 3).at_most, 1.0);
@@ -175,7 +174,7 @@ fn a_histogram_shows_body_and_tail_and_loses_nothing() {
     let bins = series.histogram();
     assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), 10_003);
     assert!(bins.is_sorted_by(|a, b| a.value_ns < b.value_ns), "{bins:?}");
-    // The body to the nanosecond, values of the tail to 1/32 of their distance.
+    // The body to 1 ns, the tail to 1/32 of its distance.
     assert_eq!(bins.iter().filter(|bin| bin.count == 500).count(), 20, "{bins:?}");
     for far in [4_000_000_i64, 5_100_000, 35_000_000] {
         let near = |bin: &&Bin| (bin.value_ns - far).abs() <= (far - 5_000_010).abs() / 32;
@@ -191,7 +190,6 @@ fn a_spread_leaves_out_one_of_a_thousand_at_each_end_and_wants_ten_there() {
         (0..count).for_each(|n| series.push(LocalTime::ZERO, Span::from_nanos(n)));
         series.spread().map(Span::as_nanos)
     };
-    // From the 11th value to the 11th from the end.
     assert_eq!(spread(10_000), Some(9979));
     assert_eq!(spread(9000), None);
 }

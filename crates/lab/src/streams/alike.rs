@@ -1,4 +1,4 @@
-//! Aligns both ends' media time counts for streams whose packets carry none.
+//! Aligns both ends' media time if packets carry none.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,11 @@ use tautline_report::ledger::SentPacket;
 
 use super::StreamOutcome;
 
-/// Maximum distance in packets between both ends' last packets, such as losses when a host stalled.
+/// In packets between both ends' last ones: losses in a stall.
 const MAX_APART: i64 = 512;
 const ENOUGH: usize = 4096;
-/// Packets cannot arrive before they left, but timestamps and launch times have errors.
+/// Timestamps and launch times have errors.
 const EARLIEST: i64 = -10_000;
-/// Percentage of packets that may still seem to.
 const FEW: u64 = 2;
 
 impl StreamOutcome {
@@ -19,9 +18,7 @@ impl StreamOutcome {
         self.departures.iter().map(|packet| (packet.timestamp, instant(packet))).collect()
     }
 
-    /// AVTP carries no media time, and each end counts from another start. This shifts the
-    /// receiver's counts to the sender's, matching their last packets. With one clock, transit
-    /// times refine this.
+    /// For AVTP: matches both ends' last packets. With one clock, transit times refine this.
     pub(super) fn count_alike(&mut self, one_clock: bool) {
         let (Some(sent), Some(heard)) = (self.departures.last(), self.arrivals.last()) else {
             return;
@@ -32,10 +29,7 @@ impl StreamOutcome {
         heard.for_each(|packet| packet.timestamp = packet.timestamp.wrapping_add(apart));
     }
 
-    /// Count offset from departure and arrival times, around `guess`. No packet arrives before it
-    /// left; of the remaining offsets, the right one has the shortest transit times. Pairing each
-    /// packet with an earlier departure would lengthen all of them by the packet spacing or, if a
-    /// period's packets leave at once, that of the first by a whole period.
+    /// The right offset near `guess` has the shortest transit times without early arrivals.
     fn apart_by_times(&self, guess: u32) -> u32 {
         let two = self.departures.windows(2);
         let steps = two.map(|two| two[1].timestamp.wrapping_sub(two[0].timestamp));
@@ -51,7 +45,7 @@ impl StreamOutcome {
                 early += u64::from(after < EARLIEST);
                 sum += u128::from(after.unsigned_abs());
             }
-            // Only over packets of both ends, as the first and last have no counterpart.
+            // The first and last packets have no counterpart.
             let mean = sum.checked_div(both.into());
             (early * 100 > both * FEW, mean.unwrap_or(u128::MAX), packets.abs(), apart)
         };
@@ -63,8 +57,7 @@ impl StreamOutcome {
 mod tests {
     use crate::streams::tests::outcome;
 
-    /// Packets of 125 us with transit time `way`, counted from another start by the receiver.
-    /// `lost` ones never arrive; `together` leave at once.
+    /// 125 µs packets with transit time `way`. `lost` never arrive; `together` leave at once.
     fn counted_from_elsewhere(
         lost: impl Fn(i64) -> bool,
         (together, way): (i64, i64),
@@ -78,7 +71,6 @@ mod tests {
         }
         let arrived = (0..2000).filter(|number| !lost(*number));
         for (number, packet) in arrived.zip(&mut outcome.arrivals) {
-            // The receiver's host stalls now and then.
             let frozen = if number % 700 < 100 { (100 - number % 700) * 125_000 } else { 0 };
             packet.arrival = leaves(number) + way + frozen;
             packet.timestamp = packet.timestamp.wrapping_add(123_456);

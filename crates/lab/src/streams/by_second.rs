@@ -38,11 +38,10 @@ impl StreamOutcome {
             counted.iter().filter_map(length).for_each(|(due, length)| series.push(due, length));
             (*name, series)
         });
-        // Without launch times there is no launch stage.
         let stages = stages.filter(|(name, series)| *name != LAUNCH || !series.values().is_empty());
         let stages = stages.map(|(name, series)| part(name, &series, seconds, |_| 0));
         let late = [SENDER_LATE, RECEIVER_LATE].into_iter().zip(self.wake_ups());
-        // Relative to the best of each second: the two cards may drift apart over a run.
+        // Cards may drift apart over a run.
         let late = late.map(|(name, series)| part(name, &series, seconds, |second| second.min_ns));
         let parts = stages.chain(late);
         Some(StreamBySecond {
@@ -67,7 +66,7 @@ fn counts(seconds: impl Iterator<Item = u32>) -> Vec<SecondCount> {
     all.into_iter().collect()
 }
 
-/// Values of a part per second, each reduced by `less`.
+/// `less` is subtracted per second.
 fn part(name: &str, series: &Series, seconds: u32, less: fn(&Interval) -> i64) -> PartBySecond {
     let mut part = PartBySecond { name: name.to_owned(), ..PartBySecond::default() };
     let end = INTERVAL.as_nanos() * i64::from(seconds);

@@ -1,5 +1,3 @@
-//! Uncertainty between two clocks on one timeline, its limit, and figures that need only one clock.
-
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::ReceivedPacket;
 
@@ -7,8 +5,7 @@ use super::{StreamOutcome, first_counters};
 use crate::report::ReportRow;
 use crate::statistics::Sorted;
 
-/// Default limit for one-way times between hosts: half a round trip of 0.5 ms; wired networks are
-/// below.
+/// Half a round trip of 0.5 ms; wired networks are below.
 pub const MAX_UNSURE: Span = Span::from_micros(250);
 
 impl StreamOutcome {
@@ -20,8 +17,7 @@ impl StreamOutcome {
         self.stream()?.latency.uncertainty_ns.map(Span::from_nanos)
     }
 
-    /// Why one-way times are unusable, with the fix, if they are. `wire` is the median transit in
-    /// nanoseconds, if known.
+    /// Includes the fix. `wire` is the median transit in ns.
     pub(crate) fn untimely(&self, wire: Option<i64>) -> Option<String> {
         if self.is_one_clock() {
             return None;
@@ -61,7 +57,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Adds figures that need only one clock each; none if both ends share one clock.
+    /// None with a shared clock.
     pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, ReceivedPacket)]) {
         let Some(stream) = self.stream().filter(|_| !self.is_one_clock()) else { return };
         let Some(clock) = &stream.clock else { return };

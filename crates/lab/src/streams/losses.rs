@@ -1,4 +1,4 @@
-//! Losses of a stream by kind, and the part explained by stalls of the host.
+//! Losses of a stream by kind, and those explained by host stalls.
 
 use core::fmt;
 
@@ -9,20 +9,17 @@ use super::machines::XRUNS;
 use super::{LabStream, StreamOutcome, first_counters};
 use crate::report::ReportRow;
 
-/// Counted packets that were not heard, and xruns since the first counted packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StreamLosses {
-    /// Packets never sent: the sender's device lost their sound, or its kernel had no room.
     pub(crate) never_sent: u64,
     pub(crate) late: u64,
     pub(crate) lost: u64,
-    /// Packets in time, at whose turn the device played silence.
+    /// In time, but the device played silence instead.
     pub(crate) underrun_discarded: u64,
-    /// Of the sender's and receiver's devices. Includes xruns of unknown time.
+    /// Of sender and receiver; includes those of unknown time.
     pub(crate) xruns: [u64; 2],
-    /// Losses beyond those explained by stalls at the same end.
+    /// Not explained by stalls at the same end.
     pub(crate) besides: u64,
-    /// Stalls seen by the stall monitor of the end that saw more.
     pub(crate) freezes: u64,
 }
 
@@ -68,7 +65,6 @@ pub(super) struct MissedBy {
 }
 
 impl MissedBy {
-    /// Adds each kind, including zeros.
     pub(super) fn tell(self, row: &mut ReportRow) {
         for (key, words, count) in [
             ("never_sent", "missed: never sent", self.never_sent),
@@ -98,10 +94,9 @@ impl StreamOutcome {
         let counted = self.counted();
         let MissedBy { never_sent, late, lost, underrun_discarded } = self.missed_by(&counted);
         let xruns = self.xruns_counted(&counted);
-        // An xrun's losses are explained with the xrun.
+        // They are explained with the xrun.
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
-        // Stall losses cover the whole run, some before packets counted, so this is the minimum
-        // left unexplained.
+        // A minimum: stall losses include those before packets counted.
         let of_host = [&self.sent, &self.heard].map(|report| first_counters(report).host_stalled);
         let besides = xruns[0].saturating_sub(of_host[0])
             + unexplained
@@ -117,8 +112,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Xruns of each end, without those known to precede the first counted packet: a card may have
-    /// one while it starts.
+    /// Without those before the first counted packet: a card may have one at start.
     fn xruns_counted(&self, counted: &[(LocalTime, ReceivedPacket)]) -> [u64; 2] {
         let reported = self.xruns(counted);
         [(&self.sent, XRUNS[0]), (&self.heard, XRUNS[1])].map(|(report, (key, _))| {

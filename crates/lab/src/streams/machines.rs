@@ -1,4 +1,4 @@
-//! Load of a stream's machines, sampled once a second and joined to its packets by time.
+//! Machine load during a stream, sampled once a second.
 
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -17,7 +17,6 @@ use crate::resources::machine_quantities;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SampledQuantity {
     pub key: String,
-    /// Times on that machine's monotonic clock in nanoseconds, with the sampled values.
     pub values: Vec<(i64, f64)>,
 }
 
@@ -32,7 +31,7 @@ pub enum SampledMachines {
 }
 
 const WRITING: Duration = Duration::from_secs(5);
-/// Time after the stream at which a sampler ends by itself.
+/// Samplers end by themselves this long after the stream.
 const BEYOND: Span = Span::from_secs(30);
 
 pub(super) enum MachineSamplers {
@@ -43,7 +42,7 @@ pub(super) enum MachineSamplers {
 const SAMPLE: &str = "lab sample";
 
 impl MachineSamplers {
-    /// Starts sampling; one sampler per machine. The stream runs even if this fails.
+    /// One per machine. The stream runs even if this fails.
     pub(super) fn start(ends: &mut StreamEnds, lasts: Span) -> Self {
         let most = (lasts + BEYOND).to_string();
         let words: Vec<String> =
@@ -74,7 +73,6 @@ pub(super) const XRUNS: [(&str, &str); 2] = [
     ("sender_xruns", "xruns of the sender's device"),
     ("receiver_xruns", "xruns of the receiver's device"),
 ];
-/// CPU time of programs and kernel, over all cores.
 const BUSY: [&str; 4] = ["user_percent", "system_percent", "irq_percent", "softirq_percent"];
 const QUEUE: &str = "runnable";
 
@@ -85,7 +83,6 @@ struct MachineNames {
     unread: (&'static str, &'static str),
 }
 
-/// Names for the sender's machine, the receiver's, and a shared one.
 const NAMES: [MachineNames; 3] = [
     MachineNames {
         key: "sender_",
@@ -110,7 +107,7 @@ const NAMES: [MachineNames; 3] = [
 impl MachineNames {
     fn reported(&self, read: &[SampledQuantity]) -> Vec<Meanwhile> {
         let busy = Meanwhile::drawn(format!("{}busy_percent", self.key), self.busy, busy(read));
-        // Only quantities known to this version; unknown ones of another machine are dropped.
+        // Drops quantities unknown to this version.
         let all = machine_quantities().map(|(key, words)| Meanwhile {
             key: format!("{}{key}", self.key).into(),
             words: format!("{}{words}", self.words).into(),
@@ -122,7 +119,6 @@ impl MachineNames {
 }
 
 impl SampledMachines {
-    /// Each sampled machine: the end whose clock it uses, its names, and its samples.
     fn each(&self) -> Vec<(usize, &'static MachineNames, &Sampled)> {
         let [sender, receiver, shared] = &NAMES;
         match self {
@@ -148,7 +144,6 @@ impl StreamOutcome {
         left.map_or(&[][..], |at| &self.departures[at..])
     }
 
-    /// Capture time of the first counted packet, in nanoseconds on each end's clock.
     fn begins(&self, counted: &[(LocalTime, ReceivedPacket)]) -> [Option<i64>; 2] {
         let Some((begin, first)) = counted.first() else { return [None; 2] };
         [self.departures_from(first).first().map(|packet| packet.capture), Some(begin.as_nanos())]
@@ -165,7 +160,6 @@ impl StreamOutcome {
         events.collect()
     }
 
-    /// Packets missed per second, if any, and machine load, since the first counted packet.
     pub(super) fn meanwhile(&self, counted: &[(LocalTime, ReceivedPacket)]) -> Vec<Meanwhile> {
         let Some((begin, first)) = counted.first() else { return Vec::new() };
         let departures = self.departures_from(first);
@@ -206,7 +200,7 @@ fn busy(machine: &[SampledQuantity]) -> Vec<(i64, f64)> {
     first.iter().map(sum).collect()
 }
 
-/// For the middle of each second: how many of its packets were not heard; `None` if all were.
+/// Unheard packets at the middle of each second; `None` if all were heard.
 fn missed(
     departures: impl Iterator<Item = (u32, i64)>,
     never_sent: Vec<SecondCount>,
@@ -214,8 +208,7 @@ fn missed(
 ) -> Option<Meanwhile> {
     let heard = counted.iter().filter(|(_, packet)| packet.is_received());
     let heard: std::collections::HashSet<u32> = heard.map(|(_, packet)| packet.timestamp).collect();
-    // The packet log is another machine's data: an extreme time must not allocate all seconds in
-    // between.
+    // An extreme time in another machine's log must not allocate all seconds in between.
     let (mut begin, mut seconds) = (None, BTreeMap::new());
     for (timestamp, capture) in departures {
         let since = capture.saturating_sub(*begin.get_or_insert(capture)).max(0);

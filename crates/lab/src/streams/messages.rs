@@ -1,5 +1,3 @@
-//! Arguments of the programs that carry a stream.
-
 use std::net::{IpAddr, SocketAddr};
 
 use tautline_io::udp::any;
@@ -11,11 +9,11 @@ use super::{LabStream, READY, TAIL};
 pub enum LabWire {
     #[default]
     Rtp,
-    /// AVTP on Ethernet, from the sender's interface to the receiver's.
+    /// From the sender's interface to the receiver's.
     Avtp([String; 2]),
 }
 
-/// A locally usable address that needs no allocation (IEEE 1722 table B.10).
+/// Locally usable without allocation (IEEE 1722 table B.10).
 const GROUP: &str = "91:E0:F0:00:FE:01";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +23,7 @@ pub(super) struct StreamPath {
 }
 
 impl StreamPath {
-    /// To every second UDP port of this address from `port` on.
+    /// Uses every second port from `port` on.
     pub(super) fn by_udp(address: IpAddr, port: u16, copies: u16) -> Self {
         let at = |address: IpAddr| {
             let ports = (0..copies).map(|copy| port + 2 * copy);
@@ -80,7 +78,7 @@ impl LabStream {
         let output = self.output.as_deref().unwrap_or("virtual:");
         let mut all: Vec<String> = words(["recv", "--output", output]).collect();
         all.extend(path.from.iter().flat_map(|from| words(["--from", from])));
-        // The receiver starts before the sender and ends after it.
+        // The receiver starts first and ends last.
         all.extend(self.common(1, lasts + READY + TAIL));
         if self.wire == LabWire::Rtp {
             all.push("--exit-on-bye".to_owned());

@@ -1,5 +1,4 @@
-//! A stream as a report row: figures per packet from the packet logs, uncertainty from the
-//! receiver's report.
+//! Report row of a stream: figures from packet logs, uncertainty from the receiver's report.
 
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{LedgerPacket, ReceivedPacket, STAGES, SentPacket, length, lengths};
@@ -10,7 +9,7 @@ use crate::report::{Points, ReportRow};
 use crate::statistics::{Missed, Series};
 
 impl StreamOutcome {
-    /// The row; measured is capture to DAC. InvalidWindow if nothing was found in the sound.
+    /// Measures capture to DAC. Invalid if nothing was found in the sound.
     pub fn row(&self, name: impl Into<String>) -> ReportRow {
         let mut row = self.row_of_misses(name);
         if row.measured.as_ref().is_none_or(|measured| measured.count == 0) {
@@ -19,8 +18,7 @@ impl StreamOutcome {
         row
     }
 
-    /// The row of an experiment that judges missed packets. It is valid without any measurement, as
-    /// in a mix of several streams.
+    /// Also valid without a measurement, as with several mixed streams.
     pub(crate) fn row_of_misses(&self, name: impl Into<String>) -> ReportRow {
         let counted = self.counted();
         let stream = self.stream();
@@ -35,12 +33,10 @@ impl StreamOutcome {
         if row.missed.is_some_and(|missed| missed.missed > 0) {
             self.missed_by(&counted).tell(&mut row);
         }
-        // Of the whole run: the packet log does not show when a host stalled.
+        // Packet logs lack the times of stalls.
         if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
             row.add("host_stalled", "missed in host stalls, whole run", frozen);
         }
-        // Played, but not found in the sound: together with measured and missed, this is all that
-        // was due.
         let heard = counted.iter().filter(|(_, packet)| packet.is_received()).count();
         let not_found = heard.saturating_sub(series.values().len());
         if not_found > 0 {
@@ -63,9 +59,8 @@ impl StreamOutcome {
         row.events = self.xruns(&counted);
         row.events.extend(never_sent.events());
         self.tell_unread(&mut row);
-        // Lines missing in a packet log would count as missed packets.
+        // Missing log lines would count as misses.
         row.invalid = self.unwritten();
-        // Figures of another scheduler do not answer the request.
         row.invalid = row.invalid.or_else(|| self.refused.clone());
         let wire = row.stages.iter().find(|stage| stage.name == "wire");
         let wire = wire.and_then(|wire| wire.summary.p50_ns);
@@ -77,13 +72,11 @@ impl StreamOutcome {
         row
     }
 
-    /// Wake-up lateness of the device threads. The sender's counts from when its block was ready.
-    /// The receiver's is relative to its best wake-up: its time left until the DAC is known, its
-    /// due time is not.
+    /// Lateness of both device threads. The receiver's is relative to its best wake-up, as its due
+    /// time is unknown.
     pub fn wake_ups(&self) -> [Series; 2] {
         let mut counted = self.counted();
-        // Late packets were not played at the time in their line. Only the first packet of a block
-        // has its wake-up time.
+        // Late packets missed their line's time. Only a block's first packet has its wake-up.
         counted.retain(|(_, packet)| !packet.late);
         let last = STAGES.len() - 1;
         let blocks = [1, last].map(|at| {
@@ -125,7 +118,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Whether nothing was found in the sound because packets were missed: that is a valid result.
+    /// Nothing found because of misses is a valid result.
     pub(crate) fn is_unmeasured_by_misses(&self, row: &ReportRow) -> bool {
         let unmeasured = row.measured.as_ref().is_none_or(|measured| measured.count == 0);
         let missed = row.missed.is_some_and(|missed| missed.missed > 0);
@@ -147,12 +140,11 @@ impl StreamOutcome {
         })
     }
 
-    /// Stalls seen by each end's stall monitor; `None` if the plan disables it.
+    /// Per end; `None` if the plan disables the monitor.
     pub(super) fn stalls(&self, plan: &LabStream) -> [Option<u64>; 2] {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
             let watched = !words.iter().any(|word| word == "--no-stall-monitor");
-            // Other programs than taut report no role, and no stalls.
             (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
         })
     }
@@ -169,9 +161,8 @@ impl StreamOutcome {
         self.heard.streams.iter().map(frozen).sum()
     }
 
-    /// Counted packets with their capture times: after settling, until the sender's end. If the
-    /// receiver cannot know most of these times (AVTP with an unreliable clock), they come from the
-    /// sender's packet log.
+    /// Packets from settling to the sender's end. For AVTP with an unreliable clock, the sender's
+    /// log has the capture times.
     pub(crate) fn counted(&self) -> Vec<(LocalTime, ReceivedPacket)> {
         let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
         let known = heard().filter(|packet| packet.sender[0].is_some()).count();
@@ -192,11 +183,9 @@ impl StreamOutcome {
         packets
     }
 
-    /// Counted packets that were never sent, lost, late, or not heard.
     pub(crate) fn missed(&self, counted: &[(LocalTime, ReceivedPacket)]) -> Option<Missed> {
         let first = counted.first()?.1.timestamp;
-        // From the first counted packet to the last that left: the receiver ran longer, and its
-        // missing packets at the end are missed.
+        // The receiver ran longer than the sender.
         let left = |packet: &SentPacket| packet.timestamp == first;
         let due = self.departures.iter().position(left).map_or(0, |at| self.departures.len() - at);
         let heard = counted.iter().filter(|(_, packet)| packet.is_received()).count().min(due);
@@ -218,7 +207,7 @@ fn stages(
     let each = STAGES.iter().enumerate().filter_map(|(at, name)| {
         let mut series = Series::with_room(counted.len());
         for (due, packet) in counted {
-            // Another machine's data from a file may be anything.
+            // Another machine's file may contain anything.
             if let Some(length) = length(&packet.instants(), at) {
                 series.push(*due, Span::from_nanos(length));
             }

@@ -14,7 +14,7 @@ pub(crate) fn read<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).unwrap()
 }
 
-/// Packets of 1 ms, 5 ms from capture to DAC; all but `lost` arrive.
+/// 1 ms packets, 5 ms from capture to DAC; all but `lost` arrive.
 pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
     let millis = |number: i64| number * 1_000_000;
     let timestamp = |number: i64| (number * 48 - 480) as u32;
@@ -91,7 +91,6 @@ fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
     }
     let stream = outcome.row("test").stream.unwrap();
     assert_eq!((stream.rate, stream.period, stream.periods), (48_000, 48, 2));
-    // Four whole seconds after the first two, and less than half of one more.
     assert_eq!((stream.seconds, stream.due, stream.ptime_ns), (4, 4400, 1_000_000));
     assert_eq!(stream.lost, [(0, 2), (2, 1)]);
     assert_eq!((stream.late, stream.underrun_discarded), (vec![(3, 3)], vec![(0, 1)]));
@@ -109,7 +108,7 @@ fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
 fn a_thread_is_late_against_the_best_of_its_own_second() {
     let mut outcome = outcome(6000, &[]);
     for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
-        // The card drifts by 200 us, and at every tenth block the thread wakes 30 us late.
+        // The card drifts by 200 µs; every tenth wake-up is 30 µs late.
         let off =
             if number < 4000 { 0 } else { 200_000 } + if number % 10 == 0 { 30_000 } else { 0 };
         packet.receiver[2] = packet.receiver[2].map(|written| written + off);
@@ -121,15 +120,13 @@ fn a_thread_is_late_against_the_best_of_its_own_second() {
 
 #[test]
 fn packets_that_never_came_are_missed() {
-    // The first lost packet does not count; or the network fails before the end.
     for (lost, known) in [(vec![100, 2500, 2501, 3000], 3), ((3500..4000).collect(), 500)] {
         let missed = outcome(4000, &lost).row("test").missed.unwrap();
         assert_eq!((missed.due, missed.missed), (2000, known));
     }
 }
 
-/// Like [`outcome`], but the sender's device lost the sound: neither end has a line for these
-/// packets.
+/// Like [`outcome`], but neither end has a line for these packets.
 fn overrun(packets: i64, never_sent: &[i64]) -> StreamOutcome {
     let mut outcome = outcome(packets, never_sent);
     let arrivals: std::collections::HashSet<_> =
@@ -140,7 +137,6 @@ fn overrun(packets: i64, never_sent: &[i64]) -> StreamOutcome {
 
 #[test]
 fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_have_been() {
-    // The first does not count; one gap spans two seconds.
     let lost: Vec<i64> = [100, 2500].into_iter().chain(2998..3003).collect();
     let row = overrun(4400, &lost).row("test");
     let missed = row.missed.unwrap();
@@ -161,7 +157,7 @@ fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_
 
 #[test]
 fn a_packet_whose_sound_was_lost_in_part_is_missed() {
-    // The card lost 100 frames: later packets are not a multiple of packets after the first.
+    // 100 lost frames: later packets are off the packet grid.
     let mut outcome = overrun(4000, &[3000, 3001]);
     let later = |timestamp: &mut u32| *timestamp = timestamp.wrapping_add(4);
     for packet in outcome.departures.iter_mut().filter(|one| one.capture > 3_001_000_000) {
@@ -261,7 +257,6 @@ fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
     let stage = |name| row.stages.iter().find(|stage| stage.name == name).unwrap().summary.count;
     assert_eq!((stage("capture"), stage("wakeup")), (1999, 2000));
     let sender = &outcome.wake_ups()[0];
-    // One is unknown, and one is too far from the best.
     assert_eq!(sender.summary().count, 1998);
 }
 
@@ -415,7 +410,6 @@ fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
     assert_eq!(figure("round_trip_ns"), Some(json!(180_000)));
     assert_eq!(figure("sender_own_ns"), Some(json!(1_020_000)));
     assert_eq!(figure("receiver_own_ns"), Some(json!(3_900_000)));
-    // With one clock, the uncertainty does not matter.
     let mut one = between_two(Span::from_millis(9));
     one.heard.streams[0].clock = read(json!({"source": "host"}));
     one.heard.streams[0].counters.clock_steps = 1;

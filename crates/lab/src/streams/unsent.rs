@@ -1,6 +1,5 @@
-//! Packets never sent: the sender's device lost their sound (an xrun), or its kernel had no room.
-//! They have no packet log line; media time continues, so there is a gap between two packets that
-//! left.
+//! Packets never sent: an xrun lost their sound, or the kernel had no room. They are gaps in media
+//! time between sent packets.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +11,11 @@ use crate::report::{Events, INTERVAL, SecondCount};
 
 const NEVER_SENT: (&str, &str) = ("never_sent", "packets never sent");
 
-/// Maximum total reported as never sent: a longer gap is not a stream.
+/// A longer gap is not a stream.
 const LONGEST_SECONDS: u32 = 3600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct UnsentPackets {
-    /// Capture time of the first, since the first counted packet, in nanoseconds.
     at: i64,
     count: u32,
 }
@@ -33,7 +31,7 @@ impl StreamOutcome {
         self.never_sent(&self.counted()).count()
     }
 
-    /// Whether stalls of its host explain each xrun of the sender's device.
+    /// Whether host stalls explain all xruns of the sender's device.
     pub(crate) fn sender_only_froze(&self) -> bool {
         let counted = first_counters(&self.sent);
         counted.xruns > 0 && counted.xruns <= counted.host_stalled
@@ -49,20 +47,19 @@ impl StreamOutcome {
 impl NeverSent {
     fn among(departures: &[SentPacket], rate: u32) -> Self {
         let steps = departures.windows(2).filter_map(|two| {
-            // Media time has 32 bits; a negative step is not a later packet.
+            // A negative step of the 32-bit media time is no later packet.
             let step = two[1].timestamp.wrapping_sub(two[0].timestamp);
             (1..=i32::MAX as u32).contains(&step).then_some((two[0].capture, step))
         });
-        // The actual packet length, whatever was requested.
         let Some(packet) = steps.clone().map(|(_, step)| step).min() else {
             return Self::default();
         };
         let nanos = |frames: u32| i64::from(frames) * 1_000_000_000 / i64::from(rate.max(1));
         let begin = departures.first().map_or(0, |first| first.capture);
-        // The packet log is another machine's data: media times may be anything.
+        // Another machine's log may contain any media time.
         let mut room = rate.saturating_mul(LONGEST_SECONDS);
         let gap = |(capture, step): (i64, u32)| {
-            // A loss is seldom whole packets; a partly lost packet is missed.
+            // A partly lost packet is missed.
             let count = (step - packet).div_ceil(packet);
             room = room.checked_sub(step - packet)?;
             let at = capture.saturating_sub(begin).saturating_add(nanos(packet));
@@ -76,7 +73,6 @@ impl NeverSent {
         self.gaps.iter().map(|gap| u64::from(gap.count)).sum()
     }
 
-    /// Count per second since the first counted packet, by capture time.
     pub(super) fn by_second(&self) -> Vec<SecondCount> {
         let second = INTERVAL.as_nanos();
         let mut all: BTreeMap<u32, u32> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Traffic of interfaces without our stream: packets and bytes of each protocol per second.
+//! Packets and bytes per protocol and second on interfaces, without our stream.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
@@ -19,11 +19,10 @@ use crate::capture::{CapturedFrame, LinkType, ReadFrames, read_frames};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientTraffic {
     pub schema: u32,
-    /// Begin and end of counting, on the scale of the seconds; at least a second for a capture.
     pub range_ns: [i64; 2],
     pub parts: Vec<AmbientPart>,
     pub dropped: u64,
-    /// Whether the packets within one frame of the kernel are counted individually.
+    /// Whether offloaded packets are counted individually.
     pub sized: bool,
 }
 
@@ -36,7 +35,6 @@ pub struct AmbientPart {
     pub seconds: Vec<(i64, Carried)>,
 }
 
-/// Packets and their bytes, with link headers, without checksums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub packets: u64,
@@ -76,7 +74,6 @@ impl AmbientTraffic {
         }
         let mut carried = Carried::default();
         seconds.values().for_each(|second| carried.add(*second));
-        // Leaves out partial seconds at the ends.
         let [begin, end] = self.range_ns;
         let whole = seconds.iter().filter(|(second, _)| {
             let starts = second.saturating_mul(SECOND);
@@ -93,21 +90,18 @@ impl AmbientTraffic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmbientSum {
     pub carried: Carried,
-    /// Maximum packets, and maximum bytes, of a whole second; `None` without a whole second.
+    /// Max packets and max bytes of a whole second; `None` without one.
     pub busiest: Option<Carried>,
     pub seconds: BTreeMap<i64, Carried>,
 }
 
-/// Interface, whether it was sent, protocol, and kind of address.
 type AmbientKey = (u32, Option<bool>, Protocol, Cast);
 
-/// Maximum number of packets with fragments outstanding.
 const MAX_PARTED: usize = 64;
 
 pub(super) struct AmbientMix {
-    /// Start of the scale of seconds, in nanoseconds.
     begins: i64,
-    /// End of the scale: a tap delivers later frames too.
+    /// A tap delivers later frames too.
     ends: Option<i64>,
     range: Option<[i64; 2]>,
     parts: BTreeMap<AmbientKey, BTreeMap<i64, Carried>>,
@@ -178,7 +172,7 @@ impl FrameCounter for AmbientMix {
         let TappedFrame { interface, hardware, outgoing, at, bytes, segment, head } = *frame;
         let (link, at) = (TapLink::of(hardware), nanos(at));
         let is_counted = at >= self.begins && self.ends.is_none_or(|ends| at <= ends);
-        // Loopback frames appear twice, outgoing and incoming.
+        // Loopback frames appear twice.
         if is_counted && (link != TapLink::Loopback || outgoing) {
             self.count(interface, Some(outgoing), at, &read_frame(link, bytes, segment, head));
         }
@@ -186,18 +180,16 @@ impl FrameCounter for AmbientMix {
 }
 
 const MAX_SOURCES: usize = 64;
-/// Sequence jump that means another stream (RFC 3550 A.1, MAX_DROPOUT).
+/// A larger jump is another stream (RFC 3550 A.1).
 const MAX_DROPOUT: u16 = 3000;
 
-/// Distinguishes RTP from other datagrams with the same first bits: packets of one source follow
-/// each other.
+/// Distinguishes RTP from similar datagrams: packets of one source follow each other.
 #[derive(Default)]
 struct RtpSources {
     last: VecDeque<(SocketAddr, u32, u16)>,
 }
 
 impl RtpSources {
-    /// Whether a packet of the same source with a near sequence number was seen before.
     fn follows(&mut self, to: SocketAddr, rtp: RtpHead) -> bool {
         let is_same = |(there, ssrc, _): &(SocketAddr, u32, u16)| (*there, *ssrc) == (to, rtp.ssrc);
         let before = self.last.iter().position(is_same).and_then(|at| self.last.remove(at));
@@ -213,8 +205,7 @@ fn nanos(at: LocalTime) -> i64 {
     (at - LocalTime::ZERO).as_nanos()
 }
 
-/// Counts the traffic of this network namespace until stop is requested; calls `begun` at the
-/// start.
+/// Counts this network namespace's traffic until stopped; calls `begun` at the start.
 pub fn watch_ambient(stop: &Stop, begun: impl FnOnce()) -> Result<AmbientTraffic, String> {
     let mut tap = TrafficTap::open(|begins| AmbientMix::new(nanos(begins)))?;
     begun();
@@ -225,14 +216,13 @@ pub fn watch_ambient(stop: &Stop, begun: impl FnOnce()) -> Result<AmbientTraffic
     tap.counter.ends = Some(nanos(ends));
     let seen = tap.finish();
     let range = [0, (ends - seen.begins).as_nanos()];
-    // The interface was removed before its name was known.
+    // Interface removed before its name was known.
     let name = |number: u32| seen.names.get(&number).cloned().unwrap_or(format!("#{number}"));
     let dropped = seen.statistics.dropped;
     Ok(AmbientTraffic { dropped, sized: seen.sized, ..seen.counter.reported(range, name) })
 }
 
-/// Counts the frames of a capture, pcap or pcapng, as one interface of this name. Also returns how
-/// far it was read.
+/// Counts a pcap or pcapng as one interface. Also returns how far it was read.
 pub(crate) fn read_ambient(
     file: impl Read + Send,
     interface: &str,
@@ -250,8 +240,7 @@ pub(crate) fn read_ambient(
     (mix.reported(range, |_| interface.to_owned()), read)
 }
 
-/// The frame as on its link: captures of Linux's `any` interface or BSD's loopback replace the
-/// header.
+/// Strips the pseudo-headers of Linux's `any` interface and BSD's loopback.
 fn without_link<'a>(frame: &CapturedFrame<'a>) -> (TapLink, usize, &'a [u8]) {
     let CapturedFrame { link, bytes, frame, .. } = *frame;
     let behind = |head: usize| (bytes.saturating_sub(head), frame.get(head..).unwrap_or_default());

@@ -1,10 +1,10 @@
-//! Parses the kernel's network counters: proc_pid_net(5).
+//! Parses network counters (proc_pid_net(5)).
 
 use std::collections::BTreeMap;
 
 use super::TrafficInterface;
 
-/// `/proc/net/dev`: two header lines, then name and sixteen numbers, the first eight for receive.
+/// `/proc/net/dev`: two header lines; name and sixteen numbers, eight received first.
 pub(super) fn interfaces(text: &str) -> BTreeMap<String, TrafficInterface> {
     let each = text.lines().filter_map(|line| {
         let (name, numbers) = line.split_once(':')?;
@@ -19,8 +19,7 @@ pub(super) fn interfaces(text: &str) -> BTreeMap<String, TrafficInterface> {
     each.collect()
 }
 
-/// `/proc/net/snmp` and `/proc/net/netstat`: a line of names and one of numbers, each after the
-/// protocol.
+/// `/proc/net/snmp` and `netstat`: a line of names, one of numbers, after the protocol.
 pub(super) fn protocols(text: &str) -> BTreeMap<String, u64> {
     let lines: Vec<_> = text.lines().filter_map(|line| line.split_once(':')).collect();
     let mut all = BTreeMap::new();
@@ -30,7 +29,6 @@ pub(super) fn protocols(text: &str) -> BTreeMap<String, u64> {
             continue;
         }
         for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
-            // Limits, which may be negative, are not counters.
             if let Ok(number) = number.parse() {
                 all.insert(format!("{protocol}{name}"), number);
             }
@@ -39,7 +37,7 @@ pub(super) fn protocols(text: &str) -> BTreeMap<String, u64> {
     all
 }
 
-/// `/proc/net/snmp6`: lines of name and number.
+/// `/proc/net/snmp6`: name and number per line.
 pub(super) fn protocols_v6(text: &str) -> BTreeMap<String, u64> {
     let each = text.lines().filter_map(|line| {
         let (name, number) = line.split_once(char::is_whitespace)?;

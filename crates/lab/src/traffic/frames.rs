@@ -1,5 +1,5 @@
-//! Classifies a frame of a tap and counts bytes per layer, from the headers only: the rest was not
-//! captured. Trusts no length field.
+//! Classifies a captured frame and counts bytes per layer, from its headers only. Trusts no length
+//! field.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
@@ -17,23 +17,22 @@ use super::protocol::{Cast, Protocol};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TapLink {
-    /// Ethernet header, and a checksum that taps do not see.
+    /// Header, plus checksum that taps do not see.
     Ethernet,
-    /// Ethernet header that exists only in the kernel; no interface counts it.
+    /// Header exists only in the kernel; interfaces do not count it.
     Loopback,
     Bare,
-    /// Payload of this EtherType, as in captures of Linux's `any` interface.
+    /// Payload of this EtherType, as with Linux's `any` interface.
     Typed(u16),
     Unknown,
 }
 
 impl TapLink {
-    /// From the interface's hardware type (`ARPHRD_…`, linux/if_arp.h).
     pub const fn of(hardware: u16) -> Self {
         match hardware {
             1 => Self::Ethernet,
             772 => Self::Loopback,
-            // Raw IP; IPv4 and IPv6 tunnels, sit, and headerless types such as tun.
+            // Raw IP, IPv4 and IPv6 tunnels, sit, and headerless types (tun).
             519 | 768 | 769 | 776 | 65_534 => Self::Bare,
             _ => Self::Unknown,
         }
@@ -51,31 +50,31 @@ named_enum! {
         Tcp = "TCP",
         Icmp = "ICMP",
         NeighbourDiscovery = "neighbour discovery",
-        /// Group membership: IGMP, and MLD (RFC 3810).
+        /// IGMP and MLD (RFC 3810).
         Membership = "IGMP and MLD",
         Arp = "ARP",
-        /// Fragments whose first one was not seen before.
+        /// Fragments without a known first one.
         Fragment = "fragments",
         OtherIp = "other IP",
         Other = "no IP",
-        /// Damaged headers, headers longer than the captured part, or an unsupported link.
+        /// Damaged, truncated, or an unsupported link.
         Unread = "not understood",
     }
 }
 
-/// Bytes per layer, each with all layers within.
+/// Each layer includes those within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LayerBytes {
     pub frames: u64,
-    /// Packets on the wire: each segment of an offloaded frame counts.
+    /// On the wire: each segment of an offloaded frame counts.
     pub packets: u64,
-    /// Packets without subsequent fragments.
+    /// Without subsequent fragments.
     pub datagrams: u64,
     pub link: u64,
     pub ip: u64,
     pub transport: u64,
     pub payload: u64,
-    /// RTP payload of packets with an RTP header.
+    /// Only if there is an RTP header.
     pub rtp_payload: u64,
 }
 
@@ -92,7 +91,6 @@ impl AddAssign for LayerBytes {
     }
 }
 
-/// Identity of a fragmented packet (RFC 791 §3.1, RFC 8200 §4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parted {
     pub identification: u32,
@@ -118,10 +116,8 @@ pub struct ReadFrame {
     pub layers: LayerBytes,
 }
 
-/// RTP header (RFC 3550 §5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtpHead {
-    /// Length with extensions.
     pub bytes: usize,
     pub sequence: u16,
     pub ssrc: u32,
@@ -129,11 +125,10 @@ pub struct RtpHead {
 
 const ETHERNET: usize = 14;
 const IPV6: usize = 40;
-/// mDNS port (RFC 6762 §3).
+/// RFC 6762 §3.
 const MDNS: u16 = 5353;
 
-/// Reads a frame of `bytes` bytes from its `head`; `segment` is the payload size if the frame
-/// carries several packets.
+/// `segment` is the payload size in an offloaded frame.
 pub fn read_frame(link: TapLink, bytes: usize, segment: Option<u16>, head: &[u8]) -> ReadFrame {
     let sliced = match link {
         TapLink::Ethernet | TapLink::Loopback => LaxSlicedPacket::from_ethernet(head).ok(),
@@ -179,16 +174,15 @@ fn without_ip(bytes: usize, kind: TrafficKind, protocol: Protocol) -> ReadFrame 
 struct IpHeads<'a> {
     from: IpAddr,
     to: IpAddr,
-    /// Header length with IPv6 extensions.
     head: usize,
-    /// Total length from the header; `None` if it does not fit into the field.
+    /// From the header; `None` if it does not fit.
     reported: Option<usize>,
     payload: &'a LaxIpPayloadSlice<'a>,
     part: FramePart,
 }
 
 impl<'a> IpHeads<'a> {
-    /// Returns `None` for ARP.
+    /// `None` for ARP.
     fn of(net: &'a LaxNetSlice<'a>) -> Option<Self> {
         Some(match net {
             LaxNetSlice::Ipv4(ip) => {
@@ -237,7 +231,7 @@ impl<'a> IpHeads<'a> {
         is_broadcast: bool,
     ) -> ReadFrame {
         let all = bytes.saturating_sub(ahead);
-        // Short frames are padded, so the IP length takes precedence.
+        // The IP length takes precedence: short frames are padded.
         let ip =
             self.reported.filter(|reported| (self.head..=all).contains(reported)).unwrap_or(all);
         let transport = ip.saturating_sub(self.head);
@@ -252,7 +246,7 @@ impl<'a> IpHeads<'a> {
             Some(each) if found.parts => payload.div_ceil(usize::from(each).max(1)).max(1),
             _ => 1,
         };
-        // Each packet has its own headers; only one was seen.
+        // Each packet has headers; only one was seen.
         let again = |heads: usize| (packets - 1) * heads;
         let transport_heads = found.bytes;
         let is_later = matches!(self.part, FramePart::Later(_));
@@ -281,7 +275,7 @@ impl<'a> IpHeads<'a> {
         match self.payload.ip_number {
             ip_number::UDP => self.udp(bytes),
             ip_number::TCP => {
-                // The length is in the first twenty bytes; without them, that is the minimum.
+                // The length is in the first 20 bytes, the minimum.
                 let head = TcpHeaderSlice::from_slice(bytes).map_or(20, |head| head.slice().len());
                 let ports = bytes.first_chunk().map(|[a, b, c, d]| [[*a, *b], [*c, *d]]);
                 let protocol = ports.map(|ports| Protocol::of_tcp(ports.map(u16::from_be_bytes)));
@@ -329,8 +323,7 @@ impl<'a> IpHeads<'a> {
     }
 }
 
-/// Finds the IPv6 fragment header. The extension iterator of etherparse 0.21 reads beyond the end
-/// of a truncated last header, so this checks each one itself.
+/// Checks each extension itself: etherparse 0.21's iterator reads beyond a truncated last header.
 fn fragment_head<'a>(extensions: &Ipv6ExtensionsSlice<'a>) -> Option<Ipv6FragmentHeaderSlice<'a>> {
     let (mut next, mut rest) = (extensions.first_header()?, extensions.slice());
     loop {
@@ -366,7 +359,6 @@ struct TransportHead {
     kind: TrafficKind,
     protocol: Protocol,
     bytes: usize,
-    /// Whether payload follows, possibly of several packets.
     parts: bool,
     rtp: Option<RtpHead>,
     ends: Option<[SocketAddr; 2]>,
@@ -378,7 +370,7 @@ impl TransportHead {
     }
 }
 
-/// ICMP by type (RFC 4861 §4; RFC 2710 §3 and RFC 3810 §5), and other IP protocols.
+/// ICMP types (RFC 4861 §4; RFC 2710 §3; RFC 3810 §5) and other IP protocols.
 fn other(number: IpNumber, first: Option<u8>) -> (TrafficKind, Protocol) {
     match (number, first) {
         (ip_number::IPV6_ICMP, Some(133..=137)) => {
@@ -392,12 +384,12 @@ fn other(number: IpNumber, first: Option<u8>) -> (TrafficKind, Protocol) {
     }
 }
 
-/// Whether a datagram begins with an RTCP packet (RFC 3550 §12.1, RFC 4585 §6.1, RFC 3611 §2).
+/// RFC 3550 §12.1, RFC 4585 §6.1, RFC 3611 §2.
 fn is_rtcp(datagram: &[u8]) -> bool {
     matches!(datagram, [first, 200..=207, _, _, ..] if first >> 6 == 2)
 }
 
-/// Parses an RTP header (RFC 3550 §5.1 and §5.3.1). Returns `None` for RTCP (RFC 5761 §4).
+/// RFC 3550 §5.1 and §5.3.1; `None` for RTCP (RFC 5761 §4).
 fn rtp_head(datagram: &[u8]) -> Option<RtpHead> {
     let (first, second) = (*datagram.first()?, *datagram.get(1)?);
     if first >> 6 != 2 || (64..=95).contains(&(second & 0x7f)) {

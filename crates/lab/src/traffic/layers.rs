@@ -4,27 +4,26 @@ use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
 
 /// RFC 768.
 const UDP: usize = 8;
-/// IPv4 without options (RFC 791 §3.1), and IPv6 (RFC 8200 §3).
+/// IPv4 without options (RFC 791 §3.1), IPv6 (RFC 8200 §3).
 const IP: [usize; 2] = [20, 40];
-/// IPv6 fragment header (RFC 8200 §4.5).
+/// IPv6 (RFC 8200 §4.5).
 const FRAGMENT: usize = 8;
-/// Addresses and type; the checksum is not counted by interfaces (IEEE 802.3 §3.1.1).
+/// Interfaces do not count the checksum (IEEE 802.3 §3.1.1).
 const ETHERNET: usize = 14;
 const CHECKSUM: usize = 4;
-/// Minimum of any network (RFC 791 §3.2).
+/// RFC 791 §3.2.
 const MIN_MTU: usize = 68;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
-    /// Whether a header extension carries the sender's instants.
     pub stamped: bool,
     pub v6: bool,
     pub mtu: usize,
-    /// Ethernet; the loopback counts IP packets only.
+    /// Loopback counts IP packets only.
     pub ethernet: bool,
 }
 
-/// Bytes of one packet per layer, each with all layers within.
+/// Each layer includes those within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     pub payload: usize,
@@ -32,7 +31,6 @@ pub struct Sizes {
     pub udp: usize,
     pub ip: usize,
     pub ethernet: usize,
-    /// As counted by interfaces.
     pub counted: usize,
 }
 
@@ -46,7 +44,7 @@ impl Layers {
             true => (1, head),
             false => {
                 let each = head + if self.v6 { FRAGMENT } else { 0 };
-                // All fragments but the last have a multiple of eight bytes.
+                // All but the last have a multiple of eight bytes.
                 let room = (mtu - each) / 8 * 8;
                 (udp.div_ceil(room), each)
             }
@@ -65,7 +63,6 @@ impl Layers {
 }
 
 impl Sizes {
-    /// Share of an Ethernet frame that is not audio.
     pub fn overhead(&self) -> f64 {
         1.0 - self.payload as f64 / self.ethernet as f64
     }
@@ -79,7 +76,7 @@ mod tests {
 
     #[test]
     fn plain_packets_have_the_sizes_that_the_thesis_lists() {
-        // Table 3.2, where `RTP` is the payload.
+        // Table 3.2; its `RTP` is the payload.
         let listed = [
             (3840, [3860, 3920, 3974]),
             (1920, [1940, 1980, 2016]),
@@ -101,7 +98,7 @@ mod tests {
         assert_eq!(stamped.of(192).ethernet, 250 + more);
         let v6 = Layers { v6: true, ..PLAIN };
         assert_eq!(v6.of(192).ethernet, 270);
-        // The largest that fits, and one byte more: two fragments, each with a fragment header.
+        // The largest that fits, then one byte more.
         assert_eq!(v6.of(1440).ip, 1500);
         assert_eq!(v6.of(1441).ip, 1461 + 2 * 48);
         assert_eq!(PLAIN.of(192).counted, 246);

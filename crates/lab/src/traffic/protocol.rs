@@ -1,5 +1,4 @@
-//! Protocol of a frame, by EtherType, IP protocol and port (IANA), and kind of its destination
-//! address.
+//! Protocol of a frame by EtherType, IP protocol and port (IANA), and destination kind.
 
 use std::net::IpAddr;
 
@@ -10,31 +9,31 @@ named_enum! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Protocol {
-        /// Recognized by its header (RFC 3550).
+        /// By header (RFC 3550).
         Rtp = "RTP",
         Rtcp = "RTCP",
-        /// IEEE 1722, in Ethernet or UDP.
+        /// IEEE 1722.
         Avtp = "AVTP",
-        /// IEEE 1588 and 802.1AS, in Ethernet or UDP.
+        /// IEEE 1588 and 802.1AS.
         Ptp = "PTP",
-        /// Stream reservation: MSRP, MVRP and MMRP (IEEE 802.1Q).
+        /// MSRP, MVRP and MMRP (IEEE 802.1Q).
         Srp = "SRP",
-        /// Session announcements (RFC 2974).
+        /// RFC 2974.
         Sap = "SAP",
         Rtsp = "RTSP",
-        /// Multicast DNS (RFC 6762).
+        /// RFC 6762.
         Mdns = "mDNS",
         Dns = "DNS",
         Ssdp = "SSDP",
         WsDiscovery = "WS-Discovery",
-        /// Link-local multicast name resolution (RFC 4795).
+        /// RFC 4795.
         Llmnr = "LLMNR",
-        /// NetBIOS names and datagrams (RFC 1001).
+        /// RFC 1001.
         Netbios = "NetBIOS",
         Dhcp = "DHCP",
         Ntp = "NTP",
         Snmp = "SNMP",
-        /// QUIC on the HTTPS port.
+        /// On the HTTPS port.
         Quic = "QUIC",
         OtherUdp = "other UDP",
         Http = "HTTP",
@@ -42,19 +41,19 @@ named_enum! {
         Ssh = "SSH",
         OtherTcp = "other TCP",
         Icmp = "ICMP",
-        /// Neighbour discovery (RFC 4861).
+        /// RFC 4861.
         NeighbourDiscovery = "neighbour discovery",
-        /// Group membership: IGMP, and MLD (RFC 3810).
+        /// IGMP and MLD (RFC 3810).
         Membership = "IGMP and MLD",
-        /// Fragments whose first one was not seen.
+        /// Without a known first one.
         Fragment = "fragments",
         OtherIp = "other IP",
         Arp = "ARP",
         Lldp = "LLDP",
-        /// Spanning tree (IEEE 802.1D).
+        /// IEEE 802.1D.
         Stp = "STP",
         Other = "other Ethernet",
-        /// Damaged headers, headers longer than the captured part, or an unsupported link.
+        /// Damaged, truncated, or an unsupported link.
         Unread = "not understood",
     }
 }
@@ -103,12 +102,11 @@ const ETHER_TYPES: [(u16, Protocol); 7] = [
     (0x88f7, Protocol::Ptp),
 ];
 
-/// Up to this value the type field is a length, and an LLC header follows (IEEE 802.3 §3.2.6).
+/// A length up to here, with an LLC header (IEEE 802.3 §3.2.6).
 const MAX_LENGTH: u16 = 1500;
-/// LLC header of a spanning tree message: both access points, and unnumbered information.
+/// Spanning tree: both access points, unnumbered information.
 const STP_LLC: [u8; 3] = [0x42, 0x42, 0x03];
 
-/// The destination port takes precedence over the source port.
 fn by_port(known: &[(u16, Protocol)], [from, to]: [u16; 2]) -> Option<Protocol> {
     let of = |port: u16| known.iter().find(|(one, _)| *one == port).map(|(_, protocol)| *protocol);
     of(to).or_else(|| of(from))
@@ -145,7 +143,7 @@ named_enum! {
 }
 
 impl Cast {
-    /// From the IP address and, for directed broadcasts of unknown networks, the Ethernet address.
+    /// The Ethernet address detects directed broadcasts of unknown networks.
     pub(super) const fn of(to: IpAddr, is_ethernet_broadcast: bool) -> Self {
         match to {
             IpAddr::V4(to) if to.is_multicast() => Self::Ipv4Multicast,

@@ -1,5 +1,5 @@
-//! Interface for an address, from the main routing table as text (proc_net(5)). Ignores rules that
-//! choose other tables.
+//! Interface for an address, from the main routing table (proc_net(5)). Ignores rules for other
+//! tables.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -8,7 +8,7 @@ use tautline_io::udp::any;
 
 use crate::if_inet6::{self, held};
 
-/// Interface for packets to this address: loopback for this machine's own.
+/// Loopback for this machine's own address.
 pub(super) fn leads_to(address: IpAddr) -> Option<String> {
     if own_towards(address) == Some(address) {
         return Some("lo".to_owned());
@@ -19,11 +19,9 @@ pub(super) fn leads_to(address: IpAddr) -> Option<String> {
     })
 }
 
-/// Interface for packets of other machines to this address of ours.
 pub(super) fn has(address: IpAddr) -> Option<String> {
     match address {
         address if address.is_loopback() => Some("lo".to_owned()),
-        // It is in a network that the interface reaches.
         IpAddr::V4(address) => route_v4(&text("/proc/net/route"), address),
         IpAddr::V6(address) => holder_v6(&if_inet6::text(), address),
     }
@@ -33,16 +31,15 @@ fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The kernel's source address for packets to this one.
 fn own_towards(address: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((any(address.is_ipv6()), 0)).ok()?;
-    // Connecting a UDP socket sends nothing.
+    // Connecting sends nothing.
     socket.connect((address, 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// The longest prefix, then the lowest metric. Fields: name, network and mask in network byte
-/// order; the metric is the seventh.
+/// Longest prefix, then lowest metric. Fields: name, network, mask in network byte order; metric is
+/// the seventh.
 fn route_v4(text: &str, address: Ipv4Addr) -> Option<String> {
     let wanted = u32::from_ne_bytes(address.octets());
     let routes = text.lines().skip(1).filter_map(|line| {
@@ -56,7 +53,7 @@ fn route_v4(text: &str, address: Ipv4Addr) -> Option<String> {
     routes.max_by_key(|(length, cheap, _)| (*length, *cheap)).map(|(_, _, name)| name.to_owned())
 }
 
-/// The same for IPv6: network in 32 digits, prefix length, the metric sixth, the name last.
+/// IPv6: network in 32 digits, prefix length, metric sixth, name last.
 fn route_v6(text: &str, address: Ipv6Addr) -> Option<String> {
     let routes = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -64,7 +61,7 @@ fn route_v6(text: &str, address: Ipv6Addr) -> Option<String> {
         let length = u32::from_str_radix(words.get(1)?, 16).ok()?;
         let metric = u32::from_str_radix(words.get(5)?, 16).ok()?;
         let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
-        // The maximum metric marks the route that rejects all other addresses.
+        // The maximum metric rejects all other addresses.
         let is = address.to_bits() & mask == network && metric < u32::MAX;
         is.then_some((length, u32::MAX - metric, *words.last()?))
     });

@@ -1,4 +1,4 @@
-//! A tap of all interfaces during a stream.
+//! Taps all interfaces during a stream.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -12,22 +12,21 @@ use super::frames::{FramePart, LayerBytes, Parted, TapLink, TrafficKind, read_fr
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TappedTraffic {
-    /// Begin of the first step, on the monotonic clock.
+    /// On the monotonic clock.
     pub begin_ns: i64,
     pub step_ns: i64,
     pub steps: Vec<Vec<MixEntry>>,
     pub seen: u64,
     pub dropped: u64,
-    /// Whether packets within one frame could be counted individually.
+    /// Whether offloaded packets were counted individually.
     pub sized: bool,
-    /// Whether the address had more ports than are tracked.
     pub more_ports: bool,
 }
 
-/// Buffer in bytes: 37 000 frames, a third of a second at 100 000 a second.
+/// 37,000 frames: 0.37 s at 100,000 a second.
 const ROOM: usize = 8 << 20;
 const STEP: Span = Span::from_millis(200);
-/// Wait for the last frames at the end: the kernel hands over blocks with a delay.
+/// For the last frames: the kernel hands over blocks late.
 const LAST: Span = RETIRES.times(4);
 
 pub(super) trait FrameCounter {
@@ -50,7 +49,7 @@ pub(super) struct FrameCounts<C> {
 }
 
 impl<C: FrameCounter> TrafficTap<C> {
-    /// Opens a tap; `counter` gets the start time. On error returns the reason and the fix.
+    /// `counter` gets the start time. Errors include the fix.
     pub(super) fn open(counter: impl FnOnce(LocalTime) -> C) -> Result<Self, String> {
         let tap = FrameTap::open(ROOM).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
@@ -144,12 +143,11 @@ impl MixPart {
     }
 }
 
-/// Port of the stream's control traffic (RFC 3550 §11).
+/// RFC 3550 §11.
 const fn control(stream: u16) -> Option<u16> {
     stream.checked_add(1)
 }
 
-/// Received and sent traffic of one part on one interface.
 pub type MixWays = [LayerBytes; 2];
 
 #[derive(Debug, Clone, Copy)]
@@ -159,7 +157,7 @@ pub struct TappedWindow<'a> {
 }
 
 impl TappedTraffic {
-    /// Whether all traffic of a stream to this UDP port is separated from other UDP.
+    /// Whether a stream to this port is separated from other UDP.
     pub fn knows(&self, stream: u16) -> bool {
         let named = |port: u16| {
             let mut entries = self.steps.iter().flatten();
@@ -171,9 +169,7 @@ impl TappedTraffic {
     /// Steps within these times of the same clock; `None` without any.
     pub fn within(&self, [begin, end]: [i64; 2]) -> Option<TappedWindow<'_>> {
         let step = self.step_ns.max(1);
-        // The first step that begins within, and the first that does not end within.
         let first = (begin - self.begin_ns).max(0).saturating_add(step - 1) / step;
-        // Steps without frames at the end of the run count too.
         let last = (end - self.begin_ns).div_euclid(step);
         (first < last).then(|| {
             let known = self.steps.len();
@@ -191,7 +187,7 @@ impl TappedWindow<'_> {
         count as f64 * 1e9 / self.length.as_nanos().max(1) as f64
     }
 
-    /// Traffic per interface and part, for a stream to this UDP port; the flag marks Ethernet.
+    /// The flag marks Ethernet.
     pub fn parts(
         &self,
         stream: Option<u16>,
@@ -218,21 +214,18 @@ pub(super) struct MixKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MixEntry {
     pub interface: String,
-    /// Whether frames have a checksum on the wire, which is not counted.
+    /// Frames have an uncounted checksum on the wire.
     pub ethernet: bool,
     pub outgoing: bool,
     pub kind: TrafficKind,
-    /// For UDP to or from the watched address: its port; the destination port if both ends have
-    /// that address, as on loopback.
+    /// The watched address's UDP port; the destination's if both ends have it.
     pub port: Option<u16>,
-    /// Source port, if both ends have the address.
     pub from_port: Option<u16>,
     pub layers: LayerBytes,
 }
 
-/// Maximum number of tracked ports: a port scan must not use up memory.
+/// Bounds memory in a port scan.
 const PORTS: usize = 64;
-/// Maximum number of packets with fragments outstanding.
 const PARTED: usize = 64;
 
 pub(super) struct TrafficMix {
@@ -246,7 +239,6 @@ pub(super) struct TrafficMix {
     parted: VecDeque<(u32, bool, Parted, FirstPart)>,
 }
 
-/// Where the first fragment of a packet was counted; later ones are added there.
 #[derive(Debug, Clone, Copy)]
 struct FirstPart {
     step: usize,
@@ -280,7 +272,7 @@ impl TrafficMix {
     pub(super) fn reported(self, names: &BTreeMap<u32, String>) -> Vec<Vec<MixEntry>> {
         let Self { steps, links, .. } = self;
         let entry = |(key, layers): (MixKey, LayerBytes)| MixEntry {
-            // The interface was removed before its name was known.
+            // Interface removed before its name was known.
             interface: names.get(&key.interface).cloned().unwrap_or(format!("#{}", key.interface)),
             ethernet: links.get(&key.interface) == Some(&TapLink::Ethernet),
             outgoing: key.outgoing,

@@ -45,7 +45,7 @@ fn this_machine_has_counters_that_are_read() {
     assert!(sample.interfaces.values().all(|interface| interface.mtu > 0), "{sample:?}");
 }
 
-/// Ethernet, IPv4 and UDP from 10.0.0.1:40000 to a port of 10.0.0.2; `flags` is the fragment field.
+/// From 10.0.0.1:40000 to 10.0.0.2; `flags` is the fragment field.
 fn frame(port: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0]);
@@ -100,7 +100,7 @@ fn the_stream_is_known_by_its_port_and_its_control_by_the_next() {
         at(260, true, &media),
         at(270, false, &control),
         at(280, true, &other),
-        // Neither is in a whole step of the window.
+        // Not in a whole step of the window.
         at(150, true, &media),
         at(650, true, &media),
     ]);
@@ -146,7 +146,6 @@ fn later_parts_of_a_packet_are_the_streams_where_its_first_was_and_are_counted_w
     let parts = &window.parts(Some(5004))[&("eth0".to_owned(), true)];
     let [_, sent] = parts[&MixPart::Sound];
     assert_eq!((sent.packets, sent.datagrams, sent.rtp_payload), (2, 1, 1960));
-    // The fragment in the other direction belongs to no seen packet.
     let [received, _] = parts[&MixPart::Of(frames::TrafficKind::Fragment)];
     assert_eq!((received.packets, received.rtp_payload), (1, 0));
     assert!(all.steps[1].iter().all(|entry| !entry.outgoing), "{:#?}", all.steps[1]);
@@ -158,7 +157,7 @@ fn whoever_tries_all_ports_takes_no_room() {
     let seen: Vec<_> = frames.iter().map(|frame| at(1, false, frame)).collect();
     let all = tapped(&seen);
     assert!(all.steps[0].len() < 100, "{}", all.steps[0].len());
-    // The first ports are tracked; a later one is known not to be.
+    // Only the first ports are tracked.
     assert!(all.knows(7) && !all.knows(1000));
     assert!(tapped(&seen[..60]).knows(1000), "it was not there at all");
     assert_eq!(all.steps[0].iter().map(|entry| entry.layers.packets).sum::<u64>(), 2000);

@@ -1,4 +1,4 @@
-//! Content of a report's page, and escaping of foreign text.
+//! A report's page, and escaping of foreign text.
 
 mod simulated;
 mod well_formed;
@@ -76,7 +76,7 @@ fn a_row_of_everything_has_every_chart_each_with_words_for_who_cannot_see_it() {
     for chart in charts {
         assert!(chart.contains("role=\"img\" aria-label=\""), "{}", &chart[..200]);
         assert!(chart.contains("viewBox=\"0 0 1680 "), "{}", &chart[..200]);
-        // The apostrophe of "device's" is escaped as a number.
+        // "device's" has an escaped apostrophe.
         assert!(!chart.replace("&#39;", "'").contains('#'), "colours are the page's");
     }
     assert!(page.contains("strongest: 40.0 ms"), "what swings every 40 ms is named");
@@ -128,7 +128,6 @@ fn of_many_rows_the_worst_is_open() {
 
 #[test]
 fn a_chart_of_every_packet_stays_small_however_many_there_are() {
-    // Random points, none repeated.
     let mut random = fastrand::Rng::with_seed(3);
     let mut row = stream(2_000, 5_000.0, 1);
     row.points = (0..9)

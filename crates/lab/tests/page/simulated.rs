@@ -1,4 +1,4 @@
-//! Reports of random numbers, for the tests of the page and its example.
+//! Random reports for the page tests and example.
 
 use fastrand::Rng;
 use tautline_lab::report::{
@@ -23,7 +23,7 @@ fn normal(random: &mut Rng) -> f64 {
     (-2.0 * random.f64().max(1e-12).ln()).sqrt() * (core::f64::consts::TAU * random.f64()).cos()
 }
 
-/// Stages of packets of one millisecond: name, typical length and deviation in microseconds.
+/// For 1 ms packets: name, typical length and deviation in µs.
 const STAGES: [(&str, f64, f64); 8] = [
     ("capture", 1000.0, 2.0),
     ("pack", 18.0, 4.0),
@@ -35,8 +35,7 @@ const STAGES: [(&str, f64, f64); 8] = [
     ("device", 1000.0, 0.3),
 ];
 
-/// A stream of `packets` packets at this latency, with a disruption every 25th second and a period
-/// of 40 ms.
+/// A disruption every 25th second, and a period of 40 ms.
 pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     let mut random = Rng::with_seed(seed);
     let mut series = Series::with_room(packets);
@@ -114,7 +113,7 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     row
 }
 
-/// The ladder of ten tests, and an invalid one.
+/// Ten tests, and an invalid one.
 pub(crate) fn ladder() -> LabReport {
     let mut report = LabReport::of("latency-sweep", "is what is configured what is measured?");
     report.command = "taut lab latency-sweep --duration 60s --report-file ladder.html".into();
@@ -174,7 +173,6 @@ pub(crate) fn nothing() -> Summary {
     Sorted::of([]).summary()
 }
 
-/// A report with malicious names.
 pub(crate) fn hostile() -> LabReport {
     let evil = "</title></svg><script>alert(\"1\")</script>&\u{202e}'\u{0}\u{1b}[31m\u{ffff}";
     let mut row = stream(2_000, 3_000.0, 2);

@@ -1,10 +1,8 @@
-//! Checks that a page is well-formed XML: browsers fix errors silently.
+//! Checks that a page is well-formed XML: browsers hide errors.
 
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Element names in order.
     pub(crate) elements: Vec<String>,
-    /// All text between elements.
     pub(crate) text: String,
 }
 

@@ -25,8 +25,7 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// Returns a packet that arrives `transit` microseconds after its capture and meets the DAC after 5
-/// ms.
+/// Arrives `transit` microseconds after capture; plays after 5 ms.
 fn packet(millis: i64, transit: i64) -> PacketTrace {
     let (capture, arrival) = (at(millis), at(millis) + Span::from_micros(transit));
     let handed = capture + Span::from_micros(1_010);
@@ -45,7 +44,6 @@ fn packet(millis: i64, transit: i64) -> PacketTrace {
     }
 }
 
-/// Returns totals with these numbers of late packets, lost packets and device underruns.
 fn standing(millis: i64, (late, lost, xruns): (u64, u64, u64)) -> StreamTotals {
     let mut faults = Faults::NONE;
     let harm = Harm { lost: lost as u32, ..Harm::default() };
@@ -57,7 +55,7 @@ fn never(_: LocalTime, _: LocalTime) -> bool {
     false
 }
 
-/// Returns the state after one second of packets with a transit time of 1.2 ms.
+/// One second of packets with a transit of 1.2 ms.
 fn after_a_second() -> Arrivals {
     let mut arrivals = arrivals();
     for millis in 0..1_000 {
@@ -74,7 +72,7 @@ fn after_a_second() -> Arrivals {
 fn what_is_needed_is_what_packets_and_device_take() {
     let arrivals = after_a_second();
     let needed = arrivals.needed().unwrap();
-    // The sum of the transit time, the device ring, and at most little more than 0.1 ms.
+    // Transit, ring, and little more than 0.1 ms.
     assert!(needed > Span::from_micros(3_200) && needed < Span::from_micros(3_330), "{needed}");
     assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
 }
@@ -85,7 +83,7 @@ fn what_is_advised_waits_for_repair_where_more_is_lost_than_may_be() {
     let budget = Span::from_millis(10);
     arrivals.set_repair(budget, 50_000_000);
     assert_eq!(arrivals.advised(), Some(Span::from_micros(13_300)));
-    // The sum of one packet time, the ring, and the budget.
+    // Packet, ring and budget.
     assert_eq!(arrivals.repair_takes(), Some(Span::from_millis(13)));
     arrivals.set_repair(budget, 50_000);
     assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
@@ -120,8 +118,7 @@ fn packets_late_by_a_step_ask_for_nothing_whenever_they_are_told_of() {
     let by_step = packet(1_000, 3_020_000);
     let stepped = |millis| StreamTotals { step, ..standing(millis, (1, 0, 0)) };
     let needed = after_a_second().advised();
-    // Packets before, with and after the totals that report the step. The network caused the last
-    // one.
+    // The network caused the last one; the others are before and with the step.
     let mut arrivals = after_a_second();
     arrivals.enter(&by_step);
     arrivals.stand(standing(4_000, (0, 0, 0)), never);
@@ -147,7 +144,6 @@ fn a_late_packet_is_judged_when_the_witness_has_spoken() {
 #[test]
 fn a_way_that_another_clock_measured_excuses_no_late_packet_by_a_stall() {
     let mut arrivals = arrivals();
-    // Without the sender's clock, the reference includes the path delay.
     (0..500).for_each(|millis| arrivals.enter(&PacketTrace { origin: None, ..packet(millis, 0) }));
     for millis in 500..1_000 {
         arrivals.enter(&packet(millis, 9_000));
@@ -189,7 +185,6 @@ fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
     for millis in 0..2_000 {
         let passage = match millis < 1_000 {
             true => PacketTrace { late: false, ..packet(millis, 6_000) },
-            // The reference includes the path delay.
             false => PacketTrace { origin: None, ..packet(millis, 0) },
         };
         arrivals.enter(&passage);
@@ -197,7 +192,7 @@ fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
             arrivals.poll(at(millis), false);
         }
     }
-    // The minimum is one packet plus the ring.
+    // One packet plus the ring.
     assert_eq!(arrivals.needed(), Some(Span::from_millis(3)));
     assert_eq!(arrivals.advised(), Some(Span::from_millis(3)));
 }

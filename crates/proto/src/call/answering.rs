@@ -1,5 +1,4 @@
-//! Decides for the called end and all its callers: which call gets a place, which call resumes,
-//! which connection is dead.
+//! State machine of the called end and all its callers.
 
 use std::collections::VecDeque;
 
@@ -12,48 +11,47 @@ use super::transport::{CalledTransport, SoundChange, TransportStep};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
 
-/// Timeout for the first request on a new connection.
 const SAY_WHAT: Span = Span::from_secs(5);
 /// Maximum burst of messages on a connection. The allowance refills
 const MAX_AT_ONCE: u32 = 32;
-/// by one message per interval: a call needs one ping per second and an occasional change.
+/// by one message per interval.
 const ONE_MORE: Span = Span::from_millis(100);
 
-/// Identifier of a control connection, assigned by the driver and never reused.
+/// Control connection, numbered by the driver. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// Peer of a control connection: its proven public key.
+/// Proven public key of a peer.
 pub type ConnectionPeer = [u8; 32];
 
 /// Next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnsweringStep {
-    /// Send this message on that connection.
+    /// Send this message.
     Say(ConnectionId, CallMessage),
-    /// Close the connection.
+    /// Close this connection.
     Close(ConnectionId),
-    /// A call begins at this place, counted from 0. Its keys derive from the connection.
+    /// A call begins. Its keys derive from the connection.
     Begin {
-        /// Place of the call.
+        /// Place, counted from 0.
         place: usize,
         /// Control connection.
         line: ConnectionId,
-        /// Identifier of the call.
+        /// Identifier.
         call: CallId,
         /// Agreed terms.
         terms: CallTerms,
     },
-    /// The call at this place resumes on this connection.
+    /// A call resumes on this connection.
     Resumed {
-        /// Place of the call.
+        /// Place.
         place: usize,
         /// Control connection.
         line: ConnectionId,
     },
-    /// The call at this place has new terms.
+    /// A call has new terms.
     Change {
-        /// Place of the call.
+        /// Place.
         place: usize,
         /// Agreed terms.
         terms: CallTerms,
@@ -62,24 +60,23 @@ pub enum AnsweringStep {
     },
     /// The caller announces its transport.
     Path {
-        /// Place of the call.
+        /// Place.
         place: usize,
-        /// Path of the transport.
+        /// Path.
         path: CallPath,
-        /// Number of the transport.
+        /// Number.
         transport: u32,
-        /// Whether to use it now: a TCP connection is used when it arrives
-        /// ([`Answering::connected`]).
+        /// Whether to use it now. A TCP connection is used on arrival ([`Answering::connected`]).
         is_used: bool,
     },
-    /// The call at this place has lost its control connection. Its audio continues.
+    /// The call has lost its control connection. Audio continues.
     Away {
-        /// Place of the call.
+        /// Place.
         place: usize,
     },
-    /// The call at this place is over.
+    /// A call is over.
     End {
-        /// Place of the call.
+        /// Place.
         place: usize,
         /// Reason.
         why: CallReason,
@@ -96,25 +93,25 @@ pub enum AnsweringStep {
 /// Limits on simultaneous calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Calls with audio. Further calls can only be on hold.
+    /// Calls with audio; others are on hold.
     pub sounding: usize,
     /// Calls per peer.
     pub of_a_peer: usize,
     /// Calls with audio per peer.
     pub sounding_of_a_peer: usize,
-    /// Peer that is exempt from the limits per peer: this machine's own key.
+    /// Peer without limits: this machine's own key.
     pub own: Option<ConnectionPeer>,
 }
 
 impl CallLimits {
-    /// Limits each peer except this machine to half of the places, and half of the calls with
-    /// audio, rounded up.
+    /// Limits each peer but this machine to half of all places and half of those with audio,
+    /// rounded up.
     pub fn of(places: usize, sounding: usize, own: Option<ConnectionPeer>) -> Self {
         let (of_a_peer, sounding_of_a_peer) = (places.div_ceil(2), sounding.div_ceil(2));
         Self { sounding, of_a_peer, sounding_of_a_peer, own }
     }
 
-    /// Sets the limits per peer to `each`, at least 1. `None` keeps the limits.
+    /// Sets the limits per peer, at least 1. `None` keeps them.
     #[must_use]
     pub fn each(self, each: Option<usize>) -> Self {
         let each = each.map(|each| each.max(1));
@@ -128,12 +125,10 @@ impl CallLimits {
 struct AnsweredConnection {
     id: ConnectionId,
     peer: ConnectionPeer,
-    /// Protocol version of the caller, once received.
+    /// Oldest supported one before the first message.
     version: u32,
     heard: LocalTime,
-    /// Place of its call.
     place: Option<usize>,
-    /// Messages that the caller may send now, and the time of the last refill.
     credit: u32,
     credited: LocalTime,
 }
@@ -142,25 +137,22 @@ struct AnsweredConnection {
 struct HeldCall {
     id: CallId,
     peer: ConnectionPeer,
-    /// Offer of the caller.
     offer: CallOffer,
     terms: CallTerms,
-    /// Maximum latency that the audio buffers allow, fixed when the audio begins.
+    /// Maximum latency, fixed when the audio begins.
     room: Span,
     transport: CalledTransport,
     line: Option<ConnectionId>,
-    /// Authenticated packets received so far.
     packets: u64,
-    /// Time of the loss of the control connection or of the last packet, whichever is later.
+    /// Loss of the control connection or the last packet, whichever is later.
     alive: LocalTime,
 }
 
-/// State machine of the called end. It has one owner, and its methods take the current time.
+/// State machine of the called end. Methods take the current time.
 #[derive(Debug)]
 pub struct Answering {
     offer: CallOffer,
     limits: CallLimits,
-    /// UDP port of each place.
     udp_ports: Vec<u16>,
     calls: Vec<Option<HeldCall>>,
     lines: Vec<AnsweredConnection>,
@@ -168,7 +160,7 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Creates a called end with this offer and one place per UDP port.
+    /// Creates a called end with one place per UDP port.
     pub fn new(offer: CallOffer, udp_ports: Vec<u16>) -> Self {
         let calls: Vec<_> = udp_ports.iter().map(|_| None).collect();
         let all = calls.len();
@@ -188,7 +180,7 @@ impl Answering {
         self.calls.iter().flatten().count()
     }
 
-    /// Adds a connection of a peer that has proven its key.
+    /// Adds a connection of a peer with a proven key.
     pub fn came(&mut self, id: ConnectionId, peer: ConnectionPeer, now: LocalTime) {
         let (place, credit) = (None, MAX_AT_ONCE);
         let version = OLDEST_CALL_VERSION;
@@ -203,7 +195,7 @@ impl Answering {
         });
     }
 
-    /// Removes a connection that was lost or closed by the peer.
+    /// Removes a lost or closed connection.
     pub fn gone(&mut self, line: ConnectionId, now: LocalTime) {
         let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
         let AnsweredConnection { place, .. } = self.lines.swap_remove(at);
@@ -219,7 +211,7 @@ impl Answering {
         }
     }
 
-    /// Handles a message from a connection. `fresh` is a random identifier for a new call.
+    /// Handles a message. `fresh` is a random identifier for a new call.
     pub fn said(
         &mut self,
         line: ConnectionId,
@@ -271,7 +263,7 @@ impl Answering {
             Ok(terms) => terms,
             Err(why) => return self.refuse(line, why.to_string(), now),
         };
-        // Older versions would reject this latency.
+        // Older versions reject this latency.
         if version < MAX_VERSION && terms.latency.kept().is_none() {
             terms.latency = CallLatency::AUTO;
         }
@@ -314,8 +306,7 @@ impl Answering {
         self.say(line, CallMessage::Accepted { call: fresh, terms, udp_port });
     }
 
-    /// Returns a place for a call of this peer: that of its call without a connection, since a
-    /// restarted program calls again, or a free place. Otherwise returns the reason for refusal.
+    /// The peer's call without a connection (a restarted program calls again), or a free place.
     fn place_for(&self, peer: ConnectionPeer) -> Result<usize, String> {
         let left = |call: &HeldCall| call.peer == peer && call.line.is_none();
         let calls = || self.calls.iter();
@@ -338,8 +329,7 @@ impl Answering {
         Ok(free)
     }
 
-    /// Checks the limits for audio at this place, apart from the call that is there now. Returns
-    /// the reason for refusal.
+    /// Does not count the current call of this place.
     fn sound_for(&self, peer: ConnectionPeer, place: usize) -> Result<(), String> {
         let calls = self.calls.iter().enumerate().filter(|(at, _)| *at != place);
         let sounding =
@@ -372,7 +362,7 @@ impl Answering {
         else {
             return self.refuse(line, "unknown call, or already over; call again", now);
         };
-        // The previous connection may be dead without having timed out.
+        // The previous connection may be dead, without a timeout yet.
         let before = call.line.replace(line);
         self.lines[at].place = Some(place);
         if let Some(before) = before {
@@ -422,18 +412,18 @@ impl Answering {
         self.say(line, CallMessage::Changed(terms));
     }
 
-    /// Transport of the call at this place.
+    /// Transport of this call.
     pub fn transport(&self, place: usize) -> Option<&CalledTransport> {
         self.calls.get(place)?.as_ref().map(|call| &call.transport)
     }
 
-    /// Switches the call at this place to the TCP connection with this number, which has arrived.
+    /// Switches to an arrived TCP connection.
     pub fn connected(&mut self, place: usize, number: u32) {
         let call = self.calls.get_mut(place).and_then(Option::as_mut);
         call.into_iter().for_each(|call| call.transport.goes_by_tcp(number));
     }
 
-    /// Updates the number of authenticated packets received by the call at this place.
+    /// Updates the number of authenticated packets.
     pub fn heard(&mut self, place: usize, packets: u64, now: LocalTime) {
         let Some(call) = self.calls.get_mut(place).and_then(Option::as_mut) else { return };
         if call.packets != packets {
@@ -444,8 +434,7 @@ impl Answering {
         }
     }
 
-    /// Reports to the caller that no packet arrives via the transport with this number, if its
-    /// version supports the report.
+    /// Reports to the caller that this transport is silent, if its version allows.
     pub fn unheard(&mut self, place: usize, transport: u32) {
         let line = self.calls.get(place).and_then(|call| call.as_ref()?.line);
         let reads = |line: &&AnsweredConnection| line.version >= UNHEARD_VERSION;
@@ -482,12 +471,12 @@ impl Answering {
         }
     }
 
-    /// Ends all calls, because the server stops.
+    /// Ends all calls.
     pub fn hang_up(&mut self, why: &CallReason) {
         (0..self.calls.len()).for_each(|place| self.hang_up_at(place, why));
     }
 
-    /// Ends the call at this place, if any.
+    /// Ends this call, if any.
     pub fn hang_up_at(&mut self, place: usize, why: &CallReason) {
         let Some(call) = self.calls.get(place) else { return };
         if let Some(line) = call.as_ref().and_then(|call| call.line) {
@@ -497,7 +486,7 @@ impl Answering {
         self.end(place, why.clone());
     }
 
-    /// Ends all calls, and refuses all connections, of peers that are no longer trusted.
+    /// Ends calls and connections of untrusted peers.
     pub fn keep_trusted(
         &mut self,
         is_trusted: impl Fn(ConnectionPeer) -> bool,
@@ -510,7 +499,6 @@ impl Answering {
                 self.hang_up_at(place, why);
             }
         }
-        // The connections of ended calls are closed already.
         let strangers = self.lines.iter().filter(|line| !is_trusted(line.peer));
         for line in strangers.map(|line| line.id).collect::<Vec<_>>() {
             self.refuse(line, why.as_str(), now);
@@ -535,7 +523,7 @@ impl Answering {
         }
     }
 
-    /// Time to call [`Self::poll`] again; [`LocalTime::NEVER`] if there is nothing to do.
+    /// Time of the next [`Self::poll`], or [`LocalTime::NEVER`].
     pub fn deadline(&self) -> LocalTime {
         let lines = self.lines.iter().map(AnsweredConnection::dead_at);
         let away = self.calls.iter().flatten().filter(|call| call.line.is_none());
@@ -553,7 +541,6 @@ impl AnsweredConnection {
         self.heard + if self.place.is_some() { LINE_DEAD } else { SAY_WHAT }
     }
 
-    /// Takes one message from the allowance; `false` if none is left.
     fn may_say(&mut self, now: LocalTime) -> bool {
         let back = (now - self.credited).as_nanos() / ONE_MORE.as_nanos();
         if back > 0 {
@@ -570,7 +557,7 @@ impl AnsweredConnection {
     }
 }
 
-/// Reason why a call cannot change to these terms. Devices keep their rate and channels.
+/// Devices keep their rate and channels.
 fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<Unsupported> {
     for (now, wanted) in [(&now.there, &wanted.there), (&now.back, &wanted.back)] {
         if (now.rate, now.channels) != (wanted.rate, wanted.channels) {

@@ -1,5 +1,4 @@
-//! Decides for the caller: when to dial, which message to send, when the connection is dead, when
-//! the call is over.
+//! State machine of the caller.
 
 use std::collections::VecDeque;
 
@@ -14,20 +13,19 @@ use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
 
-/// Timeout for the answer to a call.
 const ANSWER: Span = Span::from_secs(5);
-/// Pause before the first retry. It doubles after each failure,
+/// Doubles after each failure,
 const FIRST_PAUSE: Span = Span::from_millis(250);
-/// up to this maximum, so that the caller reconnects soon after the network returns.
+/// up to this maximum.
 const MAX_PAUSE: Span = Span::from_secs(2);
-/// Maximum retries while no call exists and the called end closes the connection without an answer:
-/// half a minute in total.
+/// Applies while no call exists and the called end closes without an answer: half a minute in
+/// total.
 const MAX_REDIALS: u32 = 16;
 
 /// Agreed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgreedCall {
-    /// Identifier of the call.
+    /// Identifier.
     pub id: CallId,
     /// Agreed terms.
     pub terms: CallTerms,
@@ -38,32 +36,29 @@ pub struct AgreedCall {
 /// Next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerStep {
-    /// Connect, and report the result: [`CallerEnd::connected`] or [`CallerEnd::line_lost`].
+    /// Connect, and report [`CallerEnd::connected`] or [`CallerEnd::line_lost`].
     Dial,
     /// Send this message.
     Say(CallMessage),
     /// Close the control connection.
     Close,
-    /// The control connection is lost. The audio continues as long as packets arrive, and the
-    /// caller reconnects.
+    /// The control connection is lost. Audio continues, and the caller reconnects.
     Away,
-    /// The call begins. Its keys derive from the current control connection.
+    /// The call begins, with keys from the current control connection.
     Begin(AgreedCall),
-    /// The call resumes unchanged on a new control connection.
+    /// The call resumes on a new control connection.
     Resumed,
-    /// These terms are requested again, since the previous connection was lost before an answer.
+    /// These terms are requested again after a lost connection.
     Again(CallTerms),
-    /// These terms are not requested again, since two connections in a row were lost before an
-    /// answer.
+    /// These terms are given up after two lost connections.
     Dropped(CallTerms),
     /// The call has these terms now.
     Change(CallTerms),
-    /// The called end rejects the requested terms and keeps the current ones, for this reason.
+    /// The called end keeps the current terms.
     Kept(CallReason),
-    /// The called end receives nothing via the transport with this number.
+    /// The called end receives nothing via this transport.
     Unheard(u32),
-    /// The called end no longer has the call and refuses a new one, for this reason. The caller
-    /// retries.
+    /// The called end refuses a new call after losing the old one. The caller retries.
     TurnedAway(CallReason),
     /// The call is over.
     Over(CallOver),
@@ -72,11 +67,11 @@ pub enum CallerStep {
 /// Reason for the end of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOver {
-    /// The called end was unreachable, and no call existed.
+    /// Unreachable, and no call existed.
     NotReached,
-    /// The called end refused, for this reason.
+    /// The called end refused.
     Refused(CallReason),
-    /// The called end hung up, for this reason.
+    /// The called end hung up.
     Ended(CallReason),
     /// This end hung up.
     HungUp,
@@ -85,31 +80,29 @@ pub enum CallOver {
 /// Reason why terms were not requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotAsked {
-    /// There is no control connection.
+    /// No control connection.
     NoLine,
-    /// The answer to an earlier hold is pending.
+    /// An earlier hold is unanswered.
     Ending,
-    /// No packets are possible with these terms.
+    /// No packets are possible.
     NoPackets(NoPackets),
-    /// The protocol version of the called end does not support them.
+    /// The called end's protocol version does not support them.
     Older,
 }
 
-/// Requested terms without an answer yet.
 #[derive(Debug)]
 struct RequestedTerms {
     terms: CallTerms,
-    /// Whether this is the second request, after a reconnection.
     again: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallerConnection {
-    /// No connection; dial at this time.
+    /// No connection.
     Away { dial_at: LocalTime },
-    /// Connecting. The driver sets the timeout.
+    /// The driver sets the timeout.
     Dialling,
-    /// Waiting for the answer to the call.
+    /// Waits for the answer.
     Asked { until: LocalTime },
     /// In use.
     Open,
@@ -117,31 +110,25 @@ enum CallerConnection {
     Over,
 }
 
-/// State machine of the caller. It has one owner, and its methods take the current time.
+/// State machine of the caller. Methods take the current time.
 #[derive(Debug)]
 pub struct CallerEnd {
     offer: CallOffer,
-    /// Whether the call is on hold. Only this end may open the microphone.
+    /// Only this end may open the microphone.
     held: bool,
-    /// Unanswered requests for a hold.
     holds: u32,
     line: CallerConnection,
     call: Option<AgreedCall>,
-    /// Numbers of the audio transports.
     pub(super) numbers: TransportNumbers,
-    /// Last request, if unanswered.
     asked: Option<RequestedTerms>,
-    /// Unanswered requests; each is answered, in order.
+    /// Each is answered, in order.
     unanswered: u32,
-    /// Last paths that the user requested.
+    /// Paths that the user requested last.
     by: Option<Vec<CallPath>>,
-    /// Adaptation of the last change.
     adapts: Option<CallAdaptation>,
-    /// Protocol version of the newest connection.
     version: u32,
-    /// Whether a call existed: then the caller redials until the user hangs up.
+    /// If so, the caller redials until the user hangs up.
     called: bool,
-    /// Failures since the last usable connection.
     failures: u32,
     heard: LocalTime,
     pinged: LocalTime,
@@ -149,7 +136,7 @@ pub struct CallerEnd {
 }
 
 impl CallerEnd {
-    /// Creates a caller that dials at once with this offer.
+    /// Creates a caller that dials at once.
     pub fn new(offer: CallOffer, now: LocalTime) -> Self {
         Self {
             offer,
@@ -177,8 +164,7 @@ impl CallerEnd {
         Self { held, ..self }
     }
 
-    /// Sets whether the call begins on hold, if the request was not sent yet. Otherwise changes
-    /// nothing and returns `false`.
+    /// Like [`Self::held`], if the request was not sent yet; otherwise returns `false`.
     pub fn begins_held(&mut self, held: bool) -> bool {
         let unsaid =
             matches!(self.line, CallerConnection::Away { .. } | CallerConnection::Dialling);
@@ -189,14 +175,13 @@ impl CallerEnd {
         begins
     }
 
-    /// Replaces the offer for later calls and answers: devices that run offer their current
-    /// settings.
+    /// Replaces the offer for later calls and answers.
     pub fn offers(&mut self, offer: CallOffer) {
         let before = core::mem::replace(&mut self.offer, offer);
         self.may_go_by(&before.paths);
     }
 
-    /// Adds paths to the offer, since an answer to an earlier request may contain them.
+    /// An answer to an earlier request may contain them.
     fn may_go_by(&mut self, paths: &[CallPath]) {
         for path in paths {
             if !self.offer.paths.contains(path) {
@@ -205,28 +190,26 @@ impl CallerEnd {
         }
     }
 
-    /// Current call. It stays while connections are lost and replaced.
+    /// Current call. It survives lost connections.
     pub const fn call(&self) -> Option<&AgreedCall> {
         self.call.as_ref()
     }
 
-    /// Requested terms without an answer yet.
+    /// Unanswered request.
     pub fn asked(&self) -> Option<&CallTerms> {
         self.asked.as_ref().map(|asked| &asked.terms)
     }
 
-    /// Whether there is a call with audio.
     fn has_sound(&self) -> bool {
         self.call.as_ref().is_some_and(|call| call.terms.sound())
     }
 
-    /// Whether the control connection is in use.
+    /// Whether the control connection is usable.
     pub const fn has_line(&self) -> bool {
         matches!(self.line, CallerConnection::Open)
     }
 
-    /// Handles a new connection. `version` is the called end's protocol version and may exceed this
-    /// end's.
+    /// Handles a new connection. `version` may exceed this end's.
     pub fn connected(&mut self, version: u32, now: LocalTime) {
         if self.line != CallerConnection::Dialling {
             return;
@@ -244,7 +227,7 @@ impl CallerEnd {
         }
         let version = version.min(CALL_VERSION);
         self.version = version;
-        // Older versions would reject these fields.
+        // Older versions reject these fields.
         if version < TAKES_VERSION {
             (offer.there.takes, offer.back.takes) = (None, None);
         }
@@ -270,8 +253,7 @@ impl CallerEnd {
         }
     }
 
-    /// Handles a connection that the called end closed during the handshake, possibly for lack of
-    /// room. The handshake may be complete at this end.
+    /// Handles a connection closed during the handshake, possibly for lack of room.
     pub fn cut_off(&mut self, now: LocalTime) {
         match self.line {
             CallerConnection::Dialling | CallerConnection::Asked { .. }
@@ -284,7 +266,6 @@ impl CallerEnd {
     }
 
     fn dial_later(&mut self, now: LocalTime) {
-        // Requests on the lost connection stay unanswered.
         (self.holds, self.unanswered) = (0, 0);
         let doubled = FIRST_PAUSE.as_nanos() << self.failures.min(8);
         let pause = Span::from_nanos(doubled).min(MAX_PAUSE);
@@ -292,11 +273,10 @@ impl CallerEnd {
         self.line = CallerConnection::Away { dial_at: now + pause };
     }
 
-    /// Handles a message from the called end.
+    /// Handles a message of the called end.
     pub fn said(&mut self, message: CallMessage, now: LocalTime) {
         self.heard = now;
         match (self.line, message) {
-            // The user has not requested audio, or no longer wants it.
             (CallerConnection::Open, CallMessage::Changed(terms))
                 if self.held && terms.sound() && !self.has_sound() =>
             {
@@ -320,7 +300,6 @@ impl CallerEnd {
                 let agreed = AgreedCall { id, terms, udp_port };
                 (self.call, self.called) = (Some(agreed.clone()), true);
                 self.numbers = TransportNumbers::default();
-                // A new call has no pending requests.
                 self.asked = None;
                 self.steps.push_back(CallerStep::Begin(agreed));
             }
@@ -346,7 +325,7 @@ impl CallerEnd {
             }
             (CallerConnection::Open, CallMessage::Kept(why)) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
-                // Later requests are still unanswered, and a hold among them stays in effect.
+                // A hold among unanswered requests stays in effect.
                 if self.unanswered == 0 {
                     (self.held, self.holds, self.asked) = (!self.has_sound(), 0, None);
                 }
@@ -360,12 +339,10 @@ impl CallerEnd {
                 self.steps.push_back(CallerStep::Close);
                 self.end(CallOver::Ended(why));
             }
-            // Ignores an answer without a request.
             _ => {}
         }
     }
 
-    /// Whether the terms are a hold that this end has not requested.
     fn is_held_unasked(&self, terms: &CallTerms) -> bool {
         !terms.sound() && self.has_sound() && self.holds == 0
     }
@@ -377,8 +354,7 @@ impl CallerEnd {
         self.end(CallOver::Refused(CallReason::new(why)));
     }
 
-    /// Acceptable answers: the offer with any packet length and codec, since later changes may
-    /// request them.
+    /// Later changes may request any packet length and codec.
     fn answerable(&self) -> CallOffer {
         let mut offer = self.offer.clone();
         for abilities in [&mut offer.there, &mut offer.back] {
@@ -388,8 +364,7 @@ impl CallerEnd {
         offer
     }
 
-    /// Dials again if a call existed, since the called end may no longer know it. Otherwise the
-    /// call is over.
+    /// Redials if a call existed.
     fn refused(&mut self, why: CallReason, now: LocalTime) {
         self.steps.push_back(CallerStep::Close);
         self.call = None;
@@ -407,8 +382,7 @@ impl CallerEnd {
         self.failures = 0;
     }
 
-    /// Requests other terms. Sends nothing without a connection, or if no packets are possible with
-    /// the terms.
+    /// Requests other terms.
     pub fn change(&mut self, mut terms: CallTerms) -> Result<(), NotAsked> {
         terms.adapts = terms.adapts.filter(|_| self.version >= ADAPTS_VERSION);
         terms.redundancy = terms.redundancy.filter(|_| self.version >= REDUNDANCY_VERSION);
@@ -424,14 +398,14 @@ impl CallerEnd {
         Ok(())
     }
 
-    /// Requests a hold, or audio via these paths with the terms of the last request.
+    /// Requests a hold, or audio via these paths.
     pub fn hold(&mut self, held: bool, paths: &[CallPath]) -> Result<(), NotAsked> {
         let Some(call) = &self.call else { return Err(NotAsked::NoLine) };
         let asked = self.asked().filter(|_| !held);
         if asked.is_some_and(|asked| !asked.sound()) && call.terms.sound() {
             return Err(NotAsked::Ending);
         }
-        // A hold does not include the last request, which may still be rejected.
+        // The last request may still be rejected.
         let mut terms = asked.unwrap_or(&call.terms).clone();
         terms.paths = if held { Vec::new() } else { paths.to_vec() };
         self.change(terms)
@@ -443,7 +417,6 @@ impl CallerEnd {
         self.may_go_by(&terms.paths);
         if !held {
             self.by = Some(terms.paths.clone());
-            // The called end counts each begin of audio alike.
             if !self.has_sound() {
                 self.numbers.ask();
             }
@@ -454,8 +427,7 @@ impl CallerEnd {
         self.asked = Some(RequestedTerms { terms, again });
     }
 
-    /// Repeats a request that was lost with its connection, but only once: it may be the cause of
-    /// the loss.
+    /// Only once: the request may have caused the loss.
     fn ask_again(&mut self) {
         match self.asked.take() {
             Some(RequestedTerms { terms, again: false }) => {
@@ -470,8 +442,7 @@ impl CallerEnd {
         }
     }
 
-    /// Announces the transport of the audio. Returns `false` without a connection; then the caller
-    /// of this function repeats it later.
+    /// Announces the transport. Returns `false` without a connection.
     pub fn go_by(&mut self, path: CallPath, transport: u32) -> bool {
         self.say_if_open(CallMessage::Path { path, transport })
     }
@@ -529,7 +500,7 @@ impl CallerEnd {
         self.line_lost(now);
     }
 
-    /// Time to call [`Self::poll`] again; [`LocalTime::NEVER`] if there is nothing to do.
+    /// Time of the next [`Self::poll`], or [`LocalTime::NEVER`].
     pub fn deadline(&self) -> LocalTime {
         match self.line {
             CallerConnection::Away { dial_at } => dial_at,

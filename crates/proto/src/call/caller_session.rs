@@ -1,8 +1,7 @@
-//! A call at the caller, without I/O. Combines the control connection ([`CallerEnd`]) and the
-//! transports of the audio ([`CallerTransport`]).
+//! A call at the caller, without I/O.
 //!
 //! A driver reports events to [`CallerSession::control`] and [`CallerSession::transport_mut`],
-//! calls [`CallerSession::poll`], and then carries out every [`CallerAction`].
+//! calls [`CallerSession::poll`], and carries out every [`CallerAction`].
 
 use std::collections::VecDeque;
 
@@ -14,14 +13,13 @@ use crate::time::LocalTime;
 /// Next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerAction {
-    /// Carry out or report this step of the control connection. Steps that other actions represent
-    /// are not included.
+    /// Carry out or report this step.
     Control(CallerStep),
-    /// A call begins. Its keys derive from the current control connection.
+    /// A call begins, with keys from the current control connection.
     Begin(AgreedCall, SoundChange),
     /// The call has these terms now.
     Change(CallTerms, SoundChange),
-    /// Change the transport, or look for another.
+    /// Change the transport, or find another.
     Transport(TransportStep),
     /// Report that the audio uses another path.
     Moved(CallPath),
@@ -36,13 +34,12 @@ enum SoundState {
     Sounding(CallerTransport),
 }
 
-/// State machine of a call at the caller. It has one owner.
+/// State machine of a call at the caller.
 #[derive(Debug)]
 pub struct CallerSession {
-    /// Takes the events of the control connection and the requests of the user.
+    /// Takes control events and user requests.
     pub control: CallerEnd,
     sound: SoundState,
-    /// Transport that was announced to the called end.
     announced: Option<(CallPath, u32)>,
     actions: VecDeque<CallerAction>,
 }
@@ -53,7 +50,7 @@ impl CallerSession {
         Self { control, sound: SoundState::Silent, announced: None, actions: VecDeque::new() }
     }
 
-    /// Transport of the audio, if the call has audio.
+    /// Transport of the audio, if any.
     pub const fn transport(&self) -> Option<&CallerTransport> {
         match &self.sound {
             SoundState::Sounding(transport) => Some(transport),
@@ -61,7 +58,7 @@ impl CallerSession {
         }
     }
 
-    /// Transport of the audio, for the events of the sockets.
+    /// Transport, for socket events.
     pub const fn transport_mut(&mut self) -> Option<&mut CallerTransport> {
         match &mut self.sound {
             SoundState::Sounding(transport) => Some(transport),
@@ -75,7 +72,7 @@ impl CallerSession {
         self.take_steps(now);
         if let SoundState::Sounding(transport) = &mut self.sound {
             while let Some(step) = transport.poll(now) {
-                // If the control connection is lost too, the cause is not limited to UDP.
+                // If the control connection is lost too, UDP is not the cause.
                 if self.control.has_line() || !matches!(step, TransportStep::Report(_)) {
                     self.actions.push_back(CallerAction::Transport(step));
                 }
@@ -87,7 +84,7 @@ impl CallerSession {
         }
     }
 
-    /// Announces the transport if it changed. A TCP connection is also identified by its ticket.
+    /// A TCP connection is also identified by its ticket.
     fn announce(&mut self) {
         let used = self.transport().map(CallerTransport::used);
         let Some((path, number)) = used.filter(|_| used != self.announced) else { return };
@@ -98,7 +95,7 @@ impl CallerSession {
         self.control.go_by(path, number);
     }
 
-    /// Next action; call until `None`. Carry out each action before taking the next.
+    /// Next action; call until `None`. Carry out each before the next.
     pub fn action(&mut self, now: LocalTime) -> Option<CallerAction> {
         if self.actions.is_empty() {
             self.announce();
@@ -144,7 +141,6 @@ impl CallerSession {
         }
     }
 
-    /// Applies these terms; they may end the audio.
     fn adopt(&mut self, terms: &CallTerms, now: LocalTime) -> SoundChange {
         match (&self.sound, terms.sound()) {
             (SoundState::Silent, true) => SoundChange::Begins(self.begin_transport(terms, now)),

@@ -1,35 +1,32 @@
-//! Messages of the two ends of a call on the control connection.
+//! Messages on the control connection of a call.
 
 use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
 use crate::text::{on_one_line, printable};
 
-/// Protocol version of these messages.
+/// Protocol version.
 pub const CALL_VERSION: u32 = 6;
-/// Oldest supported version. Older callers are refused with a reason.
+/// Oldest supported version; older callers are refused.
 pub const OLDEST_CALL_VERSION: u32 = 2;
-/// First version with the latency of devices ([`StreamAbilities::takes`]).
-///
-/// [`StreamAbilities::takes`]: super::terms::StreamAbilities::takes
+/// First version with [`StreamAbilities::takes`](super::terms::StreamAbilities::takes).
 pub const TAKES_VERSION: u32 = 3;
 /// First version with [`CallMessage::Unheard`].
 pub const UNHEARD_VERSION: u32 = 4;
-/// First version with a maximum for automatic latency other than the default.
+/// First version with a configurable maximum for automatic latency.
 pub const MAX_VERSION: u32 = 4;
-/// First version in which senders adapt to the network, with feedback packets.
+/// First version with adapting senders and feedback packets.
 pub const ADAPTS_VERSION: u32 = 5;
-/// First version in which both ends agree on redundancy.
+/// First version with agreed redundancy.
 pub const REDUNDANCY_VERSION: u32 = 6;
 /// Maximum characters of a reason.
 pub const MAX_REASON: usize = 300;
 
-/// Reason for refusing or ending a call, written by the other end.
+/// Reason of the peer for refusing or ending a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallReason(String);
 
 impl CallReason {
-    /// Creates a reason from its [printable] characters. It is one line: its fix follows a
-    /// semicolon.
+    /// Creates a reason of one line from the [printable] characters.
     pub fn new(said: impl AsRef<str>) -> Self {
         Self(printable(&on_one_line(said.as_ref()), MAX_REASON))
     }
@@ -40,55 +37,54 @@ impl CallReason {
     }
 }
 
-/// Message on the control connection.
+/// Message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallMessage {
-    /// First message, by the caller: its offer. With `resumes`, a request to resume that call.
+    /// The caller's offer, or a request to resume a call.
     Call {
         /// From [`OLDEST_CALL_VERSION`] to [`CALL_VERSION`].
         version: u32,
-        /// Offer of the caller.
+        /// Offer.
         offer: CallOffer,
         /// Call to resume.
         resumes: Option<CallId>,
     },
     /// Answer: a new call.
     Accepted {
-        /// Identifier of the call.
+        /// Identifier.
         call: CallId,
         /// Agreed terms.
         terms: CallTerms,
-        /// UDP port for the audio, at the address that was called.
+        /// UDP port at the called address.
         udp_port: u16,
     },
     /// Answer: the call resumes unchanged.
     Resumed,
-    /// Answer: refused, for this reason. The connection is closed afterwards.
+    /// Answer: refused. The connection closes.
     Refused(CallReason),
-    /// Request of the caller for other terms.
+    /// The caller requests other terms.
     Change(CallTerms),
-    /// The requested terms are accepted.
+    /// The terms are accepted.
     Changed(CallTerms),
-    /// The requested terms are rejected, for this reason. The current ones stay.
+    /// The terms are rejected; the current ones stay.
     Kept(CallReason),
-    /// Announcement of the caller: the audio uses this transport from now on.
+    /// The caller announces the transport in use.
     Path {
-        /// Path of the transport.
+        /// Path.
         path: CallPath,
-        /// Number of the transport: 0 for the first, then one more each. Its keys derive from it.
+        /// Number, from 0. Keys derive from it.
         transport: u32,
     },
-    /// Report of the called end, from version [`UNHEARD_VERSION`] on: no packet has arrived for a
-    /// second via this transport. Repeated once a second.
+    /// The called end received no packet for a second. Repeats ([`UNHEARD_VERSION`]).
     Unheard {
-        /// Number of the transport.
+        /// Transport number.
         transport: u32,
     },
-    /// Keep-alive request, answered with [`CallMessage::Pong`].
+    /// Keep-alive request.
     Ping,
     /// Answer to [`CallMessage::Ping`].
     Pong,
-    /// The call is over, for this reason.
+    /// The call is over.
     Bye(CallReason),
 }
 

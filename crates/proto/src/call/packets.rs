@@ -1,4 +1,4 @@
-//! Packets that are possible with given terms, and packet lengths of codecs.
+//! Packets and packet lengths that terms allow.
 
 use core::fmt;
 
@@ -13,42 +13,41 @@ use crate::wire::{PacketHeads, WireForm};
 /// Agreed terms of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamTerms {
-    /// Frames per second.
+    /// In Hz.
     pub rate: Rate,
-    /// Channels of the stream.
+    /// Channel count.
     pub channels: Channels,
-    /// Coding of the audio.
+    /// Coding.
     pub coding: Coding,
-    /// Maximum duration of a packet.
+    /// Maximum packet duration.
     pub ptime: Span,
 }
 
-/// Packet lengths of a coding in a stream. Formats as a list: `2.5ms, 5ms, 10ms or 20ms`, or `125us
-/// to 20ms`.
+/// Packet lengths. Formats as `2.5ms, 5ms, 10ms or 20ms`, or `125us to 20ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PacketLengths {
-    /// Only these, the shortest first.
+    /// In ascending order.
     Of(Vec<Span>),
-    /// All lengths from the first to the second.
+    /// From minimum to maximum.
     Within(Span, Span),
 }
 
-/// Reason why no packets are possible with given terms. The message includes a fix.
+/// Reason why terms allow no packets.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoPackets {
-    /// The coding does not support the stream or the bit rate.
+    /// Unsupported stream or bit rate.
     #[error(transparent)]
     NotCoded(NotCoded),
-    /// The coding does not support the packet length.
+    /// Unsupported packet length.
     #[error(
         "invalid packet length {asked} for {coding}: must be {lengths}\nhint: use one of these, or change the format first"
     )]
     Length {
-        /// Name of the coding.
+        /// Coding.
         coding: &'static str,
-        /// Requested length.
+        /// Requested.
         asked: Span,
-        /// Supported lengths.
+        /// Supported.
         lengths: PacketLengths,
     },
     /// The packet exceeds a datagram.
@@ -56,11 +55,11 @@ pub enum NoPackets {
         "packets of {ptime} in {coding} have {bytes} bytes: must be at most {MAX_DATAGRAM_BYTES}\nhint: use shorter packets first"
     )]
     TooLarge {
-        /// Name of the coding.
+        /// Coding.
         coding: &'static str,
-        /// Duration of a packet.
+        /// Packet duration.
         ptime: Span,
-        /// Bytes of a packet with its header.
+        /// Bytes with header.
         bytes: usize,
     },
 }
@@ -85,7 +84,7 @@ impl fmt::Display for PacketLengths {
 }
 
 impl StreamTerms {
-    /// Changes the coding, with the nearest packet length that it supports.
+    /// Changes the coding, with the nearest supported packet length.
     #[must_use]
     pub fn coded(self, coding: Coding) -> Self {
         let shortest = |least| coding.shortest((self.rate, self.channels), (least, PTIME_RANGE.1));
@@ -93,13 +92,13 @@ impl StreamTerms {
         Self { coding, ptime: ptime.unwrap_or(self.ptime), ..self }
     }
 
-    /// Changes the bit rate, if the coding has a variable one.
+    /// Changes a variable bit rate.
     #[must_use]
     pub fn at_bitrate(self, bitrate: u32) -> Self {
         Self { coding: self.coding.at_bitrate(bitrate), ..self }
     }
 
-    /// Packet format; `None` if no whole frame fits, too many do, or the codec does not support it.
+    /// Packet format, if possible.
     pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
         let Self { rate, channels, coding: Coding { sample, coder }, ptime } = *self;
         let packet = packet_frames(rate, ptime).ok()?;
@@ -107,7 +106,7 @@ impl StreamTerms {
         coder.is_none_or(|coder| coder.check((rate, channels), packet).is_ok()).then_some(format)
     }
 
-    /// Packet format with the default payload type, or the reason why there is none.
+    /// Packet format with the default payload type.
     pub fn packets(&self) -> Result<StreamFormat, NoPackets> {
         let Self { coding, ptime, .. } = *self;
         let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
@@ -120,7 +119,7 @@ impl StreamTerms {
         Ok(format)
     }
 
-    /// Packet lengths of the coding; `None` if it does not support the stream.
+    /// Packet lengths, if the coding supports the stream.
     pub fn lengths(&self) -> Option<PacketLengths> {
         let Self { rate, channels, coding, .. } = *self;
         let has = |ptime: Span| Self { ptime, ..*self }.format(0).is_some();
@@ -138,7 +137,6 @@ impl StreamTerms {
         }
     }
 
-    /// Reason why there is no packet format.
     fn no_packets(&self) -> NoPackets {
         let Self { rate, channels, coding, ptime } = *self;
         let shape = coding.coder.map(|coder| coder.check_shape(rate, channels));
@@ -183,7 +181,6 @@ mod tests {
         let six = Channels::new(6).unwrap();
         snapshot!(why(StreamTerms { channels: six, ..music }));
         assert!(why(music.at_bitrate(5_999)).contains("6 to 510 kbit/s"));
-        // These packets have less than three bytes each.
         snapshot!(why(StreamTerms { ptime: Span::from_micros(2500), ..music.at_bitrate(6_000) }));
         let wide = StreamTerms {
             rate: Rate::new(192_000).unwrap(),

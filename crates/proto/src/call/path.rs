@@ -1,31 +1,24 @@
-//! Path of a call's audio: UDP, TCP if no datagram passes, and UDP again once datagrams pass.
+//! Path of a call's audio: UDP, TCP if no datagram passes, and UDP again.
 //!
-//! The caller decides, since only the caller can open connections. The called end sends packets all
-//! the time, even during silence, so the caller leaves a path on which nothing arrives. It also
-//! leaves a path on which nothing arrives at the called end, which reports this ([`PathSilence`]):
-//! the two directions can differ. While TCP is used, the caller sends probes via UDP, which the
-//! called end returns. Probes are as long as the first audio datagrams, since a path may drop long
-//! ones silently (a black hole, RFC 8899 §1.1). Each sender probes longer datagrams itself.
+//! The caller decides, since only it can open connections. It leaves a path on which nothing
+//! arrives at either end ([`PathSilence`]). The called end sends packets even during silence. UDP
+//! probes are as long as the first audio datagrams: a path may drop only long ones (a black hole,
+//! RFC 8899 §1.1).
 
 use super::terms::CallPath;
 use crate::time::{LocalTime, Span};
 
-/// Silence after which the path is left: fifty packets of 20 ms.
 const SILENT: Span = Span::from_secs(1);
-/// Silence on UDP that is reported to the user, if TCP is not allowed.
+/// Delay before UDP silence is reported to the user.
 const TOLD_AFTER: Span = Span::from_secs(2);
-/// Time without a report of the called end after which a new report counts as a new outage. Reports
-/// come once a second.
+/// Delay before another report begins a new outage. Reports come once a second.
 const HEARD_AGAIN: Span = Span::from_secs(3);
-/// Maximum gap between sent packets in continuous audio: packets hold up to 20 ms, and a host may
-/// freeze.
+/// Maximum gap in continuous sending: packets of 20 ms, and freezes of the host.
 const PAUSE: Span = Span::from_millis(300);
-/// Interval of UDP probes while TCP is used.
 const PROBE_EVERY: Span = Span::from_millis(500);
-/// Consecutive probes to return before UDP is used again.
+/// Consecutive returned probes before the return to UDP.
 const ENOUGH_BACK: u32 = 3;
-/// If UDP fails within this time after a return to it, the number of probes doubles for the next
-/// return,
+/// If UDP fails within this time after a return, that number doubles,
 const TOO_EARLY: Span = Span::from_secs(10);
 /// up to this many times.
 const MAX_DOUBLED: u32 = 5;
@@ -35,9 +28,9 @@ const MAX_DOUBLED: u32 = 5;
 pub enum PathStep {
     /// Switch to this path.
     Use(CallPath),
-    /// Send a UDP probe as long as the first audio datagrams.
+    /// Send a UDP probe.
     Probe,
-    /// Report once per outage that no UDP packet passes in this direction and TCP is not allowed.
+    /// Report, once per outage, that UDP is silent and TCP not allowed.
     Tell(SilentWay),
 }
 
@@ -56,28 +49,25 @@ pub struct PathChoice {
     udp: bool,
     tcp: bool,
     path: CallPath,
-    /// Last arrival on the path, or the time of choosing it.
+    /// Last arrival, or the time of the choice.
     heard: LocalTime,
     chosen: LocalTime,
-    /// Begin of the continuous sending, and the last sent packet.
     sends: LocalTime,
     sent: LocalTime,
-    /// Whether the called end receives nothing via UDP, or received nothing when UDP was left.
+    /// Whether the called end receives nothing via UDP.
     unheard: bool,
-    /// Last report of the called end, and whether each direction's silence was reported to the
-    /// user.
     said: LocalTime,
     reported_there: bool,
     reported_back: bool,
     probed: LocalTime,
-    /// Whether the last probe returned, and the number of consecutive probes that did.
+    /// Whether the last probe returned.
     answered: bool,
     back: u32,
     doubled: u32,
 }
 
 impl PathChoice {
-    /// Begins with the first of these paths.
+    /// Begins with the first path.
     pub fn new(paths: &[CallPath], now: LocalTime) -> Self {
         let (udp, tcp) = (paths.contains(&CallPath::Udp), paths.contains(&CallPath::Tcp));
         let path = paths.first().copied().unwrap_or(CallPath::Udp);
@@ -105,13 +95,12 @@ impl PathChoice {
         self.path
     }
 
-    /// Records a packet from the called end on the current path.
+    /// Records a packet received on the current path.
     pub const fn heard(&mut self, now: LocalTime) {
         (self.heard, self.reported_back) = (now, false);
     }
 
-    /// Records a packet via UDP after UDP was left, before TCP is connected. Returns to UDP if
-    /// allowed, unless the called end reported silence.
+    /// Records a UDP packet before TCP is connected. May return to UDP.
     pub const fn stay_by_udp(&mut self, now: LocalTime) {
         if self.udp && !self.unheard {
             (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
@@ -131,8 +120,7 @@ impl PathChoice {
         self.sent = now;
     }
 
-    /// Handles a report that nothing arrived at the called end for a second. Returns whether it
-    /// counts: only if packets were sent all the while.
+    /// Handles a silence report. It counts only if packets were sent all the while.
     pub fn unheard(&mut self, now: LocalTime) -> bool {
         let sending = now >= self.sends.max(self.chosen) + SILENT && now < self.sent + PAUSE;
         let counts = self.path == CallPath::Udp && sending;
@@ -142,7 +130,7 @@ impl PathChoice {
         counts
     }
 
-    /// Changes the allowed paths. Returns a switch if the current path is no longer allowed.
+    /// Changes the allowed paths. Returns a switch if the current path is not among them.
     pub fn allow(&mut self, paths: &[CallPath], now: LocalTime) -> Option<PathStep> {
         (self.udp, self.tcp) = (paths.contains(&CallPath::Udp), paths.contains(&CallPath::Tcp));
         match self.path {
@@ -183,7 +171,6 @@ impl PathChoice {
         }
     }
 
-    /// Direction of UDP whose silence is to be reported to the user.
     fn silence(&mut self, now: LocalTime) -> Option<SilentWay> {
         if self.unheard && now >= self.said + HEARD_AGAIN {
             (self.unheard, self.reported_there) = (false, false);
@@ -206,7 +193,7 @@ impl PathChoice {
         PathStep::Use(path)
     }
 
-    /// Time to call [`Self::poll`] again; [`LocalTime::NEVER`] if there is nothing to do.
+    /// Time of the next [`Self::poll`], or [`LocalTime::NEVER`].
     pub fn deadline(&self) -> LocalTime {
         match self.path {
             CallPath::Udp if self.tcp && self.unheard => self.chosen,
@@ -219,11 +206,9 @@ impl PathChoice {
     }
 }
 
-/// Detects at the called end that no packet of a call arrives. The caller cannot detect this
-/// itself.
+/// Detects at the called end that no packet arrives.
 #[derive(Debug)]
 pub struct PathSilence {
-    /// Packets received, and the number of their transport.
     heard: u64,
     transport: u32,
     since: LocalTime,
@@ -235,8 +220,7 @@ impl PathSilence {
         Self { heard: 0, transport: 0, since: now }
     }
 
-    /// Updates the packets received and the number of the transport. Returns whether to report
-    /// silence to the caller: after each second without packets.
+    /// Updates the received packets and the transport. Returns `true` after each second of silence.
     pub fn poll(&mut self, heard: u64, transport: u32, now: LocalTime) -> bool {
         let silent = (heard, transport) == (self.heard, self.transport);
         let tell = silent && now >= self.since + SILENT;
@@ -257,8 +241,7 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    /// Runs from `from` to `to` in steps of 20 ms; `udp` states whether UDP packets and probes
-    /// pass. Returns the switches.
+    /// Runs in steps of 20 ms. Returns the switches.
     fn pass(choice: &mut PathChoice, (from, to): (i64, i64), udp: bool) -> Vec<(i64, CallPath)> {
         let mut moved = Vec::new();
         for now in (from..to).step_by(20) {
@@ -294,7 +277,6 @@ mod tests {
         for _ in 0..4 {
             let left = pass(&mut choice, (now, now + 2_000), false);
             assert_eq!(left.len(), 1, "{left:?}");
-            // Probes pass, but audio does not.
             let mut at_tcp = left[0].0;
             while choice.path() == CallPath::Tcp {
                 at_tcp += 20;
@@ -310,9 +292,7 @@ mod tests {
         assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
     }
 
-    /// Runs ten seconds from `from`. Audio always arrives via UDP. Audio and probes in the other
-    /// direction pass if `there`; the report of the called end takes 40 ms. `sends` states whether
-    /// there is anything to send. Returns the switches.
+    /// Ten seconds with audio via UDP in one direction, and in the other if `there`.
     fn one_way(
         choice: &mut PathChoice,
         from: i64,
@@ -324,7 +304,7 @@ mod tests {
         for now in (from..from + 10_000).step_by(20) {
             choice.heard(at(now));
             if choice.path() == CallPath::Tcp {
-                // It arrived via UDP before the connection was made.
+                // Before the connection was made.
                 choice.stay_by_udp(at(now));
             }
             if sends {
@@ -366,7 +346,6 @@ mod tests {
     fn an_end_that_hears_nothing_because_nothing_is_sent_moves_nothing() {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(one_way(&mut choice, 0, false, false), []);
-        // The devices at this end started later than the called end began to listen.
         choice.sent(at(10_000));
         assert!(!choice.unheard(at(10_200)));
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
@@ -376,7 +355,6 @@ mod tests {
     #[test]
     fn where_nothing_passes_and_udp_alone_may_be_used_people_are_told_once_of_each_way() {
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
-        // Runs for these seconds; `there` and `back` state the directions in which audio passes.
         let mut reported = |seconds: core::ops::Range<i64>, there: bool, back: bool| {
             let mut reported = Vec::new();
             for now in (seconds.start * 1_000..seconds.end * 1_000).step_by(20) {
@@ -411,7 +389,6 @@ mod tests {
         assert_eq!(pass(&mut choice, (40, 20_000), true), []);
         assert_eq!(choice.allow(&[CallPath::Udp], at(20_000)), Some(PathStep::Use(CallPath::Udp)));
         assert_eq!(pass(&mut choice, (20_000, 40_000), false), []);
-        // With both paths allowed it switches again.
         assert_eq!(choice.allow(&BOTH, at(40_000)), None);
         assert_eq!(pass(&mut choice, (40_000, 41_000), false).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Abilities of two ends, and the terms that they agree on.
+//! Abilities of two ends, and their agreed terms.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -18,35 +18,34 @@ use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 use crate::wire::PacketHeads;
 
-/// Maximum entries of a list in an offer; longer lists are rejected.
+/// Maximum list entries in an offer; longer lists are rejected.
 pub const MAX_LISTED: usize = 16;
 
-/// Limits of redundancy in calls: datagrams fit Ethernet even with IPv6, whose header is 20 bytes
-/// longer.
+/// Datagrams fit Ethernet even with IPv6 headers.
 const BOUNDS: Bounds = Bounds {
     max_bytes: ETHERNET - 20 - TAG,
     budget: PTIME_RANGE.1.times(MAX_WINDOW as i64),
     ..Regulator::OFF.bounds()
 };
 
-/// Abilities of an end for one direction, in order of preference.
+/// Abilities for one direction, preferred first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamAbilities {
-    /// Frames per second.
+    /// In Hz.
     pub rates: Vec<Rate>,
-    /// Channels of the stream.
+    /// Channel counts.
     pub channels: Vec<Channels>,
     /// Codings.
     pub codings: Vec<Coding>,
-    /// Minimum and maximum duration of a packet.
+    /// Minimum and maximum packet duration.
     pub ptimes: (Span, Span),
-    /// Share of this end's device in the latency of this direction, if known: one period for
-    /// capture, all periods for playback ([`crate::latency::min_latency`]).
+    /// Device latency, if known: one period for capture, all periods for playback
+    /// ([`crate::latency::min_latency`]).
     pub takes: Option<Span>,
 }
 
 tautline_dsp::named_enum! {
-    /// Transport protocol of the audio, in order of preference.
+    /// Transport protocol of the audio.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum CallPath {
         /// RTP over UDP.
@@ -56,14 +55,14 @@ tautline_dsp::named_enum! {
     }
 }
 
-/// Latency of a call from capture to playback, in both directions.
+/// Latency from capture to playback, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallLatency {
-    /// Fixed latency.
+    /// Fixed.
     Kept(Span),
-    /// Adapts to packet delays up to a maximum. Later packets are dropped.
+    /// Adapts to packet delays; packets later than the maximum are dropped.
     Auto {
-        /// Maximum, unless the network delay itself is longer ([`LatencyRule::Auto`]).
+        /// Maximum, unless the network delay is longer ([`LatencyRule::Auto`]).
         most: Span,
     },
 }
@@ -71,12 +70,11 @@ pub enum CallLatency {
 impl CallLatency {
     /// Default latency.
     pub const AUTO: Self = Self::Auto { most: Self::MAX_AUTO };
-    /// Default maximum. ITU-T G.114 (05/2003) recommends at most 150 ms from mouth to ear, with
-    /// which nearly all conversations are unaffected, and never more than 400 ms. This value is
-    /// between: more delay would harm a conversation more than the late packets that it saves.
+    /// ITU-T G.114 (05/2003) recommends at most 150 ms from mouth to ear, and never more than 400
+    /// ms. Beyond this value, delay harms more than late packets.
     pub const MAX_AUTO: Span = Span::from_millis(250);
 
-    /// Fixed latency; `None` if it is adaptive.
+    /// Fixed latency, if any.
     pub const fn kept(self) -> Option<Span> {
         match self {
             Self::Kept(latency) => Some(latency),
@@ -84,7 +82,7 @@ impl CallLatency {
         }
     }
 
-    /// Rule for either end.
+    /// Latency rule for either end.
     pub const fn rule(self) -> LatencyRule {
         match self {
             Self::Kept(latency) => LatencyRule::Chosen(latency),
@@ -92,8 +90,7 @@ impl CallLatency {
         }
     }
 
-    /// Latency that exceeds the room of the audio buffers, if it does. Adaptive latency up to the
-    /// default maximum never does: it uses the available room.
+    /// The latency if it exceeds the room of the buffers.
     pub fn beyond(self, room: Span) -> Option<Span> {
         match self {
             Self::Kept(latency) => Some(latency).filter(|latency| *latency > room),
@@ -101,7 +98,6 @@ impl CallLatency {
         }
     }
 
-    /// Whether two ends may agree on it.
     fn is_possible(self) -> bool {
         let (Self::Kept(span) | Self::Auto { most: span }) = self;
         span > Span::ZERO && span <= LONGEST_LINK_OFFSET
@@ -109,7 +105,6 @@ impl CallLatency {
 }
 
 impl fmt::Display for CallLatency {
-    /// Formats as in `--latency`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kept(latency) => write!(f, "{latency}"),
@@ -119,13 +114,12 @@ impl fmt::Display for CallLatency {
     }
 }
 
-/// Adaptation of a call to the network, in both directions. Each sender decides for itself.
+/// Adaptation to the network. Each sender decides for itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallAdaptation {
-    /// Codings to choose from. If empty, the coding is fixed and only its bit rate adapts, if
-    /// variable.
+    /// Codings to choose from. If empty, only the bit rate of a variable-rate coding adapts.
     pub codings: Vec<Coding>,
-    /// Maximum bit rate of a coding with a variable one.
+    /// Maximum bit rate of variable-rate codings.
     pub max_bitrate: Option<u32>,
 }
 
@@ -148,7 +142,7 @@ impl CallAdaptation {
         Self { codings: self.codings.iter().filter(takes).copied().collect(), max_bitrate }
     }
 
-    /// Choices of a sender of this stream.
+    /// Limits of a sender of this stream.
     pub fn limits(&self, terms: &StreamTerms) -> CodingLimits {
         let codings = if self.is_auto() { self.codings.clone() } else { vec![terms.coding] };
         let most = terms.ptime.max(PTIME_RANGE.1);
@@ -156,20 +150,20 @@ impl CallAdaptation {
     }
 }
 
-/// Offer of an end: its abilities in both directions, and its wishes.
+/// Abilities and requests of one end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOffer {
     /// Stream to the called end.
     pub there: StreamAbilities,
     /// Stream from the called end.
     pub back: StreamAbilities,
-    /// Allowed paths; empty for a call that begins on hold.
+    /// Allowed paths; empty if the call begins on hold.
     pub paths: Vec<CallPath>,
-    /// Requested latency, if any.
+    /// Requested latency.
     pub latency: Option<CallLatency>,
-    /// Requested adaptation, if any.
+    /// Requested adaptation.
     pub adapts: Option<CallAdaptation>,
-    /// Requested redundancy, if any.
+    /// Requested redundancy.
     pub redundancy: Option<Redundancy>,
 }
 
@@ -180,46 +174,46 @@ pub struct CallTerms {
     pub there: StreamTerms,
     /// Stream from the called end.
     pub back: StreamTerms,
-    /// Allowed paths, in order of preference; empty while the call is on hold.
+    /// Allowed paths, preferred first; empty on hold.
     pub paths: Vec<CallPath>,
     /// Latency from capture to playback.
     pub latency: CallLatency,
     /// Adaptation to the network.
     pub adapts: Option<CallAdaptation>,
-    /// Redundancy in both directions. If `None`, each sender decides.
+    /// Redundancy in both directions; `None`: each sender decides.
     pub redundancy: Option<Redundancy>,
 }
 
-/// Term that an end does not support. The message includes a fix.
+/// Term that an end does not support.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unsupported {
-    /// Rate or channels changed: devices keep theirs.
+    /// Rate or channels changed, but devices keep theirs.
     #[error("rate and channels cannot change during a call\nhint: hang up and call again")]
     Shape,
-    /// No packets are possible with the terms.
+    /// No packets are possible.
     #[error(transparent)]
     Packets(#[from] NoPackets),
-    /// Unsupported packet length.
+    /// Packet length.
     #[error(
         "unsupported packet length {asked}: must be {least} to {most}\nhint: use one of these, or give that side a shorter --ptime"
     )]
     Length {
-        /// Requested length.
+        /// Requested.
         asked: Span,
-        /// Minimum length.
+        /// Minimum.
         least: Span,
-        /// Maximum length.
+        /// Maximum.
         most: Span,
     },
-    /// Unsupported coding.
+    /// Coding.
     #[error("unsupported format {asked}: must be one of {had}\nhint: use another")]
     Coding {
-        /// Name of the requested coding.
+        /// Requested.
         asked: &'static str,
-        /// Names of the supported codings.
+        /// Supported.
         had: String,
     },
-    /// Unsupported path.
+    /// Path.
     #[error("unsupported transport\nhint: use another")]
     Path,
     /// Latency out of range.
@@ -227,13 +221,13 @@ pub enum Unsupported {
     Latency(Span),
 }
 
-/// Reason why two ends cannot agree. The message includes a fix.
+/// Reason why two ends cannot agree.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoTerms {
     /// A list is empty or too long.
     #[error("invalid offer: {}\nhint: update taut on the caller", not_read(what, *count))]
     Listed {
-        /// Contents of the list.
+        /// Name of the list.
         what: &'static str,
         /// Number of entries.
         count: usize,
@@ -243,25 +237,25 @@ pub enum NoTerms {
         "no common {what} for {direction}: the caller has {theirs}, the called end {ours}\nhint: {hint}"
     )]
     Unlike {
-        /// "audio to the called end".
+        /// Direction of the audio.
         direction: &'static str,
-        /// Name of the property.
+        /// Property.
         what: &'static str,
-        /// Values of the caller.
+        /// The caller's values.
         theirs: String,
-        /// Values of the called end.
+        /// The called end's values.
         ours: String,
         /// Fix.
         hint: String,
     },
-    /// Different rates: shared devices and echo cancellers need the same rate in both directions.
+    /// Different rates: shared devices and echo cancellers need one rate.
     #[error(
         "the call would have {there} to the called end and {back} from it\nhint: call with a --rate that both ends support"
     )]
     TwoRates {
-        /// Rate to the called end.
+        /// To the called end.
         there: Rate,
-        /// Rate from the called end.
+        /// From the called end.
         back: Rate,
     },
     /// The common coding does not support the stream.
@@ -269,13 +263,13 @@ pub enum NoTerms {
         "{coding} requires {had}, but {direction} has {has}\nhint: remove --format {coding}, or give both ends {flag}"
     )]
     Uncoded {
-        /// "audio to the called end".
+        /// Direction of the audio.
         direction: &'static str,
-        /// Name of the coding.
+        /// Coding.
         coding: &'static str,
         /// Supported streams.
         had: String,
-        /// Property of this stream.
+        /// This stream.
         has: String,
         /// Option that fixes it.
         flag: String,
@@ -283,18 +277,16 @@ pub enum NoTerms {
     /// No common value of another property.
     #[error("no common {what} for {direction}\nhint: {hint}")]
     Apart {
-        /// "audio to the called end".
+        /// Direction of the audio.
         direction: &'static str,
-        /// Name of the property.
+        /// Property.
         what: &'static str,
         /// Fix.
         hint: &'static str,
     },
 }
 
-/// Minimum latency of one direction, from the latencies of the capturing and the playing device; an
-/// unknown one counts as zero ([`crate::latency::min_latency`]). Each is capped at the maximum
-/// latency.
+/// [`crate::latency::min_latency`]; unknown device latencies count as zero.
 fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Span {
     let bounded = |takes: Option<Span>| takes.map(|it| it.clamp(Span::ZERO, LONGEST_LINK_OFFSET));
     let Some(format) = terms.format(0) else { return Span::ZERO };
@@ -304,7 +296,6 @@ fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Sp
 }
 
 impl StreamTerms {
-    /// Checks whether an end with these abilities supports the terms.
     fn fits(&self, can: &StreamAbilities) -> Result<(), Unsupported> {
         if !can.rates.contains(&self.rate) || !can.channels.contains(&self.channels) {
             return Err(Unsupported::Shape);
@@ -329,8 +320,7 @@ impl CallTerms {
         self.back.packets().map(drop)
     }
 
-    /// Maximum bytes of the first audio datagrams in either direction, with encryption and full
-    /// redundancy. Path probes are as long.
+    /// Maximum bytes of the first audio datagrams and probes.
     pub fn datagram_bytes(&self) -> usize {
         let symbols = match self.redundancy {
             None | Some(Redundancy::Off) => 0,
@@ -339,7 +329,7 @@ impl CallTerms {
         };
         let bytes = |terms: &StreamTerms| {
             let format = terms.packets().ok()?;
-            // Packets that are repeated whole have no additional bytes.
+            // Whole repeats add no bytes.
             let symbols = BOUNDS.max_symbols(&format).min(symbols.into());
             let carried = BOUNDS.cost_of(&format, symbols);
             Some(PacketHeads::rtp(true).datagram_bytes(&format) + carried + TAG)
@@ -347,13 +337,12 @@ impl CallTerms {
         bytes(&self.there).max(bytes(&self.back)).unwrap_or_default().min(BASE_BYTES)
     }
 
-    /// Redundancy of an end that requests `own` for its packets.
+    /// Redundancy of an end that requests `own`.
     pub fn regulator(&self, own: Option<Redundancy>) -> Regulator {
         Regulator::new(self.redundancy.or(own).unwrap_or_default(), BOUNDS)
     }
 
-    /// Next longer or shorter default packet length that the codings of both directions support, if
-    /// any.
+    /// Next longer or shorter default packet length.
     pub fn next_ptime(&self, way: core::cmp::Ordering) -> Option<Span> {
         let has = |ptime: &Span| {
             let of = |terms: StreamTerms| StreamTerms { ptime: *ptime, ..terms }.packets().is_ok();
@@ -366,20 +355,19 @@ impl CallTerms {
         }
     }
 
-    /// Whether the call has audio. A call on hold has no path.
+    /// Whether the call is not on hold.
     pub const fn sound(&self) -> bool {
         !self.paths.is_empty()
     }
 
-    /// Minimum room for latency in the buffers of both ends when audio begins with these terms.
+    /// Minimum latency room in the buffers of both ends.
     pub fn room(&self) -> Span {
         let begins = self.latency.kept().unwrap_or(Span::ZERO);
         let room = self.latency.rule().room(begins);
         room_for(room, self.there.rate).min(room_for(room, self.back.rate))
     }
 
-    /// Latency in effect for both directions: the requested one, or the minimum of these two ends
-    /// if that is greater.
+    /// Latency in effect: the requested one, or a greater minimum of both ends.
     pub fn kept(&self, caller: &CallOffer, called: &CallOffer) -> CallLatency {
         let there = least(&self.there, caller.there.takes, called.there.takes);
         let back = least(&self.back, called.back.takes, caller.back.takes);
@@ -389,7 +377,7 @@ impl CallTerms {
         }
     }
 
-    /// Checks whether an end with this offer supports all terms.
+    /// Checks whether an end with this offer supports the terms.
     pub fn fits(&self, offer: &CallOffer) -> Result<(), Unsupported> {
         self.there.fits(&offer.there)?;
         self.back.fits(&offer.back)?;
@@ -411,7 +399,6 @@ impl CallTerms {
 }
 
 impl CallOffer {
-    /// Sets the adaptation. If the coding adapts, sets the coding to begin with.
     pub(super) fn adapt(&mut self, adapts: &CallAdaptation) {
         self.adapts = Some(adapts.clone());
         if adapts.is_auto() {
@@ -421,8 +408,7 @@ impl CallOffer {
         }
     }
 
-    /// Begins with the coding of the lowest bit rate that both ends have, so that any network can
-    /// carry it.
+    /// Sorts the lowest bit rate first: any network can carry it.
     pub fn begin_with_few_bits(&mut self) {
         for stream in [&mut self.there, &mut self.back] {
             stream.codings.sort_by_key(|coding| {
@@ -432,8 +418,8 @@ impl CallOffer {
         }
     }
 
-    /// Chooses terms at an end with the offer `here`: the first common entry of each list, and the
-    /// requested latency or, if greater, the minimum of both ends ([`CallTerms::kept`]).
+    /// Chooses the first common entry of each list, and the latency in effect
+    /// ([`CallTerms::kept`]).
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
         let there = stream_terms(&self.there, &here.there, "audio to the called end")?;
         let back = stream_terms(&self.back, &here.back, "audio to the caller")?;
@@ -499,12 +485,10 @@ fn first_common<T: Copy + PartialEq>(
     Ok(in_bounds(what, theirs)?.iter().copied().find(|one| ours.contains(one)))
 }
 
-/// Formats a list of at most [`MAX_LISTED`] entries.
 fn listed<T: core::fmt::Display>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Error of two lists without a common value.
 fn unlike<T: fmt::Display>(
     direction: &'static str,
     (what, flag): (&'static str, &'static str),
@@ -522,7 +506,6 @@ fn unlike<T: fmt::Display>(
     NoTerms::Unlike { direction, what, theirs: listed(theirs), ours: listed(ours), hint }
 }
 
-/// Error of a coding that does not support the stream, or no packet length for it.
 fn uncoded(direction: &'static str, coding: Coding, (rate, channels): (Rate, Channels)) -> NoTerms {
     let uncoded = |had: String, has, flag| NoTerms::Uncoded {
         direction,
@@ -564,7 +547,6 @@ fn stream_terms(
     if least > most {
         return Err(apart("packet length", "omit --ptime on one end"));
     }
-    // First common coding that supports the stream.
     let common = in_bounds("codings", &theirs.codings)?.iter();
     let common = common.filter(|coding| ours.codings.iter().any(|one| one.is_coded_as(**coding)));
     let mut common = common.map(|coding| coding.usual_for(channels)).peekable();

@@ -1,33 +1,26 @@
-//! Transports of a call's audio, one after the other: UDP, or TCP if no datagram passes. Each has a
-//! unique number, from which its keys derive.
+//! Transports of a call's audio. Each has a unique number, from which its keys derive.
 //!
-//! The caller chooses ([`CallerTransport`], with [`PathChoice`]), and the called end follows
-//! ([`CalledTransport`]).
+//! The caller chooses ([`CallerTransport`]), and the called end follows ([`CalledTransport`]).
 
 use super::path::{PathChoice, PathSilence, PathStep, SilentWay};
 use super::terms::CallPath;
 use crate::time::{LocalTime, Span};
 
-/// Pause before reconnecting after a failed or lost connection.
 const RETRY_AFTER: Span = Span::from_millis(500);
-/// Maximum connections in a row that fail before use.
+/// Consecutive connections that fail before use.
 const MAX_AHEAD: u32 = 8;
-/// Maximum step of the transport number.
 const MAX_MOVED: u32 = 1 << 16;
 
-/// Numbers of the transports of one call, at the caller.
+/// Transport numbers of one call, at the caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TransportNumbers {
-    /// Highest number in use so far.
     used: Option<u32>,
-    /// Requests to begin audio since it last began. The called end assigns a number to each begin,
-    /// including those that end before they begin here. It accepts higher numbers, never lower
-    /// ones.
+    /// The called end numbers each begin, even if it ended before it began here.
     asked: u32,
 }
 
 impl TransportNumbers {
-    /// Number of the first transport when audio begins now; `None` if no number is left.
+    /// First number when audio begins now, if any is left.
     pub fn first(&self) -> Option<u32> {
         let first = self.used.map_or(Some(0), |used| used.checked_add(1))?;
         first.checked_add(self.asked.saturating_sub(1))
@@ -43,7 +36,7 @@ impl TransportNumbers {
         self.asked = 0;
     }
 
-    /// Records that audio ended, with the highest number of its transport.
+    /// Records that audio ended.
     pub fn end(&mut self, transport: &CallerTransport) {
         self.used = self.used.max(Some(transport.used));
     }
@@ -54,66 +47,59 @@ impl TransportNumbers {
 pub enum TransportStep {
     /// Switch to UDP, with the keys of this number.
     UseUdp(u32),
-    /// Open a TCP connection. Report success with [`CallerTransport::connected`] and
-    /// [`CallerTransport::goes_by_tcp`], or failure with [`CallerTransport::not_connected`].
+    /// Open a TCP connection. Report [`CallerTransport::connected`] and
+    /// [`CallerTransport::goes_by_tcp`], or [`CallerTransport::not_connected`].
     Connect,
-    /// Send this probe via UDP, as long as the first audio datagrams
-    /// ([`CallTerms::datagram_bytes`](super::terms::CallTerms::datagram_bytes)). Report its return
-    /// with [`CallerTransport::probe_back`].
+    /// Send this UDP probe of
+    /// [`CallTerms::datagram_bytes`](super::terms::CallTerms::datagram_bytes) bytes. Report
+    /// [`CallerTransport::probe_back`].
     Probe(u64),
-    /// Report that no UDP packet passes in this direction and TCP is not allowed.
+    /// Report that UDP is silent and TCP not allowed.
     Report(SilentWay),
-    /// No transport number is left: the audio ends.
+    /// No number is left: the audio ends.
     UsedUp,
 }
 
-/// Effect of new terms on the audio of a call.
+/// Effect of new terms on the audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SoundChange {
-    /// Audio begins: open the devices, with the first transport ready before the first packet.
+    /// Open the devices once the transport is ready.
     Begins(TransportStep),
     /// Another call takes over the running devices.
     Restarts(TransportStep),
     /// Audio continues.
     GoesOn,
-    /// Audio ends, or the call stays without.
+    /// Audio ends, or stays off.
     Ends,
 }
 
-/// State of the TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connection {
-    /// None, or lost.
     Down,
     Connecting,
     Up,
 }
 
-/// Chooses the transport at the caller, from the begin of the audio to its end.
+/// Chooses the transport at the caller while audio runs.
 #[derive(Debug)]
 pub struct CallerTransport {
     choice: PathChoice,
-    /// Current path.
     path: CallPath,
     number: u32,
-    /// Highest number in use so far, announced or not.
+    /// Highest number, announced or not.
     used: u32,
-    /// Packets received and sent.
     heard: u64,
     sent: u64,
-    /// Begin of audio at both ends: the first observation after the devices were opened.
     began: LocalTime,
     is_open: bool,
     connection: Connection,
-    /// Earliest time to reconnect.
     retry_at: LocalTime,
-    /// Whether TCP is no longer allowed.
     leaves_tcp: bool,
     probed: u64,
 }
 
 impl CallerTransport {
-    /// Begins with the first of these paths and this number. Also returns the first action.
+    /// Begins with the first path. Also returns the first action.
     pub fn begin(paths: &[CallPath], number: u32, now: LocalTime) -> (Self, TransportStep) {
         let path = paths.first().copied().unwrap_or(CallPath::Udp);
         let mut begun = Self {
@@ -148,7 +134,7 @@ impl CallerTransport {
         self.began
     }
 
-    /// Current path and transport number.
+    /// Current path and number.
     pub const fn used(&self) -> (CallPath, u32) {
         (self.path, self.number)
     }
@@ -158,7 +144,7 @@ impl CallerTransport {
         self.choice.is_by_udp_alone()
     }
 
-    /// Whether a connection is expected. If not, drop one that is being made.
+    /// Whether a connection is expected. If not, drop a pending one.
     pub fn is_connecting(&self) -> bool {
         self.connection == Connection::Connecting
     }
@@ -170,17 +156,17 @@ impl CallerTransport {
         }
     }
 
-    /// Updates the packets received and sent, and whether the TCP connection is lost.
+    /// Updates the packets and the state of the TCP connection.
     pub fn observe(&mut self, heard: u64, sent: u64, is_lost: bool, now: LocalTime) {
         if !self.is_open && now > self.began {
-            // Silence before this time and packets of an earlier call do not count.
+            // Earlier silence and packets do not count.
             (self.is_open, self.began, self.heard, self.sent) = (true, now, heard, sent);
             self.choice.heard(now);
         }
         if heard != self.heard {
             self.heard = heard;
             self.choice.heard(now);
-            // UDP was silent for a while, and TCP is not connected yet.
+            // UDP recovered before TCP was connected.
             if self.path == CallPath::Udp && self.choice.path() == CallPath::Tcp {
                 self.choice.stay_by_udp(now);
             }
@@ -195,13 +181,12 @@ impl CallerTransport {
         }
     }
 
-    /// Records that the called end has no audio to send: its silence does not mean that the path
-    /// failed.
+    /// Records that the called end has no audio: no failure.
     pub const fn peer_is_silent(&mut self, now: LocalTime) {
         self.choice.heard(now);
     }
 
-    /// Handles a report that the called end receives nothing via this transport.
+    /// Handles a silence report of the called end.
     pub fn unheard(&mut self, number: u32, now: LocalTime) {
         if self.used() == (CallPath::Udp, number) {
             self.choice.unheard(now);
@@ -215,9 +200,8 @@ impl CallerTransport {
         }
     }
 
-    /// Records a new connection. Returns the number of its transport, to be used by
-    /// [`Self::goes_by_tcp`]. The called end may know the number even if the connection fails, so
-    /// it is not reused.
+    /// Records a connection. Returns its number for [`Self::goes_by_tcp`]. Numbers are not reused:
+    /// the called end may know them.
     pub fn connected(&mut self, now: LocalTime) -> Option<u32> {
         self.not_connected(now);
         self.used = self.used.checked_add(1)?;
@@ -263,15 +247,14 @@ impl CallerTransport {
     }
 }
 
-/// Transports at the called end, which follows the caller.
+/// Transport at the called end.
 #[derive(Debug)]
 pub struct CalledTransport {
-    /// Number of the transport; it only increases.
     number: u32,
     path: CallPath,
     silence: PathSilence,
     has_sounded: bool,
-    /// Time of opening the devices, until the first observation afterwards.
+    /// When the devices opened, until the first observation.
     opens: Option<LocalTime>,
 }
 
@@ -282,13 +265,12 @@ impl CalledTransport {
         Self { number: 0, path: CallPath::Udp, silence, has_sounded: false, opens: None }
     }
 
-    /// Current path and transport number.
+    /// Current path and number.
     pub const fn used(&self) -> (CallPath, u32) {
         (self.path, self.number)
     }
 
-    /// Handles an announcement of the caller. Returns whether to switch to UDP now; a TCP
-    /// connection is used when it arrives.
+    /// Handles an announcement. Returns whether to switch to UDP now.
     pub fn announced(&mut self, path: CallPath, number: u32) -> bool {
         let moved = number.checked_sub(self.number);
         if !moved.is_some_and(|moved| (1..=MAX_MOVED).contains(&moved)) {
@@ -296,13 +278,12 @@ impl CalledTransport {
         }
         match path {
             CallPath::Udp => (self.number, self.path) = (number, path),
-            // Connections between failed; the one with this number is expected.
             CallPath::Tcp => self.number = number - 1,
         }
         path == CallPath::Udp
     }
 
-    /// Begins audio with new keys. Returns `false` if no number is left.
+    /// Begins audio with new keys, if a number is left.
     #[must_use]
     pub fn begin(&mut self, now: LocalTime) -> bool {
         let number = self.number.checked_add(u32::from(self.has_sounded));
@@ -322,11 +303,9 @@ impl CalledTransport {
         (self.number, self.path) = (number, CallPath::Tcp);
     }
 
-    /// Updates the packets received. Returns the number of a UDP transport via which nothing
-    /// arrives, after each second of silence.
+    /// Returns the number of a silent UDP transport, once a second.
     pub fn poll(&mut self, heard: u64, now: LocalTime) -> Option<u32> {
         if self.opens.take_if(|since| now > *since).is_some() {
-            // Silence before this time does not count.
             self.silence = PathSilence::new(now);
         }
         let silent = self.silence.poll(heard, self.number, now);
@@ -348,8 +327,7 @@ mod tests {
         assert_eq!(made.first(), Some(0), "the call begins with audio");
         made.asked = 1;
         assert_eq!(made.first(), Some(0), "audio is requested, as at the called end");
-        // Requested, put on hold before it began here, and requested again: the called end began
-        // twice.
+        // Requested twice, with a hold between.
         made.asked = 2;
         assert_eq!(made.first(), Some(1));
         (made.used, made.asked) = (Some(4), 1);

@@ -1,22 +1,19 @@
-//! Congestion window of a new TCP connection, grown before it carries audio.
+//! Grows the congestion window of a new TCP connection before it carries audio.
 //!
-//! TCP counts its window in segments of any length and begins with ten (RFC 6928). With packets of
-//! 2.5 ms, forty are sent in a round trip of 100 ms. Most of the first ones would wait up to a
-//! round trip for acknowledgements. An adaptive latency would grow by this delay for long, although
-//! the delay never recurs once the window has grown. Null packets (RFC 4571), which every receiver
-//! skips, therefore go first: a window of them in each round trip, which doubles the window (slow
-//! start, RFC 5681). This takes three round trips of 100 ms, and none of 2 ms.
+//! TCP begins with ten segments of any length (RFC 6928). Packets of 2.5 ms need forty per round
+//! trip of 100 ms, so the first would wait. Null packets (RFC 4571), which receivers skip, go
+//! first: a window per round trip, which doubles the window (slow start, RFC 5681).
 
 use crate::time::{LocalTime, Span};
 
-/// State of a connection, as reported by the kernel.
+/// Connection state from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowState {
     /// Maximum segments in flight.
     pub window: u32,
     /// Segments in flight.
     pub unacknowledged: u32,
-    /// Round-trip time; zero if not measured.
+    /// Zero if not measured.
     pub round_trip: Span,
     /// Retransmitted segments.
     pub sent_again: u32,
@@ -25,30 +22,28 @@ pub struct WindowState {
 /// Next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowStep {
-    /// Send this many segments of null packets, and no audio yet.
+    /// Send this many null segments, and no audio yet.
     Fill(u32),
     /// Send audio.
     Ready,
 }
 
-/// Decides when a new connection can carry audio without delaying it.
+/// Decides when a new connection can carry audio without delay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WindowGrowth {
     began: Option<LocalTime>,
 }
 
 impl WindowGrowth {
-    /// Maximum round trips of growth: from 10 segments to 320.
+    /// From 10 segments to 320.
     const MAX_ROUNDS: i64 = 6;
-    /// Maximum time of growth. More time would not help.
     const MAX: Span = Span::from_millis(1_500);
-    /// Time for measuring the packet rate; a shorter round trip suffices.
+    /// Time to measure the packet rate, unless the round trip is shorter.
     const PACED: Span = Span::from_millis(20);
-    /// Additional segments in flight: reports, and two packets that one segment acknowledges.
+    /// Reports, and two packets that one segment acknowledges.
     const BESIDE: i64 = 4;
 
-    /// Next action, given the packets offered to the connection since the first call, and its
-    /// state; `None` if the kernel does not report it. Call every few packets until ready.
+    /// Next action; call every few packets. `packets` counts from the first call.
     pub fn look(&mut self, now: LocalTime, packets: u64, state: Option<WindowState>) -> WindowStep {
         let passed = now - *self.began.get_or_insert(now);
         state.map_or(WindowStep::Ready, |state| Self::step(passed, packets, state))
@@ -59,14 +54,14 @@ impl WindowGrowth {
         let is_over = passed >= round_trip.times(Self::MAX_ROUNDS).min(Self::MAX);
         let is_wide = || i64::from(window) >= Self::wanted(passed, packets, round_trip);
         let is_paced = passed >= round_trip.min(Self::PACED);
-        // After a loss the window grows by one segment per round trip, regardless of traffic.
+        // After a loss, traffic no longer grows the window.
         if is_over || sent_again > 0 || (is_paced && is_wide()) {
             return WindowStep::Ready;
         }
         WindowStep::Fill(window.saturating_sub(unacknowledged))
     }
 
-    /// Packets of a round trip, plus a quarter, since acknowledgements arrive unevenly.
+    /// Adds a quarter: acknowledgements arrive unevenly.
     fn wanted(passed: Span, packets: u64, round_trip: Span) -> i64 {
         let packets = i128::from(packets) * i128::from(round_trip.as_nanos());
         let packets = packets / i128::from(passed.as_nanos().max(1));
@@ -81,8 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection in slow start without losses: each acknowledged segment grows the window by
-    /// one.
+    /// Slow start without losses.
     struct Connection {
         round_trip: Span,
         window: u32,
@@ -102,7 +96,6 @@ mod tests {
             }
         }
 
-        /// Sends a segment, if the window allows.
         fn send(&mut self, now: LocalTime) -> bool {
             let room = self.acknowledged_at.len() < self.window as usize;
             if room {
@@ -123,8 +116,7 @@ mod tests {
 
     const EVERY: Span = Span::from_micros(2_500);
 
-    /// Maximum wait of a packet of 2.5 ms within three seconds, time of the first one, and number
-    /// of null segments.
+    /// Maximum wait, time of the first packet, and null segments.
     fn sound_by(mut connection: Connection, mut growth: Option<WindowGrowth>) -> (Span, Span, u32) {
         let (mut waits, mut first, mut nulls) = (Span::ZERO, None, 0);
         let mut waiting = VecDeque::new();
@@ -159,7 +151,6 @@ mod tests {
                 sound_by(Connection::of(round_trip), Some(WindowGrowth::default()));
             assert_eq!(waits, Span::ZERO, "{round_trip}");
             assert!(first <= round_trip.times(max_rounds) + EVERY, "{first} of {round_trip}");
-            // At most the segments of the audio itself in two more round trips.
             let most = 400 * (millis as u32) * (max_rounds as u32 + 2) / 1000 + 20;
             assert!(nulls <= most, "{nulls} of {round_trip}");
         }
@@ -188,7 +179,7 @@ mod tests {
         ] {
             assert_eq!(look(&mut growth, millis, Some(still)), step, "after {millis} ms");
         }
-        // A round trip longer than via satellite, and an unknown state.
+        // Longer than via satellite.
         let far = Some(Connection::of(Span::from_secs(5)).state());
         let mut growth = WindowGrowth::default();
         assert_eq!(look(&mut growth, 0, far), WindowStep::Fill(10));

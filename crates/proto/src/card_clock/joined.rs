@@ -1,37 +1,34 @@
-//! Cards joined by a cable: finds the frame of one card that belongs to a frame of the other.
+//! Frames of one card that meet frames of another via a cable.
 
 use super::{CardClock, NANOS_PER_SECOND, WHOLE};
 use crate::stream::gcd;
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 
-/// Fraction bits for the sum of two fractions: their rounding errors stay below the kept bits.
+/// Rounding errors of two fractions stay below the kept bits.
 const FINE_BITS: u32 = 48;
-/// Fraction bits of a [`Place`].
 const FRACTION_BITS: u32 = 32;
 
-/// A position among a card's frames, in whole frames and 2^-32 frames.
+/// Position in frames and 2^-32 frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Whole frames.
     pub frame: i64,
-    /// Fraction, in 2^-32 frames.
+    /// In 2^-32 frames.
     pub fraction: u32,
 }
 
 impl CardClock {
-    /// First instant at or after `now` that is a whole number of frames and of nanoseconds after
-    /// the clock's zero. Error-free cards of one rate that start at such instants are whole frames
-    /// apart, so one receives the other's samples bit-exactly. Such an instant comes every three
-    /// frames at 48 kHz, every 10 ms at 44.1 kHz, and every 40 ms at 11 025 Hz.
+    /// First instant at or after `now` in whole frames and nanoseconds. Cards of one rate that
+    /// start then exchange samples bit-exactly. The interval is 3 frames at 48 kHz and 10 ms at
+    /// 44.1 kHz.
     pub fn shared_start(now: LocalTime, rate: Rate) -> LocalTime {
         let apart = NANOS_PER_SECOND as i64 / gcd(NANOS_PER_SECOND as i64, rate.hertz().into());
         now.next_of(Span::from_nanos(apart))
     }
 
-    /// Position of this card's `frame` among the frames that a cable with this `delay` brings from
-    /// `player`: the one that met the player's converter `delay` earlier. Rounded down to 2^-32
-    /// frames; exact for whole frames.
+    /// Position of this card's `frame` among those of `player`, `delay` earlier. Rounded down;
+    /// exact for whole frames.
     pub fn place_among(&self, player: &Self, frame: i64, delay: Span) -> Place {
         let nanos = |time: LocalTime| i128::from(time.as_nanos());
         let apart = nanos(self.start) - nanos(player.start) - i128::from(delay.as_nanos());
@@ -45,13 +42,13 @@ impl CardClock {
         Place { frame: whole as i64, fraction: place as u32 }
     }
 
-    /// Frames that `player` plays per frame of this card, in 2^-32 frames.
+    /// Frames of `player` per frame of this card, in 2^-32.
     pub fn step_among(&self, player: &Self) -> u64 {
         (((player.speed << FRACTION_BITS) + self.speed / 2) / self.speed) as u64
     }
 }
 
-/// Quotient of `whole` and `of` in units of 2^-48, rounded down; for a divisor below 2^78.
+/// Quotient in units of 2^-48, rounded down; divisor below 2^78.
 fn parts(whole: i128, of: i128) -> i128 {
     (whole.div_euclid(of) << FINE_BITS) + (whole.rem_euclid(of) << FINE_BITS) / of
 }
@@ -110,7 +107,7 @@ mod tests {
             let (hears, plays) = (card(starts.0, rate, errors.0), card(starts.1, rate, errors.1));
             let place = hears.place_among(&plays, frame, Span::from_nanos(delay));
             let met = hears.instant_of(frame) - Span::from_nanos(delay);
-            // Instants are rounded up to whole nanoseconds.
+            // Instants are rounded up.
             prop_assert!(plays.instant_of(place.frame) <= met + Span::from_nanos(1));
             prop_assert!(met < plays.instant_of(place.frame + 1) + Span::from_nanos(1));
             let within = (met - plays.instant_of(place.frame)).as_nanos() as f64;

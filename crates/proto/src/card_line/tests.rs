@@ -3,11 +3,11 @@ use super::*;
 const PERIOD: i64 = 48;
 const FRAME: Span = Span::from_nanos(20_834);
 
-/// A card with an error in ppm, and readings with pseudo-random lateness.
+/// A card with pseudo-random late readings.
 struct Bench {
     line: CardLine,
     ppm: f64,
-    /// Time and frame at which the card's present rate began.
+    /// Time and frame at which the present rate began.
     since: (i64, f64),
     seed: u64,
 }
@@ -22,13 +22,13 @@ impl Bench {
         }
     }
 
-    /// Value in 0 to 1 from a linear congruential generator (Knuth's MMIX).
+    /// 0 to 1, by Knuth's MMIX generator.
     fn random(&mut self) -> f64 {
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.seed >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Exponentially distributed value with this mean.
+    /// Exponential distribution.
     fn late(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.random()).ln()
     }
@@ -38,12 +38,12 @@ impl Bench {
         self.since.0 + nanos.round() as i64
     }
 
-    /// Reads the position after the period that ends at `frame`, `late` nanoseconds late.
+    /// Reads the position `late` nanoseconds late.
     fn read(&mut self, frame: i64, late: f64) {
         self.line.observe(frame, LocalTime::from_nanos(self.truth(frame) + late as i64));
     }
 
-    /// Error of the line at `frame`; panics if it exceeds the uncertainty.
+    /// Error at `frame`; panics if it exceeds the uncertainty.
     fn error(&mut self, frame: i64) -> i64 {
         let met = self.line.meet(frame, Frames::new(PERIOD), LocalTime::ZERO);
         let error = met.meets.as_nanos() - self.truth(frame);
@@ -81,7 +81,7 @@ fn exact_readings_give_exact_instants() {
 fn readings_of_a_frozen_host_do_not_move_the_line() {
     let mut bench = Bench::new(-50.0);
     for period in 1..6000 {
-        // Every second the host freezes for 36 ms; the readings of that time come at its end.
+        // The host freezes for 36 ms every second.
         let into = period % 1000;
         let late = if period > 500 && into < 36 { (36 - into) as f64 * 1e6 } else { 0.0 };
         let late = late + bench.late(5_000.0);
@@ -93,7 +93,7 @@ fn readings_of_a_frozen_host_do_not_move_the_line() {
 
 #[test]
 fn a_position_that_moves_in_steps_is_known_by_its_steps() {
-    // Moved by a 250 Hz timer, while the program wakes each millisecond.
+    // A 250 Hz timer moves the position.
     let mut bench = Bench::new(30.0);
     for period in 1..8000 {
         let step = period / 4 * 4 * PERIOD;
@@ -157,7 +157,6 @@ fn after_an_xrun_the_rate_stays_and_the_gap_is_counted() {
     }
     let rate = bench.line.line.expect("a line").rate();
     bench.line.restart();
-    // The card counts from 0 again ten periods after the end of the last block.
     let again = bench.truth(2000 * PERIOD) + 10_000_000;
     bench.since = (again, 0.0);
     bench.read(0, 0.0);

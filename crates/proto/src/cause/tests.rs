@@ -6,14 +6,13 @@ fn at(micros: i64) -> LocalTime {
     LocalTime::from_nanos(1_000_000_000 + micros * 1_000)
 }
 
-/// Packets of 1 ms, a device of two periods of 1 ms.
 const SCHEDULE: Schedule = Schedule {
     packing_age: Span::from_millis(1),
     takes: Span::from_millis(2),
     period: Span::from_millis(1),
 };
 
-/// A packet captured at 0 with a latency of 5 ms; send, arrival and read times in microseconds.
+/// Captured at 0 with a latency of 5 ms. Times in microseconds.
 fn packet([handed, arrival, read]: [i64; 3]) -> PacketTrace {
     let sender = SenderInstants {
         taken: at(1_000),
@@ -35,12 +34,11 @@ fn packet([handed, arrival, read]: [i64; 3]) -> PacketTrace {
     }
 }
 
-/// The same packet from a sender that reports no times.
+/// The same without sender times.
 fn silent(instants: [i64; 3]) -> PacketTrace {
     PacketTrace { origin: None, ..packet(instants) }
 }
 
-/// Causes after a packet that took 200 µs on an idle path.
 fn causes() -> Causes {
     let mut causes = Causes::new(SCHEDULE);
     (0..100).for_each(|index| causes.observe(&packet([1_010, 1_210 + index, 1_900])));
@@ -54,7 +52,6 @@ fn judged(passage: &PacketTrace) -> Late {
 #[test]
 fn a_packet_that_left_late_is_the_senders() {
     assert_eq!(judged(&packet([4_000, 4_200, 4_900])), Late::Sender);
-    // Even if the network was a little slow too.
     assert_eq!(judged(&packet([4_000, 4_900, 5_500])), Late::Sender);
 }
 
@@ -67,7 +64,7 @@ fn a_packet_that_left_in_time_and_took_long_is_the_networks() {
 #[test]
 fn a_packet_that_lay_here_in_time_is_the_receivers() {
     assert_eq!(judged(&packet([1_010, 1_210, 6_000])), Late::Receiver);
-    // Would have been in time, had it been read at the next wake-up.
+    // In time, had it been read at the next wake-up.
     assert_eq!(judged(&packet([1_010, 3_100, 9_000])), Late::Receiver);
 }
 
@@ -91,18 +88,17 @@ fn a_latency_that_is_too_short_for_the_path_is_told_as_the_network() {
 
 #[test]
 fn a_latency_that_the_device_takes_whole_is_told_as_the_receiver() {
-    // Buffer of a JACK server: 3.9 ms of 5; packets are 1 ms old when they leave.
+    // A JACK server takes 3.9 of 5 ms; packets leave 1 ms old.
     let takes = Span::from_micros(3_900);
     let mut causes = Causes::new(Schedule { takes, ..SCHEDULE });
     let quick = packet([1_010, 1_210, 1_900]);
     causes.observe(&quick);
-    // Network time of 400 µs, twice the fastest; even the fastest would be too slow.
+    // Twice the fastest; even the fastest is too slow.
     for late in [quick, packet([1_010, 1_410, 1_900])] {
         assert_eq!(causes.judge(&late, |_, _| false), Late::Receiver);
     }
     let needs = causes.would_catch(Late::Receiver).expect("a longer latency helps");
     assert!((needs - takes - Span::from_micros(1_410)).abs() < Span::from_micros(20), "{needs}");
-    // A longer network delay counts as the network's.
     assert_eq!(causes.judge(&packet([1_010, 6_000, 6_900]), |_, _| false), Late::Network);
 }
 
@@ -134,7 +130,7 @@ fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
             ..packet([on + handed, on + arrival, on + read])
         }
     };
-    // Now 2 ms on the network are normal; 1 ms at the sender is not.
+    // 2 ms on the network are normal now.
     (1..100).for_each(|second| causes.observe(&later(second, [1_010, 3_010, 3_500])));
     assert_eq!(causes.judge(&later(100, [2_010, 4_110, 4_500]), |_, _| false), Late::Sender);
 }
@@ -152,7 +148,7 @@ fn what_a_stall_overlaps_is_the_hosts_alone() {
 #[test]
 fn what_the_fastest_way_would_have_made_late_is_not_a_stalls() {
     let mut causes = Causes::new(SCHEDULE);
-    // Of 5 ms the device takes 2 and packing 1; the network takes 3, all that is left.
+    // Of 5 ms, the device takes 2, packing 1 and the network 3.
     let slow = packet([1_010, 4_010, 4_900]);
     let later = PacketTrace { arrival: slow.arrival + Span::from_millis(250), ..slow };
     causes.observe(&slow);
@@ -184,11 +180,11 @@ fn the_doors_together_are_all_that_was_late_or_lost() {
         discarded: 2,
     };
     assert_eq!(causes.gaps(3, 10, 2), all);
-    // More drops than gaps: duplicates, or other streams' packets.
+    // More drops than gaps.
     assert_eq!(causes.gaps(3, 10, 99), Gaps { lost: 0, discarded: 6, ..all });
-    // The ledger's ring was full for two late packets.
+    // The ring was full for two late packets.
     assert_eq!(causes.gaps(5, 10, 2), Gaps { late_network: 3, ..all });
-    // Three packets lost in a stall arrived late after all.
+    // Three packets lost in a stall arrived late.
     causes.lose(0, 3);
     assert_eq!(causes.gaps(3, 7, 2), Gaps { host_stalled: 1, ..all });
 }

@@ -1,27 +1,24 @@
-//! Disciplined clocks: if the system clocks of both hosts follow a reference, their offsets are
-//! known without timed packets.
+//! Disciplined clocks of two hosts: their offsets are known from a reference.
 
 use super::{ClockMapping, ClockSource};
 use crate::time::{LocalTime, Span, WallTime};
 
-/// A host's disciplined system clock as its kernel reports it: the session's clock plus `offset` is
-/// UTC.
+/// A host's disciplined system clock: its session's clock plus `offset` is UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisciplinedClock {
-    /// UTC minus the clock: our monotonic clock, or the peer's session wall clock.
+    /// UTC minus our monotonic or the peer's session clock.
     pub offset: Span,
     /// Maximum error, either way.
     pub uncertainty: Span,
-    /// Synchronisation source: [`ClockSource::System`] or [`ClockSource::Ptp`].
+    /// [`ClockSource::System`] or [`ClockSource::Ptp`].
     pub source: ClockSource,
 }
 
 impl DisciplinedClock {
-    /// Maximum drift between two disciplined clocks until the next reading.
+    /// Maximum drift between two disciplined clocks.
     pub(super) const DRIFT: f64 = 5e-6;
 
-    /// Returns the mapping to the clock of a peer disciplined as `theirs`, if ours is disciplined
-    /// as `self`.
+    /// Mapping to a peer's clock disciplined as `theirs`.
     pub fn mapping(&self, theirs: &Self, now: LocalTime) -> ClockMapping {
         let both = self.source == ClockSource::Ptp && theirs.source == ClockSource::Ptp;
         let uncertainty = self.uncertainty + theirs.uncertainty;
@@ -31,8 +28,7 @@ impl DisciplinedClock {
     }
 }
 
-/// Chooses the most certain mapping of one clock: the host's own if both ends read it, else the one
-/// from exchanges or from disciplined clocks.
+/// Chooses the most certain mapping.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     exchanged: Option<ClockMapping>,
@@ -42,28 +38,27 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The other mapping must be better by this many quarters, to avoid flapping.
+    /// Required improvement in quarters, against flapping.
     const SURER: i64 = 3;
-    /// Maximum slew rate of a mapping, a third of a cent.
+    /// Maximum slew rate, a third of a cent.
     pub(super) const SLEW: f64 = 200e-6;
-    /// Maximum distance between exchanges and a shared host clock, beyond the uncertainty. Virtual
-    /// machines copied while running share a clock name.
+    /// Maximum contradiction of a shared host clock. Virtual machines copied while running share a
+    /// name.
     const CONTRARY: Span = Span::from_millis(1);
 
-    /// Sets a newer mapping from exchanges; returns the mapping to use if it changed.
+    /// Sets a mapping from exchanges; returns a changed choice.
     pub fn exchanged(&mut self, mapping: ClockMapping, now: LocalTime) -> Option<ClockMapping> {
         self.exchanged = Some(mapping);
         self.choose(now, ClockSource::Exchange)
     }
 
-    /// Sets a newer mapping from disciplined clocks; returns the mapping to use if it changed.
+    /// Sets a mapping from disciplined clocks; returns a changed choice.
     pub fn kept(&mut self, mapping: ClockMapping, now: LocalTime) -> Option<ClockMapping> {
         self.kept = Some(mapping);
         self.choose(now, mapping.source)
     }
 
-    /// Sets the wall clock of a peer on this host, ahead of the host's by `offset`; returns the
-    /// mapping to use if it changed.
+    /// Sets a peer's clock on this host, `offset` ahead; returns a changed choice.
     pub fn same_host(&mut self, offset: Span, now: LocalTime) -> Option<ClockMapping> {
         self.host = Some(ClockMapping::same_host(offset));
         self.choose(now, ClockSource::Host)
@@ -83,7 +78,7 @@ impl Choice {
         let kept = match (sure(&self.exchanged), sure(&self.kept)) {
             (_, None) => false,
             (None, Some(_)) => true,
-            // If they exclude each other, one is wrong; the exchange is measured.
+            // One is wrong; the exchange is measured.
             (Some(one), Some(other)) if self.apart(self.kept, now) > one + other => false,
             (Some(one), Some(other)) if before => other.times(4) < one.times(Self::SURER),
             (Some(one), Some(other)) => other.times(Self::SURER) <= one.times(4),
@@ -93,7 +88,7 @@ impl Choice {
         if !changes && kept == (newer == ClockSource::Exchange) {
             return None;
         }
-        // Mappings from exchanges already change smoothly.
+        // Exchanges already change smoothly.
         let smooth = self.chosen.filter(|before| !by_exchange(before) || !by_exchange(&next));
         let next =
             smooth.map_or(next, |before| next.following(&before, Span::from_secs(1), Self::SLEW));
@@ -121,7 +116,7 @@ mod tests {
         ClockMapping::known(offset, Span::from_micros(micros))
     }
 
-    /// UTC is our clock plus 100 s and the peer's plus 30 s, so theirs is ours plus 70 s.
+    /// UTC is ours plus 100 s and theirs plus 30 s.
     fn both(micros: i64, source: ClockSource) -> ClockMapping {
         let ours = kept(Span::from_secs(100), micros, source);
         ours.mapping(&kept(Span::from_secs(30), micros, source), NOW)
@@ -161,7 +156,6 @@ mod tests {
         let later = NOW + Span::from_secs(1);
         assert_eq!(choice.exchanged(exchanged(offset + off, 250), later), None);
         assert_eq!(choice.same_host(offset, later), None, "nothing new");
-        // A machine copied while running has the same clock name.
         let copied = exchanged(offset + Span::from_millis(40), 250);
         let other = choice.exchanged(copied, later).expect("the exchanges are relied on again");
         assert_eq!(other.source, ClockSource::Exchange);
@@ -174,7 +168,6 @@ mod tests {
         let offset = Span::from_secs(70) + Span::from_millis(30);
         choice.exchanged(exchanged(offset, 250), NOW).expect("the only one");
         assert_eq!(choice.kept(both(2, ClockSource::Ptp), NOW), None);
-        // Right at first, then set.
         let mut choice = Choice::default();
         choice.exchanged(exchanged(Span::from_secs(70), 250), NOW).expect("the only one");
         choice.kept(both(2, ClockSource::Ptp), NOW).expect("surer");

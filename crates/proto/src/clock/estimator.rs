@@ -4,27 +4,24 @@ use super::line::{Belief, Line};
 use super::{ClockMapping, ClockSource, Exchange};
 use crate::time::{LocalTime, Span, WallTime};
 
-/// Estimator of a peer's clock.
+/// Estimates a peer's clock.
 ///
-/// The more a round trip exceeds the shortest, the less its exchange counts, because queues only
-/// lengthen it (gradual minimum-delay selection). A Kalman filter estimates offset and rate. Every
-/// exchange also bounds the truth, regardless of queues: the estimate stays where all bounds
-/// overlap, and the far end of the overlap is its uncertainty.
+/// The longer a round trip, the less it counts: queues only lengthen it. A Kalman filter estimates
+/// offset and rate. Every exchange also bounds the truth: the estimate stays where all bounds
+/// overlap. The far end of the overlap is its uncertainty.
 ///
-/// Outliers are set aside until more of the same kind show their cause: a clock step, a path
-/// change, or a false reading.
+/// Outliers wait until others show their cause: a clock step, a path change, or a false reading.
 #[derive(Debug, Clone)]
 pub struct ClockEstimator {
     window: [Option<StoredExchange>; Self::WINDOW],
     next: usize,
     seen: u32,
-    /// Shortest round trip of the present and the previous stretch.
+    /// Shortest round trip of this and the previous stretch.
     least: [f64; 2],
     line: Option<Line>,
-    /// Outbound leg minus return leg, as far as path changes revealed it.
+    /// Outbound minus return leg.
     lopsided: f64,
     before: Option<Before>,
-    /// Outliers, oldest first.
     odd: [Option<StoredExchange>; Self::ODD],
     mapping: Option<ClockMapping>,
     steps: u32,
@@ -33,41 +30,36 @@ pub struct ClockEstimator {
 }
 
 impl ClockEstimator {
-    /// Exchanges kept: 16 s at two per second.
+    /// 16 s at two per second.
     const WINDOW: usize = 32;
-    /// Exchanges of a stretch whose shortest is kept: half a minute.
+    /// Exchanges of a stretch: half a minute.
     const LONG: u32 = 64;
-    /// Similar outliers that show a change: twelve for a path, enough to find its minimum delays,
-    /// five for a clock. `ODD_FOR` is their minimum duration without other exchanges, longer than
-    /// any queue.
+    /// Outliers that show a change: twelve for a path (enough for its minimum delays), five for a
+    /// clock. `ODD_FOR` is longer than any queue.
     const ODD: usize = 12;
     const ODD_FOR: Span = Span::from_secs(2);
     const ODD_STEPPED: usize = 5;
-    /// The first outliers, which may have used the old path there and the new one back.
+    /// The first outliers may have used the old path on one leg.
     const ODD_BETWEEN: usize = 2;
-    /// Exchanges that contradict all earlier ones and agree with each other: a step.
+    /// Such exchanges contradict all earlier ones: a step.
     const ODD_CONTRARY: usize = 3;
-    /// Minimum number of exchanges before any counts as an outlier.
+    /// Minimum exchanges before any outlier.
     const FAMILIAR: usize = 20;
-    /// Two quartz oscillators of ±50 ppm each; a warming room moves them by 0.03 ppm per square
-    /// root of a second.
+    /// Two oscillators of ±50 ppm, wandering by 0.03 ppm per √s.
     const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
-    /// Unknown drift between two hosts' clocks: 100 ppm.
+    /// Unknown drift between two hosts.
     const DRIFT_UNKNOWN: f64 = 100e-6;
-    /// Error of an estimated rate in use, beyond its deviation.
+    /// Rate error beyond its deviation.
     const WANDER: f64 = 1e-6;
-    /// Deviations that a rate may be wrong by.
     const DEVIATIONS: f64 = 10.0;
-    /// Deviations of the filter that the mapping may still move by.
+    /// Deviations that the mapping may still move by.
     const PRECISE: f64 = 3.0;
-    /// Minimum uncertainty: DLRR rounds each reading to 7.6 µs, a third of a frame at 48 kHz.
+    /// Minimum uncertainty: DLRR rounds each reading to 7.6 µs.
     const SUREST: Span = Span::from_micros(8);
-    /// Drift above which clocks are stepped, not slewed: 500 ppm, the maximum of the kernel
-    /// (adjtimex(2)).
+    /// Faster clocks are stepped: the kernel's maximum (adjtimex(2)).
     const STEP_RATE: f64 = 500e-6;
-    /// Minimum deviation of an outlier.
     const MIN_ODD: f64 = 60_000.0;
-    /// Maximum slew rate of a mapping, a third of a cent. A change takes 1 s.
+    /// Maximum slew rate, a third of a cent. A change takes 1 s.
     const SLEW: f64 = 200e-6;
 
     /// Creates an estimator without exchanges.
@@ -88,24 +80,22 @@ impl ClockEstimator {
         }
     }
 
-    /// Number of confirmed contradictions: the peer's clock was stepped, or another host answers
-    /// instead.
+    /// Confirmed steps of the peer's clock, or another host.
     pub const fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Number of lasting changes of a leg's delay.
+    /// Lasting changes of a leg's delay.
     pub const fn path_changes(&self) -> u32 {
         self.path_changes
     }
 
-    /// Number of impossible or unconfirmed outlier exchanges.
+    /// Impossible exchanges and unconfirmed outliers.
     pub const fn refused(&self) -> u32 {
         self.refused
     }
 
-    /// Adds an exchange and returns the current mapping; `None` if the exchange is rejected or not
-    /// yet confirmed.
+    /// Adds an exchange and returns the mapping; `None` if rejected or unconfirmed.
     pub fn observe(&mut self, exchange: Exchange) -> Option<ClockMapping> {
         if !exchange.is_possible() {
             self.refused = self.refused.saturating_add(1);
@@ -116,7 +106,6 @@ impl ClockEstimator {
             self.start(kept);
             return self.map(&kept);
         };
-        // Late exchanges add no information.
         if kept.answered < line.at() {
             return None;
         }
@@ -143,7 +132,7 @@ impl ClockEstimator {
         self.line = Some(line);
     }
 
-    /// Line through the middle of the range that the exchange allows.
+    /// Line through the middle of the exchange's range.
     fn begin(kept: &StoredExchange) -> Line {
         let here = kept.asked + (kept.answered - kept.asked) / 2;
         let there = kept.received + (kept.left - kept.received) / 2;
@@ -177,22 +166,22 @@ impl ClockEstimator {
     }
 
     fn take(&mut self, kept: StoredExchange, mut line: Line) {
-        // An answer repeated for the same question measures the outbound leg only once.
+        // A repeated answer measures the outbound leg only once.
         let again = self.kept().any(|k| k.asked == kept.asked);
         let error = (kept.legs.there - kept.legs.back - self.lopsided) / 2.0;
         let least = self.least().min(kept.legs.round_trip());
         let count = f64::from(self.seen + 1);
-        // The shortest of a few round trips is not yet the true minimum.
+        // A few round trips do not show the minimum.
         let mean = self.kept().map(|k| k.legs.round_trip() - least).sum::<f64>()
             / self.kept().count().max(1) as f64;
         let unseen = 1.25 * mean / count.sqrt() + least.max(0.0) / (count * count.sqrt());
         let excess = kept.legs.round_trip() - least + unseen;
         let reading = kept.reading_error / 3.0;
-        // The excess may lie on either leg, in any proportion.
+        // The excess may lie on either leg.
         let noise = reading * reading + excess * excess / 12.0;
         line.correct(error, if again { 9.0 * noise } else { noise }, 1.0 / 6.0, 3e9);
-        // The corrected line gives better legs: recalculate the newest, and early on all. A first
-        // exchange that waited for a route may have displaced the line.
+        // Early on, recalculate all legs: a first exchange that waited for a route may have
+        // displaced the line.
         if self.seen < Self::FAMILIAR as u32 {
             self.window.iter_mut().flatten().for_each(|early| *early = early.by(&line));
         }
@@ -204,13 +193,12 @@ impl ClockEstimator {
         (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(Self::max_drift(line))
     }
 
-    /// Maximum rate error even if an attacker chooses every delay.
+    /// Maximum rate error, even if an attacker chooses every delay.
     fn max_drift(line: &Line) -> f64 {
         Self::DRIFT_UNKNOWN + line.rate().abs()
     }
 
-    /// Range of the true offset relative to the line, by all kept exchanges and a rate error up to
-    /// `drift`: minimum and maximum. Bounds widen with age.
+    /// Range of the true offset relative to the line. Bounds widen with age.
     fn overlap(&self, line: &Line, drift: f64) -> (f64, f64) {
         let bounds = self.kept().map(|kept| Self::bound(kept, line, drift));
         bounds.fold((f64::MIN, f64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
@@ -222,7 +210,6 @@ impl ClockEstimator {
         (-legs.back - grown(kept.answered), legs.there + grown(kept.asked))
     }
 
-    /// Whether no drift of two clocks explains this exchange.
     fn contradicts(&self, new: &StoredExchange) -> bool {
         self.kept().any(|old| Self::excludes(old, new))
     }
@@ -239,8 +226,7 @@ impl ClockEstimator {
         higher > 0.0 || lower > 0.0
     }
 
-    /// Shortest delay of each leg among the kept exchanges, and the deviation that counts as an
-    /// outlier.
+    /// Shortest delay of each leg, and an outlier's deviation.
     fn usual(&self, line: &Line) -> (Legs, f64) {
         let mut trips = [0.0; Self::WINDOW];
         let mut count = 0;
@@ -288,7 +274,7 @@ impl ClockEstimator {
         let settled = self.odd.iter().flatten().skip(Self::ODD_BETWEEN);
         let least = settled.fold(Legs::ENDLESS, |a, b| a.least(b.legs));
         let (there, back) = (least.there - usual.there, least.back - usual.back);
-        // One leg is faster by as much as the other is slower; no queue makes a leg faster.
+        // One leg is faster by as much as the other is slower: no queue does that.
         let opposite = there * back < 0.0 && there.abs().min(back.abs()) > odd / 2.0;
         let stepped = opposite && (there + back).abs() <= odd;
         let begun = self.odd[0].map_or(kept.answered, |first| first.answered);
@@ -302,8 +288,7 @@ impl ClockEstimator {
             self.mapping = None;
             self.before = None;
         } else {
-            // The clock stays. Few exchanges measure the legs only roughly, so similar changes
-            // count as equal.
+            // The clock stays. A few exchanges measure the legs roughly.
             let lopsided = if (there - back).abs() > odd { there - back } else { 0.0 };
             self.lopsided += lopsided;
             let much = |leg: f64| if leg > odd { leg } else { 0.0 };
@@ -316,8 +301,6 @@ impl ClockEstimator {
         Some(())
     }
 
-    /// Undoes a path change if a leg is as short as before it became longer: it was a queue, or the
-    /// old path is back.
     fn reverts(&mut self, kept: &StoredExchange) -> bool {
         let Some(Before { usual, longer, lopsided }) = self.before else { return false };
         let short = |leg: f64, usual: f64, longer: f64| longer > 0.0 && leg < usual + longer / 2.0;
@@ -332,7 +315,6 @@ impl ClockEstimator {
         reverts
     }
 
-    /// Discards all leg delays except these.
     fn reset_window(&mut self, settled: impl Iterator<Item = StoredExchange>) {
         let Some(line) = self.line else { return };
         self.window = [None; Self::WINDOW];
@@ -341,7 +323,7 @@ impl ClockEstimator {
         settled.for_each(|kept| self.keep(kept.by(&line)));
     }
 
-    /// Starts again: all earlier exchanges belong to another clock.
+    /// All earlier exchanges belong to another clock.
     fn restart(&mut self) {
         let odd = self.odd;
         let rate = self.line.map_or(0.0, |line| line.rate());
@@ -364,18 +346,17 @@ impl ClockEstimator {
     fn map(&mut self, kept: &StoredExchange) -> Option<ClockMapping> {
         let line = self.line?;
         let best = self.least().max(0.0);
-        // Without an overlap (more drift than assumed), use the newest bound.
+        // More drift than assumed: use the newest bound.
         let allowed = |drift| match self.overlap(&line, drift) {
             (below, above) if below <= above => (below, above),
             _ => Self::bound(kept, &line, drift),
         };
         let (below, above) = allowed(Self::drift(&line));
-        // Keep the line free of the bounds, which depend on its rate; limit only the returned
-        // mapping.
+        // Limit only the returned mapping: the bounds depend on the line's rate.
         let moved = below.max(0.0) + above.min(0.0);
         let furthest = |(below, above): (f64, f64)| (above - moved).max(moved - below);
-        // An attacker who chooses every delay controls the rate, and so all bounds but the newest:
-        // limit the error to twice the reported uncertainty.
+        // An attacker controls the rate and all bounds but the newest: limit the error to twice the
+        // reported uncertainty.
         let led = furthest(allowed(Self::max_drift(&line))) / 2.0;
         let unsure = furthest((below, above)).max(led);
         let wall = WallTime::from_unix_nanos(line.second().saturating_add(moved as i64));
@@ -388,7 +369,7 @@ impl ClockEstimator {
         mapping.precision = Span::from_nanos(precision as i64 + 1);
         mapping.round_trip = Span::from_nanos(best as i64);
         let mapping = match &self.mapping {
-            // The first exchanges arrive faster than anything plays, so follow them faster.
+            // Nothing plays yet, so follow faster.
             Some(before) if self.seen <= 16 => {
                 mapping.following(before, Span::from_millis(10), 0.01)
             }
@@ -400,7 +381,7 @@ impl ClockEstimator {
     }
 }
 
-/// Line of a clock that was stepped by `nanos` and may have another rate since.
+/// A stepped clock may have another rate.
 fn stepped_by(mut line: Line, nanos: f64) -> Line {
     line.move_by(nanos);
     line.loosen(f64::MAX);
@@ -413,7 +394,6 @@ impl Default for ClockEstimator {
     }
 }
 
-/// An exchange in nanoseconds: asked here, received and left there, answered here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredExchange {
     pub(super) asked: i64,
@@ -421,11 +401,10 @@ pub(super) struct StoredExchange {
     pub(super) left: i64,
     pub(super) answered: i64,
     pub(super) reading_error: f64,
-    /// Legs by the line at that time.
     pub(super) legs: Legs,
 }
 
-/// Delays of the outbound and the return leg by the line.
+/// Delays of both legs by the line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Legs {
     pub(super) there: f64,

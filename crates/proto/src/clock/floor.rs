@@ -1,6 +1,4 @@
-//! Line of the fastest arrivals of a sender without clock exchanges. No packet can arrive earlier
-//! than by the shortest path, so the earliest arrivals form a line whose slope is the sender's
-//! clock rate.
+//! Line of a sender's fastest arrivals, without clock exchanges. Its slope is the sender's rate.
 
 use super::ClockSource;
 use super::line::{Belief, Line};
@@ -8,40 +6,33 @@ use super::mapping::ClockMapping;
 use super::round::{Odd, Round};
 use crate::time::{LocalTime, Span, WallTime, minus};
 
-/// Line below all arrivals: of packets against media time, or of sender reports against the
-/// sender's clock.
+/// Line below all arrivals: of packets against media time, or of reports.
 ///
-/// Its readings are the fastest arrival of each quarter second; a Kalman filter estimates offset
-/// and rate. Small changes move it slowly, a changed path at once.
+/// A Kalman filter estimates it from the fastest arrival of each quarter second.
 #[derive(Debug, Clone)]
 pub(crate) struct Floor {
     line: Option<Line>,
     mapping: Option<ClockMapping>,
     round: Round,
-    /// Rounds so far; during the first ones the line is still sought.
     rounds: u32,
-    /// Mean delay of arrivals after the line.
+    /// Mean delay after the line.
     spread: f64,
-    /// The mean after the last normal round, so without a new step.
+    /// `spread` after the last normal round.
     steady: f64,
     odd: Odd,
 }
 
 impl Floor {
-    /// Minimum duration and number of arrivals of a round.
     const ROUND: Span = Span::from_millis(250);
     const MIN: u32 = 8;
-    /// Rounds at the beginning in which the line follows early arrivals at once.
+    /// First rounds: the line follows early arrivals at once.
     const SOUGHT: u32 = 4;
-    /// Senders' cards are within 300 ppm, including our clock's error, and wander by 0.03 ppm per
-    /// square root of a second.
+    /// Cards are within 300 ppm and wander by 0.03 ppm per √s.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.03e-6 };
-    /// Error of a kernel's arrival timestamp, in nanoseconds.
+    /// Arrival timestamp error, in nanoseconds.
     const STAMP: f64 = 500.0;
-    /// Minimum deviation of an odd round.
     const MIN_ODD: f64 = 100_000.0;
-    /// Similar rounds that show a slower path; fewer for a faster one, since no queue makes packets
-    /// early.
+    /// Rounds that show a slower path. Fewer show a faster one: no queue makes packets early.
     const SLOWER: u32 = 4;
     const FASTER: u32 = 2;
 
@@ -57,24 +48,22 @@ impl Floor {
         }
     }
 
-    /// The line as a mapping of the sender's time plus the shortest path delay; `None` before the
-    /// first arrival.
+    /// Maps the sender's time plus the shortest path delay.
     pub(crate) const fn mapping(&self) -> Option<&ClockMapping> {
         self.mapping.as_ref()
     }
 
-    /// Twice the mean delay of arrivals after the line.
+    /// Twice the mean delay after the line.
     pub(crate) fn spread(&self) -> Span {
         Span::from_nanos((2.0 * self.spread) as i64)
     }
 
-    /// Like `Self::spread`, without a step that is not yet confirmed.
+    /// Like `Self::spread`, without an unconfirmed step.
     pub(crate) fn steady_spread(&self) -> Span {
         Span::from_nanos((2.0 * self.steady) as i64)
     }
 
-    /// Adds the arrival of a packet sent at `sent` on the sender's clock. Returns whether the
-    /// mapping changed.
+    /// Adds a packet sent at `sent`. Returns whether the mapping changed.
     pub(crate) fn observe(&mut self, sent: WallTime, arrival: LocalTime) -> bool {
         let (first, second) = (sent.as_unix_nanos(), arrival.as_nanos());
         let Some(line) = &self.line else { return self.begin(first, second) };
@@ -105,13 +94,12 @@ impl Floor {
         true
     }
 
-    /// Delay of this arrival after the line; `None` before the first.
     pub(crate) fn behind(&self, sent: WallTime, arrival: LocalTime) -> Option<Span> {
         let error = self.line.as_ref()?.error(sent.as_unix_nanos(), arrival.as_nanos());
         Some(Span::from_nanos(error as i64))
     }
 
-    /// Moves the line by `step` from `now` on; keeps the rate of the sender's card.
+    /// Moves the line from `now` on at the same rate.
     #[cold]
     pub(crate) fn step(&mut self, step: Span, now: LocalTime) {
         let Some(line) = &mut self.line else { return };
@@ -121,8 +109,7 @@ impl Floor {
         self.read(Span::ZERO);
     }
 
-    /// Uses the fastest arrival of the round as a reading. Not inlined: inlining costs each arrival
-    /// 15 instructions of stack setup, as with [`Self::read`].
+    /// Not inlined: saves 15 instructions per arrival, as with [`Self::read`].
     #[inline(never)]
     fn close(&mut self, now: i64) {
         let round = core::mem::replace(&mut self.round, Round::opened(now));
@@ -141,13 +128,13 @@ impl Floor {
             return;
         }
         (self.odd, self.steady) = (Odd::NONE, self.spread);
-        // The fastest of `count` arrivals is above the line by 1/`count` of their average.
+        // The fastest is above the line by 1/`count` of the average.
         let scatter = Self::STAMP + 2.0 * self.spread / f64::from(round.count);
         line.correct(error, scatter * scatter, 0.25, 1e9);
         self.read(Self::ROUND);
     }
 
-    /// Updates the mapping from the line, with a transition from the previous one over `within`.
+    /// Updates the mapping, with a transition over `within`.
     #[inline(never)]
     fn read(&mut self, within: Span) {
         let Some(line) = &self.line else { return };

@@ -1,23 +1,19 @@
-//! Names of clocks, unique to each clock.
-//!
-//! Two ends on one clock need no estimation of its offset. Names are hashes, so they reveal nothing
-//! about the host.
+//! Unique names of clocks. Hashes reveal nothing about the host.
 
 use core::num::NonZeroU64;
 
 use crate::time::Span;
 
-/// Unique name of a clock; equal names mean the same clock.
+/// Equal names mean the same clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClockId(NonZeroU64);
 
 impl ClockId {
-    /// Offset basis and prime of the 64-bit FNV-1a hash (Fowler, Noll, Vo). Different builds must
-    /// agree on a name, which the standard library's hash does not guarantee.
+    /// 64-bit FNV-1a hash (Fowler, Noll, Vo): different builds must agree.
     const BEGIN: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01B3;
 
-    /// Name of the clock with these `parts`, in this order.
+    /// Name of the clock with these `parts`.
     pub fn of(parts: &[&[u8]]) -> Self {
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(Self::PRIME);
         let hash = parts.iter().fold(Self::BEGIN, |hash, part| {
@@ -27,7 +23,7 @@ impl ClockId {
         Self(NonZeroU64::new(finish(hash)).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Name of another clock, known by `parts` relative to this one.
+    /// Name of a clock known by `parts` relative to this one.
     pub fn with(self, parts: &[&[u8]]) -> Self {
         let own = self.0.get().to_be_bytes();
         let all: Vec<&[u8]> = core::iter::once(&own[..]).chain(parts.iter().copied()).collect();
@@ -48,7 +44,7 @@ impl ClockId {
     }
 }
 
-/// Spreads each bit over all bits (last step of MurmurHash3, A. Appleby).
+/// Last step of MurmurHash3 (A. Appleby).
 const fn finish(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
@@ -74,25 +70,24 @@ impl HostClock {
         self.id
     }
 
-    /// Reading to send for a wall clock that is ahead of this clock by `wall_offset`.
+    /// Reading for a wall clock `wall_offset` ahead.
     pub const fn reported(self, wall_offset: Span) -> HostReading {
         HostReading { id: self.id, veiled: wall_offset.as_nanos().cast_unsigned() ^ self.veil }
     }
 
-    /// Offset of the wall clock in `reading` from this clock; `None` for a reading of another
-    /// clock.
+    /// Wall-clock offset; `None` for another clock.
     pub fn wall_offset(self, reading: HostReading) -> Option<Span> {
         let offset = Span::from_nanos((reading.veiled ^ self.veil).cast_signed());
         (reading.id == self.id).then_some(offset)
     }
 }
 
-/// A sender's host clock and its wall-clock offset, readable only on the same host.
+/// Wall-clock offset of a sender, readable only on its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostReading {
     /// Name of the host's clock.
     pub id: ClockId,
-    /// The sender's wall clock minus the host's, masked.
+    /// Wall clock minus host clock, masked.
     pub veiled: u64,
 }
 

@@ -1,14 +1,14 @@
-//! Line between readings of two clocks, tracked by a two-state Kalman filter: offset and rate.
+//! Line between two clocks: a Kalman filter of offset and rate.
 //!
-//! The model is that of a quartz (Barnes 1971, random walk of frequency). Times are nanoseconds.
-//! The whole part of the offset is an integer, so large Unix times cost no precision.
+//! It models a quartz (Barnes 1971, random walk of frequency), in nanoseconds. The offset's whole
+//! part is an integer, so Unix times cost no precision.
 
 use crate::time::{minus, plus};
 
-/// Fraction bits of a rate: 2⁻⁴⁴ is 0.06 ns in 1000 s.
+/// 2⁻⁴⁴ is 0.06 ns in 1000 s.
 const RATE_BITS: u32 = 44;
 
-/// Rate for the device thread: one multiplication and a shift, no division.
+/// For the device thread: one multiplication and a shift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Slope(i64);
 
@@ -34,34 +34,33 @@ impl Slope {
     }
 }
 
-/// Assumed deviation of the rate before the second reading.
+/// Rate deviation before the second reading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Belief {
     pub(crate) rate: f64,
-    /// Standard deviation of the rate's wander per square root of a second.
+    /// Rate wander per √s.
     pub(crate) wander: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     belief: Belief,
-    /// Reading of the first clock for which the states hold.
+    /// First clock at these states.
     at: i64,
-    /// Second clock minus the first: whole and fractional part.
+    /// Second clock minus the first: whole and fraction.
     offset: i64,
     part: f64,
     rate: f64,
-    /// Variance of the offset, covariance, variance of the rate.
+    /// Offset variance, covariance, rate variance.
     variance: [f64; 3],
-    /// Mean of the last signed errors in units of their deviation: far from 0 after a rate change.
+    /// Mean signed error in deviations.
     bias: f64,
 }
 
 impl Line {
-    /// Bias that shows a changed rate, in deviations.
     const LEANS: f64 = 1.25;
 
-    /// Line through one pair of readings, `first` and `second`, with this standard `deviation`.
+    /// Line through one pair of readings.
     pub(crate) fn through(first: i64, second: i64, deviation: f64, belief: Belief) -> Self {
         let variance = [deviation * deviation, 0.0, belief.rate * belief.rate];
         let offset = second.saturating_sub(first);
@@ -88,7 +87,7 @@ impl Line {
         self.variance[2].sqrt()
     }
 
-    /// Second clock at the time of the states, in nanoseconds.
+    /// Second clock at the states, in nanoseconds.
     pub(crate) fn second(&self) -> i64 {
         self.at.saturating_add(self.offset)
     }
@@ -100,7 +99,6 @@ impl Line {
         whole as f64 - self.part - self.rate * since
     }
 
-    /// Advances the states to `first`.
     pub(crate) fn advance(&mut self, first: i64) {
         let passed = minus(first, self.at);
         if passed <= 0 {
@@ -118,14 +116,14 @@ impl Line {
         ];
     }
 
-    /// Adds a reading with this variance, `error` above the current line. Readings of the last
-    /// `judged` nanoseconds detect a changed rate; `weight` is this reading's share. Returns how
-    /// far the line within the last second moved.
+    /// Adds a reading `error` above the line. Returns how far the line moved within the last
+    /// second. Readings of the last `judged` nanoseconds detect a changed rate; `weight` is this
+    /// reading's share.
     pub(crate) fn correct(&mut self, error: f64, noise: f64, weight: f64, judged: f64) -> f64 {
         self.correct_by_mean(error, 1.0, noise, weight, judged)
     }
 
-    /// Like `Self::correct` with the mean `error` of `count` readings, each with this variance.
+    /// The same with the mean of `count` readings.
     pub(crate) fn correct_by_mean(
         &mut self,
         error: f64,
@@ -151,8 +149,8 @@ impl Line {
         ((gain + rate_gain * 1e9) * error).abs()
     }
 
-    /// Sets the announced rate and its standard deviation, which readings then cannot exceed.
-    /// Returns how far the line within the last second moved.
+    /// Sets the announced rate and its deviation. Returns how far the line moved within the last
+    /// second.
     pub(crate) fn know_rate(&mut self, reported: f64, deviation: f64) -> f64 {
         let [offset, both, rate] = self.variance;
         let (error, total) = (reported - self.rate, rate + deviation * deviation);
@@ -165,7 +163,6 @@ impl Line {
         ((gain + rate_gain * 1e9) * error).abs()
     }
 
-    /// Raises the standard deviation of the rate to at least `deviation`.
     pub(crate) fn loosen(&mut self, deviation: f64) {
         let deviation = deviation.min(self.belief.rate);
         self.variance[2] = self.variance[2].max(deviation * deviation);

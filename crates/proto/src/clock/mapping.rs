@@ -1,4 +1,4 @@
-//! Mapping of another host's clock to ours, as a value.
+//! Mapping of another host's clock to ours.
 
 use super::line::Slope;
 use crate::time::{LocalTime, Span, WallTime, minus, plus};
@@ -8,40 +8,37 @@ tautline_dsp::named_enum! {
     /// Source of a mapping.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum ClockSource {
-        /// Timed exchanges of RTCP reports (RFC 3611 §4.4, §4.5).
+        /// RTCP exchanges (RFC 3611 §4.4, §4.5).
         Exchange = "rtcp",
-        /// System clocks of both hosts, each disciplined.
+        /// Both hosts' disciplined system clocks.
         System = "system",
-        /// System clocks of both hosts, each disciplined by a hardware clock that follows PTP.
+        /// The same, via PTP hardware clocks.
         Ptp = "ptp",
-        /// The same clock: both ends run on one host.
+        /// Both ends on one host.
         Host = "host",
-        /// TAI as each end reads it, for packets with presentation times. Neither end sees the
-        /// difference of the readings.
+        /// TAI at both ends, for presentation times.
         Tai = "tai",
     }
 }
 
-/// Mapping of a peer's wall clock to local time: a pair of readings, a rate and an uncertainty.
+/// Maps a peer's wall clock to local time: two readings, a rate and an uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockMapping {
     local: LocalTime,
     wall: WallTime,
-    /// Rate of the peer's clock against ours, and the inverse.
+    /// Rate of the peer's clock, and the inverse.
     gains: Slope,
     loses: Slope,
-    /// Nanoseconds that the wall clock is read above the line at the pair, for a transition without
-    /// a step from the previous mapping; fades to 0 over `within`.
+    /// Nanoseconds above the line; fades to 0 over `within`, for a smooth transition.
     behind: i64,
     fades: Slope,
     unfades: Slope,
     within: Span,
     /// Maximum error at creation, either way.
     pub uncertainty: Span,
-    /// Remaining change at creation as the estimate improves. Not a bound: path asymmetry stays
-    /// hidden.
+    /// Remaining change as the estimate improves. Not a bound: path asymmetry stays hidden.
     pub precision: Span,
-    /// Round trip of the underlying exchange; 0 if there is none.
+    /// Round trip of the exchange, or 0.
     pub round_trip: Span,
     /// Source of the mapping.
     pub source: ClockSource,
@@ -51,21 +48,20 @@ pub struct ClockMapping {
 }
 
 impl ClockMapping {
-    /// Minimum measurable round trip: two ticks of an exchange's compact timestamps (RFC 3550 §4,
-    /// 2^-16 s each).
+    /// Minimum measurable round trip: two ticks of compact timestamps (RFC 3550 §4), 2^-16 s each.
     const MIN_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
-    /// Maximum age: twenty reports of the peer are missing by then.
+    /// Maximum age: twenty missing reports.
     const LIFE: Span = Span::from_secs(10);
-    /// Maximum duration of a transition, in nanoseconds.
+    /// Maximum transition, in nanoseconds.
     const LATEST: f64 = 5e9;
 
-    /// Round trip of the underlying exchange, if measurable.
+    /// Round trip of the exchange, if measurable.
     pub fn known_round_trip(&self) -> Option<Span> {
         let exchanged = self.source == ClockSource::Exchange;
         (exchanged && self.round_trip >= Self::MIN_ROUND_TRIP).then_some(self.round_trip)
     }
 
-    /// Mapping of clocks with equal rates, known without an exchange.
+    /// Mapping of clocks with equal rates.
     pub const fn known(offset: Span, uncertainty: Span) -> Self {
         Self {
             local: LocalTime::ZERO,
@@ -85,14 +81,12 @@ impl ClockMapping {
         }
     }
 
-    /// Mapping of a peer's wall clock on this host, ahead of the host's clock by `offset`; never
-    /// ages.
+    /// A peer's clock on this host; never ages.
     pub(super) const fn same_host(offset: Span) -> Self {
         Self { source: ClockSource::Host, ..Self::known(offset, Span::ZERO) }
     }
 
-    /// Mapping by which the peer's clock shows `wall` at `local` and gains `rate` on ours, with a
-    /// maximum rate error of `drift`.
+    /// The peer's clock shows `wall` at `local`, with a rate error up to `drift`.
     pub(super) fn through(
         local: LocalTime,
         wall: WallTime,
@@ -114,33 +108,30 @@ impl ClockMapping {
         }
     }
 
-    /// Returns the mapping with a transition that starts at `before` and takes at least `soonest`.
-    /// It takes longer if its rate would exceed `fastest`, up to `LATEST`: the servo that follows
-    /// the mapping has its own limit.
+    /// Adds a transition from `before` of at least `soonest`, up to `LATEST` if its rate would
+    /// exceed `fastest`.
     pub(super) fn following(self, before: &Self, soonest: Span, fastest: f64) -> Self {
         self.going_over(before, soonest, fastest, Self::LATEST)
     }
 
-    /// Like `Self::following`, but never faster than `fastest`: a clock for a whole building has
-    /// no deadline.
+    /// Like `Self::following`, but never faster than `fastest`: a building's clock has no deadline.
     pub(super) fn slewing(self, before: &Self, fastest: f64) -> Self {
         self.going_over(before, Span::from_secs(1), fastest, f64::MAX)
     }
 
     fn going_over(self, before: &Self, soonest: Span, fastest: f64, latest: f64) -> Self {
         let behind = before.wall(self.local) - self.wall;
-        // Too far for the error of an estimate: another clock.
         if behind.abs() > Span::from_secs(1) {
             return self;
         }
         let away = behind.as_nanos() as f64;
         let soonest = soonest.max(Span::from_millis(1)).as_nanos() as f64;
         let within = (away.abs() / fastest).clamp(soonest, latest);
-        // Measured in the line's own time at the pair, where part of a lead has faded.
+        // In the line's time, where part of a lead has faded.
         let own = (behind.as_nanos() + self.loses.over(behind.as_nanos())) as f64;
         let own = if own > 0.0 { own / (1.0 - own / within) } else { own };
         let fades = Slope::new(own / within);
-        // A time with an error is read at a different point of the fade.
+        // An uncertain time reads the fade at another point.
         let uncertainty = self.uncertainty + behind.abs();
         let faded = fades.over(uncertainty.as_nanos()).saturating_abs() + 1;
         Self {
@@ -163,7 +154,7 @@ impl ClockMapping {
 
     /// The peer's clock at `local`.
     pub fn wall(&self, local: LocalTime) -> WallTime {
-        // `behind` fades by the line's time, which is the unknown here.
+        // `behind` fades by the unknown line time.
         let since = (local - self.local).as_nanos();
         let begun = plus(since, self.behind);
         let slewing = plus(begun, self.unfades.over(begun));
@@ -175,18 +166,17 @@ impl ClockMapping {
         self.wall + Span::from_nanos(plus(since, self.gains.over(since)))
     }
 
-    /// Remaining distance from the line, `since` nanoseconds after the pair.
     fn left(&self, since: i64) -> i64 {
         let since = since.max(0);
         if since >= self.within.as_nanos() { 0 } else { self.behind - self.fades.over(since) }
     }
 
-    /// Maximum error at `now`, growing with drift since creation; `None` if the mapping is too old.
+    /// Maximum error at `now`; `None` if too old.
     pub fn uncertainty_at(&self, now: LocalTime) -> Option<Span> {
         Some(self.uncertainty + self.drifted(now)?)
     }
 
-    /// Remaining change at `now` as the estimate improves; `None` if the mapping is too old.
+    /// Remaining change at `now`; `None` if too old.
     pub(crate) fn precision_at(&self, now: LocalTime) -> Option<Span> {
         Some(self.precision + self.drifted(now)?)
     }
@@ -197,13 +187,13 @@ impl ClockMapping {
         (age <= Self::LIFE).then(|| Span::from_nanos(self.drift.over(age.as_nanos())))
     }
 
-    /// The peer's wall clock less our local clock at creation.
+    /// The peer's clock minus ours at creation.
     pub fn offset(&self) -> Span {
         let local = self.made.unwrap_or(LocalTime::ZERO);
         Span::from_nanos(self.wall(local).as_unix_nanos().saturating_sub(local.as_nanos()))
     }
 
-    /// Rate error of the peer's clock against ours; `None` if the mapping has no rate.
+    /// Rate error of the peer's clock.
     pub fn rate(&self) -> Option<Ppm> {
         let says = self.made.is_some() || self.source == ClockSource::Host;
         says.then(|| Ppm::from_f64(self.gains.as_f64() * 1e6))

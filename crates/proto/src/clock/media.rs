@@ -4,14 +4,14 @@ use super::line::{Belief, Line, Slope};
 use crate::time::{MediaTime, Span, WallTime, minus};
 use crate::units::{Ppm, Rate};
 
-/// Effect of a reading on a [`MediaClock`].
+/// Effect of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadingOutcome {
-    /// It agreed and refined the line.
+    /// Refined the line.
     Agreed,
-    /// It disagreed once; the line stays until another reading confirms it.
+    /// Disagreed once: wait for confirmation.
     Doubted,
-    /// It disagreed again in the same way; the line restarts here.
+    /// Disagreed again: the line restarts.
     Jumped,
 }
 
@@ -25,42 +25,38 @@ pub struct ReportedRate {
 }
 
 impl ReportedRate {
-    /// Maximum error, either way: three standard deviations.
+    /// Three standard deviations, either way.
     pub fn uncertainty(&self) -> Ppm {
         Ppm::from_millionths(self.deviation.as_millionths().saturating_mul(3))
     }
 }
 
-/// Line between a stream's media time and its sender's wall clock, including the rate error of the
-/// sender's card. Every reading refines both.
+/// Media time against the sender's wall clock, including the card's rate error.
 #[derive(Debug, Clone, Copy)]
 pub struct MediaClock {
     rate: Rate,
-    /// Maps media time at the nominal rate, in nanoseconds, to wall clock.
+    /// Maps nominal nanoseconds to wall clock.
     line: Option<Line>,
-    /// Newest frame used to correct the line.
     newest: MediaTime,
     last: MediaTime,
-    /// Last error, and mean half square of the differences of successive errors: the variance of
-    /// readings, independent of the line.
+    /// Last error, and the variance of readings.
     jitter: (f64, f64),
     /// Start of the line, in nominal nanoseconds.
     begun: i64,
     waiting: Readings,
     doubt: Option<Span>,
-    /// Movement of the line since the last `Self::settle`, in nanoseconds.
+    /// Movement since the last `Self::settle`.
     moved: f64,
-    /// Deviation of a reading that starts a new line, and the minimum it may shrink to.
+    /// Deviation that starts a new line, and its minimum.
     jump: [Span; 2],
     reported: Option<ReportedRate>,
 }
 
-/// Readings averaged for one correction: correcting by each takes ten times as long, with the same
-/// result.
+/// Averaged for one correction: correcting by each takes ten times as long.
 #[derive(Debug, Clone, Copy)]
 struct Readings {
     count: f64,
-    /// Sum of the errors, and of half the squared differences of successive errors.
+    /// Sums of errors and half squared successive differences.
     errors: f64,
     differences: f64,
 }
@@ -70,27 +66,20 @@ impl Readings {
 }
 
 impl MediaClock {
-    /// A larger deviation is a new line: one video frame, far above timestamp jitter and far below
-    /// a pause or restart.
+    /// A larger deviation is a new line: one video frame, above jitter and below a pause.
     const JUMP: Span = Span::from_millis(20);
-    /// Minimum step for readings that are presentation times of a clock that others set: an audible
-    /// step, and ten times the stray of such a clock (IEEE 802.1AS).
+    /// Minimum step of a set clock: audible, and ten times its stray (IEEE 802.1AS).
     const STEP: Span = Span::from_millis(2);
-    /// Standard deviations of readings below which there is no step.
+    /// Standard deviations of readings that are no step.
     const NOISE: f64 = 8.0;
-    /// Maximum distance of two doubtful readings that confirm each other.
+    /// Maximum distance of doubtful readings that confirm each other.
     const CONFIRM: Span = Span::from_millis(5);
-    /// Minimum standard deviation of a reading, in nanoseconds: timestamp error from a card's
-    /// interrupt. Readings 1 ms apart then average over seconds, so 50 µs of jitter leaves less
-    /// than 1 µs.
+    /// Minimum deviation of a reading in nanoseconds: a card's interrupt timestamp.
     const JITTER: f64 = 20_000.0;
-    /// Cards are nearly always within 150 ppm of a host's clock and wander by 0.1 ppm per square
-    /// root of a second.
+    /// Most cards are within 150 ppm and wander by 0.1 ppm per √s.
     pub(crate) const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
-    /// Time over which readings decide whether the card's rate changed.
     const JUDGED: f64 = 0.25e9;
-    /// Time over which readings are averaged, in nanoseconds, limited to a 64th of the line's age:
-    /// early on, each reading counts.
+    /// Averaging time in nanoseconds, at most a 64th of the line's age: early readings each count.
     const TOGETHER: i64 = 16_000_000;
 
     /// Creates a clock without readings.
@@ -98,8 +87,7 @@ impl MediaClock {
         Self::of_jumps(rate, Self::JUMP)
     }
 
-    /// Creates a clock for exact readings with steps whenever the sender's clock is set. Once the
-    /// readings prove exact, smaller deviations start a new line.
+    /// Creates a clock for exact readings with steps. Smaller deviations then start a new line.
     pub const fn of_steps(rate: Rate) -> Self {
         Self::of_jumps(rate, Self::STEP)
     }
@@ -131,7 +119,6 @@ impl MediaClock {
         let off = Span::from_nanos(error as i64);
         if off.abs() <= self.jump[0] {
             self.doubt = None;
-            // A reading older than the last adds no information.
             if media > self.last {
                 self.last = media;
                 let differs = error - core::mem::replace(&mut self.jitter.0, error);
@@ -169,20 +156,17 @@ impl MediaClock {
         }
     }
 
-    /// Sets the card rate announced by another stream; call repeatedly while that announces it.
-    /// Readings then mainly determine the position of the line.
+    /// Sets another stream's announced card rate; call repeatedly.
     pub fn tell_rate(&mut self, reported: ReportedRate) {
         self.reported = Some(reported);
         let Some(line) = &mut self.line else { return };
         let ReportedRate { rate, deviation } = reported;
-        // The faster the card, the less clock time its frames take.
         let rate = Slope::new(rate.as_f64() / 1e6).inverse().as_f64();
         self.moved += line.know_rate(rate, deviation.as_f64() / 1e6);
     }
 
-    /// Corrects the line by the waiting readings. The newest is of `media`, at `at` nanoseconds and
-    /// `since` nanoseconds after the last correction. Not inlined: inlining costs each reading 11
-    /// instructions of stack setup.
+    /// Corrects the line by the waiting readings, `since` nanoseconds after the last correction.
+    /// Not inlined: saves 11 instructions per reading.
     #[inline(never)]
     fn correct(&mut self, media: MediaTime, at: i64, since: f64) {
         let Some(line) = &mut self.line else { return };
@@ -200,14 +184,12 @@ impl MediaClock {
         self.newest = media;
     }
 
-    /// Rate of the wall clock against the media clock; computed when needed, which is rarer than
-    /// updates.
+    /// Computed on demand: needed less often than updated.
     fn gains(&self) -> Slope {
         self.line.as_ref().map_or(Slope::NONE, |line| Slope::new(line.rate()))
     }
 
-    /// Movement of the line within the last second since `Self::settle`; infinite after a
-    /// restart.
+    /// Movement since `Self::settle`; infinite after a restart.
     pub fn moved(&self) -> Span {
         Span::from_nanos(self.moved as i64)
     }
@@ -217,31 +199,31 @@ impl MediaClock {
         self.moved = 0.0;
     }
 
-    /// Sender's wall clock at the capture of `media`.
+    /// Sender's wall clock at `media`.
     pub fn wall(&self, media: MediaTime) -> Option<WallTime> {
         let (frame, wall) = self.reference()?;
         let since = self.rate.span_of(media - frame);
         Some(wall + since + Span::from_nanos(self.gains().over(since.as_nanos())))
     }
 
-    /// A frame, and the nominal time from it to the capture at `wall`.
+    /// A frame, and the nominal time from it to `wall`.
     pub fn media(&self, wall: WallTime) -> Option<(MediaTime, Span)> {
         let (frame, at) = self.reference()?;
         Some((frame, self.nominal(wall - at)))
     }
 
-    /// Converts a span of the sender's wall clock to the card's nominal rate.
+    /// Converts the sender's wall-clock time to nominal rate.
     pub fn nominal(&self, span: Span) -> Span {
         span + Span::from_nanos(self.gains().inverse().over(span.as_nanos()))
     }
 
-    /// Newest frame used to correct the line, and its time by the line.
+    /// Newest frame, and its time by the line.
     pub fn reference(&self) -> Option<(MediaTime, WallTime)> {
         let line = self.line.as_ref()?;
         Some((self.newest, WallTime::from_unix_nanos(line.second())))
     }
 
-    /// Rate error of the sender's card against its clock; `None` before the first reading.
+    /// Rate error of the sender's card.
     pub fn card_rate(&self) -> Option<Ppm> {
         self.line.map(|_| Ppm::from_f64(self.gains().inverse().as_f64() * 1e6))
     }

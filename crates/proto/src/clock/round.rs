@@ -1,14 +1,13 @@
-//! Rounds of readings that may be late but never early: the earliest of each round counts.
+//! Rounds of readings that may be late but never early: the earliest counts.
 
 use super::line::Line;
 
-/// One round: start, number of readings, and the earliest by the line.
+/// Start, count, and earliest reading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Round {
     pub(crate) opened: i64,
     pub(crate) count: u32,
     earliest: Option<(f64, i64, i64)>,
-    /// Movement of the line during the round, while it is still sought.
     moved: f64,
 }
 
@@ -17,8 +16,8 @@ impl Round {
         Self { opened: at, count: 0, earliest: None, moved: 0.0 }
     }
 
-    /// Adds a reading of both clocks, `error` above the line. Moves a line that is still `sought`
-    /// down to it at once; returns whether it did.
+    /// Adds a reading `error` above the line. A line that is still `sought` moves down to it;
+    /// returns whether it did.
     pub(crate) fn take(
         &mut self,
         line: &mut Line,
@@ -39,8 +38,7 @@ impl Round {
         down
     }
 
-    /// Returns the earliest reading. Moves the line back to its start in this round: the filter
-    /// needs the whole error, which also measures the rate.
+    /// Returns the earliest reading, and moves the line back: the filter needs the whole error.
     pub(crate) fn close(self, line: &mut Line) -> Option<(i64, i64)> {
         let (_, first, second) = self.earliest?;
         line.move_by(-self.moved);
@@ -48,7 +46,7 @@ impl Round {
     }
 }
 
-/// Consecutive rounds on the same side of the line: their count, and the one nearest to the line.
+/// Consecutive rounds on one side: count, and the nearest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Odd {
     count: u32,
@@ -58,8 +56,7 @@ pub(crate) struct Odd {
 impl Odd {
     pub(crate) const NONE: Self = Self { count: 0, nearest: 0.0 };
 
-    /// Adds a round with this `error`. Returns how far to move the line after `above` or `below`
-    /// similar rounds.
+    /// Returns the move after `above` or `below` similar rounds.
     pub(crate) fn doubt(&mut self, error: f64, above: u32, below: u32) -> Option<f64> {
         let again = self.count > 0 && self.nearest * error > 0.0;
         let nearer = again && self.nearest.abs() < error.abs();

@@ -1,9 +1,8 @@
-//! TAI on this host's clock: followed while synchronised, held over afterwards, slewed on return.
+//! TAI on this host's clock.
 //!
-//! Each reading has TAI on the local clock and its synchronisation source. While synchronised, a
-//! line through the readings learns the rate. Without a source (the *grandmaster* is gone) the line
-//! continues at that rate: *holdover*, with growing uncertainty. On return the line slews at a
-//! bounded rate, because playout depends on it.
+//! A line through the readings learns the rate. Without a grandmaster it continues at that rate
+//! with growing uncertainty (*holdover*). On return it slews at a bounded rate: playout depends on
+//! it.
 
 #[cfg(test)]
 mod tests;
@@ -13,20 +12,20 @@ use super::line::{Belief, Line, Slope};
 use super::{ClockMapping, ClockSource};
 use crate::time::{LocalTime, Span, WallTime};
 
-/// A reading of TAI on this host.
+/// TAI reading on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaiReading {
     /// Time of the reading.
     pub local: LocalTime,
     /// TAI minus the local clock.
     pub offset: Span,
-    /// Random error of one reading: the time between reading the two clocks.
+    /// Random error: time between the two readings.
     pub precision: Span,
-    /// Synchronisation source; `None` if there is none or it is gone.
+    /// Synchronisation source; `None` if it is gone.
     pub kept: Option<Keeping>,
 }
 
-/// Synchronisation source of a clock, and its quality.
+/// Synchronisation source and its quality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keeping {
     /// [`ClockSource::System`] or [`ClockSource::Ptp`].
@@ -38,12 +37,12 @@ pub struct Keeping {
 /// State of TAI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaiState {
-    /// Never synchronised: TAI as the kernel shows it.
+    /// Never synchronised.
     #[default]
     Free,
     /// Synchronised to this source since this time.
     Locked(ClockSource, LocalTime),
-    /// The source has been gone since this time; TAI continues at its last rate.
+    /// The source has been gone since this time.
     Holdover(ClockSource, LocalTime),
 }
 
@@ -80,35 +79,33 @@ pub struct TaiClock {
     line: Option<Line>,
     mapping: Option<ClockMapping>,
     state: TaiState,
-    /// Last synchronised time, and the uncertainty and maximum rate error then.
+    /// Last synchronised time, uncertainty, maximum rate error.
     kept: (LocalTime, Span, f64),
     uncertain: bool,
     steps: u32,
 }
 
 impl TaiClock {
-    /// Larger offsets are stepped at once: slewing would take 100 s. Beyond this a listener treats
-    /// packets as those of a restarted talker ([`crate::frame_count`]).
+    /// Larger offsets are stepped: slewing would take 100 s. Listeners then assume a restarted
+    /// talker ([`crate::frame_count`]).
     pub const STEP: Span = Span::from_millis(20);
-    /// Uncertainty above which presentation times are flagged uncertain: the maximum timing error
-    /// of a stream in IEEE 1722 (class B). A system clock under PTP is better than this by the
-    /// kernel's own count.
+    /// Presentation times are flagged uncertain above this: the maximum timing error in IEEE 1722
+    /// (class B).
     pub(crate) const UNCERTAIN: Span = Span::from_millis(1);
-    /// Rate error in holdover: 15 ppm, NTP's tolerance for growing dispersion (RFC 5905 §7.2, PHI).
+    /// Rate error in holdover: NTP's PHI, 15 ppm (RFC 5905 §7.2).
     pub const HOLDOVER: f64 = 15e-6;
-    /// Oscillators of two free clocks, as in [`super::ClockEstimator`].
     const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
-    /// Additional rate error in deviations, limited to 100 ppm as for two free quartz oscillators.
+    /// Additional rate error in deviations, up to 100 ppm.
     const DEVIATIONS: f64 = 10.0;
     const MAX: f64 = 100e-6;
-    /// Time over which readings decide whether the rate changed, in nanoseconds.
+    /// Nanoseconds of readings that show a changed rate.
     const JUDGED: f64 = 4e9;
-    /// Deviations of line and reading that cannot be chance.
+    /// Deviations that cannot be chance.
     const UNLIKELY: f64 = 8.0;
-    /// Minimum error of a clock that was set: a thread may stall between the two readings.
+    /// Minimum error of a set clock: a thread may stall between the readings.
     const MIN_SET: Span = Span::from_micros(10);
 
-    /// Adds a reading and returns the mapping from the local clock to TAI to use from then on.
+    /// Adds a reading and returns the mapping to TAI.
     pub fn observe(&mut self, reading: &TaiReading) -> ClockMapping {
         let now = reading.local;
         let kept = reading.kept.filter(|kept| self.is_better(kept, now));
@@ -146,7 +143,7 @@ impl TaiClock {
         self.state
     }
 
-    /// Maximum error at `now`; `None` if it was never synchronised.
+    /// Maximum error at `now`; `None` if never synchronised.
     pub fn uncertainty(&self, now: LocalTime) -> Option<Span> {
         self.state.source().and(self.mapping?.uncertainty_at(now))
     }
@@ -161,9 +158,7 @@ impl TaiClock {
         self.steps
     }
 
-    /// Whether to use this source now. After PTP is gone, a system clock claims synchronisation for
-    /// hours with growing uncertainty. Holdover is better until a better source synchronises that
-    /// clock.
+    /// After PTP is gone, a system clock claims synchronisation for hours; holdover is better.
     fn is_better(&self, kept: &Keeping, now: LocalTime) -> bool {
         let by_ptp = self.state.source() == Some(ClockSource::Ptp);
         !by_ptp || kept.source == ClockSource::Ptp || kept.uncertainty < self.held(now)
@@ -203,7 +198,7 @@ impl TaiClock {
         if off > Self::STEP {
             *line = anew;
         } else if off > unlikely.max(Self::MIN_SET) {
-            // The clock was set, or the source is back: the rate stays valid.
+            // The clock was set: the rate stays valid.
             *line = anew.running(line.rate());
         } else {
             line.correct(error, deviation * deviation, 1.0 / 8.0, Self::JUDGED);
@@ -229,7 +224,6 @@ impl TaiClock {
             Some(before) => line.slewing(&before, Choice::SLEW),
             None => line,
         };
-        // Hysteresis: half the limit clears the flag.
         let most = if self.uncertain { Self::UNCERTAIN.divided(2) } else { Self::UNCERTAIN };
         self.uncertain = next.uncertainty > most;
         self.mapping = Some(next);

@@ -7,81 +7,70 @@ use super::meter::interval;
 use super::steps::{CodingSteps, HEADS, StepTerms};
 use crate::time::{LocalTime, Span};
 
-/// Queueing delay above this is congestion. A smaller one is inaudible in a conversation, and jitter
-/// buffers absorb it.
+/// Less queueing delay is inaudible in a conversation.
 const CONGESTED: Span = Span::from_millis(25);
-/// Maximum queueing delay of an empty queue, apart from the packets of other streams.
+/// Maximum delay of an empty queue.
 const EMPTY: Span = Span::from_millis(15);
-/// Maximum expected delay of a packet to be sent. A slower one would be late and would delay those
-/// after it.
+/// A packet with more expected delay would be late.
 const PAUSES: Span = Span::from_millis(80);
-/// Time after which a queue that a lower rate did not drain is attributed to other streams, and
-/// becomes part of the path's delay.
+/// A queue that lasts longer at a lower rate belongs to other streams.
 const DRAINS: Span = Span::from_secs(4);
-/// Share of the path's capacity that is used.
+/// Used share of the path's capacity.
 const USED: f64 = 0.92;
-/// Share up to which the rate before a failed step is used again.
+/// The same when returning to the rate before a failed step.
 const USED_BEFORE: f64 = 0.97;
-/// Share of the capacity that is used while the queue drains.
+/// The same while the queue drains.
 const DRAINED_BY: f64 = 0.6;
-/// Initial bits per second: any path that can carry a call can carry these.
+/// Initial bits per second: any path for calls carries these.
 const BEGINS: f64 = 56_000.0;
 
-/// Factor of a rate increase while no limit is known,
+/// Factors of rate increases: without a known limit, and beyond one.
 const RAISED: f64 = 1.25;
-/// and beyond a known limit.
 const PROBED: f64 = 1.1;
-/// Time between increases while the queue is empty and no packet is lost.
+/// Time between increases while the queue is empty.
 const TIMEOUT: Span = Span::from_millis(500);
-/// Time until the next increase after a failed one. Each failure multiplies it by four, up to a
-/// minute. A failed increase costs a queue of some 50 ms for half a second.
+/// Time to the next increase after a failure, which costs a 50 ms queue. Each failure multiplies it
+/// by four.
 const FAILED_TIMEOUT: Span = Span::from_secs(10);
 const MAX_TIMEOUT: Span = Span::from_secs(60);
-/// Time with an empty queue after which an increase beyond the limit has succeeded.
+/// Time with an empty queue that makes an increase beyond the limit a success.
 const SUCCESS: Span = Span::from_secs(2);
-/// Consecutive successes after which the limit is dropped.
+/// Consecutive successes that drop the limit.
 const SURE: u32 = 3;
-/// Time within which congestion means that the last increase failed.
+/// Congestion within this time is a failed increase.
 const TRIAL: Span = Span::from_secs(10);
 
-/// Minimum factor of an increase that is first tried for a short time, so that its queue drains
-/// soon.
+/// Increases from this factor are first tried for a short time: their queue drains soon.
 const WIDE: f64 = 1.3;
 const TRIED: Span = Span::from_millis(20);
 
-/// Minimum time and number of packets for judging loss.
 const JUDGED: Span = Span::from_secs(1);
 const ENOUGH: u32 = 10;
-/// Share of lost packets that is excessive twice in a row,
+/// Excessive loss share: twice in a row, or at once.
 const LOSSY: f64 = 0.02;
-/// and at once.
 const VERY_LOSSY: f64 = 0.1;
-/// Random deviation of a loss share, in standard deviations: exceeded in one second per hour.
+/// Random deviations of a loss share, exceeded once an hour.
 const CHANCE: f64 = 3.5;
-/// Seconds after which the effect of a lower rate on loss is judged.
+/// Seconds to judge a lower rate.
 const SECONDS: usize = 3;
-/// Maximum loss that is attributed to the path independently of the rate.
+/// Maximum loss of the path at any rate.
 const MAX_OWN: f64 = 0.2;
-/// Share of its error by which the estimate of that loss is corrected each second.
+/// Correction of that estimate per second.
 const OWN_FOLLOWS: f64 = 0.05;
 
-/// Maximum time between two feedback packets that are compared.
 const LONGEST: Span = Span::from_secs(10);
-/// Time without feedback after the start of a pause after which the queue is empty: three feedback
-/// intervals.
+/// Three feedback intervals: the queue is empty after such a pause.
 const STOPPED: Span = Span::from_millis(300);
-/// Feedback intervals without feedback that are not random: at 20 % random loss this happens twice
-/// in a thousand.
+/// Missing reports that are not random: 0.2 % probability at 20 % loss.
 const SILENT: i64 = 4;
-/// Time without feedback during which only a packet or two is sent per period, to cause a report.
-/// Afterwards the minimum rate is sent.
+/// Without feedback, first only a few packets per period, to cause a report. Then the minimum rate.
 const BLIND: Span = Span::from_secs(1);
 const BLIND_PERIOD: Span = Span::from_millis(240);
 const BLIND_OPEN: Span = Span::from_millis(40);
-/// Records of sent packets: one per 20 ms for five seconds, longer than any delay of a path.
+/// Sent records: one per 20 ms for five seconds.
 const BEATS: usize = 256;
 
-/// Totals of a sender at some time.
+/// Totals of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
     /// Packets sent.
@@ -98,30 +87,26 @@ pub struct Sent {
 enum Phase {
     /// The queue is short.
     Open,
-    /// The rate is below the capacity until the queue is empty.
+    /// The queue drains at a lower rate.
     Draining,
-    /// A higher rate is tried for a short time; then the previous one returns.
+    /// Tries a higher rate briefly.
     Trying { above: f64, below: f64 },
-    /// The effect of the trial on the queue is not known yet.
+    /// Waits for the effect of the trial.
     Tried { above: f64, failed: bool },
-    /// No feedback arrives: the path back may be congested too. Holds the previous rate.
+    /// No feedback arrives: the path back may be congested.
     Blind { before: f64 },
 }
 
-/// Changes between two feedback packets.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
     queue: Span,
-    /// Packets sent, and those lost.
     due: u32,
     lost: u32,
-    /// Whether the sender paused.
     has_pause: bool,
-    /// Whether packets arrived that were sent after the last rate change.
     covers_change: bool,
 }
 
-/// Loss that lowered the rate, and the loss in the seconds afterwards.
+/// Loss before and after the rate was lowered.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     before: f64,
@@ -139,44 +124,39 @@ pub struct RateControl {
     heads: f64,
     phase: Phase,
     paused: bool,
-    /// End of the last pause.
     resumed: LocalTime,
-    /// Time of the last rate change, and the number of the packet before it.
+    /// Last rate change, and the packet before it.
     changed: (LocalTime, Option<u16>),
     climbed: bool,
-    /// Rate before the last increase.
     before: f64,
     /// Rate once the queue is empty.
     then: f64,
-    /// Rate at the last congestion, and whether feedback was missing then.
+    /// Rate at the last congestion.
     fell_from: f64,
     was_blind: bool,
     sent: VecDeque<Sent>,
-    /// Newest feedback and its arrival.
     heard: Option<(PathFeedback, LocalTime)>,
     /// Duration and bits of the last two intervals.
     intervals: [(Span, f64); 2],
-    /// Share of lost packets in the last interval.
     dropped: f64,
-    /// Capacity of the path at the last congestion.
+    /// Capacity at the last congestion.
     limit: f64,
     congested_at: Option<LocalTime>,
-    /// Queueing delay attributed to other streams.
+    /// Queueing delay of other streams.
     standing: Span,
     clean_since: Option<LocalTime>,
     timeout: Span,
-    /// Consecutive increases beyond the limit that succeeded.
     successes: u32,
-    /// Start of the second being judged, and the packets due and lost in it.
+    /// Second being judged: start, packets due and lost.
     second: (LocalTime, u32, u32),
     was_lossy: bool,
     trial: Option<Trial>,
-    /// Loss that is independent of the rate.
+    /// Loss at any rate.
     own_loss: f64,
 }
 
 impl RateControl {
-    /// Begins with a low rate, or with that of an earlier control.
+    /// Starts with a low rate, or that of an earlier control.
     pub fn new(steps: CodingSteps, from: Option<f64>, now: LocalTime) -> Self {
         let (terms, rate) = steps.within(from.unwrap_or(BEGINS));
         Self {
@@ -229,24 +209,23 @@ impl RateControl {
         }
     }
 
-    /// Replaces the steps after a change of the redundancy that they include.
+    /// Replaces the steps when their redundancy changes.
     pub fn carry(&mut self, steps: CodingSteps, now: LocalTime) {
         let rate = self.rate;
         self.steps = steps;
         self.set(rate, now);
     }
 
-    /// Sets the bytes that each packet has besides the audio and the headers.
+    /// Sets the bytes per packet besides audio and headers.
     pub fn carries(&mut self, bytes: usize) {
         self.heads = HEADS + 8.0 * bytes as f64;
     }
 
-    /// IP bits of these totals.
     fn bits(&self, sent: &Sent) -> f64 {
         8.0 * sent.octets as f64 + self.heads * sent.packets as f64
     }
 
-    /// Whether a rate is being tried, or its trial has just ended.
+    /// Whether a trial runs or has just ended.
     pub const fn is_trying(&self) -> bool {
         matches!(self.phase, Phase::Trying { .. } | Phase::Tried { .. })
     }
@@ -256,13 +235,13 @@ impl RateControl {
         self.paused
     }
 
-    /// Removes the current terms, which the sender cannot use.
+    /// Removes the current terms: the sender cannot use them.
     pub fn refuse(&mut self, now: LocalTime) {
         self.steps.remove(self.terms);
         self.set(self.rate, now);
     }
 
-    /// Records the totals sent so far. Call every 20 ms.
+    /// Records totals. Call every 20 ms.
     pub fn observe_sent(&mut self, sent: Sent) {
         if sent.packets == 0 {
             return;
@@ -273,7 +252,7 @@ impl RateControl {
         self.sent.push_back(sent);
     }
 
-    /// Handles feedback of the receiver.
+    /// Handles the receiver's feedback.
     pub fn observe(&mut self, feedback: PathFeedback, now: LocalTime) {
         let Some(interval) = self.measure(feedback, now) else { return };
         let was_open = self.phase == Phase::Open;
@@ -286,7 +265,6 @@ impl RateControl {
         }
     }
 
-    /// Changes since the previous feedback; `None` if unknown.
     fn measure(&mut self, feedback: PathFeedback, now: LocalTime) -> Option<Interval> {
         let Some((before, _)) = self.heard else {
             self.heard = Some((feedback, now));
@@ -307,7 +285,7 @@ impl RateControl {
         let packets = feedback.packets.wrapping_sub(before.packets);
         let octets = feedback.octets.wrapping_sub(before.octets);
         let highest = feedback.highest as u16;
-        // Packets that were not sent use up numbers too.
+        // Unsent packets use up numbers too.
         let unsent = self.unsent(before.highest as u16, highest).min(numbers);
         let due = numbers - unsent;
         let lost = due.saturating_sub(packets);
@@ -324,7 +302,6 @@ impl RateControl {
         })
     }
 
-    /// Lowers the rate while there is a queue, and raises it again once the queue is empty.
     fn follow_queue(&mut self, interval: &Interval, now: LocalTime) {
         let Interval { queue, covers_change, .. } = *interval;
         match self.phase {
@@ -366,7 +343,7 @@ impl RateControl {
                 self.set(self.then, now);
             }
             Phase::Draining if queue > CONGESTED && !interval.has_pause => {
-                // While the queue is full, packets arrive at the capacity of the path.
+                // A full queue delivers packets at the path's capacity.
                 let (took, bits) = self.intervals[0];
                 self.set_limit((1e9 * bits / took.as_nanos() as f64).min(self.fell_from));
                 self.set_within_drain(now);
@@ -379,7 +356,6 @@ impl RateControl {
     pub fn poll(&mut self, now: LocalTime) {
         if self.phase == Phase::Draining {
             let least = if self.paused { EMPTY } else { PAUSES };
-            // While packets are queued, some of them arrive and cause feedback.
             let is_empty = self.paused && self.heard.is_none_or(|(_, at)| now - at > STOPPED);
             let before = self.paused;
             self.paused = self.wait(now) > least && !is_empty;
@@ -417,7 +393,7 @@ impl RateControl {
         }
     }
 
-    /// Numbers between two others whose packets were not sent.
+    /// Counts unsent packets between two numbers.
     fn unsent(&self, from: u16, to: u16) -> u32 {
         let skipped = |number: u16| {
             let reached = |sent: &&Sent| !is_after(number, sent.newest);
@@ -429,15 +405,13 @@ impl RateControl {
         between.filter(|count| *count < 1 << 15).map_or(0, u32::from)
     }
 
-    /// Bits per second received in the last two intervals.
     fn carried(&self) -> f64 {
         let [(first, one), (second, other)] = self.intervals;
         let seconds = (first + second).as_nanos() as f64 / 1e9;
         if seconds > 0.0 { (one + other) / seconds } else { self.rate }
     }
 
-    /// Expected delay of a packet sent now: the packets in flight leave the queue at the capacity
-    /// of the path.
+    /// Packets in flight leave the queue at the path's capacity.
     fn wait(&self, now: LocalTime) -> Span {
         let Some((feedback, _)) = self.heard else { return Span::ZERO };
         let total = self.sent.back().map_or(0.0, |sent| self.bits(sent));
@@ -471,7 +445,6 @@ impl RateControl {
         }
     }
 
-    /// Lowers the rate after congestion, caused by a trial or by the network.
     fn fall(&mut self, carried: f64, tried: bool, now: LocalTime) {
         match tried || self.climbed && now - self.changed.0 < TRIAL {
             true => self.raise_timeout(),
@@ -479,8 +452,8 @@ impl RateControl {
         }
         self.was_blind = false;
         if let Phase::Blind { before } = self.phase {
-            // The packets that arrive were sent at the previous rate, without competing feedback in
-            // the other direction. Feedback that did not pass needs room from now on.
+            // The arriving packets were sent without competing feedback. Feedback needs room from
+            // now on.
             (self.rate, self.was_blind) = (self.rate.max(before), true);
         }
         self.successes = 0;
@@ -489,7 +462,7 @@ impl RateControl {
         self.set_limit(carried.min(self.rate));
         self.was_lossy = false;
         self.phase = Phase::Draining;
-        // Without feedback the queue is at its longest: use the minimum rate until it is empty.
+        // Without feedback the queue is at its longest.
         self.set(if self.was_blind { 0.0 } else { self.limit * DRAINED_BY }, now);
         self.changed.0 = now;
     }
@@ -498,7 +471,6 @@ impl RateControl {
         self.timeout = self.timeout.times(4).max(FAILED_TIMEOUT).min(MAX_TIMEOUT);
     }
 
-    /// Raises the rate if neither queue nor loss prevents it.
     fn climb(&mut self, queue: Span, now: LocalTime) {
         if queue > EMPTY || self.was_lossy || self.trial.is_some() {
             self.clean_since = None;
@@ -508,7 +480,6 @@ impl RateControl {
         let known = self.limit * USED;
         let is_sure = self.successes >= SURE;
         if self.climbed && self.rate > known && clean >= if is_sure { TIMEOUT } else { SUCCESS } {
-            // The path has more capacity than before.
             self.successes += 1;
             self.limit = if is_sure { f64::INFINITY } else { self.rate / USED };
         }
@@ -539,7 +510,6 @@ impl RateControl {
         }
     }
 
-    /// Judges the loss of a second.
     fn judge_second(&mut self, now: LocalTime) {
         let (began, due, lost) = self.second;
         if now - began < JUDGED || due < ENOUGH {
@@ -567,8 +537,7 @@ impl RateControl {
         }
     }
 
-    /// Judges whether the lower rate reduced the loss; otherwise the path loses as much at any
-    /// rate.
+    /// Otherwise the path loses as much at any rate.
     fn judge_trial(&mut self, share: f64) {
         let Some(trial) = &mut self.trial else { return };
         trial.since[trial.seconds] = share;
@@ -585,7 +554,7 @@ impl RateControl {
     }
 }
 
-/// Whether a sequence number is after another (RFC 3550 A.1).
+/// RFC 3550 A.1.
 const fn is_after(number: u16, other: u16) -> bool {
     let ahead = number.wrapping_sub(other);
     ahead > 0 && ahead < 1 << 15

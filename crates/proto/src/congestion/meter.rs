@@ -1,37 +1,32 @@
-//! Measures the queueing delay of a path at the receiver.
+//! Measures a path's queueing delay at the receiver.
 
 use super::PathFeedback;
 use crate::time::{LocalTime, Span};
 
-/// Maximum interval of feedback, in arrival times: NADA's DELTA (RFC 8698 §4.2).
+/// Maximum feedback interval: NADA's DELTA (RFC 8698 §4.2).
 const EVERY: Span = Span::from_millis(100);
-/// Minimum interval for short packets, and the packets after which feedback is worth sending.
+/// Minimum interval and packets between feedback.
 const MIN: Span = Span::from_millis(40);
 const PACKETS: u32 = 8;
 
-/// Feedback interval of a stream with this packet time.
 pub(super) fn interval(ptime: Span) -> Span {
     ptime.times(PACKETS.into()).clamp(MIN, EVERY)
 }
-/// Period of the minimum transit time, which is that of the last one to two periods: clocks 50 ppm
-/// apart drift by 0.5 ms in two.
+/// Period of the minimum transit time: clocks 50 ppm apart drift by 0.5 ms in two.
 const BASE: Span = Span::from_secs(5);
-/// Packets whose minimum excess is the queueing delay: a queue delays all of them, jitter does not.
+/// Their minimum is the queueing delay: a queue delays all packets, jitter does not.
 const NEWEST: usize = 3;
 
 /// Measures one stream, on the device thread.
 #[derive(Debug, Clone)]
 pub struct TransitMeter {
-    /// Minimum transit times of the current and the previous period, and the start of the current
-    /// one.
+    /// Minimum transit times of this and the previous period.
     least: [i64; 2],
     began: LocalTime,
     newest: [i64; NEWEST],
     packets: u32,
     octets: u32,
-    /// Packets since the last feedback.
     unreported: u32,
-    /// Time of the last feedback.
     made: Option<LocalTime>,
     feedback: Option<PathFeedback>,
 }
@@ -52,9 +47,8 @@ impl Default for TransitMeter {
 }
 
 impl TransitMeter {
-    /// Adds a packet of `ssrc` that arrived at `arrival`. `transit_ns` is its arrival minus its
-    /// departure, on any two clocks without steps. `highest` is the extended highest sequence
-    /// number including this packet.
+    /// Adds a packet of `ssrc`. `transit_ns` is arrival minus departure, on any two clocks without
+    /// steps. `highest` is the extended highest sequence number.
     pub fn observe(
         &mut self,
         (ssrc, highest): (u32, u32),

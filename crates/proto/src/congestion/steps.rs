@@ -1,21 +1,18 @@
-//! Codings, packet times and bit rates of a stream, ordered by their total rate.
+//! Codings, packet times and bit rates of a stream, by total rate.
 
 use crate::codec::Codec;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
 
-/// Bits per packet besides the audio: IPv4 and UDP 28 bytes, RTP 12, the sender's instants 20,
-/// SRTP's tag 16.
+/// Bits per packet besides the audio: IPv4 and UDP 28 bytes, RTP 12, instants 20, SRTP's tag 16.
 pub(super) const HEADS: f64 = 8.0 * 76.0;
-/// Packet times of Opus for any sound, the shortest first, with the minimum bits per second and
-/// channel: below these, headers would take more bits than the audio.
+/// Packet times of Opus, with minimum bits per second and channel: below, headers exceed the audio.
 const OPUS: [(Span, u32); 3] = [
     (Span::from_millis(5), 64_000),
     (Span::from_millis(10), 40_000),
     (Span::from_millis(20), 24_000),
 ];
-/// Bit rates are multiples of this.
 const BITRATE_STEP: f64 = 1000.0;
 
 /// Choices of a sender.
@@ -23,9 +20,9 @@ const BITRATE_STEP: f64 = 1000.0;
 pub struct CodingLimits {
     /// Codings that the receiver supports.
     pub codings: Vec<Coding>,
-    /// Minimum and maximum duration of a packet.
+    /// Minimum and maximum packet time.
     pub ptimes: (Span, Span),
-    /// Maximum bit rate of a coding with a variable one.
+    /// Maximum bit rate of variable codings.
     pub max_bitrate: Option<u32>,
 }
 
@@ -34,7 +31,7 @@ pub struct CodingLimits {
 pub struct StepTerms {
     /// Coding with its bit rate.
     pub coding: Coding,
-    /// Duration of a packet.
+    /// Packet time.
     pub ptime: Span,
 }
 
@@ -44,7 +41,6 @@ struct CodingStep {
     format: StreamFormat,
     /// IP bits per second, at the minimum bit rate if variable.
     rate: f64,
-    /// Minimum and maximum bit rate, if variable.
     bits: Option<(u32, u32)>,
     /// IP bits per audio bit: above one with redundancy.
     share: f64,
@@ -71,7 +67,6 @@ impl CodingStep {
         Some(Self { terms, format, rate, bits, share: 1.0 })
     }
 
-    /// Includes redundancy of `cost` bytes per packet in the rates.
     fn carrying(mut self, cost: &dyn Fn(&StreamFormat) -> usize) -> Self {
         let packets = f64::from(self.format.rate.hertz()) / self.format.packet.count() as f64;
         let bits = |coding: Coding| {
@@ -87,13 +82,10 @@ impl CodingStep {
         self
     }
 
-    /// IP bits per second at the maximum bit rate.
     fn most(&self) -> f64 {
         self.rate + self.bits.map_or(0.0, |(least, most)| self.share * f64::from(most - least))
     }
 
-    /// Terms with the maximum bit rate whose total is at most `rate`, or else the minimum bit rate;
-    /// and their total.
     fn within(&self, rate: f64) -> (StepTerms, f64) {
         let Some((least, most)) = self.bits else { return (self.terms, self.rate) };
         let bitrate = f64::from(least) + (rate - self.rate) / self.share;
@@ -105,12 +97,11 @@ impl CodingStep {
     }
 }
 
-/// Whether packets carry copies of earlier audio made by the codec.
+/// Whether packets carry copies of earlier audio.
 fn has_copies(coding: &Coding) -> bool {
     coding.coder.is_some_and(|coder| coder.rules().has_copies())
 }
 
-/// Minimum packet time within the limits at which an adaptive stream uses the coding, if any.
 fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
     let (least, most) = limits.ptimes;
     let wanted = coding.row().adapts_from.unwrap_or_default().max(least).min(most);
@@ -121,8 +112,7 @@ fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
     within.clone().find(|ptime| *ptime >= wanted).or_else(|| within.next_back())
 }
 
-/// Packet times of Opus within these limits, each with its bit rates. The longest has the full
-/// range unless a speech coding covers the lowest rates.
+/// The longest packet time has the full range unless a speech coding covers the lowest rates.
 fn lengths_of_opus(
     channels: Channels,
     (shortest, most): (Span, Span),
@@ -145,12 +135,12 @@ fn lengths_of_opus(
     lengths.map(|(ptime, from)| (ptime, Some((from, greatest)))).collect()
 }
 
-/// All steps of a stream, in order of preference.
+/// All steps in order of preference.
 #[derive(Debug, Clone)]
 pub struct CodingSteps(Vec<CodingStep>);
 
 impl CodingSteps {
-    /// Creates the steps of a stream; `None` if there is no choice.
+    /// Creates the steps; `None` if there is no choice.
     pub fn new(shape: (Rate, Channels), limits: &CodingLimits) -> Option<Self> {
         let (_, channels) = shape;
         let (_, most) = limits.ptimes;
@@ -161,8 +151,8 @@ impl CodingSteps {
             codings.iter().any(|one| has_copies(one) && adapted_ptime(*one, limits).is_some());
         let mut steps = Vec::new();
         for coding in codings {
-            // A single coding is the user's choice. Of several, only those that a network can
-            // require are used.
+            // A single coding is the user's choice. Of several, use those that a network can
+            // require.
             if coding.row().adapts_from.is_none() && !only {
                 continue;
             }
@@ -173,7 +163,6 @@ impl CodingSteps {
                 let most = limits.max_bitrate.unwrap_or(most);
                 (least.min(most), most)
             });
-            // Speech has a single packet time.
             let lengths = match adapted {
                 Some(bits) if !has_copies(&coding) => {
                     lengths_of_opus(channels, (shortest, most), bits, has_voice)
@@ -187,14 +176,13 @@ impl CodingSteps {
         has_choice.then_some(Self(steps))
     }
 
-    /// Includes redundancy of `cost` bytes per packet in the rates.
+    /// Includes `cost` bytes of redundancy per packet.
     #[must_use]
     pub fn carrying(self, cost: &dyn Fn(&StreamFormat) -> usize) -> Self {
         Self(self.0.into_iter().map(|step| step.carrying(cost)).collect())
     }
 
-    /// Minimum IP bits per second of the codings without built-in copies of earlier audio; of all
-    /// codings if each has copies.
+    /// Minimum IP bits per second of codings without built-in copies, if any.
     pub fn min_without_copies(&self) -> f64 {
         let least = |all: &mut dyn Iterator<Item = &CodingStep>| {
             all.map(|step| step.rate).min_by(f64::total_cmp)
@@ -203,8 +191,7 @@ impl CodingSteps {
         least(&mut without).or_else(|| least(&mut self.0.iter())).unwrap_or(f64::INFINITY)
     }
 
-    /// Best terms of at most `rate` IP bits per second, or else those of the minimum rate; and
-    /// their rate.
+    /// Best terms within `rate` IP bits per second, or else the minimum; and their rate.
     pub fn within(&self, rate: f64) -> (StepTerms, f64) {
         let fits = self.0.iter().find(|step| step.rate <= rate);
         let least = || self.0.iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -215,7 +202,7 @@ impl CodingSteps {
         }
     }
 
-    /// Minimum rate of the next better step, if the current step's maximum is reached.
+    /// Minimum rate of the next step, if this one is exhausted.
     pub fn above(&self, rate: f64) -> Option<f64> {
         let at = self.0.iter().position(|step| step.rate <= rate)?;
         if self.0[at].most() > rate + BITRATE_STEP {
@@ -224,7 +211,7 @@ impl CodingSteps {
         at.checked_sub(1).map(|above| self.0[above].rate)
     }
 
-    /// Removes the step of these terms, which the sender cannot use.
+    /// Removes the step of these terms.
     pub fn remove(&mut self, terms: StepTerms) {
         if self.0.len() > 1 {
             let is = |step: &CodingStep| {

@@ -1,4 +1,4 @@
-//! Notes to the user about a followed clock, without their text.
+//! Notes about a followed clock.
 
 use super::{CrfStanding, CrfState};
 use crate::time::{LocalTime, Span};
@@ -7,41 +7,40 @@ use crate::wire::avtp::crf::CrfInvalid;
 /// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfNote {
-    /// Nothing usable received yet.
+    /// Nothing usable yet.
     Unheard(CrfLack),
-    /// Received after all.
+    /// Received.
     Heard,
-    /// No longer received, so the rate is held; `true` if packets arrive but are uncertain.
+    /// Rate held; `true` if uncertain packets arrive.
     Held(bool),
     /// Received again.
     Back,
 }
 
-/// Reason why nothing usable was received.
+/// Why nothing usable was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfLack {
     /// No packets.
     Nothing,
-    /// The talker marks its times as uncertain.
+    /// Uncertain times.
     Uncertain,
     /// Invalid packets, mostly for this reason.
     Invalid(CrfInvalid),
 }
 
-/// Emits each note once when its state begins.
+/// Emits each note once.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CrfNews {
-    /// Start of the run.
+    /// Start.
     since: Option<LocalTime>,
-    /// State at the last note or at the first reception.
     noted: Option<CrfState>,
 }
 
 impl CrfNews {
-    /// Time allowed for starting a talker after its listener.
+    /// Time to start a talker after its listener.
     const TIMEOUT: Span = Span::from_secs(3);
 
-    /// Processes the status; returns a note if one is due.
+    /// Returns a note if one is due.
     pub fn follow(&mut self, standing: &CrfStanding, now: LocalTime) -> Option<CrfNote> {
         let since = *self.since.get_or_insert(now);
         let note = match (self.noted, standing.state) {
@@ -84,7 +83,6 @@ mod tests {
         CrfStanding { stream: None, reported: None, state, counters, invalid }
     }
 
-    /// Notes for these states at these milliseconds of a run.
     fn noted(states: &[(i64, CrfState)]) -> Vec<(i64, CrfNote)> {
         let mut news = CrfNews::default();
         let mut note = |(millis, state)| {
@@ -125,7 +123,6 @@ mod tests {
         let unheard = CrfNote::Unheard(CrfLack::Nothing);
         assert_eq!(noted(&states), [(3000, unheard), (60_000, CrfNote::Heard)]);
         assert_eq!(noted(&[(0, Unheard), (2980, Heard), (3000, Heard)]), []);
-        // One packet arrives, then none for half a second.
         let states = [(0, Unheard), (3000, Unheard), (9000, SILENT)];
         assert_eq!(noted(&states), [(3000, unheard), (9000, CrfNote::Held(false))]);
     }

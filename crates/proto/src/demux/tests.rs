@@ -10,7 +10,7 @@ fn at(millis: i64) -> LocalTime {
 
 const LATENCY: Span = Span::from_millis(20);
 
-/// Finds the sender, or admits it.
+/// Finds or admits the sender.
 fn come(senders: &mut Senders, ssrc: u32, from: Endpoint, millis: i64) -> Option<usize> {
     let stream = StreamId::from(ssrc);
     let known = senders.find(stream, from, at(millis));
@@ -56,7 +56,7 @@ fn who_finds_no_place_is_counted_and_gets_one_once_a_sender_is_over() {
     let over = |senders: &Senders, millis, goodbye| {
         [0, 1].map(|place| senders.is_over(place, at(millis), goodbye, LATENCY))
     };
-    // The last packets before the goodbye still have to be played.
+    // Packets before the goodbye still play.
     assert_eq!(over(&senders, 129, true), [false, false]);
     assert_eq!(over(&senders, 130, true), [true, true]);
     assert_eq!(over(&senders, 3009, false), [false, false]);

@@ -1,30 +1,27 @@
-//! Sample formats in which bytes may be sound. In a wrong format, low bytes become high bytes. The
-//! result is noise at full scale, or floats that no converter produces.
+//! Sample formats that bytes may have. Wrong ones are full-scale noise, or impossible floats.
 
 use core::ops::RangeInclusive;
 
 use tautline_dsp::format::{SampleFormat, decode};
 
-/// Sample formats that are not excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plausible([bool; 4]);
 
 impl Plausible {
-    /// Sample formats, the most likely first.
+    /// Most likely first.
     pub(super) const FORMATS: [SampleFormat; 4] =
         [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
 
-    /// Checks whole frames of `frame_bytes`. Silence excludes no format.
+    /// Checks whole frames. Silence excludes no format.
     pub(super) fn of(sound: &[u8], frame_bytes: usize) -> Self {
         let levels = Self::FORMATS.map(|format| level(format, sound, frame_bytes));
         let mut allowed = levels.map(|level| level.is_some());
-        // Low bytes of quiet samples are small too, but loud compared with their samples.
+        // Low bytes of quiet samples are small, but loud compared with the samples.
         if let [Some(of_24), Some(of_16), ..] = levels {
             allowed[0] = of_24 <= of_16 * LOUDER;
         }
-        // With 24 or 16 bits in 32, the last byte of each sample is 0. 16-bit sound does not have
-        // such bytes for long. A frame of four bytes may be 16-bit stereo with a silent second
-        // channel.
+        // The last byte of 24 or 16 bits in 32 is 0. Four bytes may also be 16-bit stereo with a
+        // silent channel.
         let words = sound.as_chunks::<4>().0.iter().filter(|word| **word != [0; 4]);
         let begins_whole = frame_bytes.is_multiple_of(4);
         let (count, wide, third) = words.fold((0, true, false), |(count, wide, third), word| {
@@ -41,19 +38,16 @@ impl Plausible {
     }
 }
 
-/// Minimum number of samples of a channel to exclude a format.
+/// Samples of a channel needed to exclude a format.
 const ENOUGH: usize = 64;
-/// Level that shows a wrong width. Evenly distributed full-scale noise has a mean of 0.5, because
-/// low bytes became high bytes. Loud music reaches this level too, but is not quieter in another
-/// format.
+/// Mean level of a wrong width. Loud music reaches it too, but in all formats.
 pub(crate) const NOISE: f32 = 0.42;
-/// 24-bit samples that are louder than the same bytes as 16 bits by more than this factor are not
-/// 24-bit samples.
+/// 24-bit samples are not louder than as 16 bits by this factor.
 pub(crate) const LOUDER: f32 = 8.0;
-/// Magnitudes of float samples other than 0, from 240 dB below full scale to 18 dB above.
+/// −240 dB to +18 dB.
 pub(crate) const FLOATS: RangeInclusive<f32> = 1e-12..=8.0;
 
-/// Returns the mean level of the non-zero samples. `None` if this format is impossible.
+/// Mean level of the non-zero samples. `None` if impossible.
 fn level(format: SampleFormat, sound: &[u8], frame_bytes: usize) -> Option<f32> {
     let bytes = format.bytes();
     if frame_bytes == 0 || !frame_bytes.is_multiple_of(bytes) {
@@ -89,9 +83,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns noise with this peak in its wire format.
     fn sound(format: SampleFormat, channels: usize, peak: f32) -> Vec<u8> {
-        // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
+        // Knuth, The Art of Computer Programming 2, §3.3.4.
         let mut random = 7_u64;
         let mut next = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -124,7 +117,7 @@ mod tests {
                 }
             }
         }
-        // 24 bits in 32 bits.
+        // 24 bits in 32.
         let wide: Vec<u8> =
             sound(L24, 2, 0.5).chunks(3).flat_map(|x| [x[0], x[1], x[2], 9]).collect();
         let plausible = Plausible::of(&wide, 8);
@@ -142,7 +135,6 @@ mod tests {
             let plausible = Plausible::of(&wide, 4 * channels);
             assert!(plausible.allows(L32) && !plausible.allows(L16), "{inner:?} {channels}");
         }
-        // Only the left channel has sound.
         let mut left = sound(L16, 2, 0.3);
         left.chunks_mut(4).for_each(|frame| frame[2..].fill(0));
         assert!(Plausible::of(&left, 4).allows(L16));

@@ -4,26 +4,23 @@ use crate::wrap::Wrapped;
 const RATE: Rate = Rate::HZ_48000;
 const PDU: Frames = Frames::new(6);
 
-/// A class A talker and a listener that counts.
+/// Class A talker and its listener.
 struct Scene {
     counter: FrameCounter,
     number: i64,
     frame: i64,
-    /// The talker's clock minus the clock of the sound.
+    /// Talker's clock minus sound clock.
     offset: Span,
     restarts: bool,
     bits: u32,
-    /// Returns the number that is carried in front of the packet, from the packet's own number.
+    /// Carried number from the own number.
     carried: fn(i64) -> i64,
-    /// Sequence number of the last packet that arrived.
     reported_by: Wrapped,
-    /// Sequel of the last packet that arrived.
     sequel: Sequel,
 }
 
 impl Scene {
     fn new(bits: u32) -> Self {
-        // Numbers and times wrap soon after the start.
         let offset = Span::from_nanos((1 << 32) - 3_000_000);
         Self {
             counter: FrameCounter::new(FrameCounter::TOLERANCE),
@@ -38,12 +35,11 @@ impl Scene {
         }
     }
 
-    /// Creates a UDP talker with unrelated numbers in front of the packets.
+    /// UDP talker with other carried numbers.
     fn carried_by(carried: fn(i64) -> i64) -> Self {
         Self { carried, ..Self::new(32) }
     }
 
-    /// Sends a packet. Returns its position if it arrives.
     fn send(&mut self, arrives: bool, timed: bool) -> Option<i64> {
         let at = RATE.span_of(Frames::new(self.frame));
         let head = PacketHead {
@@ -68,7 +64,6 @@ impl Scene {
         })
     }
 
-    /// Sends packets, some of which arrive, and checks the position of each.
     fn play(&mut self, packets: i64, arrives: impl Fn(i64) -> bool) {
         let (mut before, mut number) = (self.reported_by, self.number);
         for index in 0..packets {
@@ -82,8 +77,7 @@ impl Scene {
         }
     }
 
-    /// Pauses the talker, which then continues with `number`. Returns the sequel of the first
-    /// packet, and checks the packets after it.
+    /// Pauses, then continues with `number`. Returns the sequel.
     fn pause(&mut self, frames: i64, number: i64) -> Sequel {
         (self.frame, self.number) = (self.frame + frames, number);
         let frame = self.frame;
@@ -97,7 +91,7 @@ impl Scene {
 #[test]
 fn frames_are_counted_through_wraps_of_numbers_and_of_times() {
     for bits in [8, 32] {
-        // Times wrap after 3 ms, and several times later.
+        // Times wrap after 3 ms and several times later.
         Scene::new(bits).play(8000 * 5, |_| true);
     }
 }
@@ -112,14 +106,14 @@ fn what_is_lost_is_counted_whether_a_packet_or_three_seconds() {
             scene.play(100, |_| true);
         }
     }
-    // With 32 bits, an outage may have any duration.
+    // 32 bits resolve any outage.
     let mut scene = Scene::new(32);
     scene.play(100, |_| true);
     scene.play(160_000, |_| false);
     scene.play(100, |_| true);
 }
 
-/// Numbers that are always 0, count three listeners, count every second packet, or count backwards.
+/// Always 0, counting three listeners, every second packet, or backwards.
 const OTHERS: [fn(i64) -> i64; 4] =
     [|_| 0, |number| 3 * number, |number| number / 2, |number| 1000 - number];
 
@@ -129,7 +123,6 @@ fn a_number_that_does_not_move_as_the_packets_own_is_not_gone_by() {
         for lost in [0, 1, 2, 127, 128, 255, 256, 257, 1000, 24_000] {
             let mut scene = Scene::carried_by(carried);
             scene.play(100, |_| true);
-            // The first packet after the outage determines how many were lost.
             scene.play(1 + lost + 100, |index| index == 0 || index > lost);
         }
         let mut scene = Scene::carried_by(carried);
@@ -146,15 +139,14 @@ fn a_talker_that_begins_anew_is_gone_by_the_number_that_it_counts_by_then() {
     let mut scene = Scene::carried_by(|number| if number < 10_000 { 0 } else { number });
     scene.play(1000, |_| true);
     assert_eq!(scene.pause(4800 * 6 + 3, 20_000), Sequel::Anew);
-    // The outage is longer than 8 bits can resolve.
+    // Longer than 8 bits resolve.
     scene.play(160_000, |index| index == 0);
     scene.play(100, |_| true);
 }
 
 #[test]
 fn a_pause_is_no_loss_whatever_number_the_talker_goes_on_with() {
-    // Pauses of 46 ms and 600 ms of class A, not whole packets, and of one minute. With the
-    // possible drift, only these few numbers match the loss of an outage of that length.
+    // 46 ms, 600 ms and a minute, not whole packets. Only these few numbers match an outage.
     for (frames, most) in [(368 * 6 + 3, 0), (4800 * 6 + 3, 6), (2_880_001, 0)] {
         let taken_for_loss = (0..256).filter(|&number| {
             let mut scene = Scene::new(8);
@@ -177,7 +169,7 @@ fn a_talker_that_goes_on_numbering_after_a_pause_lost_nothing() {
         scene.play(100, |_| true);
         let next = scene.number;
         assert_eq!(scene.pause(4800 * 6 + 3, next), Sequel::Anew, "{bits} bits");
-        // The program restarted before the numbers wrap.
+        // Restarted before the numbers wrap.
         let anew = if bits == 8 { scene.number + 40 } else { 0 };
         assert_eq!(scene.pause(100 * 6 + 3, anew), Sequel::Anew, "{bits} bits");
     }
@@ -198,7 +190,7 @@ fn a_clock_that_is_stepped_while_packets_are_lost_is_no_pause() {
 fn times_of_a_talker_that_are_as_uneven_as_its_wake_ups_still_tell_an_outage() {
     let mut scene = Scene::new(8);
     for index in 0..2000 {
-        // Presentation times are up to 0.4 ms late.
+        // Up to 0.4 ms late.
         scene.offset += Span::from_micros([0, 100, 300, -400][index % 4]);
         let arrives = !(1000..1300).contains(&index);
         let frame = scene.frame;
@@ -235,7 +227,7 @@ fn a_clock_that_is_stepped_moves_no_frame() {
 fn sound_that_is_skipped_is_not_there_if_the_talker_says_so() {
     let mut scene = Scene::new(8);
     scene.play(100, |_| true);
-    // The talker's card lost 480 frames.
+    // The card lost 480 frames.
     scene.restarts = true;
     let next = scene.number;
     assert_eq!(scene.pause(480, next), Sequel::SaidAnew);
@@ -276,7 +268,7 @@ fn what_is_not_admitted_moves_nothing() {
 
 #[test]
 fn a_step_beyond_the_tolerance_is_a_restart() {
-    // Steps are at least a frame, which is the resolution.
+    // A frame is the resolution.
     for (tolerance, step, sequel) in [
         (100, 50, Sequel::GoesOn),
         (100, 200, Sequel::Anew),
@@ -290,7 +282,7 @@ fn a_step_beyond_the_tolerance_is_a_restart() {
         scene.offset += Span::from_micros(step);
         scene.send(true, true);
         assert_eq!(scene.sequel, sequel, "{step} us, {tolerance} us are tolerated");
-        // The tolerance is kept after a change of the stream.
+        // Kept across streams.
         scene.counter.forget();
         scene.send(true, true);
         scene.offset += Span::from_micros(step);

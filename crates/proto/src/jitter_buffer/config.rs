@@ -13,29 +13,26 @@ use crate::time::Span;
 /// Configuration of a jitter buffer.
 #[derive(Debug, Clone)]
 pub struct JitterBufferConfig {
-    /// Format of the stream. Its packet length is only a hint: packets of any length are accepted.
+    /// Format; packets of any length are accepted.
     pub format: StreamFormat,
-    /// Wire format of the packets, and the accepted codings.
+    /// Wire format and accepted codings.
     pub wire: Arc<dyn Unpack>,
     /// Delay from capture to presentation.
     pub link_offset: Span,
-    /// Delay from capture to the presentation time in packets, if the sender announces none.
+    /// Default delay from capture to presentation time.
     pub presented_after: Span,
-    /// Whether `presented_after` was announced or configured. If it is a default, capture times
-    /// that are derived from it do not count as known.
+    /// Whether `presented_after` is certain. Otherwise capture times are unknown.
     pub captures_reported: bool,
-    /// Maximum deviation of an AVTP presentation time from the time expected from the sequence
-    /// number. Beyond it the talker has restarted.
+    /// Larger deviations of an AVTP presentation time mean a restarted talker.
     pub presentation_tolerance: Span,
-    /// Quality of the resampler, for a card whose clock differs from the sender's.
+    /// Quality of the resampler.
     pub resampler: Quality,
-    /// Creates the decoders of compressed streams: that of the stream's codec, or those of all
-    /// codecs if each packet carries its coding.
+    /// Creates the decoders: the stream's, or all.
     pub decoders: Option<MakeDecoder>,
 }
 
 impl JitterBufferConfig {
-    /// Creates a configuration with default values and the default resampler.
+    /// Creates a default configuration.
     pub fn new(wire: Arc<dyn Unpack>, format: StreamFormat, link_offset: Span) -> Self {
         let (presented_after, resampler) = (link_offset, Quality::default());
         Self {

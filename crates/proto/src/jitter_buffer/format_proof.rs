@@ -1,6 +1,5 @@
-//! Contradictions between packets and their format other than packet size: another rate or another
-//! sample format. For the device thread: uses fixed memory, and reads at most 64 frames of a
-//! packet.
+//! Detects packets of another rate or sample format. For the device thread: fixed memory, at most
+//! 64 frames of a packet.
 
 use tautline_dsp::format::{SampleFormat, decode};
 
@@ -16,50 +15,45 @@ pub(super) struct FormatProof {
     other_rate: Option<Rate>,
     window: SampleWindow,
     wrong_samples: bool,
-    /// Whether the newest packet has floats far above audio levels.
+    /// Whether floats are far above audio levels.
     is_harmful: bool,
-    /// Number of consecutive windows that match the format.
     fitting: u8,
-    /// Number of packets since the samples were found to be wrong.
+    /// Packets since the samples proved wrong.
     wrong_packets: u8,
 }
 
 impl FormatProof {
-    /// Two such times in a row must prove the same rate; half the time is sufficient if packets
-    /// arrive evenly. Delayed packets or a jump distort only one of them.
+    /// Two such times must agree, since a jump distorts one. Half suffices if packets arrive
+    /// evenly.
     const PACED: Span = Span::from_secs(1);
-    /// Number of consecutive windows that must match before a muted stream is played again.
     const FITTING: u8 = 8;
-    /// Wrong bytes per frame are proven within this many packets. They are the better reason to
-    /// report, but a single packet can prove wrong samples.
+    /// Wrong bytes per frame show within this many packets, and are the better reason.
     const SURE: u8 = 16;
 
-    /// Rate at which packets arrive, if it differs from the playback rate.
+    /// Rate of arrivals, if not the playback rate.
     pub(super) const fn other_rate(&self) -> Option<Rate> {
         self.other_rate
     }
 
-    /// Whether the samples are impossible in the configured sample format but match another.
+    /// Whether the samples match only another format.
     pub(super) const fn has_wrong_samples(&self) -> bool {
         self.wrong_samples
     }
 
-    /// Whether samples are wrong and no better reason was found in time.
+    /// Whether samples are wrong and no better reason appeared in time.
     pub(super) const fn is_sure_of_samples(&self) -> bool {
         self.wrong_samples && self.wrong_packets >= Self::SURE
     }
 
-    /// Whether to silence the newest packet.
     pub(super) const fn is_silenced(&self) -> bool {
         self.wrong_samples || self.is_harmful
     }
 
-    /// Whether the newest samples are plausible sound in the configured sample format.
+    /// Whether the newest samples are plausible.
     pub(super) const fn fits(&self) -> bool {
         self.fitting > 0
     }
 
-    /// Accepts the format because the sender announced it.
     pub(super) fn trust(&mut self) {
         (self.wrong_samples, self.is_harmful) = (false, false);
         self.fitting = self.fitting.max(1);
@@ -69,7 +63,6 @@ impl FormatProof {
         (self.pace, self.candidate) = (None, None);
     }
 
-    /// Adds the arrival of a packet whose first frame is `media`. The stream is played at `rate`.
     pub(super) fn observe_arrival(&mut self, media: MediaTime, arrival: LocalTime, rate: Rate) {
         let media = media.as_frames();
         let pace = self.pace.get_or_insert(Pace::from(media, arrival));
@@ -86,7 +79,7 @@ impl FormatProof {
         (self.pace, self.candidate) = (None, other);
     }
 
-    /// Adds a payload with `frame_bytes` per frame, read as `format`. Silence proves nothing.
+    /// Adds a payload read as `format`. Silence proves nothing.
     pub(super) fn observe_samples(
         &mut self,
         format: SampleFormat,
@@ -123,17 +116,16 @@ impl FormatProof {
 
 const KINDS: [SampleFormat; 4] =
     [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32, SampleFormat::L32];
-/// Number of channels examined. A wrong sample format shows in the first few.
+/// The first few channels show a wrong format.
 const CHANNELS: usize = 4;
-/// Frames examined per packet before and after the format matches. Each costs some nanoseconds.
+/// Frames examined per packet, before and after a match.
 const SOUGHT: usize = 64;
 const CHECKED: usize = 4;
-/// Non-silent frames per window. With this many noise samples, the mean level is known to 0.013.
+/// Non-silent frames: mean noise level known to 0.013.
 const WINDOW: u32 = 512;
-/// A float beyond this, 120 dB above full scale, silences its packet. Small negative integers that
-/// are read as floats exceed it.
+/// Harmful float: 120 dB above full scale. Small negative integers read as floats exceed it.
 const HARMFUL: f32 = 1e6;
-/// Minimum number of float exponents in sound. A square wave that is read as floats has fewer.
+/// Minimum float exponents in sound: a square wave read as floats has fewer.
 const EXPONENTS: u32 = 3;
 
 struct Floats {
@@ -155,10 +147,10 @@ impl Floats {
     }
 }
 
-/// Levels of the first channels of some packets, read in each sample format.
+/// Levels of the first channels, in each sample format.
 #[derive(Debug, Clone, Copy, Default)]
 struct SampleWindow {
-    /// Sum of levels and count of non-zero samples, per format and channel.
+    /// Per format and channel: levels, non-zero samples.
     levels: [[(f32, u32); CHANNELS]; 4],
     odd: u32,
     /// Bit set of float exponents, modulo 32.
@@ -205,7 +197,7 @@ impl SampleWindow {
         }
     }
 
-    /// Returns the possible sample formats when there is enough sound, and starts another window.
+    /// Returns the possible formats once there is enough sound.
     fn close(&mut self) -> Option<[bool; 4]> {
         if self.frames < WINDOW {
             return None;
@@ -228,7 +220,7 @@ impl SampleWindow {
                 levels.iter().fold((0.0, 0), |(sum, all), (of, count)| (sum + of, all + count));
             sum / count.max(1) as f32
         };
-        // Low bytes of quiet samples are small too, but loud compared with their samples.
+        // Low bytes of quiet samples are loud compared with their samples.
         if fits(SampleFormat::L16) && fits(SampleFormat::L24) {
             allowed[1] &= mean(&ended.levels[1]) <= LOUDER * mean(&ended.levels[0]);
         }
@@ -242,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Feeds 200 packets of 1 ms. `sound` returns the sample of a channel at a frame.
+    /// 200 packets of 1 ms.
     fn take(
         (read, read_bytes): (SampleFormat, usize),
         (sent, channels): (SampleFormat, usize),
@@ -259,7 +251,6 @@ mod tests {
         proof
     }
 
-    /// Two sines with this peak, similar to music.
     fn music(peak: f32) -> impl Fn(usize, usize) -> f32 {
         move |frame, channel| {
             let at = frame as f32 / 48_000.0 * core::f32::consts::TAU;
@@ -320,7 +311,6 @@ mod tests {
                 assert!(!proof.has_wrong_samples(), "{format:?} {channels}, left {level}");
             }
         }
-        // The tail of a reverberation.
         assert!(!take((F32, 8), (F32, 2), music(1e-30)).has_wrong_samples());
     }
 

@@ -1,4 +1,4 @@
-//! Input of the jitter buffer: datagrams become packets in the playout, each with its turn.
+//! Input of the jitter buffer.
 
 use super::format_proof::FormatProof;
 use super::turns::{PackedSlot, Slot};
@@ -18,18 +18,16 @@ use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
 static SILENCE: [u8; MAX_DATAGRAM_BYTES] = [0; MAX_DATAGRAM_BYTES];
 
-/// Length and format of a packet, and its relation to the packet before.
+/// Length, format, and relation to the previous packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketMeasure {
     frames: Frames,
     format: StreamFormat,
-    /// Outcome of the frame counter, if the stream needs one.
     sequel: Sequel,
 }
 
 impl JitterBuffer {
-    /// Takes a datagram from any sender. `arrival` is the kernel's timestamp, `read` the time at
-    /// which the program read the datagram.
+    /// Takes a datagram. `arrival` is the kernel's timestamp, `read` the program's.
     pub fn handle<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -40,8 +38,7 @@ impl JitterBuffer {
         self.handle_telling(datagram, &arrived, &mut |_| {})
     }
 
-    /// Takes a datagram, and reports playable frames to `brought`, including frames of packets that
-    /// it restores.
+    /// Like [`Self::handle`], and reports playable frames to `brought`, including restored ones.
     pub fn handle_telling<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -60,9 +57,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Takes a packet whose position must be counted first. Its capture time is its presentation
-    /// time minus the announced or configured delay. A later change of the latency requests another
-    /// presentation time and does not change the capture time.
+    /// The capture time is the presentation time minus the announced or configured delay, whatever
+    /// the latency.
     #[inline(never)]
     fn count<'a>(
         &mut self,
@@ -105,8 +101,7 @@ impl JitterBuffer {
         Received::Invalid(reason)
     }
 
-    /// Checks the packet against the format of the stream. Another coding is valid for a new
-    /// source, or if each packet carries its coding (RFC 3550 §5.1).
+    /// The coding may change with a new source, or with packets that carry it (RFC 3550 §5.1).
     pub(super) fn measure(&self, packet: &MediaPacket<'_>) -> Result<PacketMeasure, Invalid> {
         let mut format = self.format;
         let (wire, coding) = (&self.config.wire, packet.head.coding);
@@ -154,13 +149,13 @@ impl JitterBuffer {
         let (sequence, media) = match admission {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Renumbered { sequence, media } => {
-                // Redundant data refers to packets by sequence number.
+                // Redundant data refers to sequence numbers.
                 self.reset_repairer();
                 (sequence, media)
             }
             Admission::Resumed { sequence, media } => {
-                // Earlier frames are played to the end. The card drifts while its talker is silent,
-                // so later frames get their own clock line.
+                // Earlier frames play to the end. Later ones get their own clock line: the card
+                // drifts in silence.
                 let playing = self.phase == Phase::Playing;
                 let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
                 self.placement.begin_run(media, end, heard);
@@ -170,7 +165,7 @@ impl JitterBuffer {
                 (sequence, media)
             }
             Admission::Jumped { sequence, media } => {
-                // Timestamps now map to other times. Reports and arrivals provide the new mapping.
+                // Timestamps now map to other times.
                 self.placement.begin_run(media, end, false);
                 self.proof.restart_pace();
                 self.restart(Resync::Jump);
@@ -216,7 +211,7 @@ impl JitterBuffer {
         self.counters.media_clock_restarts += u64::from(sequel == Sequel::SaidAnew);
         if let Some(before) = self.turns.came(sequence) {
             if before.repaired {
-                // This packet may still restore other packets.
+                // This packet may still restore others.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
                 let came = PackedSlot::from(&Slot { media, frames, ..before });
@@ -249,8 +244,7 @@ impl JitterBuffer {
             let bytes = packet.payload.len();
             self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
         }
-        // Muting only fades the sound out, and a single wrong float may be 10³⁸. So replace the
-        // samples.
+        // Muting only fades, and a wrong float may be 10³⁸.
         let payload = match self.proof.is_silenced() {
             true => &SILENCE[..packet.payload.len().min(SILENCE.len())],
             false => packet.payload,
@@ -275,7 +269,7 @@ impl JitterBuffer {
             repaired: false,
         });
         let given_up = self.turns.make_room(sequence, || {
-            // If the device stands still, it will not request the frames that were due meanwhile.
+            // A device that stands still will not request the overdue frames.
             let (place, due) = (self.renderer.place()?, self.placement.due(read)?);
             Some(place.frame.max(due.point.frame))
         });
@@ -285,7 +279,7 @@ impl JitterBuffer {
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
-        // Compressed frames are reported after decoding ([`Self::take_decoded`]).
+        // Compressed frames are reported via [`Self::take_decoded`].
         if format.coder.is_none() {
             self.tell_playable(placed, &kept, brought);
         }
@@ -303,8 +297,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Skips frames that were due before `now` if packets do not fit because no block was
-    /// requested. Returns whether there were any.
+    /// Skips frames due before `now` if packets do not fit.
     fn catch_up(&mut self, now: LocalTime) -> bool {
         let (Some(due), Some(place)) = (self.placement.due(now), self.renderer.place()) else {
             return false;
@@ -334,7 +327,6 @@ impl JitterBuffer {
         }
     }
 
-    /// Returns the outcome for a placed packet, and counts late and early packets.
     fn answer<'a>(
         &mut self,
         placed: Placed,
@@ -359,7 +351,6 @@ impl JitterBuffer {
         }
     }
 
-    /// Counts a packet that arrived after its turn began, and returns its trace.
     #[cold]
     fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> PacketTrace {
         let dac = self.placement.presentation(kept.media).unwrap_or(read);
@@ -371,7 +362,6 @@ impl JitterBuffer {
         passage
     }
 
-    /// Measures the transit time, if that is requested and the packet carries its departure time.
     fn observe_transit(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
         let Some(meter) = &mut self.transit else { return };
         let (Some(source), Some(capture)) = (&self.source, packet.head.capture) else { return };
@@ -392,7 +382,6 @@ impl JitterBuffer {
         self.placement.observe_arrival(media, frames, arrival);
         let Some(wall) = capture else { return };
         if self.placement.observe_capture(media, wall) == ReadingOutcome::Jumped {
-            // If frames are counted by sequence number, the sound continues with another clock.
             match self.config.wire.presents() {
                 true => self.stepped = true,
                 false => self.restart(Resync::Jump),

@@ -1,4 +1,4 @@
-//! Handles packets that need more than the configured latency if their sender announces no latency.
+//! Latency that packets of an unannounced sender need.
 
 use super::JitterBuffer;
 use crate::ledger::PacketTrace;
@@ -9,14 +9,13 @@ use crate::unannounced::{Need, Unannounced};
 pub(super) struct Measuring {
     packets: Unannounced,
     need: Option<Need>,
-    /// SSRC of a sender whose packets need no measurement.
+    /// SSRC of a sender that needs no measurement.
     announced: Option<u32>,
     raises: bool,
 }
 
 impl JitterBuffer {
-    /// Measures packets of senders without an announcement, for a device with a ring of this
-    /// length. With `raises`, the latency rises as needed, up to
+    /// Measures unannounced packets. With `raises`, the latency rises up to
     /// [`JitterBuffer::longest_link_offset`].
     pub fn measure_unannounced(&mut self, ring: Span, raises: bool) {
         let packets = Unannounced::new(ring + self.look_ahead());
@@ -30,8 +29,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Look-ahead of the resampler. The card of an unknown sender never shares our clock, so its
-    /// sound is resampled eventually.
+    /// An unknown sender's card never shares our clock.
     fn look_ahead(&self) -> Span {
         self.format.rate.span_of(Frames::from_len(self.config.resampler.half()))
     }
@@ -42,27 +40,24 @@ impl JitterBuffer {
         }
     }
 
-    /// Stops measuring the sender `ssrc`, even if it is not the current source yet.
+    /// Stops measuring `ssrc`, even before it is the source.
     pub(crate) fn hear_announcement(&mut self, ssrc: u32) {
         if let Some(measuring) = &mut self.measuring {
             measuring.announced = Some(ssrc);
         }
     }
 
-    /// Whether the current source is measured because it sent no announcement.
     fn is_measured(&self) -> bool {
         let ssrc = self.source.as_ref().map(|source| source.stream().ssrc());
         let measuring = self.measuring.as_ref().filter(|_| ssrc.is_some());
         measuring.is_some_and(|measuring| measuring.announced != ssrc)
     }
 
-    /// Whether the format of the current source is derived from its packets.
     pub(super) fn is_unannounced(&self) -> bool {
         self.is_measured() && !self.config.wire.presents()
     }
 
-    /// Latency that the packets of the current source need. `None` unless it exceeds the configured
-    /// latency and the sender announces none.
+    /// Needed latency of an unannounced source, if above the configured one.
     pub fn need(&self) -> Option<Need> {
         self.measuring.as_ref()?.need
     }
@@ -74,15 +69,14 @@ impl JitterBuffer {
         }
     }
 
-    /// Discards late packets that a step of the sender caused, not the network.
+    /// Late packets caused by a step of the sender do not count.
     pub(super) const fn forget_late(&mut self) {
         if let Some(measuring) = &mut self.measuring {
             measuring.packets.forget_late();
         }
     }
 
-    /// Measures a packet before it is placed. Ignores packets with presentation times, because the
-    /// talker determines their latency.
+    /// The talker determines the latency of presentation times.
     pub(super) fn measure_length(&mut self, frames: Frames) {
         if self.config.wire.presents() {
             return;
@@ -91,7 +85,6 @@ impl JitterBuffer {
         self.ask(|packets, kept| packets.observe_length(rate.span_of(frames), kept));
     }
 
-    /// Measures a packet that was placed too late.
     pub(super) fn measure_late(&mut self, passage: &PacketTrace) {
         let Some(transit) = passage.transit() else { return };
         self.ask(|packets, kept| packets.observe_late(passage.arrival, transit, kept));

@@ -1,6 +1,6 @@
-//! Counts packets that are rejected because of their payload type.
+//! Counts packets with unexpected payload types.
 
-/// Payload type other than that of the stream, and its number of packets.
+/// Unexpected payload type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherType {
     /// RTP payload type, 0 to 127.
@@ -9,7 +9,7 @@ pub struct OtherType {
     pub packets: u64,
 }
 
-/// Counts packets per payload type, in one step per packet. For the device thread.
+/// Packet counters, for the device thread.
 #[derive(Debug)]
 pub(super) struct OtherTypes {
     counts: Box<[u64; Self::TYPES]>,
@@ -24,7 +24,7 @@ impl OtherTypes {
     }
 
     pub(super) fn count(&mut self, payload_type: u8) {
-        // RTCP packets at the UDP port of the media look like this (RFC 5761 §4).
+        // RTCP packets look like this (RFC 5761 §4).
         if (64..96).contains(&payload_type) {
             return;
         }

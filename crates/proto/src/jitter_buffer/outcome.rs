@@ -11,23 +11,23 @@ use crate::packet::Invalid;
 use crate::renderer::Renderer;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
 
-/// Reason for a restart of the playout.
+/// Why the playout restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resync {
-    /// Another sender began, or the same sender restarted.
+    /// Another sender, or a restart.
     NewSource,
-    /// The media time jumped, or the sender paused.
+    /// Media time jump, or a pause.
     Jump,
-    /// Presentation times moved: the clocks were mapped or stepped, or they drifted too far.
+    /// Presentation times moved: clock step, new mapping, or drift.
     Moved,
 }
 
-/// Sender whose packets are ignored because another source is current.
+/// Ignored sender: another is current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {
     /// Its address.
     pub from: Endpoint,
-    /// Whether it uses the stream id of the current source.
+    /// Whether it uses the source's stream id.
     pub poses: bool,
 }
 
@@ -36,24 +36,24 @@ pub struct Stranger {
 pub enum Received<'a> {
     /// All frames will be played.
     Placed(Accepted<'a>),
-    /// The first frames were late. The others will be played.
+    /// The first frames were late.
     Partly(Accepted<'a>, PacketTrace),
     /// The packet arrived after its turn.
     Late(PacketTrace),
-    /// The packet was already received or restored.
+    /// Already received or restored.
     Duplicate,
-    /// The packet does not match the timeline. A second such packet moves the timeline.
+    /// Off the timeline; a second such packet moves it.
     Doubted,
-    /// Another sender than the current source sent the packet.
+    /// From another sender.
     Foreign,
-    /// The packet is too far in the future.
+    /// Too far in the future.
     Early,
-    /// The datagram is not a packet of the stream.
+    /// Not a packet of the stream.
     Invalid(Invalid),
 }
 
 impl Received<'_> {
-    /// Trace of a packet that was late, in whole or in part.
+    /// Trace of a packet late in part or whole.
     pub const fn late(&self) -> Option<PacketTrace> {
         match self {
             Self::Late(passage) | Self::Partly(_, passage) => Some(*passage),
@@ -73,7 +73,7 @@ pub struct Accepted<'a> {
     pub sample: SampleFormat,
 }
 
-/// Frames of a packet that will be played.
+/// Frames that will be played.
 #[derive(Debug, Clone)]
 pub struct Playable<'a> {
     /// Range of frames.
@@ -87,23 +87,23 @@ pub struct Playable<'a> {
 pub struct PlayoutSound<'a>(pub(super) &'a Renderer);
 
 impl<'a> PlayoutSound<'a> {
-    /// Returns the interleaved samples of these frames as received, in two parts if the ring of the
-    /// playout wraps. They are available until a quarter of the capacity was played after them.
+    /// Interleaved samples, in two parts if the ring wraps. Available until another quarter of the
+    /// capacity was played.
     pub fn samples(self, frames: &Range<MediaTime>) -> [&'a [f32]; 2] {
         self.0.playout.samples(frames.start, frames.end - frames.start)
     }
 }
 
-/// Times of a block: the request, and the DAC.
+/// Times of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct PullTimes {
-    /// Time at which the device thread requested the block.
+    /// Request by the device thread.
     pub now: LocalTime,
-    /// Time at which the block's first frame meets the DAC.
+    /// First frame at the DAC.
     pub meets: LocalTime,
-    /// Frames of silence that the device inserted since the last block.
+    /// Inserted silence since the last block.
     pub skipped: Frames,
-    /// Clock that sets the device's pace ([`crate::device::Cycle::clock`]).
+    /// Clock of the device ([`crate::device::Cycle::clock`]).
     pub clock: Option<ClockId>,
 }
 
@@ -112,20 +112,19 @@ pub struct PullTimes {
 pub struct Hole {
     /// Range of frames.
     pub frames: Range<MediaTime>,
-    /// Whether they are after the newest packet. They are missing if the stream continues, and do
-    /// not count if it ended there.
+    /// Whether they are after the newest packet: missing only if the stream continues.
     pub is_tail: bool,
 }
 
 /// Outcome of pulling a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pulled {
-    /// Position of the first frame. `None` if no stream plays.
+    /// First frame; `None` if no stream plays.
     pub media: Option<MediaPoint>,
-    /// Number of missing frames in the block.
+    /// Missing frames.
     pub missing: Frames,
-    /// Number of missing frames that were concealed.
+    /// Missing frames that were concealed.
     pub concealed: Frames,
-    /// Reason for a restart of the playout at this block, if there was one.
+    /// Restart at this block.
     pub resync: Option<Resync>,
 }

@@ -1,4 +1,4 @@
-//! Output of the jitter buffer: the frames that are due, and the turns of their packets.
+//! Output of the jitter buffer: due frames, and turns of packets.
 
 use core::ops::Range;
 
@@ -11,9 +11,8 @@ use crate::time::{Frames, MediaPoint, MediaTime, Span};
 use crate::units::Ppm;
 
 impl JitterBuffer {
-    /// Maximum interval between checks of the due position.
     const LOOK: Span = Span::from_millis(20);
-    /// Maximum shift of the due position, or of the device's timestamps, without an extra check.
+    /// Maximum shift without an extra check.
     const LITTLE: Span = Span::from_micros(100);
 
     /// Samples in the playout.
@@ -21,13 +20,13 @@ impl JitterBuffer {
         PlayoutSound(&self.renderer)
     }
 
-    /// Removes and returns the range of frames that the last block decoded.
+    /// Returns the decoded frames of the last block, once.
     pub fn take_decoded(&mut self) -> Option<Range<MediaTime>> {
         self.renderer.playout.coded_mut()?.take_fresh()
     }
 
-    /// Fills `out` with the frames that are due at the DAC at `times.meets`. Reports every packet
-    /// whose first frame was read to `passage`.
+    /// Fills `out` with frames due at `times.meets`. Reports packets whose first frame was read to
+    /// `passage`.
     pub fn pull(
         &mut self,
         out: &mut [f32],
@@ -47,7 +46,6 @@ impl JitterBuffer {
         self.begins = false;
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
-        // Few blocks have missing frames. If there are none, none is beyond the newest packet.
         if rendered.missing > Frames::ZERO {
             self.count_missing(rendered.read, rendered.missing, rendered.concealed);
         }
@@ -55,9 +53,8 @@ impl JitterBuffer {
         Pulled { media: Some(start), missing, concealed, resync }
     }
 
-    /// Keeps the playout position near the due position. While they are close and the step is
-    /// constant, it checks every [`Self::LOOK`]; a drift of 500 ppm moves 10 µs in that time.
-    /// Otherwise it checks before each block, and at once after a shift of more than
+    /// Keeps the playout near the due position. In a steady state, checks every [`Self::LOOK`]: 500
+    /// ppm moves 10 µs. Otherwise checks before each block, or after a shift above
     /// [`Self::LITTLE`].
     #[inline]
     fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
@@ -72,7 +69,7 @@ impl JitterBuffer {
         self.look(times, frames)
     }
 
-    /// Not inlined, which saves 30 instructions in most blocks.
+    /// Not inlined: saves 30 instructions per block.
     #[inline(never)]
     fn look(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         let place = self.renderer.place()?;
@@ -89,7 +86,6 @@ impl JitterBuffer {
         resync
     }
 
-    /// Whether no event requires a check of the due position.
     fn goes_on(&self) -> bool {
         let playing = self.phase == Phase::Playing && !self.caught_up;
         playing && self.renderer.holds() && self.placement.moved() <= Self::LITTLE
@@ -106,7 +102,7 @@ impl JitterBuffer {
             return reason;
         }
         if caught_up {
-            // If the device reported that it stood still, nothing else moved.
+            // The device stood still; nothing else moved.
             return self.jump(due, skipped == Frames::ZERO);
         }
         self.renderer.skip(skipped);
@@ -119,13 +115,12 @@ impl JitterBuffer {
             let beside = seen && self.renderer.is_beside(due, stood == Cards::Apart);
             return if beside { self.jump(due, true) } else { None };
         }
-        // Even an uncertain mapping is better than arrivals, which include the path delay.
+        // Arrivals include the path delay, so even an uncertain mapping is better.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
         if self.renderer.is_far(due, !mapped) || self.renderer.servo.is_misplaced() {
             return self.jump(due, true);
         }
-        // Playout used the sender's clock before an outage, and arrivals after it. Return to the
-        // clock.
+        // Return to the clock after an outage.
         if mapped && self.was_mapped {
             self.renderer.servo.follow();
         }
@@ -134,7 +129,7 @@ impl JitterBuffer {
     }
 
     fn jump(&mut self, due: &Due, counts: bool) -> Option<Resync> {
-        // No sound was played before the first frame was due, so this is not a jump.
+        // Nothing was played yet, so this is not a jump.
         let begun = self.source.as_ref().map(Source::begin_media);
         let counts = counts && self.renderer.place().map(|place| place.frame) > begun;
         self.renderer.jump_to(due.point);
@@ -142,20 +137,16 @@ impl JitterBuffer {
         counts.then_some(Resync::Moved)
     }
 
-    /// Drift of this card relative to the sender's card, as corrected by resampling. Positive if
-    /// this card is faster. `None` while frames are copied.
+    /// Drift of this card against the sender's, positive if faster, as resampled.
     pub fn drift(&self) -> Option<Ppm> {
         self.renderer.servo.drift()
     }
 
-    /// Whether the drift is too large to follow ([`crate::servo::Servo::reach`]). The sound then
-    /// jumps now and then.
+    /// Whether the drift exceeds [`crate::servo::Servo::reach`], so the sound jumps.
     pub fn is_out_of_reach(&self) -> bool {
         self.renderer.servo.is_out_of_reach()
     }
 
-    /// Ends the turn of every packet that begins in the frames read. At the start of the stream,
-    /// earlier packets were due before the first request.
     fn take_turns(
         &mut self,
         rendered: &Rendered,
@@ -166,10 +157,9 @@ impl JitterBuffer {
         let (placement, renderer) = (&self.placement, &self.renderer);
         let start = rendered.start;
         let read = rendered.read.start;
-        // Copied blocks consist of whole frames. This saves 17 instructions compared with
-        // fractions.
+        // Copied blocks consist of whole frames: saves 17 instructions.
         let copied = start == MediaPoint::from(read);
-        // The resampler reads ahead, so frames are played this much later.
+        // The resampler reads ahead, so frames play later.
         let resample =
             if copied { Span::ZERO } else { renderer.frame.times(MediaPoint::from(read) - start) };
         let (mut unheard, mut unasked) = (0, 0);
@@ -195,8 +185,7 @@ impl JitterBuffer {
         self.counters.underrun_discarded += unheard;
     }
 
-    /// Counts missing frames between the first and the newest packet. Later frames are counted when
-    /// another packet arrives.
+    /// Later frames count when another packet arrives.
     fn count_missing(&mut self, frames: Range<MediaTime>, missing: Frames, concealed: Frames) {
         let Some(source) = &self.source else { return };
         let before = (source.begin_media().min(frames.end) - frames.start).as_len();
@@ -209,9 +198,8 @@ impl JitterBuffer {
         self.tail_concealed += (concealed.as_len() - concealed_inside).min(after) as u64;
     }
 
-    /// Returns the missing frames of the last block that had any: those counted, and those that
-    /// count if the stream continues. At most twice as many as [`Holes`](crate::holes::Holes) has
-    /// runs.
+    /// Missing frames of the last block with any, at most twice the runs of
+    /// [`Holes`](crate::holes::Holes).
     pub fn holes(&self) -> impl Iterator<Item = Hole> + '_ {
         let source = self.source.as_ref();
         let ends = source.map(|source| (source.begin_media(), source.end()));
@@ -227,13 +215,13 @@ impl JitterBuffer {
             .map(|(frames, is_tail)| Hole { frames, is_tail })
     }
 
-    /// Whether frames after the newest packet were due and missing ([`Hole::is_tail`]).
+    /// Whether [`Hole::is_tail`] frames were due.
     pub const fn has_tail(&self) -> bool {
         self.tail_missing > 0
     }
 
-    /// Counts the missing tail when a packet arrives, unless the packet begins a run of sound.
-    /// `between` is the number of frames since the end of the packet before.
+    /// Counts the missing tail, unless the packet begins a run of sound. `between` is the frames
+    /// since the previous packet.
     pub(super) fn settle_tail(&mut self, between: Frames) {
         let tail = core::mem::take(&mut self.tail_missing);
         let concealed = core::mem::take(&mut self.tail_concealed);

@@ -1,4 +1,4 @@
-//! Restores lost packets from redundant data in other packets ([`crate::redundancy`]).
+//! Restores lost packets with [`crate::redundancy`].
 
 use super::turns::PackedSlot;
 use super::{JitterBuffer, Phase, Playable, PlayoutSound};
@@ -11,15 +11,14 @@ use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
 impl JitterBuffer {
-    /// Takes the spare repairer if the jitter buffer has none. Call it before datagrams are
-    /// handled, so that no redundant data of the first packets is lost.
+    /// Takes the spare repairer if needed. Call it before handling datagrams.
     pub fn borrow_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {
         if self.repairer.is_none() {
             self.repairer = spare.take();
         }
     }
 
-    /// Returns the repairer if `spare` is empty and packets carry no redundant data.
+    /// Returns the repairer if packets carry no repair data.
     pub fn return_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {
         if spare.is_none() {
             *spare = self.repairer.take_if(|repairer| repairer.is_idle());
@@ -30,8 +29,7 @@ impl JitterBuffer {
         self.repairer.iter_mut().for_each(|repairer| repairer.reset());
     }
 
-    /// Time after the departure of a packet within which it may be restored, and losses before
-    /// repair per 10⁹ packets.
+    /// Repair time after departure, and losses per 10⁹ packets.
     pub fn repair_budget(&self) -> (Span, u32) {
         let Tally { expected, missing, .. } = self.tally;
         let window = self.repairer.as_ref().map_or(0, |repairer| repairer.window());
@@ -40,8 +38,7 @@ impl JitterBuffer {
         (self.format.rate.span_of(window), u32::try_from(share).unwrap_or(u32::MAX))
     }
 
-    /// Passes a received packet to the repairer and places restored packets. Restored packets that
-    /// are late are dropped and not counted.
+    /// Late restored packets are dropped and not counted.
     #[inline]
     pub(super) fn repair(
         &mut self,
@@ -51,7 +48,7 @@ impl JitterBuffer {
         brought: &mut dyn FnMut(Playable<'_>),
     ) {
         let Some(repairer) = &mut self.repairer else { return };
-        // Inlined fast path: separate functions took 157 instructions, this takes 120.
+        // Inlined fast path: 120 instead of 157 instructions.
         let (coding, payload) = (packet.head.coding, packet.payload);
         if packet.carried.is_some() || !repairer.accept_next(came.sequence, coding, payload) {
             self.repair_any(packet, came, format, brought);
@@ -77,7 +74,6 @@ impl JitterBuffer {
         }
     }
 
-    /// Not inlined, because most packets restore nothing.
     #[cold]
     fn place_rebuilt(
         &mut self,
@@ -102,7 +98,7 @@ impl JitterBuffer {
                 continue;
             }
             if *phase != Phase::Playing {
-                // The first packet of the stream may have been lost.
+                // The first packet may have been lost.
                 turns.begin_no_later(sequence);
             }
             counters.lost -= u64::from(turns.keep(came.brings_back(sequence, media)));

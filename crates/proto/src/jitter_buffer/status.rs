@@ -1,5 +1,4 @@
-//! Status and commands of a jitter buffer: values that pass between the device thread and an
-//! ordinary thread.
+//! Status and commands between device thread and ordinary thread.
 
 use std::sync::Arc;
 
@@ -19,47 +18,45 @@ use crate::time::{LocalTime, Span, WallTime};
 use crate::unannounced::Need;
 use crate::units::{Channels, Ppm};
 
-/// Commands from the ordinary thread to a jitter buffer.
+/// Command to a jitter buffer.
 #[derive(Debug, Clone, Copy)]
 pub enum ReceiveCommand {
-    /// Newer mapping of the sender's clock.
+    /// Mapping of the sender's clock.
     Clock(Author, ClockMapping),
-    /// Clock of this host for packets that carry presentation times.
+    /// This host's clock for presentation times.
     Presentation(ClockMapping),
-    /// Rate of the sender's card relative to TAI, as reported by a followed clock.
+    /// Rate of the sender's card against TAI.
     Pace(ReportedRate),
-    /// Announced delay from capture to the presentation time in packets, if any.
+    /// Announced delay from capture to presentation.
     PresentedAfter(Option<Span>),
     /// Clock of the sender's card.
     Card(Author, Option<ClockId>),
-    /// RTP timestamp and wall clock time of a sender report.
+    /// Timestamps of a sender report.
     Captured(Author, u32, WallTime),
     /// New latency.
     LinkOffset(Span),
-    /// Actual ring length of the device.
+    /// Measured device time.
     Ring(Span),
-    /// SSRC of a sender that announced its stream, so nothing is derived from its packets. Also,
-    /// whether it requests feedback on its path.
+    /// Announced SSRC, and whether it requests path feedback. Its packets are not measured.
     Announced(u32, bool),
-    /// Whether packets of senders without an announcement raise the latency.
+    /// Whether unannounced packets raise the latency.
     Raises(bool),
     /// The sender left.
     Left(Author),
-    /// Channels in packets: all channels, or one channel that is played on all.
+    /// All channels, or one that is played on all.
     Carried(Channels),
-    /// Whether to mute because the stream would play as noise.
+    /// Whether to mute.
     Mute(bool),
 }
 
-/// Status of a received stream. The jitter buffer fills it first, then the device. Counts are
-/// totals.
+/// Status of a stream; the device adds its part. Counts are totals.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamStatus {
     /// Time of this status.
     pub at: LocalTime,
-    /// Counters of the jitter buffer. The caller adds those of the device and its link.
+    /// Counters, without device and link.
     pub counters: Counters,
-    /// Number of invalid datagrams per reason, indexed by [`Invalid::index`].
+    /// Invalid datagrams, indexed by [`Invalid::index`].
     pub invalid: [u64; Invalid::COUNT],
     /// Data for receiver reports.
     pub receiving: Option<Receiving>,
@@ -67,44 +64,43 @@ pub struct StreamStatus {
     pub feedback: Option<PathFeedback>,
     /// Addresses of the current source.
     pub endpoints: SourceEndpoints,
-    /// Another sender at this receiver.
+    /// Another sender.
     pub stranger: Option<Stranger>,
     /// Format of the newest packet.
     pub format: StreamFormat,
-    /// Bits per second of the newest packet, if the sender chooses the bitrate.
+    /// Its bits per second, if the sender chooses.
     pub bitrate: Option<u32>,
-    /// Basis of the placement of the last block.
+    /// Placement of the last block.
     pub basis: Option<Basis>,
-    /// Whether the sender said goodbye and no other followed.
+    /// Whether the sender said goodbye.
     pub said_goodbye: bool,
-    /// Drift of the sender's card relative to our clock, positive if the card is faster.
+    /// Drift of the sender's card against our clock, positive if the card is faster.
     pub card: Option<Ppm>,
-    /// Packets sent, according to the sequence numbers received.
+    /// Packets sent, by sequence number.
     pub expected: u64,
     /// See [`JitterBuffer::repair_budget`].
     pub repair: (Span, u32),
-    /// Drift of this card relative to the sender's card, while frames are resampled. Positive if
-    /// this card is faster.
+    /// See [`JitterBuffer::drift`].
     pub drift: Option<Ppm>,
-    /// Whether the drift is too large to follow.
+    /// Drift too large to follow.
     pub out_of_reach: bool,
     /// See [`JitterBuffer::need`].
     pub need: Option<Need>,
     /// See [`JitterBuffer::other_type`].
     pub other_type: Option<OtherType>,
-    /// Last step: the sender paused without advancing its timestamps, or the path became longer.
+    /// Last step.
     pub step: Option<LateRun>,
-    /// Whether late packets may prove to be another step.
+    /// Whether late packets may prove another step.
     pub may_step: bool,
-    /// Contradiction between the packets and the format.
+    /// Contradiction of packets and format.
     pub contradiction: Option<Contradiction>,
-    /// Whether the newest samples are plausible in the configured format.
+    /// Whether the newest samples are plausible.
     pub fits: bool,
-    /// Times of late or lost packets and device underruns since the last status.
+    /// Late or lost packets and underruns since the last status.
     pub faults: Faults,
     /// Whether the sound is paused.
     pub quiet: bool,
-    /// Time from a wake-up of the device until the requested block meets the DAC, once it is known.
+    /// Time from a wake-up until its block meets the DAC.
     pub lead: Option<Span>,
 }
 
@@ -145,18 +141,18 @@ impl JitterBuffer {
         &self.config.wire
     }
 
-    /// Stream id of a datagram, assuming that the datagram is a packet.
+    /// Stream id of a packet.
     pub fn stream_of(&self, datagram: &[u8]) -> Option<StreamId> {
         self.config.wire.stream(datagram)
     }
 
-    /// Stream id of a datagram that would be accepted if there were no current source.
+    /// Stream id of a datagram that would be accepted without a current source.
     pub fn recognises(&self, datagram: &[u8]) -> Option<StreamId> {
         let packet = self.config.wire.unpack(datagram).ok()?;
         self.measure(&packet).ok().map(|_| packet.head.stream)
     }
 
-    /// Whether the output must be silent, by command or because packets contradict the format.
+    /// Whether the output must be silent.
     pub fn is_muted(&self) -> bool {
         let odd = |source: &Source| self.format.coder.is_none() && source.is_odd();
         self.muted || self.proof.has_wrong_samples() || self.source.as_ref().is_some_and(odd)
@@ -175,7 +171,7 @@ impl JitterBuffer {
         self.proof.other_rate().map(Contradiction::Rate)
     }
 
-    /// Returns the status of the stream without the part of the device.
+    /// Status without the device's part.
     pub fn status(&self, at: LocalTime) -> StreamStatus {
         let rate = self.format.rate;
         let source = self.source.as_ref();

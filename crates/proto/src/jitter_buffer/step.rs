@@ -1,35 +1,32 @@
-//! Detection of steps. A step happens if a sender pauses without advancing its timestamps, or if a
-//! path becomes longer. All packets are then late by the same time, which is not jitter. The stream
-//! is placed again, with the same latency.
+//! Detects steps: all packets are late by the same time. The sender paused without advancing its
+//! timestamps, or the path became longer. The stream is then placed again.
 
 use super::{JitterBuffer, Resync};
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 
-/// Time from the first packet that a step made late to the packet that proved the step.
+/// From the first late packet to the proof of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateRun {
-    /// Arrival of the first late packet.
+    /// First late packet.
     pub from: LocalTime,
-    /// Arrival of the packet that proved the step.
+    /// Packet that proved the step.
     pub to: LocalTime,
 }
 
 impl LateRun {
-    /// Combines runs that are close together. The ordinary thread sees only the last run, and must
-    /// not miss any.
+    /// Combines close runs: the ordinary thread sees only the last.
     pub(crate) fn after(self, before: Option<Self>) -> Self {
         let joins = before.filter(|before| self.from - before.to < Span::from_secs(1));
         Self { from: joins.map_or(self.from, |before| before.from), ..self }
     }
 }
 
-/// Consecutive packets that are late by about the same time.
+/// Consecutive packets, similarly late.
 #[derive(Debug, Clone, Copy)]
 struct Agreeing {
-    /// Arrival of the first late packet, even if later packets do not agree with it.
     late_since: LocalTime,
-    /// Arrival of the first packet that agrees with all later packets.
+    /// First packet that agrees with all later ones.
     since: LocalTime,
     packets: u32,
     least: Span,
@@ -40,12 +37,10 @@ struct Agreeing {
 pub(super) struct StepFinder(Option<Agreeing>);
 
 impl StepFinder {
-    /// Minimum time for which packets must agree. Packets delayed by a queue or a host arrive
-    /// together.
+    /// Minimum duration: packets delayed by a queue arrive together.
     const LASTS: Span = Span::from_millis(40);
     const PACKETS: u32 = 3;
-    /// Maximum difference between packets that agree. A queue that drains at twice the rate of the
-    /// stream causes a difference of [`Self::LASTS`].
+    /// Maximum difference: a queue drained at twice the rate causes [`Self::LASTS`].
     const SPREAD: Span = Span::from_millis(10);
 
     pub(super) const fn reset(&mut self) {
@@ -56,10 +51,7 @@ impl StepFinder {
         self.0.is_some()
     }
 
-    /// Adds a late packet that arrived `behind` the fastest packet. `spread` is the usual
-    /// variation. When packets agree, returns the step and the arrival of the first late packet.
-    /// Late packets before the agreeing ones had another cause in addition to the step, such as a
-    /// busy host.
+    /// Adds a packet `behind` the fastest. Returns a proven step and the first late arrival.
     fn observe(
         &mut self,
         arrival: LocalTime,
@@ -84,10 +76,10 @@ impl StepFinder {
 }
 
 impl JitterBuffer {
-    /// Adds a late packet, and places the stream again after a step. Returns whether it did.
+    /// Returns whether the stream was placed again.
     pub(super) fn follow_step(&mut self, media: MediaTime, frames: Frames, at: LocalTime) -> bool {
         let Some(behind) = self.placement.behind(media, frames, at) else { return false };
-        // A packet with the marker begins a run of sound. A single one is sufficient.
+        // One packet with the marker suffices.
         let begins = self.source.as_ref().is_some_and(Source::restarts_at);
         let step = match begins {
             true => Some((behind, at)),

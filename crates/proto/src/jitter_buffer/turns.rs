@@ -1,5 +1,5 @@
-//! Packets of a stream in sequence order, each with its turn: the time at which its first frame is
-//! played. A packet that is missing at its turn counts as lost until it arrives late.
+//! Packets in sequence order. A packet's turn is when its first frame is played. Missing then, it
+//! counts as lost until it arrives.
 
 #[cfg(test)]
 mod tests;
@@ -22,12 +22,11 @@ pub(super) struct Slot {
     pub(super) arrival: LocalTime,
     pub(super) read: LocalTime,
     pub(super) whole: bool,
-    /// The packet was restored, not received. The times are those of the restoring packet, and no
-    /// trace is reported.
+    /// Times are those of the restoring packet; no trace.
     pub(super) repaired: bool,
 }
 
-/// A [`Slot`] that fits a cache line, because each stream has thousands.
+/// Fits a cache line: each stream has thousands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackedSlot {
     pub(super) sequence: i64,
@@ -36,12 +35,12 @@ pub(super) struct PackedSlot {
     capture: Option<WallTime>,
     /// Time from arrival to reading in ns, at most 4.29 s.
     read: u32,
-    /// Times of taken, packed and handed in ns, as in the packet, if `stamped`.
+    /// Taken, packed and handed in ns, if `stamped`.
     instants: [u32; 3],
     /// Holding time ([`held_steps`]).
     held: u16,
     stamped: bool,
-    /// Number of frames. 16 bits are sufficient for a datagram of 64 kB.
+    /// 16 bits suffice for 64 kB.
     frames: u16,
     whole: bool,
     repaired: bool,
@@ -68,13 +67,11 @@ impl PackedSlot {
         self.media + self.frames()
     }
 
-    /// Returns the record of a packet that this packet restored.
     pub(super) const fn brings_back(self, sequence: i64, media: MediaTime) -> Self {
         Self { sequence, media, whole: true, repaired: true, ..self }
     }
 
-    /// Returns the trace of a packet whose turn came at `now` and whose first frame meets the DAC
-    /// at `dac`. `resample` is the look-ahead of the resampler.
+    /// Trace of a packet with its turn at `now` and its first frame at the DAC at `dac`.
     #[inline]
     pub(super) fn passage(
         &self,
@@ -161,44 +158,39 @@ fn end_of_nanos(span: Span) -> u32 {
 enum PacketPlace {
     Empty,
     Came(PackedSlot),
-    /// The turn of the packet with this number ended without it.
     Lost(i64),
 }
 
-/// Packets whose turns ended before a block was requested.
+/// Packets whose turns ended before a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Abandoned {
     pub(super) lost: u64,
-    /// Packets received in time but not played.
+    /// Received in time but not played.
     pub(super) unheard: u64,
-    /// Packets that were received in time and will be played, but have no trace because there are
-    /// too many for the places.
+    /// Played without a trace: too many for the places.
     pub(super) unfollowed: u64,
 }
 
-/// Outcome of the turns that a block ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
     pub(super) lost: u64,
-    /// Frames of the block that are in gaps between consecutive packets.
+    /// Frames in gaps between consecutive packets.
     pub(super) skipped: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Turns {
     places: Box<[PacketPlace]>,
-    /// Extended sequence number of the next packet.
     next: i64,
-    /// Frame after the last packet whose turn ended. The next packet begins there, unless the
-    /// sender left a gap.
+    /// End of the last packet. The next one begins there, unless the sender left a gap.
     follows: Option<MediaTime>,
 }
 
 impl Turns {
-    /// Maximum distance at which a received packet is searched after a missing one.
+    /// Search distance after a missing packet.
     const LOOK_AHEAD: i64 = 64;
 
-    /// Creates room for at least `packets`. Only this function allocates.
+    /// Only this function allocates.
     pub(super) fn new(packets: usize) -> Self {
         let places = vec![PacketPlace::Empty; packets.next_power_of_two()].into();
         Self { places, next: 0, follows: None }
@@ -212,7 +204,6 @@ impl Turns {
         (self.next, self.follows) = (sequence, None);
     }
 
-    /// Moves the first turn back to this packet if the packet is earlier.
     pub(super) fn begin_no_later(&mut self, sequence: i64) {
         self.next = self.next.min(sequence);
     }
@@ -221,8 +212,8 @@ impl Turns {
         self.kept(sequence).is_some()
     }
 
-    /// Ends the turns of packets whose places are needed up to `sequence`, because too many packets
-    /// arrived together. Their frames from `place` on are played nevertheless.
+    /// Ends turns whose places are needed up to `sequence`. Their frames from `place` on still
+    /// play.
     pub(super) fn make_room(
         &mut self,
         sequence: i64,
@@ -234,7 +225,7 @@ impl Turns {
             return given_up;
         }
         let place = place();
-        // Numbers further back do not belong to packets that are still expected.
+        // Numbers further back are not expected.
         self.next = self.next.max(oldest.saturating_sub(self.places.len() as i64));
         while self.next < oldest {
             match self.came(self.next) {
@@ -256,7 +247,7 @@ impl Turns {
         given_up
     }
 
-    /// Stores a received packet. Returns whether it was counted as lost.
+    /// Returns whether the packet was counted as lost.
     #[inline]
     pub(super) fn keep(&mut self, came: impl Into<PackedSlot>) -> bool {
         let kept = came.into();
@@ -267,8 +258,8 @@ impl Turns {
         was_lost
     }
 
-    /// Ends the turn of every packet that begins before the end of `frames`. Reports packets that
-    /// were in time to `tell` and counts missing ones.
+    /// Ends turns that begin before the end of `frames`. Reports packets to `tell`, counts missing
+    /// ones.
     pub(super) fn take(
         &mut self,
         frames: &Range<MediaTime>,
@@ -306,16 +297,14 @@ impl Turns {
         taken
     }
 
-    /// Returns how many of these frames are between a packet and the packet before it, if that was
-    /// received.
+    /// Frames between a packet and the previous one, if that was received.
     fn gap_before(&self, next: &PackedSlot, frames: &Range<MediaTime>) -> u64 {
         let Some(before) = self.kept(next.sequence - 1) else { return 0 };
         let from = before.end().max(frames.start);
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
-    /// Start of the next packet, which is missing. It is the end of the previous packet, but always
-    /// before the start of the next received packet.
+    /// End of the previous packet, before the next received one.
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
         let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);

@@ -4,23 +4,22 @@ const START: LocalTime = LocalTime::from_nanos(7_000_000_000);
 const ALICE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
 const BOB: [u8; 6] = [0x00, 0, 0, 0, 0, 0x02];
 
-/// Talkers on one network.
 struct Scene {
     claims: Vec<AddressClaim>,
     now: LocalTime,
-    /// All messages: sender, time, destination and content.
+    /// Sender, time, destination and content.
     said: Vec<(usize, LocalTime, [u8; 6], MaapMessage)>,
     events: Vec<(usize, ClaimEvent)>,
 }
 
 impl Scene {
-    /// Talkers with the same seed, which pick the same addresses.
+    /// Talkers with the same seed pick the same addresses.
     fn of(own: &[[u8; 6]], seed: u64) -> Self {
         let claims = own.iter().map(|own| AddressClaim::new(*own, seed, START)).collect();
         Self { claims, now: START, said: Vec::new(), events: Vec::new() }
     }
 
-    /// Runs the talkers; messages for whose number `lost` returns `true` do not arrive.
+    /// `lost` selects messages that do not arrive.
     fn run(&mut self, span: Span, lost: impl Fn(usize) -> bool) {
         let until = self.now + span;
         while let Some(at) = self.claims.iter().map(AddressClaim::deadline).min() {
@@ -33,7 +32,6 @@ impl Scene {
         self.now = until;
     }
 
-    /// Sends the first pending message.
     fn speak(&mut self, lost: &impl Fn(usize) -> bool) -> bool {
         let now = self.now;
         let mut polled = self.claims.iter_mut().enumerate();
@@ -95,7 +93,7 @@ fn an_address_nobody_objects_to_is_asked_for_four_times_and_then_announced() {
 fn two_claimants_that_choose_the_same_never_end_with_the_same() {
     for seed in 0..50 {
         for order in [[ALICE, BOB], [BOB, ALICE]] {
-            // All messages of the first two seconds but one may be lost.
+            // All messages but one may be lost.
             for heard in 0..10 {
                 let mut scene = Scene::of(&order, seed);
                 scene.run(Span::from_secs(100), |said| said < 10 && said != heard);
@@ -158,7 +156,7 @@ fn a_lost_probe_does_not_matter() {
 
 #[test]
 fn who_has_it_with_less_right_says_that_it_lost_it_and_takes_another() {
-    // The networks are joined after both have claimed.
+    // Joined after both have claimed.
     let mut scene = Scene::of(&[ALICE, BOB], 5);
     let both = scene.claims[0].address;
     scene.run(Span::from_secs(5), |_| true);
@@ -179,7 +177,7 @@ fn what_was_lost_is_given_up_at_once_and_the_next_is_asked_for_from_the_first_pr
     let held = scene.holds(0).unwrap();
     let (now, claim) = (scene.now, &mut scene.claims[0]);
     let lost = GroupRange::only(held);
-    // A host probes it; before the defence, an owner with priority announces it.
+    // A probe, then an announcement by an owner with priority.
     claim.handle(&MaapMessage::about(MaapKind::Probe, lost), [2, 0, 0, 0, 1, 9], now);
     claim.handle(&MaapMessage::about(MaapKind::Announce, lost), ALICE, now);
     assert_eq!(claim.poll_event(), Some(ClaimEvent::Lost { address: held, to: ALICE }));
@@ -187,7 +185,7 @@ fn what_was_lost_is_given_up_at_once_and_the_next_is_asked_for_from_the_first_pr
     assert_eq!(claim.poll(now), Some((GROUP, asks)), "nothing is said of the other any more");
     claim.handle(&MaapMessage::about(MaapKind::Probe, lost), [2, 0, 0, 0, 1, 9], now);
     assert_eq!(claim.poll(now), None);
-    // The next address is taken too: no event, because it was not claimed.
+    // Taken too: no event, because it was not claimed.
     let next = GroupRange::only(claim.address());
     claim.handle(&MaapMessage::about(MaapKind::Defend, next), ALICE, now);
     assert_eq!((claim.poll_event(), claim.address() == next.first), (None, false));
@@ -221,7 +219,6 @@ fn whoever_defends_all_that_is_asked_for_is_asked_twice_a_second_before_long() {
 
 #[test]
 fn an_address_that_nobody_could_be_asked_about_is_claimed_only_after_four_who_could_be() {
-    // The interface fails at each probe in turn and returns three tries later.
     for down in 0..4 {
         let mut claim = AddressClaim::new(ALICE, 2, START);
         let (mut said, mut tried, mut now) = (Vec::new(), 0, START);
@@ -265,7 +262,6 @@ fn what_is_said_of_other_addresses_or_was_said_here_changes_nothing() {
     for kind in [MaapKind::Probe, MaapKind::Defend, MaapKind::Announce] {
         claim.handle(&MaapMessage::about(kind, next), ALICE, START);
         claim.handle(&MaapMessage::about(kind, GroupRange::only(address)), BOB, START);
-        // The whole pool was requested; one address conflicts.
         let defence = MaapMessage { kind: MaapKind::Defend, requested: POOL, conflict: next };
         claim.handle(&defence, ALICE, START);
         assert_eq!(claim.address(), address);
@@ -286,6 +282,6 @@ fn all_who_ask_at_once_are_answered_and_who_asks_twice_is_once() {
     }
     let answers: Vec<_> = core::iter::from_fn(|| claim.poll(now)).collect();
     let defence = MaapMessage { kind: MaapKind::Defend, requested: only, conflict: only };
-    // If there are too many, the first probes are answered.
+    // The first probes are answered.
     assert_eq!(answers, [0, 1, 2, 3].map(|host| (asking[host], defence)));
 }

@@ -1,4 +1,4 @@
-//! Contents of an iteration: typed blocks that go to the worker, come from it, or both.
+//! Contents of an iteration: typed blocks.
 
 use core::ops::Range;
 
@@ -17,7 +17,7 @@ pub enum Element {
     I16,
     /// 32-bit integers.
     I32,
-    /// Bytes, independent of byte order.
+    /// Bytes without byte order.
     Byte,
 }
 
@@ -37,16 +37,16 @@ impl Element {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockWay {
-    /// From the master to the worker.
+    /// Master to worker.
     ToWorker,
-    /// From the worker to the master.
+    /// Worker to master.
     FromWorker,
-    /// To the worker, and back as modified by it.
+    /// To the worker, and back modified.
     Both,
 }
 
 impl BlockWay {
-    /// Whether the block is sent on that leg.
+    /// Whether the leg carries the block.
     pub const fn goes(self, leg: BlockLeg) -> bool {
         match leg {
             BlockLeg::There => matches!(self, Self::ToWorker | Self::Both),
@@ -58,13 +58,13 @@ impl BlockWay {
 /// Direction between master and worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockLeg {
-    /// From the master to the worker.
+    /// Master to worker.
     There,
-    /// From the worker to the master.
+    /// Worker to master.
     Back,
 }
 
-/// Number of elements in a block.
+/// Number of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
@@ -75,7 +75,7 @@ pub enum Length {
 }
 
 impl Length {
-    /// Elements in an iteration of `frames` frames.
+    /// Elements in `frames` frames.
     pub const fn elements(self, frames: u32) -> u64 {
         match self {
             Self::Fixed(elements) => elements as u64,
@@ -96,13 +96,13 @@ pub struct BlockSpec {
 }
 
 impl BlockSpec {
-    /// Bytes in an iteration of `frames` frames. Below 2^67, hence 128 bits.
+    /// Below 2^67, hence 128 bits.
     const fn bytes(self, frames: u32) -> u128 {
         self.length.elements(frames) as u128 * self.element.bytes() as u128
     }
 }
 
-/// Byte order of numbers.
+/// Byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ByteOrder {
@@ -113,7 +113,7 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// Byte order of this host.
+    /// This host's.
     pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
 
     /// Whether this host must swap bytes.
@@ -122,7 +122,7 @@ impl ByteOrder {
     }
 }
 
-/// Error of creating a set of blocks.
+/// Error of [`BlockSet::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BlockSetError {
     /// Too many blocks.
@@ -151,12 +151,11 @@ pub enum BlockSetError {
     },
 }
 
-/// Blocks of one iteration. Those of one direction are contiguous, in the order given.
+/// Blocks of one iteration. Those of one direction are contiguous, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSet {
     blocks: Box<[BlockSpec]>,
     max_frames: u32,
-    /// Per leg: bytes per iteration, and bytes per frame.
     bytes: [(usize, usize); 2],
 }
 
@@ -168,7 +167,7 @@ impl BlockSet {
     /// Maximum bytes of an iteration per leg.
     pub const MAX_BYTES: usize = 16 << 20;
 
-    /// Creates a set for iterations of up to `max_frames` frames.
+    /// Creates a set for up to `max_frames` frames.
     pub fn new(blocks: Vec<BlockSpec>, max_frames: u32) -> Result<Self, BlockSetError> {
         if blocks.len() > Self::MAX_BLOCKS {
             return Err(BlockSetError::Blocks(blocks.len()));
@@ -183,36 +182,35 @@ impl BlockSet {
             if all(max_frames) > Self::MAX_BYTES as u128 {
                 return Err(BlockSetError::Bytes { bytes: all(max_frames), leg });
             }
-            // With 0 as the maximum, bytes per frame do not matter.
+            // Bytes per frame are irrelevant without frames.
             let each = if max_frames > 0 { all(1) - all(0) } else { 0 };
             bytes[leg as usize] = (all(0) as usize, each as usize);
         }
         Ok(Self { blocks: blocks.into(), max_frames, bytes })
     }
 
-    /// Specifications of the blocks.
+    /// Block specifications.
     pub fn blocks(&self) -> &[BlockSpec] {
         &self.blocks
     }
 
-    /// Maximum frames of an iteration.
+    /// Maximum frames.
     pub const fn max_frames(&self) -> u32 {
         self.max_frames
     }
 
-    /// Bytes of an iteration on that leg; `frames` is capped at the maximum.
+    /// Bytes on that leg; `frames` is capped.
     pub fn bytes(&self, leg: BlockLeg, frames: u32) -> usize {
         let (fixed, each) = self.bytes[leg as usize];
         fixed + each * frames.min(self.max_frames) as usize
     }
 
-    /// Position of block `index` in the bytes of that leg; `None` if it is not sent there or does
-    /// not exist.
+    /// Position of a block in the bytes of that leg.
     pub fn place(&self, leg: BlockLeg, index: usize, frames: u32) -> Option<Range<usize>> {
         self.placed(leg, frames).find(|(at, _)| *at == index).map(|(_, place)| place)
     }
 
-    /// Index and position of each block that is sent on that leg.
+    /// Index and position of each block on that leg.
     pub fn placed(
         &self,
         leg: BlockLeg,
@@ -223,13 +221,13 @@ impl BlockSet {
         let mut end = 0;
         going.map(move |(index, block)| {
             let begin = end;
-            // Fits: `new` limits the sum to `MAX_BYTES`.
+            // `new` limits the sum.
             end += block.bytes(frames) as usize;
             (index, begin..end)
         })
     }
 
-    /// Copies blocks that go both ways from the outgoing bytes to the returning ones.
+    /// Copies blocks of both directions.
     pub(crate) fn carry_over(&self, there: &[u8], back: &mut [u8], frames: u32) {
         if !self.blocks.iter().any(|block| block.way == BlockWay::Both) {
             return;

@@ -9,8 +9,7 @@
 //! 40 bytes of the iteration; Ask: first block and end of the range, 8 each; Gone: first block still kept, 8
 //! ```
 //!
-//! All parts of an iteration have the same length, except the last, which may be shorter: the
-//! number of parts determines their positions.
+//! The number of parts determines their positions: only the last may be shorter.
 
 use core::ops::Range;
 
@@ -20,70 +19,68 @@ use thiserror::Error;
 pub const HEAD_BYTES: usize = 40;
 /// Minimum datagram size.
 pub const MIN_DATAGRAM_BYTES: usize = HEAD_BYTES + MIN_PART;
-/// Version written and accepted.
+/// Protocol version.
 pub const VERSION: u8 = 1;
 
-/// Minimum bytes of the iteration per datagram. With
-/// [`BlockSet::MAX_BYTES`](super::block::BlockSet) it keeps the number of parts within 16 bits.
+/// With [`BlockSet::MAX_BYTES`](super::block::BlockSet), part numbers fit 16 bits.
 pub(super) const MIN_PART: usize = 512;
-/// Limit of block numbers and positions: 2^62 ns are 146 years.
 const MAX: u64 = 1 << 62;
 
-/// Kind of a datagram.
+/// Datagram kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatagramKind {
     /// Part of a block.
     Block,
-    /// Request to send blocks again.
+    /// Request to repeat blocks.
     Ask,
-    /// Notice that requested blocks are no longer kept.
+    /// Requested blocks are no longer kept.
     Gone,
 }
 
-/// Flags of a block, as a bit set.
+/// Bit set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u16);
 
 impl Flags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// Sent again on request.
+    /// Repeated on request.
     pub const REPLAY: Self = Self(1);
-    /// Made by a plugin that missed some of the earlier blocks.
+    /// Made by a plugin that missed earlier blocks.
     pub const DIRTY: Self = Self(2);
-    /// The host's thread flushes denormal results to zero.
+    /// The host flushes denormal results to zero.
     pub const FLUSH_TO_ZERO: Self = Self(4);
-    /// The host's thread treats denormal operands as zero.
+    /// The host treats denormal operands as zero.
     pub const DENORMALS_ARE_ZERO: Self = Self(8);
-    /// The two flags before are valid; otherwise the mode is unknown.
+    /// The two flags above are valid.
     pub const FLOAT_MODE_KNOWN: Self = Self(16);
     /// The host does not run in real time.
     pub const OFFLINE: Self = Self(32);
-    /// Skipped, since the plugin crashed on it: the bytes are not sound.
+    /// The plugin crashed on it: the bytes are not sound.
     pub const SKIPPED: Self = Self(64);
 
-    /// Whether all these flags are set.
+    /// Whether all are set.
     pub const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// Adds these flags.
+    /// Adds flags.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
 
-    /// Removes these flags.
+    /// Removes flags.
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)
     }
 }
 
-/// Reason for rejecting a datagram.
+/// Reason for rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidBlock {
-    /// Shorter than a header, or than the header requires.
+    /// Too short.
     #[error("too short")]
     Short,
     /// Unsupported version.
@@ -95,39 +92,39 @@ pub enum InvalidBlock {
     /// More frames than agreed.
     #[error("{0} frames")]
     Frames(u32),
-    /// Invalid part number.
+    /// Invalid part.
     #[error("part {part} of {parts}")]
     Part {
-        /// Part number in the header.
+        /// Its number.
         part: u16,
-        /// Number of parts in the header.
+        /// Number of parts.
         parts: u16,
     },
-    /// Length that does not match the part.
+    /// Length does not match the part.
     #[error("{0} bytes")]
     Length(usize),
-    /// Contradiction to other parts of the block.
+    /// Contradicts other parts.
     #[error("contradicts another part")]
     Contradicts,
-    /// Impossible number, or a block that was never sent.
+    /// Invalid number, or never sent.
     #[error("block {0}")]
     Block(u64),
 }
 
-/// Header of a datagram.
+/// Datagram header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Kind of the datagram.
+    /// Kind.
     pub kind: DatagramKind,
-    /// Flags of the block.
+    /// Flags.
     pub flags: Flags,
     /// Part number.
     pub part: u16,
     /// Number of parts.
     pub parts: u16,
-    /// Stream number, as agreed.
+    /// Agreed stream number.
     pub stream: u32,
-    /// Number of the activation.
+    /// Activation number.
     pub epoch: u32,
     /// Block number in the epoch.
     pub block: u64,
@@ -135,7 +132,7 @@ pub struct Head {
     pub position: u64,
     /// Frames in the block.
     pub frames: u32,
-    /// Latency of the sound against the input, in frames.
+    /// Latency of the sound, in frames.
     pub latency: u32,
 }
 
@@ -160,13 +157,12 @@ impl Head {
         room[36..40].copy_from_slice(&self.latency.to_be_bytes());
     }
 
-    /// Header of a datagram about block `block`, without a part of it.
     pub(super) const fn beside(kind: DatagramKind, stream: u32, epoch: u32, block: u64) -> Self {
         let (flags, part, parts) = (Flags::NONE, 0, 1);
         Self { kind, flags, part, parts, stream, epoch, block, position: 0, frames: 0, latency: 0 }
     }
 
-    /// Writes header and body, if there is room. Returns the total length.
+    /// Returns the length, if there is room.
     pub(super) fn with_body(&self, body: &[u8], room: &mut [u8]) -> Option<usize> {
         let (head, rest) = room.split_first_chunk_mut()?;
         rest.get_mut(..body.len())?.copy_from_slice(body);
@@ -174,7 +170,7 @@ impl Head {
         Some(HEAD_BYTES + body.len())
     }
 
-    /// Splits a datagram into header and body, without checking them against the agreement.
+    /// Splits a datagram without checking it against the agreement.
     #[inline]
     pub fn read(datagram: &[u8]) -> Result<(Self, &[u8]), InvalidBlock> {
         let (head, body) = datagram.split_first_chunk().ok_or(InvalidBlock::Short)?;
@@ -224,7 +220,6 @@ pub(super) struct PartCut {
 }
 
 impl PartCut {
-    /// Splits `bytes` into parts of at most `most`, itself at least [`MIN_PART`].
     pub(super) fn new(bytes: usize, most: usize) -> Self {
         Self::into_parts(bytes, bytes.div_ceil(most.max(MIN_PART)).max(1) as u16)
     }
@@ -233,8 +228,7 @@ impl PartCut {
         Self { parts, each: bytes.div_ceil(usize::from(parts)), bytes }
     }
 
-    /// Checks the number of parts in a header: no empty part, and no more parts than with minimum
-    /// datagrams.
+    /// No part may be empty or below the minimum size.
     pub(super) fn claimed(bytes: usize, parts: u16) -> Option<Self> {
         if parts == 0 || usize::from(parts) > max_parts(bytes) {
             return None;
@@ -249,7 +243,6 @@ impl PartCut {
     }
 }
 
-/// Maximum number of parts for an iteration of `bytes` bytes.
 pub(super) fn max_parts(bytes: usize) -> usize {
     bytes.div_ceil(MIN_PART).max(1)
 }

@@ -1,4 +1,4 @@
-//! Receives blocks: reassembles them from parts that arrive in any order and number.
+//! Receives blocks and reassembles their parts, in any order.
 //!
 //! Workers take blocks in order (`OrderedInbound`), players take each at its turn
 //! (`UnorderedInbound`).
@@ -22,45 +22,44 @@ pub(crate) struct InboundConfig {
     pub set: BlockSet,
     pub leg: BlockLeg,
     pub stream: u32,
-    /// Capacity in iterations: after the awaited one if ordered, after the last released one
-    /// otherwise.
+    /// Capacity in iterations, after the awaited or last released one.
     pub hold: usize,
 }
 
 /// Result for a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handled {
-    /// Part of a block that is still incomplete.
+    /// Part of an incomplete block.
     Part,
-    /// Last missing part of a block.
+    /// Last part of a block.
     Complete(u64),
     /// Duplicate.
     Duplicate,
-    /// Sent again although its block was finished long ago: the sender is missing the answer.
+    /// Repeat of a finished block: the sender lacks the answer.
     Again(u64),
-    /// The turn of its block is over.
+    /// The turn is over.
     Late {
         /// Frames before the block in the epoch.
         position: u64,
-        /// Frames in the block, according to its header.
+        /// Frames as claimed in its header.
         frames: u32,
     },
-    /// Of an epoch that ended or has not begun.
+    /// Of another epoch.
     Old,
-    /// No room for its block yet.
+    /// No room yet.
     Early,
     /// Of another stream.
     Foreign,
-    /// Invalid format, or against the agreement.
+    /// Invalid.
     Invalid(InvalidBlock),
-    /// The peer requests these blocks again.
+    /// Request for these blocks.
     Ask {
-        /// First block.
+        /// First.
         from: u64,
-        /// End of the range, exclusive.
+        /// Exclusive end.
         until: u64,
     },
-    /// The peer keeps no block before this one.
+    /// The peer keeps no earlier block.
     Gone(u64),
 }
 
@@ -79,7 +78,6 @@ impl InboundCounters {
     }
 }
 
-/// Header and body of a datagram, parsed as far as possible without knowledge of blocks.
 enum SortedDatagram<'a> {
     Block(Head, &'a [u8]),
     Ask { epoch: u32, from: u64, until: u64 },

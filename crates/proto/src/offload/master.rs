@@ -15,28 +15,28 @@ pub struct MasterConfig {
     pub set: BlockSet,
     /// Stream number.
     pub stream: u32,
-    /// Number before that of the first epoch.
+    /// Number before the first epoch's.
     pub epoch_seed: u32,
-    /// Maximum datagram size of the path.
+    /// Maximum datagram size.
     pub datagram_bytes: usize,
-    /// Iterations kept for requests from a worker.
+    /// Iterations kept for requests.
     pub history: usize,
-    /// Earlier iterations sent again as copies with each new one.
+    /// Earlier iterations repeated with each new one.
     pub copies: u8,
-    /// Capacity in answers, from the last released one on.
+    /// Capacity in unreleased answers.
     pub hold: usize,
 }
 
 /// Counters of a master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MasterCounters {
-    /// Counters of sent blocks.
+    /// Sent blocks.
     pub there: OutboundCounters,
-    /// Counters of answers.
+    /// Answers.
     pub back: InboundCounters,
 }
 
-/// Answer of a worker to a block.
+/// Answer to a block.
 pub type BlockAnswer<'a> = super::inbound::ArrivedBlock<'a>;
 
 /// Sends blocks and receives answers.
@@ -47,7 +47,7 @@ pub struct Master {
 }
 
 impl Master {
-    /// Creates a master; nothing can be sent before [`Self::begin`]. Only this allocates.
+    /// Creates a master; call [`Self::begin`] before sending. Only this allocates.
     pub fn new(config: MasterConfig) -> Result<Self, OffloadError> {
         let MasterConfig { set, stream, epoch_seed, datagram_bytes, history, copies, hold } =
             config;
@@ -59,8 +59,7 @@ impl Master {
         Ok(Self { there, back: UnorderedInbound::new(&back)? })
     }
 
-    /// Begins an epoch and returns its number: the worker resets its plugin, data of the old epoch
-    /// is dropped.
+    /// Begins an epoch: the worker resets its plugin. Returns its number.
     pub fn begin(&mut self) -> u32 {
         let epoch = self.there.epoch().wrapping_add(1);
         self.there.begin(epoch);
@@ -68,12 +67,12 @@ impl Master {
         epoch
     }
 
-    /// Number of the current epoch.
+    /// Current epoch.
     pub const fn epoch(&self) -> u32 {
         self.there.epoch()
     }
 
-    /// Number of the next block.
+    /// Next block.
     pub const fn next(&self) -> u64 {
         self.there.next()
     }
@@ -83,37 +82,34 @@ impl Master {
         self.there.position()
     }
 
-    /// Switches to another worker, or the same under another number, within an epoch: it requests
-    /// the blocks that are kept.
+    /// Switches to another worker or number within an epoch.
     pub fn retarget(&mut self, stream: u32) {
         self.retarget_pipeline(stream, stream);
     }
 
-    /// Switches to a chain of workers that each feed the next: blocks are sent as the first one's
-    /// stream, answers arrive as the last one's.
+    /// Switches to a chain of workers: `first` receives the blocks, `last` sends the answers.
     pub fn retarget_pipeline(&mut self, first: u32, last: u32) {
         self.there.retarget(first);
         self.back.retarget(last, first);
     }
 
-    /// Writes a request for no block. It only informs a worker that receives no blocks from here of
-    /// the address for answers.
+    /// Writes an empty request, which gives a worker the address for answers.
     pub fn write_hello(&self, room: &mut [u8]) -> Option<usize> {
         let (stream, epoch) = (self.back.stream(), self.there.epoch());
         Head::beside(DatagramKind::Ask, stream, epoch, 0).with_body(&[0; 16], room)
     }
 
-    /// Buffer for the bytes of the next block, with old content.
+    /// Buffer for the next block, with old content.
     pub fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
         self.there.room(frames)
     }
 
-    /// Commits the block written to `room`, to be sent next. Returns its number.
+    /// Commits the block in `room`. Returns its number.
     pub fn commit(&mut self, flags: Flags) -> u64 {
         self.there.commit(BlockMeta { flags, latency: 0 })
     }
 
-    /// Writes the next datagram, if any; `room` has the maximum datagram size.
+    /// Writes the next datagram; `room` has the maximum size.
     pub fn poll(&mut self, room: &mut [u8]) -> Option<usize> {
         self.there.poll(room)
     }
@@ -128,18 +124,17 @@ impl Master {
         handled
     }
 
-    /// Answer to a block, if complete and not released.
+    /// Answer, if complete and unreleased.
     pub fn answer(&self, block: u64) -> Option<BlockAnswer<'_>> {
         self.back.get(block)
     }
 
-    /// Releases answers to blocks before this one: later ones are late.
+    /// Releases earlier answers; further ones are late.
     pub fn release(&mut self, before: u64) {
         self.back.release(before);
     }
 
-    /// Sends a block again after neither an answer nor a request arrived: a worker that has run it
-    /// repeats its answer.
+    /// Repeats an unanswered block, since its answer may be lost.
     pub fn insist(&mut self, block: u64) {
         self.there.send_again(block);
     }
@@ -153,14 +148,13 @@ impl Master {
 /// Chosen answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChosenAnswer {
-    /// Index of the worker.
+    /// Worker index.
     pub worker: usize,
-    /// Whether the worker's plugin processed all earlier blocks.
+    /// Whether its plugin processed all earlier blocks.
     pub clean: bool,
 }
 
-/// Chooses among the answers to one block, given with their workers: the first clean one, else the
-/// first whose plugin ran the block, else the first. At equal times the lower worker wins.
+/// Chooses the first clean answer, else the first that ran. At equal times the lower worker wins.
 pub fn choose_answer<'a>(
     answers: impl IntoIterator<Item = (usize, BlockAnswer<'a>)>,
 ) -> Option<ChosenAnswer> {

@@ -1,9 +1,6 @@
-//! Sends blocks: written in place into the history, split into datagrams, and sent again on
-//! request.
+//! Sends blocks: written in place into the history, split into datagrams, repeated on request.
 //!
-//! Order: new blocks, then copies, then requested blocks. Of the latter at most a few iterations
-//! leave per new one (`OutboundBlocks::REPLAYS`), so that a worker catching up does not delay the
-//! others.
+//! New blocks go first, then copies, then at most `OutboundBlocks::REPLAYS` requested ones.
 
 mod queue;
 
@@ -21,11 +18,9 @@ pub(crate) struct OutboundConfig {
     pub set: BlockSet,
     pub leg: BlockLeg,
     pub stream: u32,
-    /// Maximum datagram size of the path.
     pub datagram_bytes: usize,
-    /// Iterations kept for requests, not counting the one being written.
+    /// Without the current one.
     pub history: usize,
-    /// Earlier iterations sent again as copies with each new one.
     pub copies: u8,
 }
 
@@ -33,22 +28,21 @@ pub(crate) struct OutboundConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("an iteration of {frames} frames is longer than agreed: must be at most {most}")]
 pub struct RoomRefused {
-    /// Frames requested.
+    /// Requested.
     pub frames: u32,
-    /// Maximum frames.
+    /// Maximum.
     pub most: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct BlockMeta {
     pub flags: Flags,
-    /// Latency of the sound against the input, in frames.
     pub latency: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct OutboundSlot {
-    /// Block number, or [`NOTHING`].
+    /// Or [`NOTHING`].
     block: u64,
     position: u64,
     frames: u32,
@@ -76,15 +70,14 @@ pub(crate) struct OutboundBlocks {
 }
 
 impl OutboundBlocks {
-    /// Maximum iterations sent again per new one and per request (64 take a host's thread about 100
-    /// us).
+    /// Maximum repeats per new iteration and request; 64 take about 100 us.
     pub(crate) const REPLAYS: u32 = 64;
-    /// Maximum bytes sent again (2 ms at 1 Gbit/s), but at least two iterations, to catch up.
+    /// 2 ms at 1 Gbit/s, but at least two iterations.
     pub(crate) const REPLAYED_BYTES: usize = 256 << 10;
-    /// Iterations sent to a worker that cannot get all: it has then caught up with the next one.
+    /// Iterations kept for a worker that cannot get all.
     pub(crate) const CAUGHT_UP: u64 = 32;
 
-    /// Creates an empty history. Only this allocates.
+    /// Only this allocates.
     pub(crate) fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
         let OutboundConfig { set, leg, stream, datagram_bytes, history, copies } = config;
         if datagram_bytes < MIN_DATAGRAM_BYTES {
@@ -132,7 +125,6 @@ impl OutboundBlocks {
         self.epoch
     }
 
-    /// Number of the next block, equal to the blocks sent in this epoch.
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
@@ -145,8 +137,8 @@ impl OutboundBlocks {
         self.stream
     }
 
-    /// Sends the same blocks to another worker, which must request earlier ones. If some are gone,
-    /// only the last [`Self::CAUGHT_UP`] are kept, so that it soon answers in time.
+    /// Keeps only the last [`Self::CAUGHT_UP`] if some are gone, so that the worker soon answers in
+    /// time.
     pub(crate) fn retarget(&mut self, stream: u32) {
         self.stream = stream;
         if self.next > self.history {
@@ -166,13 +158,12 @@ impl OutboundBlocks {
         self.counters
     }
 
-    /// Skips to a block; those between were never made.
     pub(super) fn skip_to(&mut self, block: u64, position: u64) {
         (self.next, self.position) = (block, position);
         self.queue.skip_to(block);
     }
 
-    /// Buffer for the next iteration, in the history itself, with old content.
+    /// Holds old content.
     pub(crate) fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
         let most = self.set.max_frames();
         if frames > most {
@@ -191,7 +182,6 @@ impl OutboundBlocks {
         Ok(bytes.get_mut(at, needed))
     }
 
-    /// Commits the iteration written to the buffer, to be sent next. Returns its number.
     pub(crate) fn commit(&mut self, meta: BlockMeta) -> u64 {
         let (block, at) = (self.next, self.index(self.next));
         let frames = self.frames;
@@ -205,8 +195,7 @@ impl OutboundBlocks {
         block
     }
 
-    /// Writes the next datagram, if any, and returns its length; `room` has the maximum datagram
-    /// size.
+    /// `room` has the maximum size.
     pub(crate) fn poll(&mut self, room: &mut [u8]) -> Option<usize> {
         loop {
             let Some((block, part, flags)) = self.queue.current() else {
@@ -220,7 +209,7 @@ impl OutboundBlocks {
             };
             let slot = self.slots[self.index(block)];
             if slot.block != block {
-                // Overwritten while it was being sent.
+                // Overwritten while being sent.
                 self.queue.done();
                 continue;
             }
@@ -256,8 +245,7 @@ impl OutboundBlocks {
             return;
         }
         if self.kept(from).is_none() {
-            // The worker cannot get all, for example after its process died: let it answer in time
-            // soon.
+            // Lets a restarted worker answer in time soon.
             self.keep_end();
             self.queue.ask_gone(from);
             self.counters.gone += 1;
@@ -282,7 +270,6 @@ impl OutboundBlocks {
         }
     }
 
-    /// Position and frames of a block of this epoch, if it is kept.
     pub(crate) fn kept(&self, block: u64) -> Option<(u64, u32)> {
         let slot = &self.slots[self.index(block)];
         (slot.block == block).then_some((slot.position, slot.frames))
@@ -322,7 +309,6 @@ impl OutboundBlocks {
         false
     }
 
-    /// Writes a notice of the first block still kept, from the requested one on.
     fn tell_gone(&mut self, room: &mut [u8]) -> Option<usize> {
         let kept_from = self.next.saturating_sub(self.history).max(self.queue.gone_from());
         let first = (kept_from..self.next).find(|block| self.kept(*block).is_some());

@@ -1,30 +1,27 @@
-//! Detects from the times of its runs whether a host runs in real time.
+//! Detects whether a host runs in real time.
 
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 
-/// Maximum lead of a host in real time, which fills deep buffers at once.
+/// Maximum lead in real time: deep buffers fill at once.
 const AHEAD: Span = Span::from_millis(250);
-/// Interval for checking whether a host that ran ahead still does.
 const LOOK: Span = Span::from_millis(250);
-/// Maximum gap between runs: beyond it the host had stopped, since no host catches up that much.
+/// Maximum gap: no host catches up more.
 const STOPPED: Span = Span::from_secs(10);
-/// Reserve left to a host with deep buffers after an unanswered wait.
+/// Reserve for hosts with deep buffers.
 const LEFT: Span = Span::from_millis(50);
-/// A tenth of the elapsed time is subtracted from the lag: a host that misses periods never catches
-/// up, and may render later.
+/// A tenth of the elapsed time is forgiven: a host that misses periods never catches up.
 const FORGIVEN: i64 = 10;
 
-/// A thousandth of the sound does not count as lead: no card is that fast, but any fast card would
-/// be 250 ms ahead some day.
+/// A thousandth of the sound is no lead. Otherwise any fast card would be 250 ms ahead some day.
 const SURELY: i64 = 1000;
 
-/// Time for which waiting delayed a run of the host.
+/// Waiting time that delayed a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeldUp {
-    /// Total time.
+    /// Total.
     pub span: Span,
-    /// Part that ended without an answer.
+    /// Part without an answer.
     pub in_vain: Span,
 }
 
@@ -35,34 +32,32 @@ impl core::ops::AddAssign for HeldUp {
     }
 }
 
-/// Distinguishes a host that renders at full speed from one that waits for a card.
+/// Distinguishes a host that renders from one that waits for a card.
 ///
-/// Compares the sound sent with the elapsed time. A host that lags, as after a stall, may catch up
-/// fully; once it is 250 ms ahead, it renders. It is in real time again when an interval of 250 ms
-/// contains less than 1.5 times as much sound. While it renders, waits for answers that arrived do
-/// not count.
+/// Compares the sound sent with the elapsed time. A host that lags may catch up. Once it is 250 ms
+/// ahead, it renders, until 250 ms contain less than 1.5 times as much sound. During a render,
+/// answered waits do not count.
 ///
-/// A host with deep buffers may look like a render while it fills them. It is therefore only
-/// delayed in vain while it is ahead: see [`RunPace::timeout`].
+/// A host that fills deep buffers looks like a render, so waits are limited to its lead
+/// ([`RunPace::timeout`]).
 #[derive(Debug, Clone, Copy)]
 pub struct RunPace {
     rate: Rate,
     last: Option<LocalTime>,
-    /// Sound minus elapsed time; negative if the host lags.
+    /// Negative if the host lags.
     ahead: Span,
     faster: bool,
-    /// Elapsed time and sound in the current interval.
     look: (Span, Span),
 }
 
 impl RunPace {
-    /// Creates the state for a host at this sample rate.
+    /// Creates the state for this sample rate.
     pub const fn new(rate: Rate) -> Self {
         let look = (Span::ZERO, Span::ZERO);
         Self { rate, last: None, ahead: Span::ZERO, faster: false, look }
     }
 
-    /// Begins an activation: the time until its first run does not count. The result so far stays.
+    /// Begins an activation. Time before its first run does not count.
     pub fn begin(&mut self) {
         (self.last, self.ahead, self.look) = (None, Span::ZERO, (Span::ZERO, Span::ZERO));
     }
@@ -72,14 +67,13 @@ impl RunPace {
         self.faster
     }
 
-    /// Maximum wait for an answer in the current run: zero in real time; in a render the lead minus
-    /// 50 ms, a reserve for hosts with deep buffers.
+    /// Maximum wait for an answer: the lead minus 50 ms in a render, else zero.
     pub fn timeout(&self) -> Span {
         if self.faster { (self.ahead - LEFT).max(Span::ZERO) } else { Span::ZERO }
     }
 
-    /// Records a run of `frames` frames that begins at `now`. `held_up` is the waiting time since
-    /// the previous run began. Returns whether the host runs faster than real time.
+    /// Records a run that begins at `now`, and the wait since the last one. Returns
+    /// [`Self::is_faster`].
     pub fn observe(&mut self, frames: u32, now: LocalTime, held_up: HeldUp) -> bool {
         let sound = self.rate.span_of(Frames::new(frames.into()));
         let Some(last) = self.last.replace(now) else { return self.faster };

@@ -1,11 +1,9 @@
-//! Sound made by a worker: placed by frame position, and played a constant number of frames later,
-//! whatever block sizes the host uses.
+//! Sound from a worker, placed by frame position and played after a constant delay.
 //!
-//! In each run the host pushes its input ([`Returns::push_dry`]), places received answers
-//! ([`Returns::place`], [`Returns::arrived`]), and pulls the same number of frames
-//! ([`Returns::pull`]): those sent `delay` frames ago. Received frames pass bit for bit. Missing
-//! frames are concealed and logged in the damage ledger ([`Returns::poll_damage`]), as are the
-//! cross-faded ones in the millisecond after each gap. All other frames are unchanged.
+//! In each run the host pushes its input ([`Returns::push_dry`]), places answers
+//! ([`Returns::place`], [`Returns::arrived`]), and pulls as many frames ([`Returns::pull`]), sent
+//! `delay` frames ago. Received frames pass bit for bit. Missing frames are concealed and logged
+//! ([`Returns::poll_damage`]), as is the cross-fade of 1 ms after each gap.
 
 mod damage;
 mod entries;
@@ -24,27 +22,26 @@ use self::rings::ChannelRing;
 /// Sound played for missing frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replacement {
-    /// The input, delayed like the output, at the plugin's recent level: as loud on average, and
-    /// never above its peak. Silence if the plugin has not been heard.
+    /// The delayed input at the plugin's recent level, never above its peak; silence if unknown.
     Matched,
-    /// The input, delayed like the output: it may be much louder than the plugin.
+    /// The delayed input, perhaps much louder than the plugin.
     Dry,
-    /// Predicted continuation of the sound, faded to silence after 50 ms.
+    /// Predicted continuation, faded to silence after 50 ms.
     Conceal,
     /// The last 20 ms, backward and forward, faded to silence after 50 ms.
     LastGood,
 }
 
-/// Configuration of `Returns`.
+/// Configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnsConfig {
     /// Channels sent.
     pub inputs: usize,
     /// Channels returned.
     pub outputs: usize,
-    /// Frames per second.
+    /// In Hz.
     pub rate: u32,
-    /// Maximum delay of the output, in frames.
+    /// Maximum output delay, in frames.
     pub delay: u32,
     /// Maximum frames per run.
     pub max_frames: u32,
@@ -55,13 +52,13 @@ pub struct ReturnsConfig {
 /// Composition of a run, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PulledReturns {
-    /// Returned, cross-faded or not.
+    /// Returned, with or without cross-fade.
     pub wet: u32,
     /// Concealed.
     pub concealed: u32,
-    /// Returned, but cross-faded with the concealment before.
+    /// Returned, but cross-faded.
     pub faded: u32,
-    /// Silence, since nothing was sent at that time.
+    /// Silence before the first sent frame.
     pub before: u32,
 }
 
@@ -84,7 +81,6 @@ pub struct Returns {
     config: ReturnsConfig,
     delay: u32,
     plugin_latency: u32,
-    /// Frames sent before the current run.
     clock: u64,
     wet: ChannelRing,
     marks: FrameMarks,
@@ -92,17 +88,16 @@ pub struct Returns {
     concealed: StoodIn,
     ledger: DamageLedger,
     has_worker: bool,
-    /// Output of a run, channel after channel.
+    /// Channel after channel.
     run: Box<[f32]>,
     counters: ReturnsCounters,
 }
 
 impl Returns {
-    /// Maximum plugin latency that is compensated in the concealing input, as a fraction of a
-    /// second. Look-ahead plugins need some milliseconds, and each channel is kept for as long.
+    /// An eighth of a second.
     const LATENCY_PART: u32 = 8;
 
-    /// Creates an empty state. Only this allocates.
+    /// Only this allocates.
     pub fn new(config: ReturnsConfig) -> Self {
         let ReturnsConfig { inputs, outputs, rate, delay, max_frames, replacement } = config;
         let concealed = StoodIn::new(replacement, outputs, rate, max_frames);
@@ -124,8 +119,7 @@ impl Returns {
         }
     }
 
-    /// Begins an epoch with an output delay of `delay` frames, capped at the configured maximum.
-    /// Drops the sound of the old epoch.
+    /// Begins an epoch with this output delay, up to the maximum.
     pub fn begin(&mut self, delay: u32) {
         self.delay = delay.min(self.config.delay);
         self.clock = 0;
@@ -134,8 +128,7 @@ impl Returns {
         self.ledger.begin();
     }
 
-    /// Raises the output delay from the next run on, capped at the configured maximum; the
-    /// difference is concealed once. Within an epoch the delay never falls. Returns the resulting
+    /// Raises the output delay from the next run on; the difference is concealed. Returns the
     /// delay.
     pub fn set_delay(&mut self, delay: u32) -> u32 {
         let delay = delay.min(self.config.delay);
@@ -153,23 +146,22 @@ impl Returns {
         delay
     }
 
-    /// Delay from input to output, in frames.
+    /// From input to output, in frames.
     pub const fn delay(&self) -> u32 {
         self.delay
     }
 
-    /// Sets the plugin's own latency. The concealing input is delayed as much, by at most an eighth
-    /// of a second.
+    /// Sets the plugin's own latency, compensated up to 125 ms.
     pub fn set_plugin_latency(&mut self, frames: u32) {
         self.plugin_latency = frames.min(self.config.rate / Self::LATENCY_PART);
     }
 
-    /// Sets whether there is a worker, for the cause of missing frames.
+    /// Sets whether there is a worker.
     pub fn set_worker(&mut self, is_there: bool) {
         self.has_worker = is_there;
     }
 
-    /// Frames after a gap that may differ from the received ones: a millisecond.
+    /// Cross-faded frames after a gap: 1 ms.
     pub fn fade_frames(&self) -> u32 {
         self.concealed.fade() as u32
     }
@@ -179,20 +171,19 @@ impl Returns {
         self.counters
     }
 
-    /// Position of the next frame to play; 0 before the first.
+    /// Next frame to play; 0 before the first.
     pub const fn turn(&self) -> u64 {
         self.clock.saturating_sub(self.delay as u64)
     }
 
-    /// Adds a channel of the input of this run.
+    /// Adds a channel of the input.
     pub fn push_dry(&mut self, channel: usize, samples: &[f32]) {
         self.push_dry_by(channel, samples.len() as u32, |from, piece| {
             piece.copy_from_slice(&samples[from..][..piece.len()]);
         });
     }
 
-    /// Adds a channel of the input, written in place by `write`: one or two pieces, each with the
-    /// frames before it.
+    /// Adds a channel in place, in one or two pieces with the frames before each.
     #[inline]
     pub fn push_dry_by(
         &mut self,
@@ -206,24 +197,21 @@ impl Returns {
         }
     }
 
-    /// Returns the [input](Self::push_dry) of a channel in this run, in two pieces; the second may
-    /// be empty.
+    /// The [input](Self::push_dry) of a channel; the second piece may be empty.
     #[inline]
     pub fn dry(&self, channel: usize, frames: u32) -> [&[f32]; 2] {
         let most = frames.min(self.config.max_frames) as usize;
         self.dry.pieces(channel, self.clock, most)
     }
 
-    /// Places a channel of an answer from `position` on. Ignores frames that are over or were never
-    /// sent.
+    /// Places a channel. Ignores late or never sent frames.
     pub fn place(&mut self, position: u64, channel: usize, samples: &[f32]) {
         self.place_by(position, channel, samples.len() as u32, |from, piece| {
             piece.copy_from_slice(&samples[from..][..piece.len()]);
         });
     }
 
-    /// Places a channel of an answer, written in place by `write`: one or two pieces, each with the
-    /// frames of the answer before it.
+    /// Places a channel in place, in one or two pieces with the frames before each.
     #[inline]
     pub fn place_by(
         &mut self,
@@ -240,8 +228,8 @@ impl Returns {
         }
     }
 
-    /// Marks frames as placed in all channels; `clean` if their plugin processed all earlier
-    /// blocks. Returns the number of frames in time.
+    /// Marks placed frames; `clean`: the plugin processed all earlier blocks. Returns the frames in
+    /// time.
     pub fn arrived(&mut self, position: u64, frames: u32, clean: bool) -> u32 {
         let (from, until) = self.in_time(position, frames.into());
         let end = position.saturating_add(frames.into());
@@ -258,20 +246,19 @@ impl Returns {
         frames as u32
     }
 
-    /// Records frames that arrived late and were not placed.
+    /// Records late frames that were not placed.
     pub fn came_late(&mut self, position: u64, frames: u32) {
         self.counters.late += u64::from(frames);
         self.ledger.came_late(position..position.saturating_add(frames.into()));
     }
 
-    /// Limits of the frames that can still be played.
     fn in_time(&self, position: u64, frames: u64) -> (u64, u64) {
         let end = self.clock + u64::from(self.config.max_frames);
         let from = position.max(self.turn());
         (from, position.saturating_add(frames).min(end))
     }
 
-    /// Outputs a run: passes all frames of each channel to `sink`, up to the configured maximum.
+    /// Passes a run of each channel to `sink`.
     pub fn pull(&mut self, frames: u32, sink: &mut dyn FnMut(usize, &[f32])) -> PulledReturns {
         let frames = frames.min(self.config.max_frames);
         let mut pulled = PulledReturns::default();
@@ -298,7 +285,6 @@ impl Returns {
         pulled
     }
 
-    /// Outputs complete frames, directly from the ring if they are contiguous.
     fn pass(&mut self, turn: u64, frames: usize, sink: &mut dyn FnMut(usize, &[f32])) {
         self.concealed.hear(turn, frames, &self.wet, (&self.dry, self.plugin_latency));
         for channel in 0..self.config.outputs {
@@ -355,13 +341,12 @@ impl Returns {
         self.ledger.note(position, frames, cause, self.config.replacement);
     }
 
-    /// Returns the next settled damage entry. Entries settle 250 ms after their last frame, since
-    /// missing frames may still arrive late, or when the epoch ends.
+    /// Next settled entry: 250 ms after its last frame, or when the epoch ends.
     pub fn poll_damage(&mut self) -> Option<Damage> {
         self.ledger.poll()
     }
 
-    /// Settles all entries: missing frames will not arrive any more.
+    /// Settles all entries.
     pub fn settle(&mut self) {
         self.ledger.settle();
     }

@@ -1,9 +1,8 @@
-//! Memory for the bytes of kept blocks, a slot each.
+//! Memory for kept blocks.
 
 use super::{MAX_KEPT_BYTES, OffloadError};
 
-/// Slots of kept blocks, as dense as the longest block so far allows. The agreed maximum is much
-/// longer and would always miss the cache.
+/// Slots as dense as the longest block so far allows, for the cache.
 #[derive(Debug, Clone)]
 pub(super) struct SlotBytes {
     bytes: Box<[u8]>,
@@ -12,11 +11,11 @@ pub(super) struct SlotBytes {
 }
 
 impl SlotBytes {
-    /// Creates slots for blocks of up to `most` bytes. Only this allocates.
+    /// Only this allocates.
     pub(super) fn new(slots: usize, most: usize) -> Result<Self, OffloadError> {
         let all = slots.checked_mul(most).filter(|all| *all <= MAX_KEPT_BYTES);
         let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: most })?;
-        // Not zeros: the system would provide zero pages at first access, on a real-time thread.
+        // Zero pages would come at first access, on a real-time thread.
         Ok(Self { bytes: vec![0xFF; all].into(), most, stride: 0 })
     }
 
@@ -24,8 +23,7 @@ impl SlotBytes {
         self.stride = 0;
     }
 
-    /// Makes room for blocks of `bytes` bytes. If slots move apart, moves the bytes of `kept`: slot
-    /// number and length, last first.
+    /// `kept`: number and length, last first.
     pub(super) fn fit(&mut self, bytes: usize, kept: impl Iterator<Item = (usize, usize)>) {
         if bytes <= self.stride {
             return;

@@ -1,4 +1,4 @@
-//! Worker: runs blocks in order, each once, and returns the results.
+//! Worker: runs blocks in order, each once, and returns results.
 
 use super::OffloadError;
 use super::block::{BlockLeg, BlockSet, ByteOrder};
@@ -15,26 +15,26 @@ pub struct WorkerConfig {
     pub set: BlockSet,
     /// Stream number.
     pub stream: u32,
-    /// Byte order of the master, which receives its own order back: the worker swaps.
+    /// The master's byte order; the worker swaps.
     pub order: ByteOrder,
-    /// Maximum datagram size of the path.
+    /// Maximum datagram size.
     pub datagram_bytes: usize,
-    /// Answers kept for a master that insists, or for requests of the next worker.
+    /// Answers kept for requests.
     pub history: usize,
-    /// Earlier answers sent again as copies with each new one.
+    /// Earlier answers repeated with each new one.
     pub copies: u8,
-    /// Capacity in blocks, from the awaited one on.
+    /// Capacity in blocks.
     pub hold: usize,
-    /// Frames that the plugin remembers, if known.
+    /// Frames that the plugin remembers.
     pub memory: Option<u64>,
 }
 
 /// Counters of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerCounters {
-    /// Counters of received blocks.
+    /// Received blocks.
     pub there: InboundCounters,
-    /// Counters of answers.
+    /// Answers.
     pub back: OutboundCounters,
 }
 
@@ -48,7 +48,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Creates a worker. Only this allocates.
+    /// Only this allocates.
     pub fn new(config: WorkerConfig) -> Result<Self, OffloadError> {
         let WorkerConfig { set, stream, order, datagram_bytes, history, copies, hold, memory } =
             config;
@@ -64,13 +64,12 @@ impl Worker {
         })
     }
 
-    /// Sends results to another worker, as its stream, instead of back.
+    /// Sends results to another worker, as its stream.
     pub fn feed(&mut self, stream: u32) {
         self.back.retarget(stream);
     }
 
-    /// Takes a datagram that arrived at `now`, from the source of blocks or the destination of
-    /// answers.
+    /// Takes a datagram that arrived at `now`.
     pub fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         match Head::read(datagram) {
             Ok((head, _)) if head.kind == DatagramKind::Ask => self.handle_ask(datagram),
@@ -94,7 +93,7 @@ impl Worker {
         handled
     }
 
-    /// Begins the turn of the next block, if it has arrived and the one before is finished.
+    /// Begins the next turn, if possible.
     pub fn next_turn(&mut self) -> Option<BlockTurn> {
         let turn = self.there.next_turn()?;
         if turn.restart || self.back.epoch() != turn.epoch {
@@ -110,8 +109,7 @@ impl Worker {
         Some(turn)
     }
 
-    /// Input of the current block and buffer for its output, already containing blocks that go both
-    /// ways. Both are empty between turns.
+    /// Input and output of the current block. The output already holds blocks of both directions.
     pub fn buffers(&mut self) -> (&[u8], &mut [u8]) {
         let Some(turn) = self.there.turn() else { return (&[], &mut []) };
         let frames = turn.frames;
@@ -121,8 +119,7 @@ impl Worker {
         }
     }
 
-    /// Ends the turn: the block has run, with `latency` frames of plugin latency. Its output is
-    /// sent next.
+    /// Ends the turn, and sends its output next. `latency`: the plugin's, in frames.
     pub fn finish(&mut self, latency: u32) {
         let Some(turn) = self.there.finish() else { return };
         if self.order.is_foreign()
@@ -139,22 +136,22 @@ impl Worker {
         self.back.commit(BlockMeta { flags, latency });
     }
 
-    /// Writes the next datagram, if any: answers first, then requests.
+    /// Writes the next datagram: answers, then requests.
     pub fn poll(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
         self.poll_answer(room).or_else(|| self.poll_ask(now, room))
     }
 
-    /// Writes the next datagram for the destination of answers.
+    /// Writes the next answer datagram.
     pub fn poll_answer(&mut self, room: &mut [u8]) -> Option<usize> {
         self.back.poll(room)
     }
 
-    /// Writes the next datagram for the source of blocks.
+    /// Writes the next request datagram.
     pub fn poll_ask(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
         self.there.poll_ask(now, room)
     }
 
-    /// Time to call [`Self::poll`] again, if nothing arrives before.
+    /// Time of the next [`Self::poll`] if nothing arrives.
     pub fn deadline(&self) -> LocalTime {
         self.there.deadline()
     }

@@ -1,12 +1,12 @@
-//! Reasons for invalid packets, for counters.
+//! Reasons for invalid packets.
 
 use crate::time::Frames;
 use crate::units::Rate;
 
-/// Reason why a datagram is not a packet of the stream.
+/// Why a datagram is not a packet of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// Shorter than the fixed header.
+    /// Shorter than the header.
     #[error("a datagram of {len} bytes is shorter than the header of {header}")]
     Truncated {
         /// Bytes of the datagram.
@@ -14,7 +14,7 @@ pub enum Invalid {
         /// Bytes of the shortest header.
         header: usize,
     },
-    /// Not version 2 of RTP or version 0 of AVTP.
+    /// Not RTP version 2 or AVTP version 0.
     #[error("unknown protocol version {0}; is another protocol sent to this UDP port?")]
     Version(u8),
     /// CSRC list beyond the datagram.
@@ -23,7 +23,7 @@ pub enum Invalid {
     /// Header extension beyond the datagram.
     #[error("the header extension exceeds the packet")]
     ExtensionBeyondEnd,
-    /// Padding of 0 bytes, or longer than the data after the header.
+    /// Padding of 0 bytes, or longer than the data.
     #[error("the padding exceeds the packet")]
     PaddingBeyondEnd,
     /// Different payload type.
@@ -43,7 +43,7 @@ pub enum Invalid {
         /// Bytes per frame of the stream.
         frame_bytes: usize,
     },
-    /// More frames than the receiver has room for.
+    /// More frames than there is room for.
     #[error("a packet of {frames} frames is too long: must be at most {longest}")]
     Oversized {
         /// Frames in the packet.
@@ -51,13 +51,13 @@ pub enum Invalid {
         /// Maximum frames.
         longest: Frames,
     },
-    /// AVTP: not audio (IEEE 1722-2016 table 6).
+    /// Not AVTP audio (IEEE 1722-2016 table 6).
     #[error("AVTP subtype {0:#04x} is not AAF; does the talker send another format?")]
     Subtype(u8),
-    /// AVTP: `sv` is not set, so the stream is unknown.
+    /// AVTP: no `sv`, unknown stream.
     #[error("the packet has no stream id")]
     Unnamed,
-    /// AVTP: `tv` is not set where every packet needs a presentation time.
+    /// AVTP: no `tv`, missing presentation time.
     #[error("the packet has no presentation time")]
     Untimed,
     /// AVTP: not the requested stream.
@@ -105,7 +105,7 @@ impl Invalid {
         "coded",
     ];
 
-    /// Index of the reason in an array of [`Invalid::COUNT`] counters.
+    /// Index in counters of [`Invalid::COUNT`].
     pub const fn index(&self) -> usize {
         match self {
             Self::Truncated { .. } => 0,
@@ -128,7 +128,7 @@ impl Invalid {
         }
     }
 
-    /// Name in reports and scripts.
+    /// Name in reports.
     pub const fn name(&self) -> &'static str {
         Self::NAMES[self.index()]
     }

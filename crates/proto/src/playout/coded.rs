@@ -1,8 +1,5 @@
-//! Compressed payloads, decoded in order at their turn.
-//!
-//! Payloads are addressed by media time, like frames. A payload occupies the place of as many bytes
-//! of decoded samples, so payloads of any length fit without conflicts. Each step decodes the next
-//! packet or its replacement: redundant data in a later packet, or the decoder's concealment.
+//! Compressed payloads, decoded in order at their turn. A payload occupies the place of as many
+//! bytes of samples, so any lengths fit. Missing packets are replaced by copies or concealment.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +12,7 @@ use crate::time::{Frames, MediaTime, Span};
 use crate::units::{Channels, Rate};
 
 const SAMPLE: usize = size_of::<f32>();
-/// Minimum packet length ([`Codec::MIN_FRAMES`]): at most one packet begins in this many frames.
+/// At most one packet begins in this many frames.
 const GRAIN: i64 = Codec::MIN_FRAMES.count();
 
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +20,6 @@ struct WaitingPayload {
     first: MediaTime,
     frames: u16,
     bytes: u16,
-    /// Index of its decoder.
     decoder: u8,
 }
 
@@ -40,9 +36,8 @@ impl WaitingPayload {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// Sound of a packet, or sound recovered from another packet.
     Sound,
-    /// Sound after a change of encoder. It does not continue the sound before it.
+    /// First sound of another encoder.
     Seam,
     Concealed,
 }
@@ -51,54 +46,44 @@ pub(super) enum Decoded {
 pub(crate) struct CodedPlayout {
     decoders: Box<[Box<dyn Decode>]>,
     channels: Channels,
-    /// Payloads, each at the place of its first frame.
     bytes: Box<[u8]>,
-    /// Waiting payload per [`GRAIN`].
+    /// Per [`GRAIN`].
     waiting: Box<[WaitingPayload]>,
     mask: usize,
-    /// Buffer for the longest packet: half of the playout.
+    /// For the longest packet: half of the playout.
     samples: Box<[f32]>,
-    /// Buffer for a payload that wraps.
     payload: Box<[u8]>,
-    /// Frames before this one are decoded or replaced.
+    /// Frames before are decoded or replaced.
     done: Option<MediaTime>,
-    /// End of the last decoded packet.
     read: MediaTime,
-    /// Whether a packet arrived whose frames are already replaced.
     behind: bool,
-    /// Frames that the last block decoded from packets and that are not played yet.
+    /// Frames from packets, not played yet.
     fresh: Option<Range<MediaTime>>,
-    /// First frame of that block.
     cursor: MediaTime,
     /// Decoder and length of the last packet.
     last: (usize, Frames),
-    /// Whether uncompressed frames may follow decoded frames that end too early.
+    /// Uncompressed frames may follow decoded frames that end too early.
     seam: bool,
-    /// Number of consecutive concealed frames.
     run: Frames,
-    /// Limit of `run`.
     most: Frames,
-    /// Maximum distance of a packet that may contain copies of a lost frame.
+    /// Maximum distance of a packet with copies.
     ahead: Frames,
-    /// Maximum distance behind the cursor at which frames are still decoded at their turn.
+    /// Maximum distance behind the cursor for decoding.
     back: Frames,
-    /// Maximum packet length. Bounds the search for the packet of a frame.
     reach: Frames,
-    /// End of the received frames.
     end: MediaTime,
     ended: bool,
     undecodable: u64,
 }
 
 impl CodedPlayout {
-    /// Decoders have faded out after this time (libopus).
+    /// Decoders have faded out by then (libopus).
     const CONCEALED: Span = Span::from_millis(60);
 
-    /// Maximum age of copies: older copies would cost more bits than they are worth.
+    /// Maximum age of copies; older ones cost too many bits.
     const COPIES: Span = Span::from_millis(200);
 
-    /// Creates room for a playout of `ring` frames, which is a power of two. Only this function
-    /// allocates.
+    /// `ring` is a power of two. Only this function allocates.
     pub(super) fn new(
         rate: Rate,
         channels: Channels,
@@ -141,8 +126,6 @@ impl CodedPlayout {
         u8::try_from(found).ok()
     }
 
-    /// Whether the decoder is already past a packet at this frame, because it decoded a later
-    /// packet.
     pub(super) fn is_beyond(&self, first: MediaTime) -> bool {
         self.done.is_some() && first < self.read
     }
@@ -155,16 +138,15 @@ impl CodedPlayout {
         self.undecodable
     }
 
-    /// Removes and returns the range of frames that the last block decoded from packets.
     pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
         self.fresh.take()
     }
 
-    /// Stores a payload until its turn. The caller ensures that its frames fit.
+    /// The caller ensures that its frames fit.
     pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Codec, payload: &[u8]) {
         let Some(decoder) = self.decoder(coder) else { return };
         let lengths = (u16::try_from(frames.count()), u16::try_from(payload.len()));
-        // Longer than datagrams or codecs allow.
+        // Longer than any datagram or codec.
         let (Ok(short_frames), Ok(bytes)) = lengths else { return };
         self.make_room(first, frames, payload.len());
         let start = self.byte_of(first);
@@ -180,7 +162,7 @@ impl CodedPlayout {
         self.behind |= self.done.is_some_and(|done| first < done);
     }
 
-    /// Drops waiting payloads whose bytes overlap. Packets may overlap at a change of coding.
+    /// Drops waiting payloads that overlap, as at a change of coding.
     fn make_room(&mut self, first: MediaTime, frames: Frames, bytes: usize) {
         let near = first - self.reach..first + frames;
         for ahead in 0..self.grains_of(&near) {
@@ -199,7 +181,7 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes all frames before `until` for `lay`. Frames before `cursor` are no longer needed.
+    /// Decodes up to `until`. Frames before `cursor` are not needed.
     pub(super) fn decode_until(
         &mut self,
         cursor: MediaTime,
@@ -208,26 +190,23 @@ impl CodedPlayout {
     ) {
         self.cursor = cursor;
         if self.end <= cursor && (self.done.is_none() || self.run >= self.most) {
-            // No payload waits. This is always true for uncompressed streams.
             self.done = None;
             return;
         }
-        // Decode frames that the card skipped, for the decoder's state, unless there are too many
-        // for one block.
+        // Decode skipped frames for the decoder's state, within limits.
         let mut at = match self.done.filter(|done| *done + self.back >= cursor) {
             Some(done) => done,
             None => {
                 self.done = None;
                 let Some(first) = self.first_received(cursor, until) else { return };
-                // This value resets the decoder with the next packet.
+                // Resets the decoder with the next packet.
                 self.last = (usize::MAX, Frames::ZERO);
                 (self.run, self.read, self.behind) = (self.most, first, false);
                 first
             }
         };
         if core::mem::take(&mut self.behind) {
-            // Late packets whose frames are replaced. Decode them for the remaining frames and for
-            // the decoder's state.
+            // Decode late packets for their remaining frames and the decoder's state.
             let from = self.read.max(at - Frames::from_len(self.mask / 2));
             while let Some(late) = self.first_from(from.max(self.read), at) {
                 at = at.max(self.decode_packet(&late, lay));
@@ -240,14 +219,13 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes the packet at `at` or its replacement, and returns its end.
     fn decode_next(
         &mut self,
         at: MediaTime,
         until: MediaTime,
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) -> MediaTime {
-        // An earlier packet that ends later overlaps the packet before, because the coding changed.
+        // The coding changed: an earlier packet ends later.
         let reaches = |waiting: &WaitingPayload| waiting.end() > at;
         let over = || self.all_from(at - self.reach, at).find(reaches);
         match self.at(at).or_else(over) {
@@ -256,7 +234,6 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes a packet and returns its end.
     fn decode_packet(
         &mut self,
         waiting: &WaitingPayload,
@@ -277,8 +254,8 @@ impl CodedPlayout {
             }
             self.decoders[decoder].reset();
         } else if at < self.read && delay > Frames::ZERO {
-            // Packets of one encoder do not overlap, so another encoder began. Play its sound from
-            // the end of the previous sound on.
+            // Packets of one encoder do not overlap. Play the other encoder from the end of the
+            // previous sound.
             (kind, skipped) = (Decoded::Seam, (self.read + delay - at).min(frames));
         }
         (self.last, self.read) = ((decoder, frames), at + frames);
@@ -298,7 +275,6 @@ impl CodedPlayout {
         at + frames
     }
 
-    /// Replaces missing frames and returns their end.
     fn replacement(
         &mut self,
         at: MediaTime,
@@ -326,7 +302,6 @@ impl CodedPlayout {
         at + piece
     }
 
-    /// Stores the concealment of missing frames by the last decoder, if it has any.
     fn conceal(
         &mut self,
         at: MediaTime,
@@ -344,13 +319,12 @@ impl CodedPlayout {
         }
     }
 
-    /// Whether an uncompressed packet is the first after decoded packets that end before it.
+    /// Whether an uncompressed packet follows decoded ones with a gap.
     pub(super) fn take_seam(&mut self) -> bool {
         core::mem::take(&mut self.seam)
     }
 
     fn note_fresh(&mut self, frames: Range<MediaTime>) {
-        // Frames before the cursor are not stored.
         let frames = frames.start.max(self.cursor)..frames.end;
         if frames.is_empty() {
             return;
@@ -373,7 +347,6 @@ impl CodedPlayout {
         Some(self.waiting[self.grain(first)]).filter(|waiting| waiting.first == first)
     }
 
-    /// Returns the first packet that begins in the range.
     fn first_from(&self, from: MediaTime, until: MediaTime) -> Option<WaitingPayload> {
         self.all_from(from, until).next()
     }
@@ -389,14 +362,12 @@ impl CodedPlayout {
             .filter(move |waiting| range.contains(&waiting.first))
     }
 
-    /// Number of grains that the range overlaps, at most all.
     fn grains_of(&self, frames: &Range<MediaTime>) -> i64 {
         let grains = (frames.end - frames.start).count().max(0) / GRAIN + 2;
         grains.min(self.waiting.len() as i64)
     }
 
-    /// Start of decoding for `cursor` to `until`. One packet earlier if available, for the
-    /// decoder's state.
+    /// One packet before the cursor if available, for the decoder's state.
     fn first_received(&self, cursor: MediaTime, until: MediaTime) -> Option<MediaTime> {
         let (mut from, mut before) = (cursor - self.reach, None);
         loop {
@@ -410,20 +381,18 @@ impl CodedPlayout {
         }
     }
 
-    /// Ends the source. Missing frames are no longer concealed.
+    /// Ends concealment.
     pub(super) const fn end_source(&mut self) {
         self.ended = true;
     }
 
     /// Restarts after a move back beyond the history.
     pub(super) fn rewind(&mut self) {
-        // Frames that were already played do not replace missing ones.
         let heard = self.waiting.iter_mut().filter(|waiting| waiting.first < self.read);
         heard.for_each(|waiting| *waiting = WaitingPayload::NONE);
         (self.done, self.behind) = (None, false);
     }
 
-    /// Drops all payloads, for another stream.
     pub(super) fn clear(&mut self) {
         self.waiting.fill(WaitingPayload::NONE);
         (self.done, self.fresh) = (None, None);
@@ -438,7 +407,6 @@ impl CodedPlayout {
         (media.as_frames() as usize & self.mask) / GRAIN as usize % self.waiting.len()
     }
 
-    /// Whether a waiting packet extends beyond this frame.
     pub(super) fn reaches(&self, frame: MediaTime) -> bool {
         frame < self.end && self.done.is_some()
     }

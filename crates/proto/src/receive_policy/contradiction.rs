@@ -4,7 +4,7 @@ use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
 use crate::evidence::Contradiction;
 use crate::jitter_buffer::{ReceiveCommand, StreamStatus};
 
-/// Contradiction proven by the packets of the current source.
+/// Contradiction proven by packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FormatWatch {
     contradiction: Option<Contradiction>,
@@ -16,16 +16,15 @@ impl FormatWatch {
         self.contradiction.is_some()
     }
 
-    /// Resets the state for another sender. Returns whether packets of the previous sender
-    /// contradicted their format.
+    /// Returns whether the previous sender's packets contradicted their format.
     pub(super) const fn forget(&mut self) -> bool {
         self.contradiction.take().is_some()
     }
 }
 
 impl ReceivePolicy {
-    /// Mutes an unannounced stream that arrives at another rate than it is played. The device
-    /// thread itself mutes wrong samples and wrong bytes per frame.
+    /// Mutes an unannounced stream that arrives at another rate. The device thread mutes wrong
+    /// samples.
     pub(super) fn follow_contradiction(
         &mut self,
         status: &StreamStatus,
@@ -38,7 +37,7 @@ impl ReceivePolicy {
             .filter(|proven| goes_by_rate || !matches!(proven, Contradiction::Rate(_)));
         match (proven, self.watch.contradiction) {
             (_, Some(Contradiction::Rate(_))) => {
-                // The command is repeated. If the queue is full, the next one mutes.
+                // If the queue is full, the next command mutes.
                 (context.command)(ReceiveCommand::Mute(true));
             }
             (Some(proven), None) => self.contradict(proven),
@@ -53,17 +52,17 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::Contradicted { contradiction, format });
     }
 
-    /// Whether packets prove another format and no earlier sound was plausible.
+    /// Whether packets prove another format and no sound was plausible.
     pub const fn is_disproved(&self) -> bool {
         self.watch.is_contradicted() && !self.watch.sounded
     }
 
-    /// Whether some of the sound was plausible and was played.
+    /// Whether plausible sound was played.
     pub const fn has_sounded(&self) -> bool {
         self.watch.sounded
     }
 
-    /// Reason why the stream is no longer played: packets prove another format.
+    /// Reason for muting.
     pub fn contradicted(&self) -> Option<ReceiveNote> {
         let (format, contradiction) = (self.format, self.watch.contradiction?);
         Some(ReceiveNote::Contradicted { contradiction, format })

@@ -1,19 +1,18 @@
-//! Announcements and senders that were received before a stream is chosen, and which of them to
-//! trust.
+//! Announcements and senders before a stream is chosen.
 
 use crate::endpoint::Author;
 use crate::wire::rtcp::Announcement;
 
-/// Which announcements to trust while no packet has arrived.
+/// Trusted announcements before the first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Believe {
     /// The first announcement.
     Anybody,
-    /// Only announcements of hosts that send packets.
+    /// Of hosts that send packets.
     Senders,
 }
 
-/// Announcements and senders. Their number is limited, so a flood has no effect.
+/// Announcements and senders, limited against floods.
 #[derive(Debug, Default)]
 pub struct Announcements {
     announced: Vec<(Author, Announcement)>,
@@ -23,7 +22,7 @@ pub struct Announcements {
 impl Announcements {
     const MAX: usize = 64;
 
-    /// Records an announcement. The newest announcement of each author counts.
+    /// Records an author's newest announcement.
     pub fn announced(&mut self, author: Author, announcement: Announcement) {
         let known = self.announced.iter().position(|(other, _)| *other == author);
         match known {
@@ -35,16 +34,16 @@ impl Announcements {
         }
     }
 
-    /// Records that this sender sends packets.
+    /// Records a sender of packets.
     pub fn sends(&mut self, author: Author) {
         if self.senders.len() < Self::MAX && !self.senders.contains(&author) {
             self.senders.push(author);
         }
     }
 
-    /// Returns the trusted announcement, and whether its author sends packets.
+    /// Trusted announcement, and whether its author sends packets.
     pub fn believed(&self, believe: Believe) -> Option<(Announcement, bool)> {
-        // The sender of the first packets is the source, so its announcement takes precedence.
+        // The sender of the first packets is the source.
         let word = |of: &Author| self.announced.iter().find(|(author, _)| author == of);
         let sender = self.senders.iter().find_map(word).map(|(_, said)| (*said, true));
         let anybody = self.senders.is_empty() && believe == Believe::Anybody;

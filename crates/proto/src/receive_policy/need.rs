@@ -1,4 +1,4 @@
-//! Latency that packets of a sender without an announcement need, and the note on it.
+//! Latency that unannounced packets need.
 
 use super::{ReceiveNote, ReceivePolicy};
 use crate::jitter_buffer::StreamStatus;
@@ -8,7 +8,6 @@ use crate::unannounced::{Need, tenths};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Needs {
-    /// Time that the device needs.
     ring: Span,
     since: LocalTime,
     newest: Option<Need>,
@@ -16,8 +15,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Time to wait for an announcement. Reports repeat within half a second, so after twice that
-    /// time there is none. The initial need is known then.
+    /// Reports repeat within half a second.
     const TIMEOUT: Span = Span::from_secs(1);
 
     pub(super) const fn of(ring: Span, since: LocalTime) -> Self {
@@ -32,7 +30,7 @@ impl Needs {
         *self = Self::of(self.ring, since);
     }
 
-    /// Longest packet of those that need more than the latency.
+    /// Longest packet that needs more than the latency.
     pub(super) fn packet(&self) -> Option<Span> {
         self.newest.map(|need| need.packet)
     }
@@ -59,7 +57,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Note on the need, if it was not reported yet.
     pub(super) fn unreported_need(&self) -> Option<ReceiveNote> {
         let fresh = self.announced.is_none() && self.needs.newest != self.needs.reported;
         let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;

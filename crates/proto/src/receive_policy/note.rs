@@ -1,4 +1,4 @@
-//! Notes to the user about a received stream. The caller writes the text.
+//! Notes about a received stream. The caller writes the text.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -15,9 +15,9 @@ use crate::units::Channels;
 /// Note about a received stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveNote {
-    /// The stream is not played because it would be noise.
+    /// Not played: it would be noise.
     Refused(Refusal),
-    /// The stream is not played because packets prove another format than the configured one.
+    /// Not played: packets prove another format.
     Contradicted {
         /// The contradiction.
         contradiction: Contradiction,
@@ -26,68 +26,66 @@ pub enum ReceiveNote {
     },
     /// All packets have an unexpected payload type.
     WrongType(WrongType),
-    /// Packets of a sender without an announcement need more than the latency.
+    /// Unannounced packets need more than the latency.
     Needs {
         /// Required latency.
         need: Need,
-        /// Time that the device needs.
+        /// Device time.
         device: Span,
-        /// Latency at that time.
+        /// Current latency.
         latency: Span,
-        /// Maximum latency that the buffer has room for.
+        /// Maximum of the buffer.
         longest: Span,
         /// Latency rule.
         rule: LatencyRule,
     },
-    /// The latency is too short for the age of packets and for the device.
+    /// Latency too short for packets and device.
     TooShort {
-        /// Maximum age of packets when sent.
+        /// Maximum packet age.
         packing_age: Span,
-        /// Time that the device needs.
+        /// Device time.
         device: Span,
         /// Current latency.
         latency: Span,
     },
-    /// The presentation times in packets (AVTP) are early by this span. Only the talker can change
-    /// them.
+    /// Presentation times (AVTP) are early by this; only the talker can change them.
     PresentedTooSoon(Span),
-    /// The announced latency is too short for this receiver, so a longer one is used.
+    /// Announced latency too short here; a longer one is used.
     Raised {
         /// Announced latency.
         promised: Span,
-        /// Maximum age of packets when sent.
+        /// Maximum packet age.
         packing_age: Span,
-        /// Time that the device needs.
+        /// Device time.
         device: Span,
         /// Latency in use.
         kept: Span,
     },
-    /// The latency is limited to the maximum that the buffer has room for.
+    /// The latency is limited by the buffer.
     NoRoom {
         /// Desired latency.
         wanted: Span,
-        /// Maximum latency that the buffer has room for.
+        /// Maximum of the buffer.
         longest: Span,
     },
-    /// The latency is too short for some repairs.
+    /// Latency too short for some repairs.
     RepairShort {
-        /// Maximum time between a packet and its redundant data.
+        /// Maximum age of redundant data.
         window: Span,
         /// Current latency.
         latency: Span,
-        /// Latency that is sufficient for all repairs.
+        /// Latency for all repairs.
         enough: Span,
     },
-    /// The card's drift is too large to follow.
+    /// Drift too large to follow.
     OutOfReach,
-    /// Presentation times jump repeatedly. The value is the recent number of jumps.
+    /// Recent jumps of presentation times.
     Unsteady(u64),
-    /// The talker reports repeated restarts of its media clock. The value is the recent number of
-    /// restarts.
+    /// Recent restarts of the talker's media clock.
     Restarting(u64),
-    /// Packets mark the clock of their presentation times as uncertain.
+    /// Packets mark their clock as uncertain.
     Uncertain,
-    /// Another host sends packets with the SSRC of the sender.
+    /// Another host uses the sender's SSRC.
     Posing {
         /// The SSRC.
         ssrc: u32,
@@ -98,22 +96,21 @@ pub enum ReceiveNote {
     },
 }
 
-/// Reason for not playing a stream: its format does not match.
+/// Format mismatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     /// Announced format.
     pub theirs: StreamFormat,
     /// Expected format.
     pub ours: StreamFormat,
-    /// Sample format in which packets would be read, if it is wrong.
+    /// Wrong sample format used for packets.
     pub coding: Option<SampleFormat>,
     /// Accepted payload types.
     pub codings: Codings,
 }
 
 impl Refusal {
-    /// Whether the rate or the channels differ. A single channel does not differ: it is played on
-    /// all.
+    /// Whether rate or channels differ. One channel is played on all.
     pub fn is_of_another_shape(&self) -> bool {
         let Self { theirs, ours, .. } = self;
         let mono = theirs.channels == Channels::MONO && theirs.coder.is_none();

@@ -1,5 +1,4 @@
-//! Compares the sender's announcement with local conditions, chooses the latency, and adds notes on
-//! differences.
+//! Compares the announcement with local conditions.
 
 use super::note::{Refusal, WrongType};
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
@@ -10,11 +9,11 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::Announcement;
 
-/// Minimum change of the lead that matters. Smaller ones are clock deviations and rounding.
+/// Smaller changes of the lead are rounding.
 const WORTH_TELLING: Span = Span::from_micros(250);
 
 impl ReceivePolicy {
-    /// Applies an announcement. Returns whether the device thread took all commands.
+    /// Returns whether all commands were taken.
     pub(super) fn keep_promise(
         &mut self,
         announcement: Announcement,
@@ -45,7 +44,7 @@ impl ReceivePolicy {
             && (context.command)(ReceiveCommand::LinkOffset(self.link_offset))
     }
 
-    /// Minimum latency for packets that are this old at departure.
+    /// Minimum latency for this packet age.
     pub(super) fn least(&self, packing_age: Span) -> Span {
         packing_age + self.takes
     }
@@ -54,8 +53,7 @@ impl ReceivePolicy {
         min_latency(Span::ZERO, &self.device)
     }
 
-    /// Updates the time that the device needs. The latency may rise with it. If the time falls, a
-    /// shorter latency may be requested.
+    /// The latency may rise with the device time.
     pub(super) fn follow_device(
         &mut self,
         status: &StreamStatus,
@@ -64,10 +62,10 @@ impl ReceivePolicy {
         let Some(lead) = status.lead else { return };
         let device = &self.device;
         let period = device.rate.span_of(device.period);
-        // A thread that wakes late still takes its block, so the lead is at least zero.
+        // A thread that wakes late still takes its block.
         let takes = lead.max(Span::ZERO) + period;
         let longer = takes > self.takes + WORTH_TELLING;
-        // Another connection changes the lead by periods, late wake-ups by less.
+        // A reconnection changes the lead by periods.
         let shorter = takes < self.takes - WORTH_TELLING.max(period.half());
         if !(longer || shorter) || !(context.command)(ReceiveCommand::Ring(takes)) {
             return;
@@ -81,7 +79,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Adds a note once if the latency is too short for all redundant data.
     pub(super) fn note_repair(&mut self, now: LocalTime) {
         let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
         let takes = takes.filter(|_| !self.rule.is_auto());
@@ -93,14 +90,13 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
     }
 
-    /// Adds a note on why the desired latency is not possible.
     fn note_latency(&mut self, announcement: &Announcement, least: Span, wanted: Span) {
         let Announcement { packing_age, link_offset: promised, .. } = *announcement;
         let (device, longest) = (least - packing_age, self.longest);
         let short = match self.rule {
             LatencyRule::Chosen(_) => leaves_no_transit(wanted, least),
             LatencyRule::Usual => wanted < least,
-            // From the next poll on, arrivals determine the latency, if there is room.
+            // Arrivals determine the latency from the next poll on.
             LatencyRule::Auto { .. } => least > longest,
         };
         if short {
@@ -114,17 +110,16 @@ impl ReceivePolicy {
     }
 }
 
-/// Minimum number of packets with another payload type to report. Fewer are strays.
+/// Fewer packets are strays.
 const FEW: u64 = 10;
 
-/// Returns the reason why an announced stream cannot be played as `ours`. Another rate would change
-/// the pitch, other channels would mix up the sound, and another coding would be full-scale noise.
+/// Returns a mismatch that would change the pitch, mix channels or play full-scale noise.
 pub(super) fn refusal(
     theirs: &StreamFormat,
     ours: &StreamFormat,
     wire: &dyn Unpack,
 ) -> Option<Refusal> {
-    // Packets with an unexpected payload type are not decoded, and are reported separately.
+    // Packets with an unexpected payload type are reported separately.
     let coding = wire.coding(theirs.payload_type, ours);
     let coding = coding.filter(|coding| *coding != theirs.coding()).map(|coding| coding.sample);
     let refusal = Refusal { theirs: *theirs, ours: *ours, coding, codings: wire.codings() };
@@ -132,7 +127,6 @@ pub(super) fn refusal(
 }
 
 impl ReceivePolicy {
-    /// Unexpected payload type, if there are more packets than strays.
     pub(super) fn wrong_type_of(&self, status: &StreamStatus) -> Option<WrongType> {
         let came = status.other_type.filter(|came: &OtherType| came.packets >= FEW)?;
         Some(WrongType { came, codings: self.wire.codings(), format: self.format })

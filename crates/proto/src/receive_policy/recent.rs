@@ -1,21 +1,20 @@
-//! Tracks whether packets of a stream still arrive.
+//! Tracks whether packets still arrive.
 
 use crate::time::{LocalTime, Span};
 
-/// Silence after which another sender may follow: the timeout of the jitter buffer plus one status
+/// Silence after which another sender may follow: the jitter buffer's timeout plus a status
 /// interval.
 const QUIET: Span = Span::from_millis(50);
 
-/// Silence after which a sender counts as gone, even without a goodbye.
+/// Silence after which a sender counts as gone.
 pub(crate) const GONE: Span = Span::from_secs(3);
 
 const SECOND: Span = Span::from_secs(1);
 
-/// Time of the last packets of a stream.
+/// Time of a stream's last packets.
 #[derive(Debug, Clone, Copy)]
 pub struct Recent {
     received: u64,
-    /// Time at which this count was first known.
     since: LocalTime,
     looked: LocalTime,
 }
@@ -24,7 +23,7 @@ impl Recent {
     /// State before the first packet.
     pub const NONE: Self = Self { received: 0, since: LocalTime::ZERO, looked: LocalTime::ZERO };
 
-    /// Updates the state with the count as of `at`.
+    /// Updates the count as of `at`.
     pub fn look(&mut self, received: u64, at: LocalTime) {
         if received != self.received {
             (self.received, self.since) = (received, at);
@@ -37,7 +36,7 @@ impl Recent {
         self.received > 0
     }
 
-    /// Time at which the arrival of the last packet was known.
+    /// Arrival of the last packet.
     pub const fn last(&self) -> LocalTime {
         self.since
     }
@@ -46,18 +45,18 @@ impl Recent {
         self.any() && self.looked - self.since < QUIET
     }
 
-    /// Whether received sound still plays, with this `latency`, or is likely to continue.
+    /// Whether sound plays or is likely to continue.
     pub fn sounds(&self, latency: Span) -> bool {
         self.any() && self.looked - self.since < QUIET.max(latency)
     }
 
-    /// Whole seconds since the last packet. `None` below one second or before the first packet.
+    /// Whole seconds of silence, at least one.
     pub fn silent(&self) -> Option<Span> {
         let seconds = (self.looked - self.since).as_nanos() / SECOND.as_nanos();
         (self.any() && seconds > 0).then(|| SECOND.times(seconds))
     }
 
-    /// Whether packets have stopped for so long that no more are expected.
+    /// Whether no more packets are expected.
     pub fn is_gone(&self, now: LocalTime) -> bool {
         self.any() && now - self.since > GONE
     }

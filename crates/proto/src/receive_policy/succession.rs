@@ -1,22 +1,20 @@
-//! Source of a stream: which sender follows another, and which senders are unrelated.
+//! Which sender follows another.
 
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
 use crate::endpoint::Author;
 use crate::jitter_buffer::{ReceiveCommand, StreamStatus};
 use crate::wire::rtcp::Announcement;
 
-/// Maximum number of hosts to report. A flood needs no more.
 const MAX_STRANGERS: usize = 4;
 
 impl ReceivePolicy {
-    /// Whether messages of `ssrc` are about the current stream, or about the next one before its
-    /// first packet. Messages of a successor are applied when its packets arrive.
+    /// Whether messages of `ssrc` apply, even before its first packet. A successor's messages apply
+    /// when its packets arrive.
     pub(super) fn concerns(&self, ssrc: u32) -> bool {
         let sounds = self.heard.filter(|_| self.recent.sounds(self.link_offset));
         sounds.is_none_or(|heard| heard == ssrc)
     }
 
-    /// Handles a change of the source, or its return. Data of other senders no longer applies.
     pub(super) fn follow_source(
         &mut self,
         status: &StreamStatus,
@@ -33,14 +31,12 @@ impl ReceivePolicy {
         let another = heard != self.heard;
         if another {
             (self.heard, self.received_since) = (heard, status.at);
-            // Drop the announcement of the other sender. If the queue is full, the next report
-            // corrects it.
+            // If the queue is full, the next report corrects it.
             let was_contradicted = self.watch.forget();
             if self.refusal.take().is_some() || was_contradicted {
                 (context.command)(ReceiveCommand::Mute(false));
             }
             self.clock = None;
-            // The other sender's delay to presentation does not apply.
             if self.announced.take().is_some() && self.presents() {
                 (context.command)(ReceiveCommand::PresentedAfter(None));
             }
@@ -52,13 +48,13 @@ impl ReceivePolicy {
         }
     }
 
-    /// Applies the last messages of the current source, including those before its first packet.
+    /// Applies the source's last messages, including early ones.
     fn recall(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
         let (Some(ssrc), Some(first)) = (self.heard, status.endpoints.first()) else { return };
         let Some(session) = &context.session else { return };
         let (mapping, announcement) = (session.mapping(ssrc), session.announcement(ssrc));
         let author = Author { ssrc, host: first.host() };
-        // Apply the announcement first, so that the card's clock is known before the mapping.
+        // Announcement first: the mapping needs the card's clock.
         if let Some(announcement) = announcement {
             self.heed(author, announcement, context);
         }
@@ -89,7 +85,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Adds a note on other hosts that send with the source's SSRC.
     pub(super) fn note_stranger(&mut self, status: &StreamStatus) {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
         let (Some(ssrc), Some(own)) = (self.heard, status.endpoints.first()) else { return };

@@ -46,15 +46,13 @@ fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
     );
 }
 
-/// A mono stream with packets of 64 frames, and the commands sent. The device has a period of 64
-/// frames and the given number of periods.
+/// A mono stream with packets and periods of 64 frames, and its commands.
 struct Heard {
     policy: ReceivePolicy,
     receiver: JitterBuffer,
     reported: Vec<ReceiveCommand>,
 }
 
-/// Returns the duration of frames at 48 kHz.
 fn frames(count: i64) -> Span {
     Rate::HZ_48000.span_of(Frames::new(count))
 }
@@ -87,13 +85,12 @@ impl Heard {
         does(&mut self.policy, &mut Context { now, session, command: &mut command })
     }
 
-    /// Sets the lead between request and converter that the device reports.
     fn leads(&mut self, lead: Span) {
         let status = StreamStatus { lead: Some(lead), ..self.receiver.status(LocalTime::ZERO) };
         self.with(|policy, context| policy.follow(&status, |_, _| false, context));
     }
 
-    /// Handles an announcement of this latency, with packets that are one period old.
+    /// Announces this latency, with packets one period old.
     fn promised(&mut self, link_offset: Span) -> Span {
         let (format, packing_age) = (self.policy.format, frames(64));
         let (host, card, wants_feedback) = (None, None, false);
@@ -128,7 +125,7 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
     }
 }
 
-/// Creates an AVTP stream, whose packets carry presentation times.
+/// An AVTP stream: packets carry presentation times.
 fn presented(rule: LatencyRule) -> Heard {
     let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
     Heard::of(wire, 3, rule)
@@ -150,8 +147,7 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
     }
 }
 
-/// Returns the minimum latency for packets that are one period old, and a device with this many
-/// periods.
+/// For packets one period old.
 fn least(periods: i64) -> Span {
     frames(64) + frames(64 * periods)
 }
@@ -169,7 +165,7 @@ fn a_lead_that_is_shorter_than_the_settings_say_is_less_that_the_latency_has_to_
     heard.leads(frames(128));
     heard.promised(Span::from_millis(7));
     assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
-    // The device is connected to a program. Its thread wakes 50 µs after the cycle began.
+    // A program as the device: its thread wakes 50 µs late.
     heard.leads(-Span::from_micros(50));
     assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "the promised latency stays");
     let takes_a_period = |reported: &ReceiveCommand| matches!(reported, ReceiveCommand::Ring(takes) if *takes == frames(64));
@@ -221,7 +217,7 @@ fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
     assert_eq!(follow(9), []);
 }
 
-/// Returns a packet that arrives 2 ms after its capture.
+/// Arrives 2 ms after its capture.
 fn packet(frame: i64) -> PacketTrace {
     let capture = LocalTime::ZERO + frames(frame);
     let arrival = capture + Span::from_millis(2);
@@ -278,7 +274,6 @@ fn a_latency_that_follows_the_packets_is_at_once_no_more_than_it_may_be() {
     let most = Some(Span::from_millis(150));
     let set = heard.with(|policy, context| policy.set_latency(LatencyRule::Auto { most }, context));
     assert_eq!(set, Ok(Span::from_millis(150)));
-    // A chosen latency stays. A later automatic one may use the whole room.
     assert_eq!(heard.asked(Span::from_millis(200)), Ok(Span::from_millis(200)));
     assert_eq!(heard.promised(Span::from_millis(300)), Span::from_millis(200));
     let set = heard.with(|policy, context| policy.set_latency(LatencyRule::AUTO, context));

@@ -1,33 +1,33 @@
-//! Changes of a stream's latency while it plays.
+//! Latency changes during playout.
 
 use super::{ReceiveContext, ReceivePolicy};
 use crate::jitter_buffer::ReceiveCommand;
 use crate::latency::{LatencyRule, kept_latency};
 use crate::time::Span;
 
-/// Reason for rejecting a change of the latency.
+/// Why a latency change is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyRefused {
-    /// The latency is too short for packets and device.
+    /// Too short for packets and device.
     TooShort {
         /// Requested latency.
         asked: Span,
         /// Minimum latency.
         least: Span,
     },
-    /// The latency exceeds the room in the buffer.
+    /// Beyond the buffer.
     TooLong {
         /// Requested latency.
         asked: Span,
-        /// Maximum latency that the buffer has room for.
+        /// Maximum latency of the buffer.
         longest: Span,
     },
-    /// The device thread has not taken previous commands yet.
+    /// Previous commands are still queued.
     Busy,
 }
 
 impl ReceivePolicy {
-    /// Changes the latency rule at once, and returns the resulting latency.
+    /// Changes the latency rule, and returns the latency.
     pub fn set_latency(
         &mut self,
         rule: LatencyRule,
@@ -64,8 +64,7 @@ impl ReceivePolicy {
         Ok(link_offset)
     }
 
-    /// Replaces the policy `other`: keeps its rule, and keeps its latency unless senders determine
-    /// it.
+    /// Takes over rule and latency of `other`, unless senders determine the latency.
     pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
         self.rule = other.rule;
         self.arrivals.set_max(self.rule.most());

@@ -1,4 +1,4 @@
-//! Requested redundancy, and the resulting layout of a stream.
+//! Requested redundancy, and the resulting layout.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,15 +16,15 @@ pub enum Redundancy {
     /// None.
     #[default]
     Off,
-    /// Copies of earlier packets in each packet.
+    /// Copies of earlier packets per packet.
     Copies(u8),
-    /// Repair symbols of an erasure code in each packet.
+    /// Repair symbols of an erasure code per packet.
     Code(u8),
-    /// As much as the losses reported by receivers require.
+    /// As required by reported losses.
     Auto,
 }
 
-/// Error for an invalid redundancy, with the input.
+/// Invalid redundancy, with the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a redundancy\nhint: write off, red:1 to red:24, fec:1 to fec:24, or auto")]
 pub struct RedundancyError(String);
@@ -58,32 +58,32 @@ impl fmt::Display for Redundancy {
     }
 }
 
-/// Limits of the redundancy in one stream.
+/// Limits of a stream's redundancy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Writer of the packets.
     pub wire: &'static dyn Pack,
-    /// Time after a packet's departure within which it may be repaired.
+    /// Repair time after departure.
     pub budget: Span,
-    /// Whether packets carry the sender's instants.
+    /// Whether packets carry instants.
     pub stamps: bool,
-    /// Maximum datagram that the path carries unfragmented, in bytes of UDP payload.
+    /// Maximum unfragmented UDP payload in bytes.
     pub max_bytes: usize,
-    /// Maximum symbols per packet with [`Redundancy::Auto`].
+    /// Maximum symbols with [`Redundancy::Auto`].
     pub max_asked: u8,
 }
 
 impl Bounds {
-    /// Packets sent within the budget after a packet; 0 if a packet takes longer.
+    /// Packets sent within the budget.
     pub fn window(&self, format: &StreamFormat) -> usize {
         let ptime = format.ptime().as_nanos().max(1);
         usize::try_from(self.budget.as_nanos() / ptime).unwrap_or(0).min(MAX_WINDOW)
     }
 
-    /// Maximum symbols per packet; 0 if payloads are too long.
+    /// Maximum symbols per packet.
     pub fn max_symbols(&self, format: &StreamFormat) -> usize {
         let payload = format.payload_bytes();
-        // Payloads of different lengths cannot be summed. Such packets are repeated whole.
+        // Packets that are too long or vary in length are repeated whole.
         if payload > MAX_PAYLOAD || !format.is_constant() {
             return 0;
         }
@@ -92,7 +92,7 @@ impl Bounds {
         (1..=MAX_SYMBOLS).take_while(|n| repair_data::bytes(*n, payload) <= room).count()
     }
 
-    /// Bytes that this many symbols, or as many as fit, add to the UDP payload of a packet.
+    /// Bytes that up to this many symbols add to a packet.
     pub fn cost_of(&self, format: &StreamFormat, symbols: usize) -> usize {
         let window = self.window(format);
         let most = self.max_symbols(format).min(window);
@@ -104,7 +104,7 @@ impl Bounds {
         self.cost(format, &layout)
     }
 
-    /// Bytes that a layout adds to the UDP payload of a packet.
+    /// Bytes that a layout adds to a packet.
     pub fn cost(&self, format: &StreamFormat, layout: &Layout) -> usize {
         let payload = format.payload_bytes();
         let head = |repair_data| self.wire.head_bytes(self.stamps, repair_data);
@@ -115,8 +115,8 @@ impl Bounds {
 }
 
 impl Redundancy {
-    /// Layout for packets of `format`. If a symbol is too long for the path, each packet is
-    /// repeated whole instead. `losses` is the known loss of the path, for [`Redundancy::Auto`].
+    /// Layout for `format`. If a symbol is too long for the path, packets are repeated whole.
+    /// `losses` is for [`Redundancy::Auto`].
     pub fn layout(self, format: &StreamFormat, bounds: &Bounds, losses: Losses) -> Layout {
         let (window, most) = (bounds.window(format), bounds.max_symbols(format));
         let layout = match self {

@@ -1,4 +1,4 @@
-//! Sending side: keeps the last payloads and computes the repair data of the next packet.
+//! Sending side: computes repair data.
 
 use super::layout::Layout;
 use super::repair_data::{self, FIRST_POINT, Symbol};
@@ -8,12 +8,11 @@ use super::{MAX_PAYLOAD, MAX_SYMBOLS, MAX_WINDOW, PayloadKind, ROW, field};
 #[derive(Debug)]
 pub struct Encoder {
     layout: Layout,
-    /// Last payloads, by sequence number modulo [`MAX_WINDOW`].
+    /// Last payloads, by number modulo [`MAX_WINDOW`].
     history: Box<[u64]>,
-    /// Number of the last packets that may be covered.
     held: usize,
     kind: PayloadKind,
-    /// Point of the next symbol that covers several packets, minus [`FIRST_POINT`].
+    /// Point of the next symbol, minus [`FIRST_POINT`].
     point: u8,
 }
 
@@ -29,18 +28,18 @@ impl Encoder {
         self.layout
     }
 
-    /// Changes the layout from the next packet on. Kept payloads remain usable.
+    /// Changes the layout from the next packet on.
     pub fn set(&mut self, layout: Layout) {
         self.layout = layout;
     }
 
-    /// Forgets earlier packets, since the next packet does not follow the last.
+    /// Forgets earlier packets.
     pub const fn reset(&mut self) {
         self.held = 0;
     }
 
-    /// Writes the repair data of packet `sequence` to the start of `room`, then keeps the packet's
-    /// payload. Returns the length of the repair data, at most that of `room`; 0 if there is none.
+    /// Writes repair data of packet `sequence` to `room`, then keeps its payload. Returns the
+    /// length, or 0.
     pub fn write(
         &mut self,
         sequence: i64,
@@ -122,7 +121,7 @@ impl Encoder {
     }
 }
 
-/// Words of a row that holds this many bytes, in whole lines.
+/// Words of a row, in whole lines.
 pub(super) const fn field_words(bytes: usize) -> usize {
     bytes.div_ceil(8).next_multiple_of(field::LINE)
 }

@@ -1,32 +1,28 @@
-//! Linear equations whose unknowns are lost payloads, solved incrementally by Gauss-Jordan
-//! elimination with the oldest unknown as pivot.
+//! Linear equations of lost payloads: incremental Gauss-Jordan elimination, oldest unknown as
+//! pivot.
 
 use super::{ROW, field};
 
-/// Range of packet numbers; an unknown is a packet's number modulo this.
+/// Packet numbers are modulo this.
 pub(super) const NUMBERS: usize = 128;
 
-/// Maximum equations. At most `n` equations of `n` unknowns are independent, and more losses than
-/// this within two windows cannot be repaired.
+/// At most `n` equations of `n` unknowns are independent.
 const MAX: usize = 64;
 
-/// Equation: the sum of the unknowns, each times its factor, is `sum`.
+/// Sum of unknowns times factors.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     factors: [u8; NUMBERS],
     sum: [u64; ROW],
-    /// Oldest unknown: its factor is 1 here and 0 in every other row.
+    /// Oldest unknown: factor 1 here, 0 in other rows.
     pivot: usize,
 }
 
-/// Equations of missing payloads.
 #[derive(Debug)]
 pub(super) struct Equations {
     rows: Box<[Row]>,
     count: usize,
-    /// Equation under construction.
     new: Box<Row>,
-    /// Words of a payload.
     words: usize,
 }
 
@@ -37,7 +33,7 @@ impl Equations {
         Self { rows: vec![EMPTY; MAX].into(), count: 0, new: Box::new(EMPTY), words: ROW }
     }
 
-    /// Removes all equations and sets the length of payloads.
+    /// Removes all equations and sets the payload length in words.
     pub(super) fn clear(&mut self, words: usize) {
         (self.count, self.words) = (0, words);
     }
@@ -46,24 +42,20 @@ impl Equations {
         self.count == 0
     }
 
-    /// Begins an equation with the sum `symbol`.
     pub(super) fn begin(&mut self, symbol: &[u8]) {
         self.new.factors = [0; NUMBERS];
         field::load(&mut self.new.sum[..self.words], symbol);
     }
 
-    /// Adds an unknown to the equation under construction.
     pub(super) fn add_unknown(&mut self, number: usize, factor: u8) {
         self.new.factors[number] = factor;
     }
 
-    /// Adds known payloads to the equation under construction.
     pub(super) fn add_known<'a>(&mut self, parts: impl Iterator<Item = (u8, &'a [u64])> + Clone) {
         field::add_multiples(&mut self.new.sum[..self.words], parts);
     }
 
-    /// Completes the equation. `newest` is the number of the newest packet, which determines the
-    /// age of the unknowns. Call [`Self::solved`] afterwards.
+    /// Completes the equation. `newest` determines the age of unknowns. Then call [`Self::solved`].
     pub(super) fn take_in(&mut self, newest: usize) {
         let Self { rows, count, new, words } = self;
         let (rows, words) = (&mut rows[..], *words);
@@ -75,7 +67,6 @@ impl Equations {
         }
         let parts = held().map(|row| (factors[row.pivot], &row.sum[..words]));
         field::add_multiples(&mut new.sum[..words], parts);
-        // From the oldest number to the newest.
         let oldest = (1..=NUMBERS)
             .map(|after| (newest + after) % NUMBERS)
             .find(|number| new.factors[*number] != 0);
@@ -101,7 +92,6 @@ impl Equations {
         *count += 1;
     }
 
-    /// Replaces an unknown with its payload, which has arrived.
     pub(super) fn resolve(&mut self, number: usize, payload: &[u64], newest: usize) {
         let mut at = 0;
         while at < self.count {
@@ -113,7 +103,7 @@ impl Equations {
                 field::add_multiples(&mut row.sum[..words], part);
             }
             if factor != 0 && row.pivot == number {
-                // Only this row had the unknown. Without it, the row is a new equation.
+                // Without its unknown, the row is a new equation.
                 *self.new = *row;
                 self.remove(at);
                 self.take_in(newest);

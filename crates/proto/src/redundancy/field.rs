@@ -1,17 +1,15 @@
-//! Arithmetic in the field of 256 elements: polynomials modulo x⁸ + x⁴ + x³ + x² + 1, as in RFC
-//! 8681 §3.7 and RFC 5510 §8.1. Addition is exclusive or, so adding a value twice cancels it.
+//! Field of 256 elements: polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (RFC 8681 §3.7, RFC 5510 §8.1).
+//! Addition is exclusive or.
 //!
-//! Payloads are rows of 64-bit words with eight elements each. All sums of multiples use
-//! [`add_multiples`].
+//! Payloads are rows of 64-bit words with eight elements each.
 
-/// Polynomial without its highest term.
+/// Without its highest term.
 const POLYNOMIAL: u8 = 0x1D;
 
-/// Words per line: the unit that [`add_multiples`] holds in registers. Rows are whole lines.
+/// Words that [`add_multiples`] holds in registers.
 pub(super) const LINE: usize = 8;
 
-/// Powers of the generator 2, repeated so that sums of two logarithms need no reduction, and the
-/// logarithm of each element.
+/// Powers of 2, repeated to save a reduction, and logarithms.
 const TABLES: ([u8; 510], [u8; 256]) = {
     let (mut powers, mut logarithms) = ([0; 510], [0; 256]);
     let (mut power, mut exponent) = (1u8, 0);
@@ -34,23 +32,22 @@ pub(super) fn product(a: u8, b: u8) -> u8 {
     POWERS[usize::from(LOGARITHMS[usize::from(a)]) + usize::from(LOGARITHMS[usize::from(b)])]
 }
 
-/// Multiplicative inverse of `a`; zero for zero, which has none.
+/// Multiplicative inverse; zero for zero.
 pub(super) fn inverse(a: u8) -> u8 {
     if a == 0 { 0 } else { POWERS[255 - usize::from(LOGARITHMS[usize::from(a)])] }
 }
 
-/// Doubles each of the eight elements in a word.
+/// Doubles each element in a word.
 const fn doubled(word: u64) -> u64 {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let carries = (word & HIGH) >> 7;
     ((word & !HIGH) << 1) ^ carries ^ (carries << 2) ^ (carries << 3) ^ (carries << 4)
 }
 
-/// Adds each row of `parts` times its factor to `into`. All rows are as long as `into`, in whole
-/// lines.
+/// Adds each row of `parts` times its factor to `into`, all of equal length in whole lines.
 ///
-/// Each line is collected in eight sums, one per bit of the factors, which are combined by Horner's
-/// rule: a row costs four additions on average, and doubling is done once for all rows.
+/// Eight sums, one per factor bit, are combined by Horner's rule: four additions per row on
+/// average.
 pub(super) fn add_multiples<'a>(
     into: &mut [u64],
     parts: impl Iterator<Item = (u8, &'a [u64])> + Clone,
@@ -100,7 +97,6 @@ pub(super) fn load(row: &mut [u64], bytes: &[u8]) {
     load_rest(behind, rest);
 }
 
-/// Copies less than a word of bytes to the first word.
 fn load_rest(behind: &mut [u64], rest: &[u8]) {
     if let (Some(place), false) = (behind.first_mut(), rest.is_empty()) {
         let mut last = [0; 8];
@@ -109,8 +105,7 @@ fn load_rest(behind: &mut [u64], rest: &[u8]) {
     }
 }
 
-/// Like [`load`], for a row of whole lines whose last line holds part of the bytes. Zeroes that
-/// line whole: for the exact rest, the compiler calls `memset`, which takes longer.
+/// Like [`load`], for whole lines. Zeroes the whole last line: the compiler's `memset` is slower.
 #[inline]
 pub(super) fn load_whole(row: &mut [u64], bytes: &[u8]) {
     debug_assert!(row.len().is_multiple_of(LINE) && row.len() * 8 >= bytes.len());
@@ -124,7 +119,6 @@ pub(super) fn load_whole(row: &mut [u64], bytes: &[u8]) {
     row.iter_mut().zip(words).for_each(|(place, word)| *place = u64::from_le_bytes(*word));
 }
 
-/// Copies the row's bytes to `bytes`.
 pub(super) fn store(row: &[u64], bytes: &mut [u8]) {
     for (word, place) in row.iter().zip(bytes.chunks_mut(8)) {
         place.copy_from_slice(&word.to_le_bytes()[..place.len()]);

@@ -1,30 +1,30 @@
-//! Symbols that each packet carries: the layout of a stream's redundancy.
+//! Layout of a stream's redundancy.
 
 use super::{MAX_SYMBOLS, MAX_WINDOW};
 
-/// Maximum UDP payload in an Ethernet frame with IPv4: 1500 bytes minus 28.
+/// UDP payload in an Ethernet frame: 1500 bytes minus 28 (IPv4).
 pub const ETHERNET: usize = 1472;
 
-/// Maximum datagram with redundancy: the UDP payload in a jumbo frame of 9000 bytes.
+/// UDP payload in a jumbo frame of 9000 bytes.
 pub const LONGEST: usize = 9000 - 28;
 
 /// Earlier packets that a symbol covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reach {
-    /// Distance of the oldest one from the carrier, in packets.
+    /// Distance of the oldest from the carrier.
     pub oldest: u8,
     /// Number of packets from there on.
     pub span: u8,
 }
 
-/// Redundancy that every packet carries for earlier ones.
+/// Redundancy that every packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     reaches: [Reach; MAX_SYMBOLS],
     count: usize,
-    /// Packets after which a packet is repeated whole (RFC 7198); 0 for never.
+    /// Distance of a whole repetition (RFC 7198); 0 for none.
     repeat: usize,
-    /// Maximum datagram length with redundancy, in bytes of UDP payload.
+    /// Maximum UDP payload.
     max_bytes: usize,
 }
 
@@ -37,8 +37,7 @@ impl Layout {
         max_bytes: ETHERNET,
     };
 
-    /// `copies` earlier packets, spread evenly over `window` packets with the last at its end: the
-    /// further apart two copies are, the less likely one burst loses both.
+    /// `copies` earlier packets, spread over `window` packets so that a burst rarely loses two.
     pub fn copies(copies: usize, window: usize) -> Self {
         let window = window.clamp(1, MAX_WINDOW);
         let copies = copies.min(window).min(MAX_SYMBOLS);
@@ -48,9 +47,8 @@ impl Layout {
         })
     }
 
-    /// `symbols` repair symbols of an erasure code over the last `window` packets. Of several
-    /// symbols, one is a copy of the oldest packet: after a burst as long as the window, only this
-    /// symbol can still repair that packet, and it costs the others little.
+    /// `symbols` repair symbols over the last `window` packets. One of several copies the oldest
+    /// packet: after a burst as long as the window, only it can repair that.
     pub fn code(symbols: usize, window: usize) -> Self {
         let window = window.clamp(1, MAX_WINDOW) as u8;
         let symbols = symbols.min(window.into()).min(MAX_SYMBOLS);
@@ -63,7 +61,7 @@ impl Layout {
         })
     }
 
-    /// Every packet repeated whole, `later` packets after it.
+    /// Every packet repeated `later` packets after it.
     pub fn repeated(later: usize) -> Self {
         Self { repeat: later.clamp(1, MAX_WINDOW), ..Self::NONE }
     }
@@ -78,14 +76,13 @@ impl Layout {
         self
     }
 
-    /// Limits datagrams to `max_bytes` of UDP payload, up to [`LONGEST`]. The default is
-    /// [`ETHERNET`].
+    /// Limits UDP payloads to `max_bytes`, up to [`LONGEST`], by default [`ETHERNET`].
     #[must_use]
     pub fn within(self, max_bytes: usize) -> Self {
         Self { max_bytes: max_bytes.min(LONGEST), ..self }
     }
 
-    /// Maximum datagram length with redundancy, in bytes of UDP payload.
+    /// Maximum UDP payload in bytes.
     pub const fn max_bytes(&self) -> usize {
         self.max_bytes
     }
@@ -95,12 +92,12 @@ impl Layout {
         &self.reaches[..self.count]
     }
 
-    /// Symbols per packet; a repeated packet counts as one.
+    /// Symbols per packet; a repetition counts as one.
     pub fn symbols(&self) -> usize {
         self.count + usize::from(self.repeat > 0)
     }
 
-    /// Packets after which a packet is repeated, if it is.
+    /// Distance of a repetition.
     pub fn repeat(&self) -> Option<usize> {
         (self.repeat > 0).then_some(self.repeat)
     }

@@ -1,4 +1,4 @@
-//! Receiving side: keeps received payloads and rebuilds lost ones.
+//! Receiving side: rebuilds lost payloads.
 
 use super::encoder::field_words;
 use super::equations::{Equations, NUMBERS};
@@ -6,47 +6,42 @@ use super::repair_data;
 use super::{MAX_PAYLOAD, MAX_WINDOW, PayloadKind, ROW, field};
 use crate::packet::Carried;
 
-/// Rebuilds lost packets of one source from the repair data of others. It has no effect and no cost
-/// until a packet carries repair data.
+/// Rebuilds lost packets of one source. Costs nothing without repair data.
 #[derive(Debug)]
 pub struct Repairer {
-    /// Received or rebuilt payloads, by number.
     history: Box<[u64]>,
     known: [bool; NUMBERS],
-    /// Newest packet; `None` before any repair data.
     newest: Option<i64>,
-    /// Kind of the kept payloads, and their length in words.
     kind: PayloadKind,
     words: usize,
     equations: Equations,
-    /// Maximum distance that repair data covered, and the last packet that covered as much.
+    /// Maximum distance covered, and the last packet that covered it.
     reach: (u8, i64),
-    /// Rebuilt payloads that were not pulled yet.
+    /// Rebuilt payloads to pull.
     rebuilt: [i64; NUMBERS],
     waiting: usize,
-    /// Buffer for repair data, or for one payload.
     room: Box<[u8]>,
 }
 
-/// The repair data of a packet is invalid and was skipped.
+/// Invalid repair data, skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged;
 
 impl Repairer {
-    /// Whether no packet has carried repair data yet, so that the repairer is not needed.
+    /// Whether no packet carried repair data yet.
     pub const fn is_idle(&self) -> bool {
         self.newest.is_none()
     }
 
-    /// Resets the state for another source, or a restart of the same one.
+    /// Resets the state for another source or a restart.
     pub const fn reset(&mut self) {
         self.newest = None;
         self.waiting = 0;
         self.reach = (0, 0);
     }
 
-    /// Adds a received packet: its unwrapped number, payload type, payload and repair data. Pull
-    /// the rebuilt payloads with [`Self::pull`] afterwards.
+    /// Adds a packet: unwrapped number, payload type, payload, repair data. Then call
+    /// [`Self::pull`].
     pub fn accept(
         &mut self,
         sequence: i64,
@@ -82,11 +77,8 @@ impl Repairer {
         answer
     }
 
-    /// Fast path for most packets: the next packet, of the same kind, without repair data, while no
-    /// packet is missing; or any packet before the first repair data. Rebuilds nothing. Returns
-    /// `false` for other packets.
-    // Two callers: without this attribute the compiler emits a call, which takes 20 instructions
-    // more.
+    /// Fast path: the next packet without repair data or losses. Returns `false` for others.
+    // Two callers: a call would take 20 instructions more.
     #[inline(always)]
     pub(crate) fn accept_next(&mut self, sequence: i64, payload_type: u8, payload: &[u8]) -> bool {
         if self.is_idle() {
@@ -103,9 +95,8 @@ impl Repairer {
         false
     }
 
-    /// Packets after a packet that may repair it: the maximum distance that repair data covered,
-    /// until [`MAX_WINDOW`] packets in a row covered less. After frames lost by the sender's card,
-    /// repair data begins short and grows again.
+    /// Packets that may repair an earlier one: the maximum distance covered, until [`MAX_WINDOW`]
+    /// packets in a row covered less. After lost card frames, repair data starts short.
     pub fn window(&self) -> usize {
         self.reach.0.into()
     }
@@ -133,7 +124,6 @@ impl Repairer {
         self.equations.clear(self.words);
     }
 
-    /// Frees the number of the packet `next`, last used by a packet long gone.
     fn make_room(&mut self, next: i64) {
         self.known[number(next)] = false;
         self.equations.forget(number(next));
@@ -185,7 +175,6 @@ impl Repairer {
         Ok(())
     }
 
-    /// Collects the payloads that the equations have solved.
     fn collect(&mut self, newest: i64) {
         if self.equations.is_empty() {
             return;
@@ -205,8 +194,8 @@ impl Repairer {
 }
 
 impl Default for Repairer {
-    /// Allocates; nothing later does. Writes the large parts, so that the system provides their
-    /// pages before the first packet. The written values are never read.
+    /// Allocates; nothing later does. Writes the large parts so that the system provides their
+    /// pages.
     fn default() -> Self {
         Self {
             history: vec![u64::MAX; NUMBERS * ROW].into(),

@@ -1,21 +1,18 @@
-//! Packets repeated whole, later (RFC 7198 §3): for payloads too long for repair data. The
-//! repetition has the same bytes as the first copy, so they are kept after the packet is complete.
-//! Receivers drop the second copy as a duplicate.
+//! Packets repeated whole (RFC 7198 §3) if too long for repair data. Receivers drop the duplicate.
 
 use crate::ledger::Departure;
 use crate::time::LocalTime;
 
 use super::MAX_WINDOW;
 
-/// Sent packets, kept until they are repeated.
+/// Sent packets, kept until repeated.
 #[derive(Debug)]
 pub struct Repeats {
     bytes: Box<[u8]>,
-    /// By number modulo the number of packets of the current length that fit.
+    /// By number modulo the packets that fit.
     slots: Box<[Option<StoredPacket>]>,
-    /// Bytes of a slot: the longest recent packet.
+    /// Length of the longest recent packet.
     slot: usize,
-    /// Packets sent, kept or not.
     sent: u64,
 }
 
@@ -27,17 +24,16 @@ struct StoredPacket {
 }
 
 impl Repeats {
-    /// Default capacity: a quarter of a second of a stereo stream.
+    /// A quarter of a second of stereo.
     const DEFAULT_BYTES: usize = 128 << 10;
 
-    /// Bytes for packets of up to `datagram_bytes`: a whole window of usual packets, or two of the
-    /// longest.
+    /// Bytes for a window of usual packets, or two of `datagram_bytes`.
     pub fn room_for(datagram_bytes: usize) -> usize {
         Self::DEFAULT_BYTES.max(2 * datagram_bytes)
     }
 
-    /// Keeps packets in this memory ([`Repeats::room_for`]): up to [`MAX_WINDOW`] and the newest.
-    /// Allocates; nothing later does.
+    /// Keeps up to [`MAX_WINDOW`] packets in this memory ([`Repeats::room_for`]). Only this
+    /// allocates.
     pub fn within(bytes: Box<[u8]>) -> Self {
         Self { bytes, slots: vec![None; MAX_WINDOW + 1].into(), slot: 0, sent: 0 }
     }
@@ -47,7 +43,7 @@ impl Repeats {
         self.sent += 1;
     }
 
-    /// Keeps a packet as sent. A packet so long that two do not fit is not repeated.
+    /// Keeps a packet as sent, unless two do not fit.
     pub fn keep(&mut self, datagram: &[u8], instants: Departure) {
         let (number, len) = (self.sent, datagram.len());
         self.sent += 1;
@@ -64,8 +60,7 @@ impl Repeats {
         self.slots[index] = Some(StoredPacket { number, len, instants });
     }
 
-    /// Returns the packet sent `before` packets before the last, or the oldest that fitted, with
-    /// its instants but due at `due`. Returns each packet once.
+    /// Returns once the packet sent `before` packets before the last, or the oldest, due at `due`.
     pub fn again(&mut self, before: usize, due: LocalTime) -> Option<(&[u8], Departure)> {
         let before = before.min(self.room().checked_sub(1)?);
         let number = self.sent.checked_sub(1 + before as u64)?;
@@ -79,7 +74,6 @@ impl Repeats {
         (self.bytes.len() / self.slot.max(1)).min(self.slots.len())
     }
 
-    /// Slot of the packet with this number, if any fits.
     fn index(&self, number: u64) -> usize {
         (number % self.room().max(1) as u64) as usize
     }
@@ -109,7 +103,6 @@ mod tests {
         }
     }
 
-    /// Number of the packet repeated after packet `number` of `len` bytes.
     fn again(repeats: &mut Repeats, number: i64, len: usize, before: usize) -> Option<i64> {
         repeats.keep(&vec![number as u8; len], instants(number));
         let due = LocalTime::from_nanos(7);

@@ -4,20 +4,19 @@ use super::MAX_WINDOW;
 use super::layout::Layout;
 use crate::time::{LocalTime, Span};
 
-/// Losses of a path: their share and their mean burst length.
+/// Losses of a path: share and mean burst length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Losses {
     /// Share of lost packets.
     pub share: f64,
-    /// Mean number of consecutive losses, at least 1.
+    /// Mean consecutive losses, at least 1.
     pub burst: f64,
 }
 
 impl Losses {
     /// No losses.
     pub const NONE: Self = Self { share: 0.0, burst: 1.0 };
-    /// Assumption before the first report: one packet in a hundred, one at a time. One symbol
-    /// suffices.
+    /// Before the first report: single losses of one in a hundred.
     pub const UNKNOWN: Self = Self { share: 0.01, burst: 1.0 };
 
     /// Maximum of both properties.
@@ -31,8 +30,7 @@ impl Losses {
         self.share < TARGET
     }
 
-    /// Probabilities that the packet after a lost one, and after a received one, is lost: the two
-    /// states of Gilbert's chain (1960).
+    /// Probabilities of loss after a lost and a received packet: Gilbert's chain (1960).
     fn chain(self) -> (f64, f64) {
         let share = self.share.clamp(0.0, 0.99);
         // Independent losses are adjacent now and then.
@@ -42,10 +40,10 @@ impl Losses {
     }
 }
 
-/// Acceptable share of unrepaired losses: one in a hundred thousand, a gap of 1 ms in 100 s.
+/// Acceptable loss: a gap of 1 ms in 100 s.
 pub(crate) const TARGET: f64 = 1e-5;
 
-/// Share of packets that stays lost with these copies, because all copies are lost too.
+/// Share of packets whose copies are all lost.
 fn left_by_copies(losses: Losses, layout: &Layout) -> f64 {
     let (stays, comes) = losses.chain();
     let mut before = 0;
@@ -58,13 +56,11 @@ fn left_by_copies(losses: Losses, layout: &Layout) -> f64 {
     })
 }
 
-/// Share of packets that stays lost with `symbols` symbols of an ideal code over `window` packets.
-/// After a lost packet, the number of missing symbols grows by one with each loss, and falls by
-/// `symbols` with each arrival. At zero all lost packets are rebuilt, possibly too late for the
-/// first.
+/// Loss of an ideal code over `window` packets. The missing symbols grow by one with each loss, and
+/// fall by `symbols` with each arrival. At zero all packets are rebuilt, possibly too late.
 fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     let (stays, comes) = losses.chain();
-    // Probability of each number of missing symbols, after a lost and after a received last packet.
+    // Probabilities by missing symbols, after a lost and a received packet.
     let mut lost = [0.0; MAX_WINDOW + 2];
     let mut came = [0.0; MAX_WINDOW + 2];
     lost[1] = 1.0;
@@ -83,8 +79,7 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     (3.0 * losses.share * left).min(losses.share)
 }
 
-/// Minimum redundancy that leaves at most `TARGET` of these losses. If the budget does not allow
-/// this, as many of `most` symbols as are worth their cost.
+/// Minimum redundancy for `TARGET`, or as many of `most` symbols as are worth their cost.
 pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let ways = |symbols| {
         let (copies, code) = (Layout::copies(symbols, window), Layout::code(symbols, window));
@@ -96,8 +91,7 @@ pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let (mut best, mut layout) = (losses.share, Layout::NONE);
     for symbols in 1..=most {
         let (left, way) = ways(symbols);
-        // An additional symbol must repair a third of the remaining losses to be worth its
-        // bandwidth. If bursts exceed the budget, no amount helps.
+        // A symbol must repair a third of the remaining losses.
         if left >= 0.67 * best {
             break;
         }
@@ -114,17 +108,16 @@ pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
 pub struct Tally {
     /// Packets expected.
     pub expected: u64,
-    /// Packets not received, before any repair.
+    /// Packets lost before repair.
     pub missing: u64,
-    /// Runs of packets not received.
+    /// Runs of lost packets.
     pub runs: u64,
-    /// Packets not received in runs longer than any window: outages, which redundancy cannot
-    /// repair. Not included in the other counters.
+    /// Packets in runs longer than any window (outages), counted only here.
     pub beyond: u64,
 }
 
 impl Tally {
-    /// Counts a received packet, `ahead` packets after the newest before; `None` for the first.
+    /// Counts a packet `ahead` of the newest; `None` for the first.
     pub(crate) fn came(&mut self, ahead: Option<i64>) {
         match ahead.map_or(1, |ahead| ahead) {
             ahead @ 1.. if ahead <= MAX_WINDOW as i64 + 1 => {
@@ -141,13 +134,11 @@ impl Tally {
         }
     }
 
-    /// Counts packets not received in a run longer than any window.
     pub(crate) const fn outage(&mut self, packets: u64) {
         self.beyond += packets;
     }
 }
 
-/// Tracks the losses that one receiver reports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizing {
     last: Option<(LocalTime, Tally)>,
@@ -155,10 +146,10 @@ pub(crate) struct Sizing {
 }
 
 impl Sizing {
-    /// Half-life of earlier losses, so that recurring losses are still covered.
+    /// Half-life of earlier losses.
     const FORGETS: Span = Span::from_secs(30);
 
-    /// Handles a receiver's counters at `now`. Higher loss counts at once, lower loss gradually.
+    /// Higher loss counts at once, lower loss gradually.
     pub(crate) fn observe(&mut self, now: LocalTime, tally: Tally) {
         let Some((before, last)) = self.last.replace((now, tally)) else {
             self.last = Some((now, tally));
@@ -174,7 +165,7 @@ impl Sizing {
         let share = missing as f64 / expected as f64;
         let passed = (now - before).as_nanos().max(0) as f64;
         let kept = 0.5f64.powf(passed / Self::FORGETS.as_nanos() as f64);
-        // The weight of a report grows with its number of packets.
+        // More packets weigh more.
         let says = expected as f64 / (expected as f64 + 200.0);
         let burst = missing as f64 / runs as f64;
         let risen = self.losses.share + (share - self.losses.share) * says;
@@ -185,7 +176,6 @@ impl Sizing {
         }
     }
 
-    /// Current estimate of the path's losses.
     pub(crate) const fn losses(&self) -> Losses {
         self.losses
     }

@@ -1,4 +1,4 @@
-//! Peers of a session. Their number is limited.
+//! Peers of a session.
 
 use super::Session;
 use crate::clock::{Choice, ClockEstimator, ClockMapping};
@@ -7,8 +7,7 @@ use crate::time::LocalTime;
 use crate::wire::ntp::CompactNtp;
 use crate::wire::rtcp::Announcement;
 
-/// Maximum number of peers, as a protection against floods. Peers that never answered or no longer
-/// report are dropped first. Of these, the one that was silent for the longest time is dropped.
+/// Protects against floods. Drops unproven and silent peers first.
 const MAX_PEERS: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -16,19 +15,15 @@ pub(super) struct Peer {
     pub(super) author: Author,
     pub(super) heard: LocalTime,
     pub(super) clock: ClockEstimator,
-    /// Chooses between the mappings of the peer's clock.
     pub(super) choice: Choice,
     pub(super) mapping: Option<ClockMapping>,
     pub(super) announcement: Option<Announcement>,
     pub(super) question: Option<(CompactNtp, LocalTime)>,
     pub(super) report: Option<(CompactNtp, LocalTime)>,
-    /// Number of requests answered at once instead of at the next interval.
     pub(super) hurried: u32,
-    /// Whether the peer answered one of our requests, which proves that it exists.
     pub(super) proven: bool,
 }
 
-/// Returns the peer for which `same` is true, or adds `author`.
 pub(super) fn remember(
     peers: &mut Vec<Peer>,
     same: impl Fn(&Peer) -> bool,
@@ -62,7 +57,6 @@ pub(super) fn remember(
     &mut peers[index]
 }
 
-/// Rate limit of immediate answers for all peers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hurry {
     since: LocalTime,
@@ -70,7 +64,7 @@ pub(super) struct Hurry {
 }
 
 impl Hurry {
-    /// Maximum number of immediate answers per interval. A flood gets at most 64 per second.
+    /// Per interval: at most 64 per second.
     const MAX: u32 = 32;
 
     pub(super) const fn new() -> Self {

@@ -1,4 +1,4 @@
-//! Writes the reports of this end.
+//! Writes reports.
 
 use super::{Sending, Session};
 use crate::clock::DisciplinedClock;
@@ -10,7 +10,7 @@ const NO_ANSWER: DelaySince =
     DelaySince { ssrc: 0, last_reference: CompactNtp::NONE, delay: CompactSpan::from_bits(0) };
 
 impl Session {
-    /// Writes a report at `now`, with a goodbye if `bye` is set. Returns its length.
+    /// Writes a report, with a goodbye if `bye`. Returns its length.
     pub(super) fn write(&mut self, now: LocalTime, bye: bool, buffer: &mut [u8]) -> Option<usize> {
         let ntp = self.ntp(now);
         let mut answers = [NO_ANSWER; Self::ANSWERS];
@@ -33,7 +33,7 @@ impl Session {
             }),
             effective: self.receiving.and_then(|receiving| receiving.effective),
             losses: self.receiving.and_then(|receiving| receiving.losses),
-            // On the wire, the offset is relative to the clock of the session.
+            // Relative to the session's clock on the wire.
             kept: self.kept.map(|kept| DisciplinedClock {
                 offset: kept.offset - self.config.wall_offset,
                 ..kept
@@ -64,7 +64,7 @@ impl Session {
 
     fn answers(&self, now: LocalTime, answers: &mut [DelaySince; Self::ANSWERS]) -> usize {
         let fresh = self.peers.iter().filter(|peer| now - peer.heard < Self::FORGOTTEN);
-        // If there are more peers than answers, the peers take turns.
+        // Peers take turns.
         let skip = if self.peers.len() > Self::ANSWERS {
             self.reports as usize * Self::ANSWERS % self.peers.len()
         } else {
@@ -88,7 +88,7 @@ impl Session {
             receiving.received.saturating_sub(self.reported.1),
         );
         self.reported = (receiving.expected, receiving.received);
-        // The fraction is in 1/256 of the expected packets (RFC 3550 A.3).
+        // In 1/256 (RFC 3550 A.3).
         let fraction = (expected.saturating_sub(received) << 8).checked_div(expected).unwrap_or(0);
         let cumulative = receiving.expected as i64 - receiving.received as i64;
         Some(ReportBlock {

@@ -1,4 +1,4 @@
-//! Applies the decisions of the rate control to a stream that adapts to its path.
+//! Applies the rate control's decisions.
 
 use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
@@ -8,27 +8,25 @@ use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
 
-/// Divisor: the packet time may be this part of a fixed latency. Path, queue and device need the
-/// rest.
+/// The maximum packet time is the latency divided by this: path, queue and device need the rest.
 const PTIME_PART: i64 = 3;
 
 #[derive(Debug)]
 pub(super) struct Adaptation {
     control: RateControl,
     limits: CodingLimits,
-    /// Number of symbols that the steps of the rate control include.
+    /// Included in the rate control's steps.
     symbols: usize,
     paused: bool,
-    /// Until this time, reports count packets as lost that were not sent.
+    /// Until then, reports count unsent packets as lost.
     trusts_loss_from: LocalTime,
 }
 
-/// Maximum age of the losses in a report.
+/// Maximum age of reported losses.
 const REPORTED: Span = Span::from_secs(1);
 
 impl SendPolicy {
-    /// Starts to adapt the stream to its path within these limits, or stops and keeps the current
-    /// format.
+    /// Adapts the stream within these limits; `None` keeps the format.
     pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
         self.is_led = limits.is_some();
         let before = self.adaptation.take();
@@ -36,7 +34,7 @@ impl SendPolicy {
             self.left_off = Some(before.control.rate());
         }
         if before.is_some_and(|before| before.paused) {
-            // If there is no room, the stream stays silent until the next poll repeats the command.
+            // The next poll repeats the command.
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
         let Some(mut limits) = limits else { return };
@@ -54,7 +52,7 @@ impl SendPolicy {
         });
     }
 
-    /// Whether the stream adapts to its path.
+    /// Whether the stream adapts.
     pub const fn is_adapted(&self) -> bool {
         self.adaptation.is_some()
     }
@@ -78,7 +76,7 @@ impl SendPolicy {
         }
         let Some(mut adaptation) = self.adaptation.take() else { return };
         adaptation.control.poll(context.now);
-        // The number of steps bounds the loop, because each step is rejected at most once.
+        // Each step is rejected at most once.
         for _ in 0..Coding::ALL.len() + 2 {
             let terms = adaptation.control.terms();
             let Coding { sample, coder } = terms.coding;
@@ -112,9 +110,8 @@ impl SendPolicy {
         self.adaptation = Some(adaptation);
     }
 
-    /// Returns the number of symbols that fit the rate of the path. Speech gains less from copies
-    /// than from a higher bitrate (decision 70). So symbols must leave room for codings without
-    /// copies of their own.
+    /// Symbols within the path's rate. Speech gains more from bitrate than from copies (decision
+    /// 70).
     pub(super) fn symbols_within_rate(&self, bounds: &Bounds) -> u8 {
         let Some(adaptation) = &self.adaptation else { return bounds.max_asked };
         let rate = adaptation.control.aims_at();
@@ -125,7 +122,6 @@ impl SendPolicy {
         (1..=bounds.max_asked).take_while(fits).last().unwrap_or(0)
     }
 
-    /// Adds the cost of redundancy to the rate control.
     pub(super) fn count_redundancy(&mut self, now: LocalTime) {
         let Some(mut adaptation) = self.adaptation.take() else { return };
         let (bounds, layout) = (self.reckoned_with(), self.layout());
@@ -149,7 +145,6 @@ impl SendPolicy {
         Some(steps.carrying(&|format| bounds.cost_of(format, symbols)))
     }
 
-    /// Whether reported losses are losses of packets that were sent.
     pub(super) fn trusts_loss(&self, now: LocalTime) -> bool {
         self.adaptation.as_ref().is_none_or(|adaptation| now >= adaptation.trusts_loss_from)
     }

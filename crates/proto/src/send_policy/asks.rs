@@ -1,27 +1,26 @@
-//! Requests of receivers: which ones are trusted, and their limits.
+//! Requests of receivers, and their limits.
 //!
-//! Any host on the network can send a report. Reports from a destination come from a receiver. In a
-//! group, receivers and strangers cannot be distinguished, so all requests count, up to a low
-//! limit. No receiver exceeds its limit.
+//! In a group, receivers and strangers cannot be distinguished: all requests count up to a low
+//! limit.
 
 use crate::endpoint::Host;
 use crate::redundancy::sizing::{Losses, Sizing, Tally};
 use crate::time::{LocalTime, Span};
 
-/// Trust in a receiver, determined by the source of its reports.
+/// Trust, by the source of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TrustLevel {
-    /// The host is not a destination. It is not trusted.
+    /// Not trusted.
     #[default]
     Stranger,
-    /// The host may be a member of a group that is a destination.
+    /// Possibly in a destination group.
     Member,
-    /// The host is a destination.
+    /// A destination.
     Destination,
 }
 
 impl TrustLevel {
-    /// Returns the trust in the host `from` for these destinations.
+    /// Returns the trust in `from`.
     pub fn of(from: Host, destinations: impl IntoIterator<Item = Host>) -> Self {
         let by = |destination: Host| match destination {
             host if host == from => Self::Destination,
@@ -32,34 +31,31 @@ impl TrustLevel {
     }
 }
 
-/// Limits of receivers' requests. `None` is the default limit.
+/// Limits of requests; `None` is the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Maximum latency that receivers may request.
+    /// Maximum latency.
     pub latency: Option<Span>,
-    /// Maximum symbols per packet that receivers may request.
+    /// Maximum symbols per packet.
     pub symbols: Option<u8>,
 }
 
 impl Limits {
-    /// Default maximum latency: sufficient for a satellite path and Wi-Fi, as for a receiver with
-    /// automatic latency.
+    /// Default maximum latency: for satellite and Wi-Fi.
     pub const LATENCY: Span = Span::from_millis(400);
-    /// Default maximum latency for a group: sufficient for Wi-Fi. It is low because any stranger
-    /// can request it.
+    /// Default for a group: covers Wi-Fi. Any stranger can request it.
     pub const GROUP_LATENCY: Span = Span::from_millis(50);
-    /// Default maximum symbols. At 20 % loss in bursts, more gain nothing within 40 ms (decision
-    /// 11).
+    /// Default maximum symbols. At 20 % burst loss, more gain nothing within 40 ms (decision 11).
     pub const SYMBOLS: u8 = 8;
-    /// Default maximum symbols for a group: as many as before the first report.
+    /// Default for a group: as before the first report.
     pub const GROUP_SYMBOLS: u8 = 1;
 
-    /// Returns the maximum latency of a stream, to a group or not.
+    /// Maximum latency of a stream.
     pub fn latency(&self, to_group: bool) -> Span {
         self.latency.unwrap_or(if to_group { Self::GROUP_LATENCY } else { Self::LATENCY })
     }
 
-    /// Returns the maximum symbols of a stream, to a group or not.
+    /// Maximum symbols of a stream.
     pub fn symbols(&self, to_group: bool) -> u8 {
         self.symbols.unwrap_or(if to_group { Self::GROUP_SYMBOLS } else { Self::SYMBOLS })
     }
@@ -72,13 +68,12 @@ pub struct Ask {
     /// Needed latency, and the time of the request.
     needs: Option<(Span, LocalTime)>,
     longest: Option<Span>,
-    /// Losses, and the time of the last report.
     sizing: Sizing,
     losses_reported: Option<LocalTime>,
 }
 
 impl Ask {
-    /// Requests expire after this time: ten reports.
+    /// Requests expire after ten reports.
     const FORGOTTEN: Span = Span::from_secs(5);
 
     /// Trust in the receiver.
@@ -90,35 +85,35 @@ impl Ask {
         self.worth = worth;
     }
 
-    /// Sets the latency that the receiver needs, if known.
+    /// Sets the needed latency.
     pub fn need(&mut self, needed: Option<Span>, now: LocalTime) {
         self.needs = needed.map(|needed| (needed, now));
         self.longest = self.longest.max(needed);
     }
 
-    /// Sets the number of packets that the receiver has missed.
+    /// Sets the missed packets.
     pub fn miss(&mut self, tally: Tally, now: LocalTime) {
         self.sizing.observe(now, tally);
         self.losses_reported = Some(now);
     }
 
-    /// Withdraws the requests after a goodbye.
+    /// Withdraws the requests.
     pub fn leave(&mut self) {
         *self = Self { worth: self.worth, longest: self.longest, ..Self::default() };
     }
 
-    /// Maximum latency that was ever requested.
+    /// Maximum latency ever requested.
     pub const fn longest(&self) -> Option<Span> {
         self.longest
     }
 
-    /// Returns the requested latency if the receiver is trusted.
+    /// Requested latency, if trusted.
     pub fn needs(&self, now: LocalTime) -> Option<Span> {
         let holds = |(_, said): &(Span, LocalTime)| now - *said < Self::FORGOTTEN;
         self.needs.filter(holds).filter(|_| self.counts()).map(|(needed, _)| needed)
     }
 
-    /// Returns the reported losses if the receiver is trusted.
+    /// Reported losses, if trusted.
     pub fn losses(&self, now: LocalTime) -> Option<Losses> {
         let holds = self.losses_reported.is_some_and(|said| now - said < Self::FORGOTTEN);
         (holds && self.counts()).then(|| self.sizing.losses())
@@ -129,7 +124,6 @@ impl Ask {
     }
 }
 
-/// Returns the latency that meets all requests, at most `limit`. `None` without requests.
 pub(super) fn latency<'a>(
     asks: impl IntoIterator<Item = &'a Ask>,
     limit: Span,
@@ -138,7 +132,6 @@ pub(super) fn latency<'a>(
     asks.into_iter().filter_map(|ask| ask.needs(now)).max().map(|needed| needed.min(limit))
 }
 
-/// Returns the maximum of the reported losses in each respect.
 pub(super) fn losses<'a>(asks: impl IntoIterator<Item = &'a Ask>, now: LocalTime) -> Losses {
     let reported = asks.into_iter().filter_map(|ask| ask.losses(now));
     reported.reduce(Losses::worse).unwrap_or(Losses::UNKNOWN)

@@ -1,5 +1,4 @@
-//! Changes of a running stream. They are checked, announced to receivers, and passed to the device
-//! thread, which applies them at the next suitable packet.
+//! Changes of a running stream: checked, announced, then applied.
 
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
 use crate::codec::NotCoded;
@@ -10,17 +9,15 @@ use crate::send_policy::TrustLevel;
 use crate::stream::{Coding, PtimeError, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
-/// Time from the announcement of longer packets to the first of them: two reports, one of which may
-/// be lost, plus the path delay.
+/// Notice of longer packets: two reports, one of which may be lost, plus the path delay.
 const NOTICE: Span = Span::from_nanos(Session::INTERVAL.as_nanos() * 6 / 5);
 
-/// Duration of the fast reports to new receivers, which may still be opening their devices.
 const GREETING: Span = Span::from_millis(300);
 
-/// Reason for rejecting a change.
+/// Why a change is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendRefused {
-    /// The latency is shorter than the age of the packets at departure.
+    /// Latency shorter than the packet age.
     TooShort {
         /// Requested latency.
         asked: Span,
@@ -31,42 +28,42 @@ pub enum SendRefused {
         /// Device period.
         period: Frames,
     },
-    /// The packet time is invalid.
+    /// Invalid packet time.
     Ptime(PtimeError),
-    /// Packets would be older than the latency at departure.
+    /// Packets older than the latency.
     TooOld {
         /// Packet time.
         ptime: Span,
-        /// Their maximum age.
+        /// Maximum packet age.
         packing_age: Span,
         /// Promised latency.
         promised: Span,
     },
-    /// Packets would be longer than the maximum of this run.
+    /// Packets above the maximum length.
     TooLarge {
         /// Their length.
         bytes: usize,
         /// Maximum length.
         most: usize,
-        /// Longest packet time that fits this coding.
+        /// Maximum packet time.
         fits: Span,
         /// Coding.
         coding: Coding,
     },
-    /// There is no encoder for this coding.
+    /// No encoder.
     NoCoder(Coding),
     /// The codec does not support these packets.
     NotCoded(NotCoded),
-    /// Redundancy needs the sender's timestamps, but packets do not carry them.
+    /// Packets carry no sender timestamps.
     NoStamps,
     /// Repairs are impossible.
     NoRepair(NoRepair),
-    /// The device thread has not applied the previous command yet.
+    /// Previous commands are still queued.
     Busy,
 }
 
 impl SendPolicy {
-    /// Sets the rule for the promised latency.
+    /// Sets the latency rule.
     pub fn set_latency(
         &mut self,
         rule: LatencyRule,
@@ -93,8 +90,8 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Sets the packet time and returns it in whole frames. Packets stay shorter as long as the
-    /// path does not carry longer ones.
+    /// Sets the packet time and returns it in whole frames. The path may still require shorter
+    /// packets.
     pub fn set_ptime(
         &mut self,
         ptime: Span,
@@ -126,8 +123,7 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Sets packet time and coding together. With `notice`, longer packets are announced in
-    /// advance.
+    /// With `notice`, announces longer packets in advance.
     pub(super) fn set_format(
         &mut self,
         format: StreamFormat,
@@ -147,10 +143,9 @@ impl SendPolicy {
         let announced = self.coming.format.map(|(at, _)| at);
         let stays = format.packet == self.config.format.packet;
         self.coming.format = match (is_longer && notice, announced) {
-            // Receivers with their own device need time to make room.
+            // Receivers need time to make room.
             (true, _) => Some((context.now + NOTICE, format)),
-            // Apply the coding together with the packets that are announced: it may support no
-            // others.
+            // The coding may support no other packets.
             (false, Some(at)) if stays && notice => Some((at, format)),
             _ => {
                 if !self.tell_format(&format, context) {
@@ -167,30 +162,29 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Sets the destinations. Reports are sent there at once, packets from
-    /// [`Self::destinations_due`] on.
+    /// Sets the destinations. Packets follow from [`Self::destinations_due`] on.
     pub fn set_destinations(&mut self, destinations: Vec<Host>, now: LocalTime) {
         self.config.destinations = destinations;
         let destinations = &self.config.destinations;
         let is_destination =
             |host| TrustLevel::of(host, destinations.iter().copied()) > TrustLevel::Stranger;
         self.receivers.end_others(is_destination);
-        // As at the start, receivers must know our clock before the first packet.
+        // Receivers must know our clock first.
         self.coming.destinations = Some(now + PRELUDE);
         self.coming.greets_until = Some(now + GREETING);
     }
 
-    /// Whether it is time to send packets to the new destinations.
+    /// Whether to send packets to the new destinations.
     pub fn destinations_due(&self, now: LocalTime) -> bool {
         self.coming.destinations.is_some_and(|at| at <= now)
     }
 
-    /// Confirms that packets are sent to the new destinations.
+    /// Confirms the new destinations.
     pub fn destinations_taken(&mut self) {
         self.coming.destinations = None;
     }
 
-    /// Applies changes announced long enough ago.
+    /// Applies changes whose notice is over.
     pub(super) fn take_up(&mut self, context: &mut SendContext<'_>) {
         let now = context.now;
         self.coming.greets_until = self.coming.greets_until.filter(|until| now < *until);
@@ -204,8 +198,7 @@ impl SendPolicy {
         }
     }
 
-    /// Commands this format, with packets as long as the path carries. Returns `false` if the
-    /// command queue is full.
+    /// Packets are at most as long as the path carries. Returns `false` if the queue is full.
     pub(super) fn tell_format(
         &mut self,
         format: &StreamFormat,
@@ -220,8 +213,7 @@ impl SendPolicy {
         is_reported
     }
 
-    /// Returns the age of such packets at departure, and the promised latency. An automatic latency
-    /// rises with the age.
+    /// Packet age, and promised latency, which may rise with it.
     fn aged(&self, format: &StreamFormat) -> Result<(Span, Span), SendRefused> {
         let packing_age = format.packing_age(self.config.device.period) + self.config.held;
         let mut promised = self.config.link_offset;

@@ -1,17 +1,16 @@
-//! Checks whether packets that are sent on two networks arrive via both. Receivers count duplicates
-//! as received in their reports (RFC 3550 §6.4.1, A.3).
+//! Checks that packets arrive via both networks. Receivers count duplicates as received (RFC 3550
+//! §6.4.1, A.3).
 
 use crate::wire::rtcp::ReportBlock;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Duplicates {
-    /// Start of counting.
     since: Option<(u32, i32)>,
     once: bool,
 }
 
 impl Duplicates {
-    /// Minimum number of packets for a decision.
+    /// Minimum packets for a decision.
     const ENOUGH: u32 = 2000;
 
     pub(super) fn hear(&mut self, block: &ReportBlock) {
@@ -28,7 +27,7 @@ impl Duplicates {
         self.once = reported && twice < i64::from(sent) / 4;
     }
 
-    /// Whether the receiver recently got fewer than a quarter of the packets twice.
+    /// Whether fewer than a quarter of the packets arrived twice.
     pub(super) const fn comes_once(&self) -> bool {
         self.once
     }
@@ -39,8 +38,7 @@ mod tests {
     use super::*;
     use crate::wire::ntp::{CompactNtp, CompactSpan};
 
-    /// Reports of a receiver that gets `of_hundred` of 100 packets twice and reports after every
-    /// 100.
+    /// `of_hundred` of 100 packets arrive twice.
     fn reported(duplicates: &mut Duplicates, reports: u32, of_hundred: i32, from: (u32, i32)) {
         for report in 0..=reports {
             duplicates.hear(&ReportBlock {
@@ -57,8 +55,7 @@ mod tests {
 
     #[test]
     fn what_comes_once_is_told_from_what_comes_twice() {
-        // Shares of packets that arrive twice: all, those if each path loses 10 % or 40 %, few, and
-        // none.
+        // All, 10 % or 40 % loss per path, few, none.
         for (of_hundred, once) in [(100, false), (80, false), (40, false), (10, true), (0, true)] {
             let mut duplicates = Duplicates::default();
             reported(&mut duplicates, 19, of_hundred, (u32::MAX - 700, 5));

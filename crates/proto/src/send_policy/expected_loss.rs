@@ -1,24 +1,22 @@
-//! Expected packet loss, from receivers' reports. Codecs with redundant copies need it.
+//! Expected packet loss, for codecs with redundant copies.
 
-/// Weight of a report that is higher. Losses are not repaired until the value has risen.
+/// Higher reports count fast: losses are not repaired until then.
 const RISES: f64 = 0.5;
-/// Weight of a report that is lower. It lasts about 10 s at two reports per second. With several
-/// receivers, the value thus follows the highest losses.
+/// Lower reports count slowly, about 10 s, so the highest losses prevail.
 const FALLS: f64 = 0.05;
-/// Values for codecs, in per cent. libopus has no finer steps between copies and sound.
+/// Per cent. libopus has no finer steps.
 const STEPS: [u8; 7] = [0, 1, 2, 5, 10, 20, 30];
-/// Share below which no copy is worth its bits: one packet in half a minute.
+/// Below one packet in half a minute, copies are not worth their bits.
 const NOTHING: f64 = 0.000_5;
 
 #[derive(Debug, Default)]
 pub(super) struct ExpectedLoss {
     share: Option<f64>,
-    /// Value that was last sent to codecs.
     said: Option<u8>,
 }
 
 impl ExpectedLoss {
-    /// Adds the fraction lost of a trusted receiver, in 1/256 (RFC 3550 §6.4.1).
+    /// Adds a receiver's fraction lost in 1/256 (RFC 3550 §6.4.1).
     pub(super) fn reported(&mut self, of_256: u8) {
         let reported = f64::from(of_256) / 256.0;
         let share = self.share.get_or_insert(reported);
@@ -26,12 +24,11 @@ impl ExpectedLoss {
         *share += (reported - *share) * weight;
     }
 
-    /// Share of lost packets. 0 before the first report.
+    /// Share of lost packets; 0 before the first report.
     pub(super) fn share(&self) -> f64 {
         self.share.filter(|share| *share > NOTHING).unwrap_or(0.0)
     }
 
-    /// Returns the new value for codecs if it changed. `None` before the first report.
     pub(super) fn changed(&self) -> Option<u8> {
         let share = self.share?;
         let covers = |percent: &u8| share <= f64::from(*percent) / 100.0 + NOTHING;
@@ -40,7 +37,6 @@ impl ExpectedLoss {
         (self.said != Some(percent)).then_some(percent)
     }
 
-    /// Confirms that codecs have this value.
     pub(super) fn taken(&mut self, percent: u8) {
         self.said = Some(percent);
     }
@@ -58,7 +54,6 @@ mod tests {
         assert_eq!(expected.changed(), Some(0));
         expected.taken(0);
         assert_eq!(expected.changed(), None);
-        // This is 10 %.
         expected.reported(26);
         let risen = expected.changed().expect("reported at once");
         assert!((5..=10).contains(&risen), "{risen}");

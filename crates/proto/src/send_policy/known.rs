@@ -1,4 +1,4 @@
-//! Receivers of a stream, as known from their reports.
+//! Receivers known from their reports.
 
 use super::duplicates::Duplicates;
 use super::presence::{Presence, ReportWatch};
@@ -20,18 +20,16 @@ pub struct KnownReceiver {
     pub host: Host,
     /// Its requests.
     pub ask: Ask,
-    /// Newest report block for the stream.
+    /// Its newest report block.
     pub block: Option<ReportBlock>,
-    /// Latency that it measures, while it plays.
+    /// Its measured latency.
     pub effective: Option<Effective>,
     /// Mapping of its clock.
     pub clock: Option<ClockMapping>,
     /// Its losses.
     pub losses: Option<LossReport>,
     pub(super) watch: ReportWatch,
-    /// Whether it sends a stream and reports on that.
     sends: bool,
-    /// Whether it receives packets via both networks.
     pub(super) duplicates: Duplicates,
 }
 
@@ -51,18 +49,17 @@ impl KnownReceiver {
         self.presence() == Presence::Here
     }
 
-    /// Number of times it stopped reporting without a goodbye.
+    /// Times it was lost.
     pub const fn times_lost(&self) -> u32 {
         self.watch.times_lost()
     }
 
-    /// Returns the time since its last report.
+    /// Time since its last report.
     pub fn silence(&self, now: LocalTime) -> Span {
         self.watch.silence(now)
     }
 
-    /// Whether it can get lost. A host can if it reports on the stream, or if it is not only
-    /// another sender at this address.
+    /// Whether it can get lost: not if it is only another sender.
     const fn receives(&self) -> bool {
         !self.sends || self.block.is_some() || self.effective.is_some() || self.losses.is_some()
     }
@@ -87,7 +84,7 @@ impl Receivers {
         self.lost
     }
 
-    /// Marks receivers as lost after the timeout and passes each to `tell`.
+    /// Passes newly lost receivers to `tell`.
     pub(super) fn find_lost(&mut self, now: LocalTime, mut tell: impl FnMut(&KnownReceiver)) {
         for known in &mut self.all {
             if !known.watch.is_newly_lost(now) {
@@ -103,7 +100,7 @@ impl Receivers {
         }
     }
 
-    /// Ends receivers at hosts that are no longer destinations, because they may stop reporting.
+    /// Hosts that are no longer destinations may stop reporting.
     pub(super) fn end_others(&mut self, is_destination: impl Fn(Host) -> bool) {
         self.all
             .iter_mut()
@@ -119,9 +116,7 @@ impl Receivers {
         self.all().map(|known| &known.ask)
     }
 
-    /// Handles a report of a receiver with this trust. Returns a note if a lost receiver is back.
-    /// Destination hosts with the same SSRC are one receiver. Every other host is a separate
-    /// receiver.
+    /// Returns a note if a lost receiver is back. Destination hosts with one SSRC are one receiver.
     pub(super) fn hear(
         &mut self,
         host: Host,
@@ -162,10 +157,9 @@ impl Receivers {
                 known.ask.miss(losses.tally, now);
                 known.losses = Some(losses);
             }
-            // Keep the losses it reported.
             Event::Left(..) => known.ask.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
-            // The rate control and the search of the path size use these.
+            // The rate control and the path size use these.
             Event::Feedback(..) | Event::Passed(..) => {}
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
@@ -173,7 +167,7 @@ impl Receivers {
         Some(SendNote::ReceiverBack { ssrc, host, silence, times_lost })
     }
 
-    /// Ends a lost receiver at `host` that another receiver replaces, as after a restart.
+    /// Ends a lost receiver that another one replaces, as after a restart.
     fn end_lost_at(&mut self, host: Host, now: LocalTime) -> Option<(Span, u32)> {
         let lost =
             |known: &&mut KnownReceiver| known.host == host && known.presence() == Presence::Lost;
@@ -182,8 +176,7 @@ impl Receivers {
         Some((known.watch.silence(now), known.times_lost()))
     }
 
-    /// Finds a place for another receiver. If all places are used, it replaces a receiver that is
-    /// gone or less trusted.
+    /// May replace a receiver that is gone or less trusted.
     fn make_room(
         &mut self,
         ssrc: u32,

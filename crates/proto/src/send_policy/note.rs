@@ -1,4 +1,4 @@
-//! Notes to the user about a sent stream. The caller writes the text.
+//! Notes about a sent stream. The caller writes the text.
 
 use crate::endpoint::Host;
 use crate::redundancy::Redundancy;
@@ -8,27 +8,27 @@ use crate::time::Span;
 /// Note about a sent stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendNote {
-    /// A receiver with a device like ours cannot keep the promised latency.
+    /// Latency too short for a device like ours.
     TooShort {
-        /// Maximum age of packets at departure.
+        /// Maximum packet age.
         packing_age: Span,
         /// Promised latency.
         promised: Span,
-        /// Latency that such a receiver keeps.
+        /// Latency that it keeps.
         kept: Span,
     },
-    /// The receiver with this SSRC gets packets from only one of two networks.
+    /// This SSRC gets packets from only one network.
     ComesOnce(u32),
-    /// A receiver needs more latency than receivers may request.
+    /// A receiver needs more latency than allowed.
     AsksBeyond {
         /// Receiver's host.
         host: Host,
-        /// Maximum latency that receivers may request.
+        /// Maximum latency.
         limit: Span,
     },
-    /// A host that is not a destination reports on this stream; its requests are ignored.
+    /// A reporting host is not a destination; its requests are ignored.
     Stranger(Host),
-    /// A receiver stopped reporting without a goodbye.
+    /// A receiver stopped reporting.
     ReceiverLost {
         /// Its SSRC.
         ssrc: u32,
@@ -36,10 +36,10 @@ pub enum SendNote {
         host: Host,
         /// Time since its last report.
         silence: Span,
-        /// Number of times lost so far.
+        /// Times lost so far.
         times_lost: u32,
     },
-    /// A lost receiver, or its replacement, reports again.
+    /// A lost receiver or its replacement reports.
     ReceiverBack {
         /// Its SSRC.
         ssrc: u32,
@@ -47,12 +47,12 @@ pub enum SendNote {
         host: Host,
         /// Time without a report.
         silence: Span,
-        /// Number of times lost so far.
+        /// Times lost so far.
         times_lost: u32,
     },
-    /// The packets of a period are sent together. The value is the packet time.
+    /// Packets of a period, with this packet time, are sent together.
     SentAtOnce(Span),
-    /// The stream adapted to the capacity of the path.
+    /// Adapted to the path.
     Adapted {
         /// New coding. Bitrate changes cause no note.
         coding: Coding,
@@ -66,39 +66,39 @@ pub enum SendNote {
         /// Its payload type.
         payload_type: u8,
     },
-    /// The repair time is shorter than requested because packets reach no further.
+    /// Repair time shorter than requested: packets reach no further.
     ShortReach {
-        /// Span of the packets that may repair one.
+        /// Span of packets that repair one.
         reach: Span,
         /// Requested repair time.
         wanted: Span,
     },
-    /// The repair time is shorter than requested because the latency leaves no more.
+    /// Repair time shorter than requested: the latency leaves no more.
     LessRepair {
-        /// Time that the latency leaves.
+        /// Repair time within the latency.
         budget: Span,
         /// Requested repair time.
         wanted: Span,
         /// Promised latency.
         latency: Span,
-        /// Latency that leaves the requested repair time.
+        /// Sufficient latency.
         enough: Span,
     },
     /// Repairs are impossible.
     NoRepair(NoRepair),
-    /// The losses need more symbols than receivers may request.
+    /// The losses need more symbols than allowed.
     MoreSymbols {
-        /// Number of symbols needed.
+        /// Symbols needed.
         wanted: usize,
-        /// Number of symbols in packets.
+        /// Symbols in packets.
         got: usize,
     },
 }
 
-/// Reason why repairs are impossible.
+/// Why repairs are impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRepair {
-    /// The repair budget is shorter than a packet.
+    /// Budget shorter than a packet.
     Budget {
         /// Budget.
         budget: Span,
@@ -111,7 +111,7 @@ pub enum NoRepair {
         latency: Span,
         /// Requested redundancy.
         asked: Redundancy,
-        /// Latency that leaves time for one packet.
+        /// Latency for one packet.
         enough: Span,
         /// Packet time.
         ptime: Span,

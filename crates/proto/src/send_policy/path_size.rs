@@ -1,31 +1,26 @@
-//! Maximum datagram length of a path. A path may drop longer datagrams without an error (a black
-//! hole, RFC 8899 §1.1).
+//! Maximum datagram length of a path, which may drop longer ones silently (RFC 8899 §1.1).
 //!
-//! A stream begins with datagrams that any path carries. The sender probes longer ones first (RFC
-//! 8899), with RTCP packets of that length, which the receiver answers
-//! ([`Session::probe`](crate::rtcp_session::Session::probe)). So the search loses no sound.
+//! Answered RTCP probes of that length ([`Session::probe`](crate::rtcp_session::Session::probe))
+//! show that longer ones pass.
 
 use super::{SendContext, SendPolicy, SendPolicyConfig};
 use crate::stream::{DEFAULT_PTIMES, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
-/// Bytes of UDP payload that any path carries (BASE_PLPMTU, RFC 8899 §5.1.2).
+/// Any path carries this UDP payload (BASE_PLPMTU, RFC 8899 §5.1.2).
 pub const BASE_BYTES: usize = 1200;
-/// Time after which an unanswered probe is sent again (PROBE_TIMER, RFC 8899 §5.1.1), and the
-/// maximum number of probes (MAX_PROBES, §5.1.2).
+/// PROBE_TIMER (RFC 8899 §5.1.1) and MAX_PROBES (§5.1.2).
 const PROBE_AGAIN: Span = Span::from_secs(1);
 const MAX_PROBES: u32 = 3;
-/// Time after which lengths that did not pass are probed again (PMTU_RAISE_TIMER, RFC 8899 §5.1.1).
+/// PMTU_RAISE_TIMER (RFC 8899 §5.1.1).
 const RAISE_AFTER: Span = Span::from_secs(600);
-/// A receiver that reports no progress for this long, while this many packets were sent, receives
-/// nothing. Most reports arrive every half second.
+/// Without progress for this time and this many packets, the receiver gets nothing.
 const STUCK: Span = Span::from_millis(300);
 const STUCK_PACKETS: u64 = 8;
-/// Length of SRTP's tag (RFC 7714 §13.1). SRTCP adds four more bytes (RFC 3711 §3.4).
+/// SRTP's tag (RFC 7714 §13.1). SRTCP adds four bytes (RFC 3711 §3.4).
 pub(crate) const TAG: usize = 16;
 const INDEX: usize = 4;
 
-/// Probe that is not answered yet.
 #[derive(Debug, Clone, Copy)]
 struct Probe {
     bytes: usize,
@@ -36,13 +31,12 @@ struct Probe {
 /// Search for the longest datagrams that pass.
 #[derive(Debug)]
 pub(super) struct PathSize {
-    /// Datagrams of `passes` bytes pass, and datagrams of `fails` bytes do not.
+    /// Longest that passes and shortest that fails, in bytes.
     passes: usize,
     fails: usize,
     raise_at: LocalTime,
     probe: Option<Probe>,
-    /// Highest sequence number that the receiver reported, the time of that report, and the number
-    /// of packets sent by then.
+    /// Highest reported sequence number, report time, packets sent.
     progress: Option<(u32, LocalTime, u64)>,
 }
 
@@ -59,12 +53,12 @@ impl Default for PathSize {
 }
 
 impl PathSize {
-    /// Length of the longest datagram that passes, in bytes, without SRTP's tag.
+    /// Longest datagram that passes, in bytes, without SRTP's tag.
     pub(super) const fn payload_bytes(&self) -> usize {
         self.passes - TAG
     }
 
-    /// Handles a report that the receiver has packets up to number `highest`, of `sent` packets.
+    /// Handles a report of packets up to `highest`, of `sent`.
     fn reported(&mut self, highest: u32, sent: u64, now: LocalTime) {
         match self.progress {
             Some((before, since, by_then)) if before == highest => {
@@ -77,14 +71,13 @@ impl PathSize {
         }
     }
 
-    /// Returns the length of a probe that is due, from the lengths in `all`, which are sorted in
-    /// descending order.
+    /// Length of a due probe, from `all` in descending order.
     fn poll(&mut self, mut all: impl Iterator<Item = usize>, now: LocalTime) -> Option<usize> {
         if now >= self.raise_at {
             (self.fails, self.raise_at) = (usize::MAX, LocalTime::NEVER);
         }
         let bytes = all.find(|bytes| *bytes < self.fails).filter(|bytes| *bytes > self.passes)?;
-        // Only a receiver that reports on the stream answers.
+        // Only a receiver that reports answers.
         self.progress?;
         let probe = self.probe.filter(|probe| probe.bytes == bytes);
         let count = match probe {
@@ -107,8 +100,7 @@ impl PathSize {
 }
 
 impl SendPolicyConfig {
-    /// Returns the packet lengths to try, in descending order, each with the length of its
-    /// datagram: that of the format and the usual lengths below it.
+    /// Packet lengths in descending order, with datagram lengths.
     fn lengths(&self, format: StreamFormat) -> impl Iterator<Item = (Frames, usize)> {
         let head = self.form.pack().head_bytes(self.stamps, 0) + TAG;
         let usual = DEFAULT_PTIMES.into_iter().rev();
@@ -129,7 +121,6 @@ impl SendPolicyConfig {
         fits.unwrap_or(shortest)
     }
 
-    /// Returns the format with which the stream begins.
     pub(super) fn begins(&self) -> StreamFormat {
         let format = self.format;
         let packet = if self.probes_path { self.within(format, BASE_BYTES) } else { format.packet };
@@ -138,7 +129,6 @@ impl SendPolicyConfig {
 }
 
 impl SendPolicy {
-    /// Returns the number of frames per packet of this format that pass.
     pub(super) fn passing(&self, format: &StreamFormat) -> Frames {
         let passes = self.path_size.as_ref().map(|size| size.passes);
         passes.map_or(format.packet, |passes| self.config.within(*format, passes))
@@ -153,7 +143,6 @@ impl SendPolicy {
         self.path_size.iter_mut().for_each(|size| size.passed(bytes as usize));
     }
 
-    /// Probes longer datagrams, and sends the longest packets that pass.
     pub(super) fn probe_path(&mut self, context: &mut SendContext<'_>) {
         let format = self.config.format;
         let lengths = self.config.lengths(format).map(|(_, bytes)| bytes);
@@ -161,7 +150,7 @@ impl SendPolicy {
         if let (Some(bytes), Some(session)) = (due, &mut context.session) {
             session.probe(bytes as u32, bytes - TAG - INDEX);
         }
-        // An announced format that is not sent yet uses the length that passes at that time.
+        // An announced format uses the length that passes then.
         if self.coming.format.is_none() && self.passing(&format) != self.packet {
             self.tell_format(&format, context);
         }
@@ -178,8 +167,7 @@ mod tests {
 
     const LENGTHS: [usize; 4] = [5_840, 1_520, 800, 400];
 
-    /// Returns the probes in `seconds` on a path that carries `most` bytes. Its receiver reports
-    /// and answers at once.
+    /// Probes on a path that carries `most` bytes.
     fn probed(size: &mut PathSize, most: usize, seconds: core::ops::Range<i64>) -> Vec<usize> {
         let mut probed = Vec::new();
         for beat in seconds.start * 50..seconds.end * 50 {

@@ -1,5 +1,4 @@
-//! Presence of a receiver. A goodbye ends it. A receiver that stops reporting without a goodbye is
-//! lost.
+//! Presence of a receiver: lost if it stops reporting without a goodbye.
 
 use crate::time::{LocalTime, Span};
 
@@ -9,48 +8,45 @@ tautline_dsp::named_enum! {
     pub enum Presence {
         /// The receiver reports.
         Here = "connected",
-        /// The receiver stopped reporting without a goodbye.
+        /// Stopped reporting without a goodbye.
         Lost = "lost",
-        /// The receiver said goodbye, or is no longer a receiver of the stream.
+        /// Said goodbye or is no longer a destination.
         Left = "left",
     }
 }
 
-/// Numbers of present and lost receivers.
+/// Present and lost receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverCounts {
     /// Receivers that report.
     pub here: usize,
-    /// Receivers that stopped reporting without a goodbye.
+    /// Receivers that are lost.
     pub lost: usize,
 }
 
-/// Minimum timeout. It is longer if [`INTERVALS`] are longer.
+/// Minimum timeout.
 const TIMEOUT: Span = Span::from_secs(3);
 /// Timeout in report intervals (RFC 3550 §6.3.5).
 const INTERVALS: i64 = 5;
-/// Assumed interval after a single report (RFC 3550 §6.2).
+/// Assumed interval after one report (RFC 3550 §6.2).
 const UNKNOWN_INTERVAL: Span = Span::from_secs(5);
 /// Datagrams within this span are one report.
 const ONE_REPORT: Span = Span::from_millis(10);
-/// Reports that arrive this soon after a goodbye were overtaken by it on the network.
+/// Reports this soon after a goodbye were overtaken by it.
 const OVERTAKEN: Span = Span::from_secs(1);
-/// Number of gaps between reports. The interval is their median, so a single outage does not affect
-/// it.
+/// Gaps between reports: their median ignores a single outage.
 const GAPS: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReportWatch {
     presence: Presence,
     last: LocalTime,
-    /// Ring of the most recent gaps.
     gaps: [Span; GAPS],
     known: usize,
     times_lost: u32,
 }
 
 impl ReportWatch {
-    /// Creates the state of a receiver whose first report arrived at `now`.
     pub(super) const fn new(now: LocalTime) -> Self {
         let gaps = [Span::ZERO; GAPS];
         Self { presence: Presence::Here, last: now, gaps, known: 0, times_lost: 0 }
@@ -68,7 +64,7 @@ impl ReportWatch {
         now - self.last
     }
 
-    /// Handles a report at `now`. Returns `true` if the receiver was lost.
+    /// Returns whether the receiver was lost.
     pub(super) fn report(&mut self, now: LocalTime) -> bool {
         let gap = now - self.last;
         match self.presence {
@@ -83,7 +79,6 @@ impl ReportWatch {
         core::mem::replace(&mut self.presence, Presence::Here) == Presence::Lost
     }
 
-    /// Handles a goodbye at `now`.
     pub(super) const fn leave(&mut self, now: LocalTime) {
         (self.presence, self.last) = (Presence::Left, now);
     }
@@ -92,7 +87,7 @@ impl ReportWatch {
         self.presence = Presence::Left;
     }
 
-    /// Marks the receiver as lost after the timeout. Returns `true` if it was not marked before.
+    /// `true` once, when the timeout has passed.
     pub(super) fn is_newly_lost(&mut self, now: LocalTime) -> bool {
         let lost = self.presence == Presence::Here && self.silence(now) >= self.timeout();
         if lost {
@@ -102,7 +97,6 @@ impl ReportWatch {
         lost
     }
 
-    /// Returns the timeout for the next report.
     fn timeout(&self) -> Span {
         let mut gaps = self.gaps;
         let gaps = &mut gaps[..self.known.min(GAPS)];
@@ -120,7 +114,7 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    /// Returns the time at which a receiver with these reports is lost, in milliseconds.
+    /// Time at which the receiver is lost, in milliseconds.
     fn lost_at(reports: &[i64]) -> i64 {
         let mut watch = ReportWatch::new(at(reports[0]));
         for report in &reports[1..] {
@@ -139,7 +133,7 @@ mod tests {
         {
             assert_eq!(lost_at(&every(interval)), lost, "{interval} ms");
         }
-        // A single report does not show the interval. Two datagrams may be one report.
+        // One report shows no interval.
         assert_eq!(lost_at(&[0]), 25_000);
         let pairs: Vec<i64> = (0..20).map(|n| n / 2 * 4000 + n % 2).collect();
         assert_eq!(lost_at(&pairs), 19_995);
@@ -149,7 +143,6 @@ mod tests {
     fn outage_does_not_change_the_interval() {
         let reports: Vec<i64> = (0..10).map(|n| n * 450 + if n > 7 { 2500 } else { 0 }).collect();
         assert_eq!(lost_at(&reports), 3000);
-        // Fast first reports do not hide the fact that later reports are rare.
         let slow: Vec<i64> =
             (0..30).map(|n| n * 20).chain([2000, 4500, 7000, 9500, 12_000]).collect();
         assert_eq!(lost_at(&slow), 12_500);
@@ -163,7 +156,6 @@ mod tests {
         assert_eq!((watch.presence(), watch.times_lost()), (Presence::Lost, 1));
         assert!(watch.report(at(60_000)) && !watch.report(at(60_400)));
         assert_eq!(watch.presence(), Presence::Here);
-        // The minute of absence is not an interval.
         assert!(watch.is_newly_lost(at(63_400)));
         assert_eq!(watch.times_lost(), 2);
     }
@@ -176,7 +168,6 @@ mod tests {
         assert!(!watch.report(at(501)), "a report that the goodbye overtook");
         assert!(!watch.is_newly_lost(at(600_000)));
         assert_eq!(watch.presence(), Presence::Left);
-        // It reports again, after more time than packets take.
         assert!(!watch.report(at(601_000)));
         assert_eq!(watch.presence(), Presence::Here);
     }

@@ -1,4 +1,4 @@
-//! Redundancy of a sent stream, as requested or according to the losses of receivers.
+//! Redundancy of a sent stream.
 
 use super::asks;
 use super::path_size::PathSize;
@@ -8,21 +8,18 @@ use crate::redundancy::sizing::Losses;
 use crate::redundancy::{Bounds, Layout, MAX_SYMBOLS, MAX_WINDOW, Redundancy};
 use crate::time::{LocalTime, Span};
 
-/// Default time in which packets may be repaired, if neither the time nor the latency is set. It
-/// covers at least two packets.
+/// Default repair time; covers at least two packets.
 pub const DEFAULT_BUDGET: Span = Span::from_millis(10);
-/// Minimum number of packets in that time.
 const MIN_WINDOW: i64 = 2;
 
 impl SendPolicy {
-    /// Returns the limits of redundancy. The budget is the requested one, limited by the latency
-    /// and by the distance that packets reach.
+    /// Limits of redundancy, by latency and reach of packets.
     pub fn bounds(&self) -> Bounds {
         let config = &self.config;
         let bounds = config.redundancy.bounds();
         let leaves = repair_time(self.likewise(), config.link_offset);
         let budget = match config.repair_budget {
-            // An automatic latency includes the repair time, so a low latency is not a limit.
+            // An automatic latency includes the repair time.
             _ if self.is_as_needed() => {
                 let least = config.format.ptime().times(MIN_WINDOW);
                 config.repair_budget.unwrap_or(DEFAULT_BUDGET.max(least))
@@ -31,7 +28,7 @@ impl SendPolicy {
             None => leaves,
         };
         let max_asked = config.limits.symbols(self.goes_to_group());
-        // Longer datagrams may not pass. Their loss would need even more repair data.
+        // Longer datagrams may not pass.
         let max_bytes = self.path_size.as_ref().map_or(usize::MAX, PathSize::payload_bytes);
         let max_bytes = max_bytes.min(bounds.max_bytes);
         Bounds { budget: budget.min(self.reach()).max(Span::ZERO), max_asked, max_bytes, ..bounds }
@@ -47,17 +44,15 @@ impl SendPolicy {
         self.config.redundancy.layout()
     }
 
-    /// Limits from which the current layout was computed.
+    /// Limits of the current layout.
     pub const fn reckoned_with(&self) -> Bounds {
         self.config.redundancy.bounds()
     }
 
-    /// Maximum budget that this packet time can use.
     fn reach(&self) -> Span {
         self.config.format.ptime().times(MAX_WINDOW as i64)
     }
 
-    /// Adds a note if the repair time is zero or shorter than requested.
     pub(super) fn note_repair(&mut self) {
         let (asked, ptime) = (self.redundancy(), self.config.format.ptime());
         let (budget, reach) = (self.bounds().budget, self.reach());
@@ -90,7 +85,7 @@ impl SendPolicy {
         }
     }
 
-    /// Updates the layout, as requested or according to the highest losses of any receiver.
+    /// Updates the layout, as requested or for the highest losses.
     pub(super) fn regulate(&mut self, context: &mut SendContext<'_>) {
         let losses = self.losses(context.now);
         let mut regulator = self.config.redundancy;
@@ -100,7 +95,7 @@ impl SendPolicy {
         }
         regulator.keep_to(bounds);
         let layout = regulator.poll(context.now, &self.config.format, losses);
-        // If there is no room for the command, retry at the next poll.
+        // If the queue is full, retry at the next poll.
         if layout.is_none_or(|layout| (context.command)(SendCommand::Redundancy(layout))) {
             self.config.redundancy = regulator;
         }
@@ -108,9 +103,8 @@ impl SendPolicy {
         self.note_limit(losses, context.now);
     }
 
-    /// Losses of the receiver with the highest losses. A stream that adapts to its path has no
-    /// redundancy until a receiver reports losses, and packets that the sender did not send are no
-    /// losses.
+    /// Highest losses of any receiver. An adaptive stream has no redundancy before the first
+    /// reported loss.
     fn losses(&self, now: LocalTime) -> Losses {
         let reported = asks::losses(self.receivers.asks(), now);
         match self.is_led {
@@ -119,7 +113,6 @@ impl SendPolicy {
         }
     }
 
-    /// Adds a note if the losses need more than receivers may request.
     fn note_limit(&mut self, losses: Losses, now: LocalTime) {
         let (format, bounds) = (self.config.format, self.bounds());
         let carried = self.layout().reaches().len();
@@ -137,7 +130,7 @@ impl SendPolicy {
         }
     }
 
-    /// Sets the requested amount of redundancy.
+    /// Sets the requested redundancy.
     pub fn set_redundancy(&mut self, asked: Redundancy) -> Result<(), SendRefused> {
         let bounds = self.bounds();
         if asked != Redundancy::Off {

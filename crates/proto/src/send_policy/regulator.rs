@@ -1,4 +1,4 @@
-//! Adjusts the redundancy of a stream to the request and to receivers' reports.
+//! Adjusts redundancy to requests and reports.
 
 use super::Limits;
 use crate::redundancy::sizing::Losses;
@@ -7,19 +7,17 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtp;
 
-/// Regulator of the redundancy of one stream.
+/// Redundancy of one stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Regulator {
     asked: Redundancy,
     bounds: Bounds,
-    /// Current layout, and the format for which it was computed.
     present: Option<(Layout, StreamFormat)>,
-    /// Time since which less would be sufficient.
     less_since: Option<LocalTime>,
 }
 
 impl Regulator {
-    /// Time before the redundancy is reduced, because losses come in groups.
+    /// Wait before a reduction: losses come in groups.
     const TIMEOUT: Span = Span::from_secs(10);
 
     /// No redundancy.
@@ -34,7 +32,7 @@ impl Regulator {
         },
     );
 
-    /// Creates a regulator without a layout yet.
+    /// Creates a regulator.
     pub const fn new(asked: Redundancy, bounds: Bounds) -> Self {
         Self { asked, bounds, present: None, less_since: None }
     }
@@ -54,20 +52,19 @@ impl Regulator {
         self.present.map_or(Layout::NONE, |(layout, _)| layout)
     }
 
-    /// Requests other redundancy from the next [`Self::poll`] on.
+    /// Changes the request from the next [`Self::poll`] on.
     pub fn set(&mut self, asked: Redundancy, bounds: Bounds) {
         *self = Self::new(asked, bounds);
     }
 
-    /// Sets other limits from the next [`Self::poll`] on.
+    /// Changes the limits from the next [`Self::poll`] on.
     pub(crate) fn keep_to(&mut self, bounds: Bounds) {
         if bounds != self.bounds {
             self.set(self.asked, bounds);
         }
     }
 
-    /// Returns the new layout for packets of `format` if it changes. `losses` are the highest of
-    /// any receiver.
+    /// Returns a changed layout. `losses` are the highest of any receiver.
     pub fn poll(
         &mut self,
         now: LocalTime,

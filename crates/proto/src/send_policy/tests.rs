@@ -5,8 +5,7 @@ use crate::time::WallTime;
 use crate::units::{Channels, Rate};
 use crate::wire::rtcp::Effective;
 
-/// Creates a sender of 5 ms packets, from a device with 2.5 ms periods, that promises `millis`
-/// milliseconds.
+/// 5 ms packets, 2.5 ms periods.
 fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
     let packet = Frames::new(240);
@@ -22,8 +21,6 @@ fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     })
 }
 
-/// Returns the notes about a latency that no receiver like this end can keep, as packets become
-/// longer.
 fn said(policy: &mut SendPolicy, millis: i64) -> Vec<SendNote> {
     let command = &mut |_| true;
     let mut context = Context { now: LocalTime::ZERO, session: None, command };
@@ -36,7 +33,7 @@ fn said(policy: &mut SendPolicy, millis: i64) -> Vec<SendNote> {
 fn of_a_latency_that_follows_longer_packets_by_itself_nothing_is_said() {
     let kept = LatencyRule::Chosen(Span::from_millis(13));
     assert_eq!(said(&mut sender(13, kept), 10).len(), 1, "of one that is kept it is");
-    // The latency covers only packets and device. Receivers report the part of the network later.
+    // Receivers report the network's part later.
     let mut auto = sender(10, LatencyRule::AUTO);
     assert_eq!(said(&mut auto, 10), []);
     assert_eq!(said(&mut auto, 20), []);
@@ -60,16 +57,13 @@ fn redundancy_fits_the_datagrams_that_pass() {
     let unprobed = policy.bounds().max_bytes;
     assert!(unprobed > 1_200, "{unprobed}");
     policy.path_size = Some(PathSize::default());
-    // Without the SRTP tag.
     assert_eq!(policy.bounds().max_bytes, 1_184);
 }
 
-/// Returns a report of receiver `ssrc` about our stream.
 fn report(ssrc: u32) -> Event {
     asking(ssrc, None)
 }
 
-/// Returns a report of a receiver that needs this latency.
 fn asking(ssrc: u32, needed: Option<Span>) -> Event {
     let effective = Effective {
         ssrc: 0,
@@ -81,7 +75,6 @@ fn asking(ssrc: u32, needed: Option<Span>) -> Event {
     Event::Effective(ssrc, effective)
 }
 
-/// A sender, the time on its host, and its notes on receivers.
 struct Watched(SendPolicy, LocalTime);
 
 impl Watched {
@@ -89,7 +82,7 @@ impl Watched {
         Self(sender(13, LatencyRule::Chosen(Span::from_millis(13))), LocalTime::ZERO)
     }
 
-    /// Advances by tenths of a second, in each of which these receivers report twice.
+    /// Advances by tenths of a second, with two reports each.
     fn pass(&mut self, tenths: i64, reporting: &[u32]) -> Vec<SendNote> {
         for _ in 0..2 * tenths {
             self.1 += Span::from_millis(50);
@@ -155,7 +148,6 @@ fn receiver_that_is_no_destination_any_more_is_not_lost() {
     watched.pass(20, &[1]);
     watched.0.set_destinations(Vec::new(), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
-    // A host that is not a destination is not noted either.
     watched.0.hear(Host::UNKNOWN, &report(2), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!(watched.0.receivers_lost(), 0);

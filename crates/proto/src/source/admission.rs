@@ -1,4 +1,4 @@
-//! Admission of packets to a source, and their relation to the stream.
+//! Admission of packets to a source.
 
 use super::{Extent, OddSteps, Source};
 use crate::endpoint::{Arrival, SourceEndpoints};
@@ -9,32 +9,30 @@ use crate::wrap::{Unwrapper, Wrapped};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Admitted.
+    /// Numbers and timestamps continue.
     Regular { sequence: i64, media: MediaTime },
-    /// Admitted. Its numbers restart while timestamps, and so the sound, continue.
+    /// Numbers restart; timestamps and sound continue.
     Renumbered { sequence: i64, media: MediaTime },
-    /// Admitted after a pause, or after a restart whose sound follows the earlier sound. Nothing is
-    /// missing in between.
+    /// After a pause or restart; nothing is missing.
     Resumed { sequence: i64, media: MediaTime },
-    /// Admitted. Its timestamps jump while numbers continue.
+    /// Timestamps jump, numbers continue.
     Jumped { sequence: i64, media: MediaTime },
-    /// First packet of a restarted source, or of a replacement.
+    /// First packet of a restarted or new source.
     Restarted {
         sequence: i64,
         media: MediaTime,
-        /// Packets of the same source that were lost before it, in an outage.
+        /// Packets lost in an outage before it.
         missed: u64,
     },
-    /// Outlier. The next packet decides.
+    /// Outlier; the next packet decides.
     Doubted,
-    /// Sent long before the newest packet and received while the source plays: a duplicate.
+    /// Duplicate, sent long before the newest packet.
     Repeated,
-    /// From another source, or from another address with the source's name, while the source plays.
+    /// From another source or address while the source plays.
     Foreign,
 }
 
 impl Source {
-    /// Decides on a packet. Restarts the source if the packet requires it.
     pub(crate) fn admit(
         &mut self,
         packet: &PacketHead,
@@ -68,9 +66,7 @@ impl Source {
         self.admit_from(packet, came, rate, |own| own.admit_own(packet, frames, came, rate))
     }
 
-    /// Decides on a packet that does not continue the stream according to the frame counter
-    /// ([`crate::frame_count::Sequel`]). Its number has no meaning then; its media time determines
-    /// playout.
+    /// Admits a packet that breaks the count ([`crate::frame_count::Sequel`]) by its media time.
     pub(crate) fn readmit(
         &mut self,
         packet: &PacketHead,
@@ -84,7 +80,6 @@ impl Source {
         self.admit_from(packet, came, rate, |own| own.resume(packet, frames, came, rate))
     }
 
-    /// Applies `judge` to a packet with the source's name, unless it comes from another host.
     fn admit_from(
         &mut self,
         packet: &PacketHead,
@@ -102,8 +97,7 @@ impl Source {
         admission
     }
 
-    /// Fast path for nearly all packets: the next packet, with equal length, from the first
-    /// address.
+    /// Fast path: next packet, equal length, first address.
     fn admit_next(
         &mut self,
         packet: &PacketHead,
@@ -127,13 +121,12 @@ impl Source {
         })
     }
 
-    /// Whether another source may follow at once.
+    /// Whether another source may follow.
     pub fn is_silent(&self, now: LocalTime) -> bool {
         self.said_goodbye || now - self.heard > Self::SILENT
     }
 
-    /// Returns the current and previous addresses of the source if the packet from `from` is its
-    /// own. `None` if another host sent the packet.
+    /// Current and previous addresses of the source. `None` if another host sent the packet.
     fn endpoints_from(
         &self,
         packet: &PacketHead,
@@ -144,8 +137,7 @@ impl Source {
         if self.endpoints.has(from) {
             return Some((self.endpoints, self.before));
         }
-        // After a move, a source no longer sends from its old address. So another host had taken
-        // over the name.
+        // The source moved, so another host had taken the name.
         if let Some(before) = self.before.filter(|before| before.has(from)) {
             return Some((before, None));
         }
@@ -155,12 +147,11 @@ impl Source {
         if arrival - self.heard > Self::MOVED {
             return Some((SourceEndpoints::only(from), self.before.or(Some(self.endpoints))));
         }
-        // A second network carries the same packets, with the same numbers and timestamps.
+        // A second network carries the same packets.
         let endpoints = self.endpoints.with(from).filter(|_| self.is_in_step(packet, rate));
         endpoints.map(|endpoints| (endpoints, self.before))
     }
 
-    /// Whether the packet's timestamp agrees with its number.
     fn is_in_step(&self, packet: &PacketHead, rate: Rate) -> bool {
         let (sequence, media) = self.read(packet);
         let near = (sequence - self.newest.sequence).abs() <= Self::MAX_DROPOUT;
@@ -168,12 +159,11 @@ impl Source {
         near && astray.max(-astray) <= rate.frames_within(Self::JUMP)
     }
 
-    /// Unwrapped number and media time of a packet.
     fn read(&self, packet: &PacketHead) -> (i64, MediaTime) {
         let media = MediaTime::from_frames(self.timeline.peek(packet.media.value));
         let near = match packet.number.bits {
             16.. => self.number,
-            // Short numbers wrap in a brief outage. Resolve them with the time.
+            // Short numbers wrap in a brief outage; use the time.
             _ => self.number.going_on_from(self.number_at(media)),
         };
         (near.peek(packet.number.value) + self.shift, media)
@@ -214,7 +204,7 @@ impl Source {
                 reached.map(|frame| self.media_near(Wrapped::of(frame.as_frames(), 32).value));
             return restarted;
         }
-        // The timestamps of a silent sender may advance by the elapsed time.
+        // Timestamps of a silent sender may advance.
         let reported = rate.span_of(media - self.end());
         let in_time = (reported - (came.at - self.heard)).abs() <= Self::JUMP;
         self.doubt = None;
@@ -225,7 +215,6 @@ impl Source {
         }
     }
 
-    /// Records the distance in frames from the previous packet.
     fn observe_step(&mut self, sequence: i64, media: MediaTime, rate: Rate) {
         let frames = (media - self.newest.media).count();
         let longest = rate.frames_within(Self::JUMP).count();
@@ -238,8 +227,7 @@ impl Source {
         self.steps = OddSteps { frames, packets, last: sequence, ..self.steps };
     }
 
-    /// Continues with a new run of sound after a second packet confirmed it. A run that begins
-    /// before the end of the sound cannot play after it, so the source restarts.
+    /// Continues with a confirmed run. Restarts if it begins before the end of the sound.
     fn resume(
         &mut self,
         packet: &PacketHead,
@@ -261,8 +249,7 @@ impl Source {
         Admission::Resumed { sequence, media }
     }
 
-    /// Number of packets missing between the newest packet and one that continues it exactly by
-    /// timestamp. `None` if this packet does not.
+    /// Packets missing before one whose timestamp continues exactly.
     fn follows(&self, media: MediaTime, frames: Frames, rate: Rate) -> Option<i64> {
         let (between, length) = (media - self.end(), self.newest.frames.count());
         let near = between >= Frames::ZERO && between <= rate.frames_within(Self::JUMP);
@@ -270,8 +257,7 @@ impl Source {
         (near && fits).then(|| between.count() / length)
     }
 
-    /// Continues from another number. An exact timestamp cannot be a coincidence, so no second packet is
-    /// needed.
+    /// Continues from another number. An exact timestamp needs no confirmation.
     fn renumber(
         &mut self,
         packet: &PacketHead,
@@ -287,10 +273,8 @@ impl Source {
         Admission::Renumbered { sequence, media }
     }
 
-    /// Number of packets of the newest length between the newest packet and this one, if number and
-    /// timestamp agree. The source then continued through a long outage. If its card dropped
-    /// frames, there are fewer packets than the timestamp implies, so the elapsed time must agree
-    /// too.
+    /// Packets missing in an outage, if number and timestamp agree. A card may drop frames, so the
+    /// elapsed time must agree too.
     fn missed(&self, packet: &PacketHead, this: Extent, arrival: LocalTime, rate: Rate) -> u64 {
         let Extent { media, frames, .. } = this;
         let (between, length) = (media - self.end(), self.newest.frames.count());
@@ -308,9 +292,8 @@ impl Source {
         if missed > 0 && fits { missed.unsigned_abs() } else { 0 }
     }
 
-    /// Whether both number and timestamp show that the packet precedes the newest, with a plausible
-    /// number of packets in between. Frames that the card dropped reduce that number. Returns
-    /// `false` if the range is too wide.
+    /// Whether the packet precedes the newest by number and timestamp, with plausible packet
+    /// lengths.
     fn passed(&self, packet: &PacketHead, media: MediaTime) -> bool {
         let (back, (shortest, longest)) = ((self.newest.media - media).count(), self.lengths);
         if back <= 0 || shortest <= Frames::ZERO {
@@ -324,15 +307,13 @@ impl Source {
         most - least <= 2 * Self::MAX_MISORDER && (least..=most).contains(&packets)
     }
 
-    /// Number of packets between the newest packet and the end of the sound before packets began to
-    /// repeat.
+    /// Packets from the newest to the end of the earlier sound.
     fn repeats(&self) -> u64 {
         let again = self.reached.map_or(Frames::ZERO, |reached| reached - self.end());
         (again.count().max(0) / self.newest.frames.count().max(1)).unsigned_abs()
     }
 
-    /// Distance of `media` from the possible starts of a packet that is `ahead` of the newest, if
-    /// the packets in between have known lengths. Only newer packets are checked.
+    /// Distance of `media` from the possible starts of a newer packet.
     fn strayed(&self, ahead: i64, media: MediaTime) -> Frames {
         if ahead <= 0 {
             return Frames::ZERO;
@@ -356,15 +337,13 @@ impl Source {
         self.hear(packet, media, arrival, rate);
     }
 
-    /// Updates the state with a packet at any position.
-    // Always inlined: otherwise it is called from two places, which costs 15 more instructions.
+    // Inlined: two callers, otherwise 15 more instructions.
     #[inline(always)]
     fn hear(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
         self.stamped |= packet.capture.is_some();
         self.restarts_at = packet.begins && !self.marked;
         self.marked = packet.begins;
         self.received += 1;
-        // A source that sends after a silence is back. Senders may leave a receiver for a while.
         self.said_goodbye &= arrival - self.heard <= Self::SILENT;
         self.heard = arrival;
         let transit = arrival - (LocalTime::ZERO + rate.span_of(media - MediaTime::ZERO));
@@ -374,7 +353,7 @@ impl Source {
         }
     }
 
-    /// Whether the previous packet confirms this packet, or the packet begins a run of sound.
+    /// Whether the packet is confirmed by the previous one, or begins a run.
     fn confirmed(&mut self, packet: &PacketHead, frames: Frames) -> bool {
         let this = (packet.stream, packet.number, packet.media);
         let next = packet.media.plus(frames.count());
@@ -389,7 +368,7 @@ impl Source {
         came: &Arrival,
         missed: u64,
     ) -> Admission {
-        // An outage does not reset the number of expected packets.
+        // An outage keeps the number of expected packets.
         let (expected, received) = match missed {
             0 => (0, 0),
             missed => (self.expected() + missed, self.received),

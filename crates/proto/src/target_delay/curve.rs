@@ -1,26 +1,24 @@
-//! Number of late packets per latency, for the report of a whole run.
+//! Late packets per latency, for the final report.
 
 use super::Repair;
 use super::histogram::Histogram;
 use super::target::LossTarget;
 use crate::time::Span;
 
-/// Number of late packets at one latency.
+/// Late packets at one latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CurvePoint {
     /// Link offset.
     pub latency: Span,
-    /// Number of packets that would be late.
+    /// Packets that would be late.
     pub late: u64,
-    /// Number of all packets.
+    /// All packets.
     pub of: u64,
 }
 
-/// Transit times of a whole run, and the latency that follows from them.
+/// Transit times of a whole run, and the resulting latency.
 ///
-/// The worst phase between packets and periods is assumed, so that the advice does not depend on
-/// luck. The actual number of late packets never exceeds the number here. It is lower by at most
-/// the packets of one period.
+/// Assumes the worst phase between packets and periods: at most the packets of one period too many.
 #[derive(Debug, Clone)]
 pub struct Advice {
     transits: Histogram,
@@ -30,11 +28,11 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Maximum number of points at whole milliseconds. Starting at 3 ms, they reach beyond 150 ms.
+    /// Points at whole milliseconds reach beyond 150 ms.
     const MAX_STEPS: usize = 64;
 
-    /// Creates an empty state for a device that needs up to `takes` from a packet's arrival until
-    /// its first frame is at the DAC. `least` is the minimum latency. Only this function allocates.
+    /// Creates an empty state. `takes` is the maximum time from arrival to the DAC. Only this
+    /// allocates.
     pub fn new(takes: Span, least: Span) -> Self {
         Self { transits: Histogram::default(), repair: None, takes, least }
     }
@@ -44,7 +42,7 @@ impl Advice {
         self.transits.record(transit);
     }
 
-    /// Discards all counts, after a change of the reference for transit times.
+    /// Discards all counts when the time reference changes.
     pub fn forget(&mut self) {
         self.transits.clear();
     }
@@ -62,15 +60,13 @@ impl Advice {
         self.transits.count()
     }
 
-    /// Returns the number of late packets at `latency`.
+    /// Late packets at `latency`.
     pub fn at(&self, latency: Span) -> CurvePoint {
         let late = self.transits.beyond(latency - self.takes);
         CurvePoint { latency, late, of: self.transits.count() }
     }
 
-    /// Minimum latency at which no more packets are late than the target allows, in whole tenths of
-    /// a millisecond. If there are fewer packets than the inverse of the target, none may be late.
-    /// While losses exceed the target, repaired packets count too.
+    /// Minimum latency that meets the target, in tenths of a millisecond.
     pub fn advised(&self, target: LossTarget) -> Option<Span> {
         let transit = self.transits.exceeded_by(target.allowed(self.transits.count()))?;
         let repaired = self.repair.and_then(|repair| repair.transit(&self.transits, target));
@@ -85,8 +81,7 @@ impl Advice {
         up_to((transit + self.takes).max(self.least), TENTH)
     }
 
-    /// Returns the late packets by rising latency: at each whole millisecond, and in finer steps
-    /// around the knee.
+    /// Late packets by rising latency, in finer steps around the knee.
     pub fn curve(&self) -> Vec<CurvePoint> {
         let mut points = self.steps(Self::MAX_STEPS);
         points.extend(self.knee());
@@ -95,8 +90,7 @@ impl Advice {
         points
     }
 
-    /// Returns whole milliseconds from the minimum latency to the first without late packets, at
-    /// most `most`. Beyond 20 ms the steps grow.
+    /// Whole milliseconds up to the first without late packets. Beyond 20 ms the steps grow.
     fn steps(&self, most: usize) -> Vec<CurvePoint> {
         let Some(all) = self.for_allowed(0) else { return Vec::new() };
         let millisecond = Span::from_millis(1);
@@ -113,8 +107,7 @@ impl Advice {
         points
     }
 
-    /// Returns up to ten latencies around the knee: the minimum latencies at which at most half, a
-    /// fifth, ... and none of the packets would be late.
+    /// Latencies at which at most half, a fifth, ... and no packets would be late.
     fn knee(&self) -> Vec<CurvePoint> {
         let of = self.transits.count();
         let shares = [2, 5, 10, 50, 100, 1_000, 10_000, 100_000, 1_000_000];

@@ -1,32 +1,30 @@
-//! Histogram of durations. It answers how many durations exceed a limit, and which limit only a
-//! given number of durations exceed.
+//! Histogram of durations.
 
 use crate::time::Span;
 
 /// Width of the finest bins, in ns.
 const FINE: i64 = 20_000;
-/// Number of the finest bins: they reach up to 10.24 ms.
+/// They reach up to 10.24 ms.
 const LINEAR: usize = 512;
-/// Number of bins per octave above that. A bin is at most 1/256 of its value wide.
+/// Bins per octave above: 1/256 of the value wide.
 const OCTAVE: usize = LINEAR / 2;
-/// Number of octaves above that: they reach up to 5.2 s. The last bin includes all longer
-/// durations.
+/// Up to 5.2 s. The last bin includes all longer durations.
 const OCTAVES: usize = 9;
 const BINS: usize = LINEAR + OCTAVES * OCTAVE;
 
-/// Returns the bin of a duration. Negative durations count as zero.
+/// Negative durations count as zero.
 fn bin(span: Span) -> usize {
     let units = (span.as_nanos().max(0) / FINE) as u64;
     if units < LINEAR as u64 {
         return units as usize;
     }
-    // The first octave begins at 512 units, with bins of two units.
+    // The first octave starts at 512 units, with bins of two units.
     let octave = (units.ilog2() - LINEAR.ilog2() + 1) as usize;
     let within = (units >> octave) as usize - OCTAVE;
     (LINEAR + (octave - 1) * OCTAVE + within).min(BINS - 1)
 }
 
-/// Returns the upper end of a bin, exclusive.
+/// Upper end of a bin, exclusive.
 fn end(bin: usize) -> Span {
     let units = match bin.checked_sub(LINEAR) {
         None => bin as i64 + 1,
@@ -35,12 +33,10 @@ fn end(bin: usize) -> Span {
     Span::from_nanos(units * FINE)
 }
 
-/// Histogram of durations with a resolution of 20 µs up to 10 ms, and of 0.4 % up to 5 s. Uses
-/// fixed memory.
+/// Histogram with a resolution of 20 µs up to 10 ms, and 0.4 % up to 5 s, in fixed memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     bins: Box<[u32]>,
-    /// Number of bins up to the last one in use.
     reach: usize,
     count: u64,
 }
@@ -59,7 +55,7 @@ impl Histogram {
         self.count
     }
 
-    /// Number of durations longer than `span`, including those in its bin.
+    /// Durations longer than `span`, including its bin.
     pub fn beyond(&self, span: Span) -> u64 {
         if span < Span::ZERO {
             return self.count;
@@ -68,8 +64,7 @@ impl Histogram {
         self.bins[from..self.reach].iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Minimum duration that at most `allowed` durations exceed, rounded up to the end of its bin.
-    /// `None` if no more than `allowed` were counted.
+    /// Minimum duration that at most `allowed` exceed, rounded up to its bin.
     pub(crate) fn exceeded_by(&self, allowed: u64) -> Option<Span> {
         let mut seen = 0;
         let bin = (0..self.reach).rev().find(|bin| {
@@ -79,7 +74,7 @@ impl Histogram {
         Some(end(bin))
     }
 
-    /// Shortest duration, rounded up to the end of its bin.
+    /// Shortest duration, rounded up to its bin.
     pub fn least(&self) -> Option<Span> {
         self.bins[..self.reach].iter().position(|count| *count > 0).map(end)
     }
@@ -90,7 +85,6 @@ impl Histogram {
         (self.reach, self.count) = (0, 0);
     }
 
-    /// Subtracts the counts of `part`.
     pub(super) fn take_back(&mut self, part: &Self) {
         let counts = self.bins.iter_mut().zip(&part.bins[..part.reach]);
         counts.for_each(|(count, part)| *count = count.saturating_sub(*part));
@@ -101,7 +95,7 @@ impl Histogram {
 }
 
 impl Default for Histogram {
-    /// Creates an empty histogram. Only this function allocates.
+    /// Only this function allocates.
     fn default() -> Self {
         Self { bins: vec![0; BINS].into(), reach: 0, count: 0 }
     }

@@ -1,18 +1,12 @@
-//! Adaptive jitter-buffer delay: the minimum link offset at which at most a given share of packets
-//! is late.
+//! Adaptive jitter-buffer delay: the minimum link offset with a given share of late packets.
 //!
-//! Lost packets do not count, because redundancy handles them. Packets that were late because this
-//! device stalled do not count either, because no latency would have helped.
+//! Lost packets do not count: redundancy handles them. Nor do packets that this device delayed.
 //!
-//! Each packet has a transit time: arrival minus capture, or minus a substitute if the clock is not
-//! mapped. A packet that just misses a block waits one period for the next block, which plays the
-//! rest of the device's ring later. So a packet is in time, at any phase, if the link offset is at
-//! least transit plus ring. The number of late packets at each offset follows from this.
+//! A packet that just misses a block waits one period. So it is in time at any phase if the link
+//! offset is at least transit (arrival minus capture) plus ring.
 //!
-//! There are two memories. The offset always covers the need of the last ten to twelve seconds.
-//! Rarer events of the last hundred seconds add to it, at most by the spread of the last ten
-//! seconds. This is sufficient for a continuing tail, but does not reserve time for old spikes. For
-//! alternatives see docs/internals/decisions/0012-depth.md.
+//! The offset covers the need of the last ten seconds. Rarer events of the last hundred add at most
+//! the spread of the last ten. Alternatives: docs/internals/decisions/0012-depth.md.
 
 mod curve;
 mod histogram;
@@ -33,14 +27,13 @@ pub use target::{LossTarget, TargetError};
 pub struct DepthConfig {
     /// Accepted share of late packets.
     pub loss_target: LossTarget,
-    /// Maximum time from a packet's arrival until its first frame is at the DAC: the device's ring
-    /// and the resampler's look-ahead.
+    /// Maximum time from arrival to the DAC: ring and resampler look-ahead.
     pub takes: Span,
     /// Minimum link offset.
     pub least: Span,
-    /// Maximum link offset that the buffer has room for.
+    /// Maximum link offset.
     pub longest: Span,
-    /// Initial link offset, used until the first measurement.
+    /// Initial link offset.
     pub start: Span,
 }
 
@@ -57,9 +50,9 @@ pub struct Journal {
     pub greatest: Span,
     /// Number of rises.
     pub increases: u64,
-    /// Number of falls. Each ends at another stable offset.
+    /// Number of falls.
     pub decreases: u64,
-    /// Largest single step in either direction.
+    /// Largest step in either direction.
     pub largest_step: Span,
 }
 
@@ -68,67 +61,60 @@ enum DepthState {
     Learning,
     Resting,
     Rising,
-    /// A lower offset has been sufficient since this time.
+    /// A lower offset would suffice since this time.
     Spare(LocalTime),
     Falling(LocalTime),
 }
 
-/// Determines the link offset of one stream. For an ordinary thread: a query takes microseconds.
+/// Link offset of one stream, for an ordinary thread: a query takes microseconds.
 #[derive(Debug, Clone)]
 pub struct Depth {
     config: DepthConfig,
     recent: SlidingHistogram,
     memory: SlidingHistogram,
-    /// Repair time of lost packets, and the share of lost packets in 10⁻⁹.
     repair: Option<Repair>,
     most: Option<Span>,
     offset: Span,
     course: DepthState,
     polled: Option<LocalTime>,
-    /// Time during which packets arrived. Without packets, the memories do not age.
+    /// Time with arriving packets: without them, the memories do not age.
     passed: LocalTime,
-    /// Value of `passed` at the first packet of the memory.
     began: LocalTime,
-    /// Packets since the last poll.
     fresh: u64,
     journal: Journal,
 }
 
 impl Depth {
-    /// Number of parts of the short memory, and their length: 10 to 12 s in total. Rarer spikes
-    /// raise the offset each time.
+    /// Parts of the short memory. Rarer spikes raise the offset each time.
     const RECENT: (usize, Span) = (5, Span::from_secs(2));
-    /// Number of parts of the long memory, and their length: 100 to 110 s in total. At 1000 packets
-    /// per second, 0.01 % of them are ten packets.
+    /// Parts of the long memory. At 1000 packets per second, 0.01 % are ten packets.
     const MEMORY: (usize, Span) = (10, Span::from_secs(10));
-    /// Number of packets that is sufficient for a measurement.
     const ENOUGH: u64 = 100;
-    /// Time after which `FEW` packets are sufficient.
+    /// `FEW` packets suffice after this time.
     const TIMEOUT: Span = Span::from_millis(250);
     const FEW: u64 = 8;
-    /// Number of packets in the tail that makes the long memory reliable, to within a third.
+    /// Packets in the tail that make the long memory reliable to a third.
     const KNOWN: u64 = 10;
-    /// Minimum amount that the long memory may add: a few standard deviations of a quiet network.
+    /// Minimum addition of the long memory: a few standard deviations of a quiet network.
     const MARGIN: Span = Span::from_micros(250);
-    /// Possible playout error while the servo corrects it.
+    /// Playout error while the servo corrects it.
     const SLACK: Span = Span::from_micros(50);
-    /// Minimum time before a fall, so that the short memory is full.
+    /// The short memory must be full before a fall.
     const KNOWN_FOR: Span = Self::RECENT.1.times(Self::RECENT.0 as i64);
-    /// Minimum reduction. The band is an eighth of the spread. An excess of four bands is reduced
-    /// at once.
+    /// Minimum fall. The band is an eighth of the spread. An excess of four bands falls at once.
     const BAND: Span = Span::from_micros(100);
-    /// Wait before a reduction by one band, because the need varies by chance.
+    /// Wait before a fall by one band: the need varies by chance.
     const PATIENT: Span = Span::from_secs(60);
-    /// Maximum rise by resampling, which takes about a second. Larger rises are steps.
+    /// Maximum rise by resampling. Larger rises are steps.
     const CREEP: Span = Span::from_micros(200);
-    /// Rate of change by resampling: the servo's maximum, a third of a cent.
+    /// Rate of resampling: the servo's maximum, a third of a cent.
     const PPM: i64 = 180;
     /// Maximum duration of a fall by resampling. Longer falls wait for a pause.
     const LONG_FALL: Span = Span::from_secs(15);
-    /// Maximum wait for a pause. The fall is then a cut with cross-fades.
+    /// Maximum wait for a pause; then a cut with cross-fades.
     const NO_PAUSE: Span = Span::from_secs(10);
 
-    /// Creates a state without measurements. Only this function allocates.
+    /// Creates a state without measurements. Only this allocates.
     pub fn new(config: DepthConfig) -> Self {
         Self {
             recent: SlidingHistogram::new(Self::RECENT.0, Self::RECENT.1),
@@ -146,15 +132,14 @@ impl Depth {
         }
     }
 
-    /// Adds the transit time of a packet, late or not.
+    /// Adds a packet's transit time, late or not.
     pub fn observe(&mut self, transit: Span) {
         self.fresh += 1;
         self.recent.record(transit);
         self.memory.record(transit);
     }
 
-    /// Discards all measurements, after a change of the sender or of the reference for transit
-    /// times. The link offset stays until the next measurement.
+    /// Discards all measurements and keeps the link offset until the next.
     pub fn forget(&mut self) {
         self.recent.clear();
         self.memory.clear();
@@ -162,7 +147,6 @@ impl Depth {
         self.began = self.passed;
     }
 
-    /// Changes the initial link offset. Has no effect after the first measurement.
     pub(crate) fn start_at(&mut self, offset: Span) {
         if self.journal.first.is_none() {
             self.offset = offset.max(self.config.least).min(self.longest());
@@ -173,9 +157,10 @@ impl Depth {
         (self.config.takes, self.config.least) = (takes, least);
     }
 
-    /// Sets the maximum link offset; later packets are late. `None` means the capacity of the
-    /// buffer. If the path takes longer than `most`, all packets would be late. The maximum is then
-    /// the need of the fastest packet in the last ten seconds, plus a fifth of `most`.
+    /// Sets the maximum link offset.
+    ///
+    /// If the path itself takes longer, the maximum is the need of the fastest packet in the last
+    /// ten seconds, plus a fifth of `most`.
     pub(crate) fn set_max(&mut self, most: Option<Span>) {
         self.most = most;
         self.offset = self.offset.min(self.longest());
@@ -189,9 +174,8 @@ impl Depth {
         most.max(way).min(longest)
     }
 
-    /// Sets the share of `lost` packets (10⁻⁹), each of which is repaired within `budget` after its
-    /// departure. While more packets are lost than the target allows, the offset includes the
-    /// repair time.
+    /// Sets the repair time `budget` of `lost` packets (10⁻⁹). It applies while losses exceed the
+    /// target.
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.repair = Repair::new(budget, lost);
     }
@@ -206,7 +190,7 @@ impl Depth {
         &self.journal
     }
 
-    /// Link offset that the newest packets need; `None` before the first.
+    /// Link offset that the newest packets need.
     pub fn wanted(&self) -> Option<Span> {
         let (recent, memory) = (self.recent.all(), self.memory.all());
         let target = self.config.loss_target;
@@ -220,9 +204,8 @@ impl Depth {
         Some(wanted.max(self.config.least).min(self.longest()))
     }
 
-    /// Number of late packets that is allowed among the newest. When the long memory knows the
-    /// tail, two standard deviations of a Poisson distribution are added: one stretch in forty
-    /// exceeds them by chance.
+    /// If the long memory knows the tail, adds two standard deviations of a Poisson distribution:
+    /// exceeded once in forty.
     fn allowed_recently(&self) -> u64 {
         let (target, count) = (self.config.loss_target, self.recent.all().count());
         if target.allowed(self.memory.all().count()) < Self::KNOWN {
@@ -232,8 +215,8 @@ impl Depth {
         (expected + 2.0 * expected.sqrt()) as u64
     }
 
-    /// Advances the state and returns the link offset if it changed. `quiet` means a pause in the
-    /// sound, in which a jump is inaudible. Call it about fifty times per second.
+    /// Returns the link offset if it changed. `quiet` allows an inaudible jump. Call about fifty
+    /// times per second.
     pub fn poll(&mut self, now: LocalTime, quiet: bool) -> Option<Span> {
         let since = self.polled.replace(now).map_or(Span::ZERO, |before| now - before);
         if core::mem::take(&mut self.fresh) == 0 {
@@ -245,7 +228,6 @@ impl Depth {
         self.memory.roll(self.passed);
         let before = self.offset;
         let wanted = self.wanted()?;
-        // The path may have become shorter.
         let longest = self.longest();
         if self.most.is_some_and(|most| longest <= most) {
             self.offset = self.offset.min(longest);
@@ -271,8 +253,7 @@ impl Depth {
             return;
         }
         let (before, wanted) = (self.offset, self.rest(wanted));
-        // A tenth of a second is a short measurement, and cuts are audible. Leave small falls to
-        // resampling.
+        // The first measurement is short, and cuts are audible.
         let near = before - wanted <= Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
         let first = if near { before.max(wanted) } else { wanted };
         (self.offset, self.course) = (first, DepthState::Resting);
@@ -329,24 +310,21 @@ impl Depth {
         self.course = if fall < excess { DepthState::Falling(since) } else { DepthState::Resting };
     }
 
-    /// Returns an offset slightly above `wanted`, to avoid repeated changes.
+    /// Slightly above `wanted`, against repeated changes.
     fn rest(&self, wanted: Span) -> Span {
         let spare = if wanted > self.config.least { self.band(wanted).half() } else { Span::ZERO };
         (wanted + spare).min(self.longest())
     }
 
-    /// Minimum excess of the link offset before it falls.
     fn band(&self, wanted: Span) -> Span {
         let least = self.recent.all().least().unwrap_or(Span::ZERO);
         (wanted - self.config.takes - least).divided(8).max(Self::BAND)
     }
 }
 
-/// Repair of lost packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Repair {
     budget: Span,
-    /// Share of lost packets, in 10⁻⁹.
     lost: u32,
 }
 
@@ -355,8 +333,7 @@ impl Repair {
         (budget > Span::ZERO).then_some(Self { budget, lost })
     }
 
-    /// Returns transit time plus repair time, so that at most the target share of all packets is
-    /// lost and repaired too late. `None` if the target allows all losses.
+    /// Transit plus repair time, with the target share of losses unrepaired.
     fn transit(self, transits: &Histogram, target: LossTarget) -> Option<Span> {
         let target = target.parts();
         if self.lost <= target {
@@ -367,7 +344,7 @@ impl Repair {
     }
 }
 
-/// Histogram of the most recent parts of time. The oldest part is dropped when a new one begins.
+/// Histogram of the most recent time.
 #[derive(Debug, Clone)]
 struct SlidingHistogram {
     parts: Box<[Histogram]>,
@@ -378,8 +355,7 @@ struct SlidingHistogram {
 }
 
 impl SlidingHistogram {
-    /// Creates a histogram with `parts` of `length`, plus the current part. Only this function
-    /// allocates.
+    /// Creates `parts` of `length`, plus the current one. Only this allocates.
     fn new(parts: usize, length: Span) -> Self {
         Self {
             parts: (0..=parts).map(|_| Histogram::default()).collect(),

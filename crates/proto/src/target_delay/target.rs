@@ -1,4 +1,4 @@
-//! Target share of late packets, as entered by the user.
+//! Target share of late packets.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,14 +7,13 @@ use core::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LossTarget(u32);
 
-/// Error: the share is invalid.
+/// Invalid share.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid share of packets '{0}': must be less than 50%, such as 0.01% or 0.0001")]
 pub struct TargetError(String);
 
 impl LossTarget {
-    /// One packet in ten thousand. At 1000 packets per second this is a gap every ten seconds,
-    /// which is concealed.
+    /// One packet in ten thousand: a concealed gap every ten seconds at 1000 packets per second.
     pub const DEFAULT: Self = Self(100_000);
     const ALL: u64 = 1_000_000_000;
 
@@ -28,8 +27,8 @@ impl LossTarget {
         self.0
     }
 
-    /// Number of late packets allowed among `count`. 0 if `count` is below the inverse of the
-    /// share. Such a sample does not show rarer events, so its latest packet is the best estimate.
+    /// Late packets allowed among `count`. 0 below the inverse of the share: such a sample does not
+    /// show rarer events.
     pub fn allowed(self, count: u64) -> u64 {
         (u128::from(count) * u128::from(self.0) / u128::from(Self::ALL)) as u64
     }
@@ -44,7 +43,7 @@ impl Default for LossTarget {
 impl FromStr for LossTarget {
     type Err = TargetError;
 
-    /// Parses a share, as a number or in percent: `0.01%`, `0.0001`, `0`. The resolution is 10⁻⁹.
+    /// Accepts `0.01%`, `0.0001`, `0`. The resolution is 10⁻⁹.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let trimmed = text.trim();
         let (figure, places) = match trimmed.strip_suffix('%') {
@@ -59,8 +58,7 @@ impl FromStr for LossTarget {
     }
 }
 
-/// Parses a decimal number times ten to the power of `places`. `None` unless the result is an
-/// integer.
+/// Parses a decimal number times 10^`places`, if an integer.
 fn parts(figure: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = figure.split_once('.').unwrap_or((figure, ""));
     let fraction = fraction.trim_end_matches('0');

@@ -1,5 +1,3 @@
-//! Tests of the link offset on artificial networks.
-
 use super::*;
 
 const TAKES: Span = Span::from_millis(2);
@@ -22,14 +20,12 @@ fn micros(micros: i64) -> Span {
     Span::from_micros(micros)
 }
 
-/// Returns a pseudo-random number below `below`.
 fn drawn(index: i64, below: i64) -> i64 {
     let mixed = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33) as i64 % below
 }
 
-/// Passes 1 ms packets from `from` to `to` seconds and polls every 20 ms. Returns the changes of
-/// the offset, with times in milliseconds.
+/// Passes 1 ms packets, polls every 20 ms, returns changes by milliseconds.
 fn pass(
     depth: &mut Depth,
     (from, to): (i64, i64),
@@ -47,13 +43,12 @@ fn pass(
     reported
 }
 
-/// Transit times of a quiet network: 1.2 ms plus up to 30 µs.
+/// A quiet network: 1.2 ms plus up to 30 µs.
 fn wire(milli: i64) -> Span {
     micros(1_200 + drawn(milli, 30))
 }
 
-/// Transit times of that network with a spike every two seconds, until `until` seconds. A spike
-/// delays 20 packets by up to `height`.
+/// Every two seconds a spike delays 20 packets by up to `height`.
 fn spikes_of(height: i64, until: i64) -> impl Fn(i64) -> Span {
     move |milli| {
         let within = milli % 2_000;
@@ -62,7 +57,6 @@ fn spikes_of(height: i64, until: i64) -> impl Fn(i64) -> Span {
     }
 }
 
-/// Transit times with spikes of 6 ms.
 fn spikes(until: i64) -> impl Fn(i64) -> Span {
     spikes_of(6_000, until)
 }
@@ -166,7 +160,6 @@ fn a_long_way_down_without_a_pause_is_cut_short_within_thirty_seconds() {
 
 #[test]
 fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
-    // The tail has two packets every five seconds, in addition to 2 ms of common jitter.
     let offset_after = |rare: i64| {
         let transit = |milli: i64| {
             let odd = milli % 5_000 < 2 && milli < 100_000;
@@ -182,7 +175,7 @@ fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
     assert!(after >= with - micros(150), "{with:?} {after:?}");
     let (with, after) = offset_after(12_000);
     assert!(with > Span::from_millis(14), "{with:?}");
-    // The sum of packets up to 3 ms, their spread again, the device, and half the band.
+    // Packets up to 3 ms, their spread again, the device, and half the band.
     assert!(after <= micros(3_000 + 2_000 + 2_000 + 400), "{after:?}");
 }
 
@@ -239,8 +232,7 @@ mod advice {
     #[test]
     fn the_curve_says_what_would_have_been_late() {
         let mut advice = Advice::new(TAKES, Span::from_millis(3));
-        // Transit times are evenly spread from 1 to 10.99 ms, so latencies with the device are 3 to
-        // 12.99 ms.
+        // Latencies with the device are 3 to 12.99 ms.
         (0..10_000).for_each(|index| advice.observe(micros(1_000 + index)));
         let curve = advice.curve();
         for CurvePoint { latency, late, of } in &curve {
@@ -302,7 +294,6 @@ fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fas
     let needed = micros(81_200) + TAKES + Span::from_millis(10);
     assert!(depth.offset() >= needed - micros(200), "{:?}", depth.offset());
     assert!(depth.offset() <= needed + micros(200), "{:?}", depth.offset());
-    // Before any measurement, the offset is the need of packets and device.
     let mut depth = self::depth();
     depth.set_max(Some(micros(1)));
     depth.start_at(Span::from_millis(50));
@@ -310,7 +301,7 @@ fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fas
 }
 
 proptest::proptest! {
-    /// Paths with this delay and jitter in milliseconds, each for this many seconds.
+    /// Paths: delay and jitter in milliseconds, and seconds.
     #[test]
     fn ceiling_holds_whenever_a_recent_packet_shows_that_the_way_allows_it(
         ways in proptest::collection::vec((0_i64..500, 0_i64..400, 1_i64..8), 1..6),

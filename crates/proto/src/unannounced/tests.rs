@@ -47,7 +47,7 @@ fn what_is_late_a_third_time_in_two_seconds_is_waited_for_with_some_to_spare() {
     assert_eq!(machine.observe_late(at(900), millis(5), DEFAULT), None);
     let need = machine.observe_late(at(1_800), millis(7), DEFAULT).unwrap();
     assert_eq!(need, Need { latency: millis(13), packet: millis(1), apart: millis(8) });
-    // Packets that are already included are not counted again.
+    // Already included.
     assert_eq!(machine.observe_late(at(1_900), millis(12), need.latency), None);
 }
 

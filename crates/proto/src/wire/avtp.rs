@@ -1,9 +1,8 @@
 //! AVTP audio: AAF PCM (IEEE 1722-2016 §7.3) in Ethernet frames (§4.4) or, after a 32-bit number,
 //! in UDP datagrams (annex J).
 //!
-//! A packet (AVTPDU) carries a presentation time instead of a frame count; the receiver counts
-//! frames ([`crate::frame_count`]). There is no space for the sender's instants or for redundancy.
-//! Writing, reading and counting do not allocate (`tests/wire_allocation.rs`).
+//! A packet (AVTPDU) carries a presentation time; the receiver counts frames
+//! ([`crate::frame_count`]). Does not allocate (`tests/wire_allocation.rs`).
 //!
 //! | byte | field | meaning |
 //! |---|---|---|
@@ -32,20 +31,20 @@ pub use self::unpack::AafUnpack;
 use crate::packet::StreamId;
 use crate::units::Rate;
 
-/// Ethertype (IEEE 1722-2016 §4.4.1).
+/// IEEE 1722-2016 §4.4.1.
 pub const ETHERTYPE: u16 = 0x22F0;
-/// UDP port of streams (annex J.2).
+/// UDP port (annex J.2).
 pub const UDP_PORT: u16 = 17_220;
-/// Bytes before the sound, without those of UDP encapsulation.
+/// Header bytes without UDP encapsulation.
 pub const HEADER_BYTES: usize = 24;
 
 /// Encapsulation of an AVTPDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encapsulation {
-    /// Ethernet frame, without additional header.
+    /// Ethernet frame.
     Ethernet,
-    /// UDP, with the 32-bit `encapsulation_sequence_num` (annex J.1). Its low bits follow the
-    /// packet's own number if the talker counts by it, which [`crate::frame_count`] checks.
+    /// UDP, with the 32-bit `encapsulation_sequence_num` (annex J.1). Its low bits may follow the
+    /// packet number ([`crate::frame_count`] checks).
     Udp,
 }
 
@@ -57,7 +56,7 @@ impl Encapsulation {
         }
     }
 
-    /// Splits off the sequence number of the encapsulation. `None` if the datagram is too short.
+    /// Splits off the sequence number. `None` if too short.
     pub fn split(self, datagram: &[u8]) -> Option<(Option<u32>, &[u8])> {
         match self {
             Self::Ethernet => Some((None, datagram)),
@@ -78,19 +77,16 @@ impl Encapsulation {
 
 /// `subtype` of AAF (table 6).
 pub const AAF: u8 = 0x02;
-/// `sv`: the stream id is valid.
 const STREAM_VALID: u8 = 1 << 7;
 const VERSION: u8 = 0b111 << 4;
 /// `mr`: toggles when the media clock restarts.
 const MEDIA_RESTART: u8 = 1 << 3;
-/// `tv`: the timestamp is valid.
 const TIME_VALID: u8 = 1;
-/// `tu`: the clock is uncertain.
 const TIME_UNCERTAIN: u8 = 1;
 /// `sp`: only every eighth packet has a time.
 const SPARSE: u8 = 1 << 4;
 
-/// `format` per coding (table 8), used like the payload type in RTP.
+/// `format` (table 8), used like the RTP payload type.
 const FORMATS: [(u8, SampleFormat); 4] = [
     (1, SampleFormat::F32),
     (2, SampleFormat::L32),
@@ -98,7 +94,7 @@ const FORMATS: [(u8, SampleFormat); 4] = [
     (4, SampleFormat::L16),
 ];
 
-/// `nsr` per nominal rate in hertz (table 9).
+/// `nsr` per rate in hertz (table 9).
 const RATES: [(u8, u32); 10] = [
     (1, 8_000),
     (2, 16_000),
@@ -112,13 +108,13 @@ const RATES: [(u8, u32); 10] = [
     (10, 24_000),
 ];
 
-/// Formats a stream id: the talker's address and its stream number.
+/// Formats the talker's address and stream number.
 pub fn id_of(stream: StreamId) -> String {
     let [a, b, c, d, e, f, high, low] = stream.0.to_be_bytes();
     format!("{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}:{high:02X}{low:02X}")
 }
 
-/// AAF `format` of a coding ([`crate::stream::StreamFormat::payload_type`] of AVTP streams).
+/// AAF `format`, the [`crate::stream::StreamFormat::payload_type`] of AVTP streams.
 pub fn format_of(sample: SampleFormat) -> u8 {
     FORMATS.iter().find(|(_, of)| *of == sample).map_or(0, |(format, _)| *format)
 }
@@ -128,17 +124,17 @@ pub fn sample_of(format: u8) -> Option<SampleFormat> {
     FORMATS.iter().find(|(of, _)| *of == format).map(|(_, sample)| *sample)
 }
 
-/// Whether AAF supports this nominal rate.
+/// Whether AAF supports this rate.
 pub fn carries(rate: Rate) -> bool {
     code_of(rate) != 0
 }
 
-/// `nsr`; 0, a user-defined rate, if there is none.
+/// 0 (user-defined) if there is none.
 fn code_of(rate: Rate) -> u8 {
     RATES.iter().find(|(_, hertz)| *hertz == rate.hertz()).map_or(0, |(code, _)| *code)
 }
 
-/// Rate of an `nsr` code (table 9); `None` if it is undefined or unsupported.
+/// Rate of an `nsr` (table 9), if supported.
 pub fn rate_of(code: u8) -> Option<Rate> {
     let (_, hertz) = RATES.iter().find(|(of, _)| *of == code)?;
     Rate::new(*hertz).ok()

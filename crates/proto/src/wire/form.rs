@@ -1,4 +1,4 @@
-//! Wire formats of streams, and their properties.
+//! Wire formats of streams.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::units::Rate;
 /// Wire format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WireForm {
-    /// RTP (RFC 3550): packets count frames; reports carry the sender's clock.
+    /// RTP (RFC 3550): packets count frames.
     #[default]
     Rtp,
     /// AVTP AAF (IEEE 1722): packets carry presentation times.
     Avtp(avtp::Encapsulation),
 }
 
-/// Header type of a stream's packets.
+/// Header type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketHeads {
     /// Wire format.
     pub form: WireForm,
-    /// Whether headers include the sender's instants, if the format has space.
+    /// Whether headers carry sender instants, if possible.
     pub stamps: bool,
 }
 
@@ -35,19 +35,19 @@ impl PacketHeads {
         Self { form: WireForm::Rtp, stamps }
     }
 
-    /// Bytes of a packet of `format`.
+    /// Packet length.
     pub fn datagram_bytes(self, format: &StreamFormat) -> usize {
         self.form.pack().head_bytes(self.stamps, 0) + format.payload_bytes()
     }
 }
 
-/// Stream not supported by the wire format; the message ends with a fix.
+/// Stream that the wire format does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCarried {
-    /// Unsupported nominal rate.
+    /// Unsupported rate.
     #[error("AVTP does not support {0}\nhint: use {all}", all = Rate::listed(avtp::carries))]
     Rate(Rate),
-    /// AAF has only formats of single samples (IEEE 1722-2016 table 23).
+    /// AAF has no compressed formats (IEEE 1722-2016 table 23).
     #[error(
         "AVTP does not support compressed formats such as {0}\nhint: use --format l24, or rtp://"
     )]
@@ -57,15 +57,15 @@ pub enum NotCarried {
         "packets of {ptime} have {bytes} bytes of audio: must be at most 65535 for AVTP\nhint: use a shorter --ptime"
     )]
     Length {
-        /// Duration of a packet.
+        /// Packet duration.
         ptime: Span,
-        /// Bytes of sound in a packet.
+        /// Bytes of audio.
         bytes: usize,
     },
 }
 
 impl WireForm {
-    /// Writer of packets.
+    /// Packet writer.
     pub fn pack(self) -> &'static dyn Pack {
         match self {
             Self::Rtp => rtp::PACK,
@@ -74,7 +74,7 @@ impl WireForm {
         }
     }
 
-    /// Reader of packets; for AVTP optionally those of a single stream.
+    /// Packet reader; `only` limits AVTP to one stream.
     pub fn unpack(self, only: Option<StreamId>) -> Arc<dyn Unpack> {
         match self {
             Self::Rtp => rtp::RtpUnpack::usual(),
@@ -82,7 +82,7 @@ impl WireForm {
         }
     }
 
-    /// Default code of a sample format in packets.
+    /// Default code of a sample format.
     pub fn coding(self, sample: SampleFormat) -> u8 {
         match self {
             Self::Rtp => StreamFormat::default_payload_type(sample),
@@ -95,7 +95,7 @@ impl WireForm {
         matches!(self, Self::Avtp(_))
     }
 
-    /// Checks whether the wire format supports a stream.
+    /// Checks support for a stream.
     pub fn check(self, format: &StreamFormat) -> Result<(), NotCarried> {
         if self == Self::Rtp {
             return Ok(());

@@ -1,24 +1,24 @@
-//! Datagrams in a byte stream (RFC 4571), each after its length, 16 bits, big-endian.
+//! Datagrams in a byte stream (RFC 4571), each after its length (16 bits, big-endian).
 
 use core::fmt;
 
-/// Bytes of the length field.
+/// Length field size.
 pub const LENGTH_BYTES: usize = 2;
 
 /// Maximum datagram length.
 pub const MAX_FRAMED: usize = u16::MAX as usize;
 
-/// Length field of a datagram; `None` if it is empty or too long.
+/// Length field; `None` if empty or too long.
 pub fn length(datagram: &[u8]) -> Option<[u8; LENGTH_BYTES]> {
     u16::try_from(datagram.len()).ok().filter(|length| *length > 0).map(u16::to_be_bytes)
 }
 
-/// Invalid frame length; the rest of the stream is unreadable.
+/// Invalid length; the rest of the stream is unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLongFrame {
-    /// Length in the frame.
+    /// In the frame.
     pub length: usize,
-    /// Maximum length.
+    /// Maximum.
     pub most: usize,
 }
 
@@ -31,29 +31,26 @@ impl fmt::Display for TooLongFrame {
 
 impl core::error::Error for TooLongFrame {}
 
-/// Reassembles datagrams from a byte stream, in preallocated memory.
+/// Reassembles datagrams in preallocated memory.
 #[derive(Debug)]
 pub struct FrameReader {
     bytes: Box<[u8]>,
-    /// Range of bytes not handed out yet.
     from: usize,
     until: usize,
     most: usize,
 }
 
 impl FrameReader {
-    /// Creates a reader for datagrams of at most `most` bytes, with a buffer of `room` bytes per
-    /// read.
+    /// Limits datagrams to `most` bytes, and reads to `room`.
     pub fn new(most: usize, room: usize) -> Self {
         let most = most.min(MAX_FRAMED);
         let room = room.max(LENGTH_BYTES + most);
         Self { bytes: vec![0; room].into_boxed_slice(), from: 0, until: 0, most }
     }
 
-    /// Buffer for the next bytes. Never empty once [`Self::next_frame`] has returned all complete
-    /// frames.
+    /// Buffer for the next bytes, not empty if [`Self::next_frame`] returned `None`.
     pub fn room(&mut self) -> &mut [u8] {
-        // Makes room for the rest of an incomplete datagram.
+        // Makes room for an incomplete datagram.
         if self.from == self.until {
             (self.from, self.until) = (0, 0);
         } else if self.bytes.len() - self.from < LENGTH_BYTES + self.most {
@@ -63,12 +60,12 @@ impl FrameReader {
         &mut self.bytes[self.until..]
     }
 
-    /// Records bytes written to the [room](Self::room).
+    /// Records bytes written to [`Self::room`].
     pub fn filled(&mut self, count: usize) {
         self.until = (self.until + count).min(self.bytes.len());
     }
 
-    /// Next complete datagram. Skips null packets (length 0).
+    /// Next datagram. Skips null packets (length 0).
     pub fn next_frame(&mut self) -> Result<Option<&mut [u8]>, TooLongFrame> {
         loop {
             let unread = &self.bytes[self.from..self.until];
@@ -98,7 +95,6 @@ mod tests {
 
     use super::*;
 
-    /// Datagrams read from `bytes`, which arrive in chunks of these sizes.
     fn read(bytes: &[u8], most: usize, steps: &[usize]) -> Result<Vec<Vec<u8>>, TooLongFrame> {
         let (mut reader, mut left, mut all) = (FrameReader::new(most, 64), bytes, Vec::new());
         let mut steps = steps.iter().cycle();

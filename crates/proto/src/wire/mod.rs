@@ -1,6 +1,4 @@
-//! Wire formats, parsed once into values and views that cannot fail afterwards.
-//!
-//! Only this module handles big-endian fields. All lengths are validated here.
+//! Wire formats. All lengths are validated here; the parsed values cannot fail.
 
 pub mod avtp;
 mod form;

@@ -1,5 +1,5 @@
-//! PTP management messages (IEEE 1588-2008 §15), as exchanged with linuxptp's `ptp4l` at its local
-//! socket. Writes queries and reads responses; never sets anything.
+//! PTP management messages (IEEE 1588-2008 §15) for the local socket of linuxptp's `ptp4l`. Only
+//! queries; never sets anything.
 //!
 //! | byte | field | meaning |
 //! |---|---|---|
@@ -24,7 +24,7 @@ use core::fmt;
 use crate::time::Span;
 
 pub(crate) const QUESTION_BYTES: usize = 54;
-/// Maximum response length read: the daemon stays within an Ethernet frame.
+/// Maximum response: an Ethernet frame.
 pub const MAX_BYTES: usize = 1500;
 
 const MANAGEMENT: u8 = 0xD;
@@ -37,19 +37,19 @@ const MANAGEMENT_TLV: u16 = 1;
 /// `lengthField` counts from here.
 const TLV_HEAD_ENDS: usize = 52;
 
-/// Clock identity (EUI-64; IEEE 1588-2008 §7.5.2.2).
+/// Clock identity (EUI-64; §7.5.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClockIdentity(pub [u8; 8]);
 
 impl fmt::Display for ClockIdentity {
-    /// Formats as in linuxptp and, except for the dashes, SDP `ts-refclk`: `001b21.fffe.0a0b0c`.
+    /// Formats as in linuxptp: `001b21.fffe.0a0b0c`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g, h, i] = self.0;
         write!(f, "{a:02x}{b:02x}{c:02x}.{d:02x}{e:02x}.{g:02x}{h:02x}{i:02x}")
     }
 }
 
-/// PTP domain of a daemon, which ignores queries for others.
+/// PTP domain. A daemon ignores queries for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Domain {
     /// `domainNumber`.
@@ -63,9 +63,9 @@ pub struct Domain {
 pub enum Asked {
     /// CURRENT_DATA_SET.
     Current,
-    /// PORT_DATA_SET, of each port.
+    /// PORT_DATA_SET, per port.
     Port,
-    /// TIME_STATUS_NP, specific to linuxptp.
+    /// TIME_STATUS_NP of linuxptp.
     TimeStatus,
 }
 
@@ -83,7 +83,7 @@ impl Asked {
 }
 
 tautline_dsp::named_enum! {
-    /// State of a port (IEEE 1588-2008 table 8).
+    /// Port state (IEEE 1588-2008 table 8).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PortState {
         /// Initializing.
@@ -98,9 +98,9 @@ tautline_dsp::named_enum! {
         PreMaster = "PRE_MASTER",
         /// Master of others.
         Master = "MASTER",
-        /// Passive: another port of its clock, or a better master, is active.
+        /// Inactive: another port, or a better master, is active.
         Passive = "PASSIVE",
-        /// Found a master and is measuring.
+        /// Found a master; measuring.
         Uncalibrated = "UNCALIBRATED",
         /// Synchronized to a master.
         Slave = "SLAVE",
@@ -121,28 +121,27 @@ impl PortState {
 /// Data of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PtpData {
-    /// Deviation of the clock from its master.
+    /// Deviation from the master.
     Current {
         /// Hops to the grandmaster.
         steps: u16,
         /// Clock minus master clock.
         offset: Span,
-        /// Path delay from the master.
+        /// Path delay.
         path_delay: Span,
     },
-    /// State of a port.
+    /// Port state.
     Port {
         /// Port number.
         number: u16,
-        /// Its state.
+        /// Port state.
         state: PortState,
     },
-    /// Synchronization of the clock.
+    /// Synchronization.
     TimeStatus {
         /// Clock minus master clock.
         offset: Span,
-        /// Arrival of the master's last message on that clock, in nanoseconds; constant if none
-        /// arrives.
+        /// Arrival of the last master message on that clock, in nanoseconds.
         ingress: i64,
         /// Whether it follows another clock.
         present: bool,
@@ -154,17 +153,17 @@ pub enum PtpData {
 /// Response and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PtpAnswer {
-    /// PTP domain.
+    /// Domain.
     pub domain: Domain,
-    /// Clock of the daemon.
+    /// Daemon's clock.
     pub clock: ClockIdentity,
     /// Sequence number of the query.
     pub sequence: u16,
-    /// Data of the response.
+    /// Data.
     pub reported: PtpData,
 }
 
-/// Query for a data set.
+/// Query.
 pub fn question(asked: Asked, domain: Domain, sequence: u16) -> [u8; QUESTION_BYTES] {
     let mut bytes = [0; QUESTION_BYTES];
     head(&mut bytes, domain, sequence, GET, asked.id());
@@ -187,7 +186,6 @@ fn head(bytes: &mut [u8], domain: Domain, sequence: u16, action: u8, id: u16) {
     bytes[52..54].copy_from_slice(&id.to_be_bytes());
 }
 
-/// Reads bytes from the front; `None` if there are too few.
 struct PtpReader<'a>(&'a [u8]);
 
 impl PtpReader<'_> {
@@ -210,13 +208,13 @@ impl PtpReader<'_> {
         self.take().map(i64::from_be_bytes)
     }
 
-    /// Nanoseconds with 16 fractional bits.
+    /// 16 fractional bits.
     fn interval(&mut self) -> Option<Span> {
         self.long().map(|scaled| Span::from_nanos(scaled >> 16))
     }
 }
 
-/// Parses a response; `None` for any other datagram.
+/// Parses a response; `None` for other datagrams.
 pub fn answer(datagram: &[u8]) -> Option<PtpAnswer> {
     let whole = usize::from(u16::from_be_bytes(*datagram.get(2..)?.first_chunk()?));
     let mut from = PtpReader(datagram.get(..whole)?);
@@ -270,7 +268,7 @@ fn reported(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
 }
 
 impl PtpAnswer {
-    /// Writes the response like a daemon and returns its length. For tests.
+    /// Writes a response. Returns its length. For tests.
     pub fn write(&self, room: &mut [u8; MAX_BYTES]) -> usize {
         let (asked, bytes) = match self.reported {
             PtpData::Current { .. } => (Asked::Current, 18),
@@ -305,18 +303,18 @@ impl PtpAnswer {
     }
 }
 
-/// Status of a daemon.
+/// Daemon status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PtpState {
-    /// State of its main port: the slave port, if any.
+    /// Main port: the slave port, if any.
     pub port: PortState,
     /// Whether it follows another clock.
     pub present: bool,
-    /// Its grandmaster.
+    /// Grandmaster.
     pub grandmaster: ClockIdentity,
     /// Clock minus master clock.
     pub offset: Span,
-    /// Path delay from the master.
+    /// Path delay.
     pub path_delay: Span,
     /// See [`PtpData::TimeStatus`].
     pub ingress: i64,
@@ -328,8 +326,7 @@ impl PtpState {
         self.port == PortState::Slave && self.present
     }
 
-    /// Maximum deviation from the grandmaster: the reported offset plus the whole path delay, since
-    /// its asymmetry is unknown.
+    /// Maximum deviation from the grandmaster: offset plus path delay, whose asymmetry is unknown.
     pub fn uncertainty(&self) -> Span {
         self.offset.abs() + self.path_delay.abs()
     }
@@ -348,7 +345,7 @@ impl PtpAnswers {
     pub fn take(&mut self, reported: PtpData) {
         match reported {
             PtpData::Current { path_delay, .. } => self.delay = Some(path_delay),
-            // Slave ports come last in the order of states.
+            // Slave ports are last in the order of states.
             PtpData::Port { state, .. } => self.port = self.port.max(Some(state)),
             PtpData::TimeStatus { offset, ingress, present, grandmaster } => {
                 self.status = Some((offset, ingress, present, grandmaster));
@@ -356,7 +353,7 @@ impl PtpAnswers {
         }
     }
 
-    /// Status; `None` before all data sets have arrived.
+    /// Status, once all data sets arrived.
     pub fn state(&self) -> Option<PtpState> {
         let (offset, ingress, present, grandmaster) = self.status?;
         let (port, path_delay) = (self.port?, self.delay?);

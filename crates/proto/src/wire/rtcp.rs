@@ -1,7 +1,6 @@
-//! RTCP (RFC 3550 §6, RFC 3611, RFC 5506).
+//! RTCP (RFC 3550 §6, RFC 3611, RFC 5506). Does not allocate.
 //!
-//! [`RtcpReport`] is written into the caller's buffer; [`Compound`] is a validated datagram, whose
-//! values a visitor receives. Neither allocates.
+//! [`RtcpReport`] is written; [`Compound`] is a validated datagram.
 
 mod app;
 mod read;
@@ -26,13 +25,13 @@ mod packet_type {
     pub(super) const EXTENDED: u8 = 207;
 }
 
-/// Block type: receiver reference time (RFC 3611 §4.4).
+/// RFC 3611 §4.4.
 const REFERENCE_TIME_BLOCK: u8 = 4;
-/// Block type: delay since the last receiver reference time (RFC 3611 §4.5).
+/// RFC 3611 §4.5.
 const DELAYS_BLOCK: u8 = 5;
-/// Item type: canonical name (RFC 3550 §6.5.1).
+/// RFC 3550 §6.5.1.
 const CNAME_ITEM: u8 = 1;
-/// Maximum report blocks per packet: the count has five bits (RFC 3550 §6.4.1).
+/// Five bits (RFC 3550 §6.4.1).
 const MAX_BLOCKS: usize = 31;
 
 /// Sender information (RFC 3550 §6.4.1): one instant on two clocks.
@@ -40,28 +39,28 @@ const MAX_BLOCKS: usize = 31;
 pub struct SenderInfo {
     /// Instant on the sender's clock.
     pub ntp: NtpTime,
-    /// Same instant as an RTP timestamp.
+    /// The same as an RTP timestamp.
     pub rtp_timestamp: u32,
-    /// Packets sent so far, wrapping.
+    /// Packets sent, wrapping.
     pub packets: u32,
-    /// Payload bytes sent so far, wrapping.
+    /// Payload bytes sent, wrapping.
     pub octets: u32,
 }
 
-/// Report block of a received stream (RFC 3550 §6.4.1).
+/// Received stream (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportBlock {
-    /// SSRC of the stream.
+    /// Stream.
     pub ssrc: u32,
-    /// Packets lost since the last report, in 1/256 of those expected.
+    /// Loss since the last report, in 1/256.
     pub fraction_lost: u8,
-    /// Packets lost since the start, negative with duplicates. Clamped to 24 bits on the wire.
+    /// Packets lost since the start, 24 bits on the wire; negative with duplicates.
     pub cumulative_lost: i32,
-    /// Highest sequence number received, with the number of wraps in the upper half.
+    /// Highest sequence number, with wraps in the upper half.
     pub highest_sequence: u32,
     /// Interarrival jitter, in frames.
     pub jitter: u32,
-    /// Compact [`SenderInfo::ntp`] of the stream's last report.
+    /// [`SenderInfo::ntp`] of the last report.
     pub last_report: CompactNtp,
     /// Time since that report arrived.
     pub delay: CompactSpan,
@@ -70,38 +69,38 @@ pub struct ReportBlock {
 /// Response to a receiver's reference time (RFC 3611 §4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelaySince {
-    /// SSRC of the receiver addressed.
+    /// Receiver addressed.
     pub ssrc: u32,
-    /// Its last reference time, compact.
+    /// Its last reference time.
     pub last_reference: CompactNtp,
     /// Time since that reference time arrived.
     pub delay: CompactSpan,
 }
 
-/// A value in a datagram.
+/// Value in a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
     /// Sender information.
     Sender(SenderInfo),
-    /// Report block of a received stream.
+    /// Report block.
     Block(ReportBlock),
-    /// Reporter's clock when this was sent (RFC 3611 §4.4).
+    /// Reporter's clock when sending (RFC 3611 §4.4).
     ReferenceTime(NtpTime),
     /// Response to a reference time.
     Delay(DelaySince),
-    /// Reporter's canonical name (RFC 3550 §6.5.1).
+    /// Canonical name (RFC 3550 §6.5.1).
     Cname(&'a str),
-    /// Reporter's stream and announced latency.
+    /// Announced stream.
     Announcement(Announcement),
-    /// Latency that the reporter achieves.
+    /// Achieved latency.
     Effective(Effective),
-    /// Losses of a stream at the reporter.
+    /// Losses.
     Losses(LossReport),
-    /// Reporter's measurements of the path.
+    /// Path measurements.
     Feedback(PathFeedback),
-    /// Answer to a probe: the stream and the name of the probe.
+    /// Stream and name of an answered probe.
     Passed(u32, u32),
-    /// Relation of the reporter's clock to UTC.
+    /// The reporter's clock against UTC.
     Kept(DisciplinedClock),
     /// The reporter leaves.
     Bye,

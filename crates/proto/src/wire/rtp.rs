@@ -1,6 +1,5 @@
-//! RTP packets (RFC 3550 §5.1) with the sender's instants in header extensions (RFC 8285).
-//!
-//! Does not allocate.
+//! RTP packets (RFC 3550 §5.1) with sender instants in header extensions (RFC 8285). Does not
+//! allocate.
 
 mod pack;
 mod payload_types;
@@ -13,33 +12,32 @@ pub use self::unpack::{Packet, RtpUnpack};
 pub use super::ntp::NtpTime;
 use crate::packet::Instants;
 
-/// Extension URI: capture time of the first frame (RFC 6051 §3.3).
+/// RFC 6051 §3.3.
 pub(crate) const CAPTURE_URI: &str = "urn:ietf:params:rtp-hdrext:ntp-64";
-/// Extension URI: further instants of the sender; specific to tautline.
+/// Specific to tautline.
 pub(crate) const INSTANTS_URI: &str = "urn:x-tautline:sender-instants";
-/// Extension URI: repair data for earlier packets ([`crate::redundancy::repair_data`]); specific to
-/// tautline.
+/// Specific to tautline ([`crate::redundancy::repair_data`]).
 pub(crate) const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
 
-/// Profile number of one-byte header extensions (RFC 8285 §4.2).
+/// RFC 8285 §4.2.
 const ONE_BYTE_FORM: u16 = 0xBEDE;
 const CAPTURE_BYTES: usize = 8;
-/// Data bytes of [`INSTANTS_URI`]: three big-endian `u32` and a `u16`, which fills the word.
+/// Three big-endian `u32` and a `u16`, which fills the word.
 const INSTANTS_BYTES: usize = 14;
-/// Both elements with their id bytes, padded to whole words.
+/// Both elements, in whole words.
 const ELEMENTS_BYTES: usize = ELEMENTS_END.next_multiple_of(4);
-/// End of the elements, before padding.
+/// Before padding.
 const ELEMENTS_END: usize = 1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES;
-/// Version 2, no padding, no contributing sources (RFC 3550 §5.1).
+/// RFC 3550 §5.1.
 const VERSION: u8 = 2 << 6;
 const PLAIN_WITH_EXTENSION: u8 = VERSION | 1 << 4;
-/// Extension header: profile number and length in words.
+/// Profile number, and length in words.
 const ELEMENTS_HEAD: [u8; 4] = {
     let form = ONE_BYTE_FORM.to_be_bytes();
     let words = (ELEMENTS_BYTES as u16 / 4).to_be_bytes();
     [form[0], form[1], words[0], words[1]]
 };
-/// Id and length minus one of the elements, with [`ExtensionIds::DEFAULT`] (RFC 8285 §4.2).
+/// Id and length minus one (RFC 8285 §4.2).
 const CAPTURE_HEAD: u8 = 1 << 4 | (CAPTURE_BYTES as u8 - 1);
 const INSTANTS_HEAD: u8 = 2 << 4 | (INSTANTS_BYTES as u8 - 1);
 
@@ -48,23 +46,22 @@ const NUMBER_BITS: u32 = 16;
 pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
 /// Header bytes with stamps.
 pub const STAMPED_HEADER_BYTES: usize = HEADER_BYTES + 4 + ELEMENTS_BYTES;
-/// Offset of [`handed_bytes`](crate::packet::handed_bytes) in a packet with stamps.
+/// Offset of [`handed_bytes`](crate::packet::handed_bytes) in a stamped packet.
 pub(crate) const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8;
 
-/// Identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.
+/// Header extension ids (RFC 8285 §4.2): 1 to 14.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtensionIds {
-    /// Id of `CAPTURE_URI`, if the sender uses it.
+    /// Id of `CAPTURE_URI`.
     pub capture: Option<u8>,
-    /// Id of `INSTANTS_URI`, if the sender uses it.
+    /// Id of `INSTANTS_URI`.
     pub instants: Option<u8>,
-    /// Id of `REDUNDANCY_URI`, if the sender uses it. Read only in the two-byte form: elements of
-    /// the one-byte form are too short.
+    /// Id of `REDUNDANCY_URI`, in the two-byte form only: one-byte elements are too short.
     pub redundancy: Option<u8>,
 }
 
 impl ExtensionIds {
-    /// Identifiers that tautline senders use, assumed without a session description.
+    /// Ids of tautline senders, the default.
     pub const DEFAULT: Self = Self { capture: Some(1), instants: Some(2), redundancy: Some(3) };
     /// No extensions.
     pub const NONE: Self = Self { capture: None, instants: None, redundancy: None };
@@ -76,19 +73,17 @@ impl Default for ExtensionIds {
     }
 }
 
-/// Times of a packet on the sender's clock.
+/// Packet times on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderStamps {
-    /// Capture of the first frame at the ADC, on the clock of the sender's RTCP reports.
+    /// Capture at the ADC, on the clock of RTCP reports.
     pub capture: NtpTime,
-    /// Further instants, if present.
+    /// Further instants.
     pub instants: Option<Instants>,
 }
 
-/// Profile number of the two-byte form; its last four bits are application-specific (RFC 8285
-/// §4.3).
+/// RFC 8285 §4.3.
 const TWO_BYTE_FORM: u16 = 0x1000;
 const FORM_BITS: u16 = 0xFFF0;
-/// Bytes before each element: identifier and length.
 const ELEMENT_HEAD: usize = 2;
 const MAX_ELEMENT: usize = 255;

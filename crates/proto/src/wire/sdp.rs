@@ -1,7 +1,5 @@
-//! Session descriptions (SDP, RFC 8866) of one audio stream, as written and read by AES67 and
-//! common RTP programs.
-//!
-//! Unlike the rest of [`crate::wire`] this allocates: a description is read once, during set-up.
+//! Session descriptions (SDP, RFC 8866) of one audio stream, as in AES67 and common RTP programs.
+//! Reading allocates.
 
 mod coding;
 mod decimal;
@@ -20,95 +18,93 @@ use crate::text::on_one_line;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate, UnitError};
 
-/// Maximum size in bytes; real descriptions have a few hundred.
+/// Maximum bytes; real descriptions have a few hundred.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Maximum number of lines.
+/// Maximum lines.
 pub const MAX_LINES: usize = 4096;
-/// Maximum number of media sections.
+/// Maximum media sections.
 pub const MAX_MEDIA: usize = 64;
 
-/// Attribute for the link offset in decimal milliseconds; specific to tautline.
+/// In decimal milliseconds, specific to tautline.
 const LINK_OFFSET: &str = "x-link-offset";
 /// Description of an audio stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Name of the stream.
+    /// Stream name.
     pub name: String,
-    /// Origin of the description.
+    /// Origin.
     pub origin: SdpOrigin,
-    /// Destination of the packets: a group, or the receiver itself.
+    /// A group, or the receiver.
     pub destination: IpAddr,
-    /// UDP port of the packets.
+    /// UDP port of RTP.
     pub rtp_port: u16,
-    /// UDP port of RTCP; the next one by default.
+    /// UDP port of RTCP, by default the next one.
     pub rtcp_port: u16,
-    /// TTL of multicast packets (IPv4 only).
+    /// Multicast TTL (IPv4).
     pub ttl: Option<u8>,
-    /// Senders to accept (RFC 4570 `incl`); empty for all.
+    /// Allowed senders (RFC 4570 `incl`); empty for all.
     pub sources: Vec<IpAddr>,
-    /// Nominal frames per second.
+    /// In Hz.
     pub rate: Rate,
-    /// Samples per frame.
+    /// Channel count.
     pub channels: Channels,
     /// Sample format.
     pub sample: SampleFormat,
     /// Codec, if compressed.
     pub coder: Option<Codec>,
-    /// RTP payload type: 0 to 127.
+    /// Payload type, 0 to 127.
     pub payload_type: u8,
-    /// Frames per packet, from `framecount` or else the nearest to `ptime`. `None` without either,
-    /// as with senders that fill datagrams. Packets may have other lengths.
+    /// Frames per packet, from `framecount` or `ptime`; received packets may differ.
     pub packet: Option<Frames>,
     /// Announced latency from capture to DAC.
     pub link_offset: Option<Span>,
-    /// RTP timestamp at the epoch of the reference clock (RFC 7273 §5.2), if the media clock is
-    /// locked to it.
+    /// RTP timestamp at the epoch of the reference clock (RFC 7273 §5.2), if locked to it.
     pub mediaclk_offset: Option<u32>,
-    /// Clock of the sender's timestamps (RFC 7273 §4).
+    /// The sender's clock (RFC 7273 §4).
     pub reference: Reference,
-    /// Header extensions of the packets.
+    /// Header extensions.
     pub extensions: ExtensionIds,
     /// Whether packets are encrypted (`RTP/SAVP`, RFC 3711 §12).
     pub sealed: bool,
-    /// Keys in order of preference (RFC 4568 §4); if empty, receivers need them from elsewhere.
+    /// Keys in order of preference (RFC 4568 §4); may be empty.
     pub crypto: Vec<SdpCrypto>,
 }
 
-/// `a=crypto` attribute after its tag (RFC 4568 §9.1): a profile and a key, which is a secret.
+/// `a=crypto` after its tag (RFC 4568 §9.1), with a secret key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SdpCrypto(pub String);
 
 impl core::fmt::Debug for SdpCrypto {
-    /// Hides the key, since output may be stored.
+    /// Hides the key from logs.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("SdpCrypto")
     }
 }
 
-/// Origin of a description: the numbers and the address in the `o=` line.
+/// Values of the `o=` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SdpOrigin {
-    /// Session identifier; zero if it is not a number.
+    /// Session identifier, zero if not a number.
     pub session: u64,
-    /// Version, which increases with every change of the description.
+    /// Increases with every change.
     pub version: u64,
-    /// Describing host; unspecified if it is not an address.
+    /// Describing host; unspecified if invalid.
     pub address: IpAddr,
 }
 
-/// A reference clock (RFC 7273 §4).
+/// Reference clock (RFC 7273 §4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// The sender's own clock, or none named.
+    /// The sender's own, or none.
     Local,
     /// Text after `ptp=`, such as `IEEE1588-2008:39-A7-94-FF-FE-07-CB-D0:0`.
     Ptp(String),
-    /// Full text of another kind.
+    /// Other text.
     Other(String),
 }
 
 impl Description {
-    /// Format of the stream, with `otherwise` frames per packet if the description has none.
+    /// Stream format, by default with `otherwise` frames per packet.
     pub fn format(&self, otherwise: Frames) -> StreamFormat {
         StreamFormat {
             coder: self.coder,
@@ -121,12 +117,12 @@ impl Description {
     }
 }
 
-/// Error of reading a description.
+/// Error of a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescriptionError {
-    /// Line number from 1, if there is one.
+    /// Line number from 1.
     pub line: Option<usize>,
-    /// Fault in the line.
+    /// Fault.
     pub fault: SdpFault,
 }
 
@@ -161,27 +157,27 @@ pub enum SdpFault {
     /// No audio stream.
     #[error("no audio stream\nhint: add an m=audio line")]
     NoAudio,
-    /// A transport other than RTP.
+    /// Not RTP.
     #[error("unsupported transport '{0}'\nhint: have the sender offer RTP/AVP")]
     Transport(String),
     /// UDP port 0 (RFC 3264 §5.1).
     #[error("UDP port 0 disables this stream\nhint: have the sender enable it")]
     Disabled,
-    /// No UDP port, or none left for RTCP.
+    /// No or invalid UDP port, or none left for RTCP.
     #[error("invalid UDP port '{0}': must be 1 to 65534")]
     UdpPort(String),
     /// Missing `c=` line.
     #[error("no destination\nhint: add a line such as c=IN IP4 239.1.2.3/32")]
     NoDestination,
-    /// A `c=` line without an IP address.
+    /// No IP address in a `c=` line.
     #[error("invalid destination '{0}': must be IN IP4 ADDRESS or IN IP6 ADDRESS")]
     Destination(String),
-    /// Payload type without explanation.
+    /// Unexplained payload type.
     #[error(
         "payload type {0} is not explained\nhint: add a line a=rtpmap:{0} CODING/RATE/CHANNELS"
     )]
     PayloadType(String),
-    /// Invalid `rtpmap` of the payload type.
+    /// Invalid `rtpmap`.
     #[error("invalid a=rtpmap:{0}: must be TYPE CODING/RATE/CHANNELS")]
     Map(String),
     /// Unsupported coding.
@@ -192,14 +188,14 @@ pub enum SdpFault {
     Unit(#[from] UnitError),
 }
 
-/// A line or stream of a description that is ignored.
+/// Ignored line or stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SdpWarning {
     /// Line number from 1.
     pub line: usize,
     /// Beginning of the line, without keys and control characters.
     pub text: String,
-    /// Reason for ignoring it.
+    /// Reason.
     pub oddity: SdpOddity,
 }
 
@@ -219,10 +215,10 @@ pub enum SdpOddity {
     /// Invalid value.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// Packet time beyond the limit; received packets have their own length.
+    /// Packets too long in time; received lengths apply.
     #[error("packets of {0} exceed the maximum of 20ms; the length of received packets is used")]
     PacketTime(Span),
-    /// Packet size beyond the limit.
+    /// Packets too long in bytes.
     #[error("packets of {0} bytes exceed a UDP datagram; the length of received packets is used")]
     PacketBytes(i64),
     /// Repeated line.
@@ -234,13 +230,13 @@ pub enum SdpOddity {
     /// Second description.
     #[error("a second description begins here; only the first is read")]
     Second,
-    /// Stream that cannot be received.
+    /// Unsupported stream.
     #[error("{0}")]
     Refused(SdpFault),
-    /// Stream that is currently not sent (RFC 8866 §6.7.4).
+    /// Currently not sent (RFC 8866 §6.7.4).
     #[error("the stream is inactive")]
     Inactive,
-    /// Encrypted stream without a key in the description.
+    /// Encrypted, without a key.
     #[error("the stream is encrypted, but its key is missing")]
     NoKey,
 }

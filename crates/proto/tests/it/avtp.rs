@@ -1,5 +1,5 @@
-//! Tests that presentation times in packets determine playback to the frame, despite losses, clock
-//! steps and wraps.
+//! Presentation times in packets determine playback to the frame, despite losses, clock steps and
+//! wraps.
 
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::ClockMapping;
@@ -26,7 +26,7 @@ const PDU: Frames = Frames::new(6);
 const PERIOD: Frames = Frames::new(48);
 const LATENCY: Span = Span::from_millis(20);
 const STREAM: StreamId = StreamId(0x0222_3344_5566_0001);
-/// The talker's clock minus ours. Presentation times wrap 20 ms after the first packet.
+/// Talker's clock minus ours. Presentation times wrap 20 ms after the first packet.
 const WALL: Span = Span::from_nanos((400_000_000 << 32) - 1_040_000_000);
 
 fn format(sample: SampleFormat) -> StreamFormat {
@@ -40,7 +40,7 @@ fn format(sample: SampleFormat) -> StreamFormat {
     }
 }
 
-/// Returns a unique value per frame: its number, in steps that all codings can represent.
+/// Unique value per frame, exact in all codings.
 fn sample(frame: i64) -> f32 {
     (frame.rem_euclid(30_000) + 1) as f32 / 32_768.0
 }
@@ -64,7 +64,6 @@ fn config(
     }
 }
 
-/// Returns the offset of the presentation time in a datagram.
 fn time_at(encapsulation: Encapsulation) -> usize {
     match encapsulation {
         Encapsulation::Ethernet => 12,
@@ -72,27 +71,25 @@ fn time_at(encapsulation: Encapsulation) -> usize {
     }
 }
 
-/// A talker, a listener that knows its clock, and the path.
 struct Road {
     wire: &'static dyn Pack,
     latency: Span,
     wall: Span,
-    /// Number of reported packet traces.
     passages: u64,
     passage: Option<PacketTrace>,
     sender: Packetizer,
     receiver: JitterBuffer,
     blocks: i64,
     packets: i64,
-    /// Output: the DAC time of each frame, and its number if it is intact.
+    /// DAC time of each frame, and its number if intact.
     heard: Vec<(LocalTime, Option<i64>)>,
     concealed: i64,
     missing: i64,
-    /// Offset of the talker's blocks from those of the playing card, in frames.
+    /// Offset of the talker's blocks from the card's, in frames.
     beside: i64,
-    /// Additional offset within a frame.
+    /// Additional part of a frame.
     within: Span,
-    /// Phase between the frames of both cards.
+    /// Phase of the cards' frames.
     aside: Span,
 }
 
@@ -143,8 +140,7 @@ impl Road {
         }
     }
 
-    /// Makes the talker silent for these periods, then lets it continue with current sound. With
-    /// `again`, the program of the talker restarts.
+    /// Silences the talker for these periods. `again` restarts its program.
     fn pause(&mut self, periods: i64, again: bool) {
         for _ in 0..periods {
             self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
@@ -157,7 +153,7 @@ impl Road {
         }
     }
 
-    /// Runs both cards. `change` may modify each packet, or drop it by returning `false`.
+    /// `change` may modify packets, or drop them by `false`.
     fn play(&mut self, periods: i64, mut change: impl FnMut(i64, &mut [u8]) -> bool) {
         self.carry(periods, |receiver, packet, datagram, now| {
             if change(packet, datagram) {
@@ -166,7 +162,6 @@ impl Road {
         });
     }
 
-    /// Runs both cards. `network` delivers the packets.
     fn carry(
         &mut self,
         periods: i64,
@@ -207,8 +202,7 @@ impl Road {
         self.blocks += 1;
     }
 
-    /// Returns the frames that are missing from the output at their time, after the first frame
-    /// that is present.
+    /// Frames missing at their time, after the first one present.
     fn unheard(&self) -> Vec<i64> {
         let due = |at: LocalTime| {
             let since = at - self.latency - START;
@@ -241,7 +235,6 @@ fn every_frame_is_heard_at_its_presentation_while_the_clock_comes_round() {
 fn an_outage_longer_than_the_numbers_go_round_is_counted() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
     road.play(200, |_, _| true);
-    // 300 packets are more than a wrap of 256.
     road.play(1000, |packet, _| !(1700..2000).contains(&packet));
     assert_eq!(road.receiver.counters().lost, 300);
     let unheard = road.unheard();
@@ -251,8 +244,7 @@ fn an_outage_longer_than_the_numbers_go_round_is_counted() {
 #[test]
 fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
-        // Pauses that are shorter than the playout, longer than a wrap of the numbers, and of
-        // several seconds. The talker continues or restarts.
+        // Pauses shorter than the playout, longer than a wrap, and of several seconds.
         for (pause, again) in [(12, true), (46, true), (46, false), (600, true), (5_000, false)] {
             let mut road = Road::over(encapsulation, SampleFormat::L16);
             road.play(500, |_, _| true);
@@ -262,7 +254,6 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
             let counters = *road.receiver.counters();
             assert_eq!((counters.lost, counters.resyncs), (0, 1), "{reported}: {counters:?}");
             assert_eq!((counters.duplicate, counters.on_probation), (0, 1), "{reported}");
-            // The old run plays to its end. The new run plays from the second packet.
             let unheard = road.unheard();
             let (ended, begins) = (500 * 48, (500 + pause) * 48 + 3);
             let whole = |frame: &i64| (ended..begins + 6 + 96).contains(frame);
@@ -274,7 +265,7 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
 
 #[test]
 fn a_talker_that_says_that_it_begins_anew_is_placed_anew_at_once_and_counted() {
-    // The talker's card has an xrun of 30 ms, which it reports at once or in parts.
+    // An xrun of 30 ms, reported at once or in parts.
     for parts in [1, 2, 3, 30] {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
         road.play(500, |_, _| true);
@@ -300,7 +291,6 @@ fn what_was_sent_before_a_talker_began_again_is_heard_to_its_end_wherever_its_fr
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
         road.aside = eighth(aside);
         road.play(500, |_, _| true);
-        // The new run arrives 8 ms before the old run has been played.
         road.pause(12, true);
         road.within = eighth(eighths);
         road.play(500, |_, _| true);
@@ -352,8 +342,7 @@ fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_re
 
 #[test]
 fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_told() {
-    // With one frame per packet there are more packets in flight than with 125 µs: 960 for 2048
-    // places, and 4800.
+    // More packets in flight than 125 µs has: 960 for 2048 places, and 4800.
     for (latency, all) in [(LATENCY, true), (Span::from_millis(100), false)] {
         let format = StreamFormat { packet: Frames::new(1), ..format(SampleFormat::L24) };
         let mut road = Road::of(Encapsulation::Ethernet, format, latency);
@@ -420,7 +409,7 @@ fn a_talker_presents_by_the_clock_that_it_was_told_last_and_says_when_that_is_un
 fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
     const CAPTURED: &[u8] = include_bytes!("../data/aaf-class-a.pcap");
     const SOUND: &[u8] = include_bytes!("../data/sound-s16le.raw");
-    // The capture file has nanosecond timestamps in UTC. The talker's TAI is 37 s ahead.
+    // Nanosecond timestamps in UTC. The talker's TAI is 37 s ahead.
     assert_eq!(CAPTURED[..4], [0x4D, 0x3C, 0xB2, 0xA1]);
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| CAPTURED[at + byte]));
     let (mut at, mut came) = (24, Vec::new());
@@ -435,7 +424,7 @@ fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
     let format = StreamFormat { channels: Channels::STEREO, ..format(SampleFormat::L16) };
     let wire = AafUnpack::of(Encapsulation::Ethernet, Some(StreamId(0xAABB_CCDD_EEFF_0001)));
     let offset = Span::from_nanos(first + 37_000_000_000 - START.as_nanos());
-    // The talker's latency is unknown. Packets arrived 50 ms before presentation.
+    // Packets arrived 50 ms before presentation.
     let latency = Span::from_millis(60);
     let mut receiver = JitterBuffer::new(JitterBufferConfig::new(wire, format, latency));
     receiver.set_clock(Author::of(0xEEFF_0001), ClockMapping::known(offset, Span::from_micros(1)));

@@ -1,5 +1,4 @@
-//! Tests of a call from dial to goodbye, between both state machines, over a line that can be cut.
-//! In virtual time.
+//! A call from dial to goodbye over a line that can be cut, in virtual time.
 
 use tautline_trial::snapshot;
 
@@ -35,14 +34,13 @@ struct CallingEnd {
     did: Said,
 }
 
-/// The called end, its callers, and the network.
 struct World {
     now: LocalTime,
     answering: Answering,
     ends: Vec<CallingEnd>,
     lines: u64,
     calls: u8,
-    /// While the network is down, nothing passes, and messages in flight are lost.
+    /// Whether the network delivers; otherwise messages in flight are lost.
     up: bool,
     did: Said,
 }
@@ -93,7 +91,6 @@ impl World {
                     let end = self.ends.iter_mut().find(|end| end.line == Some(line));
                     if let (Some(end), true) = (end, self.up) {
                         end.line = None;
-                        // Messages that were sent before the close arrive first.
                         while let Some((_, message)) = end.back.pop_front() {
                             end.caller.said(message, now);
                         }
@@ -150,7 +147,6 @@ impl World {
                 }
                 CallerStep::Say(_) => {}
                 CallerStep::Close => {
-                    // The peer notices, unless the network is down.
                     if let (Some(line), true) = (end.line.take(), up) {
                         while let Some((_, message)) = end.there.pop_front() {
                             self.answering.said(line, message, CallId([0; 16]), now);
@@ -242,7 +238,7 @@ fn a_caller_that_is_not_heard_of_any_more_makes_room() {
     let wanted = CALL_KEPT + LINE_DEAD;
     assert!((wanted - Span::from_secs(2)..=wanted + BEAT).contains(&kept), "{kept}");
     assert_eq!(world.answering.calls(), 0);
-    // The network returns too late. The call is over at the peer, and the caller dials again.
+    // Too late: the peer's call is over, and the caller dials again.
     world.up = true;
     world.run(Span::from_secs(10));
     let did = words(&world.ends[0].did);
@@ -256,7 +252,7 @@ fn a_program_that_died_and_calls_again_takes_its_place_at_once() {
     world.ends[1].peer = world.ends[0].peer;
     world.ends[1].caller = CallerEnd::new(offer(), world.now + Span::from_secs(10));
     world.run(Span::from_secs(5));
-    // The kernel closes the sockets of a dead process.
+    // The kernel closes sockets of a dead process.
     let line = world.ends[0].line.take().unwrap();
     world.answering.gone(line, world.now);
     world.ends.remove(0);
@@ -341,12 +337,11 @@ fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more()
         if lost == "again 5ms" {
             world.ends[0].caller.change(longer.clone()).unwrap();
         }
-        // The message is in flight.
         world.turn();
         world.cut();
         world.run(LINE_DEAD + Span::from_secs(1));
         world.up = true;
-        // The line is back. The first message on it has not arrived yet.
+        // No message has arrived on the new line yet.
         while world.ends[0].did.last().is_none_or(|(_, word)| word != lost) {
             world.run(BEAT);
             assert!(world.millis() < 60_000, "{:?}", world.ends[0].did);
@@ -357,7 +352,6 @@ fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more()
     let did = words(&world.ends[0].did);
     assert_eq!(did, ["begin", "away", "resumed", "again 5ms", "away", "resumed", "dropped 5ms"]);
     assert_eq!(world.ends[0].caller.call().unwrap().terms, terms);
-    // A different change is accepted now.
     world.ends[0].caller.change(longer).unwrap();
     world.run(Span::from_secs(1));
     assert_eq!(words(&world.ends[0].did).last(), Some(&"change to 5ms"));
@@ -392,7 +386,6 @@ fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
     assert_eq!(steps(&mut answering), [], "its version has no such message");
 }
 
-/// Creates a line to a called end that the test drives manually.
 fn by_hand() -> (Answering, LocalTime) {
     let mut answering = Answering::new(offer(), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
@@ -428,7 +421,6 @@ fn who_connects_and_says_nothing_is_closed() {
     let (mut answering, now) = by_hand();
     answering.poll(now + Span::from_millis(4_900));
     assert_eq!(steps(&mut answering), []);
-    // A message other than a call does not help.
     answering.said(
         ConnectionId(1),
         CallMessage::Ping,
@@ -477,13 +469,13 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     };
     let answer = said(CallMessage::Call { version: CALL_VERSION, offer, resumes: None });
     let CallMessage::Accepted { terms, .. } = answer else { panic!("{answer:?}") };
-    // Packets of 1 ms from periods of 5 ms are 5 ms old and play 20 ms later. 1 ms is for the path.
+    // 1 ms packets of 5 ms periods are 5 ms old and play 20 ms later; 1 ms for the path.
     assert_eq!(terms.latency, CallLatency::Kept(ms(26)));
     let less = CallTerms { latency: CallLatency::Kept(ms(25)), ..terms.clone() };
     let answer = said(CallMessage::Change(less));
     let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
     snapshot!(why.as_str());
-    // The capacity is the initial latency plus a sixteenth of a second.
+    // Initial latency plus a sixteenth of a second.
     let room = ms(26) + Span::from_micros(62_500);
     let most = CallTerms { latency: CallLatency::Kept(room), ..terms.clone() };
     assert_eq!(said(CallMessage::Change(most.clone())), CallMessage::Changed(most));
@@ -557,7 +549,6 @@ fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
     caller.line_lost(now);
     let now = now + Span::from_secs(1);
     assert_eq!(offered(&mut caller, now), Some(run.there.rates));
-    // A different answer is rejected too.
     caller.said(accepted(2, &of(&[16_000])), now);
     let steps = steps(&mut caller);
     assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
@@ -565,7 +556,6 @@ fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
 
 #[test]
 fn line_cut_before_an_answer_is_dialled_again_for_half_a_minute() {
-    // The handshake of this end is complete or not.
     for connects in [false, true] {
         let now = LocalTime::ZERO;
         let (mut caller, mut at, mut dials) = (CallerEnd::new(offer(), now), now, Vec::new());
@@ -590,7 +580,6 @@ fn line_cut_before_an_answer_is_dialled_again_for_half_a_minute() {
     }
 }
 
-/// Returns the offer of a caller that dials now.
 fn dialled(caller: &mut CallerEnd, now: LocalTime) -> CallOffer {
     caller.poll(now);
     loop {
@@ -615,12 +604,10 @@ fn coding_that_was_told_to_follow_the_network_does_so_in_the_next_call() {
     let adapts = Some(CallAdaptation { codings, max_bitrate: None });
     let CallMessage::Accepted { terms, .. } = agreed else { unreachable!() };
     caller.said(CallMessage::Changed(CallTerms { adapts: adapts.clone(), ..terms }), now);
-    // The other end was restarted and does not know the call.
     caller.line_lost(now);
     let at = caller.deadline();
     let next = dialled(&mut caller, at);
     assert_eq!(next.adapts, adapts);
-    // It begins with a low bitrate.
     assert_eq!(next.there.codings.first(), Some(&Coding::OPUS));
     assert_eq!(next.back.codings.first(), Some(&Coding::OPUS));
 }

@@ -1,5 +1,4 @@
-//! Test of a simulated day of messages in a call, with lost and resumed lines, changes, holds and
-//! pings. The memory use after an hour must equal that at the end.
+//! A simulated day of a call with lost lines, changes and holds. Memory use does not grow.
 
 use std::collections::VecDeque;
 
@@ -61,7 +60,7 @@ struct Talk {
     lines: u64,
     there: OnTheWay,
     back: OnTheWay,
-    /// While the network is down, nothing passes, and messages in flight are lost.
+    /// Whether the network delivers; otherwise messages in flight are lost.
     up: bool,
     tally: Tally,
 }
@@ -82,7 +81,6 @@ impl Talk {
         }
     }
 
-    /// Advances time from event to event.
     fn run(&mut self, span: Span) {
         let until = self.now + span;
         loop {
@@ -116,7 +114,6 @@ impl Talk {
         while let Some(step) = self.answering.step() {
             self.answer(step);
         }
-        // Handles the steps that a close of the peer causes.
         while let Some(step) = self.caller.step() {
             self.calling(step);
         }
@@ -127,7 +124,6 @@ impl Talk {
         match step {
             CallerStep::Dial if self.up => {
                 self.lines += 1;
-                // The caller redials while the peer still considers the old line intact.
                 self.line = Some(ConnectionId(self.lines));
                 self.answering.came(ConnectionId(self.lines), [1; 32], now);
                 self.caller.connected(CALL_VERSION, now);
@@ -140,7 +136,6 @@ impl Talk {
             CallerStep::Close => {
                 self.there.clear();
                 self.back.clear();
-                // The peer notices, unless the network is down.
                 if let Some(line) = self.line.take().filter(|_| self.up) {
                     self.answering.gone(line, now);
                 }
@@ -181,7 +176,7 @@ impl Talk {
         }
     }
 
-    /// Cuts the line. Both ends notice at once if `reported`, otherwise only after a timeout.
+    /// Both ends notice at once if `reported`, otherwise after a timeout.
     fn cut(&mut self, reported: bool, span: Span) {
         self.up = false;
         self.there.clear();
@@ -194,7 +189,6 @@ impl Talk {
         self.up = true;
     }
 
-    /// Requests one change after another for this time. At the end none is pending.
     fn talk(&mut self, span: Span) {
         let until = self.now + span;
         let mut pauses = PAUSES.into_iter().cycle();
@@ -211,7 +205,6 @@ impl Talk {
                 2 | 9 => wanted.paths.clear(),
                 3 | 14 => wanted.paths = vec![CallPath::Udp, CallPath::Tcp],
                 5 => wanted.back.rate = Rate::HZ_44100,
-                // Cuts with and without a pending request.
                 6 => self.cut(number % 2 == 0, Span::from_millis(400)),
                 10 => self.cut(number % 2 == 0, Span::from_secs(i64::from(number % 50))),
                 _ => wanted.there.ptime = Span::from_millis(1 + i64::from(number % 9)),
@@ -268,7 +261,6 @@ fn a_hold_whose_answer_was_lost_lets_the_other_end_take_no_sound_away_later() {
     talk.run(Span::from_secs(5));
     assert_eq!(talk.caller.change(sounding), Ok(()));
     talk.run(Span::from_secs(1));
-    // The request was repeated and then answered.
     assert_eq!((talk.tally.resumed, talk.tally.held), (1, 1), "{:?}", talk.tally);
     talk.back.push_back((talk.now, CallMessage::Changed(held)));
     talk.run(Span::from_secs(1));

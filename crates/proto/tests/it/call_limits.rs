@@ -18,8 +18,7 @@ fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
     core::iter::from_fn(|| answering.step()).collect()
 }
 
-/// A called end with limits. It returns its answers to calls of a peer, with or without sound, each
-/// on its own line.
+/// A called end with limits. Each call of the peer has its own line.
 struct Limited(Answering, LocalTime, u64);
 
 impl Limited {
@@ -80,7 +79,7 @@ fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in(
         assert!(refused.contains(&why) && refused.contains("--max-calls-per-host"), "{refused}");
         assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another peer has its place");
     }
-    // No peer gets more calls with sound than the total limit.
+    // Per peer, the total limit holds too.
     let mut called = Limited::new(8, CallLimits::of(8, 2, None).each(Some(4)));
     let had = (0..4).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
     assert_eq!((had, called.call(1, &[])), (2, Ok(())));
@@ -124,7 +123,6 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
     let mut caller = begun(&without);
     assert!(matches!(steps(&mut caller).last(), Some(CallerStep::Begin(_))));
-    // It is also rejected when the call resumes on another line.
     let mut again = begun(&without);
     again.line_lost(now);
     again.poll(now + Span::from_secs(1));
@@ -142,7 +140,6 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     caller.change(without.clone()).unwrap();
     caller.said(CallMessage::Changed(without.clone()), now);
     assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without.clone())));
-    // One request permits one change.
     caller.change(sounds.clone()).unwrap();
     caller.said(CallMessage::Changed(sounds), now);
     caller.said(CallMessage::Changed(without), now);
@@ -213,7 +210,6 @@ fn who_is_trusted_no_more_loses_its_calls_and_lines_and_others_keep_theirs() {
         say(3, bye()),
         AnsweringStep::Close(ConnectionId(3)),
         end(2),
-        // Its line was lost before.
         end(3),
         say(5, CallMessage::Refused(why.clone())),
         AnsweringStep::Refused { line: ConnectionId(5), why: why.clone() },

@@ -1,5 +1,4 @@
-//! Tests of the calling end, with manual answers: requests while others are pending, and messages
-//! to older peers.
+//! The calling end with manual answers: overlapping requests, and older peers.
 #![expect(clippy::unwrap_used, reason = "two ends that do not agree here are a failure")]
 
 use crate::offers;
@@ -32,7 +31,6 @@ fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
         .collect()
 }
 
-/// Sends the offer on a line of this version and returns it.
 fn dialled(caller: &mut CallerEnd, version: u32, now: LocalTime) -> CallOffer {
     caller.poll(now);
     said(caller);
@@ -73,7 +71,7 @@ fn a_hold_stays_one_where_what_was_asked_for_before_it_is_refused() {
     caller.said(CallMessage::Changed(held.clone()), NOW);
     assert_eq!(caller.asked(), None);
     assert!(!caller.call().unwrap().terms.sound());
-    // A late message does not open the microphone either.
+    // A late message does not open the microphone.
     caller.said(CallMessage::Changed(terms), NOW);
     assert!(!caller.call().unwrap().terms.sound());
 }
@@ -95,7 +93,6 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
     let (mut caller, terms) = calling(CALL_VERSION);
     let by_tcp = CallTerms { paths: vec![CallPath::Tcp], ..terms };
     caller.change(by_tcp.clone()).unwrap();
-    // The caller offers its devices again, with the path from the command line.
     caller.offers(CallOffer { paths: vec![CallPath::Udp], ..offer(None) });
     caller.said(CallMessage::Changed(by_tcp.clone()), NOW);
     assert_eq!(caller.call().unwrap().terms, by_tcp);
@@ -103,7 +100,6 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
     said(&mut caller);
     let again = dialled(&mut caller, CALL_VERSION, NOW + Span::from_secs(1));
     assert_eq!(again.paths, [CallPath::Tcp]);
-    // Earlier requests may still be answered.
     caller.said(CallMessage::Resumed, NOW);
     caller.change(CallTerms { paths: vec![CallPath::Udp], ..by_tcp.clone() }).unwrap();
     caller.change(by_tcp.clone()).unwrap();
@@ -145,7 +141,6 @@ fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
             _ => None,
         });
         assert_eq!(changed, Some(known), "version {version}");
-        // The called end requests it, and the caller does not.
         let (mut answering, line) = (Answering::new(offer, vec![7_000]), ConnectionId(1));
         answering.came(line, [1; 32], NOW);
         let call = CallMessage::Call { version, offer: self::offer(None), resumes: None };
@@ -168,7 +163,6 @@ fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
         let asked = caller.change(CallTerms { latency: far, ..terms.clone() });
         assert_eq!(asked, Err(NotAsked::Older), "version {version}");
         caller.change(CallTerms { latency: CallLatency::AUTO, ..terms }).unwrap();
-        // The called end omits it too.
         let mut answering = Answering::new(offer(Some(far)), vec![7_000]);
         answering.came(ConnectionId(1), [1; 32], NOW);
         let call = CallMessage::Call { version, offer: offer(None), resumes: None };

@@ -1,5 +1,4 @@
-//! Tests of the mapping between a stream's media time and its sender's clock, with frequent updates
-//! from packets or rare ones from reports.
+//! Mapping of media time to the sender's clock, from frequent or rare readings.
 
 use proptest::prelude::*;
 use tautline_proto::clock::{MediaClock, ReadingOutcome};
@@ -8,13 +7,11 @@ use tautline_proto::units::{Ppm, Rate};
 
 const START: WallTime = WallTime::from_unix_nanos(1_700_000_000_000_000_000);
 
-/// Returns the capture time of `media` on a card with this rate error.
 fn truth(media: MediaTime, drift: Ppm) -> WallTime {
     START + drift.unstretch(Rate::HZ_48000.span_of(media - MediaTime::ZERO))
 }
 
-/// Returns the maximum error after settling, with readings every `apart`, each with an error of
-/// `noise`.
+/// Maximum error after settling, with readings every `apart`.
 fn worst(drift: Ppm, apart: Span, mut noise: impl FnMut(i64) -> Span) -> Span {
     let mut clock = MediaClock::new(Rate::HZ_48000);
     let step = Rate::HZ_48000.frames_within(apart);
@@ -62,7 +59,6 @@ fn stamps_that_jitter_by_50_us_come_through_with_less_than_5() {
     let jitter = |reading: i64| Span::from_micros((reading * 7919) % 101 - 50);
     let off = worst(Ppm::from_f64(-80.0), Span::from_millis(1), jitter);
     assert!(off <= Span::from_micros(5), "{off}");
-    // Packets of one block have the same timestamp.
     let jitter = |reading: i64| Span::from_micros((reading / 10 * 7919) % 101 - 50);
     let off = worst(Ppm::from_f64(-80.0), Span::from_millis(1), jitter);
     assert!(off <= Span::from_micros(5), "{off}");
@@ -119,11 +115,9 @@ proptest! {
             let before = clock.reference().map_or(media, |(newest, _)| newest);
             clock.observe(media, truth(media, Ppm::ZERO) + Span::from_micros(micros));
             let error = clock.wall(media).expect("just read") - truth(media, Ppm::ZERO);
-            // Values far in the past depend on the slope.
             let (newest, _) = clock.reference().expect("just read");
             let ago = Rate::HZ_48000.span_of(newest - media);
-            // A line with a slope swings. The longer the time without a reading, the more it
-            // swings.
+            // A line with a slope swings more, the longer it lacks a reading.
             unread = unread.max(Rate::HZ_48000.span_of(newest - before));
             let most = Span::from_millis(1) + (ago + unread).divided(1000);
             prop_assert!(error.abs() <= most, "{error}");

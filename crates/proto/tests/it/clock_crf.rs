@@ -1,4 +1,4 @@
-//! Tests of following a media clock via CRF, despite damage to its packets.
+//! Following a media clock via CRF, despite damage.
 
 use proptest::prelude::*;
 use tautline_proto::clock::MediaClock;
@@ -19,10 +19,9 @@ struct Talker {
     head: CrfHead,
     times: i64,
     ppm: f64,
-    /// Number of packets, and the TAI of the next packet.
     packets: i64,
     next: f64,
-    /// Step of its time clock in nanoseconds.
+    /// Step of the talker's clock, in nanoseconds.
     set: i64,
     follower: CrfFollower,
 }
@@ -51,7 +50,7 @@ impl Talker {
         nominal / (1.0 + self.ppm * 1e-6)
     }
 
-    /// Local time of the next packet, without path delay.
+    /// Local time of the next packet, without delay.
     fn now(&self) -> LocalTime {
         START + Span::from_nanos(self.next as i64)
     }
@@ -77,8 +76,7 @@ impl Talker {
         (0..packets).for_each(|_| drop(self.packet()));
     }
 
-    /// Checks that the reported rate is correct to within the reported error, which is at most
-    /// `within`.
+    /// The error is at most the reported one and `within`.
     #[track_caller]
     fn is_followed(&self, within: f64) {
         let reported = self.follower.reported(self.now()).expect("nothing is known");
@@ -280,8 +278,7 @@ fn the_first_talker_that_comes_is_followed_until_it_is_silent() {
     assert!((follower.reported(now).unwrap().rate.as_f64() + 7.0).abs() < 1.0);
 }
 
-/// Returns the maximum error of a card's rate over ten minutes. The times of the stream are
-/// alternately 300 µs early and late, for a second each.
+/// Maximum rate error in ten minutes. Times are 300 µs early and late in turn, for a second each.
 fn astray(reported: bool) -> f64 {
     let mut talker = Talker::usual(20.0);
     talker.speak(2000);

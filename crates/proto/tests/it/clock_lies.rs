@@ -1,15 +1,13 @@
-//! Tests that the estimate of a peer's clock stays correct if some exchanges are false, from a
-//! broken peer or from an attacker that wants to move the sound.
+//! The estimate of a peer's clock stays correct if some exchanges are false.
 
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::time::{LocalTime, Span, WallTime};
 
 const WALL: Span = Span::from_secs(1_700_000_000);
-/// Path delay in each direction.
+/// In each direction.
 const WAY: Span = Span::from_micros(200);
 
-/// Returns a true exchange that ends at `answered`, after 0.2 s at a peer whose clock is 20 ppm
-/// fast.
+/// True exchange with a peer that is 20 ppm fast.
 fn truth(answered: LocalTime) -> Exchange {
     let asked = answered - Span::from_millis(200) - WAY.times(2);
     Exchange {
@@ -26,7 +24,7 @@ fn wall(local: LocalTime) -> WallTime {
     WallTime::of_local(local + gained, WALL)
 }
 
-/// Runs two minutes with two exchanges per second, each passed through `lie`.
+/// Two minutes at two exchanges per second, passed through `lie`.
 fn reported(mut lie: impl FnMut(usize, Exchange) -> Exchange) -> (ClockEstimator, ClockMapping) {
     let mut estimator = ClockEstimator::new();
     let mut mapping = None;
@@ -94,7 +92,7 @@ fn a_clock_that_was_stepped_is_believed_at_the_third_report_or_the_fifth_and_cou
             let stepped = number >= 30;
             let exchange = if stepped { moved(exchange, by) } else { exchange };
             last = estimator.observe(exchange).or(last);
-            // A step that a drift of 500 ppm could explain takes two more exchanges.
+            // A drift of 500 ppm could explain the smaller steps.
             let timeout = if by.abs() > WAY.times(10) { 3 } else { 5 };
             if number == 30 + timeout {
                 let error = last.expect("known").wall(answered) - wall(answered) - by;

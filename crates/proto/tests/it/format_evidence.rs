@@ -1,4 +1,4 @@
-//! Tests of a receiver whose packets have other bytes per frame than expected.
+//! Packets with other bytes per frame than expected.
 
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::evidence::Contradiction;
@@ -24,8 +24,7 @@ fn receiver(sample: SampleFormat, channels: Channels) -> JitterBuffer {
     JitterBuffer::new(JitterBufferConfig::new(RtpUnpack::taking(Codings::Any), format, LATENCY))
 }
 
-/// Sends packets of 1 ms with this format and these numbers, and returns the output. All samples of
-/// frame `n` are n / 2²⁰.
+/// Output for packets of 1 ms. Samples of frame `n` are n / 2²⁰.
 fn play(
     receiver: &mut JitterBuffer,
     (sample, carried): (SampleFormat, usize),
@@ -52,7 +51,6 @@ fn play(
         let mut block = vec![0.0; PERIOD * receiver.format().channels.count()];
         let times = PullTimes {
             now,
-            // A packet is due two packets after its arrival.
             meets: now + LATENCY - Span::from_millis(3),
             skipped: Frames::ZERO,
             clock: None,
@@ -86,7 +84,6 @@ fn packets_of_another_size_per_frame_are_muted_and_reported() {
 fn a_card_that_drops_frames_contradicts_nothing() {
     let mut receiver = receiver(SampleFormat::L24, Channels::STEREO);
     play(&mut receiver, (SampleFormat::L24, 2), 0..50);
-    // Twice, each packet advances by 12 frames.
     for (sequence, frames) in [(50, 12), (51, 24)] {
         let mut datagram = vec![0; HEADER_BYTES + PERIOD * 6];
         let header = Header {
@@ -111,7 +108,6 @@ fn one_channel_is_played_on_all() {
     let played = play(&mut receiver, (SampleFormat::L24, 1), 0..100);
     let (frames, _) = played.as_chunks::<2>();
     assert_eq!(frames.iter().position(|[left, right]| left != right), None);
-    // Four packets prove it. Half of the rest is continuous sound.
     let sound = &frames[50 * PERIOD..];
     assert!(sound.windows(2).all(|pair| (pair[1][0] - pair[0][0]) * (1 << 20) as f32 == 1.0));
     let played = play(&mut receiver, (SampleFormat::L24, 2), 100..200);

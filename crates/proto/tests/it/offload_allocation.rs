@@ -1,4 +1,4 @@
-//! Tests that offloading does not allocate on audio threads after set-up.
+//! Offloading does not allocate on audio threads after set-up.
 
 use tautline_proto::offload::block::{
     BlockSet, BlockSpec, BlockWay, ByteOrder, Element, Length, get_f32, put_f32,

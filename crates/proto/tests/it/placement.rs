@@ -1,4 +1,4 @@
-//! Tests of due positions and their uncertainty, depending on the clocks that are known.
+//! Due positions and their uncertainty, by the known clocks.
 
 use tautline_proto::clock::{Choice, ClockMapping, ReadingOutcome};
 use tautline_proto::placement::{Basis, Cards, Due, Placement};
@@ -7,7 +7,7 @@ use tautline_proto::units::Rate;
 
 const RATE: Rate = Rate::HZ_48000;
 const OFFSET: Span = Span::from_millis(5);
-/// The sender's wall clock minus ours.
+/// Sender's wall clock minus ours.
 const WALL: Span = Span::from_secs(1_000_000);
 
 fn at(micros: i64) -> LocalTime {
@@ -22,7 +22,7 @@ fn frame(index: i64) -> MediaTime {
     MediaTime::from_frames(index)
 }
 
-/// Creates a placement that knows the capture time of a frame every millisecond.
+/// Knows the capture time of a frame every millisecond.
 fn captured(clock: Option<ClockMapping>) -> Placement {
     let mut placement = Placement::new(RATE, OFFSET);
     if let Some(clock) = clock {
@@ -71,8 +71,7 @@ fn a_frame_is_due_the_link_offset_after_its_capture() {
 fn without_a_clock_the_fastest_arrival_stands_in_for_the_last_frame() {
     let placement = captured(None);
     assert_eq!((placement.capture(frame(480)), placement.local(wall(0))), (None, None));
-    // The last frame was captured 1 ms after the first, so the packet left no earlier. It arrived 3
-    // ms after that.
+    // The packet left at least 1 ms after its first frame, and arrived 3 ms later.
     let presentation = placement.presentation(frame(480)).expect("packets came");
     let away = presentation - (at(10_000 + 2000) + OFFSET);
     assert!(away.abs() < Span::from_micros(1), "{away}");
@@ -91,8 +90,6 @@ fn a_run_that_follows_is_placed_by_its_own_captures_and_keeps_the_clock() {
     placement.observe_capture(frame(0), wall(0));
     let presentation = placement.presentation(frame(0)).expect("one is enough");
     assert_eq!(presentation, at(0) + OFFSET);
-    // Another run begins 1000.5 frames later while this run plays. Each run uses its own line until
-    // its end.
     let begins = at(0) + RATE.span_of(Frames::new(1000)) + Span::from_nanos(10_417);
     placement.begin_run(frame(1000), frame(900), true);
     placement.observe_capture(frame(1000), wall(0) + (begins - at(0)));
@@ -111,7 +108,6 @@ fn a_run_that_follows_is_placed_by_its_own_captures_and_keeps_the_clock() {
 
 #[test]
 fn runs_that_wait_for_their_turn_are_each_placed_by_their_own_captures_up_to_their_end() {
-    // Each run begins a fraction of a frame later than the previous one.
     let begins = |run: i64| wall(0) + RATE.span_of(Frames::new(1000 * run)) + part(run);
     let heard = |run: i64| at(0) + (begins(run) - wall(0)) + OFFSET;
     for runs in 1..=5 {
@@ -122,7 +118,7 @@ fn runs_that_wait_for_their_turn_are_each_placed_by_their_own_captures_up_to_the
             placement.begin_run(frame(1000 * run), frame(1000 * run - 100), true);
             placement.observe_capture(frame(1000 * run), begins(run));
         }
-        // With more than four runs, the last waiting run uses the newest line.
+        // With more than four runs, the last one uses the newest line.
         let off = |run: i64| if run < 3 { Span::ZERO } else { part(runs) - part(run) };
         for run in 0..=runs {
             let presentation = placement.presentation(frame(1000 * run)).expect("known");
@@ -139,8 +135,6 @@ fn runs_that_wait_for_their_turn_are_each_placed_by_their_own_captures_up_to_the
             taken += i64::from(ends);
         }
     }
-    // After a long time without requests, all ended runs are dropped at once. If no run plays, only
-    // the newest remains.
     let mut placement = captured(Some(exchanged()));
     placement.begin_run(frame(100_000), frame(90_000), true);
     placement.begin_run(frame(200_000), frame(190_000), true);
@@ -168,7 +162,7 @@ fn a_card_that_runs_fast_is_told_by_its_captures_and_by_its_arrivals() {
         }
         assert_eq!(placement.card_rate(), None);
         for milli in 0..60_000 {
-            // One frame in ten thousand is 100 ppm.
+            // 100 ppm.
             let media = frame(milli * 48 + milli * 48 / 10_000);
             placement.observe_capture(media, wall(milli * 1000));
             placement.observe_arrival(media, Frames::new(48), at(milli * 1000 + 3000));
@@ -184,7 +178,7 @@ fn cards_of_one_clock_go_by_the_newest_frame_alone() {
     let due = |placement: &Placement, micros| placement.due(at(micros)).expect("mapped");
     assert_eq!(due(&placement, 500_000).cards, Cards::Apart);
     placement.set_one_clock(true);
-    // The newest reading is 40 µs off the line. Later readings of earlier frames do not count.
+    // 40 µs off. Later readings of earlier frames do not count.
     placement.observe_capture(frame(24_000), wall(500_040));
     placement.observe_capture(frame(23_952), wall(499_000));
     placement.observe_capture(frame(24_000), wall(500_010));
@@ -193,10 +187,9 @@ fn cards_of_one_clock_go_by_the_newest_frame_alone() {
     assert!(nanos_of(point, newest).abs() < 30, "{point:?}");
     assert_eq!((cards, basis, uncertainty), (Cards::OneClock, Basis::Clock, Span::ZERO));
     assert_eq!(precision, Some(Span::ZERO));
-    // The reading is valid for one second.
+    // Valid for one second.
     assert_eq!(due(&placement, 1_505_000).cards, Cards::OneClock);
     assert_eq!(due(&placement, 1_505_100).cards, Cards::Unseen);
-    // Another host has another clock.
     placement.set_clock(exchanged());
     assert_eq!(due(&placement, 505_040).cards, Cards::Apart);
 }
@@ -227,8 +220,7 @@ fn what_nobody_can_tell_apart_is_the_uncertainty_and_a_frame() {
     let tolerance = |basis, micros| due(basis, micros).tolerance(frame) - frame.frames(1);
     assert_eq!(tolerance(Basis::Clock, 80), Span::from_micros(80));
     assert_eq!(tolerance(Basis::Arrival, 80), Span::from_micros(1080));
-    // The long-term limit is an eighth of the uncertainty, at most four milliseconds, plus two
-    // frames.
+    // An eighth of the uncertainty, at most 4 ms, plus two frames.
     let strays = |basis, micros| due(basis, micros).strays(frame) - frame.frames(2);
     assert_eq!(strays(Basis::Clock, 80), Span::from_micros(10));
     assert_eq!(strays(Basis::Clock, 100_000), Span::from_millis(4));

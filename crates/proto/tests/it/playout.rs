@@ -1,4 +1,4 @@
-//! Tests of the playout buffer against a model that keeps every frame in a map.
+//! The playout buffer against a model with all frames in a map.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use tautline_proto::playout::{Placed, Playout};
 use tautline_proto::time::{Frames, MediaTime};
 use tautline_proto::units::{Channels, Rate};
 
-/// Frames after a gap that a fade may change.
+/// Frames changed by a fade.
 const FADE: usize = 48;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Packet: its distance from the cursor, and its number of frames.
+    /// Distance from the cursor, and frames.
     Place(i64, usize),
     Pull(usize),
     Move(i64),
@@ -26,11 +26,10 @@ struct Model {
     frames: BTreeMap<i64, i16>,
     cursor: Option<i64>,
     capacity: i64,
-    /// Frames behind the cursor that can be played again.
     history: i64,
-    /// Stamp of the last frame placed. Each frame has its own.
+    /// Stamp of the last frame; each has its own.
     stamp: i16,
-    /// Number of frames of sound since the last gap.
+    /// Frames of sound since the last gap.
     since_hole: usize,
     sounded: bool,
 }
@@ -58,7 +57,6 @@ impl Model {
         self.frames.retain(|at, _| (behind..next + capacity).contains(at));
     }
 
-    /// Returns frames at the cursor and advances it.
     fn pull(&mut self, count: usize) -> Vec<Option<i16>> {
         let Some(cursor) = self.cursor else { return vec![None; count] };
         let range = cursor..cursor + count as i64;
@@ -67,13 +65,13 @@ impl Model {
         found
     }
 
-    /// Adds a gap of zero length, which fades unless there was no sound before it.
+    /// Gap of zero length, which fades after sound.
     fn cut(&mut self) {
         self.sounded |= self.since_hole > 0;
         self.since_hole = 0;
     }
 
-    /// Returns new samples, which are never zero.
+    /// New samples, never zero.
     fn samples(&mut self, count: usize) -> Vec<i16> {
         (0..count)
             .map(|_| {
@@ -95,7 +93,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns each sample in both channels, as on the wire.
 fn payload(coding: SampleFormat, samples: &[i16]) -> Vec<u8> {
     let both: Vec<_> =
         samples.iter().flat_map(|s| [*s, -*s]).map(|s| f32::from(s) / 32_768.0).collect();
@@ -122,7 +119,7 @@ fn check_block(
                 }
             }
             None => {
-                // The first sound of a stream does not fade in.
+                // The first sound does not fade in.
                 model.cut();
                 prop_assert!(model.sounded || frame[0] == 0.0);
             }
@@ -218,7 +215,7 @@ fn what_is_missing_after_the_end_of_a_source_is_its_silence() {
 #[test]
 fn a_hole_is_concealed_as_if_each_frame_had_been_learnt_when_it_was_played() {
     const BLOCK: usize = 50;
-    // The history is longer or shorter than what the concealer learns from.
+    // Longer and shorter than the concealer's history.
     for room in [4000, 100] {
         let mut playout = Playout::new(Rate::HZ_48000, Channels::MONO, Frames::new(room));
         let mut concealer = Concealer::new(1, 48_000);
@@ -240,7 +237,7 @@ fn a_hole_is_concealed_as_if_each_frame_had_been_learnt_when_it_was_played() {
             playout.pull(&mut heard);
             assert_eq!(heard.map(f32::to_bits), expected.map(f32::to_bits), "block {block}");
             if block % 301 == 300 {
-                // A jump cross-fades even if the position does not change.
+                // Cross-fades even at the same position.
                 playout.jump_to(MediaTime::from_frames((first + BLOCK) as i64));
                 concealer.cut();
             }

@@ -4,8 +4,7 @@ use tautline_proto::packetizer::Packetizer;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 
-/// Changes one part of a sender's format. Returns `false` and changes nothing if
-/// [`Packetizer::set_format`] fails.
+/// Changes one part of the format. Returns `false` if [`Packetizer::set_format`] fails.
 pub(crate) trait Reformat {
     fn set_packet(&mut self, packet: Frames) -> bool;
     fn set_coding(&mut self, sample: SampleFormat, coder: Option<Codec>, payload_type: u8) -> bool;

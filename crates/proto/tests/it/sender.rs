@@ -1,5 +1,4 @@
-//! Tests that packets contain exactly the captured frames, with correct numbers, times and markers,
-//! for any order of blocks, losses and format changes.
+//! Packets contain exactly the captured frames, with correct numbers, times and markers.
 
 use proptest::prelude::*;
 use tautline_dsp::format::{SampleFormat, encode};
@@ -51,19 +50,16 @@ enum Frame {
 }
 
 struct Model {
-    /// Format of the packet that is being filled.
     format: StreamFormat,
     frames: Vec<Frame>,
-    /// First frame that is neither packed nor lost between packets.
+    /// First frame that is neither packed nor lost.
     open: usize,
-    /// Whether the next packet is the first after a gap.
     marker: bool,
     packets: u64,
     octets: u64,
 }
 
 impl Model {
-    /// Checks a packet and returns its number of frames.
     fn check(
         &mut self,
         (datagram, instants): (&[u8], Departure),
@@ -181,7 +177,7 @@ proptest! {
                     }
                     for (at, (datagram, instants)) in sent.into_iter().enumerate() {
                         let frames = model.check((&datagram, instants), now)?;
-                        // A packet that was begun at the old length is sent short.
+                        // Begun at the old length, sent short.
                         let whole = frames == model.format.packet;
                         prop_assert!(whole || (at == 0 && short && model.open == first));
                         if (at == 0 && short) || coming.packet == model.format.packet {
@@ -197,8 +193,7 @@ proptest! {
                     for (datagram, instants) in sent {
                         prop_assert_eq!(model.check((&datagram, instants), now)?, model.format.packet);
                     }
-                    // Frames that are lost after the packet belong to no packet. The next packet
-                    // begins after them.
+                    // The next packet begins after lost frames.
                     if within < frames as usize {
                         prop_assert_eq!(model.open, lost + within);
                         model.open = model.frames.len();
@@ -228,13 +223,13 @@ proptest! {
 #[test]
 fn the_room_is_that_of_the_longest_datagram_that_can_be_asked_for() {
     let mono = |packet, sample| StreamFormat { channels: Channels::MONO, ..format(packet, sample) };
-    // 20 ms of floats at 48 kHz, and a header of 40 bytes.
+    // 20 ms of floats at 48 kHz, plus 40 bytes.
     let short = Packetizer::new(config(mono(48, SampleFormat::L16), Layout::NONE));
     assert_eq!(short.datagram_bytes(), 40 + 960 * 4);
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..mono(48, SampleFormat::L16) };
     assert_eq!(Packetizer::new(config(wide, Layout::NONE)).datagram_bytes(), MAX_DATAGRAM_BYTES);
-    // At 8 kHz, packets stay within an Ethernet frame even with redundancy.
+    // Within an Ethernet frame, even with redundancy.
     let slow =
         StreamFormat { rate: Rate::new(8000).expect("supported"), ..mono(8, SampleFormat::L16) };
     assert_eq!(Packetizer::new(config(slow, Layout::NONE)).datagram_bytes(), ETHERNET);
@@ -275,7 +270,7 @@ fn nothing_is_repaired_across_frames_that_the_card_lost() {
         }
         sender.push(&block, times, keep);
     }
-    // Repair data covers consecutive packets, so it restarts after a gap.
+    // Repair data restarts after a gap.
     assert_eq!(carries, [false, true, true, true, false, true, true, true]);
 }
 

@@ -1,5 +1,4 @@
-//! Tests of the rate servo alone. The due position is a line with drift and noise. The place
-//! advances by the steps of the servo.
+//! The rate servo alone: the due position is a line with drift and noise.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -19,9 +18,8 @@ struct Card {
     strays: Span,
     precision: Option<Span>,
     looks_ahead: bool,
-    /// Whether both cards are known to share a clock.
     one_clock: bool,
-    /// Deviation of each step from 1, in ppm.
+    /// Deviations from 1 in ppm.
     steps: Vec<f64>,
 }
 
@@ -46,8 +44,6 @@ impl Card {
         }
     }
 
-    /// Plays a block while the due position drifts by `drift` ppm. `noise` is the error of its
-    /// reading.
     fn block(&mut self, drift: f64, noise: Span) {
         let due = self.rate.point_after(self.due, noise);
         let step = self.servo.step(&Observation {
@@ -127,7 +123,7 @@ fn a_drift_is_made_up_for_to_less_than_a_microsecond() {
 #[test]
 fn a_drift_is_made_up_for_at_every_rate_and_copied_again_once_it_is_over() {
     for rate in Rate::SUPPORTED.map(|hertz| Rate::new(hertz).expect("supported")) {
-        // Playback is at whole frames: see `Due::tolerance`.
+        // Whole frames: see `Due::tolerance`.
         let tolerance = Span::from_micros(50) + rate.span_of(Frames::new(1));
         for drift in [-500.0, -20.0, 20.0, 500.0] {
             let mut card = Card::at(rate, tolerance);
@@ -199,12 +195,11 @@ fn another_latency_teaches_no_drift() {
     assert!(card.error().abs() < Span::from_micros(1), "{}", card.error());
 }
 
-/// A cent in ppm: the 1200th root of two, minus one.
+/// In ppm: the 1200th root of two, minus one.
 const CENT: f64 = 577.79;
 
-/// Returns the maximum pitch error relative to the sender, in ppm. The drift is `steady` plus each
-/// of `drifts` for ten seconds. At each change, the clocks are remapped by the next of `jumps`, in
-/// microseconds. Due positions have errors of up to `noise` microseconds.
+/// Maximum pitch error in ppm. The drift is `steady` plus each of `drifts` for ten seconds. The
+/// clocks jump by `jumps` at changes; readings err by up to `noise`, both in microseconds.
 fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
     let mut card = Card::new(Span::from_micros(300));
     card.blocks(20, steady);
@@ -223,7 +218,7 @@ fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
 
 #[test]
 fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
-    // The worst case that a search found: 594 ppm before the correction left room for learning.
+    // Worst case found by a search.
     let (drifts, jumps) = ([149.2, -149.7, 147.6], [491, 499, 697]);
     for noise in 0..20 {
         let off = off_by(-216.6, &drifts, &jumps, noise);
@@ -231,7 +226,7 @@ fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
     }
 }
 
-/// Forty cases, unless more are requested. Previous failures run first.
+/// Forty cases by default. Previous failures run first.
 fn search() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     let kept = FileFailurePersistence::Direct("tests/servo.proptest-regressions");
@@ -242,8 +237,7 @@ fn search() -> ProptestConfig {
     }
 }
 
-/// Generates jumps of any size, often close to the limit above which the servo ignores jumps. That
-/// is the worst case.
+/// Jumps of any size, often close to the limit, which is the worst case.
 fn jump() -> impl Strategy<Value = i64> {
     prop_oneof![2 => -900..900_i64, 1 => -500..-480_i64, 1 => 480..500_i64]
 }
@@ -266,9 +260,7 @@ proptest! {
     }
 }
 
-/// Returns the number of moves of the place in ten minutes. The place begins at an offset from the
-/// due position. The clock precision is 200 µs, and 5 µs after ten seconds. Times wander by
-/// `wander` within five seconds.
+/// Moves of the place in ten minutes. The clock precision is 200 µs, and 5 µs after ten seconds.
 fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
     let micros = Span::from_micros;
     card.due = RATE.point_after(card.due.frame, micros(beside));
@@ -322,7 +314,7 @@ fn cards_of_one_clock_are_copied_whatever_errors_say() {
         let mut card = Card::new(Span::from_micros(21));
         card.one_clock = one_clock;
         for block in 0..60_000_i64 {
-            // Times wander like those of a sound server, and are sometimes off by a whole period.
+            // The wander of a sound server, sometimes off by a period.
             let wander = (block as f64 / 800.0).sin() * 50_000.0;
             let late = if block % 7_000 == 6_999 { 1_333_000 } else { 0 };
             card.block(0.0, Span::from_nanos(wander as i64 + late));

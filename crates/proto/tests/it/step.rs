@@ -1,4 +1,4 @@
-//! Tests of packets that count as late because of a step of the sender's time.
+//! Packets late because of a step of the sender's time.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
@@ -16,7 +16,6 @@ fn millis(millis: i64) -> LocalTime {
     LocalTime::from_nanos(millis * 1_000_000)
 }
 
-/// Handles a packet of 1 ms and pulls a block at `now`.
 fn pass(receiver: &mut JitterBuffer, number: u32, now: LocalTime) {
     let header = Header {
         sequence: number as u16,
@@ -60,8 +59,7 @@ fn reports_within_a_step_do_not_split_it() {
             report(&mut receiver, number, number);
         }
     }
-    // The sender pauses for a second without advancing its timestamps. Two reports show the step at
-    // once.
+    // The sender pauses without advancing timestamps. Two reports show the step at once.
     (500..1_500).for_each(|at| pull(&mut receiver, millis(at)));
     for number in 500..600 {
         let at = number + 1_000;

@@ -1,4 +1,4 @@
-//! Test of the announced age of a packet's first frame at the time when the packet is complete.
+//! Announced age of a packet's first frame.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
@@ -33,7 +33,7 @@ fn oldest(format: StreamFormat, period: i64) -> Span {
     });
     let block = vec![0.0; period as usize];
     let mut oldest = Span::ZERO;
-    // The phases repeat after as many periods as a packet has frames.
+    // Phases repeat after this many periods.
     for index in 0..=format.packet.count() {
         let at = |frame| LocalTime::ZERO + format.rate.span_of(Frames::new(frame));
         let (capture, now) = (at(index * period), at((index + 1) * period));
@@ -55,7 +55,7 @@ proptest! {
     ) {
         let format = format(Rate::new(hertz).unwrap(), packet);
         let (said, seen) = (format.packing_age(Frames::new(period)), oldest(format, period));
-        // Each time is rounded to the nanosecond separately.
+        // Times are rounded separately.
         prop_assert!((said - seen).abs() <= Span::from_nanos(3), "said {said}, seen {seen}");
     }
 }

@@ -1,10 +1,10 @@
-//! Tests of instants, spans and positions: arithmetic at the ends of their range, and display.
+//! Instants, spans and positions at the ends of their range, and display.
 
 use proptest::prelude::*;
 use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime, Span};
 use tautline_proto::units::Rate;
 
-/// Generates any number. The ends of the range are as likely as all others together.
+/// The ends of the range are as likely as all others.
 fn extreme() -> impl Strategy<Value = i64> {
     prop_oneof![
         any::<i64>(),
@@ -14,7 +14,6 @@ fn extreme() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// Parses the display of a `Span`: sign, digits, unit.
 fn read(text: &str) -> Option<(f64, f64)> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

@@ -1,5 +1,4 @@
-//! Tests of sender, receiver, servo and resampler: one card captures a tone, and another card plays
-//! it at a different rate.
+//! One card captures a tone, and another plays it at a different rate.
 
 use core::f64::consts::TAU;
 
@@ -28,7 +27,6 @@ fn tone(at: LocalTime) -> f32 {
     (AMPLITUDE * (TAU * HERTZ * (at.as_nanos() as f64 / 1e9)).sin()) as f32
 }
 
-/// Returns the output of a card with this rate error, with DAC times.
 fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     let format = StreamFormat {
         coder: None,
@@ -68,7 +66,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         sender.push(&block, times, |packet| {
             receiver.handle(packet.datagram, now, now);
         });
-        // The card wakes one period before its block meets the DAC, on its own clock.
+        // The card wakes one period before its block meets the DAC.
         loop {
             let meets = |frames| {
                 let shown = RATE.span_of(Frames::new(frames));
@@ -91,8 +89,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     sound
 }
 
-/// Fits the tone by least squares. Returns its amplitude, its delay relative to the microphone in
-/// seconds, and the residual in decibels relative to it.
+/// Least-squares fit: amplitude, delay in seconds, and residual in decibels.
 fn heard(sound: &[(f64, f32)]) -> (f64, f64, f64) {
     let (mut sines, mut cosines, mut both) = (0.0, 0.0, 0.0);
     let (mut with_sine, mut with_cosine) = (0.0, 0.0);
@@ -126,7 +123,6 @@ fn a_tone_stays_a_tone_and_comes_when_it_was_promised() {
     {
         for ppm in [-500.0, -20.0, 300.0] {
             let sound = played(Ppm::from_f64(ppm), quality, 42);
-            // Two seconds, after the servo has settled.
             let (amplitude, late, left) = heard(&sound[sound.len() - 96_000..]);
             let reported =
                 format!("{quality}, {ppm} ppm: {amplitude}, {late} s late, {left:.1} dB left");

@@ -1,5 +1,4 @@
-//! Tests of conversions between frames and time at every rate, of rate errors of clocks, and of
-//! unsupported values.
+//! Conversions between frames and time, rate errors, and unsupported values.
 
 use proptest::prelude::*;
 use tautline_proto::stream::packet_frames;
@@ -11,7 +10,7 @@ fn rate() -> impl Strategy<Value = Rate> {
         .prop_map(|hertz| Rate::new(hertz).expect("supported"))
 }
 
-/// 400 days of frames at the highest rate.
+/// 400 days at the highest rate.
 const YEARS: i64 = 192_000 * 86_400 * 400;
 
 #[test]
@@ -39,15 +38,13 @@ fn a_length_that_no_64_bits_hold_is_held_at_the_end() {
     assert_eq!(stopped.unstretch(-Span::MAX), Span::from_nanos(i64::MIN));
 }
 
-/// A block of 4.3 s at 8 kHz exceeded 64 bits of fractional nanoseconds.
 #[test]
 fn frames_of_any_count_last_as_long_by_parts_of_a_nanosecond_as_by_whole_ones() {
     for hertz in Rate::SUPPORTED {
         let rate = Rate::new(hertz).unwrap();
         for count in [0, 1, 48, 34_359, 34_360, 131_072, 1 << 24, u32::MAX] {
             let by_parts = rate.frame_length().frames(count);
-            // The length of a frame is exact to 2⁻³² ns, which is one nanosecond in this many
-            // frames.
+            // A frame is exact to 2⁻³² ns: one nanosecond in this many frames.
             let apart = (by_parts - rate.span_of(Frames::new(i64::from(count)))).abs();
             assert!(apart <= Span::from_nanos(1), "{count} at {hertz} Hz: {by_parts:?}");
         }

@@ -1,4 +1,4 @@
-//! Tests that real-time wire formats do not allocate.
+//! Real-time wire formats do not allocate.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
@@ -72,7 +72,6 @@ fn aaf() -> StreamFormat {
     StreamFormat { coder: None, rate: RATE, channels: Channels::MONO, sample, packet, payload_type }
 }
 
-/// Creates a talker whose packet numbers begin at `sequence`.
 fn talker(form: WireForm, sequence: u16) -> Packetizer {
     Packetizer::new(PacketizerConfig {
         wire: form.pack(),
@@ -93,8 +92,7 @@ fn listener(form: WireForm, only: Option<StreamId>) -> JitterBuffer {
     receiver
 }
 
-/// A talker of class A and a listener that counts frames, through pauses, losses and restarts with
-/// and without `mr`, from the first block on.
+/// Class A with pauses, losses and restarts, with and without `mr`.
 #[test]
 fn aaf_allocates_nothing() {
     for form in [Encapsulation::Ethernet, Encapsulation::Udp].map(WireForm::Avtp) {
@@ -130,11 +128,9 @@ fn aaf_allocates_nothing() {
     }
 }
 
-/// A reason, and a change of a valid packet's PDU that causes it. The change returns the resulting
-/// length.
+/// A reason, and a change of a PDU that causes it. Returns the new length.
 type Refusal = (&'static str, fn(&mut [u8]) -> usize);
 
-/// All reasons of AAF.
 const REFUSED: [Refusal; 13] = [
     ("truncated", |_| 23),
     ("version", |pdu| but(pdu, 1, 0x90)),
@@ -192,7 +188,6 @@ fn aaf_that_is_refused_allocates_nothing_whatever_the_reason() {
     }
 }
 
-/// Packets are valid, invalid, lost, duplicate, late or uncertain, with jumps and restarts.
 #[test]
 fn crf_allocates_nothing() {
     const HEAD: CrfHead = CrfHead {
@@ -209,8 +204,6 @@ fn crf_allocates_nothing() {
         head.write(&[first, first + head.nominal_span(1)])
     };
     let packets: Vec<(i64, Vec<u8>)> = (0..2000_i64)
-        // Of fifty packets, one is lost, one is sent again instead of the next, and two change
-        // places.
         .map(|packet| match packet % 50 {
             7 | 21 => packet - 1,
             20 => packet + 1,

@@ -1,5 +1,4 @@
-//! Tests of AAF: written packets are read back, fields match the standard, and invalid packets are
-//! rejected.
+//! AAF: round trips, standard fields, and invalid packets.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
@@ -53,7 +52,6 @@ fn head(number: i64, bits: u32, coding: u8) -> PacketHead {
     }
 }
 
-/// A packet of class A.
 fn packet(over: Encapsulation, number: i64, format: &StreamFormat, restarts: u32) -> Vec<u8> {
     let wire = match over {
         Encapsulation::Ethernet => ETHERNET_PACK,

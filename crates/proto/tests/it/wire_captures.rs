@@ -1,4 +1,4 @@
-//! Tests that packets of other programs are read correctly, to the last sample.
+//! Packets of other programs, read to the last sample.
 #![expect(clippy::unwrap_used, reason = "a failure in a shared helper fails the test")]
 
 use tautline_dsp::format::SampleFormat;
@@ -17,7 +17,7 @@ const FFMPEG_SDP: &[u8] = include_bytes!("../data/ffmpeg-l16.sdp");
 const SOUND_24: &[u8] = include_bytes!("../data/sound-s24le.raw");
 const SOUND_16: &[u8] = include_bytes!("../data/sound-s16le.raw");
 
-/// Returns the UDP datagrams of a little-endian Ethernet capture, as destination port and payload.
+/// UDP port and payload of each datagram in a little-endian Ethernet capture.
 fn datagrams(pcap: &[u8]) -> Vec<(u16, &[u8])> {
     assert_eq!(pcap[..4], [0xD4, 0xC3, 0xB2, 0xA1], "a little-endian pcap");
     let (mut left, mut found) = (&pcap[24..], Vec::new());
@@ -43,8 +43,6 @@ fn stereo_48k(sample: SampleFormat, packet: i64, payload_type: u8) -> StreamForm
     }
 }
 
-/// Returns the number of packets to `udp_port`, and their contiguous sound as little-endian
-/// samples.
 fn sound(pcap: &[u8], udp_port: u16, format: &StreamFormat) -> (usize, Vec<u8>) {
     let (mut count, mut bytes) = (0, Vec::new());
     let mut expected: Option<(u16, u32)> = None;
@@ -99,7 +97,6 @@ fn ffmpeg_describes_the_stream_that_it_sends() {
     assert!(sound(FFMPEG_L16, description.rtp_port, &format).0 > 0);
 }
 
-/// Returns the only RTCP datagram to `udp_port`, as text.
 fn report(pcap: &[u8], udp_port: u16) -> Vec<(u32, String)> {
     let reports: Vec<_> =
         datagrams(pcap).into_iter().filter(|(port, _)| *port == udp_port).collect();
@@ -123,7 +120,6 @@ fn gstreamer_reports_what_it_sent_and_leaves() {
     let items = report(GSTREAMER_L24, 41005);
     let stream = Packet::parse(datagrams(GSTREAMER_L24)[0].1).unwrap().ssrc;
     assert!(items.iter().all(|(ssrc, _)| *ssrc == stream), "{items:?}");
-    // 500 packets of 48 frames of 6 bytes.
     assert_eq!(items[0].1, "500 packets, 144000 octets");
     assert!(items[1].1.starts_with("named user"), "{items:?}");
     assert_eq!(items.last().unwrap().1, "Bye");

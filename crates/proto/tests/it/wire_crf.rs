@@ -1,5 +1,4 @@
-//! Tests of CRF: written packets are read back, fields match the standard, and invalid packets are
-//! rejected.
+//! CRF: round trips, standard fields, and invalid packets.
 
 use proptest::prelude::*;
 use tautline_proto::packet::StreamId;
@@ -18,7 +17,7 @@ const HEAD: CrfHead = CrfHead {
 };
 const FIRST: i64 = 0x1234_5678_9ABC_DEF0;
 
-/// Returns consecutive times, one interval apart.
+/// One interval apart.
 fn times(head: &CrfHead, count: i64) -> Vec<WallTime> {
     (0..count).map(|at| WallTime::from_unix_nanos(FIRST) + head.nominal_span(at)).collect()
 }
@@ -68,7 +67,7 @@ fn what_lies_is_refused_by_its_reason() {
         (but(&|b| b[17] = 0), CrfInvalid::Length),
         (but(&|b| b[17] = 44), CrfInvalid::Length),
         (but(&|b| b[17] = 56), CrfInvalid::BeyondEnd),
-        // A time 1 ms late, a time before its predecessor, and times after 2262.
+        // 1 ms late, before its predecessor, and after 2262.
         (but(&|b| b[33] ^= 0x10), CrfInvalid::Times),
         (but(&|b| b[28..36].fill(0)), CrfInvalid::Times),
         (but(&|b| (0..6).for_each(|at| b[20 + 8 * at] |= 0x80)), CrfInvalid::Times),

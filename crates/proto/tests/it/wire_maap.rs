@@ -1,4 +1,4 @@
-//! Tests of MAAP: written messages are read back, and fields match the standard.
+//! MAAP: round trips and standard fields.
 
 use proptest::prelude::*;
 use tautline_proto::wire::avtp::maap::{GroupRange, MESSAGE_BYTES, MaapKind, MaapMessage, POOL};

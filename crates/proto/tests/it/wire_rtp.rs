@@ -1,4 +1,4 @@
-//! Tests of RTP packets and NTP timestamps: vectors and properties.
+//! RTP packets and NTP timestamps.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
@@ -9,7 +9,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan};
 use tautline_proto::wire::rtp::*;
 
-/// A packet with two contributing sources, a one-byte extension and four bytes of padding.
+/// Two contributing sources, a one-byte extension, four bytes of padding.
 const EVERYTHING: [u8; 36] = [
     0xB2, 0xE1, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0x01, 0x02, 0x03, 0x04, // fixed header
     0, 0, 0, 1, 0, 0, 0, 2, // contributing sources
@@ -263,7 +263,7 @@ fn the_longest_repair_data_that_fits_is_the_longest_that_fits() {
 
 #[test]
 fn ntp_agrees_with_the_historic_dates_of_rfc_5905() {
-    // Figure 4: 1970-01-01, and the day after the end of era 0.
+    // Figure 4: 1970-01-01, and the end of era 0.
     assert_eq!(NtpTime::from_unix_nanos(0).to_bits() >> 32, 2_208_988_800);
     assert_eq!(NtpTime::from_bits(2_208_988_800 << 32).to_unix_nanos(), 0);
     let day_in_2036 = NtpTime::from_bits(63_104 << 32); // 2036-02-08 00:00
@@ -282,7 +282,7 @@ fn ntp_rounds_to_the_nearest_and_carries() {
 
 #[test]
 fn the_round_trip_of_rfc_3550_figure_2_comes_out() {
-    // The values A = 0xB710:8000, LSR = 0xB705:2000 and DLSR = 0x0005:4000 give 6.125 s.
+    // A = 0xB710:8000, LSR = 0xB705:2000, DLSR = 0x0005:4000: 6.125 s.
     let arrival = NtpTime::from_bits(0xB44D_B710_8000_0000).compact();
     let trip = arrival - CompactNtp::from_bits(0xB705_2000) - CompactSpan::from_bits(0x0005_4000);
     assert_eq!(trip.to_bits(), 0x0006_2000);
@@ -375,7 +375,7 @@ proptest! {
             let instants = Packet::parse(&datagram).unwrap().sender.and_then(|sender| sender.instants);
             prop_assert_eq!(instants.map(|instants| instants.handed), Some(Span::from_nanos(77)));
         }
-        // A receiver without support for it reads the same sound.
+        // Without support for it.
         let unaware = Packet::parse_with(&datagram, ExtensionIds::NONE).unwrap();
         prop_assert_eq!((unaware.payload, unaware.carried), (&payload[..], None));
     }

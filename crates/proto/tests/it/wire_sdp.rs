@@ -1,4 +1,4 @@
-//! Tests of session descriptions: those of other programs, our own, and broken ones.
+//! Session descriptions: foreign, our own, and broken.
 #![expect(clippy::unwrap_used, reason = "a failure in a shared helper fails the test")]
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use tautline_proto::units::{Channels, Rate, UnitError};
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::*;
 
-/// Description of a device with two network legs and PTP (ST 2110-30 over RFC 7198).
+/// Two network legs and PTP (ST 2110-30 over RFC 7198).
 const AES67: &str = "v=0\r
 o=- 1311738121 1311738121 IN IP4 192.168.1.10\r
 s=Stage left\r
@@ -155,7 +155,7 @@ fn the_static_payload_types_need_no_rtpmap() {
 
 #[test]
 fn ptime_is_written_as_aes67_devices_do_and_read_as_they_mean_it() {
-    // Rate, frames per packet, and the text that these devices write.
+    // Rate, frames per packet, and their text.
     let known = [
         (48_000, 6, "0.12"),
         (48_000, 12, "0.25"),
@@ -368,7 +368,7 @@ fn a_description_cut_anywhere_does_no_harm() {
     }
 }
 
-/// Generates groups and hosts of both families, with a TTL if possible.
+/// Groups and hosts of both families.
 fn any_destination() -> impl Strategy<Value = (IpAddr, Option<u8>)> {
     prop_oneof![
         (0..256_u32, 1..=255_u8).prop_map(|(low, ttl)| ([239, 1, 2, low as u8].into(), Some(ttl))),

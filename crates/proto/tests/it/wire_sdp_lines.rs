@@ -1,4 +1,4 @@
-//! Tests of session descriptions with odd lines, sections or bytes that do not affect the stream.
+//! Odd lines, sections or bytes that do not affect the stream.
 #![expect(clippy::unwrap_used, reason = "a failure in a shared helper fails the test")]
 
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ const BASE: [&str; 10] = [
 ];
 
 const MEDIA: usize = 5;
-/// Indices of mandatory lines.
+/// Mandatory lines.
 const NEEDED: [usize; 3] = [3, MEDIA, MEDIA + 1];
 
 fn base() -> Description {
@@ -34,7 +34,6 @@ fn read(text: impl AsRef<[u8]>) -> (Description, Vec<SdpWarning>) {
     Description::read(text.as_ref()).unwrap()
 }
 
-/// Returns the description with one line replaced or appended.
 fn with(line: Option<usize>, text: &str) -> String {
     let mut lines = BASE.to_vec();
     match line {
@@ -142,7 +141,6 @@ fn ordinary_variants_of_lines_need_no_warning() {
     assert_eq!((filtered.0.sources, filtered.1), (vec![[10, 77, 0, 1].into()], vec![]));
 }
 
-/// Returns BASE with these lines before its section.
 fn after(section: &str) -> String {
     let mut lines = BASE.to_vec();
     lines.insert(MEDIA, section);
@@ -177,7 +175,6 @@ fn first_section_that_can_be_received_is_taken() {
         assert_eq!(reported, [(6, &oddity)], "{section}");
         snapshot!(section, &warnings[0]);
     }
-    // The only stream may be inactive, and its key may be in a file.
     let text = BASE.join("\n");
     let alone = |text: String| read(text).0;
     assert_eq!(alone(text.clone() + "\na=inactive"), base());
@@ -240,14 +237,12 @@ fn line_ends_encodings_and_trailing_bytes_do_not_matter() {
     assert_eq!((description.name.as_str(), warnings), ("Küche", vec![]));
 }
 
-/// Returns the values that a receiver needs.
 fn core(description: &Description) -> impl PartialEq + core::fmt::Debug + use<> {
     let Description { destination, rtp_port, rate, channels, sample, payload_type, sealed, .. } =
         *description;
     (destination, rtp_port, rate, channels, sample, payload_type, sealed)
 }
 
-/// Generates an optional line, known or unknown, or no line.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let names = "ptime|maxptime|framecount|mediaclk|mediaclk:direct=|ts-refclk|source-filter|extmap|rtcp|rtcp-mux|\
                  crypto|fmtp|x-link-offset|recvonly|inactive|sync-time|rtpmap:98";

@@ -1,4 +1,4 @@
-//! Tests that counters of 8, 16 and 32 bits keep their order across wraps.
+//! Short counters keep their order across wraps.
 
 use proptest::prelude::*;
 use tautline_proto::wrap::{Unwrapper, Wrapped, rtp_timestamp};
@@ -7,7 +7,7 @@ fn starting_at(value: u32, bits: u32) -> Unwrapper {
     Unwrapper::starting_at(Wrapped { value, bits })
 }
 
-/// Feeds a wrapped counter that moves by `steps`, and checks that the full count results.
+/// A wrapped counter that moves by `steps` extends correctly.
 fn follows(bits: u32, first: u32, steps: &[i64]) -> Result<(), TestCaseError> {
     let range = 1_i64 << bits;
     let mut unwrapper = starting_at(first, bits);

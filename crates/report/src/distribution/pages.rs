@@ -4,7 +4,6 @@ const PAGE: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pages {
-    /// Pages up to the highest bin used.
     pages: Vec<Option<Box<Page>>>,
     total: u64,
 }
@@ -15,7 +14,6 @@ struct Page {
     counts: BinCounts,
 }
 
-/// Most bins have small counts, since many values are spread over many bins.
 #[derive(Debug, Clone)]
 enum BinCounts {
     Few([u16; PAGE]),
@@ -37,7 +35,6 @@ impl BinCounts {
         }
     }
 
-    /// Bin of the value at position `before` in this page.
     fn bin_after(&self, before: u64) -> Option<usize> {
         match self {
             Self::Few(counts) => position(counts.iter().copied().map(u64::from), before),
@@ -64,8 +61,6 @@ impl Pages {
         self.total
     }
 
-    /// Bin of the value with `before` values ahead of it, counted from the first bin; `None` if
-    /// there are fewer.
     pub(super) fn bin_after(&self, before: u64) -> Option<usize> {
         let totals = self.pages.iter().map(|page| page.as_ref().map_or(0, |page| page.total));
         let (index, before) = position(totals, before)?;
@@ -83,8 +78,6 @@ impl Pages {
     }
 }
 
-/// Index of the count that contains the value at position `before`, and the value's position within
-/// that count.
 fn position(counts: impl Iterator<Item = u64>, mut before: u64) -> Option<(usize, u64)> {
     for (index, count) in counts.enumerate() {
         if before < count {

@@ -33,7 +33,6 @@ fn what_is_left_out_of_a_ledger_is_said() {
     assert_eq!((whole.torn, whole.more), (Some(4), false));
     let cut = read(SENT, 1).unwrap();
     assert_eq!((cut.packets.len(), cut.torn, cut.more), (1, None, true));
-    // A receiver's ledger has no `due` column.
     let other = read(HEARD, 10).unwrap_err().to_string();
     snapshot!(other);
 }
@@ -62,8 +61,8 @@ fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
     );
 }
 
-/// Ledgers of four packets: launched 7 ns after the hand-over and resampled, without a known clock,
-/// late, and lost. The receiver's clock is 1000 ns ahead.
+/// Four packets: launched 7 ns after hand-over and resampled, without a clock, late, lost. The
+/// receiver's clock is 1000 ns ahead.
 fn joined() -> JoinedLedgers {
     let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched\n\
                 1,100,110,130,131,135,142,,0\n2,200,210,230,231,235,235,,0\n3,300,310,330,331,335,335,,0\n\

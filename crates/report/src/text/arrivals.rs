@@ -1,4 +1,4 @@
-//! Text about arrivals: the latency that would suffice, and fixes for missed packets.
+//! Text about arrivals: sufficient latency, and fixes for missed packets.
 
 use core::fmt::{self, Write};
 
@@ -6,13 +6,11 @@ use super::Nanos;
 use super::redundancy::Repairs;
 use crate::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 
-/// Minimum number of packets for advice; with fewer, rare events have no significance.
+/// Minimum packets for advice: with fewer, rare events have no significance.
 const WORTH_TELLING: u64 = 1_000;
 
-/// Maximum share of late packets in each row after the first.
 const SHARES: [f64; 9] = [0.5, 0.2, 0.1, 0.02, 0.01, 0.001, 0.0001, 0.00001, 0.0];
 
-/// The recommended latency for an accepted share of late packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LatencyAdvice {
     needs_ns: i64,
@@ -23,11 +21,9 @@ pub(super) struct LatencyAdvice {
 }
 
 impl LatencyAdvice {
-    /// Returns `None` for too few packets or an unknown latency.
     pub(super) fn of(latency: &LatencyReport, packets: u64, repairs: &Repairs) -> Option<Self> {
         let (advised, target) = (latency.recommended_ns?, latency.loss_target?);
         let kept_ns = latency.configured_ns.filter(|_| packets >= WORTH_TELLING)?;
-        // The curve excludes repaired packets.
         let bare = latency.curve.iter().find(|point| point.late_share <= target);
         let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
         let repair = repairs.unrepaired_need_ns();
@@ -57,7 +53,7 @@ impl fmt::Display for LatencyAdvice {
 pub(super) struct GapHints<'a> {
     pub(super) repairs: &'a Repairs,
     pub(super) advice: Option<LatencyAdvice>,
-    /// Whether only the talker can move presentation times (AVTP), since its latency is unknown.
+    /// Whether only the talker can change the latency (AVTP presentation times).
     pub(super) presented: bool,
 }
 
@@ -65,7 +61,6 @@ impl<'a> GapHints<'a> {
     pub(super) fn of(stream: &StreamReport, repairs: &'a Repairs) -> Self {
         let latency = &stream.latency;
         let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);
-        // With unknown latency there is no advice.
         let presented = latency.presented.is_some() && latency.recommended_ns.is_none();
         Self { repairs, advice, presented }
     }
@@ -89,7 +84,6 @@ impl<'a> GapHints<'a> {
     }
 }
 
-/// Writes the share of late packets around the knee of the curve.
 pub(super) fn curve(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     writeln!(out, "  latency   would have been late")?;
     for LatenessPoint { latency_ns, late_share } in rows(&latency.curve) {
@@ -98,7 +92,6 @@ pub(super) fn curve(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     Ok(())
 }
 
-/// First point of the curve, and the first point at or below each share.
 fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     let below = |share: f64| curve.iter().find(move |point| point.late_share <= share);
     let mut rows: Vec<LatenessPoint> =
@@ -118,15 +111,13 @@ fn counts(gaps: &GapReport) -> [(&'static str, u64); 6] {
     ]
 }
 
-/// Lists the causes of missed packets with their counts.
 pub(super) fn causes(gaps: &GapReport) -> String {
     let counts = counts(gaps).into_iter().filter(|(_, count)| *count > 0);
     counts.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes the one recommendation of a stream: the fix for the most frequent cause of missed
-/// packets, or the latency that the packets needed. `scheduler` selects fixes that are not applied
-/// yet.
+/// Writes one recommendation: the fix for the main cause, or the needed latency. `scheduler`
+/// excludes fixes that are already applied.
 pub(super) fn recommendation(
     out: &mut String,
     gaps: Option<&GapReport>,
@@ -136,7 +127,6 @@ pub(super) fn recommendation(
     let counts = gaps.map(counts).unwrap_or_default();
     let most = counts.iter().rev().max_by_key(|(_, count)| *count);
     match (gaps, most) {
-        // As many late packets as `--loss-target` allows need no fix.
         (Some(gaps), Some((most, 1..))) if !most.ends_with("late") || !hints.is_kept() => {
             writeln!(out, "fix: {}", hint(most, gaps, hints, scheduler))
         }
@@ -180,7 +170,6 @@ fn hint(most: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> 
     }
 }
 
-/// A share as a percentage: `2 %`, `0.013 %`, `none`.
 struct Percent(f64);
 
 impl fmt::Display for Percent {

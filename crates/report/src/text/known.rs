@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::Nanos;
 
-/// A duration with symmetric uncertainty. If it is not above its uncertainty, only the upper limit
-/// is known: the sum of both.
+/// A duration with its uncertainty. If it is smaller than that, only the upper limit is known:
+/// their sum.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {
     Length(i64),
@@ -20,8 +20,8 @@ impl Known {
         }
     }
 
-    /// Rising durations in a row. If one is shown as a limit, a later one below that limit is also
-    /// shown as its own limit. Otherwise the row would seem to fall.
+    /// Rising durations. If one is a limit, later ones below it are shown as limits too. Otherwise
+    /// the row seems to fall.
     pub(super) fn row<const COLUMNS: usize>(
         rising: [Option<i64>; COLUMNS],
         unsure: Option<i64>,
@@ -62,7 +62,6 @@ mod tests {
         assert_eq!(reported(-9_200, Some(26_000)), "≤16.80us");
         assert_eq!(reported(12_000, Some(26_000)), "≤38.00us");
         assert_eq!(reported(120_000, Some(26_000)), "120.0us");
-        // Impossible, but shown.
         assert_eq!(reported(-120_000, Some(26_000)), "-120.0us");
         assert_eq!(reported(-9_200, None), "-9.200us");
     }

@@ -1,4 +1,4 @@
-//! Text about the latency: its source, its uncertainty, and the packets it covers.
+//! Text about the latency, its source and uncertainty.
 
 use core::fmt::{self, Write};
 
@@ -33,7 +33,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
     overdue(out, latency)
 }
 
-/// Writes how packets arrived and played against the presentation times that they carry.
+/// Writes how packets arrived and played against their presentation times.
 fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     let Some(PresentedReport { lead, error }) = &latency.presented else { return Ok(()) };
     if let (Some(lead), Some(least), Some(error), Some(most)) =
@@ -53,8 +53,8 @@ fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
 /// two frames.
 const BESIDE: i64 = 250_000;
 
-/// Writes how late sound was played although no packet was late. A file waits for its program; a
-/// card does not.
+/// Writes how late sound played although no packet was late. A file waits for its program; a card
+/// does not.
 fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     let most = latency.trace_error.max_ns.filter(|most| *most > BESIDE);
     let Some(most) = most.filter(|_| latency.method.as_deref() == Some("sound")) else {

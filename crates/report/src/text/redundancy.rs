@@ -1,4 +1,4 @@
-//! Text about redundancy: repair data in packets, and the packets it restored.
+//! Text about redundancy and repaired packets.
 
 use core::fmt::{self, Write};
 
@@ -9,7 +9,6 @@ use crate::{Counters, RedundancyReport, RepairReport, StreamReport};
 pub(super) struct Repairs {
     repaired: u64,
     lost: u64,
-    /// Redundancy in the packets at the end.
     repair: Option<RepairReport>,
     configured_ns: i64,
     in_call: bool,
@@ -18,12 +17,10 @@ pub(super) struct Repairs {
 impl Repairs {
     pub(super) fn of(stream: &StreamReport, in_call: bool) -> Self {
         let Counters { repaired, lost, .. } = stream.counters;
-        // Only streams with a known latency carry redundancy.
         let configured_ns = stream.latency.configured_ns.unwrap_or(0);
         Self { repaired, lost, repair: stream.repair, configured_ns, in_call }
     }
 
-    /// Seven of nine lost packets were repaired; the rest need this latency.
     #[cfg(test)]
     pub(super) const fn short(needs_ns: i64, configured_ns: i64) -> Self {
         let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns });
@@ -36,13 +33,11 @@ impl Repairs {
         needs.filter(|needs| *needs > self.configured_ns).map(Nanos)
     }
 
-    /// Latency that would have allowed time for the unrepaired packets, if it exceeds the
-    /// configured one.
+    /// Latency that would have repaired the rest, if it exceeds the configured one.
     pub(super) fn unrepaired_need_ns(&self) -> Option<i64> {
         self.needs().map(|needs| needs.0).filter(|_| self.lost > 0)
     }
 
-    /// Writes one line, if there is anything to report.
     pub(super) fn tell(&self, out: &mut String) -> fmt::Result {
         if self.repaired == 0 && self.repair.is_none() {
             return Ok(());
@@ -57,7 +52,6 @@ impl Repairs {
         writeln!(out)
     }
 
-    /// Returns the fix for unrepaired losses.
     pub(super) fn hint(&self) -> String {
         match (self.needs(), self.repair) {
             (Some(needs), _) => {

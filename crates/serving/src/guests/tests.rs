@@ -6,7 +6,6 @@ fn from(network: u8, n: u8) -> IpAddr {
     [10, 0, network, n].into()
 }
 
-/// Enters addresses; returns the numbers of those that displace no connection.
 fn entered(places: &mut Places, addresses: impl Iterator<Item = IpAddr>) -> Vec<u64> {
     let enter =
         |address| places.enter(address).and_then(|(id, closed)| closed.is_none().then_some(id));
@@ -41,13 +40,13 @@ fn strangers_that_crowd_make_room_for_a_stranger_that_does_not() {
     assert_eq!(held.len(), MAX_STRANGERS);
     let (newcomer, closed) = places.enter(from(9, 1)).unwrap();
     assert_eq!(closed, Some(held[0]), "the oldest of a crowd");
-    // They reconnect repeatedly and displace one another.
+    // They displace one another.
     for crowd in crowds.into_iter().cycle().take(1_000) {
         let (_, closed) = places.enter(crowd).unwrap();
         assert!(closed.is_some_and(|closed| closed != newcomer));
     }
     assert_eq!(places.taken.len(), MAX_STRANGERS);
-    // Many hosts of one network also form a crowd.
+    // Hosts of one network also form a crowd.
     let mut places = Places::default();
     entered(&mut places, (0..MAX_PER_NETWORK as u8).map(|n| from(1, n)));
     let few = entered(&mut places, (0..MAX_PER_NETWORK as u8).map(|n| from(10 + n, 1)));

@@ -1,4 +1,4 @@
-//! Attacks by strangers on a call server that must not affect calls.
+//! Attacks by strangers that must not affect calls.
 
 use tautline_trial::snapshot;
 
@@ -21,7 +21,6 @@ const OF_A_HOST: usize = 16;
 
 const PING_EVERY: Duration = Duration::from_millis(200);
 
-/// Sends bytes and then only waits until the connection is closed.
 fn breaks_off(mut stream: TcpStream, bytes: &[u8]) {
     stream.write_all(bytes).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
@@ -56,7 +55,6 @@ fn a_handshake_that_breaks_off_at_any_byte_disturbs_no_call_and_leaves_its_place
                 length
             };
         let first = breaks_off_everywhere(&|tls, _| first_flight(tls));
-        // The answer is read to its end, so earlier connections have left room.
         let second = breaks_off_everywhere(&second_flight);
         assert!(first > 100 && second > 300, "{first} and {second} bytes");
         call.is_answered();
@@ -79,14 +77,12 @@ fn handshakes_that_stop_and_stay_are_closed_and_make_room() {
             stream
         };
         let staying: Vec<_> = (0..OF_A_HOST).map(stays).collect();
-        // From the same host, so it waits for one of them to close.
         server.call().is_answered();
         staying.into_iter().for_each(is_closed);
         call.is_answered();
     });
 }
 
-/// Sends bytes one by one; returns whether the connection closed before the last.
 fn trickles(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let waits = |error: &std::io::Error| {
@@ -143,7 +139,6 @@ fn a_hundred_callers_are_answered_and_one_more_is_told_that_there_are_enough() {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(dial)).collect();
             let mut calls = Vec::new();
             for thread in threads {
-                // Keeps the lines of finished threads alive.
                 calls.extend(thread.join().unwrap());
             }
             calls
@@ -157,7 +152,6 @@ fn a_hundred_callers_are_answered_and_one_more_is_told_that_there_are_enough() {
 }
 
 const CROWDED: &str = "TAUT_TEST_CROWD";
-/// Four hosts in two networks, enough to fill all places for strangers.
 const CROWD: [[u8; 4]; 4] = [[10, 0, 1, 1], [10, 0, 1, 2], [10, 0, 2, 1], [10, 0, 2, 2]];
 const CALLER: [u8; 4] = [10, 0, 9, 1];
 
@@ -166,7 +160,6 @@ fn four_hosts_that_hold_all_places_for_handshakes_keep_no_caller_out() {
     if std::env::var_os(CROWDED).is_some() {
         return crowd();
     }
-    // A network namespace in which the source address equals the destination address.
     let made = "ip link set lo up && for a in 1.1 1.2 2.1 2.2 9.1; do ip address add 10.0.$a/32 dev lo || exit 77; done \
                 && exec \"$0\" \"$@\"";
     let mut child = Command::new("unshare");
@@ -238,8 +231,7 @@ fn port_of_calls_answers_http_with_what_it_is() {
 
 const FLOODED: &str = "TAUT_TEST_FLOOD";
 const CONNECTIONS: usize = 10_000;
-/// Maximum growth of resident memory during the flood, for server and clients: a hundred
-/// handshakes.
+/// A hundred handshakes.
 const MAX_GROWN: u64 = 16 << 20;
 
 #[test]
@@ -249,7 +241,7 @@ fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
         shared(|| flood(&reported));
         return println!("{}", reported.borrow());
     }
-    // The limit applies to a child process only, not to other tests.
+    // In a child process only.
     let raised = format!("ulimit -n {} || exit 77; exec \"$0\" \"$@\"", CONNECTIONS + 1000);
     let mut child = Command::new("sh");
     child.args(["-c", &raised]).arg(std::env::current_exe().unwrap()).env(FLOODED, "1");
@@ -261,7 +253,6 @@ fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
         return skipped(Lack::Privilege, &why);
     }
     let said = String::from_utf8_lossy(&ended.stdout);
-    // Also reports that the host was too busy for a result.
     let complained = String::from_utf8_lossy(&ended.stderr);
     eprint!("{complained}");
     assert!(ended.status.success(), "{said}{complained}");
@@ -275,7 +266,6 @@ fn resident() -> u64 {
 }
 
 fn flood(reported: &RefCell<String>) {
-    // Hosts are identified by address; this one has two.
     let server = CallServer::at("[::]:0", 2);
     let port = server.address.port();
     let mut call = answers_itself(&server, port);
@@ -288,7 +278,7 @@ fn flood(reported: &RefCell<String>) {
             while !over.load(Ordering::Relaxed) {
                 call.is_answered();
                 pings += 1;
-                // A call may send at most ten messages per second.
+                // At most ten messages per second.
                 std::thread::park_timeout(PING_EVERY);
             }
             pings
@@ -304,8 +294,7 @@ fn flood(reported: &RefCell<String>) {
         let flooding: Vec<_> = (0..4).map(|_| scope.spawn(many)).collect();
         let open: Vec<TcpStream> =
             flooding.into_iter().flat_map(|one| one.join().unwrap()).collect();
-        // Its other address gets in at once; the flooding address, after one of its connections
-        // closed.
+        // The flooding address gets in after one of its connections closed.
         answers_itself(&server, port).is_answered();
         drop(ends);
         (open, pinging.join().unwrap())
@@ -321,7 +310,7 @@ fn flood(reported: &RefCell<String>) {
     reported.replace(format!("{open} connections, {pings} pings answered, {grown} bytes more"));
 }
 
-/// Ends the ping thread even on a panic; otherwise the scope would wait forever.
+/// The scope would wait forever after a panic.
 struct OverAtTheEnd<'a>(&'a AtomicBool);
 
 impl Drop for OverAtTheEnd<'_> {
@@ -330,7 +319,6 @@ impl Drop for OverAtTheEnd<'_> {
     }
 }
 
-/// A call from this host's other address.
 fn answers_itself(server: &CallServer, port: u16) -> crate::caller::CallerConnection {
     server.call_at((std::net::Ipv6Addr::LOCALHOST, port).into())
 }

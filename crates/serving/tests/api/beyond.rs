@@ -17,7 +17,7 @@ use crate::trusted::friends;
 
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Sends nothing; only selects the source address.
+    // Only selects the source address.
     socket.connect("192.0.2.1:9").ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
 }

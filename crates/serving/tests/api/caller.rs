@@ -1,4 +1,4 @@
-//! A call server and trusted callers on real connections.
+//! A call server and callers on real connections.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -45,7 +45,6 @@ pub(crate) struct CallServer {
 }
 
 impl CallServer {
-    /// Creates a server for up to `calls` concurrent calls.
     pub(crate) fn at(address: &str, calls: u16) -> Self {
         let (host, friend) = friends();
         let trust = Some(Arc::clone(&host.store));
@@ -57,7 +56,6 @@ impl CallServer {
         Self { server: Some(server), address, friend, called: Some(called), _host: host }
     }
 
-    /// Connects to one of the server's addresses without sending a message.
     pub(crate) fn dial(&self, address: SocketAddr) -> Result<CallConnection, DialError> {
         CallConnection::dial(&address.to_string().parse().unwrap(), &self.friend.store, DIAL_LIMIT)
     }
@@ -66,7 +64,6 @@ impl CallServer {
         self.call_at(self.address)
     }
 
-    /// Starts a call at one of the server's addresses, with retries.
     pub(crate) fn call_at(&self, address: SocketAddr) -> CallerConnection {
         let until = Instant::now() + TIMEOUT;
         loop {
@@ -81,7 +78,6 @@ impl CallServer {
         self.shakes_hands_by(protocols())
     }
 
-    /// Like `shakes_hands`, with these ALPN protocols.
     pub(crate) fn shakes_hands_by(&self, speaks: Vec<Vec<u8>>) -> (ClientConnection, TcpStream) {
         let mut config = Arc::unwrap_or_clone(calling(&self.friend.store, None).unwrap());
         config.alpn_protocols = speaks;
@@ -155,7 +151,6 @@ impl CallerConnection {
         while answer.is_none() {
             assert!(wait(&[&self.0], until), "nothing is answered to {message:?}");
             let heard = self.0.hear(&mut |said| answer = Some(said));
-            // The server may close the connection after its answer.
             assert!(answer.is_some() || heard.is_ok(), "{message:?}: {heard:?}");
         }
         answer.unwrap()
@@ -166,7 +161,7 @@ pub(crate) fn answered(line: CallConnection) -> CallMessage {
     CallerConnection(line).asks(&message())
 }
 
-/// Performs the first flight of a handshake; returns the unsent second flight.
+/// Returns the unsent second flight.
 pub(crate) fn second_flight(tls: &mut ClientConnection, stream: &mut TcpStream) -> Vec<u8> {
     let first = first_flight(tls);
     stream.write_all(&first).unwrap();

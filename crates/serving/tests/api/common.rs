@@ -15,7 +15,6 @@ pub(crate) struct Hollow {
     pub(crate) asked: Mutex<Vec<(StreamRequest, Option<[u8; 32]>)>>,
     pub(crate) open: Mutex<Vec<u32>>,
     pub(crate) refuse: Mutex<Option<WorkRefused>>,
-    /// Reports a request, then waits before opening the stream.
     pub(crate) gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
     pub(crate) closed: Mutex<Option<Sender<u32>>>,
 }

@@ -1,4 +1,4 @@
-//! API requests with curl, via plain HTTP and via TLS with exported keys.
+//! API requests with curl.
 
 use std::process::Command;
 use std::sync::Arc;

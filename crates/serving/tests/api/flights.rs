@@ -15,16 +15,13 @@ use tautline_proto::time::Span;
 
 use crate::caller::{CALL, CallServer, TIMEOUT};
 
-/// Poll interval for new turns.
 const BEAT: Span = Span::from_millis(5);
 
-/// A proxy that grants the server turns. In a turn, it passes all server data until the caller
-/// sends again. Without a granted turn the caller waits forever; unneeded turns are not counted.
+/// Passes server data only in granted turns. Without one the caller waits forever.
 struct Relay {
     address: SocketAddr,
     given: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
-    /// Returns the number of turns taken.
     carries: JoinHandle<u32>,
 }
 
@@ -42,7 +39,6 @@ impl Relay {
             }
             let (mut taken, mut answers) = (0, false);
             while !ends.load(Ordering::Acquire) {
-                // Caller data sent before a turn was granted reaches the server first.
                 let given = may.load(Ordering::Acquire);
                 if pass(&caller, &server) {
                     answers = false;
@@ -85,11 +81,9 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream) -> bool {
 fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
     let called = CallServer::at("127.0.0.1:0", 1);
     let relay = Relay::to(called.address);
-    // The server's answer to the first flight only.
     relay.gives_a_turn();
     let address = relay.address.to_string().parse().unwrap();
     let mut line = CallConnection::dial(&address, &called.friend.store, TIMEOUT).unwrap();
-    // The server's answer to the second flight, which contains the call.
     line.say(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
     relay.gives_a_turn();
     let (until, mut answer) = (now() + Span::from_nanos(TIMEOUT.as_nanos() as i64), None);

@@ -16,7 +16,6 @@ use crate::common::{client, plugin, request, serving};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends bytes; returns how long the connection stayed open, and the answer.
 fn endured(at: SocketAddr, bytes: &[u8]) -> (Duration, Vec<u8>) {
     let began = Instant::now();
     let mut stream = TcpStream::connect(at).unwrap();
@@ -62,7 +61,6 @@ fn idle_local_connections_shut_out_no_local_request() {
     let (_folder, store) = trusting();
     let (server, _) = serving(Some(store));
     let at = server.address();
-    // More connections than places, each with an incomplete request.
     let mut held: Vec<TcpStream> = Vec::new();
     for _ in 0..40 {
         let idle = |_: usize| {
@@ -133,7 +131,6 @@ fn by_tls_a_server_without_a_key_says_nothing() {
     assert!(matches!(error, AskError::Unreachable { .. } | AskError::Tls { .. }), "{error:?}");
 }
 
-/// A worker that sends these bytes once as its answer.
 fn lying(answer: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -184,7 +181,6 @@ fn odd_plugin_is_left_out_of_a_catalogue_and_the_others_are_not() {
         (|odd| odd["ports"] = vec![odd["ports"][0].clone(); 5000].into(), "5000 ports"),
     ];
     let whole = serde_json::to_value(plugin()).unwrap();
-    // A second of the same name is odd, too.
     let same: (Change, &str) = (|_| (), "two plugins are");
     for (change, says) in odd.into_iter().chain([same]) {
         let mut odd = whole.clone();
@@ -236,7 +232,6 @@ fn a_timeout_reports_the_time_that_passed_and_not_the_limit() {
     let (_folder, store) = trusting();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string().parse().unwrap();
-    // Longer than the timeout of the handshake.
     let limit = Duration::from_secs(600);
     let silent = WorkerClient::new(&address, Some(store)).by_tls().within(limit);
     let began = Instant::now();

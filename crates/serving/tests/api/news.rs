@@ -1,5 +1,3 @@
-//! Reports of a server about its clients.
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -55,7 +53,6 @@ fn peer_that_hangs_up_is_not_reported_as_distrustful() {
     let name = ServerName::IpAddress(server.address().ip().into());
     let tls =
         || ClientConnection::new(calling(&master.store, None).unwrap(), name.clone()).unwrap();
-    // During the first flight, and after it.
     for cut in [2, 1] {
         let hello = first_flight(&mut tls());
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -85,7 +82,7 @@ fn who_is_turned_away_is_told_with_what_was_missing() {
     stranger.trusts("worker", &worker);
     stranger.asks(&server).capacity().unwrap_err();
     assert_eq!(next(&reported), turned_away(TurnedAway::NotTrusted));
-    // It trusts no host, and ends the handshake itself.
+    // It trusts no host.
     for _ in 0..20 {
         Host::new().asks(&server).capacity().unwrap_err();
         assert_eq!(next(&reported), turned_away(TurnedAway::TrustsNot));

@@ -1,4 +1,4 @@
-//! The OpenAPI description matches the server: paths, statuses and fields, with no extras.
+//! The OpenAPI description matches the server.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,6 @@ use tautline_api::v1::{
 };
 use tautline_serving::{ApiCall, OPENAPI};
 
-/// Checks values against schemas and records the properties seen.
 struct Schemas {
     description: Value,
     seen: BTreeSet<String>,
@@ -104,7 +103,6 @@ fn every_path_and_method_is_described_and_no_other() {
     assert_eq!(described.collect::<BTreeSet<_>>(), routed.collect::<BTreeSet<_>>());
 }
 
-/// Sends a request and checks the answer against the description of its path, method and status.
 fn held(schemas: &mut Schemas, at: &str, call: (&str, &str, &str), body: Option<&str>) -> u16 {
     let (method, route, id) = call;
     let url = format!("http://{at}{}", route.replace("{id}", id));

@@ -1,5 +1,3 @@
-//! Visibility and closing of streams: owner and this machine's own key only.
-
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -29,7 +27,6 @@ impl Owned {
         Self { server, hollow, reported, worker, desk, rack }
     }
 
-    /// A client with the worker's own key, which is in no trust list.
     fn machine(&self) -> WorkerClient {
         self.worker.asks(&self.server)
     }

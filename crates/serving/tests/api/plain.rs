@@ -77,12 +77,11 @@ fn a_stream_whose_opener_went_away_meanwhile_is_closed() {
     opener.write_all(format!("{head}{JSON}\r\n{body}").as_bytes()).unwrap();
     is_begun.recv_timeout(TIMEOUT).unwrap();
     drop(opener);
-    // One thread reads all connections, so these answers prove that it saw the hang-up.
+    // One thread reads all connections.
     (0..2).for_each(|_| drop(client(at).capacity().unwrap()));
     let_on.send(()).unwrap();
     assert_eq!(is_closed.recv_timeout(TIMEOUT), Ok(1));
     assert_eq!(client(at).states().unwrap(), []);
-    // The stream of an opener that stays remains open.
     let stays = client(at).open(&request()).unwrap().stream.id;
     assert_eq!(client(at).states().unwrap(), [state(stays)]);
 }

@@ -105,7 +105,6 @@ fn a_worker_with_a_name_is_asked_for_its_key_even_where_a_resolver_says_that_it_
     let other = Host::new();
     master.trusts("studio", &other);
     let (server, hollow) = worker.serving();
-    // A name that is resolved, such as `studio.local`, by the first host to answer.
     let port = server.address().port();
     let asks = |name: &str| {
         let address = format!("{name}LOCALHOST:{port}").parse().unwrap();

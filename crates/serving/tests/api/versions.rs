@@ -14,7 +14,6 @@ use tautline_proto::time::Span;
 use crate::caller::{CALL, CallServer};
 use crate::trusted::friends;
 
-/// ALPN name of the previous version.
 const BEFORE: &[u8] = b"tautline-call/1";
 
 #[test]
@@ -62,7 +61,7 @@ fn an_end_of_the_version_before_is_called_in_words_that_it_knows() {
         let Some(CallerStep::Say(message)) = said else { panic!("{said:?}") };
         String::from_utf8(written(&message)).unwrap()
     };
-    // Byte for byte the message of the previous version.
+    // Byte for byte the previous version's message.
     assert_eq!(said(line.version()).trim(), CALL);
     assert!(said(CALL_VERSION).contains("\"takes_ns\":20000000"), "{}", said(CALL_VERSION));
 }

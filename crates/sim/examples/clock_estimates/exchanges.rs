@@ -1,4 +1,4 @@
-//! Two hosts that exchange reports over a path that carries sound in one direction.
+//! Two hosts that exchange reports while sound flows in one direction.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,8 @@ enum Event {
     Sound,
     Report,
     Ask,
-    /// A request arrives at the sender, with its send time.
     Question(LocalTime),
-    /// A reply arrives, with the times of the request, of its receipt, and of the reply.
+    /// Times of the request, of its receipt, and of the reply.
     Answer(LocalTime, WallTime, WallTime),
 }
 
@@ -35,8 +34,7 @@ const REPORT: usize = 200;
 const SOUND: usize = 330;
 
 impl Talk {
-    /// Creates a sender that is 50 ppm slow and a listener that is 50 ppm fast. The rates wander by
-    /// `wander` ppm per square root of a second.
+    /// The sender is 50 ppm slow, the listener 50 ppm fast. Both wander by `wander` ppm per √s.
     pub(crate) fn new(path: PathModel, wander: f64, seed: u64) -> Self {
         let clock = |start, ppm, seed| {
             let start = LocalTime::from_nanos(start);
@@ -133,7 +131,6 @@ impl Talk {
     }
 }
 
-/// Report intervals of the session, which are short at first.
 fn interval(number: i64, millis: i64) -> Span {
     if number <= 10 { Span::from_millis(20) } else { Span::from_millis(millis + number % 7 * 11) }
 }

@@ -1,5 +1,4 @@
-//! Figure in docs/internals/time.md: the bounds from half a minute of exchanges, and the estimate
-//! that results.
+//! Figure in docs/internals/time.md: the bounds from 30 s of exchanges, and the estimate.
 
 use core::fmt::Write;
 
@@ -12,7 +11,7 @@ use super::{Estimate, Ours};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
-/// Seconds from left to right, and microseconds from the middle to either edge.
+/// Width in seconds, and half the height in microseconds.
 const SECONDS: f64 = 30.0;
 const MICROS: f64 = 600.0;
 
@@ -20,8 +19,7 @@ fn place(seconds: f64, micros: f64) -> (f64, f64) {
     (40.0 + seconds / SECONDS * (WIDTH - 50.0), HEIGHT / 2.0 * (1.0 - micros / MICROS))
 }
 
-/// Returns an SVG with each exchange as its two bounds, the estimate, and its uncertainty, all
-/// relative to the truth.
+/// SVG of each exchange's two bounds, the estimate and its uncertainty, relative to the truth.
 pub(crate) fn svg() -> String {
     let mut talk = Talk::new(Preset::SwitchUnderLoad.path(), 0.01, 3);
     let mut ours = Ours::default();

@@ -1,10 +1,8 @@
-//! Compares methods of estimating a peer's clock from exchanges of reports, by true time, on every
-//! preset: `cargo run --release -p tautline-sim --example clock_estimates`.
+//! Compares methods of estimating a peer's clock from the same report exchanges, on every preset:
+//! `cargo run --release -p tautline-sim --example clock_estimates`.
 //!
-//! All methods get the same exchanges. The columns are the error of the estimate (median, 99 %,
-//! maximum) in three stretches of time. The output is the tables in
-//! docs/internals/decisions/0010-clock-estimate.md. With `-- figure` the example writes
-//! docs/figures/clock-estimate.svg to standard output.
+//! Prints the tables of docs/internals/decisions/0010-clock-estimate.md: true error (median, 99 %,
+//! maximum) in three stretches of time. `-- figure` prints docs/figures/clock-estimate.svg.
 
 mod exchanges;
 mod figure;
@@ -20,7 +18,7 @@ use rivals::{KalmanOnMinima, LoopOnMinima, Overlap};
 
 trait Estimate {
     fn observe(&mut self, exchange: Exchange);
-    /// Returns the peer's clock at the local time `local`. `None` before the first exchange.
+    /// `None` before the first exchange.
     fn wall(&self, local: LocalTime) -> Option<WallTime>;
     fn uncertainty(&self, _: LocalTime) -> Option<Span> {
         None

@@ -1,5 +1,3 @@
-//! Other methods of estimation.
-
 use tautline_proto::clock::Exchange;
 use tautline_proto::time::{LocalTime, Span, WallTime};
 
@@ -11,8 +9,8 @@ fn offset(exchange: &Exchange) -> i64 {
     there.midpoint(back)
 }
 
-/// Middle of the overlap of the bounds of the last sixteen exchanges. Each is widened by at most
-/// 100 ppm of its age. There is no rate.
+/// Middle of the overlap of the last 16 exchanges' bounds, widened by up to 100 ppm of their age.
+/// No rate.
 #[derive(Default)]
 pub(crate) struct Overlap {
     kept: Vec<Exchange>,
@@ -25,7 +23,7 @@ impl Estimate for Overlap {
         if self.kept.len() > 16 {
             self.kept.remove(0);
         }
-        // Maximum drift that is consistent with the exchanges.
+        // Maximum drift consistent with the exchanges.
         let bound = |e: &Exchange| (e.round_trip().half() + e.reading_error).as_nanos();
         let pairs = self.kept.iter().flat_map(|a| self.kept.iter().map(move |b| (a, b)));
         let drift = pairs
@@ -49,7 +47,7 @@ impl Estimate for Overlap {
     }
 }
 
-/// Selects the exchange with the shortest round trip of the last eight, once (as in RFC 5905 §10).
+/// The shortest round trip of the last eight, once (as in RFC 5905 §10).
 #[derive(Default)]
 struct Shortest {
     kept: Vec<Exchange>,
@@ -103,7 +101,7 @@ impl Line {
     }
 }
 
-/// Kalman filter of offset and rate, with the same noise for every shortest exchange.
+/// Kalman filter of offset and rate, with equal noise for every shortest exchange.
 #[derive(Default)]
 pub(crate) struct KalmanOnMinima {
     shortest: Shortest,
@@ -139,7 +137,7 @@ impl Estimate for KalmanOnMinima {
     }
 }
 
-/// Second-order loop that starts wide and settles at a time constant of 8 s.
+/// Second-order loop that settles at a time constant of 8 s.
 #[derive(Default)]
 pub(crate) struct LoopOnMinima {
     shortest: Shortest,

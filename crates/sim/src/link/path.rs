@@ -1,4 +1,4 @@
-//! A path in operation, packet by packet, in order of departure.
+//! A path in operation, packet by packet in order of departure.
 
 use std::collections::VecDeque;
 
@@ -15,18 +15,14 @@ pub struct Path {
     begin: TrueTime,
     rng: Rng,
     bad: bool,
-    /// Time at which the last packet in order arrived.
     last: TrueTime,
-    /// Time at which the bottleneck has sent everything that waits.
     busy_until: TrueTime,
     holds: Pauses,
-    /// Wait of each datagram for the bottleneck, and when it entered the path. `None` if not
-    /// recorded.
+    /// Time of entry and queueing delay of each datagram. `None` if not recorded.
     pub(crate) waits: Option<Vec<(TrueTime, Span)>>,
 }
 
-/// Bytes of Ethernet, IPv4 and UDP around a datagram: preamble and gap 20, header and check
-/// sequence 18, IP 20, UDP 8.
+/// Bytes around a datagram: preamble and gap 20, Ethernet header and FCS 18, IPv4 20, UDP 8.
 const FRAMING: usize = 66;
 
 impl Path {
@@ -44,8 +40,8 @@ impl Path {
         }
     }
 
-    /// Sends a datagram of `bytes` at `now`, which must not be before the previous one. Calls
-    /// `arrives` with each time at which it arrives.
+    /// Sends a datagram of `bytes` at `now`, which must not decrease. Calls `arrives` with each
+    /// arrival time.
     pub fn carry(&mut self, bytes: usize, now: TrueTime, mut arrives: impl FnMut(TrueTime)) {
         while self.changes.front().is_some_and(|(when, _)| *when <= now) {
             let next = self.changes.pop_front();
@@ -54,7 +50,6 @@ impl Path {
         self.change_rate(now);
         let recorded = self.model.trace.as_ref().map(|trace| trace.at(now.since(self.begin)));
         let parts = (bytes + 28).div_ceil(self.model.mtu.max(64));
-        // The fragments are lost independently, even after the first loss.
         let lost = (0..parts).filter(|_| self.loses()).count() > 0;
         let out = self.model.outages.iter().any(|(from, to)| (*from..*to).contains(&now))
             || self.model.black_hole.is_some_and(|most| bytes > most);
@@ -97,8 +92,7 @@ impl Path {
         }
     }
 
-    /// Changes the rate of the bottleneck at `when`, in bits per second. Packets in the queue stay
-    /// there.
+    /// `rate` is in bits per second. Queued packets remain.
     pub fn set_rate(&mut self, rate: u64, when: TrueTime) {
         let Some(bottleneck) = &mut self.model.bottleneck else { return };
         let waiting = self.busy_until.since(when).max(Span::ZERO).as_nanos() as f64;
@@ -131,12 +125,10 @@ impl Path {
     }
 }
 
-/// Successive times in which everything stands still.
 #[derive(Debug, Clone)]
 pub(crate) struct Pauses {
     holds: Option<Holds>,
     rng: Rng,
-    /// The current or next pause among those drawn at random.
     next: (TrueTime, TrueTime),
     chosen: Vec<(TrueTime, TrueTime)>,
 }
@@ -159,8 +151,7 @@ impl Pauses {
         self.next = (from, from.after(holds.length.draw(&mut self.rng)));
     }
 
-    /// Returns the end of the pause that includes `at`, or `at`. Must be called with rising times,
-    /// nearly.
+    /// Returns the end of the pause that includes `at`, or `at`. `at` must be nearly monotonic.
     pub(crate) fn end_of(&mut self, at: TrueTime) -> TrueTime {
         let within = self.chosen.iter().find(|(from, to)| (*from..*to).contains(&at));
         let at = within.map_or(at, |(_, to)| *to);
@@ -179,7 +170,6 @@ mod tests {
     use super::*;
     use crate::trace::Trace;
 
-    /// Returns the arrivals of `count` packets of 200 bytes, sent every millisecond.
     fn arrivals(model: PathModel, count: i64, seed: u64) -> Vec<Vec<TrueTime>> {
         let mut path = Path::new(model, seed);
         (0..count)
@@ -222,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_bottleneck_delays_and_then_drops() {
-        // 266 bytes per millisecond are 2.128 Mbit/s, twice the rate of the bottleneck.
+        // 266 bytes per millisecond are 2.128 Mbit/s, twice the bottleneck's rate.
         let bottleneck = Some(Bottleneck { rate: 1_064_000, queue: 2660 });
         let model = PathModel { bottleneck, ..PathModel::ideal(Span::ZERO) };
         let came = arrivals(model, 1000, 4);

@@ -1,5 +1,3 @@
-//! Host of a worker, and the master's state for it.
-
 use tautline_proto::offload::block::{
     BlockSet, BlockSpec, BlockWay, ByteOrder, Element, Length, get_f32, put_f32,
 };
@@ -14,7 +12,7 @@ use crate::link::Path;
 pub(super) const DATAGRAM_BYTES: usize = 1400;
 const STREAM: u32 = 1;
 
-/// The clocks of these hosts have no error, because nothing here depends on their readings.
+/// No clock error, because nothing depends on readings.
 pub(super) const fn local(at: TrueTime) -> LocalTime {
     LocalTime::from_nanos(at.as_nanos())
 }
@@ -38,7 +36,7 @@ impl SimWorker {
         let model = scenario.workers[index].clone();
         let max_frames = scenario.runs.iter().copied().max().unwrap_or(1);
         let set = sim_set(max_frames);
-        // The seeds are far apart, because neighbouring seeds draw similar numbers.
+        // Neighbouring seeds would draw similar numbers.
         let seed = (scenario.seed * 2 + index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let config = WorkerConfig {
             set: set.clone(),
@@ -95,8 +93,7 @@ impl SimWorker {
         self.worker.handle(datagram, local(now));
     }
 
-    /// Runs the block whose turn it is, unless one is running. Returns the time at which it is
-    /// complete.
+    /// Runs the next block unless one is running. Returns its completion time.
     pub(super) fn work(&mut self, now: TrueTime) -> Option<TrueTime> {
         if now < self.busy || self.reads(now) != Some(now) {
             return None;
@@ -118,8 +115,8 @@ impl SimWorker {
         Some(self.busy)
     }
 
-    /// Sends everything that is due, unless a block is running or the host stalls. Calls `arrives`
-    /// for each arrival.
+    /// Sends all that is due, unless a block is running or the host stalls. Calls `arrives` for
+    /// each arrival.
     pub(super) fn send(&mut self, now: TrueTime, mut arrives: impl FnMut(TrueTime, &[u8])) {
         if now < self.busy || self.reads(now) != Some(now) {
             return;
@@ -130,7 +127,6 @@ impl SimWorker {
         }
     }
 
-    /// Time at which it asks again.
     pub(super) fn deadline(&self) -> Option<TrueTime> {
         let deadline = self.worker.deadline();
         (!deadline.is_never()).then(|| TrueTime::from_nanos(deadline.as_nanos()))
@@ -146,15 +142,13 @@ impl SimWorker {
     }
 }
 
-/// A filter with a long memory, and a control.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SimPlugin {
     last: f32,
 }
 
 impl SimPlugin {
-    /// Share of a frame that remains in the next one. After a second the rest is too small for 32
-    /// bits.
+    /// Share of a frame that remains in the next one. After 1 s the rest is below 32-bit precision.
     const KEEPS: f32 = 0.9997;
 
     pub(super) fn run(&mut self, sound: &mut [f32], control: f32) {
@@ -165,8 +159,6 @@ impl SimPlugin {
     }
 }
 
-/// Returns the input of a frame: noise that depends on the frame's number, so that no two blocks
-/// are alike.
 pub(super) fn sim_input(frame: u64) -> f32 {
     let mixed = frame.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     mixed as f32 / (1 << 25) as f32 - 0.25
@@ -176,7 +168,6 @@ pub(super) fn sim_control(block: u64) -> f32 {
     0.5 + (block % 17) as f32 / 32.0
 }
 
-/// One channel there, a control, and one channel back.
 pub(super) fn sim_set(max_frames: u32) -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![

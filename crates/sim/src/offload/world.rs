@@ -1,5 +1,3 @@
-//! Events of the simulation, in order.
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -18,7 +16,7 @@ use crate::clock::TrueTime;
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OffloadEvent {
     There(usize, Vec<u8>),
-    /// The worker has completed a block, or may ask again.
+    /// A block is complete, or a request is due.
     Wakes(usize),
     Back(usize, Vec<u8>),
 }
@@ -27,12 +25,11 @@ struct OffloadWorld {
     workers: Vec<SimWorker>,
     events: BinaryHeap<Reverse<(TrueTime, u64, OffloadEvent)>>,
     order: u64,
-    /// Packets that arrived at the master's host, which reads them in its next run.
     inbox: Vec<(TrueTime, usize, Vec<u8>)>,
     returns: Returns,
     /// Blocks in flight: number, first frame, and frames.
     under_way: Vec<(u64, u64, u32)>,
-    /// Frames for which a clean answer arrived, in time or not.
+    /// Frames with a clean answer, in time or not.
     answered: Vec<bool>,
     true_plugin: SimPlugin,
     judge: OffloadJudge,
@@ -130,7 +127,6 @@ impl OffloadWorld {
         for (at, index, datagram) in core::mem::take(&mut self.inbox) {
             self.take_in(index, &datagram, at);
         }
-        // Requested blocks are sent in the same run.
         self.send(now);
         self.play(frames);
     }
@@ -176,7 +172,6 @@ impl OffloadWorld {
     fn take_answer(&mut self, index: usize, block: u64) {
         let workers = self.workers.iter().enumerate();
         let answers = workers.filter_map(|(at, worker)| Some((at, worker.master.answer(block)?)));
-        // An answer that is worse than another changes nothing.
         let chosen = choose_answer(answers).filter(|chosen| chosen.worker == index);
         let Some(ChosenAnswer { clean, .. }) = chosen else { return };
         let worker = &mut self.workers[index];
@@ -219,7 +214,6 @@ impl OffloadWorld {
 
 #[derive(Debug, Default)]
 struct OffloadJudge {
-    /// Output of a plugin that missed no block.
     truth: Vec<f32>,
     heard: Vec<f32>,
     was_there: Vec<bool>,
@@ -234,7 +228,7 @@ impl OffloadJudge {
         for damage in self.damage.iter().filter(|damage| damage.cause != Cause::Grown) {
             let until = damage.from + u64::from(damage.frames);
             let range = |until: u64| damage.from.min(end) as usize..until.min(end) as usize;
-            // A clean answer was there for frames that are cross-faded.
+            // Cross-faded frames had a clean answer.
             noted[range(until)].fill(damage.cause != Cause::Faded);
             may_differ[range(until)].fill(true);
         }

@@ -8,7 +8,6 @@ pub(super) struct Columns {
     timestamp: usize,
     handed: usize,
     arrival: usize,
-    /// Column of the stream, in ledgers of several streams.
     stream: Option<usize>,
 }
 
@@ -24,9 +23,8 @@ impl Columns {
     }
 }
 
-/// Returns the packets of the first stream, from hand-over to arrival. Both times are on the
-/// receiver's clock; the first one is mapped from the sender's clock. Negative delays count as
-/// zero. Missing timestamps are lost packets, which were sent at even intervals between the others.
+/// Packets of the first stream, from hand-over to arrival, both on the receiver's clock. Negative
+/// delays count as zero. Missing timestamps are lost packets, sent at even intervals.
 pub(super) fn packets<'a>(
     columns: &Columns,
     lines: impl Iterator<Item = NumberedLine<'a>>,
@@ -52,7 +50,6 @@ pub(super) fn packets<'a>(
         else {
             continue;
         };
-        // Timestamps have 32 bits and wrap.
         let timestamp = timestamp as u32;
         let near = last.unwrap_or(timestamp.into());
         let unwrapped = near + i64::from(timestamp.wrapping_sub(near as u32) as i32);
@@ -71,11 +68,10 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
     let mut timestamp_before = None;
     let mut most = MAX_MISSING + MAX_FOR_EACH * found.len() as i64;
     for &(timestamp, sent, delay) in found {
-        // The clock mapping may have moved back between two packets, but time must not.
+        // The clock mapping may move back, but time must not.
         let before = packets.last().map_or(sent, |last| last.sent);
         let sent = sent.max(before);
         let apart = timestamp - timestamp_before.replace(timestamp).unwrap_or(timestamp - step);
-        // An hour of silence is not an hour of losses.
         let missing = (apart / step - 1).min(MAX_MISSING).min(most);
         most -= missing;
         for number in 1..=missing {
@@ -87,8 +83,8 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
     packets
 }
 
-/// Maximum number of consecutive missing packets that count as lost.
+/// Maximum consecutive missing packets that count as lost.
 const MAX_MISSING: i64 = 10_000;
-/// Maximum number of missing packets per received packet, apart from one outage. Networks that lose
-/// more are unusable, and a short text must not expand to gigabytes.
+/// Maximum missing packets per received one, apart from one outage. It keeps a short text from
+/// expanding to gigabytes.
 const MAX_FOR_EACH: i64 = 16;

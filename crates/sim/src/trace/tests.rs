@@ -29,7 +29,7 @@ fn instants_are_read_and_need_not_begin_at_zero() {
 
 #[test]
 fn a_receivers_ledger_is_a_record_and_its_holes_are_losses() {
-    // Packets out of order, across the wrap of the timestamps, with another stream in between.
+    // Reordered packets across the timestamp wrap, with another stream in between.
     let text = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,stream,late\n\
                 4294967248,0,0,0,1000000,1200000,0,0,0\n\
                 7,0,0,0,5000000,9200000,0,1,0\n\
@@ -56,7 +56,7 @@ fn a_ledger_with_any_timestamps_is_read() {
     );
     let trace = Trace::read(&text).unwrap();
     let arrived = trace.packets().iter().filter(|packet| packet.delay.is_some()).count();
-    // With 32 bits they are -1, 0 and 9, so eight are missing.
+    // As 32-bit numbers they are -1, 0 and 9: eight are missing.
     assert_eq!((trace.packets().len(), arrived), (11, 3));
 }
 

@@ -1,5 +1,5 @@
-//! Two worlds that share the paths between two hosts, as a call does. The sound of one waits in the
-//! same queues as the reports of the other.
+//! Two worlds that share the paths between two hosts, as in a call. Sound queues with the other
+//! direction's reports.
 
 use std::rc::Rc;
 
@@ -9,14 +9,12 @@ use super::World;
 use crate::clock::TrueTime;
 use crate::scenario::Scenario;
 
-/// Sound in both directions.
 pub struct Duplex {
     pub worlds: [World; 2],
 }
 
 impl Duplex {
-    /// Creates both worlds. The paths are those of the first scenario, to its first receiver and
-    /// back.
+    /// Uses the paths of the first scenario's first receiver.
     pub fn new(scenarios: [Scenario; 2]) -> Self {
         let mut worlds = scenarios.map(World::new);
         let [first, second] = &mut worlds;
@@ -29,7 +27,7 @@ impl Duplex {
         Self { worlds }
     }
 
-    /// Returns the wait of each datagram in the queue there, and when it entered the path.
+    /// Time of entry and queueing delay of each datagram there.
     pub fn waits(&self) -> Vec<(TrueTime, Span)> {
         self.worlds[0].listeners[0].there.borrow().waits.clone().unwrap_or_default()
     }

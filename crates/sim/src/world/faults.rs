@@ -1,5 +1,3 @@
-//! Faults of the stream's sender, and another sender at the same address.
-
 use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::send_policy::SendPolicy;
@@ -35,7 +33,7 @@ impl World {
     pub(super) fn apply_faults(&mut self) {
         while self.faults.front().is_some_and(|(when, _)| *when <= self.now) {
             let Some((_, fault)) = self.faults.pop_front() else { return };
-            // The card may drop frames before the block. They are on the new timeline.
+            // Frames that the card drops before the block are on the new timeline.
             let first = self.host.card.next_frame();
             let timestamp = self.timeline.timestamp(first);
             let sequence = self.sequence.wrapping_add(1);

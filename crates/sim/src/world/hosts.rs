@@ -1,5 +1,4 @@
-//! Hosts of a world, each with a clock, a card and a session, and the additional state of a
-//! receiver.
+//! Hosts of a world, each with a clock, a card and a session; and a receiver's state.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,7 +18,6 @@ use crate::heard::Heard;
 use crate::link::{Path, PathModel, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
-/// A path that two worlds may share.
 pub(super) type SharedPath = Rc<RefCell<Path>>;
 
 fn path(model: &PathModel, rng: &mut Rng) -> SharedPath {
@@ -70,8 +68,8 @@ impl SimHost {
         self.clock.reading(at)
     }
 
-    /// Time at which this host's clock shows `local`, at most one second from now, so that a
-    /// stepped clock is read again.
+    /// Time at which the clock shows `local`, at most 1 s from now, so that a stepped clock is read
+    /// again.
     pub(super) fn when(&mut self, local: LocalTime, now: TrueTime) -> TrueTime {
         let second = now.after(Span::from_secs(1));
         if local.is_never() { second } else { self.clock.when(local, now).min(second) }

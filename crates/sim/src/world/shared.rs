@@ -1,7 +1,6 @@
-//! Several senders, each with its own clock and path, and one link at which all of them arrive.
+//! Several senders with their own clocks and paths, which arrive at one link.
 //!
-//! The value of each captured frame shows which frame it is. A shift per sender shows whose frame
-//! it is. The sound played for a sender is compared with the sound that this sender captured.
+//! Frame values are shifted per sender, so each played frame shows its sender.
 
 mod link;
 mod sender;
@@ -26,7 +25,6 @@ use sender::{Came, SimSender};
 pub struct Stint {
     pub sends: (TrueTime, TrueTime),
     pub from: Endpoint,
-    /// Whether it says goodbye at the end. The goodbye arrives.
     pub goodbye: bool,
 }
 
@@ -35,11 +33,11 @@ pub struct SenderModel {
     pub ssrc: u32,
     pub host: HostModel,
     pub path: PathModel,
-    /// Times in which it sends, in order and not overlapping. Its card continues to run in between.
+    /// In order and not overlapping. The card keeps running in between.
     pub stints: Vec<Stint>,
 }
 
-/// Arrival of a packet, on the receiving host's clock.
+/// On the receiving host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketArrival {
     pub at: LocalTime,
@@ -48,13 +46,11 @@ pub struct PacketArrival {
 
 #[derive(Debug, Clone, Default)]
 pub struct SenderSeen {
-    /// Sound played for this sender. The counters are those of packets, from all its receivers.
+    /// Packet counters are sums over all its receivers.
     pub heard: Heard,
     pub lost: u64,
     pub arrived: Vec<PacketArrival>,
-    /// Packets for which there was no place.
     pub unplaced: u64,
-    /// Packets that another sender's receiver got.
     pub astray: u64,
     pub right: u64,
 }
@@ -62,14 +58,12 @@ pub struct SenderSeen {
 #[derive(Debug, Clone, Default)]
 pub struct SharedReceived {
     pub senders: Vec<SenderSeen>,
-    /// Packets without a place, as the policy counted them.
     pub unplaced: u64,
-    /// Number of senders with a place: the maximum, and at the end.
+    /// Senders with a place: maximum, and at the end.
     pub places: (usize, usize),
 }
 
-/// Shift between the values of successive senders, in frames. Frames that two senders capture at
-/// the same time thus differ.
+/// Value shift between successive senders, in frames.
 const SHIFT: i64 = 7_919;
 
 struct Shared {
@@ -82,8 +76,8 @@ struct Shared {
     reported: SharedReceived,
 }
 
-/// Lets `senders` send to one link with `places` places for `span`. Format, latency and the host of
-/// the first receiver are those of `scenario`.
+/// Plays `senders` to one link. Format, latency and the first receiver's host are those of
+/// `scenario`.
 pub fn play_shared(
     scenario: Scenario,
     senders: Vec<SenderModel>,
@@ -193,7 +187,6 @@ impl Shared {
     }
 }
 
-/// Adds the difference of the two counters.
 fn add(sum: &mut Counters, before: &Counters, after: &Counters) {
     sum.received += after.received - before.received;
     sum.other_source += after.other_source - before.other_source;

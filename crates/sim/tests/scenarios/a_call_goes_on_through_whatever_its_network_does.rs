@@ -1,5 +1,4 @@
-//! Tests a whole call, from dial to resume, over a network that loses datagrams, passes none,
-//! becomes narrow, and is gone for a while. Also tests a peer that vanishes.
+//! A whole call over a network with loss, outages and cuts; and a peer that vanishes.
 
 use tautline_proto::call::LINE_DEAD;
 use tautline_proto::call::caller::NotAsked;
@@ -17,7 +16,7 @@ fn at(second: i64) -> TrueTime {
     TrueTime::ZERO.after(Span::from_secs(second))
 }
 
-/// Returns an offer of all codings, starting with those that need few bits.
+/// All codings, lowest bitrate first.
 pub(super) fn offer() -> CallOffer {
     let stream = StreamAbilities {
         rates: vec![Rate::HZ_48000],
@@ -39,13 +38,11 @@ pub(super) fn offer() -> CallOffer {
     offer
 }
 
-/// A path with jitter and a loss of 1 %.
 fn lossy() -> PathModel {
     let jitter = Jitter::Uniform(Span::from_millis(10));
     PathModel { jitter, loss: Loss::random(0.01), ..PathModel::ideal(WAY) }
 }
 
-/// Returns the times of an event in milliseconds.
 fn millis(call: &Call, what: &str) -> Vec<i64> {
     call.when(what).into_iter().map(|when| when.as_nanos() / 1_000_000).collect()
 }
@@ -55,7 +52,7 @@ fn coded(call: &Call) -> [&'static str; 2] {
         .map(|side| call.sends(side).map_or("", |(sent, _)| sent.coding.name()))
 }
 
-/// A call of 150 s, with 20 s without datagrams, 10 s without a network, and a hold of 5 s.
+/// 150 s: 20 s without datagrams, 10 s without a network, and a hold of 5 s.
 fn eventful(seed: u64) -> Call {
     let outages = vec![(at(30), at(50))];
     let path = PathModel { outages, ..lossy() };
@@ -84,13 +81,11 @@ fn a_call_goes_on_through_whatever_its_network_does() {
         let call = eventful(seed);
         let reported = format!("seed {seed}: {:?}, {:?}", call.silences, call.log);
         assert_eq!(millis(&call, "begins").len(), 1, "one call all the while: {reported}");
-        // The call uses TCP while there are no datagrams, then UDP again.
         let by_tcp = millis(&call, "by tcp");
         assert!((30_900..=31_300).contains(&by_tcp[0]), "{reported}");
         let by_udp = millis(&call, "by udp");
         assert!((50_000..=52_100).contains(&by_udp[1]), "{reported}");
-        // Without a network, the control connection is found dead. It is made again after at most
-        // the longest pause.
+        // The dead control connection is detected, and made again after at most the longest pause.
         let (away, resumes) = (millis(&call, "away"), millis(&call, "resumes"));
         assert!(matches!(away[..], [83_000..=84_100]), "{reported}");
         assert!(matches!(resumes[..], [90_000..=97_000]), "{reported}");
@@ -98,7 +93,6 @@ fn a_call_goes_on_through_whatever_its_network_does() {
             call.silences.iter().all(|silence| *silence < Span::from_millis(10_200)),
             "{reported}"
         );
-        // Resumed sound has its own keys at both ends.
         assert_eq!(millis(&call, "silent"), [110_040], "{reported}");
         assert_eq!(millis(&call, "sounds")[1..], [115_040], "{reported}");
         let [there, back] = [Side::Caller, Side::Called].map(|side| call.sends(side).unwrap().1);
@@ -121,7 +115,7 @@ fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
     let away = millis(&call, "away");
     let dead = 20_000 + LINE_DEAD.as_nanos() / 1_000_000;
     assert!(matches!(away[..], [away] if (dead - 1_000..=dead + 60).contains(&away)), "{reported}");
-    // Each dial takes 5 s, because there is no answer.
+    // Each unanswered dial takes 5 s.
     let mut dials = millis(&call, "dials");
     dials[0] = away[0];
     let pauses: Vec<_> = dials.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -137,8 +131,7 @@ fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
     assert!(call.sends(Side::Caller).is_some() && call.sends(Side::Called).is_some());
 }
 
-/// Two minutes, in which connections carry nothing for a minute and a half. Datagrams do not pass
-/// either if `silent`.
+/// Two minutes; connections, and datagrams if `silent`, pass nothing for 90 s.
 fn starved(silent: bool) -> Call {
     let starved = vec![(at(10), at(100))];
     let down = if silent { starved.clone() } else { Vec::new() };
@@ -157,7 +150,7 @@ fn received_sound_keeps_a_call_alive_without_a_control_connection() {
     assert!(matches!(millis(&call, "resumes")[..], [100_000..=107_000]), "{reported}");
     let silent = starved(true);
     let reported = format!("{:?}", silent.log);
-    // The line is found dead. A minute later the call is over.
+    // A minute after the dead connection is detected, the call ends.
     assert!(matches!(millis(&silent, "over there")[..], [73_000..=74_100]), "{reported}");
     assert_eq!(millis(&silent, "begins").len(), 2, "{reported}");
 }

@@ -1,5 +1,4 @@
-//! Tests a call in both directions over links that carry 100 to 500 kbit/s, from the start and
-//! after a cut.
+//! A two-way call over links of 100 to 500 kbit/s, from the start and after a cut.
 
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::stream::Coding;
@@ -12,10 +11,10 @@ use tautline_sim::world::duplex::Duplex;
 
 const RATES: [u64; 5] = [100_000, 150_000, 200_000, 300_000, 500_000];
 const QUEUES: [usize; 4] = [4_000, 8_000, 16_000, 32_000];
-/// Minimum share of each second that is played as captured.
+/// Minimum share of each second played as captured.
 const UNDERSTOOD: f64 = 0.95;
-/// Seconds after a cut in which a sender finds the new capacity of the path, and the minimum share
-/// of the capacity that sound then uses. At 100 kbit/s, headers and feedback use the rest.
+/// Seconds after a cut to find the new capacity, and the minimum share that sound then uses. At 100
+/// kbit/s, headers and feedback use the rest.
 const FOUND: usize = 4;
 const USED: [f64; 5] = [0.12, 0.25, 0.35, 0.35, 0.35];
 
@@ -40,7 +39,6 @@ fn second(second: i64) -> TrueTime {
     TrueTime::from_nanos(second * 1_000_000_000)
 }
 
-/// Returns the share of each second in which sound was played as captured.
 fn understood(silences: &[(TrueTime, TrueTime)], seconds: i64) -> Vec<f64> {
     let within = |from: TrueTime, to: TrueTime| {
         let parts = silences.iter().map(|(begin, end)| {
@@ -54,7 +52,7 @@ fn understood(silences: &[(TrueTime, TrueTime)], seconds: i64) -> Vec<f64> {
 struct Outcome {
     shares: [Vec<f64>; 2],
     waits: Vec<(TrueTime, Span)>,
-    /// Bits per second that the first end sends, at the end of each second.
+    /// Bitrate sent by the first end, per second.
     bits: Vec<u32>,
     reported: String,
 }
@@ -83,8 +81,7 @@ fn p95(waits: &[(TrueTime, Span)]) -> Span {
     all[all.len() * 95 / 100]
 }
 
-/// Returns the seconds in which too little was played as captured, at either end, except for two
-/// seconds from each of `disturbed`.
+/// Seconds with too little captured sound, except two seconds from each of `disturbed`.
 fn not_understood(outcome: &Outcome, disturbed: &[usize]) -> Vec<(usize, usize)> {
     let excused = |second: usize| disturbed.iter().any(|from| (*from..from + 2).contains(&second));
     let bad = |(end, shares): (usize, &Vec<f64>)| {

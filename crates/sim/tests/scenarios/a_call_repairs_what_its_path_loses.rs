@@ -1,5 +1,4 @@
-//! Tests calls with `--redundancy auto` whose path loses 5 % of packets at random, in both
-//! directions.
+//! Calls with `--redundancy auto` and 5 % random loss both ways.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::congestion::CodingLimits;
@@ -13,7 +12,6 @@ use tautline_sim::link::{Bottleneck, Loss, PathModel};
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::duplex::Duplex;
 
-/// A call with an automatic latency, in packets of this many frames.
 fn scenario(coding: Coding, packet: i64, path: PathModel, seed: u64) -> Scenario {
     Scenario {
         redundancy: Redundancy::Auto,
@@ -31,8 +29,7 @@ fn lossy(rate: u64) -> PathModel {
     PathModel { bottleneck, loss: Loss::random(0.05), ..PathModel::ideal(Span::from_millis(20)) }
 }
 
-/// Plays a minute of a call. Returns what both ends played, and the time that 95 % of packets
-/// waited at most.
+/// Plays a minute. Returns the sound of both ends, and the 95 % quantile of queueing delays.
 fn call(scenarios: [Scenario; 2]) -> ([Heard; 2], Span, String) {
     let mut call = Duplex::new(scenarios);
     let mut reported = String::new();
@@ -57,7 +54,6 @@ fn lost_packets_of_samples_come_back() {
         let Counters { repaired, lost, late, .. } = heard.counters;
         println!("packets of 1 ms: {repaired} repaired, {lost} lost");
         assert!(repaired > 2_500 && late == 0 && heard.first_wrong.is_none(), "{heard}");
-        // There is no redundancy until losses are reported.
         assert!(lost <= 10, "{heard}");
     }
 }

@@ -1,6 +1,5 @@
-//! Tests a stream between two cities with an automatic latency and cards 200 ppm apart, and a call
-//! with two such directions whose Opus bitrate follows the network. Their memory and latency after
-//! a while must be those at the end.
+//! Soak: a stream between two cities with 200 ppm of drift, and a call whose Opus bitrate adapts.
+//! Memory and latency must not grow.
 
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::jitter_buffer::Resync;
@@ -18,11 +17,11 @@ use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
 use tautline_trial::live_bytes;
 
-/// Bytes that the world itself records about both ends for this test.
+/// Bytes that the world itself records about both ends.
 fn noted(world: &World) -> i64 {
     let noted = |heard: &Heard| {
         let Heard { carried, errors, offsets, resyncs, silences, notes, spoilt, holes, .. } = heard;
-        // A tree has two words per entry and is half empty in the worst case.
+        // A tree has two words per entry, and may be half empty.
         let trees = 4 * 16 * (spoilt.len() + holes.len());
         carried.capacity()
             + size_of::<Span>() * errors.capacity()
@@ -35,15 +34,13 @@ fn noted(world: &World) -> i64 {
     world.heard().map(noted).sum::<usize>() as i64
 }
 
-/// Bytes in use by all ends, without those.
 fn in_use(worlds: &[&World]) -> i64 {
     live_bytes() - worlds.iter().map(|world| noted(world)).sum::<i64>()
 }
 
-/// Maximum slack of lists, in bytes. Anything above it is growth.
+/// Maximum slack of lists, in bytes. More is growth.
 const MAX_GROWN: i64 = 256 << 10;
 
-/// Plays for a tenth of the time, then for the rest of it. Returns the result as text.
 fn grows_not(whole: Span) -> String {
     let seed = 31;
     let mut scenario = Scenario::drifting(Preset::Wan, 100.0, seed);
@@ -67,8 +64,7 @@ fn grows_not(whole: Span) -> String {
     format!("{grown} bytes more, and {moved} later")
 }
 
-/// Checks that the latency after `first` and `blocks` equals that at the end. Returns the
-/// difference.
+/// Compares the latency after `first` and `blocks` with that at the end. Returns the difference.
 fn grows_not_late(
     heard: &Heard,
     (first, blocks): (Span, usize),
@@ -80,7 +76,6 @@ fn grows_not_late(
         let offsets = heard.offsets.iter().filter(|(at, _)| (at.as_nanos() > until) == late);
         offsets.map(|(_, offset)| *offset).max()
     };
-    // The latency follows the packets, whose delays did not change.
     if let (Some(before), Some(after)) = (highest(false), highest(true)) {
         assert!(after < before + before.half(), "{before} became {after}; {reported}");
     }
@@ -97,21 +92,16 @@ fn grows_not_late(
     moved
 }
 
-/// Length in seconds of the times in which the path carries everything, and of those in which it
-/// does not.
+/// Seconds of each wide and each narrow stretch.
 const SPELL: i64 = 45;
 
-/// One direction of a call, whose bitrate follows its path.
 struct Direction {
     world: World,
     bitrate: u32,
-    /// Number of changes of the bitrate.
     moved: u32,
-    /// Minimum and maximum of the bitrate.
     range: (u32, u32),
 }
 
-/// The path between two cities, with a link of 56 kbit/s for half of the time.
 fn wide_and_narrow(whole: Span, begins: i64) -> PathModel {
     let wide = Preset::Wan.path();
     let bottleneck = Some(Bottleneck { rate: 56_000, queue: 1_400 });
@@ -126,7 +116,6 @@ fn wide_and_narrow(whole: Span, begins: i64) -> PathModel {
 }
 
 impl Direction {
-    /// Creates a direction between cards with these rate errors.
     fn new((from, to): (f64, f64), path: PathModel, seed: u64) -> Self {
         let coding = Coding::OPUS.usual_for(Channels::MONO);
         let ptime = Span::from_millis(20);
@@ -154,7 +143,6 @@ impl Direction {
         Self { world: World::new(scenario), bitrate: 0, moved: 0, range: (u32::MAX, 0) }
     }
 
-    /// Advances one second.
     fn second(&mut self) {
         self.world.run(Span::from_secs(1));
         let bitrate = self.world.sends().coding().bitrate().expect("of Opus");
@@ -163,8 +151,6 @@ impl Direction {
     }
 }
 
-/// Plays both directions of a call for a tenth of the time, then for the rest of it. Returns the
-/// result as text.
 fn call_grows_not(whole: Span) -> String {
     let seed = 41;
     let mut call = [
@@ -192,7 +178,6 @@ fn call_grows_not(whole: Span) -> String {
             "seed {seed}: {grown} bytes more; bits moved {moved} times within {range:?}; {heard}"
         );
         assert!(grown < MAX_GROWN, "{reported}");
-        // The bitrate falls and rises in each spell.
         assert!(i64::from(moved) > seconds / SPELL, "{reported}");
         assert!(range.0 < 40_000 && range.1 == 96_000, "{reported}");
         let later = grows_not_late(&heard, (first, blocks), whole, &reported);

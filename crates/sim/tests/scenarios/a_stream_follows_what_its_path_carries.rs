@@ -1,6 +1,5 @@
-//! Tests the rate control of a stream over paths that carry less than it would use, that lose
-//! packets at any rate, and that carry no feedback. Packets have their lengths but no content. The
-//! rest is as in `taut`.
+//! Rate control over narrow paths, lossy paths, and paths without feedback. Packets have lengths
+//! but no content.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -16,19 +15,18 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Bottleneck, Loss, Path, PathModel};
 
-/// Latency from capture to loudspeaker.
+/// From capture to loudspeaker.
 const LATENCY: Span = Span::from_millis(60);
 const SHAPE: (Rate, Channels) = (Rate::HZ_48000, Channels::STEREO);
 const SECOND: i64 = 1_000_000_000;
-/// Interval between steps. All packet times are multiples of it.
+/// Interval between steps; all packet times are multiples of it.
 const STEP: i64 = 2_500_000;
-/// Interval between decisions.
 const BEAT: i64 = 20_000_000;
-/// Bytes of RTP, timestamps and SRTP's tag.
+/// RTP, timestamps and SRTP tag, in bytes.
 const HEADS: usize = 48;
-/// Bytes of feedback with SRTCP's index and tag.
+/// With SRTCP index and tag, in bytes.
 const FEEDBACK: usize = 36 + 20;
-/// Bytes of a compound RTCP packet, encrypted, which is sent twice per second.
+/// Encrypted compound RTCP packet, sent twice per second, in bytes.
 const REPORT: usize = 260;
 
 fn any_coding() -> CodingLimits {
@@ -49,25 +47,23 @@ fn only(coding: Coding, ptime: Span) -> CodingLimits {
     CodingLimits { codings: vec![coding], ptimes: (ptime, ptime), max_bitrate: None }
 }
 
-/// One second of a stream: its coding at the end, and the share of its packets that were lost, late
-/// or not sent.
+/// Coding at the end of the second, and the share of packets lost, late or not sent.
 struct Second {
     coding: Coding,
     ptime: Span,
     spoilt: f64,
 }
 
-/// One direction, and the measurements of its receiver.
 struct Flow {
     path: Path,
     control: RateControl,
     meter: TransitMeter,
     number: u32,
     sent: Sent,
-    /// Future arrivals: time, number, send time, and payload.
+    /// Arrivals: time, number, send time, and payload.
     coming: VecDeque<(TrueTime, u32, TrueTime, usize)>,
     fed_back: u32,
-    /// Packets due in this second, and how many of them were spoilt.
+    /// Due packets of this second, and the spoilt ones.
     counts: [u32; 2],
 }
 
@@ -120,7 +116,6 @@ impl Flow {
         }
     }
 
-    /// Returns the feedback since the last call.
     fn feedback(&mut self) -> Option<PathFeedback> {
         let feedback = self.meter.feedback().filter(|it| it.at_us != self.fed_back)?;
         self.fed_back = feedback.at_us;
@@ -139,7 +134,7 @@ fn local(at: TrueTime) -> LocalTime {
     LocalTime::from_nanos(at.as_nanos())
 }
 
-/// Bytes of sound in a packet. Lossless compression leaves a little less than two thirds.
+/// Bytes of sound. Lossless compression saves a little over a third.
 fn payload(coding: Coding, ptime: Span) -> usize {
     let (rate, channels) = SHAPE;
     let packet = packet_frames(rate, ptime).expect("a length of packets");
@@ -149,7 +144,6 @@ fn payload(coding: Coding, ptime: Span) -> usize {
     (format.payload_bytes() as f64 * left) as usize
 }
 
-/// Plays a stream whose feedback takes 10 ms.
 fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flow = Flow::new(limits, model, seed);
     let mut reported: VecDeque<(TrueTime, PathFeedback)> = VecDeque::new();
@@ -170,8 +164,8 @@ fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> V
     all
 }
 
-/// Plays streams in both directions. Feedback and reports of one use the path of the other. Returns
-/// the seconds of the first.
+/// Plays both directions, each with the other's feedback and reports. Returns the first one's
+/// seconds.
 fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flows = [0, 1].map(|way| Flow::new(&any_coding(), model.clone(), seed + way));
     let mut reported: [VecDeque<(TrueTime, PathFeedback)>; 2] = Default::default();
@@ -212,12 +206,11 @@ fn in_words(stream: &[Second]) -> String {
 }
 
 fn narrow(rate: u64) -> PathModel {
-    // A quarter of a second may wait, as in home routers.
+    // A queue of 250 ms, as in home routers.
     let bottleneck = Some(Bottleneck { rate, queue: (rate / 32) as usize });
     PathModel { bottleneck, ..PathModel::ideal(Span::from_millis(10)) }
 }
 
-/// Returns the path with these rates, each from that second on.
 fn becoming(model: PathModel, rates: &[(i64, u64)]) -> PathModel {
     let changes = rates.iter().map(|(at, rate)| (TrueTime::from_nanos(at * SECOND), narrow(*rate)));
     PathModel { changes: changes.collect(), ..model }
@@ -252,7 +245,7 @@ fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
         let stream = stream(&any_coding(), narrow(rate), 600, 4);
         let reported = in_words(&stream);
         let fits = |second: &&Second| {
-            // With Ethernet's headers, they are 114 bytes.
+            // 114 bytes with Ethernet's headers.
             let heads = 8 * 114 * SECOND / second.ptime.as_nanos();
             let carried = rate as i64 - heads;
             let bitrate = second.coding.bitrate().map_or(0, i64::from);

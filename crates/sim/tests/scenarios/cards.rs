@@ -9,9 +9,6 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{World, play};
 
-// Tests the servo when the rate of the playing card changes suddenly, on one switch without other
-// traffic.
-
 #[test]
 fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
     for (before, after) in [(0.0, 100.0), (40.0, -60.0), (-400.0, -500.0), (400.0, 500.0)] {
@@ -25,15 +22,14 @@ fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
         let heard = &play(scenario, Span::from_secs(60))[0];
         let reported = format!("{before} to {after} ppm, wired, seed {seed}: {heard}");
         assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
-        // The last twenty seconds, in blocks of 1 ms.
         let settled = &heard.errors[heard.errors.len() - 20_000..];
         let worst = settled.iter().map(|error| error.abs()).max().unwrap();
         assert!(worst < Span::from_micros(50), "{worst}; {reported}");
     }
 }
 
-// Tests placement without reports. The line below all arrivals has the rate of the sender's card
-// and does not follow the jitter of the path.
+// Placement without reports: the lower envelope of arrivals has the sender card's rate, without
+// jitter.
 
 #[test]
 fn arrivals_alone_follow_a_card_of_500_ppm() {
@@ -60,7 +56,7 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
                 assert_eq!(look.basis, Basis::Arrival);
                 errors.push(look.error);
             }
-            // The rest is the delay of the path, which the receiver cannot detect.
+            // The rest is the path delay, which the receiver cannot detect.
             let least = errors.iter().copied().min().expect("some");
             let greatest = errors.iter().copied().max().expect("some");
             let reported =
@@ -72,9 +68,6 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
         }
     }
 }
-
-// Tests servo and resampler for a day, between cards with the maximum supported rate difference, on
-// one switch without other traffic.
 
 #[test]
 #[ignore = "soak: two simulated days"]
@@ -105,9 +98,7 @@ fn a_card_500_ppm_off_plays_for_a_day_without_losing_a_frame() {
     }
 }
 
-// Tests servo and resampler between cards with the maximum supported rate difference, on every
-// network except the one for which no latency is suitable. Only frames that a network loses are
-// missing.
+// Maximum rate difference on every network with a suitable latency. Only lost frames are missing.
 
 #[test]
 #[ignore = "soak: five simulated hours"]
@@ -124,8 +115,8 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
         let heard = &play(Scenario::drifting(preset, ppm, seed), Span::from_secs(3600))[0];
         let counters = heard.counters;
         let reported = format!("{}, {ppm} ppm, seed {seed}: {heard}", preset.name());
-        // If the round trip is long, the first frames are placed by their arrival. They are moved
-        // once, when the sender's clock is known.
+        // On long paths, the first frames are placed by arrival, then moved once the sender's clock
+        // is known.
         let mapped = TrueTime::from_nanos(2_000_000_000);
         let late = heard.resyncs.iter().filter(|(at, _)| *at > mapped).count();
         assert_eq!((late, counters.late), (0, 0), "{reported}");
@@ -135,9 +126,8 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
     }
 }
 
-// Tests fifty receivers on the sender's machine that start at random times while it sends. Their
-// cards share the clock of the sender's card. From the first second on, they play the captured
-// sound bit for bit, whatever the path does to packets and reports.
+// Fifty receivers on the sender's machine, with one card clock, join at random times. After 1 s
+// they play bit-exactly, despite path faults.
 
 const FIRST_SECOND: Span = Span::from_secs(1);
 
@@ -158,7 +148,7 @@ fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
             assert_eq!(reported.counters.resampled_frames, 0, "{ppm} ppm: {reported}");
             assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
             assert!(reported.received_until(whole), "{ppm} ppm: {reported}");
-            // The sender may not have announced its clock yet. After that, the position is found.
+            // The sender may not have announced its clock yet.
             let settled = |(when, _): &(TrueTime, _)| when.since(joins) < FIRST_SECOND;
             assert!(reported.resyncs.len() <= 1, "{ppm} ppm: {reported}");
             assert!(reported.resyncs.iter().all(settled), "{ppm} ppm: {joins:?}: {reported}");
@@ -181,7 +171,6 @@ fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_cl
         let reported = &play(scenario, Span::from_secs(45))[0];
         assert_eq!(reported.counters.resampled_frames, 0, "{ppm} ppm: {reported}");
         assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
-        // The stream restarts, and nothing moves afterwards.
         let later = reported.resyncs.iter().filter(|(when, _)| *when > begins);
         let later: Vec<_> = later.map(|(when, _)| when.since(ends)).collect();
         assert!(later.len() == 1 && later[0] < Span::from_millis(20), "{later:?}: {reported}");
@@ -190,8 +179,6 @@ fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_cl
         assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {reported}");
     }
 }
-
-// Tests servo and resampler between cards of different rates, on one switch without other traffic.
 
 #[test]
 fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
@@ -204,14 +191,13 @@ fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
         assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
         assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
         assert!(heard.error_at(0.5).unwrap() <= Span::from_micros(20), "{reported}");
-        // An error is not followed until it exceeds what the clocks cannot detect: half of the
-        // round trip of 400 µs and a little more.
+        // The servo acts when an error exceeds the clock uncertainty: half of the 400 µs round trip
+        // and a little more.
         assert!(heard.error_at(0.9999).unwrap() <= Span::from_micros(600), "{reported}");
     }
 }
 
-// Tests two receivers of one stream with RTCP only. The clocks of their hosts drift and wander, and
-// their cards drift in the opposite direction. The sound shows how far apart they play a frame, by
+// Two receivers, RTCP only, with drifting clocks and cards. Measures their playout difference by
 // true time.
 
 #[test]
@@ -220,13 +206,12 @@ fn two_receivers_whose_cards_drift_play_in_step() {
     for (preset, max_median, most) in places {
         let seed = 35;
         let mut world = World::new(Scenario::two_apart(preset, seed));
-        // The servo follows after the error exceeded what the clocks cannot detect.
         world.run(Span::from_secs(20));
         let begun: Vec<usize> = world.heard().map(|heard| heard.errors.len()).collect();
         let mut apart = Vec::new();
         world.run(Span::from_secs(280));
         let heard: Vec<_> = world.heard().zip(begun).map(|(h, begun)| &h.errors[begun..]).collect();
-        // Both play successive blocks of a millisecond, a hundredth of a per cent apart.
+        // Blocks of 1 ms, 0.01 % apart.
         for (one, other) in heard[0].iter().zip(heard[1]) {
             apart.push((*one - *other).abs());
         }

@@ -1,4 +1,4 @@
-//! Changes in a running stream that are not audible.
+//! Inaudible changes in a running stream.
 
 use fastrand::Rng;
 use tautline_dsp::format::SampleFormat;
@@ -10,9 +10,6 @@ use tautline_sim::link::{Jitter, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::{Change, World};
-
-// Tests sender and receiver when the coding of samples changes in a running stream, and packets of
-// both codings overtake each other on the path.
 
 #[test]
 fn a_coding_that_changes_is_not_heard() {
@@ -37,8 +34,7 @@ fn a_coding_that_changes_is_not_heard() {
     assert_eq!((heard.counters.missing_frames, heard.counters.invalid), (0, 0), "{reported}");
 }
 
-// Tests the receiver when the latency changes during playout. A rise repeats sound, a fall leaves
-// some out, and a small change is followed by resampling. No frame is missing.
+// A rise repeats sound, a fall skips some, and a small change is resampled.
 
 #[test]
 fn a_latency_that_changes_leaves_no_gap() {
@@ -55,13 +51,10 @@ fn a_latency_that_changes_leaves_no_gap() {
     assert!(heard.first_wrong.is_none(), "{reported}");
     assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
     assert_eq!(heard.counters.missing_frames, 0, "{reported}");
-    // Each change is over after one fade, and so is its error.
     assert!(heard.spoilt.values().sum::<u64>() <= changes.len() as u64, "{reported}");
     assert!(heard.longest_spoilt() <= Frames::new(72), "{reported}");
     assert!(heard.error_at(0.999).unwrap() < Span::from_micros(60), "{reported}");
 }
-
-// Tests sender and receiver when packets become longer or shorter in a running stream.
 
 #[test]
 fn a_packet_time_that_changes_is_not_heard() {
@@ -73,7 +66,6 @@ fn a_packet_time_that_changes_is_not_heard() {
     for round in 0..6 {
         for packet in [6, 960, 72, 7, 480, 50, 48] {
             world.change(Change::Packet(Frames::new(packet))).unwrap();
-            // The times are never a whole number of packets.
             world.run(Span::from_micros(700_007 + 1_301 * round));
         }
     }
@@ -85,9 +77,6 @@ fn a_packet_time_that_changes_is_not_heard() {
     assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "{reported}");
     assert!(heard.blocks > 30_000, "{reported}");
 }
-
-// Tests sender and receiver when the redundancy changes in a running stream that loses packets. The
-// redundancy repairs losses, and the change is not audible.
 
 #[test]
 fn redundancy_that_changes_is_not_heard() {
@@ -110,8 +99,6 @@ fn redundancy_that_changes_is_not_heard() {
     assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
     assert_eq!((heard.counters.duplicate, heard.counters.invalid), (0, 0), "{reported}");
 }
-
-// Tests sender and receiver when anything changes at any time, on a path without faults.
 
 fn any(rng: &mut Rng) -> Change {
     match rng.u8(0..4) {
@@ -137,7 +124,7 @@ fn whatever_changes_no_frame_is_missed() {
         world.run(Span::from_secs(1));
         for _ in 0..60 {
             let change = any(&mut rng);
-            // A budget shorter than a packet repairs nothing and is rejected.
+            // A budget shorter than a packet repairs nothing.
             let refused = world.change(change).err();
             let no_repair = |refused| matches!(refused, SendRefused::NoRepair(_));
             assert!(refused.is_none_or(no_repair), "{change:?}: {refused:?}");
@@ -151,14 +138,13 @@ fn whatever_changes_no_frame_is_missed() {
     }
 }
 
-// Tests the estimate of the sender's clock when the path becomes 5 ms longer or shorter, in one
-// direction or both, for good. The clocks do not move, and neither does the sound.
+// A path that changes by 5 ms for good, one way or both, moves neither clocks nor sound.
 
 const CHANGE: TrueTime = TrueTime::from_nanos(60_000_000_000);
 
 #[test]
 fn a_path_that_becomes_another_moves_no_sound() {
-    // With the queues of Wi-Fi, most of a minute is needed to know the clock to 150 µs.
+    // With Wi-Fi queues, knowing the clock to 150 µs takes most of a minute.
     for (preset, most) in [(Preset::Wired, 20), (Preset::Wifi5Ghz, 150)] {
         for (there, back) in [(5, 5), (5, 0), (0, 5), (-5, -5), (-5, 0), (0, -5)] {
             let seed = 33;

@@ -1,4 +1,4 @@
-//! Clocks of hosts, and placement based on them.
+//! Host clocks, and placement based on them.
 
 use fastrand::Rng;
 use tautline_proto::crf_follower::CrfFollower;
@@ -16,12 +16,11 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, ReceiverModel, Scenario};
 use tautline_sim::world::{World, play};
 
-// Tests the follower of an announced clock (CRF) on every network. Delays of its packets change
-// nothing, because their times are on the talker's clock.
+// CRF on every network. Packet delays change nothing, because the times are on the talker's clock.
 
-/// Nominal time between two packets.
+/// Nominal packet interval.
 const PERIOD: Span = Span::from_millis(2);
-/// True time at which the media clock changes, and times in which the talker is silent.
+/// True time of the media-clock change, and of the talker's silences.
 const TURNS: TrueTime = TrueTime::from_nanos(60_000_000_000);
 const SILENT: [TrueTime; 2] =
     [TrueTime::from_nanos(90_000_000_000), TrueTime::from_nanos(100_000_000_000)];
@@ -52,7 +51,7 @@ fn a_media_clock_is_followed_at_every_place() {
                 nominal: Rate::HZ_48000,
                 interval: 96,
             };
-            // The talker reads PTP with an error of at most a microsecond.
+            // PTP reading error of at most 1 µs.
             let read = at.as_nanos() + rng.i64(-500..500);
             let packet = head.write(&[WallTime::from_unix_nanos(1_795_000_000_000_000_000 + read)]);
             path.carry(packet.len(), at, |arrives| {
@@ -73,29 +72,26 @@ fn a_media_clock_is_followed_at_every_place() {
                 .reported(now)
                 .unwrap_or_else(|| panic!("{}", reported("nothing is known")));
             let truth = if since_turn > Span::ZERO { ppm / 2.0 } else { ppm };
-            // The rate of a quartz wanders by 0.01 ppm per square root of a second.
             let off = (rate.rate.as_f64() - truth).abs();
             assert!(off < 0.5, "{}", reported(&format!("{off} ppm off at {arrives:?}")));
             checked += 1;
         }
         assert!(checked > 100, "{}", reported(&checked.to_string()));
         let standing = follower.standing(LocalTime::from_nanos(150_000_000_000));
-        // It jumps only when the clock changes.
         assert!(standing.counters.jumps <= 1, "{}", reported(&format!("{standing:?}")));
     }
 }
 
-// Tests the position of copied sound between hosts with separate clocks that run at the same rate
-// or a few billionths apart. It is found while the clocks are not known well. It is corrected once
-// they are known, and the sound is then copied again, bit for bit.
+// Position of copied sound between hosts with clocks at most a few ppb apart. It is corrected once
+// the clocks are known well; then the sound is copied bit for bit again.
 
-/// Returns a clock that shows `start` at the beginning and is this many billionths fast.
+/// Starts at `start`, this many ppb fast.
 fn clock((start, billionths): (i64, f64)) -> ClockError {
     let start = LocalTime::from_nanos(start);
     ClockError { start, rate: Ppm::from_f64(billionths / 1e3), ..ClockError::NONE }
 }
 
-/// A stretch in which a receiver resampled: its start, and the error before and after it.
+/// A resampled stretch: start, and the errors before and after.
 #[derive(Debug, Clone, Copy)]
 struct Correction {
     begins: TrueTime,
@@ -106,7 +102,6 @@ struct Correction {
 
 const STEP: Span = Span::from_millis(10);
 
-/// Plays for `span` and returns the corrections of each receiver.
 fn corrections(world: &mut World, span: Span, receivers: usize) -> Vec<Vec<Correction>> {
     let mut found: Vec<Vec<Correction>> = vec![Vec::new(); receivers];
     let mut resampled = vec![(0, false); receivers];
@@ -119,7 +114,7 @@ fn corrections(world: &mut World, span: Span, receivers: usize) -> Vec<Vec<Corre
             let more = heard.counters.resampled_frames > *frames;
             *frames = heard.counters.resampled_frames;
             let Some(error) = heard.errors.last().copied() else { continue };
-            // The position moves no faster than the pull of a servo: a third of a cent.
+            // Servo pull: at most a third of a cent.
             let moved = (error - before[number]).abs();
             let most = if more { Span::from_micros(3) } else { Span::from_micros(1) };
             assert!(before[number] == Span::ZERO || moved <= most, "{now:?}: {moved}; {heard}");
@@ -165,8 +160,8 @@ fn a_place_found_before_the_clocks_were_known_is_corrected_once() {
     assert!(corrected >= 3, "{corrected}: too few were beside to prove anything");
 }
 
-/// The way back is 0.2 ms slower for two seconds, so the position is found 0.1 ms too early. With
-/// the promised latency, packets are in time by 0.06 ms, which is too little to resample.
+/// A return path slower by 0.2 ms for two seconds places sound 0.1 ms early. Packets have 0.06 ms
+/// to spare, too little to resample.
 #[test]
 fn near_the_least_latency_packets_are_late_no_longer_than_until_the_clocks_are_known() {
     let path = Preset::Wired.path();
@@ -175,7 +170,7 @@ fn near_the_least_latency_packets_are_late_no_longer_than_until_the_clocks_are_k
     let card = CardModel { period, ..CardModel::IDEAL };
     let mut scenario = Scenario::on(Preset::Wired, 5);
     scenario.format.packet = period;
-    // A packet is full after one period, is taken with the next one, and fills the one after that.
+    // Full after one period, taken with the next, and played after that.
     scenario.latency = scenario.format.rate.span_of(Frames::new(3 * 64)) + Span::from_micros(60);
     scenario.sender.card = card;
     let host = HostModel { clock: clock((7_000_000_000, 3.0)), ..HostModel::with_card(card) };
@@ -197,18 +192,15 @@ fn near_the_least_latency_packets_are_late_no_longer_than_until_the_clocks_are_k
     assert_eq!(heard.resyncs[0].1, Resync::Moved, "{heard}");
 }
 
-// Tests the estimate of the sender's clock on every preset, between hosts whose clocks are 100 ppm
-// apart and wander. The networks delay, hold, lose, reorder and duplicate packets.
+// Estimate of the sender's clock on every preset, with wandering clocks 100 ppm apart.
 
-/// Maximum median error in the second minute, in microseconds. Queues that are equal in both
-/// directions cause little error.
+/// Maximum median error in the second minute, in µs. Symmetric queues cause little error.
 const MEDIAN: [(Preset, i64); 6] = [
     (Preset::Wired, 10),
     (Preset::SwitchUnderLoad, 30),
     (Preset::Wifi5Ghz, 60),
     (Preset::WifiBad, 100),
     (Preset::Wan, 60),
-    // Sound and the reports behind it queue in one direction only.
     (Preset::Satellite, 3000),
 ];
 
@@ -249,11 +241,9 @@ fn no_place_makes_a_mapping_worse_than_it_says() {
     }
 }
 
-// Tests receivers of one stream whose hosts' clocks have different starts and rates, on a switch
-// with other traffic. The error of each one by true time limits how far apart they can be.
+// Receivers with different clocks, on a loaded switch. True errors limit how far apart they play.
 
-/// A position may be found about 0.2 ms off before the clocks are known well. It is corrected once
-/// they are known, which takes at most a minute and a half here.
+/// A position may be 0.2 ms off until the clocks are known: here at most 90 s.
 #[test]
 fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() {
     for seed in 1..=16 {
@@ -271,7 +261,6 @@ fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() 
             let reported = format!("receiver {number}, seed {seed}: {heard}");
             assert!(heard.error_at(0.999).unwrap() < Span::from_micros(500), "{reported}");
             assert!(heard.error_at(0.5).unwrap() < Span::from_micros(100), "{reported}");
-            // The last half minute, in blocks of 1 ms.
             let settled = &heard.errors[heard.errors.len() - 30_000..];
             let worst = settled.iter().map(|error| error.abs()).max().unwrap();
             assert!(worst < Span::from_micros(100), "{worst}: {reported}");

@@ -1,6 +1,5 @@
-//! Tests the policy for several senders at one link. Senders arrive, move, leave, return, and find
-//! no place. Each sender is played completely by its own receiver, and every packet is accounted
-//! for.
+//! Several senders at one link arrive, move, leave, return, and find no place. Each one is played
+//! completely by its own receiver; every packet is counted.
 
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
@@ -16,21 +15,20 @@ use tautline_sim::world::shared::{
 
 const LATENCY_MILLIS: i64 = 40;
 const LATENCY: Span = Span::from_millis(LATENCY_MILLIS);
-/// Time for which a sender keeps its place after its goodbye.
+/// A sender keeps its place this long after its goodbye.
 const REST: Span = Span::from_millis(100);
 const SPAN: Span = Span::from_secs(12);
 const SEEDS: core::ops::RangeInclusive<u64> = 1..=6;
-/// Frames of a packet, and of the fade after a gap or at a beginning.
+/// Frames per packet, and per fade.
 const PACKET: u64 = 48;
 const FADE: u64 = 56;
-/// Maximum number of times that the sound of one sender begins again.
+/// Maximum restarts of one sender's sound.
 const BEGINS: u64 = 2;
 
 fn at(millis: i64) -> TrueTime {
     TrueTime::from_nanos(millis * 1_000_000)
 }
 
-/// A sender that sends from `from` between these milliseconds.
 fn stint(from: Endpoint, sends: (i64, i64), goodbye: bool) -> Stint {
     Stint { sends: (at(sends.0), at(sends.1)), from, goodbye }
 }
@@ -40,30 +38,25 @@ const MOVES: usize = 3;
 const STRAY: usize = 4;
 const ONE_TOO_MANY: usize = 6;
 
-/// Senders and their times, by SSRC. The second and the third have the same SSRC on different
-/// hosts.
+/// Senders by SSRC. Two on different hosts share one.
 fn stints() -> [(u32, Vec<Stint>); 7] {
     let end = 20_000;
     [
-        // Leaves the first receiver to another sender, and returns.
+        // Leaves its receiver to another sender, and returns.
         (0x11, vec![stint(place(1, 1), (50, 4_000), true), stint(place(1, 1), (8_000, end), true)]),
         (0x22, vec![stint(place(1, 2), (100, end), false)]),
         (0x22, vec![stint(place(1, 3), (150, end), false)]),
-        // Moves.
         (
             0x33,
             vec![stint(place(1, 4), (200, 6_000), false), stint(place(1, 5), (6_200, end), false)],
         ),
-        // Sends a single packet.
         (0x44, vec![stint(place(1, 6), (2_000, 2_001), false)]),
         (0x55, vec![stint(place(1, 7), (3_000, end), false)]),
-        // Has no place until the first sender leaves. The first sender then has none until this one
-        // leaves.
+        // Gets a place when the first sender leaves, which then has none until this one leaves.
         (0x66, vec![stint(place(1, 8), (3_500, 9_000), true)]),
     ]
 }
 
-/// Number of places.
 const PLACES: usize = 5;
 
 fn heard(seed: u64) -> SharedReceived {
@@ -84,8 +77,8 @@ fn heard(seed: u64) -> SharedReceived {
             reorders: (0.005, Span::from_millis(3)),
             ..PathModel::ideal(Span::from_millis(number))
         };
-        // First packets are not lost, and neither are the last packets of senders that continue:
-        // receivers cannot count these.
+        // Receivers cannot count losses of first packets, or of last packets from senders that
+        // continue.
         let lossy = PathModel { loss: Loss::bursts(0.003, 2.0), ..whole.clone() };
         let changes = vec![(at(3_700), lossy), (at(11_500), whole.clone())];
         let path = PathModel { changes, ..whole };
@@ -94,8 +87,8 @@ fn heard(seed: u64) -> SharedReceived {
     play_shared(scenario, senders.collect(), PLACES, SPAN)
 }
 
-/// Number of packets of a waiting sender that were read before the place was free. The last packet
-/// of the sender that left arrived at `last`.
+/// Packets of a waiting sender read before the place was free. The departed sender's last packet
+/// arrived at `last`.
 fn read_before_the_place_is_free(waits: &[PacketArrival], last: LocalTime) -> u64 {
     let free = last + LATENCY + REST;
     // Places are freed once per period, after packets were read.
@@ -103,14 +96,13 @@ fn read_before_the_place_is_free(waits: &[PacketArrival], last: LocalTime) -> u6
     waits.iter().filter(too_early).count() as u64
 }
 
-/// Packets before a pause of one second, and those after it.
+/// Packets before and after a pause of 1 s.
 fn around_pause(arrived: &[PacketArrival]) -> (&[PacketArrival], &[PacketArrival]) {
     let second = Span::from_secs(1);
     let pause = arrived.windows(2).position(|two| two[1].at - two[0].at > second);
     arrived.split_at(pause.map_or(arrived.len(), |last| last + 1))
 }
 
-/// Checks that all packets of a sender that arrived went to its own receiver and were played.
 fn assert_whole(reported: &SenderSeen, goes_on: bool) {
     let (heard, counters) = (&reported.heard, &reported.heard.counters);
     assert_eq!(reported.astray, 0, "{heard}");
@@ -119,7 +111,7 @@ fn assert_whole(reported: &SenderSeen, goes_on: bool) {
     assert_eq!((counters.duplicate, counters.late), (0, 0), "{heard}");
     assert_eq!(counters.received + reported.unplaced, reported.arrived.len() as u64, "{heard}");
     assert!(heard.first_wrong.is_none(), "{heard}");
-    // Missing frames are those that fade in after a loss, and those that are not due yet.
+    // Fade-ins after a loss, and frames not due yet.
     let not_due = if goes_on { LATENCY_MILLIS.unsigned_abs() + 1 } else { 0 };
     let least = (counters.received - not_due) * PACKET;
     let least = least.saturating_sub((reported.lost + BEGINS) * FADE);
@@ -149,8 +141,7 @@ fn each_sender_at_a_shared_link_is_heard_on_its_own() {
                 }
                 _ => assert!(pauses.is_empty(), "{heard}"),
             }
-            // Receivers do not count packets lost while the sender has no place, or at the very
-            // end.
+            // Receivers do not count losses without a place, or at the very end.
             let counted = heard.counters.lost;
             match number {
                 LEAVES | ONE_TOO_MANY => assert!(counted <= *lost, "{lost} lost: {heard}"),
@@ -178,7 +169,7 @@ fn whoever_finds_no_place_is_counted_until_one_is_free() {
         expected[ONE_TOO_MANY] = read_before_the_place_is_free(waits, newest(before));
         expected[LEAVES] = read_before_the_place_is_free(after, newest(waits));
         assert_eq!(unplaced, expected, "seed {seed}");
-        // More than half a second of one sender, and more than one second of the other.
+        // Over 0.5 s of one sender, over 1 s of the other.
         assert!(expected[ONE_TOO_MANY] > 500 && expected[LEAVES] > 1_000, "seed {seed}");
         assert_eq!(reported.unplaced, expected.iter().sum::<u64>(), "seed {seed}");
         assert_eq!(reported.places, (PLACES, PLACES), "seed {seed}");

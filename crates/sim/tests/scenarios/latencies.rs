@@ -1,4 +1,4 @@
-//! Latencies: configured, automatic, and on every preset network.
+//! Configured and automatic latencies, on every preset network.
 
 use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
@@ -11,14 +11,13 @@ use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::trace::Trace;
 use tautline_sim::world::{World, play};
 
-// Tests an automatic latency with a maximum. Packets arrive as from a TCP connection with losses:
-// lost data is sent again, and all packets behind it wait and then arrive together.
+// Automatic latency with a maximum. Packets arrive as from a lossy TCP connection: all wait behind
+// a retransmission.
 
 const MAX: Span = Span::from_millis(250);
 const SECONDS: i64 = 60;
 
-/// A path with 100 ms in each direction. Every half second data is lost, which takes a round trip,
-/// or several if it is lost again.
+/// 100 ms each way. Every 0.5 s a loss adds one or more round trips.
 fn connection() -> PathModel {
     let length =
         Jitter::Pareto { scale: Span::from_millis(60), shape: 1.2, most: Span::from_millis(600) };
@@ -39,7 +38,6 @@ fn longest(heard: &Heard) -> Span {
     heard.offsets.iter().map(|(_, offset)| *offset).max().expect("it followed")
 }
 
-/// Returns the share of packets that were late.
 fn late(heard: &Heard) -> f64 {
     heard.counters.late as f64 / heard.counters.received as f64
 }
@@ -52,7 +50,6 @@ fn what_comes_later_than_it_may_is_late_and_the_rest_is_heard_in_time() {
         let with = received_by(connection(), Some(MAX), seed);
         let reported = format!("seed {seed}: {with}; without an end {without}");
         assert!(longest(&with) <= MAX, "{}: {reported}", longest(&with));
-        // The latency is not kept short at any price: packets within the maximum are waited for.
         assert!(longest(&with) == MAX && late(&with) < 0.25, "{}: {reported}", late(&with));
         assert!(late(&with) > late(&without), "{reported}");
         assert_eq!(with.offsets, received_by(connection(), Some(MAX), seed).offsets, "{reported}");
@@ -61,14 +58,14 @@ fn what_comes_later_than_it_may_is_late_and_the_rest_is_heard_in_time() {
 
 #[test]
 fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
-    // A queue that is full when the stream begins, and empty two seconds later.
+    // A queue that drains within the first two seconds.
     let long = Span::from_millis(412);
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(long) };
     let gone = TrueTime::ZERO.after(Span::from_secs(2));
     let heard = received_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MAX), 3);
     assert!(longest(&heard) > Span::from_millis(400), "this proves nothing: {heard}");
-    // The transit time of a packet is known at its turn, which is one latency later.
+    // Transit times are known at a packet's turn, one latency later.
     let soon = gone.after(longest(&heard) + Span::from_millis(100));
     let before = heard.offsets.partition_point(|(at, _)| *at <= soon);
     let kept = heard.offsets[before - 1..].iter().map(|(_, kept)| *kept).max().unwrap();
@@ -77,7 +74,6 @@ fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
 
 #[test]
 fn a_way_that_takes_longer_than_it_may_is_heard_all_the_same() {
-    // Via a geostationary satellite, with Wi-Fi at the end.
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(Span::from_millis(270)) };
     let heard = received_by(path, Some(MAX), 7);
@@ -86,21 +82,17 @@ fn a_way_that_takes_longer_than_it_may_is_heard_all_the_same() {
     assert!(longest(&heard) <= Span::from_millis(270 + 20 + 5), "{}: {reported}", longest(&heard));
 }
 
-// Tests the automatic latency when the 99.99 % quantile of the delay is far above the 99 %
-// quantile: delays are exponential, 300 µs on average. The result is compared with the times of
-// packets and cards in the models.
+// Automatic latency with a heavy tail: exponential delays, 300 µs on average.
 
-/// Mean delay of packets above the minimum.
 const MEAN: Span = Span::from_micros(300);
-/// A packet of 1 ms, 200 µs of path delay, and a device ring of 2 ms. One period of the ring is for
-/// packets that arrive just after a wake-up.
+/// A 1 ms packet, 200 µs of path, and a 2 ms device ring. One period of it covers packets just
+/// after a wake-up.
 const ALWAYS_BEFORE_TAIL: Span = Span::from_micros(1_000 + 200 + 2_000);
 const PERIOD: Span = Span::from_millis(1);
-/// Allowed excess: a bin of 20 µs, the servo's slack of 50 µs, the half band of 50 µs, and the
-/// clock uncertainty below half of the round trip.
+/// A 20 µs bin, 50 µs of servo slack, a 50 µs half band, and clock uncertainty below half the round
+/// trip.
 const ABOVE: Span = Span::from_micros(160);
 
-/// Returns the delay that this share of packets does not exceed.
 fn quantile(share: f64) -> Span {
     let mean = MEAN.as_nanos() as f64;
     Span::from_nanos((-mean * (1.0 - share).ln()) as i64)
@@ -111,9 +103,8 @@ fn offset(world: &World) -> Span {
     offsets.and_then(<[_]>::last).map_or(Span::ZERO, |(_, offset)| *offset)
 }
 
-/// Returns the latency after one second and after a hundred.
 fn followed(seed: u64) -> (Span, Span) {
-    // If packets were held, they would arrive together, and the delays would not be exponential.
+    // Reordering keeps the delays exponential.
     let jitter = Jitter::Exponential(MEAN);
     let path = PathModel { jitter, overtakes: true, ..PathModel::ideal(Span::from_micros(200)) };
     let mut scenario = Scenario::one_way(path, seed);
@@ -125,8 +116,7 @@ fn followed(seed: u64) -> (Span, Span) {
     let soon = offset(&world);
     world.run(Span::from_secs(99));
     let evident = offset(&world);
-    // Of 100 000 packets, the target allows ten to be late. As many again may be late while little
-    // is known.
+    // The target allows ten late packets of 100 000, and as many again while little is known.
     let heard = &world.finish()[0];
     assert!(heard.counters.late <= 20 && heard.counters.lost == 0, "{heard}");
     (soon, evident)
@@ -141,7 +131,6 @@ fn auto_latency_follows_a_long_tail_as_the_evidence_comes() {
         let (one, other) = followed(seed);
         let reported = format!("exponential, 300 us, seed {seed}: {one}, then {other}");
         assert!(one >= needs_99, "{reported}: 99 % need {needs_99}");
-        // A latency at the 99 % quantile would be 1.4 ms lower.
         assert!(other >= needs_9999, "{reported}: 99.99 % need {needs_9999}");
         assert!(other <= needs_9999 + PERIOD, "{reported}: 99.99 % need {needs_9999}");
         soon.push(one);
@@ -150,19 +139,18 @@ fn auto_latency_follows_a_long_tail_as_the_evidence_comes() {
     soon.sort_unstable();
     evident.sort_unstable();
     let reported = format!("exponential, 300 us, seeds 81 to 89: {soon:?}, then {evident:?}");
-    // The first thousand delays are all that is known. The longest of them may be anywhere above
-    // the 99.6 % quantile. Half of the runs are within one period of the 99 % quantile.
+    // Only a thousand delays are known, the longest above the 99.6 % quantile. Half of the runs are
+    // within a period of the 99 % quantile.
     assert!(soon[4] <= needs_99 + PERIOD + ABOVE, "{reported}");
     assert!(evident[4] - soon[4] > Span::from_micros(700), "{reported}");
 }
 
-// Tests the automatic latency on every preset after the first minute, in which it learns the
-// network. Lost packets do not raise it.
+// Automatic latency on every preset after one minute. Losses do not raise it.
 
 #[test]
 fn auto_latency_keeps_late_packets_below_the_target_at_every_place() {
-    // Maximum that each network should need: its delay, its holds or the tail of its jitter, 3 ms
-    // for packet and ring, and half of the varying part in addition.
+    // Expected maximum: delay, holds or jitter tail, 3 ms for packet and ring, plus half of the
+    // varying part.
     let most = [
         (Preset::Wired, 4),
         (Preset::SwitchUnderLoad, 6),
@@ -182,21 +170,18 @@ fn auto_latency_keeps_late_packets_below_the_target_at_every_place() {
         world.run(Span::from_secs(540));
         let heard = world.finish().remove(0);
         let reported = format!("{}, seed {seed}: {heard}", preset.name());
-        // One in ten thousand of 540 000, and as many again by chance, because late packets come in
-        // bursts.
+        // One in ten thousand of 540 000, doubled because late packets come in bursts.
         assert!(heard.counters.late - before <= 108, "{reported}");
         let (_, last) = heard.offsets.last().unwrap();
         assert!(*last < Span::from_millis(most), "{last}; {reported}");
     }
 }
 
-// Tests the automatic latency on one switch without other traffic. The result is compared with the
-// times of packets and cards in the models.
+// Automatic latency on an idle switch.
 
-/// A packet of 1 ms, 200 µs of wire, 2 µs of sending, and a device ring of 2 ms. One period of the
-/// ring is for packets that arrive just after a wake-up.
+/// A 1 ms packet, 200 µs of wire, 2 µs of sending, and a 2 ms device ring.
 const ALWAYS: Span = Span::from_micros(1_000 + 202 + 2_000);
-/// Quantiles of the wire's jitter, which is half of a normal distribution of 5 µs.
+/// Of the wire's jitter: half of a normal distribution of 5 µs.
 const Q99: Span = Span::from_micros(13);
 const Q9999: Span = Span::from_micros(20);
 
@@ -220,7 +205,7 @@ fn auto_latency_on_a_quiet_wire_is_what_it_takes_within_a_second() {
 
 #[test]
 fn it_is_so_whatever_the_phase_between_packets_and_periods() {
-    // At 50 ppm all phases occur in twenty seconds.
+    // At 50 ppm all phases occur in 20 s.
     for (seed, ppm) in [(12, 50.0), (13, -50.0)] {
         let mut scenario = Scenario::on(Preset::Wired, seed);
         scenario.auto = Some(LossTarget::DEFAULT);
@@ -228,7 +213,6 @@ fn it_is_so_whatever_the_phase_between_packets_and_periods() {
         let mut world = World::new(scenario);
         world.run(Span::from_secs(300));
         let reported = format!("wired, {ppm} ppm, seed {seed}");
-        // The resampler reads a quarter of a millisecond ahead.
         let ahead = Span::from_micros(250);
         assert!(offset(&world) <= ALWAYS + Q9999 + ABOVE + ahead, "{reported}: {}", offset(&world));
         let heard = &world.finish()[0];
@@ -237,12 +221,11 @@ fn it_is_so_whatever_the_phase_between_packets_and_periods() {
     }
 }
 
-// Tests the automatic latency on a record of one minute with spikes until 28 s. They are as high as
-// in Roc Toolkit's report for a direct cable (qa report 20250210, `07--ether--spikes`): peak jitter
-// 6.15 ms, at which Roc kept 137 to 218 ms.
+// A recorded minute with spikes until 28 s, as in Roc Toolkit's qa report 20250210,
+// `07--ether--spikes`: peak jitter 6.15 ms, for which Roc kept 137 to 218 ms.
 
 const PEAK: Span = Span::from_micros(6_150);
-/// A packet, the device's ring, and the 0.8 ms of the record itself when it is quiet.
+/// A packet, the device ring, and the quiet record's 0.8 ms.
 const QUIET: Span = Span::from_micros(1_000 + 2_000 + 800);
 
 #[test]
@@ -259,26 +242,23 @@ fn auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds() {
     let reported = format!("spikes, seed {seed}: {heard}");
     let highest = heard.offsets.iter().map(|(_, offset)| *offset).max().unwrap();
     assert!(highest <= PEAK + PEAK, "{highest}; {reported}");
-    // The latency covered the spikes while they occurred, and no longer does.
     let at = |seconds: i64| {
         let before = |(at, _): &&(TrueTime, Span)| at.as_nanos() <= seconds * 1_000_000_000;
         heard.offsets.iter().rev().find(before).unwrap().1
     };
     assert!(at(28) > QUIET + Span::from_millis(2), "{}; {reported}", at(28));
     assert!(at(58) < QUIET + Span::from_millis(1), "{}; {reported}", at(58));
-    // Late packets are only those of spikes higher than all earlier ones.
+    // Only spikes higher than all before are late.
     assert!(heard.counters.late <= 20, "{reported}");
 }
 
-// Tests placement on every preset, with a latency that covers its jitter. The networks delay, lose,
-// reorder and duplicate packets.
+// Placement on every preset, with a suitable latency.
 
 #[test]
 fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
     for preset in Preset::ALL {
         let seed = 3;
-        // The error that clocks cannot detect is part of the excess of the round trip over the
-        // minimum.
+        // Clock uncertainty: part of the excess of the round trip over its minimum.
         let unsure = preset.path().delay.divided(8) + Span::from_micros(400);
         let mut scenario = Scenario::on(preset, seed);
         scenario.latency = preset.suits();
@@ -287,20 +267,19 @@ fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
         let reported = format!("{}, seed {seed}: {heard}", preset.name());
         assert!(heard.first_wrong.is_none(), "{reported}");
         assert_eq!(heard.counters.late, 0, "{reported}");
-        // The cards share one clock. A position found before that was known is corrected once, at
-        // 200 ppm. More frames are resampled only if the estimate moves further than that.
+        // A position found before the common card clock is known is corrected once, at 200 ppm.
+        // Only larger moves of the estimate resample more frames.
         let strays = preset == Preset::WifiBad;
         let most = rate.frames_within(unsure.times(5000)).count() as u64;
         assert!(strays || heard.counters.resampled_frames <= most, "{reported}");
-        // If the round trip is long, the first frames arrive before the clocks are mapped.
+        // On long paths, the first frames arrive before the clocks are mapped.
         assert!(heard.error_at(0.99).unwrap() <= unsure, "{reported}");
         assert!(heard.resyncs.len() <= 1, "{reported}");
     }
 }
 
-// Tests the curve of loss against latency that every receiver reports. A run at an ample latency
-// shows how many packets would be late at other latencies. Runs at those latencies lose as many,
-// minus those that the phase between packets and periods saves.
+// The reported loss-versus-latency curve must match runs at those latencies, apart from savings by
+// the phase between packets and periods.
 
 #[test]
 fn what_would_have_been_late_is_late_at_that_latency() {
@@ -320,7 +299,7 @@ fn what_would_have_been_late_is_late_at_that_latency() {
         let heard = at(millis);
         let reported = format!("{millis} ms, wifi-5ghz, seed {seed}: {heard}");
         let late = heard.counters.late;
-        // Such rare events vary by chance. The clocks are known to half a millisecond there.
+        // Such rare events vary by chance. Clocks are known to 0.5 ms there.
         let (least, most) = (said(millis + 2) / 2, said(millis) * 3 / 2 + 20);
         assert!(
             (least..=most).contains(&late),

@@ -11,13 +11,11 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::{World, play};
 
-// Tests redundancy against bursts: 20 % loss, three packets in a row on average, with budgets of 3,
-// 10, 20 and 40 ms. The losses show which packets cannot be repaired: those of which every datagram
-// was lost, from their own to the last within the budget.
+// Bursts of three packets on average, 20 % loss, budgets of 3 to 40 ms. A packet is beyond repair
+// if every datagram within its budget was lost.
 //
-// At 20 ms, nearly half of the repairable packets depend on a single datagram between the losses.
-// To repair all of them, nearly every datagram must contain a copy of every packet, so the path
-// carries jumbo frames. At 40 ms such cases are rare, and a code is sufficient.
+// At 20 ms, half of the repairable packets depend on a single datagram. Nearly every datagram must
+// copy every packet, hence jumbo frames. At 40 ms a code is sufficient.
 
 fn with_bursts(seed: u64, redundancy: Redundancy, budget: i64, mtu: usize) -> Heard {
     let path = PathModel { loss: Loss::bursts(0.2, 3.0), mtu, ..Preset::Wired.path() };
@@ -52,15 +50,13 @@ fn bursts_leave_little_more_than_no_redundancy_could_bridge() {
     }
 }
 
-// Tests the causes of gaps, each one alone: a sender that stalls, a network that holds packets, a
-// receiving program that does not run, a host that does not run, and a network that loses packets.
-// Each gap counts under its own cause only.
+// Each cause of gaps alone: sender stall, network hold, program stall, host stall, and loss. Each
+// counts under its own cause only.
 
-/// Holds, some of which are longer than a latency of 5 ms can cover.
+/// Some holds exceed a latency of 5 ms.
 const HOLDS: Option<Holds> =
     Some(Holds { every: Span::from_secs(2), length: Jitter::Uniform(Span::from_millis(18)) });
 
-/// Plays a minute of a quiet wire with one fault.
 fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
     let mut scenario = Scenario::on(Preset::Wired, seed);
     // The cards outlast the fault, so no sound is captured or played twice.
@@ -69,12 +65,10 @@ fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
     play(scenario, Span::from_secs(60)).remove(0)
 }
 
-/// Returns the number of packets that were not played at their turn.
 fn missed(heard: &Heard) -> u64 {
     heard.counters.late + heard.counters.lost + heard.counters.underrun_discarded
 }
 
-/// Checks that there are gaps, and that `cause` covers all of them.
 fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Heard, seed: u64) {
     let reported = format!("wired, seed {seed}: {heard}");
     let mut gaps = heard.gaps;
@@ -133,9 +127,6 @@ fn several_causes_at_once_add_up() {
     assert!([late_sender, late_network, host_stalled, lost].iter().all(|n| *n >= 20), "{reported}");
 }
 
-// Tests how the receiver counts and conceals random loss of 5 %. The network loses packets, but no
-// reports.
-
 #[test]
 fn every_lost_packet_is_one_gap_of_its_length() {
     let seed = 2;
@@ -146,21 +137,18 @@ fn every_lost_packet_is_one_gap_of_its_length() {
     let lost = heard.counters.lost;
     assert!((28_000..32_000).contains(&lost), "seed {seed}: {heard}");
     assert_eq!(heard.counters.missing_frames, 48 * lost, "seed {seed}: {heard}");
-    // The concealer has learnt nothing in the first 10 ms.
+    // The concealer learns during the first 10 ms.
     let concealed = heard.counters.concealed_frames;
     assert!((48 * (lost - 10)..=48 * lost).contains(&concealed), "seed {seed}: {heard}");
     let gaps: i64 = heard.holes.iter().map(|(length, count)| length * *count as i64).sum();
     assert_eq!(gaps as u64, 48 * lost, "seed {seed}: {heard}");
-    // Each lost packet changes its own frames and, through a cross-fade, the 48 frames after it. A
-    // prediction is sometimes exactly right.
+    // A loss changes its own frames and the cross-fade of 48 frames after it. Some predictions are
+    // exactly right.
     let spoilt: i64 = heard.spoilt.iter().map(|(length, count)| length * *count as i64).sum();
     let packets = spoilt as f64 / (48 * lost) as f64;
     assert!((1.8..=2.0).contains(&packets), "seed {seed}: {packets}, {heard}");
     assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
 }
-
-// Tests automatic redundancy with a budget of 10 ms. The network loses 5 % of packets at random,
-// and as many reports.
 
 #[test]
 fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
@@ -174,8 +162,7 @@ fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
     let heard = &play(scenario, Span::from_secs(3600))[0];
     let packets = heard.carried.len() as f64;
     let lost = heard.counters.lost;
-    // If none of n packets is lost, the loss is below 3/n with 95 % confidence. If a few are lost,
-    // 3 are added.
+    // Rule of three: no loss in n packets means below 3/n with 95 % confidence. A few losses add 3.
     println!(
         "{lost} of {packets} packets stayed lost: {:.1e}, by 95 % less than {:.1e}; {} repaired; {:.0} \
          bytes a packet; gaps by frames {:?}",
@@ -191,14 +178,13 @@ fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
     assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{reported}");
 }
 
-// Tests automatic redundancy on networks that lose no packets, single packets, and many packets in
-// bursts. Receivers report their losses over the same networks.
+// Automatic redundancy without loss, with single losses, and with bursts. Reports are lost too.
 
-/// Bytes of a packet without redundancy, and of one symbol with its header.
+/// Bytes of a plain packet, and of a symbol with header.
 const PLAIN: f64 = 184.0;
 const SYMBOL: f64 = 144.0;
 
-/// Returns the symbols per packet after six minutes, on average over a minute.
+/// Symbols per packet after six minutes, averaged over one.
 fn symbols(seed: u64, loss: Loss) -> f64 {
     let path = PathModel { loss, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path, seed);
@@ -230,15 +216,13 @@ fn redundancy_that_sizes_itself_carries_what_the_losses_ask_for() {
     }
 }
 
-// Tests the same packets over two networks with independent losses. Without redundancy, only
-// packets that both networks lose are lost. With redundancy none is lost, even if each network
-// loses 20 % in bursts.
+// Two networks with independent losses. Redundancy repairs packets that both lose, even with 20 %
+// in bursts.
 
 fn by_two_networks(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) -> Heard {
     let path = PathModel { loss, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path.clone(), seed);
     scenario.network = "wired twice, with losses";
-    // The other network is slower by more than a packet.
     let other = PathModel { delay: Span::from_millis(2), ..path };
     scenario.receivers[0].also_there = Some(other);
     (scenario.redundancy, scenario.budget) = (redundancy, Span::from_millis(20));
@@ -252,7 +236,7 @@ fn two_networks_lose_only_what_both_lose() {
         let heard = by_two_networks(seed, loss, Redundancy::Off, 600);
         let (lost, bound) = (heard.counters.lost, heard.beyond_repair(0));
         println!("off: {lost} lost of {}, {bound} on both networks", heard.carried.len());
-        // The last packets are lost if the run ends before their turn.
+        // The run ends before the last packets' turn.
         assert!(
             bound > 1000 && (bound - 8..=bound).contains(&lost),
             "seed {seed}: {lost}, {bound}"
@@ -274,8 +258,6 @@ fn two_networks_and_a_code_lose_nothing() {
     }
 }
 
-// Tests sender, receiver and session for an hour, on one switch without other traffic.
-
 #[test]
 fn a_quiet_wire_plays_every_frame_of_an_hour_in_time() {
     let seed = 1;
@@ -285,10 +267,8 @@ fn a_quiet_wire_plays_every_frame_of_an_hour_in_time() {
     assert!(heard.blocks > 3_599_000, "seed {seed}: {heard}");
 }
 
-// Tests the simulator itself, on the preset with the most random events, with two receivers,
-// automatic redundancy and automatic latency.
+// Determinism of the simulator, on the preset with the most random events.
 
-/// Returns a digest of every sample that each receiver played, and its counters.
 fn played(seed: u64) -> Vec<(u64, Counters)> {
     let mut scenario = Scenario::on(Preset::WifiBad, seed);
     scenario.receivers.extend_from_within(..);
@@ -308,6 +288,5 @@ fn the_same_seed_plays_the_same() {
         assert_ne!(one.0, other.0, "wifi-bad, seeds 5 and 6, receiver {number}");
         assert!(one.1.repaired > 0, "wifi-bad, seed 5, receiver {number}: {:?}", one.1);
     }
-    // The receivers share the sent packets, but not their paths.
     assert_ne!(one[0].0, one[1].0, "wifi-bad, seed 5");
 }

@@ -8,8 +8,7 @@ use tautline_sim::link::{Jitter, Loss, PathModel};
 use tautline_sim::offload::{OffloadOutcome, OffloadScenario, WorkerModel, play_offload};
 use tautline_sim::preset::Preset;
 
-// Tests the state of a remote plugin after blocks that did not reach it: for a while, one by one,
-// in bursts, or after its host stalled or died.
+// State of a remote plugin after it missed blocks.
 
 fn at(millis: i64) -> TrueTime {
     TrueTime::ZERO.after(Span::from_millis(millis))
@@ -20,7 +19,6 @@ fn check(outcome: &OffloadOutcome, what: &str) {
     assert_eq!(outcome.first_misnoted, None, "{what}: {outcome}");
 }
 
-/// Returns the number of frames in this many milliseconds.
 const fn frames(millis: u64) -> u64 {
     millis * 48
 }
@@ -71,7 +69,7 @@ fn a_worker_that_died_is_given_all_blocks_while_they_are_kept() {
     scenario.workers[0].dead = vec![(at(300), at(500))];
     let outcome = play_offload(&scenario, Span::from_secs(3));
     check(&outcome, "seed 7");
-    // There were 375 blocks, and 512 are kept, so the plugin processed all of them again.
+    // 375 blocks of 512 kept, so the plugin processed all of them again.
     assert_eq!(outcome.workers[0].state, PluginState::Clean, "{outcome}");
     assert_eq!(outcome.workers[0].counters.there.gone, 0, "{outcome}");
     let whole = outcome.whole_from();
@@ -89,16 +87,13 @@ fn a_worker_that_died_too_late_is_heard_at_once_and_says_that_it_is_dirty() {
     let dirty = outcome.damage.iter().find(|damage| damage.cause == Cause::Dirty);
     let from = dirty.map(|damage| damage.from).expect("it is heard");
     assert!((frames(1190)..frames(1300)).contains(&from), "{from}, {outcome}");
-    // If the plugin forgets, only until it has received as much as it remembers.
+    // A plugin that forgets needs only as much sound as it remembers.
     scenario.workers[0].memory = Some(frames(1000));
     let outcome = play_offload(&scenario, Span::from_secs(4));
     assert_eq!(outcome.workers[0].state, PluginState::Clean, "{outcome}");
     let whole = outcome.whole_from();
     assert!((frames(2000)..frames(2400)).contains(&whole), "{whole}, {outcome}");
 }
-
-// Tests the output of a remote plugin on networks that lose, hold and reorder packets, with every
-// replacement and any block length of the host.
 
 fn check_whole(outcome: &OffloadOutcome, what: &str) {
     check(outcome, what);
@@ -115,7 +110,7 @@ fn an_offloaded_block_that_is_lost_spoils_its_own_frames_and_no_other() {
             *back = PathModel { loss: Loss::random(share), ..back.clone() };
             let outcome = play_offload(&scenario, Span::from_secs(20));
             check_whole(&outcome, &format!("seed {seed}, {share}, {replacement:?}"));
-            // Only answers are lost. Each one is a run of 64 frames, and the plugin missed none.
+            // Only answers are lost, each a run of 64 frames.
             let damage = || outcome.damage.iter().filter(|damage| damage.cause != Cause::Faded);
             assert!(damage().all(|damage| damage.frames % 64 == 0), "{outcome}");
             assert!(damage().all(|damage| damage.cause == Cause::Lost), "{outcome}");
@@ -164,9 +159,6 @@ fn the_same_seed_of_an_offloaded_plugin_comes_out_the_same() {
     assert_ne!(one, other);
 }
 
-// Tests two workers with the same blocks, one of which fails.
-
-/// A worker, and a spare that is a little further away.
 fn with_spare(seed: u64) -> OffloadScenario {
     let mut scenario = OffloadScenario::on(Preset::Wired, seed);
     let mut spare = WorkerModel::at(Preset::Wired);

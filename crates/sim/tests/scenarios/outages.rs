@@ -1,4 +1,4 @@
-//! Hosts that stall, links that are down, and receivers that are gone.
+//! Stalled hosts, links that are down, and receivers that are gone.
 
 use tautline_proto::send_policy::SendNote;
 use tautline_proto::time::Span;
@@ -9,8 +9,7 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, ReceiverEnd, Scenario};
 use tautline_sim::world::{World, play};
 
-// Tests a receiver on a host that stalls for tens of milliseconds now and then, as virtual machines
-// do. The card has underruns meanwhile.
+// A receiver's host stalls for tens of milliseconds, like a virtual machine; its card underruns.
 
 #[test]
 fn a_host_that_freezes_is_heard_again_at_once() {
@@ -21,13 +20,11 @@ fn a_host_that_freezes_is_heard_again_at_once() {
     let heard = &play(scenario, Span::from_secs(600))[0];
     let reported = format!("seed {seed}: {heard}");
     assert!(heard.starved.count() > 48 * 1000, "{reported}");
-    // Apart from fades and frames that were due meanwhile, only the card's silence is missing.
+    // Only the card's silence is missing, apart from fades and frames due meanwhile.
     assert!(heard.longest_spoilt().count() <= 48 * 40, "{reported}");
     assert!(heard.error_at(0.999).unwrap() < Span::from_micros(100), "{reported}");
     assert!(heard.resyncs.is_empty(), "{reported}");
 }
-
-// Tests a cable that is unplugged for ten seconds, in both directions, while the cards drift apart.
 
 #[test]
 fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
@@ -41,9 +38,8 @@ fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
         one.back.outages = vec![(begins, ends)];
         let reported = &play(scenario, Span::from_secs(60))[0];
         assert!(reported.first_wrong.is_none(), "{ppm} ppm: {reported}");
-        // Resampled sound rings where the ramp falls from its end to its start, by 14.1 % of that
-        // step of two: the overshoot of an interpolated step (Helmberg, "The Gibbs phenomenon for
-        // Fourier interpolation", 1994).
+        // Resampled sound overshoots the ramp's step of two by 14.1 % (Helmberg, "The Gibbs
+        // phenomenon for Fourier interpolation", 1994).
         let loudest = (reported.loudest, reported.loudest_ringing);
         assert!(loudest.0 <= 1.0 && loudest.1 <= 1.2823, "{ppm} ppm: {loudest:?}: {reported}");
         assert!(reported.received_until(Span::from_secs(60)), "{ppm} ppm: {reported}");
@@ -60,21 +56,19 @@ fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
             (0, 1),
             "{ppm} ppm: {reported}"
         );
-        // Sound that was placed by arrivals until reports resumed is in sync again at the end.
+        // Placed by arrivals until reports resume, then in sync.
         let last = reported.errors.iter().rev().take(1000).map(|error| error.abs()).max();
         assert!(last.unwrap() < Span::from_micros(50), "{ppm} ppm: {last:?}: {reported}");
     }
 }
 
-// Tests whether a sender detects receivers that stop reporting. One is killed, one says goodbye,
-// one cannot report for ten seconds, and one stays. A twentieth of the reports is lost, one by one:
-// they are half a second apart, and a burst of losses takes milliseconds.
+// Receivers that stop reporting: killed, after a goodbye, cut off for 10 s, and unaffected. 5 % of
+// the reports are lost, one by one, because they are 0.5 s apart.
 
 fn at(seconds: i64) -> TrueTime {
     TrueTime::ZERO.after(Span::from_secs(seconds))
 }
 
-/// A network that loses reports one by one.
 fn network(preset: Preset, seed: u64) -> Scenario {
     let mut scenario = Scenario::on(preset, seed);
     scenario.latency = preset.suits();
@@ -82,14 +76,12 @@ fn network(preset: Preset, seed: u64) -> Scenario {
     scenario
 }
 
-/// Returns the sender's notes on its receivers within a minute, with their times.
 fn noted(preset: Preset, seed: u64) -> Vec<(TrueTime, SendNote)> {
     let mut scenario = network(preset, seed);
     let one = scenario.receivers[0].clone();
     scenario.receivers = vec![one; 4];
     scenario.receivers[0].ends = Some((at(20), ReceiverEnd::Killed));
     scenario.receivers[1].ends = Some((at(20), ReceiverEnd::Goodbye));
-    // This goodbye must not be lost.
     scenario.receivers[1].back.loss = Loss::NONE;
     scenario.receivers[2].back.outages = vec![(at(30), at(40))];
     let mut world = World::new(scenario);
@@ -113,8 +105,7 @@ fn a_receiver_that_is_killed_is_lost_within_three_seconds() {
             else {
                 panic!("{preset:?}, seed {seed}: {reported:?}");
             };
-            // The last report may be one interval older than the end. Lost reports make it older
-            // still.
+            // The last report may be one interval old, or more after losses.
             for (when, since) in [(killed, at(20)), (unable, at(30))] {
                 let after = when.since(since);
                 let fits = (Span::from_secs(1)..Span::from_millis(3100)).contains(&after);
@@ -139,9 +130,6 @@ fn receivers_that_report_over_bad_networks_are_never_lost() {
     }
 }
 
-// Tests a receiver whose host stalls for five seconds. Packets that arrived meanwhile wait in its
-// socket and are late. The card has played its own silence.
-
 #[test]
 fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
     let mut scenario = Scenario::on(Preset::Wired, 16);
@@ -153,7 +141,6 @@ fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
     assert!(reported.received_until(Span::from_secs(45)), "{reported}");
     assert_eq!(reported.silences.len(), 1, "{reported}");
     assert!(reported.silences[0].1.since(ends) < Span::from_millis(100), "{reported}");
-    // All packets arrived, five seconds of them too late. Each one counts once, under one cause.
     let counters = &reported.counters;
     assert_eq!(counters.lost, 0, "{reported}");
     assert!((4_995..=5_005).contains(&(counters.late + counters.underrun_discarded)), "{reported}");

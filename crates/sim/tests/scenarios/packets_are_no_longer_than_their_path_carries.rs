@@ -1,5 +1,4 @@
-//! Tests the packets of a sender that probes its path, if routers drop long datagrams without an
-//! error.
+//! Path MTU probing when routers drop long datagrams without an error.
 
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
@@ -11,13 +10,11 @@ use tautline_sim::world::World;
 const BEFORE: Span = Span::from_secs(10);
 const PACKETS: Frames = Frames::new(960);
 
-/// A path that drops datagrams longer than this.
 fn path(black_hole: Option<usize>) -> PathModel {
     PathModel { black_hole, ..PathModel::ideal(Span::from_millis(20)) }
 }
 
-/// Plays a minute of 20 ms packets with 2880 bytes of sound. Returns the final packet length and
-/// the played sound.
+/// A minute of 20 ms packets with 2880 bytes. Returns the final packet length.
 fn minute(path: PathModel) -> (Frames, Heard) {
     let mut scenario = Scenario::one_way(path, 1);
     (scenario.format.packet, scenario.latency) = (PACKETS, Span::from_millis(100));
@@ -29,7 +26,7 @@ fn minute(path: PathModel) -> (Frames, Heard) {
 
 #[test]
 fn packets_become_as_long_as_the_path_carries_and_none_is_lost() {
-    // Packets of 5, 10 and 20 ms take 768, 1488 and 2928 bytes, encrypted.
+    // Encrypted packets of 5, 10 and 20 ms take 768, 1488 and 2928 bytes.
     for (black_hole, packet) in [(Some(1_280), 240), (Some(1_500), 480), (None, 960)] {
         let (packets, heard) = minute(path(black_hole));
         let reported = format!("{black_hole:?}: {packets}, {heard}");
@@ -47,6 +44,5 @@ fn packets_become_shorter_within_a_second_when_the_path_carries_no_long_ones_any
     let reported = format!("{packets}, {heard}: {:?}", heard.silences);
     assert_eq!(packets, Frames::new(240), "{reported}");
     let [(from, until)] = heard.silences[..] else { panic!("one gap: {reported}") };
-    // A caller stops using UDP after a second.
     assert!(until.since(from) < Span::from_secs(1), "{reported}");
 }

@@ -14,9 +14,6 @@ use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{IDENTITY, World, play};
 
-// Tests the choice of the source if two senders send to one address for ten seconds. The first
-// sender is played completely. Packets of the other count as from another source.
-
 #[test]
 fn a_second_sender_to_one_address_is_not_heard() {
     let mut scenario = Scenario::on(Preset::Wired, 13);
@@ -32,17 +29,13 @@ fn a_second_sender_to_one_address_is_not_heard() {
     assert_eq!(counters.resyncs, 0, "{reported}");
 }
 
-// Tests the latency of a stream whose sender announces neither the latency nor the capture times.
-// The latency is what its packets need, from the first packet on.
+// Without announced latency or capture times, the latency follows the packets' need from the start.
 
-/// Latency if packets need no more.
 const DEFAULT: Span = Span::from_millis(5);
-/// Time of the card, look-ahead of the resampler (12 frames), and a millisecond for the path,
-/// rounded up to a tenth of a millisecond.
+/// Card, resampler look-ahead (12 frames), and 1 ms of path, rounded up to 0.1 ms.
 const TAKES: Span = Span::from_micros(3_300);
 
-/// Plays ten seconds of packets without announcement. The card of their sender delivers `period`
-/// frames at a time.
+/// Ten seconds without announcement. The sender's card delivers `period` frames at a time.
 fn unannounced(preset: Preset, packet: i64, period: i64) -> Heard {
     let mut scenario = Scenario::on(preset, 51);
     scenario.format.packet = Frames::new(packet);
@@ -53,7 +46,6 @@ fn unannounced(preset: Preset, packet: i64, period: i64) -> Heard {
     play(scenario, Span::from_secs(10)).remove(0)
 }
 
-/// Returns the final link offset.
 fn kept(heard: &Heard) -> Span {
     heard.offsets.last().map_or(DEFAULT, |(_, offset)| *offset)
 }
@@ -65,7 +57,7 @@ fn a_sender_that_announces_nothing_is_measured_before_it_is_placed() {
         assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "{millis} ms: {heard}");
         assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{heard}");
         assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{millis} ms: {heard}");
-        // The latency rose once, to what the length of the packets needs.
+        // One rise, to the need of the packet length.
         assert_eq!(heard.offsets.len(), 1, "{millis} ms: {:?}", heard.offsets);
         assert_eq!(kept(&heard), Span::from_millis(millis) + TAKES, "{millis} ms");
     }
@@ -82,7 +74,7 @@ fn packets_that_need_no_more_leave_the_latency_as_it_is() {
 
 #[test]
 fn packets_that_come_by_the_handful_are_waited_for_within_a_tenth_of_a_second() {
-    // Like a sound server that wakes every 1024 frames: three packets, sometimes four.
+    // Like a sound server that wakes every 1024 frames: three or four packets.
     let heard = unannounced(Preset::Wired, 320, 1024);
     let reported = format!("{heard}, {:?}", heard.offsets);
     assert!(heard.counters.late <= 10, "{reported}");
@@ -91,8 +83,7 @@ fn packets_that_come_by_the_handful_are_waited_for_within_a_tenth_of_a_second() 
     assert!(kept(&heard) < Span::from_millis(40), "{reported}");
 }
 
-// Tests a sender whose whole host stalls for 200 ms, for ten seconds, and for a day, as a closed
-// laptop does. Its card drops the sound of that time.
+// A sender's host stalls, and its card drops that sound.
 
 #[test]
 fn a_sender_that_pauses_is_heard_again_within_a_second() {
@@ -112,7 +103,6 @@ fn resumes_after(pause: Span) {
     let mut scenario = Scenario::on(Preset::Wired, 15);
     let begins = TrueTime::from_nanos(20_000_000_000);
     let ends = begins.after(pause);
-    // The periods are longer, because a day has many.
     let card = CardModel { period: Frames::new(960), ..CardModel::IDEAL };
     scenario.latency = Span::from_millis(80);
     scenario.format.packet = Frames::new(960);
@@ -124,15 +114,14 @@ fn resumes_after(pause: Span) {
     assert!(reported.received_until(whole), "{pause}: {reported}");
     assert_eq!(reported.silences.len(), 1, "{pause}: {reported}");
     assert!(reported.silences[0].1.since(ends) < Span::from_secs(1), "{pause}: {reported}");
-    // After half the time in which timestamps wrap, the first packet seems to be an old one.
+    // After half the timestamp wrap, the first packet seems old.
     let wraps = pause > Span::from_secs(1 << 15);
     assert!(reported.counters.late <= u64::from(wraps), "{pause}: {reported}");
     assert_eq!(reported.counters.lost, 0, "{pause}: {reported}");
     assert!(reported.counters.resyncs <= 1, "{pause}: {reported}");
 }
 
-// Tests the timeline of a receiver whose sender's RTP timestamps jump by hours, forwards and back.
-// Packets are lost at the second jump.
+// Packets are also lost at the second jump.
 
 #[test]
 fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
@@ -145,7 +134,6 @@ fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
         scenario.faults = (0..).map(at).zip(jumps.map(SenderFault::TimeJumps)).collect();
         let reported = &play(scenario, Span::from_secs(80))[0];
         assert!(reported.first_wrong.is_none() && reported.loudest <= 1.0, "{reported}");
-        // One resync per jump, under one counter.
         assert_eq!(reported.counters.resyncs, jumps.len() as u64, "{reported}");
         assert!(reported.silences.len() <= jumps.len(), "{reported}");
         for (from, to) in &reported.silences {
@@ -155,9 +143,6 @@ fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
         assert!(reported.counters.lost == 0 || loss != Loss::NONE, "{reported}");
     }
 }
-
-// Tests a sender whose sequence numbers restart while its timestamps continue, and a sender whose
-// program restarts under its old name or another.
 
 #[test]
 fn a_sequence_that_restarts_is_followed_within_a_second() {
@@ -188,7 +173,6 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
         let goes_on = matches!(fault, SenderFault::SequenceRestarts(_));
         assert_eq!(counters.resyncs, u64::from(!goes_on), "{fault:?}: {reported}");
         if goes_on {
-            // All packets arrived, and the sound continues with them.
             assert_eq!(
                 (counters.missing_frames, counters.on_probation),
                 (0, 0),
@@ -203,9 +187,8 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
     }
 }
 
-// Tests the latency of a stream from a foreign sender (no reports, no times in its packets). The
-// sender pauses while its timestamps stand still, its timestamps jump, or its path becomes longer.
-// A step that all packets share is not jitter.
+// Latency of a foreign stream (no reports, no times in packets) after a pause, a timestamp jump, or
+// a longer path. A step of all packets is not jitter.
 
 const STEP: TrueTime = TrueTime::from_nanos(20_000_000_000);
 const WHOLE: Span = Span::from_secs(40);
@@ -218,7 +201,6 @@ fn foreign(packet: i64, latency: Span) -> Scenario {
     scenario
 }
 
-/// Returns the scenario with a pause of this length, during which timestamps stand still.
 fn pausing(mut scenario: Scenario, pause: Span) -> Scenario {
     let ends = STEP.after(pause);
     let back = scenario.format.rate.frames_within(pause);
@@ -245,7 +227,7 @@ fn a_step_of_a_foreign_senders_time_changes_no_latency() {
     for packet in [48, 240, 960] {
         for (step, latency) in [(100, 60), (150, 60), (3_000, 60), (3_000, 400)] {
             let (step, latency) = (millis(step), millis(latency));
-            // The step, twice the latency until new packets play, and 60 ms to detect the step.
+            // The step, twice the latency until new packets play, and 60 ms of detection.
             let most = step + latency.times(2) + millis(60);
             let scenario = foreign(packet, latency);
             let heard = play(pausing(scenario.clone(), step), WHOLE).remove(0);
@@ -276,13 +258,11 @@ fn an_automatic_latency_does_not_rise_by_a_step() {
     let heard = play(pausing(scenario.clone(), Span::from_secs(3)), WHOLE).remove(0);
     assert_eq!(heard.counters.resyncs, steady.counters.resyncs + 1, "{heard}");
     assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
-    // There is no marker, and two packets on the path are even later. They are late by the step
-    // too.
+    // Without a marker, and with two even later packets. They are late by the step too.
     let millis = Span::from_millis;
     let path = Preset::Wired.path().longer_from(STEP, millis(1_000));
     let busy = path.clone().longer_from(STEP.after(millis(15)), millis(20));
     let busy = busy.longer_from(STEP.after(millis(17)), millis(-20));
-    // Two steps in short succession.
     let again = path.longer_from(STEP.after(millis(45)), millis(50));
     for there in [busy, again] {
         scenario.receivers[0].there = there;
@@ -291,15 +271,13 @@ fn an_automatic_latency_does_not_rise_by_a_step() {
     }
 }
 
-// Tests a stranger that sends with the SSRC of the stream from another address, as every member of
-// a group can: with the stream's own numbers and times, or with others. The stream is played
-// completely and in time. Every packet of the stranger counts as from another source.
+// A stranger sends with the stream's SSRC from another address, as any group member can. The stream
+// is unaffected; the stranger's packets count as from another source.
 
 fn at(millis: i64) -> TrueTime {
     TrueTime::from_nanos(millis * 1_000_000)
 }
 
-/// Returns what is played of a stream of this many seconds.
 fn heard(change: impl FnOnce(&mut Scenario), seconds: i64) -> Heard {
     let mut scenario = Scenario::on(Preset::Wired, 15);
     change(&mut scenario);
@@ -331,18 +309,16 @@ fn a_stranger_that_takes_the_senders_name_is_not_heard() {
 #[test]
 fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
     let reported = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
-    // The missing frames are one gap.
     assert!(reported.first_wrong.is_none() && reported.spoilt.len() == 1, "{reported}");
     assert!(reported.longest_spoilt() <= Frames::new(52 * 48), "{reported}");
     let counters = &reported.counters;
-    // Packets of that time count as from another source, because the move is not known yet.
+    // The move is not known yet, so these packets count as from another source.
     assert!((49..=52).contains(&counters.other_source), "{reported}");
     assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{reported}");
 }
 
-// Tests two senders with the same SSRC (RFC 3550, section 8.2) whose packets arrive from one
-// address, as via a relay, for five seconds. The sound is undefined in that time. Afterwards it is
-// back at once.
+// SSRC collision (RFC 3550 §8.2) behind one address, as via a relay, for 5 s. The sound recovers at
+// once.
 
 #[test]
 fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
@@ -362,12 +338,10 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
             assert!(to.since(ends) < Span::from_secs(1), "{reported}");
         }
         let counters = &reported.counters;
-        // Each datagram of the sender that is not played has one counter. In five seconds it sent
-        // 5000.
+        // Each unplayed datagram of the sender has one counter. It sent 5000.
         let Counters { on_probation, duplicate, late, too_early, reordered, .. } = *counters;
         assert_eq!(on_probation + duplicate + late + too_early + reordered, 5000, "{reported}");
-        // Every datagram was assigned to one of the two senders. The last one may still be in
-        // flight.
+        // The last datagram may still be in flight.
         let carried = reported.carried.len() as u64;
         assert!(
             (carried - 1..=carried).contains(&(counters.received + on_probation)),
@@ -377,9 +351,7 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
     }
 }
 
-// Tests false reports of the sender. For ten seconds, every second one is false: sender reports
-// from the future, a clock that steps to and fro, and answers after impossible waits. The sound
-// stays where the true reports put it.
+// For 10 s, every second report is false. The sound follows the true ones.
 
 #[test]
 fn reports_that_lie_move_no_sound() {
@@ -390,7 +362,7 @@ fn reports_that_lie_move_no_sound() {
             let begins = TrueTime::from_nanos(20_000_000_000);
             let ends = begins.after(Span::from_secs(10));
             scenario.faults = vec![(begins, SenderFault::Lies(lie, ends))];
-            // If packets carry their capture times, sender reports are not used for them.
+            // Packets with capture times do not use sender reports.
             scenario.stamps = !matches!(lie, Lie::Report(_));
             let mut world = World::new(scenario);
             world.run(begins.since(TrueTime::ZERO));
@@ -410,7 +382,6 @@ fn reports_that_lie_move_no_sound() {
             assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}: {heard}");
             assert_eq!(heard.counters.resyncs, resyncs, "{reported}: {heard}");
             assert_eq!((look.steps, look.path_changes), (0, 0), "{reported}: {look:?}");
-            // Each false report is counted once, under its own name.
             let counted = (heard.counters.reports_on_probation, u64::from(look.refused));
             let expected = if matches!(lie, Lie::Report(_)) { (lies, 0) } else { (0, lies) };
             assert!(counted == expected && lies >= 10, "{reported}: {counted:?}, not {expected:?}");

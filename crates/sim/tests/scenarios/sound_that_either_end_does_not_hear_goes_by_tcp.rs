@@ -1,5 +1,5 @@
-//! Tests the transport of a call's sound when datagrams pass in one direction only. The caller,
-//! which decides, may receive all the time.
+//! Transport of a call when datagrams pass in one direction only. The deciding caller may receive
+//! all the time.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::time::Span;
@@ -9,10 +9,8 @@ use tautline_sim::link::{Jitter, PathModel};
 
 use crate::a_call_goes_on_through_whatever_its_network_does::offer;
 
-/// Start and end of the time in which UDP does not pass.
 const CUT: [Span; 2] = [Span::from_secs(10), Span::from_secs(30)];
 
-/// A minute with a cut in each of these directions.
 fn minute(cut: [bool; 2], way: Span, seed: u64) -> Call {
     let [from, to] = CUT.map(|span| TrueTime::ZERO.after(span));
     let path = |cut: bool| {
@@ -36,14 +34,13 @@ fn sound_that_either_end_does_not_hear_goes_by_tcp_within_a_second_and_five_ways
             assert_eq!((by_udp.len(), by_tcp.len()), (2, 1), "{reported}");
             assert!(call.log.iter().all(|(_, one)| !one.starts_with("no ")), "{reported}");
             assert!(by_tcp[0] > CUT[0] && by_tcp[0] < CUT[1], "not in the cut: {reported}");
-            // Three probes in a row, half a second apart.
+            // Three probes, 0.5 s apart.
             let back = by_udp[1] - CUT[1];
             assert!(
                 back > Span::ZERO && back <= Span::from_millis(2_000) + way.times(2),
                 "{reported}"
             );
-            // The message about it, a round trip of TCP, the sound or the ticket, and steps and
-            // jitter.
+            // The message, a TCP round trip, the sound or ticket, and jitter.
             let enough = Span::from_secs(1) + way.times(5) + Span::from_millis(100);
             assert!(call.silences.iter().all(|silence| *silence <= enough), "{reported}");
             let again = minute(cut, way, 100 * seed);
@@ -55,7 +52,7 @@ fn sound_that_either_end_does_not_hear_goes_by_tcp_within_a_second_and_five_ways
     assert_eq!(moves, (1, 0), "{:?}", none.log);
 }
 
-/// A minute of L24 in packets of at most 5 ms, on a path that drops datagrams above these lengths.
+/// A minute of L24 in packets up to 5 ms, with these path MTUs.
 fn on_a_black_hole(holes: [Option<usize>; 2]) -> Call {
     let mut offer = offer();
     for way in [&mut offer.there, &mut offer.back] {

@@ -23,25 +23,23 @@ use tautline_sim::clock::TrueTime;
 use tautline_sim::link::Path;
 use tautline_sim::preset::Preset;
 
-// Tests AAF of AVTP between two programs on one machine, each of which follows TAI with its own
-// readings, to cards with one clock. A listener that joins at any time copies the captured sound,
-// from its first frame on.
+// AAF between two programs with their own TAI readings, on one machine and card clock. A late
+// listener copies the sound bit for bit.
 
 const RATE: Rate = Rate::HZ_48000;
 const PERIOD: Frames = Frames::new(48);
 const PERIODS: i64 = 45_000;
 const LATENCY: Span = Span::from_millis(60);
-/// TAI minus the clock of the machine.
+/// TAI minus the machine's clock.
 const TAI: Span = Span::from_secs(1_795_000_000);
-/// Maximum error of reading two clocks one after the other, in nanoseconds.
+/// Maximum error of reading two clocks in turn, in ns.
 const READ: i64 = 2_000;
 
-/// Returns the value of a frame, which is unique for half a second: its number.
 fn value(frame: i64) -> f32 {
     (frame.rem_euclid(24_000) + 1) as f32 / 32_768.0
 }
 
-/// TAI as followed by a program that reads it once per second.
+/// TAI as read once per second.
 struct FollowedTai {
     clock: TaiClock,
     rng: Rng,
@@ -69,8 +67,6 @@ fn apply(
     policy.present_by(tai, &mut Context { now, session: None, command });
 }
 
-/// Returns the counters of a listener that joins at a random time, and the number of frames it
-/// played that were not the due ones.
 fn listened(seed: u64) -> (Counters, usize) {
     let mut rng = Rng::with_seed(seed);
     let packet = [Frames::new(6), PERIOD][rng.usize(..2)];
@@ -95,8 +91,7 @@ fn listened(seed: u64) -> (Counters, usize) {
     let mut policy = ReceivePolicy::new(config, LATENCY, device, &mut receiver);
     let [mut theirs, mut ours] =
         [(); 2].map(|()| FollowedTai { clock: TaiClock::default(), rng: rng.fork() });
-    // The socket is open for a while before the card runs. The card's blocks begin anywhere in a
-    // period.
+    // The socket opens before the card runs, at any phase of a period.
     let (joins, opens) = (rng.i64(1000..4000), rng.i64(0..50));
     let aside = Span::from_nanos(rng.i64(0..1_000_000));
     let (mut on_the_way, mut wrong) = (VecDeque::new(), 0);
@@ -130,8 +125,7 @@ fn listened(seed: u64) -> (Counters, usize) {
         let meets = woke + RATE.span_of(PERIOD);
         let times = PullTimes { now: woke, meets, skipped: Frames::ZERO, clock: None };
         receiver.pull(&mut out, times, |_| {});
-        // The due frame or its neighbour: the position is a whole frame, and each end has its own
-        // reading of TAI.
+        // The due frame or its neighbour: the position is a whole frame, and TAI readings differ.
         let due = RATE.frames_nearest(meets - LATENCY - LocalTime::ZERO).count();
         let begun = due > (joins + 2) * PERIOD.count() && number > joins + opens + 2;
         let is_due =
@@ -155,17 +149,14 @@ fn a_talker_whose_card_goes_by_our_clock_is_copied_whoever_joins_when() {
     }
 }
 
-// Tests AAF of AVTP on every network. Only the presentation times determine when sound plays,
-// whatever happens to packets. A packet that does not arrive moves no other frame.
+// AAF on every network. Presentation times alone determine playout.
 
 /// Packet lengths: class A, and a card's period.
 const PACKETS: [Frames; 2] = [Frames::new(6), PERIOD];
 const MINUTE: i64 = 60_000;
 
-/// Datagrams in flight: arrival time, number, and bytes.
 type OnTheWay = VecDeque<(LocalTime, usize, Vec<u8>)>;
 
-/// Returns the packets of one minute in the order of their arrival.
 fn carried(form: WireForm, format: StreamFormat, preset: Preset, seed: u64) -> OnTheWay {
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: form.pack(),
@@ -235,7 +226,7 @@ fn a_talkers_sound_is_heard_at_its_time_at_every_place() {
             "{} in packets of {packet}, seed {seed}: {missing} missing, {astray} astray, {counters:?}",
             preset.name()
         );
-        // For a millisecond after each gap, the concealment fades into the received sound.
+        // After each gap, the concealment fades out for 1 ms.
         assert!(astray <= missing + PERIOD.count() * counters.lost as i64, "{reported}");
         assert_eq!(
             (counters.resyncs, counters.late, counters.resampled_frames),

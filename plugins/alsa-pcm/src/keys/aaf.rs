@@ -4,7 +4,6 @@ use tautline_proto::time::{Frames, Span};
 use super::PERIODS;
 use super::values::{Value, micros, number, text};
 
-/// Keys of ALSA's own type `aaf`, so that its configurations also work here.
 #[derive(Default)]
 pub(super) struct AafKeys {
     pub(super) ifname: Option<String>,
@@ -65,7 +64,7 @@ impl AafKeys {
         Ok(Some(format!("avtp://{ifname}/{addr}{begins}{}", query.join("&"))))
     }
 
-    /// Rejects `prio` and `streamid` without `ifname`; other addresses carry them after `?`.
+    /// Rejects `prio` and `streamid` without `ifname`.
     fn of_no_interface(&self) -> Result<(), String> {
         let prio = self.prio.map(|prio| ("prio", prio.to_string()));
         let streamid = self.streamid.clone().map(|id| ("streamid", id));

@@ -23,16 +23,15 @@ pub(crate) use self::values::Value;
 use self::values::{format, io_thread, latency, number, pacing, span, text};
 use crate::complaint::Complaint;
 
-/// Keys that are independent of other keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlainKeys {
     pub(crate) latency: LatencyRule,
     pub(crate) rate: Option<Rate>,
     pub(crate) channels: Option<Channels>,
-    /// Maximum frames per wake-up of the thread that owns the wire.
+    /// Maximum frames per wake-up.
     pub(crate) period: Frames,
     pub(crate) io_thread: LinkKind,
-    /// Required pacing; `None` is automatic.
+    /// `None` is automatic.
     pub(crate) pacing: Option<PacingMode>,
     /// Clock that a recorder follows.
     pub(crate) clock: Option<Address>,
@@ -44,26 +43,23 @@ pub(crate) struct Wish {
     pub(crate) keys: PlainKeys,
     pub(crate) ptime: Span,
     pub(crate) format: SampleFormat,
-    /// Whether the wire uses the program's sample format, as with type `aaf`. Until the program
-    /// chooses, it is the widest.
+    /// As with type `aaf`.
     pub(crate) coded_as_program: bool,
-    /// Frames per packet, if set instead of `ptime`.
+    /// Instead of `ptime`.
     pub(crate) packet: Option<Frames>,
-    /// Time from departure to presentation, if set instead of the latency: the maximum transit time
-    /// plus the talker's clock error.
+    /// Time from departure to presentation, instead of the latency.
     pub(crate) transit: Option<Span>,
 }
 
 impl Wish {
-    /// Sets the program's sample format; returns whether this changes the wire format.
+    /// Returns whether the wire format changes.
     pub(crate) fn code_as(&mut self, program: SampleFormat) -> bool {
         let format = if self.coded_as_program { program } else { self.format };
         core::mem::replace(&mut self.format, format) != format
     }
 }
 
-/// Range of the engine's period in frames: 16 is the minimum of cards, 8192 exceeds any useful
-/// latency.
+/// Limits in frames: 8192 exceeds any useful latency.
 pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 
 const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, io_thread, pacing and \
@@ -78,7 +74,6 @@ struct Gathered {
     aaf: AafKeys,
 }
 
-/// Name of the `taut serve` device to which the PCM attaches, if its keys name one.
 pub(crate) fn served(
     name: &str,
     keys: &[(String, Value)],
@@ -103,13 +98,11 @@ pub(crate) fn served(
     given.parse().map(Some).map_err(|()| about(format!("invalid serve \"{given}\"; {hint}")))
 }
 
-/// Whether a key is set; an empty text counts as unset, since empty arguments produce it.
 fn is_there(value: &Value) -> bool {
     !matches!(value, Value::Text(text) if text.trim().is_empty())
 }
 
-/// Reads the keys of the PCM called `name`, for this direction. Keys with an empty text, which
-/// empty arguments produce, count as unset.
+/// An empty text counts as unset.
 pub(crate) fn read(
     name: &str,
     keys: &[(String, Value)],
@@ -145,8 +138,7 @@ pub(crate) fn read(
 impl Gathered {
     fn take(&mut self, key: &str, value: &Value) -> Result<(), String> {
         match key {
-            // ALSA used `type` to select this plugin; `comment` and `hint` are for people and for
-            // PCM lists.
+            // ALSA uses `type`; `comment` and `hint` are for people and PCM lists.
             "type" | "comment" | "hint" => {}
             "to" => self.to = Some(text(key, value, "rtp://239.69.1.5:5004")?),
             "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
@@ -275,7 +267,6 @@ fn carries(address: &Address, rate: Rate) -> bool {
     !address.form().presents() || avtp::carries(rate)
 }
 
-/// Rejects a latency beyond the presentation times that packets can carry.
 fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), String> {
     match latency {
         LatencyRule::Chosen(latency) if latency > MAX_AHEAD && address.form().presents() => {
@@ -299,13 +290,13 @@ fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), Str
     ))
 }
 
-/// Expands an address as in `aplay -D taut:HOST` to RTP, with default port 5004. `None` for a bare
-/// number, which the system's resolver would take for an IP address.
+/// Expands `HOST`, as in `aplay -D taut:HOST`. `None` for a bare number, which the resolver would
+/// take for an IP address.
 fn completed(text: &str) -> Option<String> {
     let (place, query) = text.split_at(text.find('?').unwrap_or(text.len()));
     let is_file = Path::new(place).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // The address parser reports a missing slash; but a host may be called `rtp`.
+    // But a host may be called `rtp`.
     let begins = place.strip_prefix("rtp:").is_some_and(|rest| !is_number(rest));
     if is_file || begins || place.contains("://") {
         return Some(text.to_owned());
@@ -313,7 +304,7 @@ fn completed(text: &str) -> Option<String> {
     if place.parse::<Ipv6Addr>().is_ok() {
         return Some(format!("rtp://[{place}]:5004{query}"));
     }
-    // Out-of-range numbers also count as ports, so that the address parser rejects them.
+    // The address parser rejects them.
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if is_number(port) => (host, port),
         _ => (place, "5004"),

@@ -44,7 +44,7 @@ pub(super) fn number(key: &str, value: &Value) -> Result<i64, String> {
     }
 }
 
-/// Parses a duration within limits. For a number without unit, the error suggests a unit that fits.
+/// The error suggests a missing unit.
 pub(super) fn span(key: &str, text: &str, least: Span, most: Span) -> Result<Span, String> {
     let figure = match parse_span(text) {
         Err(SpanError::Unit(figure)) => figure,

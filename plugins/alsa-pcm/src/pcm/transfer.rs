@@ -1,5 +1,4 @@
-//! Frame transfer between the application's memory and the buffer, including rewound, skipped and
-//! repeated frames.
+//! Frame transfer between the application's memory and the buffer.
 
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, MediaTime};
@@ -37,7 +36,6 @@ impl Pcm {
         Ok(moved)
     }
 
-    /// Position of the frame at `offset`; in ALSA's buffer it may be further on.
     fn mapped_at(&self, view: &View, offset: u64) -> MediaTime {
         let Application { position, pointer } = self.application;
         let Some(hardware) = self.hardware.filter(|_| view.mapped) else { return position };
@@ -47,7 +45,7 @@ impl Pcm {
 
     fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
         let at = self.application.position;
-        // The card plays nothing more at positions that it has passed.
+        // The card has passed earlier positions.
         let left_out = self.moved.max(self.reported);
         self.put(left_out, (at - left_out).max(Frames::ZERO).as_len(), |_, _, samples| {
             samples.fill(0.0)
@@ -81,8 +79,7 @@ impl Pcm {
         }
     }
 
-    /// Reads frames from `at` on. Repeated frames come from the last buffer; skipped frames are
-    /// dropped.
+    /// Repeated frames come from the last buffer; skipped frames are dropped.
     fn read(&mut self, at: MediaTime, areas: &Areas<'_>, size: usize) -> usize {
         self.drop_older();
         let left_out = (at - self.moved).max(Frames::ZERO).as_len();
@@ -115,7 +112,7 @@ impl Pcm {
         self.moved = self.moved - Frames::from_len(dropped);
     }
 
-    /// Takes up to `frames` frames from the ring; `take` gets each chunk with its first frame.
+    /// `take` gets each chunk with its first frame.
     fn pull(&mut self, frames: usize, mut take: impl FnMut(usize, &mut [u8], &[f32])) -> usize {
         let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
         let SoundEnd::Recording(ring) = &mut stream.held else { return 0 };
@@ -125,7 +122,6 @@ impl Pcm {
             let samples = CHUNK.min(frames - first) * channels;
             let bytes = &mut self.bytes[..samples * hardware.samples.bytes()];
             let samples = &mut self.samples[..samples];
-            // Always available: no other code takes frames out.
             ring.take(samples);
             for (index, frame) in samples.chunks_exact(channels).enumerate() {
                 let place = hardware.place(self.moved + Frames::from_len(first + index));

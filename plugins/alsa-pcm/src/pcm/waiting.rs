@@ -19,9 +19,9 @@ pub(crate) enum Draining {
     Until(LocalTime),
 }
 
-/// Time after its wake-up in which the device's thread should have moved a period.
+/// After a period.
 const MARGIN: Span = Span::from_micros(50);
-/// Retry interval if the device's thread was later than that.
+/// Retry interval after that.
 const AGAIN: Span = Span::from_micros(200);
 
 impl Pcm {
@@ -53,8 +53,7 @@ impl Pcm {
         })
     }
 
-    /// Whether the application can move the requested frames or has failed; otherwise sets the
-    /// timer.
+    /// Ready or failed; otherwise sets the timer.
     pub(crate) fn is_ready(&mut self, view: &View) -> bool {
         self.follow(view);
         if view.state == SND_PCM_STATE_DRAINING as c_int {
@@ -83,14 +82,13 @@ impl Pcm {
                 let due = stream.reaches(anchor, self.position() + missing) + MARGIN;
                 due.max(now() + AGAIN)
             }
-            // The card has not started this stint yet.
+            // The card has not started this stint.
             _ => now() + AGAIN,
         };
         self.rouse_at(due);
         self.rouse_when_moved(missing);
     }
 
-    /// Wakes the application at this time, and not before.
     pub(super) fn rouse_at(&self, due: LocalTime) {
         if let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) {
             attachment.buffer().want(MediaTime::from_frames(i64::MAX));
@@ -99,8 +97,7 @@ impl Pcm {
         self.timer.set(due);
     }
 
-    /// Lets a served card's thread wake the application after these frames; the timer covers a late
-    /// thread.
+    /// The timer covers a late thread.
     fn rouse_when_moved(&self, missing: Frames) {
         let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) else { return };
         if missing <= Frames::ZERO || self.order.mode != Mode::Running {

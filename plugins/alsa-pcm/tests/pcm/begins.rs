@@ -12,14 +12,12 @@ use crate::handle::{Asked, Handle};
 use crate::timed;
 
 const CHANNELS: usize = 16;
-/// Frames of the program's buffer, enough to take milliseconds to fill.
 const BUFFER: usize = 96_000;
-/// Packets of the first 50 ms, in which the program fills its buffer.
+/// 50 ms.
 const PACKETS: usize = 400;
 
 const PTIME: Span = Span::from_micros(125);
-/// For each arrival: the packets that arrive within 0.5 ms from then, and the time span since they
-/// were due.
+/// Packets within 0.5 ms of each arrival, and the time since they were due.
 fn together(mut arrivals: Vec<LocalTime>) -> Vec<(Window, usize)> {
     arrivals.sort();
     let burst = |(at, first): (usize, &LocalTime)| {
@@ -31,9 +29,8 @@ fn together(mut arrivals: Vec<LocalTime>) -> Vec<(Window, usize)> {
     arrivals.iter().enumerate().map(burst).collect()
 }
 
-/// Runs a program at this priority on one core, together with its stream, and fills its buffer at
-/// once. Returns the time that filling took, and the arrivals of the packets sent meanwhile and
-/// just after. `None` if the priority is not granted.
+/// Runs on one core with the stream. Returns the time taken, and the arrivals. `None` without the
+/// priority.
 fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
     let mut far = DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let port = far.local().port();
@@ -53,7 +50,6 @@ fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
         assert_eq!(pcm.write(&samples, BUFFER), Ok(BUFFER as i64));
         let filled = now() - begun;
         pcm.ask(snd_pcm_start).unwrap();
-        // The counted packets arrive while it waits for room.
         assert_eq!(pcm.write(&samples, BUFFER / 8), Ok(BUFFER as i64 / 8));
         Some(filled)
     });
@@ -71,15 +67,13 @@ mod exclusive {
     #[test]
     fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer() {
         timed(|| {
-            // Above the default priority of a stream's threads.
             let Some((filled, arrivals)) = arrivals(75) else {
                 return skipped(Lack::Privilege, "no real-time priority is granted");
             };
             assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
             let together = together(arrivals);
-            // Four are due in 0.5 ms. Behind the program, all packets leave that became due while
-            // it filled its buffer and continued to write (56 to 67 in six runs). A shared host
-            // sometimes delays a thread by 1 to 2 ms (17 packets, once).
+            // Four are due in 0.5 ms. Behind the program, 56 to 67 packets leave at once. A shared
+            // host can delay a thread by 2 ms (17 packets).
             let due = filled.as_nanos() / PTIME.as_nanos();
             let too_many = 4 + due as usize / 2;
             let most = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);

@@ -1,5 +1,4 @@
-//! The far end: the engine receives, and a card without hardware plays and records when each frame
-//! met its DAC.
+//! The far end: a card without hardware records when each frame met its DAC.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -27,7 +26,6 @@ const DEVICE: Settings = Settings {
     periods: 4,
 };
 
-/// A non-silent frame, and its time at the DAC.
 pub(crate) type Frame = (LocalTime, f32);
 
 pub(crate) struct Far {
@@ -37,7 +35,6 @@ pub(crate) struct Far {
     thread: Option<JoinHandle<Report>>,
 }
 
-/// Plays on the host's clock and records non-silent frames.
 struct Card {
     heard: Arc<Mutex<Vec<Frame>>>,
     ready: mpsc::Sender<()>,
@@ -84,7 +81,7 @@ impl Device for Card {
 }
 
 impl Far {
-    /// Starts a receiver of 24-bit mono with this latency, regardless of the announced one.
+    /// 24-bit mono, regardless of the announced latency.
     pub(crate) fn listen(latency: Span) -> Self {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
         let opened = open_stream(&options, None).unwrap();

@@ -7,10 +7,9 @@ use crate::far::Far;
 use crate::handle::{Asked, Handle};
 use crate::{alone, free_udp_ports, received_as, sound, timed};
 
-/// Runs checks in a forked child; returns the number of the first failure, counted from 1, or 0.
+/// Number of the first failure, from 1, or 0.
 fn in_a_fork<const N: usize>(pcm: &Handle, looks: [fn(*mut snd_pcm_t) -> bool; N]) -> c_int {
-    // SAFETY: the child calls only the PCM's functions, and exits without running other code of
-    // this process.
+    // SAFETY: the child calls only the PCM's functions, and exits.
     let status = unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -38,7 +37,6 @@ fn state(pcm: *mut snd_pcm_t) -> bool {
     unsafe { snd_pcm_state(pcm) == SND_PCM_STATE_DISCONNECTED }
 }
 
-/// ALSA answers itself, but reports the state.
 fn status(pcm: *mut snd_pcm_t) -> bool {
     // SAFETY: the PCM is open, with a place for its status.
     unsafe {
@@ -49,8 +47,7 @@ fn status(pcm: *mut snd_pcm_t) -> bool {
     }
 }
 
-/// ALSA may count the room from its own state; without an xrun, the program does not call
-/// `prepare`.
+/// Without an xrun, the program does not call `prepare`.
 fn avail(pcm: *mut snd_pcm_t) -> bool {
     // SAFETY: the PCM is open.
     unsafe { snd_pcm_avail(pcm) >= 0 || snd_pcm_avail(pcm) == GONE as snd_pcm_sframes_t }
@@ -103,8 +100,7 @@ mod exclusive {
             pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
             let sent = sound(24_000, 4);
             pcm.play(&sent[..12_000]);
-            // ALSA's answers depend on earlier calls, so each check runs once as the first, and
-            // some after all the rest.
+            // ALSA's answers depend on earlier calls.
             let all = [
                 state, status, avail, delay, waits, drains, writes, drops, prepares, rewinds,
                 status, avail, drains, waits, state, closes,
@@ -132,20 +128,17 @@ mod exclusive {
         pcm.set(Asked::default()).unwrap();
         pcm.ask(snd_pcm_start).unwrap();
         let (mut says, mut waits) = ([0; 2], [0; 2]);
-        // SAFETY: valid places for descriptors; the child reads and writes them and exits without
-        // running other code of this process.
+        // SAFETY: valid places for descriptors; the child reads and writes them and exits.
         let child = unsafe {
             assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
             let child = libc::fork();
             if child == 0 {
                 libc::close(waits[1]);
                 libc::write(says[1], c"f".as_ptr().cast(), 1);
-                // Until the parent is done, or gone.
                 let mut byte = 0_u8;
                 libc::read(waits[0], (&raw mut byte).cast(), 1);
                 libc::_exit(0);
             }
-            // The child's fork handlers have run.
             let mut byte = 0_u8;
             assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
             child

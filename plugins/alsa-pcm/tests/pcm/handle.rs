@@ -1,4 +1,4 @@
-//! A PCM of `type tautline`, opened by ALSA via the shared object, as in an application.
+//! A PCM of `type tautline`, opened by ALSA, as in an application.
 
 use core::ffi::{c_int, c_uint, c_ulong, c_void};
 use core::ptr::{null_mut, without_provenance};
@@ -22,12 +22,11 @@ pub(crate) struct Asked {
     pub(crate) rate: c_uint,
     pub(crate) period: c_ulong,
     pub(crate) buffer: c_ulong,
-    /// Whether it continues after an underrun or overrun.
     pub(crate) stubborn: bool,
 }
 
 impl Default for Asked {
-    /// 16-bit mono at 48 kHz, with a buffer that survives a freeze of the host.
+    /// 16-bit mono at 48 kHz; the buffer survives a freeze of the host.
     fn default() -> Self {
         Self {
             format: SND_PCM_FORMAT_S16_LE,
@@ -48,7 +47,6 @@ pub(crate) fn answer(value: i64) -> Result<i64, i32> {
 
 impl Handle {
     pub(crate) fn open(keys: &str, stream: snd_pcm_stream_t) -> Result<Self, i32> {
-        // Reduces xruns on a busy machine; without the priority, some may occur.
         let _ = Scheduler::Fifo(50).apply();
         let text = format!(
             "pcm_type.tautline {{ lib \"{}\" }}\npcm.net {{ type tautline {keys} }}\n",
@@ -160,7 +158,6 @@ impl Handle {
         answer(unsafe { snd_pcm_pause(self.0, on.into()) }.into())
     }
 
-    /// Whether it offers to resume after the host slept.
     pub(crate) fn can_resume(&self) -> bool {
         // SAFETY: a place for the current parameters, on a PCM that is set up.
         unsafe {

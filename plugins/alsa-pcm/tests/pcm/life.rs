@@ -29,7 +29,7 @@ fn samples(heard: &[crate::far::Frame]) -> Vec<f32> {
     heard.iter().map(|(_, sample)| *sample).collect()
 }
 
-/// Non-silent samples in this format that 24 bits carry unchanged.
+/// Non-silent samples that 24 bits carry unchanged.
 fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
     let step = |at: usize| (at as i32).wrapping_mul(0x00c5_2b49) >> 8 | 1;
     let coded = (1..=samples).flat_map(|at| match format {
@@ -42,10 +42,9 @@ fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
     coded.collect()
 }
 
-/// A PCM used by two threads, which ALSA allows.
 struct Both(*mut snd_pcm_t);
 
-// SAFETY: ALSA locks each call on a PCM, and the opener waits for both threads.
+// SAFETY: ALSA locks each call, and the opener waits for both threads.
 unsafe impl Send for Both {}
 
 impl Both {
@@ -102,8 +101,6 @@ mod exclusive {
         });
     }
 
-    /// Like an application after its host slept: running PCMs continue, restarted ones are
-    /// prepared.
     #[test]
     fn a_resume_is_offered_and_changes_nothing_of_what_plays() {
         timed(|| {
@@ -163,7 +160,7 @@ mod exclusive {
             pcm.ask(snd_pcm_start).unwrap();
             until("it is behind", || pcm.avail().unwrap() >= 9600 + 480);
             assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
-            // The application is behind the card, so it skips the late frames and 100 ms more.
+            // The application skips the late frames and 100 ms more.
             let behind = pcm.avail().unwrap() - 9600 + 4800;
             // SAFETY: the PCM is open.
             assert_eq!(unsafe { snd_pcm_forward(pcm.0, behind as snd_pcm_uframes_t) }, behind);
@@ -247,7 +244,6 @@ mod exclusive {
                 player.ask(snd_pcm_start).unwrap();
                 let mut heard = Vec::new();
                 let mut block = vec![0; 480 * 2 * bytes];
-                // All frames are in the buffer; 1 s exceeds the latency.
                 let mut left = 48_000 + 4800;
                 while heard.len() < sent.len() {
                     assert!(left > 0, "{format}: {} of {} bytes heard", heard.len(), sent.len());
@@ -276,7 +272,7 @@ mod exclusive {
                 pcm.ask(snd_pcm_drop).unwrap();
                 pcm.ask(snd_pcm_prepare).unwrap();
                 pcm.play(&sent);
-                // Played, or reported that the frames to drain are gone.
+                // Played, or the frames to drain are gone.
                 assert!(matches!(drained.join().unwrap(), Ok(0) | Err(libc::EBADFD)));
             });
             pcm.ask(snd_pcm_drain).unwrap();

@@ -1,4 +1,4 @@
-//! The PCM from the application's side, via ALSA's functions, and the sound at the far end.
+//! The PCM via ALSA's functions, and the sound at the far end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
@@ -16,16 +16,14 @@ mod rewind;
 mod served;
 mod time;
 
-/// Streams run one at a time: on two cores they would delay each other.
+/// On two cores streams would delay each other.
 pub(crate) use tautline_trial::{alone, timed};
 
-/// An even free UDP port whose successor is free too, outside the range of the `taut` tests and
-/// experiments.
+/// Outside the range of the `taut` tests and experiments.
 pub(crate) fn free_udp_ports() -> u16 {
     tautline_trial::free_udp_ports(30_000..32_048)
 }
 
-/// Frames that are never silent and differ from their neighbours.
 pub(crate) fn sound(frames: usize, seed: i16) -> Vec<i16> {
     (0..frames).map(|at| (at as i16).wrapping_mul(7919).wrapping_add(seed) | 1).collect()
 }

@@ -1,5 +1,4 @@
-//! Reference for the PCM: the engine sends from a card without hardware, like `taut send`. The card
-//! knows when each impulse met its ADC.
+//! Reference: the engine sends from a card that knows when each impulse met its ADC.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -39,7 +38,6 @@ struct Card {
     met: Arc<Mutex<Vec<LocalTime>>>,
 }
 
-/// Periods between impulses, before the first and after the last.
 const APART: usize = 100;
 
 impl Device for Card {
@@ -72,7 +70,7 @@ impl Device for Card {
     }
 }
 
-/// Sends impulses with this latency; returns their times at the ADC.
+/// Times at the ADC.
 pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<LocalTime> {
     let to = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let sample = SampleFormat::L24;

@@ -11,7 +11,6 @@ use crate::{alone, free_udp_ports};
 
 static SAID: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());
 
-/// The application's handler, for messages that are plain text.
 unsafe extern "C" fn hear(
     _: *const c_char,
     _: c_int,
@@ -20,7 +19,7 @@ unsafe extern "C" fn hear(
     format: *const c_char,
     text: *const c_char,
 ) {
-    // SAFETY: zero-terminated texts; `text` is present if `format` requires it.
+    // SAFETY: zero-terminated texts.
     unsafe {
         if CStr::from_ptr(format) == c"%s" {
             let text = CStr::from_ptr(text).to_string_lossy().into_owned();
@@ -33,8 +32,8 @@ type Handler =
     unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, *const c_char);
 
 unsafe extern "C" {
-    /// `snd_lib_error_set_handler` of `alsa/error.h`, for a handler with one text argument. Linux
-    /// passes variadic arguments like named ones.
+    /// `snd_lib_error_set_handler`, for a handler with one text argument. Linux passes variadic
+    /// arguments like named ones.
     #[link_name = "snd_lib_error_set_handler"]
     fn set_handler(handler: Option<Handler>) -> c_int;
 }

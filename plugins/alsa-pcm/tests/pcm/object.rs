@@ -35,7 +35,7 @@ fn it_shows_its_entry_and_nothing_else() {
     assert_eq!(names, ["__snd_pcm_tautline_open_dlsym_pcm_001", "_snd_pcm_tautline_open"]);
 }
 
-/// Sizes and offsets of `src/ffi.rs` on 64-bit hosts, from the header.
+/// On 64-bit hosts.
 const LAYOUT: &str = r#"
 #include <stddef.h>
 #include <alsa/asoundlib.h>

@@ -168,7 +168,7 @@ mod exclusive {
             Handle::open(&keys, SND_PCM_STREAM_CAPTURE)
         };
         assert_eq!(record("\"1ms\"").err(), Some(libc::EINVAL));
-        // Neither is possible with the default period of 48 frames.
+        // Impossible with the default period of 48 frames.
         record("\"1700us\"").unwrap().set(Asked::default()).unwrap();
         let keys = "latency \"1ms\" ptime \"1ms\" period 96";
         Handle::to_play(9, keys).set(Asked::default()).unwrap();

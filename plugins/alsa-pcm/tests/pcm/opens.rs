@@ -7,7 +7,7 @@ use tautline_proto::time::Span;
 use crate::handle::Handle;
 use crate::{alone, free_udp_ports, timed};
 
-/// The limit is a second; the rest is for a host that freezes.
+/// The limit is a second, for a host that freezes.
 const MAX: Span = Span::from_millis(800);
 
 fn opened(keys: &str, stream: alsa_sys::snd_pcm_stream_t) -> (Span, Option<i32>) {
@@ -18,7 +18,6 @@ fn opened(keys: &str, stream: alsa_sys::snd_pcm_stream_t) -> (Span, Option<i32>)
 
 fn asking() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    // A thread that ends meanwhile has no name.
     let names = threads.filter_map(|thread| std::fs::read(thread.ok()?.path().join("comm")).ok());
     names.filter(|name| name.starts_with(b"taut-resolve")).count()
 }

@@ -1,5 +1,4 @@
-//! Rewinding and rewriting, as in applications that fill a long buffer and then change the sound at
-//! once.
+//! Rewinding and rewriting.
 
 use alsa_sys::*;
 use tautline_proto::time::Span;
@@ -8,7 +7,6 @@ use crate::far::Far;
 use crate::handle::{Asked, Handle, answer};
 use crate::{free_udp_ports, received_as, sound, timed};
 
-/// Half a second; the card consumes little during the calls of a test.
 const ROOMY: u64 = 24_000;
 
 fn rewind(pcm: &Handle, frames: i64) -> Result<i64, i32> {
@@ -33,7 +31,6 @@ fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
     far.end().0.iter().map(|(_, sample)| *sample).collect()
 }
 
-/// After a rewind of 9600 frames, only the rewritten frames are played in their place.
 fn last_word(anew: usize) {
     let (sent, anew) = (sound(ROOMY as usize, 1), sound(anew, 2));
     let heard = heard(&sent, |pcm| {
@@ -86,7 +83,6 @@ mod exclusive {
             player.play(&sound(ROOMY as usize, 3));
             player.ask(snd_pcm_start).unwrap();
             let (mut first, mut again) = ([0; 2 * 960], [0; 2 * 960]);
-            // 2 s, longer than the latency.
             let mut left = 100;
             while first[0] == 0 {
                 assert!(left > 0, "nothing was heard");
@@ -97,7 +93,6 @@ mod exclusive {
             assert_eq!(recorder.read(&mut again, 960), Ok(960));
             assert_eq!(again[..2 * 720], first[2 * 240..]);
             let sample = |at: usize| i16::from_le_bytes([again[2 * at], again[2 * at + 1]]);
-            // New frames follow the repeated ones.
             assert_ne!(sample(720), 0);
         });
     }

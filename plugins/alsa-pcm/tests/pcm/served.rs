@@ -1,5 +1,4 @@
-//! PCMs with another process's card: here a test card, with a real socket, like that of `taut
-//! serve`.
+//! PCMs with another process's card, like that of `taut serve`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,7 +27,6 @@ fn reported(frame: i64) -> i16 {
     (frame % 30_000) as i16 + 1
 }
 
-/// A card for programs that records everything they play.
 struct ServedCard {
     name: String,
     stream: snd_pcm_stream_t,
@@ -93,7 +91,7 @@ impl Drop for ServedCard {
     }
 }
 
-/// Runs the card until it is stopped. The real-time sanitizer watches each period.
+/// The real-time sanitizer watches each period.
 fn run(
     settings: Settings,
     direction: Direction,
@@ -103,7 +101,6 @@ fn run(
 ) {
     let start = CardClock::start_at_tick(now());
     let clock = CardClock::new(start, settings.rate, Ppm::ZERO);
-    // The card captures what programs play.
     let own = match direction {
         Direction::Playback => Direction::Capture,
         Direction::Capture => Direction::Playback,
@@ -137,7 +134,6 @@ fn run(
 fn what_a_program_plays_is_what_the_card_hears_and_drain_waits_for_the_last_of_it() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
     let pcm = card.set(Asked::default());
-    // More than the buffer holds, so the program waits for the card.
     let sound = sound(24_000, 3);
     pcm.play(&sound[..9600]);
     pcm.ask(snd_pcm_start).unwrap();
@@ -226,7 +222,6 @@ fn a_program_whose_card_is_gone_is_told_so() {
         }
         pcm.ask(snd_pcm_start).unwrap();
         card.end();
-        // ALSA detects it at the next look, whatever the program waits for.
         let _ = pcm.wait();
         let answer = match stream {
             SND_PCM_STREAM_PLAYBACK => pcm.write(&[0_i16; 9600], 9600),
@@ -247,7 +242,7 @@ fn a_program_may_have_the_cards_rate_and_channels_and_no_others() {
     }
     let nobody = Handle::open("serve \"nobody\"", SND_PCM_STREAM_PLAYBACK).map(drop);
     assert_eq!(nobody, Err(libc::ENODEV));
-    // The card has a socket for players only.
+    // The socket is for players only.
     let other = Handle::open(&format!("serve \"{}\"", card.name), SND_PCM_STREAM_CAPTURE).map(drop);
     assert_eq!(other, Err(libc::ENODEV));
 }

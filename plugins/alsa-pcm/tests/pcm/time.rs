@@ -1,4 +1,4 @@
-//! `delay` and `drain` refer to the far end's DAC; the far end's own record checks them.
+//! `delay` and `drain` refer to the far end's DAC.
 
 use alsa_sys::{snd_pcm_drain, snd_pcm_prepare, snd_pcm_start};
 use tautline_io::clock::{now, sleep_until};
@@ -11,14 +11,12 @@ use crate::handle::{Asked, Handle};
 use crate::near;
 use crate::{alone, free_udp_ports, received_as, sound, timed};
 
-/// Frames between impulses, and the number of impulses.
 const GAP: usize = 4800;
 const IMPULSES: usize = 12;
 
-/// Silence for 3 s, in which the far end reports its actual latency.
+/// The far end reports its actual latency.
 const REPORTED: usize = 30;
 
-/// A time and the PCM's delay at that time; retried until both are close together.
 fn asked(pcm: &Handle) -> (LocalTime, Span) {
     loop {
         let before = now();
@@ -34,8 +32,7 @@ fn promised(pcm: &Handle) -> LocalTime {
     now + delay
 }
 
-/// Actual minus reported playout time of impulses. At first, the PCM reports less than the far
-/// end's latency; only the far end's report corrects it.
+/// Actual minus reported. At first, the PCM does not know the far end's latency.
 fn received_less_promised(latency: &str) -> Vec<Span> {
     let _turn = alone();
     let far = Far::listen(Span::from_millis(300));
@@ -58,8 +55,7 @@ fn received_less_promised(latency: &str) -> Vec<Span> {
     heard.iter().zip(&promises).map(|((meets, _), promise)| *meets - *promise).collect()
 }
 
-/// Plays sound to its end. Returns the time from the last frame's arrival at the far DAC to drain's
-/// return.
+/// Time from the last frame at the far DAC to drain's return.
 fn drained_after(far: Far, pcm: Handle) -> Span {
     let sent = sound(2400, 3);
     pcm.play(&sent);
@@ -72,8 +68,7 @@ fn drained_after(far: Far, pcm: Handle) -> Span {
     returned - heard.last().unwrap().0
 }
 
-/// Time from the last frame at the far DAC to drain's return. The far end keeps a higher latency
-/// than announced, known only from its reports.
+/// The far end keeps a higher latency than announced.
 fn drained_less_received() -> Span {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"200ms\"");
@@ -85,20 +80,17 @@ fn drained_less_received() -> Span {
     drained_after(far, pcm)
 }
 
-/// Period of an application with the minimum of two periods in the buffer.
+/// The minimum in the buffer is two periods.
 const PERIOD: usize = 480;
 const LINK_OFFSET: Span = Span::from_millis(300);
-/// Amplitude step that identifies an impulse.
 const STEP: i16 = 100;
 const UNCERTAINTY: Span = Span::from_micros(50);
-/// Blocks between impulses, and the number of impulses.
 const APART: usize = 10;
 const KNOWN: usize = 50;
 
 type Way = (Window, Span);
 
-/// Delay of impulses from the write call to the far DAC minus the link offset, for an application
-/// with two periods of this length.
+/// Delay from the write call to the far DAC, less the link offset.
 fn added(period: usize) -> Vec<Way> {
     let far = Far::listen(LINK_OFFSET);
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
@@ -107,7 +99,6 @@ fn added(period: usize) -> Vec<Way> {
     let silence = vec![0; period];
     let (mut written, mut block) = (Vec::new(), 0);
     while written.len() < KNOWN {
-        // Restarts after each xrun, which a host causes by freezing for longer than the buffer.
         pcm.ask(snd_pcm_prepare).unwrap();
         pcm.play(&silence);
         pcm.play(&silence);
@@ -131,7 +122,6 @@ fn added(period: usize) -> Vec<Way> {
     beyond_the_link_offset(&far.end().0, &written)
 }
 
-/// Delay of impulses beyond the link offset, from these times.
 fn beyond_the_link_offset(heard: &[Frame], instants: &[LocalTime]) -> Vec<Way> {
     let which = |sample: f32| (sample * 32_768.0 / f32::from(STEP)).round() as usize - 1;
     let way = |(meets, sample): &Frame| {
@@ -141,12 +131,11 @@ fn beyond_the_link_offset(heard: &[Frame], instants: &[LocalTime]) -> Vec<Way> {
     heard.iter().map(way).collect()
 }
 
-/// The same delay for impulses at the card of `taut send`.
 fn added_by_taut_send() -> Vec<Way> {
     let far = Far::listen(LINK_OFFSET);
     let impulses = (1..=12).map(|at| f32::from(STEP * at) / 32_768.0).collect();
     let met = near::send(far.port, LINK_OFFSET, impulses);
-    // It has sent a goodbye, so nothing more arrives.
+    // It has sent a goodbye.
     sleep_until(*met.last().unwrap() + LINK_OFFSET + Span::from_millis(100));
     beyond_the_link_offset(&far.end().0, &met)
 }

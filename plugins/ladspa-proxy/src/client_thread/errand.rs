@@ -1,4 +1,4 @@
-//! A client thread's task for one instance: open, watch and reopen a stream at one worker.
+//! Opens, watches and reopens one instance's stream at one worker.
 
 mod silence;
 
@@ -37,12 +37,10 @@ struct Quiet {
     looked: u64,
 }
 
-/// Retry interval for an absent worker, slightly shorter than the [look](super::LOOK) interval.
+/// Slightly shorter than the [look](super::LOOK) interval.
 pub(super) const AWAY: Span = Span::from_millis(15);
-/// Retry interval after a refusal, whose reason does not pass as quickly.
 const REFUSED: Span = Span::from_secs(1);
-/// Time and number of runs without a reply after which the client thread checks that the stream
-/// exists.
+/// Time and runs without a reply before a check.
 const UNHEARD: (Span, u64) = (Span::from_millis(30), 3);
 
 impl Quiet {
@@ -80,8 +78,7 @@ impl StreamErrand {
         matches!(self.state, ErrandState::Open { .. })
     }
 
-    /// Does the due work; returns `false` when all is done. `is_away` informs the other errands
-    /// that the worker is absent.
+    /// Returns `false` when all is done.
     pub(crate) fn see_to(
         &mut self,
         calls: &mut dyn WorkerCalls,
@@ -128,7 +125,7 @@ impl StreamErrand {
             let (news, runs) = (record.take_news(), (record.answered, record.unanswered));
             (*watch.attendant.standing(), news, runs)
         };
-        // One per look; the next look is soon.
+        // One per look.
         if let Some(TwinSpan { frames: (from, until), verdict }) = news {
             let seconds = |frames: u64| frames as f64 / f64::from(self.order.request.rate);
             self.standing.tell(&format!(
@@ -139,7 +136,7 @@ impl StreamErrand {
                 verdict.sentence()
             ));
         }
-        // Only once: alternating with another sentence, it would repeat at each look.
+        // Only once: alternating with another sentence, it would repeat.
         if standing.counters.crowded > 0 && !core::mem::replace(&mut self.crowded, true) {
             self.standing.say(format!(
                 "blocks that did not return within {} runs were dropped before their turn; set a shorter delay, or a \
@@ -167,7 +164,7 @@ impl StreamErrand {
         if let Some(news) = self.silence.look(counts, now) {
             self.standing.log(self.silence_sentence(news));
         }
-        // Blocks longer than the delay were already reported.
+        // Already reported.
         let is_long = standing.delay > 0 && !standing.offline && !self.standing.is_short();
         if self.late.look(LateCounts { answered, unanswered, answers }, now) && is_long {
             self.standing.say(late_sentence(&self.worker, standing.delay));
@@ -199,7 +196,7 @@ impl StreamErrand {
                     self.state = ErrandState::Open { id, quiet };
                     return;
                 }
-                // The host has not run for long, so no sound is lost.
+                // Not long enough to lose sound.
                 calls.close(id);
                 now + REFUSED
             }
@@ -219,7 +216,7 @@ impl StreamErrand {
 
     fn lost(&self, id: u32, calls: &mut dyn WorkerCalls, is_away: &mut bool) -> Option<Span> {
         match calls.look(id) {
-            // Stopped temporarily, or its plugin restarts: the stream continues by itself.
+            // The stream continues by itself.
             Alive::Yes | Alive::Unknown => None,
             Alive::No => Some(Span::ZERO),
             Alive::Abandoned(why) => {
@@ -236,7 +233,7 @@ impl StreamErrand {
     }
 
     fn part(&mut self, until: LocalTime) {
-        // Without room, the next attached stream replaces it anyway.
+        // The next attached stream replaces it anyway.
         self.standing.watch().attendant.detach(self.which);
         self.standing.set_open(self.which, false);
         self.state = ErrandState::Apart { until };
@@ -300,8 +297,7 @@ impl LateWatch {
 mod late_tests {
     use super::*;
 
-    /// Looks that report late answers, with ten runs per look, of which `answered` are answered in
-    /// time and `answers` at any time.
+    /// Ten runs per look.
     fn reported(looks: i64, answered: u64, answers: u64) -> Vec<i64> {
         let (mut watch, mut counts) = (LateWatch::default(), LateCounts::default());
         let is_reported = |look: &i64| {

@@ -11,15 +11,13 @@ use tautline_proto::text::on_one_line;
 
 use super::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
 
-/// A worker starts a process per stream and gives a plugin 10 s to start; the limit leaves time for
-/// its own error report.
+/// A worker gives a plugin 10 s to start.
 const OPEN_LIMIT: Duration = Duration::from_secs(12);
 /// An absent host must not delay the next attempt.
 const LOOK_LIMIT: Duration = Duration::from_millis(250);
 /// The host waits for this when it ends.
 const CLOSE_LIMIT: Duration = Duration::from_millis(150);
-/// Datagrams per second for which buffers are sized: blocks of 32 frames at 192 kHz, in three
-/// parts.
+/// 32 frames at 192 kHz, in three parts.
 const DATAGRAMS_PER_SECOND: u32 = 20_000;
 
 pub(crate) struct HttpCalls {
@@ -101,7 +99,7 @@ impl OpenedPipeline {
         Ok(opened)
     }
 
-    /// Checks that the newest worker can send to the one that it feeds.
+    /// The newest worker must reach the next one.
     fn check_reach(&self, address: &str, request: &StreamRequest) -> Result<(), Opening> {
         let feeds = request.pipeline.as_ref().and_then(|place| place.feeds.as_ref());
         let (Some(feeds), Some((_, opened))) = (feeds, self.0.last()) else { return Ok(()) };
@@ -158,7 +156,7 @@ fn client(address: &str, limit: Duration) -> Result<WorkerClient, Opening> {
 
 fn close(address: &str, id: u32) {
     if let Ok(client) = client(address, CLOSE_LIMIT) {
-        // Otherwise the worker notices the silence itself.
+        // The worker also notices the silence.
         let _ = client.close(id);
     }
 }
@@ -183,7 +181,7 @@ impl WorkerCalls for HttpCalls {
         opening
     }
 
-    /// The worst state in a pipeline counts: if one stream is lost, all are opened again.
+    /// The worst in a pipeline.
     fn look(&mut self, id: u32) -> Alive {
         let mine = look(&self.address, id);
         self.was_away |= matches!(mine, Alive::Away(_));
@@ -219,7 +217,6 @@ fn opening(error: AskError) -> Opening {
     }
 }
 
-/// Checks that the worker's stream matches the request.
 fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Result<(), String> {
     let reported = [stream.inputs, stream.outputs, stream.controls_in, stream.controls_out];
     if reported.iter().zip(known).any(|(reported, known)| u32::try_from(known) != Ok(*reported)) {

@@ -14,9 +14,9 @@ pub(crate) struct ClientStanding {
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
-    /// First frame, plus one, that differs from the local plugin's output; 0 after it was taken.
+    /// First differing frame, plus one; 0 after it was taken.
     differs: AtomicU64,
-    /// Frames of a run that exceeds the delay without waiting.
+    /// Frames of a run longer than the delay.
     short: AtomicU64,
     watch: Mutex<WorkerWatch>,
     papers: Mutex<Papers>,
@@ -60,11 +60,9 @@ struct WantedWorker {
     opened: u64,
 }
 
-/// Marks a reported value; no run has this many frames.
 const TAKEN: u64 = u64::MAX;
-/// Maximum number of kept sentences, to bound memory if a worker comes and goes for days.
+/// Bounds memory if a worker comes and goes for days.
 const MAX_SAID: usize = 32;
-/// A sentence among this many last ones is not repeated.
 const LAST_SAID: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +110,7 @@ impl ClientStanding {
         self.differs.store(frame + 1, Ordering::Relaxed);
     }
 
-    /// Records a run longer than the delay that did not wait, so its answer was always late.
+    /// Records a run whose answer is late.
     pub(crate) fn tell_short(&self, frames: u64) {
         // The first such run suffices.
         let _ = self.short.compare_exchange(0, frames, Ordering::Relaxed, Ordering::Relaxed);
@@ -175,7 +173,6 @@ impl ClientStanding {
         is_open(&self.papers())
     }
 
-    /// Waits until open streams are closed at their workers, where they would occupy places.
     pub(crate) fn await_closed(&self, timeout: Duration) {
         self.await_papers(timeout, |papers| !papers.workers.iter().any(|worker| worker.is_open));
     }
@@ -185,8 +182,7 @@ impl ClientStanding {
         drop(self.changed.wait_timeout_while(self.papers(), timeout, waits));
     }
 
-    /// Reports a sentence unless it was among the last ones, since a worker and a spare may
-    /// alternate.
+    /// Skips a sentence that was among the last ones.
     pub(crate) fn say(&self, sentence: String) {
         let mut papers = self.papers();
         let is_known = papers.said.iter().rev().take(LAST_SAID).any(|said| *said == sentence);

@@ -94,7 +94,6 @@ fn no_index_is_sealed_twice() {
     let (mut sender, _) = ends(Profile::AeadAes128Gcm);
     assert!(!sealed(&mut sender, &packet(9, 7, &[5; 40])).is_empty());
     assert!(sealed(&mut sender, &packet(9, 7, &[6; 40])).is_empty());
-    // It counts as part of the next round: its index differs from all earlier ones.
     assert!(!sealed(&mut sender, &packet(9, 6, &[6; 40])).is_empty());
     assert_eq!(sender.sent[..2], [Some((9, 0x1_0006)), None]);
     for ssrc in 10..10 + MAX_SENT as u32 - 1 {
@@ -139,7 +138,6 @@ fn a_stream_is_heard_again_after_an_outage_of_any_length_and_old_packets_are_not
     let (mut sender, mut receiver) = ends(Profile::AesCm128HmacSha1);
     let old: Vec<_> = (0..50).map(|step| at(&mut sender, 9, 1000 + step)).collect();
     assert!(old.iter().all(|made| opened(&mut receiver, made).is_some()));
-    // Replays prolong the search but do not stop it.
     for (outage, most) in [(40_000, 1), (70_000, 1), (700_000, 3500)] {
         let begins = receiver.heard.newest(9).unwrap() + outage;
         assert!(received_after(&mut sender, &mut receiver, begins, most).is_some(), "{outage}");

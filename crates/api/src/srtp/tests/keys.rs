@@ -1,5 +1,3 @@
-//! Keys can be written and read again, and are never displayed.
-
 use tautline_trial::snapshot;
 
 use std::fs::{Permissions, set_permissions};

@@ -59,7 +59,7 @@ fn packets_of_rtcp_are_sealed_as_in_rfc_7714_17() {
 const CM_KEY: &str = "E1F97A0D3E018BE0D64FA32C06DE4139 0EC675AD498AFEEBB6960B3AABE6";
 const GCM_KEY: &str = "000102030405060708090a0b0c0d0e0f a0a1a2a3a4a5a6a7a8a9aaab";
 
-/// Reference packets of libsrtp (`test/srtp_driver.c`), with the master key of RFC 3711 B.3.
+/// From `test/srtp_driver.c`, with the master key of RFC 3711 B.3.
 #[test]
 fn packets_are_sealed_by_counter_mode_as_libsrtp_does() {
     let master = MasterKey::new(Profile::AesCm128HmacSha1, &hex(CM_KEY)).unwrap();
@@ -79,8 +79,7 @@ fn packets_are_sealed_by_counter_mode_as_libsrtp_does() {
     assert_eq!(opened(&mut receiver, &made), Some(hex(report)));
 }
 
-/// Packets of RFC 9335 appendix A; those in two-byte form match this implementation's output, all
-/// can be read.
+/// RFC 9335 appendix A.
 const CRYPTEX: [(Profile, &str, &str, &str); 8] = [
     (
         Profile::AesCm128HmacSha1,

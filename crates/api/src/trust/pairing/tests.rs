@@ -52,7 +52,7 @@ fn both_ends_show_the_same_code_and_have_each_others_key() {
 fn codes_differ_from_one_attempt_to_the_next() {
     let (here, there) = (home(), home());
     let codes: Vec<_> = (0..4).map(|_| paired(&here, &there).0.code().0).collect();
-    // Four equal codes have a probability of 10^-18.
+    // The probability is 10^-18.
     assert!(codes.iter().any(|code| *code != codes[0]), "{codes:?}");
 }
 
@@ -85,7 +85,7 @@ fn a_host_in_between_makes_the_codes_differ() {
     assert_eq!(called.peer_key(), between.store.identity().key());
     assert_eq!(answered.peer_key(), between.store.identity().key());
     assert_eq!((called.code(), says.code()), (heard.code(), answered.code()));
-    // Equal by chance once in a million runs.
+    // The probability is 10^-6.
     assert_ne!(called.code(), answered.code());
 }
 
@@ -100,7 +100,6 @@ fn caller_that(
     Err(PairingError::Protocol("a test's"))
 }
 
-/// Result of answering a caller that commits to one value and reveals another.
 fn answered(committed: &[u8], revealed: &[u8]) -> Paired {
     let (here, there) = (home(), home());
     let speaks = |line: &mut dyn Line| {
@@ -176,7 +175,7 @@ fn the_code_depends_on_all_that_both_ends_contribute() {
     let usual = || [end(key(1), 2, "desk"), end(key(3), 4, "studio")];
     let of = |[caller, answerer]: [Contribution<'_>; 2]| PairingCode::of(&caller, &answerer);
     let code = of(usual());
-    // Computed with Python's hashlib, from the bytes given in docs/reference/wire.md.
+    // Computed with Python's hashlib (docs/reference/wire.md).
     assert_eq!(code.to_string(), "836 864");
     let [caller, answerer] = usual();
     assert_ne!(of([answerer, caller]), code);

@@ -54,7 +54,6 @@ fn read<Side: rustls::SideData>(
     Ok(())
 }
 
-/// Presents a certificate, but signs with another key.
 #[derive(Debug)]
 struct Thief(Arc<CertifiedKey>);
 

@@ -7,7 +7,6 @@ use super::ring::{Playing, RingLayout};
 use super::{CableName, CablePlug, End, error};
 use crate::software::filled::Filled;
 
-/// Interpolation between the player's frames: needs 16 played frames beyond a place.
 const QUALITY: Quality = Quality::Balanced;
 
 pub(crate) struct HearingEnd {
@@ -85,7 +84,6 @@ impl HearingEnd {
         self.plug.ring.read(playing, from, frames);
         self.resampler.push(frames);
         self.resampler.pull(out, step);
-        // The end of continuing sound is not there yet: the player is hardly ahead.
         let end = from.saturating_add(wanted as i64);
         let cut = (from.saturating_add(1)..end).contains(&playing.written);
         if cut { Filled::Starved } else { Filled::Whole }

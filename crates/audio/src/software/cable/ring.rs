@@ -1,8 +1,7 @@
-//! Shared memory of a cable: the last second of frames, numbered by the player. One writer, any
-//! readers, no waiting (seqlock: H.-J. Boehm, *Can seqlocks get along with programming language
-//! memory models?*, MSPC 2012). The writer announces the range that it will write, writes, and
-//! reports the range written; readers check afterwards. Invalid contents read as an impossible
-//! clock, or as sound.
+//! A cable's last second of frames, numbered by the player. One writer, any readers, no waiting
+//! (seqlock: H.-J. Boehm, *Can seqlocks get along with programming language memory models?*, MSPC
+//! 2012). The writer announces a range, writes, and reports it; readers check afterwards. Invalid
+//! contents read as an impossible clock, or as sound.
 
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -17,9 +16,9 @@ use tautline_proto::units::{Channels, Ppm, Rate};
 use super::CableName;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"tautline");
-/// Version of this layout; also in the file's name, so that versions never open each other's.
+/// Also in the file's name, to separate versions.
 const VERSION: u64 = 1;
-/// Maximum clock error, that of `ppm=`, in 10^-12.
+/// That of `ppm=`, in 10^-12.
 const MAX_ERROR: i64 = 100_000_000_000;
 
 #[derive(Clone, Copy)]
@@ -30,10 +29,10 @@ enum At {
     Channels,
     /// Odd while the clock changes.
     Epoch,
-    /// The player's clock: start in nanoseconds, and error in 10^-12.
+    /// Start in nanoseconds; error in 10^-12.
     Start,
     Error,
-    /// End of the range being written, and of the range written, in the player's frames.
+    /// Ends of the ranges being written and written, in player frames.
     Writing,
     Written,
     Count,
@@ -52,8 +51,6 @@ impl fmt::Display for RingLayout {
 }
 
 impl RingLayout {
-    /// Maximum delay: fits a ring with two of the [longest buffers](Self::longest_buffer) and
-    /// interpolation.
     pub(super) const LONGEST_DELAY: Span = Span::from_millis(500);
 
     pub(super) fn new(settings: &Settings) -> Self {
@@ -64,7 +61,6 @@ impl RingLayout {
         i64::from((self.rate.hertz() + self.rate.hertz() / 4).next_power_of_two())
     }
 
-    /// Maximum frames of a card's buffer: a quarter of a second.
     pub(super) fn longest_buffer(self) -> i64 {
         i64::from(self.rate.hertz() / 4)
     }
@@ -95,7 +91,6 @@ pub(super) struct CableRing {
 }
 
 impl CableRing {
-    /// Maps `file`, and initialises it if it `is_new`. On a mismatch returns the file's layout.
     pub(super) fn map(
         file: &SharedFile,
         layout: RingLayout,
@@ -142,7 +137,7 @@ impl CableRing {
     }
 
     pub(super) fn begin(&self, clock: &CardClock) {
-        // A player killed at this point left an odd epoch.
+        // A killed player left an odd epoch.
         let changing = self.at(At::Epoch).load(Relaxed) | 1;
         self.at(At::Epoch).store(changing, Relaxed);
         fence(Release);
@@ -153,8 +148,7 @@ impl CableRing {
         self.at(At::Epoch).store(changing.wrapping_add(1), Release);
     }
 
-    /// Writes the player's frames from `first` on; earlier ones are written already. Real-time
-    /// safe.
+    /// Writes the player's next frames, from `first`. Real-time safe.
     pub(super) fn write(&self, first: i64, samples: &[f32]) {
         let channels = self.layout.channels.count();
         self.write_each(first, samples.chunks_exact(channels));
@@ -196,8 +190,8 @@ impl CableRing {
         possible.then(|| Playing { epoch, clock: clock(), written })
     }
 
-    /// Reads the frames from `first` on, silence for unplayed ones. Real-time safe. Check with
-    /// [`CableRing::was_kept`] afterwards.
+    /// Reads frames; unplayed ones are silence. Real-time safe. Check with [`CableRing::was_kept`]
+    /// afterwards.
     pub(super) fn read(&self, playing: &Playing, first: i64, out: &mut [f32]) {
         let frames = out.chunks_exact_mut(self.layout.channels.count());
         for (index, samples) in (0..).zip(frames) {
@@ -212,7 +206,7 @@ impl CableRing {
         }
     }
 
-    /// Returns whether frames from `first` on were not overwritten during the read. Real-time safe.
+    /// Whether frames from `first` were not overwritten meanwhile. Real-time safe.
     pub(super) fn was_kept(&self, playing: &Playing, first: i64) -> bool {
         fence(Acquire);
         let writing = self.at(At::Writing).load(Relaxed).cast_signed();

@@ -103,7 +103,6 @@ fn a_card_of_another_clock_hears_what_was_played_at_its_own_instants() {
             let (first, heard) = cards.hear(sound);
             for (frame, heard) in (first..).zip(heard.chunks(2)) {
                 let met = nanos(&clocks[1], frame) - delay as f64;
-                // Near the start, the kernel also covers the silence before it.
                 if met < nanos(&clocks[0], 32) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! A device that the test runs period by period.
+//! The test runs the device.
 
 use tautline_trial::snapshot;
 

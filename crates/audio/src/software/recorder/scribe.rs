@@ -93,7 +93,7 @@ impl Scribe {
         }
         self.file.flush()?;
         loop {
-            // Read before the ring, which then holds everything written before the stop.
+            // Before the ring, which then holds everything until the stop.
             let stop = self.shared.stop.load(Ordering::Acquire);
             self.empty()?;
             let lap = Lap { overslept, spent: self.file.spent() };
@@ -137,10 +137,9 @@ impl Scribe {
         self.notes.add(format!("file:{}: {sentence}", self.name));
     }
 
-    /// Writes the ring's content, and a header every quarter of a second, so that the file is
-    /// readable even if the program is killed.
+    /// Writes the ring, and a header every quarter of a second, in case the program is killed.
     pub(super) fn empty(&mut self) -> Result<(), Unwritten> {
-        // Read before the silences, which then include all between these samples.
+        // Before the silences, which then include all in between.
         let count = self.samples.slots();
         let end = self.taken + count as u64;
         while let Some(gap) = self.silences.peek().ok().copied().filter(|gap| gap.after <= end) {

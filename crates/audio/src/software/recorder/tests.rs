@@ -1,4 +1,4 @@
-//! A recorder whose thread is the test.
+//! The test is the recorder's thread.
 
 use tautline_trial::snapshot;
 
@@ -148,7 +148,6 @@ fn what_took_longest_is_blamed_for_a_loss() {
     snapshot!(lap(much, little, little).blame(false));
 }
 
-/// Virtual time in which the disk advances only while the card sleeps.
 struct Lazy {
     now: i64,
     late: Option<i64>,

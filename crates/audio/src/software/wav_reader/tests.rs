@@ -1,4 +1,4 @@
-//! Valid and invalid headers, and their samples.
+//! WAV headers and samples.
 
 use std::io::Cursor;
 
@@ -30,7 +30,6 @@ fn extensible(
     chunk
 }
 
-/// A chunk with this size, which may differ from its content's.
 fn chunk(id: &[u8; 4], size: u32, content: &[u8]) -> Vec<u8> {
     [&id[..], &size.to_le_bytes(), content].concat()
 }
@@ -57,7 +56,6 @@ fn samples(wav: &[u8]) -> (WavHeader, Vec<f32>) {
     (header, all)
 }
 
-/// Samples of one channel in this format, in steps of 24 bits.
 fn steps(fmt: &[u8], data: &[u8]) -> Vec<f32> {
     let data = chunk(b"data", data.len() as u32, data);
     samples(&riff(b"RIFF", 100, &[fmt, &data])).1.iter().map(|s| s * 8_388_608.0).collect()
@@ -189,7 +187,6 @@ fn chunks_around_the_samples_are_skipped() {
         ],
     );
     assert_eq!(samples(&wav).1, [0.5, 0.25]);
-    // The pad byte of an odd size is not a sample.
     let wav = riff(b"RIFF", 100, &[&fmt, &chunk(b"data", 3, &[0, 64, 9, 0]), &odd]);
     assert_eq!(samples(&wav).1, [0.5]);
     let mut long = fmt.clone();

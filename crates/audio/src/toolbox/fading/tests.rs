@@ -27,8 +27,6 @@ impl Device for Still {
     }
 }
 
-/// Plays 1 kHz at full scale, in whole cycles that begin with a peak in each period, and sends
-/// captured sound.
 struct Tone {
     at: usize,
     heard: Sender<Vec<f32>>,
@@ -46,7 +44,6 @@ impl Process for Tone {
             self.at += 1;
         }
         if !cycle.capture.samples.is_empty() {
-            // The receiver may be dropped.
             let _ = self.heard.send(cycle.capture.samples.to_vec());
         }
         Flow::Continue
@@ -63,7 +60,6 @@ fn turn(process: &mut dyn Process, direction: Direction, turns: i64, samples: &m
     process.process(&mut Cycle::one_way(direction, now, side, 0).by(Some(ClockId::of(&[b"one"]))))
 }
 
-/// Maximum energy above 12 kHz in windows of 512 frames, in dB relative to a full-scale sine.
 fn treble(samples: &[f32]) -> f64 {
     let window = |at: usize| 0.5 - 0.5 * (TAU * at as f64 / 512.0).cos();
     let full: f64 = (0..512).map(|at| window(at).powi(2) / 2.0).sum();
@@ -140,7 +136,6 @@ fn party_that_hangs_up_is_faded_out_for_the_other() {
 fn fade_is_played_before_the_device_ends() {
     let ends = Stop::default();
     let tone = Box::new(Tone { at: 0, heard: channel().0 });
-    // Returns its process at once.
     let (mut process, _) = fading(Box::new(Still), ends.clone()).run(tone, &Stop::default());
     let mut block = [0.0; PERIOD];
     let mut played = |turns| {
@@ -149,7 +144,6 @@ fn fade_is_played_before_the_device_ends() {
     };
     assert!((0..20).all(|turns| played(turns).0 == Flow::Continue));
     ends.request();
-    // 5 ms of fade; its last frame meets the converter 3 ms after its wake-up.
     let flows: Vec<_> = (20..28).map(&mut played).collect();
     assert!(flows.iter().all(|(flow, _)| *flow == Flow::Continue), "{flows:?}");
     assert!(flows[5..].iter().all(|(_, peak)| *peak == 0.0), "{flows:?}");

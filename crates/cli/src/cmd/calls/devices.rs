@@ -1,4 +1,4 @@
-//! Settings of an end's two devices: those offered, and the final ones.
+//! Settings of an end's two devices: offered and final.
 
 use tautline_audio::{DeviceSpec, FileFormat, Wanted, offered, probe};
 use tautline_call::{DeviceChoice, DevicePair};
@@ -11,15 +11,12 @@ use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::sound_files::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
 
-/// Offered rates, the preferred first: the most common one, higher ones for peers without it, then
-/// descending ones.
+/// Offered rates: 48 kHz, higher ones for peers without it, then lower ones.
 const RATES: [u32; 12] = [
     48_000, 96_000, 192_000, 88_200, 176_400, 44_100, 32_000, 24_000, 22_050, 16_000, 11_025, 8_000,
 ];
-/// Channel counts requested from a card, preferred first. With more channels than the peer plays,
-/// some sound would be missing.
+/// For cards, preferred first. Channels that the peer does not play would be lost.
 const CARD_CHANNELS: [u32; 2] = [2, 1];
-/// Channel counts for devices other than cards.
 const CHANNELS: [u32; 16] = [2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 pub(in crate::cmd) fn devices(
@@ -31,7 +28,7 @@ pub(in crate::cmd) fn devices(
     settled_for(flags, (input, output), file.as_ref())
 }
 
-/// Rejects combinations that would destroy a file; returns the format of the input file, if any.
+/// Rejects combinations that would destroy a file. Returns the input file's format, if any.
 fn looked_at(
     flags: &EndFlags,
     input: &DeviceSpec,
@@ -58,7 +55,7 @@ fn settled_for(
     Ok(DevicePair { capture, playback })
 }
 
-/// Device settings that the flags leave open. Opens each device only to query it.
+/// Settings that the flags leave open. Only queries each device.
 pub(in crate::cmd) fn device_choice(
     flags: &EndFlags,
     input: &DeviceSpec,
@@ -85,17 +82,16 @@ pub(in crate::cmd) fn device_choice(
     };
     let mut both = capture.iter().filter_map(of).filter(is_as_said);
     match both.next() {
-        // The latency share of a device is announced once, for all possible settings.
+        // A device announces its latency share once, for all settings.
         Some(first) => {
             let others = both.filter(|one| one.takes_no_more_than(&first)).collect();
             Ok(DeviceChoice { first, others })
         }
-        // The default settings report the reason.
         None => usual(),
     }
 }
 
-/// All requested settings, preferred first. Periods have the same duration at every rate.
+/// Preferred first. Periods have the same duration at every rate.
 fn all_wanted(flags: &EndFlags, are_real: bool) -> Vec<Settings> {
     let first = device_settings(&flags.timing, flags.rate, flags.channels, None);
     let rates = match flags.rate {
@@ -167,7 +163,6 @@ mod tests {
         assert!(counts(&said).len() > 1);
         let said = choice("--channels 1", ["tone:440", "null:"]);
         assert_eq!((hertz(&said).len(), counts(&said)), (12, vec![1]));
-        // The other end of a cable keeps its initial settings.
         let cable = choice("", ["virtual:?cable=choice", "null:"]);
         assert_eq!((hertz(&cable), counts(&cable)), (vec![48_000], vec![2]));
     }
@@ -193,7 +188,6 @@ mod tests {
 
     #[test]
     fn what_would_take_longer_of_a_latency_than_the_best_does_is_not_offered() {
-        // A period of fixed frames at any rate.
         let card = choice("", ["tone:440", "virtual:?period=120"]);
         assert_eq!(hertz(&card), [48_000, 96_000, 192_000, 88_200, 176_400]);
     }

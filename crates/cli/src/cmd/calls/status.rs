@@ -35,8 +35,7 @@ impl CallStatus {
         self.lines.end();
     }
 
-    /// Draws these lines and the keys. Draws nothing without lines, or while a shell has the
-    /// terminal (job control).
+    /// Draws nothing without lines, or while a shell has the terminal (job control).
     pub(in crate::cmd) fn show(&mut self, mut lines: Vec<String>) {
         if !self.are_seen() {
             return;
@@ -51,9 +50,8 @@ impl CallStatus {
     }
 }
 
-/// Status of one call, empty before it has sound. `microphone` is a word. The peer is named if
-/// there are `several` calls. Lines for sent and received sound start with the most important
-/// figures, as terminals cut them.
+/// Empty before sound. `microphone` is a word. Names the peer if there are `several` calls.
+/// Terminals cut lines, so the key figures come first.
 pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str) -> Vec<String> {
     let name = several.then(|| clean(view.peer));
     let path = match view.standing {

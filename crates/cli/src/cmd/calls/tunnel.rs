@@ -1,4 +1,4 @@
-//! Calls through `ssh`, for machines with no other open port.
+//! Calls through `ssh`.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 const RESTART_AFTER: Duration = Duration::from_secs(2);
 
-/// A TCP port of 127.0.0.1 that `ssh` forwards to `taut serve` on another machine.
+/// A local TCP port that `ssh` forwards to a remote `taut serve`.
 pub(crate) struct Tunnel {
     destination: String,
     forward: String,
@@ -21,8 +21,8 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Starts `ssh`, and waits until it forwards; the user may have to type a password. Also
-    /// returns the local port; `None` if `stop` is requested meanwhile.
+    /// Waits until `ssh` forwards; the user may have to type a password. Also returns the local
+    /// port. `None` if `stop` is requested.
     pub(crate) fn open(
         destination: &str,
         port: u16,
@@ -31,7 +31,7 @@ impl Tunnel {
         let failed = |error: std::io::Error| {
             Failure::open(format!("ssh:{destination}: {error}\nhint: install an SSH client"))
         };
-        // A free port. If another program takes it meanwhile, ssh refuses to start.
+        // If another program takes the port meanwhile, ssh refuses to start.
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
         let local = free.map_err(failed)?.port();
         let forward = format!("127.0.0.1:{local}:127.0.0.1:{port}");
@@ -43,7 +43,7 @@ impl Tunnel {
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
-            // Fails if the user has pressed Ctrl-C.
+            // Fails after Ctrl-C.
             let _ = tell.send(read.is_some() && !line.is_empty());
         });
         loop {
@@ -61,8 +61,8 @@ impl Tunnel {
         }
     }
 
-    /// Restarts `ssh` after it ended, for example because the network failed. It then requests no
-    /// password, as the keys of the terminal control the call. Call this regularly.
+    /// Restarts an ended `ssh`, without a password prompt: the terminal's keys control the call.
+    /// Call regularly.
     pub(crate) fn turn(&mut self) {
         let ended = matches!(self.ssh.try_wait(), Ok(Some(_)));
         if ended && self.started.elapsed() >= RESTART_AFTER {
@@ -81,12 +81,11 @@ impl Drop for Tunnel {
     }
 }
 
-/// Starts `ssh`, which prints a line once it forwards. A Ctrl-C on the terminal also reaches it,
-/// but must not end it before the call's goodbye: OpenSSH keeps ignoring SIGINT if it was ignored
-/// at the start.
+/// `ssh` prints a line once it forwards. OpenSSH keeps ignoring SIGINT if started so; Ctrl-C must
+/// not end it before the goodbye.
 fn start(destination: &str, forward: &str, more: &[&str]) -> std::io::Result<Child> {
     let options = [
-        // A connection shared with other sessions would forward after this one ended.
+        // A shared connection would forward beyond this session.
         "ControlPath=none",
         "ExitOnForwardFailure=yes",
         "ServerAliveInterval=5",

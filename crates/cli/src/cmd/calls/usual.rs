@@ -6,8 +6,6 @@ use tautline_proto::device::{Direction, Directions};
 use crate::failure::Failure;
 use crate::flags::CallFlags;
 
-/// Fills in `input` and `output` with this machine's default devices, unless the user names them,
-/// and reports the choice.
 pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failure> {
     let named = [flags.named_input.take(), flags.named_output.take()];
     let missing = match &named {
@@ -24,8 +22,8 @@ pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failur
     Ok(())
 }
 
-/// Chooses between named and default devices; returns the text to report. Without a microphone,
-/// silence is sent, as the user may only want to listen. Without a loudspeaker there is no call.
+/// Returns the text to report. Without a microphone, silence is sent. Without a loudspeaker there
+/// is no call.
 fn choose(
     [named_input, named_output]: [Option<DeviceSpec>; 2],
     [usual_input, usual_output]: [Option<UsualDevice>; 2],
@@ -110,7 +108,6 @@ mod tests {
             let reported = reported.unwrap();
             assert!(chosen[1].is_same(&plays.spec()), "{chosen:?}");
             snapshot!(reported);
-            // Silence needs no echo cancellation.
             assert_eq!(chosen[0].is_real(), input.is_some(), "{chosen:?}");
             match input {
                 Some(hears) => {

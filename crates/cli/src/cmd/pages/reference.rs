@@ -1,5 +1,5 @@
-//! `docs/reference/options.md` and `docs/reference/config.md`, made from the command line
-//! definitions. `UPDATE_SNAPSHOTS=1 cargo test -p tautline-cli reference` rewrites both.
+//! Generates `docs/reference/options.md` and `docs/reference/config.md` from the clap definitions.
+//! `UPDATE_SNAPSHOTS=1 cargo test -p tautline-cli reference` rewrites both.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,10 +11,9 @@ use tautline_trial::match_document;
 use crate::config::takes_options;
 use crate::flags::Taut;
 
-/// Number of commands with the same row from which a shared table has it.
+/// Minimum number of commands with a row that moves to a shared table.
 const SHARED_BY: usize = 3;
 
-/// Beginning of the page of options.
 const OPTIONS: &str = r"<!-- Made from the options in crates/cli and crates/lab; `UPDATE_SNAPSHOTS=1 cargo test -p tautline-cli reference` writes it. -->
 # Options
 
@@ -41,7 +40,6 @@ A value followed by … can be given several times.
 | `DIR`, `FOLDER`, `FILE`, `PATH` | a path |
 ";
 
-/// Beginning of the page of the configuration file.
 const CONFIG: &str = r#"<!-- Made from the options in crates/cli; `UPDATE_SNAPSHOTS=1 cargo test -p tautline-cli reference` writes it. -->
 # Configuration file
 
@@ -78,7 +76,6 @@ Each key equals the option of the same name. [Options](options.md) has its meani
 |---|---|---|---|
 "#;
 
-/// A row of a table of options, as Markdown.
 #[derive(Clone, PartialEq)]
 struct Row {
     heading: String,
@@ -100,7 +97,6 @@ impl Row {
         }
     }
 
-    /// The option without its short form.
     fn long_name(&self) -> &str {
         self.option.rsplit(", ").next().unwrap_or_default()
     }
@@ -110,15 +106,12 @@ impl Row {
     }
 }
 
-/// A command without commands below it.
 struct Section {
-    /// Such as `taut send`.
     command: String,
     about: String,
     rows: Vec<Row>,
 }
 
-/// Sections of all commands below this one, whose own name is `above`.
 fn sections(command: &Command, above: &str) -> Vec<Section> {
     let mut found = Vec::new();
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
@@ -134,7 +127,7 @@ fn sections(command: &Command, above: &str) -> Vec<Section> {
     found
 }
 
-/// Rows that several sections have. Of rows with one name, at most the most frequent is shared.
+/// Rows of several sections. Of rows with one name, only the most frequent may be shared.
 fn shared(sections: &[Section]) -> Vec<Row> {
     let mut counts: Vec<(&Row, usize)> = Vec::new();
     for row in sections.iter().flat_map(|section| &section.rows) {
@@ -154,7 +147,6 @@ fn shared(sections: &[Section]) -> Vec<Row> {
     shared
 }
 
-/// Rows by heading, in order of the first occurrence.
 fn groups<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<(&'a str, Vec<&'a Row>)> {
     let mut groups: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -174,7 +166,6 @@ fn table(rows: &[&Row]) -> String {
     out
 }
 
-/// Sections of commands, then the tables of the rows that they share.
 fn part(sections: &[Section], title: &str) -> String {
     let (shared, mut out) = (shared(sections), String::new());
     for Section { command, about, rows } in sections {
@@ -205,7 +196,7 @@ fn part(sections: &[Section], title: &str) -> String {
     out
 }
 
-/// Anchor of a heading, as GitHub and mdBook derive it.
+/// As derived by GitHub and mdBook.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || " -".contains(*letter));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -229,7 +220,6 @@ fn option(arg: &Arg) -> String {
     format!("{short}{}", code(&format!("--{long}")))
 }
 
-/// All values of an option with fixed ones.
 fn words(arg: &Arg) -> Vec<String> {
     let values = arg.get_possible_values();
     let shown = values.iter().filter(|value| !value.is_hide_set());
@@ -248,13 +238,12 @@ fn value(arg: &Arg) -> String {
     if is_repeatable(arg) { value + " …" } else { value }
 }
 
-/// Help and details of an argument.
 fn help(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help());
     help.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The default in the help, as in `[default: 5ms]`; otherwise the parser's.
+/// From the help, as in `[default: 5ms]`, or else clap's default.
 fn default(arg: &Arg) -> String {
     let help = help(arg);
     let written = help.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']'));
@@ -268,7 +257,6 @@ fn default(arg: &Arg) -> String {
     defaults.map(|value| text(&value)).collect::<Vec<_>>().join(" ")
 }
 
-/// The line of `-h`, without the default.
 fn meaning(arg: &Arg) -> String {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let without = match help.split_once("[default: ") {
@@ -281,7 +269,6 @@ fn meaning(arg: &Arg) -> String {
     text(without.trim())
 }
 
-/// Text in a cell.
 fn text(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
@@ -294,7 +281,6 @@ fn options_page(taut: &Command) -> String {
     OPTIONS.to_owned() + &main + &part(&lab, "Shared options of experiments")
 }
 
-/// Value of a key in the configuration file.
 fn toml_value(arg: &Arg) -> String {
     if !arg.get_action().takes_values() {
         return code("true");

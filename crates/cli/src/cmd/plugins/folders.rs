@@ -1,4 +1,4 @@
-//! Plugins in this machine's folders, and configured folders that are missing.
+//! Plugin folders that are configured but missing.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(in crate::cmd) fn offers(
     PluginOffers::new(&found, chains.as_ref()).map_err(refused)
 }
 
-/// Warns about missing folders in `LADSPA_PATH`, which would look like missing plugins.
+/// Missing folders in `LADSPA_PATH` would look like missing plugins.
 pub(in crate::cmd) fn missing_folders() -> Option<String> {
     sentence(&missing())
 }

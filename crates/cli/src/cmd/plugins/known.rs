@@ -1,5 +1,3 @@
-//! Saved workers, and the words by which users name them.
-
 use serde_json::Value;
 use tautline_api::client::WorkerAddress;
 use tautline_engine::monitor::shell::shell_line;
@@ -8,12 +6,11 @@ use tautline_engine::monitor::shell::shell_line;
 pub(super) struct StoredWorker {
     /// `[NAME=]HOST:PORT`, unique among saved workers.
     pub(super) address: String,
-    /// Name that distinguishes its plugins from other workers'.
+    /// Distinguishes its plugins from other workers'.
     pub(super) name: String,
-    /// Address without the name; `None` if the file contains no valid address.
+    /// `None` if the file contains no valid address.
     place: Option<WorkerAddress>,
-    /// Whether the user gave the name. Otherwise it is the host's name, and the host may have
-    /// several workers.
+    /// Given by the user. Otherwise it is the host's name, which several workers may share.
     is_named: bool,
 }
 
@@ -40,14 +37,12 @@ impl StoredWorker {
         self.place.as_ref().map_or_else(|| self.address.clone(), WorkerAddress::to_string)
     }
 
-    /// Whether one replaces the other: a name given by the user belongs to one worker, wherever it
-    /// runs.
+    /// A user's name belongs to one worker, wherever it runs.
     pub(super) fn is_one_with(&self, other: &Self) -> bool {
         let share_a_name = self.name == other.name && (self.is_named || other.is_named);
         self.address == other.address || share_a_name
     }
 
-    /// Whether `word` is its name, host or both, with or without the port.
     fn is_called(&self, word: &str) -> bool {
         let is_place = |word: &str| {
             self.place.as_ref().is_some_and(|place| {
@@ -60,7 +55,7 @@ impl StoredWorker {
     }
 }
 
-/// Workers of `kept` that `word` may mean. A full saved address means only that worker.
+/// Workers that `word` may mean. A full saved address means only that worker.
 pub(super) fn meant<'a>(kept: &'a [StoredWorker], word: &str) -> Vec<&'a StoredWorker> {
     let exactly: Vec<_> = kept.iter().filter(|worker| worker.address == word).collect();
     match exactly.is_empty() {
@@ -69,7 +64,6 @@ pub(super) fn meant<'a>(kept: &'a [StoredWorker], word: &str) -> Vec<&'a StoredW
     }
 }
 
-/// Shortest unambiguous word: the name, or the address if the name is not unique.
 pub(super) fn word_for<'a>(kept: &[StoredWorker], worker: &'a StoredWorker) -> &'a str {
     match meant(kept, &worker.name).len() {
         1 => &worker.name,
@@ -102,7 +96,7 @@ mod tests {
     fn a_name_that_somebody_gave_stands_for_one_worker_and_that_of_a_host_for_all_there() {
         let is_one = |one: &str, other: &str| known(one).is_one_with(&known(other));
         assert!(is_one("studio=10.0.0.2", "studio=10.0.0.3:9000"));
-        // First with a name from the network, later with the user's name.
+        // First named by the network, later by the user.
         assert!(is_one("studio", "studio=10.0.0.3") && is_one("studio=10.0.0.3", "studio"));
         assert!(is_one("studio:1", "studio:1"));
         assert!(!is_one("studio:1", "studio:2"));

@@ -1,4 +1,4 @@
-//! `taut plugins --saved`: the plugins that hosts find in `tautline.so`. No worker is asked.
+//! `taut plugins --saved`: plugins that hosts find in `tautline.so`. Contacts no worker.
 
 use serde::Serialize;
 use tautline_api::saved::{SavedPlugin, offered, read};
@@ -46,7 +46,7 @@ pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
     answer(report, &page(&all), json)
 }
 
-/// Each label has its own line, for copying.
+/// Labels have their own lines, for copying.
 fn page(all: &[SavedPlugin]) -> String {
     let entry = |saved: &SavedPlugin| {
         let SavedPlugin { label, host, address, plugin, .. } = saved;

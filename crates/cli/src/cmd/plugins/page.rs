@@ -5,7 +5,7 @@ use tautline_host::scan::Skipped;
 use super::ListedWorker;
 use crate::columns::wrapped;
 
-/// Each id has its own line, for copying, followed by its description.
+/// Ids have their own lines, for copying.
 pub(super) fn page(workers: &[ListedWorker], skipped: &[Skipped]) -> String {
     let mut page = String::new();
     for ListedWorker { address, name, catalogue } in workers {

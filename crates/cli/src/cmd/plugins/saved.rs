@@ -1,4 +1,4 @@
-//! Saved plugins for `tautline.so`, which uses no network when a host scans plugins.
+//! Saved plugins for `tautline.so`, which uses no network during plugin scans.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -12,20 +12,18 @@ use super::ListedWorker;
 use super::known::{StoredWorker, listed_words, meant, ways_to_forget, word_for};
 use crate::failure::Failure;
 
-/// File version, the only one that `tautline.so` reads.
+/// The only version that `tautline.so` reads.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptNow {
-    /// Sentences about names that now belong to another worker.
+    /// Names that now belong to another worker.
     moved: Vec<String>,
-    /// Names of other saved workers, in the file's order.
     others: Vec<String>,
     in_all: usize,
 }
 
-/// Saves these workers' plugins, replacing their previous ones and keeping other workers'. Returns
-/// the text to report.
+/// Replaces these workers' plugins, keeps other workers'. Returns the text to report.
 pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
     let path = known_place()?;
     let KeptNow { moved: mut sentences, others, in_all } = keep_at(&path, workers)?;
@@ -55,7 +53,6 @@ pub(super) fn check_names(asked: &[WorkerAddress]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes these workers' plugins, by name or address. Returns the text to report.
 pub(super) fn forget(words: &[String]) -> Result<String, Failure> {
     let path = known_place()?;
     let gone = change_at(&path, |kept| without(kept, words))?;
@@ -99,8 +96,7 @@ fn change_at<T>(
     Ok(said)
 }
 
-/// Removes workers; returns the rest and the removed addresses. An unknown or ambiguous word is an
-/// error.
+/// Returns the rest and the removed addresses. An unknown or ambiguous word is an error.
 fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<String>), Failure> {
     let known: Vec<_> = kept.iter().map(StoredWorker::kept).collect();
     if known.is_empty() {
@@ -119,7 +115,6 @@ fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<St
             [one] if gone.contains(&one.address) => {}
             [one] => gone.push(one.address.clone()),
             several => {
-                // Only their addresses distinguish them.
                 let ways = ways_to_forget(several.iter().map(|one| &*one.address));
                 let why =
                     format!("{word:?} is ambiguous: {} workers\nhint: write {ways}", several.len());
@@ -131,17 +126,16 @@ fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<St
     Ok((kept, gone))
 }
 
-/// Locks the file until dropped, so that concurrent changes are not lost.
 fn hold(path: &Path) -> io::Result<fs::File> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;
-    // Locks the folder, since each change replaces the file.
+    // The folder, because each change replaces the file.
     let folder = fs::File::open(folder)?;
     folder.lock()?;
     Ok(folder)
 }
 
-/// Workers in the file; none if it is unreadable.
+/// None if the file is unreadable.
 fn kept(text: &[u8]) -> Vec<Value> {
     let file: Option<Value> = serde_json::from_slice(text).ok();
     let is_ours = |file: &Value| file.get("version") == Some(&VERSION.into());
@@ -150,8 +144,7 @@ fn kept(text: &[u8]) -> Vec<Value> {
     workers.and_then(|workers| workers.as_array().cloned()).unwrap_or_default()
 }
 
-/// Replaces workers in place, so that hosts find plugins in the same order; adds new ones at the
-/// end.
+/// Replaces workers in place, so that hosts keep their plugin order.
 fn joined(
     mut kept: Vec<Value>,
     workers: &[ListedWorker],
@@ -182,7 +175,6 @@ fn joined(
     Ok((kept, now))
 }
 
-/// Replaces the file atomically for readers.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let write = || {

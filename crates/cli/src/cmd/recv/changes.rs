@@ -13,7 +13,7 @@ use crate::cmd::resolve;
 use crate::control::nothing;
 use crate::flags::{Recv, latency, parse};
 
-/// Current format and device, once known; another sender may change them.
+/// `None` until the format is known. Another sender may change it.
 #[derive(Clone, Default)]
 pub(crate) struct PlayedFormat(Arc<Mutex<Option<(StreamFormat, Settings)>>>);
 
@@ -87,7 +87,6 @@ fn wanted(text: &str) -> Result<LatencyRule, String> {
     latency(text).map_err(|error| format!("{error}, or announced"))
 }
 
-/// Splits an optional leading stream number from the rest.
 fn numbered(rest: &str) -> Result<(Option<usize>, &str), String> {
     match rest.split_once(char::is_whitespace) {
         Some((first, value)) if first.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -97,7 +96,7 @@ fn numbered(rest: &str) -> Result<(Option<usize>, &str), String> {
     }
 }
 
-/// Parses a stream number, counted from 1 in the order of `--from`; empty means all streams.
+/// From 1, in the order of `--from`. Empty: all streams.
 fn number(text: &str) -> Result<Option<usize>, String> {
     match text {
         "" => Ok(None),

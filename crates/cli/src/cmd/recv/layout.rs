@@ -21,8 +21,7 @@ pub(super) struct PlayoutSetup {
     pub(super) map: ChannelMap,
 }
 
-/// Whether the format is known before any packet, from a description or the options. `--format`
-/// implies a sender without announcement, and defaults for the rest.
+/// Whether the format is known before any packet. `--format` implies a sender without announcement.
 pub(super) fn knows_shape(flags: &Recv, from: &[ReceiveAddress<'_>]) -> bool {
     shape_is_said(flags) || from.iter().any(|from| from.resolved.description.is_some())
 }
@@ -54,8 +53,8 @@ pub(super) fn check_reported(flags: &Recv, theirs: &StreamFormat) -> Result<(), 
     )))
 }
 
-/// Returns `None` if the device supports the channels; else the nearest supported number, and an
-/// error that suggests a map for it.
+/// `None` if the device supports the channels. Otherwise the nearest supported count, and an error
+/// that suggests a map.
 fn fitting(
     output: &DeviceSpec,
     map: &ChannelMap,
@@ -83,7 +82,6 @@ fn fitting(
     Some((Channels::new(fits).ok(), refusal))
 }
 
-/// Map entry for device channel `to`: the map's channel, mono everywhere, or else nothing.
 fn entry(map: &ChannelMap, carried: Channels, to: usize) -> String {
     match map.source_of(to) {
         Some(from) => (from + 1).to_string(),
@@ -121,14 +119,13 @@ pub(super) fn layout(
     ) {
         Ok(device) => device,
         Err(failure) => match fitting(&flags.output, &map, carried) {
-            // The sender may have the device's number of channels.
+            // The sender may have the device's channel count.
             Some((Some(fits), _)) if unknown => settled(
                 &flags.output,
                 Direction::Playback,
                 Settings { channels: fits, ..wanted },
                 rate,
             )?,
-            // Mono is played on all channels of the device.
             Some((Some(fits), _)) if carried == Channels::MONO && flags.sound.map.is_none() => {
                 map = ChannelMap::spread(fits.count());
                 let spread = Settings { channels: fits, ..wanted };
@@ -165,7 +162,7 @@ pub(super) fn layout(
     Ok(PlayoutSetup { format, device, map })
 }
 
-/// The coding for a receiver: one decoder reads every tuning of Opus.
+/// One decoder reads every tuning of Opus.
 fn received_as(coding: Coding) -> Coding {
     let payload_type = coding.row().payload_type;
     Coding::find(|row| row.payload_type == payload_type).unwrap_or(coding)

@@ -1,4 +1,4 @@
-//! Sockets, format and latency of each stream that `taut recv` receives.
+//! Sockets, format and latency of each stream of `taut recv`.
 
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::{Address, EthernetPlace, Resolved};
@@ -28,11 +28,10 @@ use crate::sealing::StreamKey;
 pub(super) struct ReceiveAddress<'a> {
     pub(super) address: &'a Address,
     pub(super) resolved: Resolved,
-    /// First packets, if they were read to determine the format.
+    /// First packets, if they determined the format.
     pub(super) begun: Option<PlayableStream>,
 }
 
-/// All streams of one device must have its rate and channels.
 pub(super) fn check_alike(
     ReceiveAddress { address, resolved, .. }: &ReceiveAddress<'_>,
     format: &StreamFormat,
@@ -65,7 +64,6 @@ pub(super) fn stream(
     let codings = match (flags.stream.payload_type, flags.stream.format) {
         (Some(_), _) => Codings::Exactly,
         (None, Some(_)) => Codings::Any,
-        // Proven formats take precedence over conventional payload types.
         (None, None) if proven => Codings::Any,
         (None, None) => Codings::ByConvention,
     };
@@ -99,17 +97,17 @@ pub(super) fn stream(
     })
 }
 
-/// Scheduler of the device's thread, if a wire thread should read below it.
+/// The device thread's scheduler, if a wire thread should read below it.
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
     match flags.io_thread {
         LinkKind::Threaded => Some(flags.timing.scheduler),
-        // TCP has no kernel timestamps, so a thread must read at once instead of once per period.
+        // TCP has no kernel timestamps, so a thread must read at once.
         LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
         LinkKind::Auto | LinkKind::Direct => None,
     }
 }
 
-/// A followed clock refers to TAI, like AVTP's presentation times; other streams do not.
+/// A followed clock refers to TAI, as only AVTP does.
 pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
     let other = |from: &&Address| !matches!(from.form(), WireForm::Avtp(_));
     match flags.from.iter().find(other) {
@@ -131,8 +129,7 @@ pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure>
     )))
 }
 
-/// Warns if an Ethernet address belongs to another machine: without mirroring, the network delivers
-/// nothing of it here.
+/// Warns about Ethernet addresses of other machines: only mirroring would deliver their packets.
 pub(super) fn tell_of_others(flags: &Recv, from: &[ReceiveAddress<'_>]) {
     for ReceiveAddress { address, resolved, .. } in from {
         let Some(EthernetPlace { interface, address: asked, .. }) = resolved.ethernet() else {
@@ -149,12 +146,12 @@ pub(super) fn tell_of_others(flags: &Recv, from: &[ReceiveAddress<'_>]) {
     }
 }
 
-/// Group bit: the lowest bit of the first byte (IEEE 802 §8.2.2).
+/// The lowest bit of the first byte (IEEE 802 §8.2.2).
 const fn is_group(address: &[u8; 6]) -> bool {
     address[0] & 1 == 1
 }
 
-/// Plan for the followed clock: its own socket, or that of a stream with the same address.
+/// The followed clock has its own socket, or that of a stream with its address.
 pub(super) fn clock(
     flags: &Recv,
     from: &[ReceiveAddress<'_>],
@@ -166,8 +163,8 @@ pub(super) fn clock(
     Ok(follow((address, &resolved), &places, streams)?)
 }
 
-/// The chosen, announced or default latency, also as the initial value of an adaptive one; at least
-/// the possible minimum.
+/// Chosen, announced or default latency, or the initial adaptive one. At least the possible
+/// minimum.
 pub(super) fn latency(
     flags: &Recv,
     promised: Option<Span>,

@@ -14,7 +14,6 @@ use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Send, coding_in_line, latency, parse, span};
 
-/// Applies a bit rate to a coding, or the default for these channels.
 pub(super) fn in_bits(
     coding: Coding,
     bitrate: Option<u32>,
@@ -120,7 +119,7 @@ impl SendLines {
     }
 }
 
-/// Standard input can carry sound or changes, not both.
+/// Standard input carries sound or changes, not both.
 pub(super) fn refuse_two_readers(flags: &Send) -> Result<(), Failure> {
     if flags.running.control
         && matches!(flags.input, DeviceSpec::Software(SoftwareSpec::Standard(_)))

@@ -1,5 +1,3 @@
-//! Latency announced by `taut send`.
-
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::plan::address::Resolved;
 use tautline_engine::plan::lay;
@@ -14,13 +12,11 @@ use crate::failure::Failure;
 use crate::flags::Send;
 use crate::redundancy::Budget;
 
-/// Default latency for a file sent to a multicast group. An access point may hold multicast until
-/// its next DTIM beacon, every 102.4 ms by default (IEEE 802.11 §11.2.3). Live sound does not wait
-/// for it.
+/// Default for a file to a multicast group. An access point may hold multicast until its next DTIM
+/// beacon, by default every 102.4 ms (IEEE 802.11 §11.2.3).
 const GROUP_LATENCY: Span = Span::from_millis(150);
 
-/// Resolved destinations of a file; `None` for other sound, and if an address cannot be resolved
-/// yet.
+/// `None` for other sound, or if an address cannot be resolved yet.
 pub(super) fn destinations_of_file(flags: &Send) -> Option<Vec<Resolved>> {
     let is_file = matches!(
         flags.input,
@@ -33,7 +29,7 @@ fn is_group(to: &Resolved) -> bool {
     to.media().is_some_and(|media| media.ip().is_multicast())
 }
 
-/// Announced latency; `file_to` is [`destinations_of_file`].
+/// `file_to` is [`destinations_of_file`].
 pub(super) fn latency(
     flags: &Send,
     (format, device): (&StreamFormat, &Settings),
@@ -60,7 +56,6 @@ pub(super) fn latency(
     })
 }
 
-/// Checks that the latency covers the age of packets at departure.
 pub(super) fn lasting(latency: Span, least: Span, mode: PacingMode) -> Result<Span, Failure> {
     if latency >= least {
         return Ok(latency);

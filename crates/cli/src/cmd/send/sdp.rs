@@ -1,5 +1,3 @@
-//! Session description of a sent stream.
-
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
@@ -55,7 +53,7 @@ pub(crate) fn describe(
     })
 }
 
-/// Writes the description for receivers. Returns the thread that waits for the reader of a pipe.
+/// Returns the thread that waits for a pipe's reader.
 pub(crate) fn write(
     path: &Path,
     description: &Description,
@@ -67,12 +65,12 @@ pub(crate) fn write(
         options.mode(if secret { 0o600 } else { 0o666 });
         let mut output = OutputFile::open(path, &mut options)?;
         if let Some(file) = output.file().filter(|_| secret) {
-            // Also for an existing file, and before the key is written.
+            // Before the key is written, even to an existing file.
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
         let text = description.write();
         if output.is_awaited() {
-            // A reader of this pipe may come at any time of the run.
+            // A pipe's reader may open it at any time.
             let path = path.to_owned();
             return thread::Builder::new().spawn(move || std::fs::write(path, text)).map(Some);
         }

@@ -1,5 +1,3 @@
-//! Keys, and the stream that they select.
-
 use core::iter::from_fn;
 use core::ops::ControlFlow;
 
@@ -9,14 +7,14 @@ const ESCAPE: u8 = 0x1b;
 pub(super) enum TopKey {
     Up,
     Down,
-    /// Toggle between one stream and all streams.
+    /// Toggles between one stream and all.
     Alone,
     End,
 }
 
 impl TopKey {
-    /// Reads a key that begins with `first`. `next` returns a following byte of the same key, if
-    /// any: arrows are sequences (ECMA-48, 5.4), and Escape is a single byte.
+    /// `next` returns the key's next byte, if any: arrows are sequences (ECMA-48 §5.4), Escape is
+    /// one byte.
     pub(super) fn read(first: u8, mut next: impl FnMut() -> Option<u8>) -> Option<Self> {
         match first {
             b'k' => Some(Self::Up),
@@ -50,7 +48,6 @@ impl StreamRow {
         self.stream = self.stream.min(streams.saturating_sub(1));
     }
 
-    /// Applies a key, and returns whether to end.
     pub(super) fn apply(&mut self, key: TopKey) -> ControlFlow<()> {
         match key {
             TopKey::Up => self.stream = self.stream.saturating_sub(1),

@@ -10,12 +10,11 @@ use tautline_report::text::Nanos;
 
 pub(super) const HEAD: [&str; 9] =
     ["PROGRAM", "ADDRESS", "LATENCY", "P99", "HEADROOM", "LOSS", "LATE", "XRUNS", "METERS"];
-/// Columns to omit on a narrow terminal, in this order.
+/// Columns that narrow terminals omit, in this order.
 pub(super) const SPARED: [usize; 5] = [3, 8, 4, 7, 6];
 
 const UNKNOWN: &str = "–";
 
-/// Cells of a stream, in the order of [`HEAD`].
 pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len()] {
     let count = |name: &str| count(stream, name);
     let loss = loss(stream);
@@ -44,7 +43,6 @@ pub(in crate::cmd) fn coding(stream: &StreamSnapshot) -> String {
     format!("{}{bits}", stream.format)
 }
 
-/// Lost share of the last second, and total number of lost packets.
 pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
     match stream.second.loss_share {
         Some(share) => format!("{:.2} % {}", share * 100.0, count(stream, "lost")),
@@ -52,7 +50,7 @@ pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
     }
 }
 
-/// Whether faults occurred in the last second, or the followed clock is in holdover.
+/// Faults in the last second, or a followed clock in holdover.
 pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
     let second = &stream.second;
     second.lost + second.late + second.xruns > 0
@@ -60,7 +58,7 @@ pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
         || run.clock.as_ref().is_some_and(|clock| clock.state == FollowedClockState::Holdover)
 }
 
-/// Text shown instead of the latency, if any.
+/// Shown instead of the latency.
 const fn state(state: StreamState) -> Option<&'static str> {
     match state {
         StreamState::Connected | StreamState::Unknown => None,
@@ -89,7 +87,7 @@ pub(in crate::cmd) fn nanos(known: Option<i64>) -> String {
 
 const SOFTEST_DB: f64 = -60.0;
 const CELLS: usize = 8;
-/// Above this number of channels, each has one cell; above `MAX`, the rest is omitted.
+/// More channels than this get one cell each, up to `MAX`.
 const BARS: usize = 2;
 const MAX: usize = 16;
 const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
@@ -170,7 +168,6 @@ pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
 
 const BAR: i64 = 40;
 
-/// Draws the stages one below another, each bar starting at the end of the previous one.
 fn waterfall(stages: &[StageLength], lines: &mut Vec<String>) {
     let total: i64 = stages.iter().map(|stage| stage.ns.max(0)).fold(0, i64::saturating_add);
     let columns = |ns: i64| (i128::from(ns) * i128::from(BAR) / i128::from(total.max(1))) as usize;
@@ -193,7 +190,6 @@ fn worst(worst: &WorstStages) -> String {
 }
 
 fn counted(stream: &StreamSnapshot) -> Option<String> {
-    // This count is not a fault.
     let reported = |name: &str, count: u64| count > 0 && name != "receiver_expected";
     let counted = stream.counters.iter().filter(|(name, count)| reported(name, **count));
     let counted = counted.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));

@@ -1,5 +1,3 @@
-//! All streams as text and as JSON.
-
 use serde_json::json;
 use tautline_report::snapshot::{Snapshot, StreamSnapshot};
 
@@ -18,7 +16,6 @@ pub(super) fn nobody(programs: &Programs) -> Option<&'static str> {
     programs.is_empty().then_some(NOBODY)
 }
 
-/// Text for people and pipes: the table, then the details of each stream.
 pub(super) fn page(programs: &Programs) -> String {
     if let Some(nobody) = nobody(programs) {
         return format!("{nobody}\n");
@@ -51,8 +48,7 @@ pub(super) fn json(programs: &Programs) -> Result<String, Failure> {
     text.map(|text| text + "\n").map_err(|error| Failure::running(error.to_string()))
 }
 
-/// Header and one line per stream, within this width as far as columns can be omitted. The first
-/// character marks trouble.
+/// Header and one line per stream. The first character marks trouble.
 pub(super) fn table(streams: &[(&Snapshot, &StreamSnapshot)], width: usize) -> Vec<String> {
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(streams.iter().map(|(run, stream)| row(run, stream)));

@@ -12,40 +12,36 @@ use tautline_io::local::connect;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
 
-/// Maximum line length: more than a thousand streams need.
+/// Maximum line length: over a thousand streams.
 const LONGEST: usize = 8 << 20;
-/// A program silent for this long is stopped, or is not taut.
+/// After this silence a program is stopped, or is not taut.
 const TIMEOUT: Span = Span::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Programs(BTreeMap<PathBuf, Program>);
 
 pub(super) struct Program {
-    /// Process id from the name of its socket.
+    /// From the name of its socket.
     pub(super) process: u32,
     stream: Option<UnixStream>,
     begun: Vec<u8>,
-    /// Time of the last data, or of the connection.
     heard: Option<LocalTime>,
-    /// Whether the last data is too old.
     silent: bool,
     reported: Option<Told>,
-    /// Reason why it cannot be shown.
     flaw: Option<String>,
 }
 
 struct Told {
     snapshot: Snapshot,
-    /// The snapshot with fields unknown to this version.
+    /// With fields unknown to this version.
     value: Value,
 }
 
 impl Programs {
-    /// Connects new sockets, and forgets removed ones.
     pub(super) fn look(&mut self, sockets: &[PathBuf]) {
         self.0.retain(|socket, _| sockets.contains(socket));
         for socket in sockets {
-            // A run that ended or rejected the connection may be another one by now.
+            // Another run may have this socket now.
             let known = self.0.remove(socket);
             let flaw = known.as_ref().and_then(|known| known.flaw.clone());
             let open = known.filter(|known| known.stream.is_some());
@@ -54,7 +50,7 @@ impl Programs {
         }
     }
 
-    /// Reads available data without waiting.
+    /// Never waits.
     pub(super) fn hear(&mut self, now: LocalTime) {
         self.0.values_mut().for_each(|program| program.hear(now));
     }
@@ -97,7 +93,6 @@ impl Programs {
             .map(|reported| &reported.value)
     }
 
-    /// Sockets that cannot be shown, with process id and reason.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&Path, u32, &str)> {
         self.0.iter().filter_map(|(socket, program)| {
             let silent = program.silent.then_some("no data: it may be stopped");
@@ -108,7 +103,6 @@ impl Programs {
 }
 
 impl Program {
-    /// Connects. A known flaw remains until new data arrives.
     fn connect(process: u32, socket: &Path, flaw: Option<String>) -> Self {
         let (stream, flaw) = match connect(socket) {
             Ok(stream) => (Some(stream), flaw),
@@ -141,7 +135,6 @@ impl Program {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        // Earlier bytes contain no line end: they were searched on arrival.
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map(|end| self.begun.len() + end);
         self.begun.extend_from_slice(bytes);
         if let Some(end) = end {

@@ -1,4 +1,4 @@
-//! The drawing: the table above, the selected stream below. Colours only repeat the text.
+//! The drawing: table above, selected stream below. Colours only repeat the text.
 
 use console::Style;
 use tautline_proto::text::is_printable;
@@ -39,7 +39,6 @@ fn write(programs: &Programs, choice: &StreamRow, (width, height): (usize, usize
     if !choice.alone && !streams.is_empty() {
         // Two columns mark the selection.
         let lines = table(&streams, width.saturating_sub(2));
-        // Leaves lines for the selected stream below.
         let room = (height / 2).max(2) - 1;
         let first = choice.stream.saturating_sub(room.saturating_sub(1));
         pen.write(&format!(" {}", lines[0]), Style::new().bold());
@@ -72,7 +71,7 @@ struct Pen {
 }
 
 impl Pen {
-    /// Writes a line, which may contain other programs' text.
+    /// `text` may come from other programs.
     fn write(&mut self, text: &str, style: Style) {
         let text = text.chars().filter(|c| is_printable(*c)).take(self.width).collect();
         self.lines.push(ScreenLine { text, style });

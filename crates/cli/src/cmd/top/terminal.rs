@@ -11,26 +11,25 @@ use super::screen::ScreenLine;
 use crate::cmd::keys::{Pressed, PressedKeys};
 use crate::failure::Failure;
 
-/// The alternate screen without cursor or line wrap; and back (xterm control sequences, DEC private
-/// modes).
+/// Alternate screen, cursor and line wrap (xterm control sequences, DEC private modes).
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// The alternate screen. Dropping it restores the previous content.
+/// Dropping it restores the previous screen.
 pub(super) struct TopTerminal {
     term: Term,
-    /// `None` without a keyboard: signals end the program.
+    /// `None` without a keyboard.
     keys: Option<PressedKeys<u8>>,
     shown: (String, (u16, u16)),
 }
 
 impl TopTerminal {
     pub(super) fn open(stop: &Stop) -> Result<Self, Failure> {
-        // Ctrl-Z would leave a shell in this screen; an empty handler replaces the stop.
+        // Ctrl-Z would leave a shell in this screen.
         signal_hook::flag::register(SIGTSTP, Arc::new(AtomicBool::new(false))).map_err(failed)?;
         let keys = PressedKeys::listen(stop.clone(), |byte| Some(Pressed::Key(byte)))?;
         let terminal = Self { term: Term::buffered_stdout(), keys, shown: Default::default() };
-        // A panic message must appear on the normal screen.
+        // Panic messages need the normal screen.
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let _ = put(&Term::buffered_stdout(), LEAVE);
@@ -69,7 +68,6 @@ impl TopTerminal {
 
 impl Drop for TopTerminal {
     fn drop(&mut self) {
-        // Fails if the terminal is gone.
         let _ = put(&self.term, LEAVE);
     }
 }

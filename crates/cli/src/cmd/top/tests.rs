@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A socket named after this process.
 struct Talker {
     folder: tempfile::TempDir,
     listener: UnixListener,
@@ -29,7 +28,6 @@ impl Talker {
         self.folder.path().join(format!("{}.sock", std::process::id()))
     }
 
-    /// Sends bytes and lets `taut top` read them.
     fn says(&mut self, programs: &mut Programs, bytes: &[u8]) {
         programs.look(&[self.socket()]);
         if self.talks.is_none() {

@@ -1,7 +1,6 @@
-//! Log lines of `taut work`, and rejections of `taut serve`: one line per event, with a limit
-//! during floods.
+//! Log of `taut work`, and rejections of `taut serve`, with a limit during floods.
 //!
-//! Any thread may add lines without waiting; the command's own thread prints them.
+//! Any thread adds lines without waiting; the command's own thread prints them.
 
 use core::mem;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +14,13 @@ use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
 
 use crate::voice::Voice;
 
-/// Interval in which a repeated sentence is printed once, then with its number of repetitions.
+/// A repeated sentence is printed once per window, then with its count.
 const WINDOW: Span = Span::from_secs(10);
-/// Maximum number of different sentences of one kind per window: a studio session opens as many
-/// streams at once.
+/// Maximum different sentences of one kind per window: a studio session opens as many streams at
+/// once.
 const MAX_ALIKE: usize = 32;
-/// Maximum number of lines kept for a terminal that accepts none.
 const MAX_KEPT: usize = 256;
-/// Maximum line length, since plugin names come from clients.
+/// Plugin names come from clients.
 const MAX_CHARS: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +35,6 @@ enum LineKind {
 }
 
 impl LineKind {
-    /// Plural for the number of suppressed lines.
     const fn plural(self) -> &'static str {
         match self {
             Self::Opened => "streams opened",
@@ -159,7 +156,7 @@ impl WorkLog {
         self.say(kind, &sentence, now);
     }
 
-    /// Adds a line; returns `false` if it is only counted.
+    /// Returns `false` if the line is only counted.
     fn say(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
         self.tell_what_was_left_out(now);
         let sentence = printable(sentence, MAX_CHARS);
@@ -194,7 +191,7 @@ impl WorkLog {
     }
 
     fn keep(&mut self, line: &str) {
-        // For a terminal without a reader, the first lines are as useful as the last.
+        // On a blocked terminal, the first lines are as useful as the last.
         if self.voice != Voice::Quiet && self.lines.len() < MAX_KEPT {
             self.lines.push_back(line.to_owned());
         }

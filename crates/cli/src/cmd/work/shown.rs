@@ -1,5 +1,4 @@
-//! Snapshot of a worker's streams for `taut top`, via this user's local socket instead of the
-//! control port.
+//! Snapshot of a worker's streams for `taut top`, via this user's local socket.
 
 use tautline_api::v1::WorkStreamState;
 use tautline_proto::time::Span;

@@ -1,6 +1,5 @@
-//! A PipeWire instance for one test: a server and a session manager that live in a folder and end
-//! with it. It has one sink without hardware, `Speakers`, and a cycle of 4096 frames, which a busy
-//! machine sustains, or another one for tests of time.
+//! PipeWire for one test: a server, a session manager, and one sink without hardware, `Speakers`.
+//! By default, cycles have 4096 frames for busy machines.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +11,6 @@ use super::program::{Call, Running, TIMEOUT, call, taut, words};
 use super::wireplumber::SetUp;
 use super::{Folder, Lack, skipped};
 
-/// Default frames per cycle.
 pub(crate) const QUANTUM: usize = 4096;
 
 const SERVER: &str = "
@@ -52,10 +50,9 @@ context.objects = [
 ]
 ";
 
-/// Required programs, and arguments that show whether they exist.
 const PROGRAMS: [&str; 6] =
     ["pipewire", "wireplumber", "pw-cat", "pw-dump", "pw-link", "pw-metadata"];
-/// The first PipeWire version that forwards the latency of ports.
+/// The first version that forwards port latencies.
 const PIPEWIRE: [u32; 2] = [3, 50];
 
 pub(crate) struct Desktop {
@@ -67,18 +64,17 @@ pub(crate) struct Desktop {
 }
 
 impl Desktop {
-    /// Starts an instance; `None` if PipeWire is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::with_cycles_of(QUANTUM)
     }
 
-    /// Starts an instance with this number of frames per cycle.
+    /// `quantum` is in frames.
     pub(crate) fn with_cycles_of(quantum: usize) -> Option<Self> {
         Self::with(quantum, "")
     }
 
-    /// Starts an instance with more modules, as configuration text, and cycles of 1024 frames: the
-    /// `rtp-sink` of 1.4.2 holds at most 1648 of them and drops the rest.
+    /// `modules` is configuration text. Cycles have 1024 frames: the `rtp-sink` of 1.4.2 drops more
+    /// than 1648.
     pub(crate) fn with_modules(modules: &str) -> Option<Self> {
         Self::with(1024, modules)
     }
@@ -109,7 +105,6 @@ impl Desktop {
         Some(desktop)
     }
 
-    /// Starts server and manager, and waits until they work.
     pub(crate) fn begin(&mut self) {
         let configuration = self.folder.file("pipewire.conf");
         let server = self.call("pipewire", "-c").and([configuration.as_os_str()]);
@@ -126,12 +121,10 @@ impl Desktop {
         self.server = None;
     }
 
-    /// Sends the server a signal.
     pub(crate) fn signal(&self, signal: &str) {
         self.server.iter().for_each(|running| running.signal(signal));
     }
 
-    /// Ends the session manager.
     pub(crate) fn lose_manager(&mut self) {
         self.manager = None;
     }
@@ -140,13 +133,11 @@ impl Desktop {
         self.folder.path()
     }
 
-    /// A program that uses this PipeWire instance.
     pub(crate) fn call(&self, program: &str, line: &str) -> Call {
         self.at_home(call(program, words(line)))
     }
 
-    /// `pw-cat`, which plays and records on an ordinary thread. Its priority is raised if
-    /// permitted, so that a busy machine does not delay it.
+    /// `pw-cat` uses an ordinary thread. If permitted, it gets real-time priority.
     pub(crate) fn pw_cat(&self, line: &str) -> Call {
         let tried = Command::new("chrt").args(["-f", "50", "true"]).output();
         match tried.is_ok_and(|tried| tried.status.success()) {
@@ -167,13 +158,11 @@ impl Desktop {
             .with("WIREPLUMBER_CONFIG_DIR", self.set_up.looks_in(folder))
     }
 
-    /// All objects in the graph; `None` without a server.
     fn objects(&self) -> Option<Vec<Value>> {
         let dump = self.call("pw-dump", "").run();
         (dump.status == Some(0)).then(|| serde_json::from_str(&dump.out).ok())?
     }
 
-    /// Polls until the graph satisfies the condition, and returns its objects.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let until = Instant::now() + TIMEOUT;
@@ -189,7 +178,6 @@ impl Desktop {
         }
     }
 
-    /// Properties of the node with this name, once it has at least this number of ports.
     #[track_caller]
     pub(crate) fn node(&self, name: &str, ports: usize) -> Value {
         let objects = self.wait_for(name, |objects| {
@@ -198,8 +186,8 @@ impl Desktop {
         node(&objects, name).unwrap()["info"]["props"].clone()
     }
 
-    /// Waits until the graph runs the node with this name. Since PipeWire 1.4, its ports are
-    /// visible earlier, but cannot be connected.
+    /// Waits until a node runs. Since PipeWire 1.4, visible ports of an idle node cannot be
+    /// connected.
     #[track_caller]
     pub(crate) fn runs(&self, name: &str) {
         self.wait_for(&format!("a {name} that runs"), |objects| {
@@ -207,7 +195,6 @@ impl Desktop {
         });
     }
 
-    /// Whether the server is older than this version.
     pub(crate) fn is_before(&self, newer: [u32; 3]) -> bool {
         version(&self.call("pipewire", "--version").run().out).is_some_and(|is| is < newer)
     }
@@ -218,7 +205,6 @@ impl Desktop {
     }
 }
 
-/// The version in the output of a program.
 fn version(said: &str) -> Option<[u32; 3]> {
     let linked =
         said.lines().find_map(|line| line.split_once("Linked with lib")?.1.split_once(' '));
@@ -226,7 +212,6 @@ fn version(said: &str) -> Option<[u32; 3]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-/// Configuration for these versions, or the reason why they are unsupported.
 fn fit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Result<SetUp, String> {
     let shown = |version: Option<[u32; 3]>| match version {
         Some([a, b, c]) => format!("{a}.{b}.{c}"),
@@ -265,7 +250,6 @@ fn versions_that_a_desktop_of_a_tests_own_cannot_be_made_of_are_told() {
     assert!(fit(None, Some([0, 4, 13])).unwrap_err().contains("does not say"));
 }
 
-/// The node with this name.
 pub(crate) fn node<'a>(objects: &'a [Value], name: &str) -> Option<&'a Value> {
     objects.iter().find(|object| {
         object["type"] == "PipeWire:Interface:Node" && object["info"]["props"]["node.name"] == name
@@ -282,7 +266,6 @@ pub(crate) fn ports_of<'a>(
     })
 }
 
-/// Whether there is a link between the two nodes.
 pub(crate) fn is_linked(objects: &[Value], from: &str, to: &str) -> bool {
     let (Some(from), Some(to)) = (node(objects, from), node(objects, to)) else { return false };
     objects.iter().any(|object| {

@@ -9,31 +9,29 @@ use super::program::{Call, Running, TIMEOUT, call, words};
 use super::sound::Sound;
 use super::{Folder, Lack, skipped, until};
 
-/// Servers of one user share a database, so two that start concurrently can disturb each other.
+/// Concurrently started servers of one user share a database and can disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// In Debian 13, the tools are a separate package.
 const MISSING: &str =
     "JACK is not installed: apt-get install jackd2, and jack-example-tools where there is one";
 
-/// Registry of the JACK servers on this host: eight places; a killed server keeps its place.
+/// Registry with eight places; a killed server keeps its place.
 const REGISTRY: &str = "/dev/shm/jack-shm-registry";
 
 /// Start attempts, and timeout of each in seconds.
 const TRIES: (u32, u32) = (4, 10);
 
-/// Excludes other tests with a server while it is held. `None`, with a message, if these JACK
-/// programs are missing.
+/// Excludes other tests with a server. `None`, with a message, if `programs` are missing.
 pub(crate) fn without_others(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     if programs.iter().any(|program| Command::new(program).arg("--help").output().is_err()) {
         skipped(Lack::Package, MISSING);
         return None;
     }
-    // A failed test leaves nothing that disturbs another.
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A server, which ends when it is dropped; no other test has one meanwhile.
+/// Ends when dropped. Only one test has a server at a time.
 pub(crate) struct Server {
     pub(crate) name: String,
     running: Option<Running>,
@@ -41,8 +39,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server at 48 kHz with this buffer size in frames. `None`, with a message, without
-    /// JACK.
+    /// 48 kHz; `buffer` is in frames. `None`, with a message, without JACK.
     pub(crate) fn start(buffer: u32) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let tools = ["jackd", "jack_wait", "jack_lsp", "jack_iodelay", "jack_rec"];
@@ -55,8 +52,7 @@ impl Server {
         Some(server)
     }
 
-    /// Starts another server with the same name. Keeps the registry: running clients have it mapped
-    /// and would not find a server in a new one.
+    /// Keeps the name and the registry, which running clients have mapped.
     pub(crate) fn restart(&mut self, buffer: u32) {
         // On a busy machine, ordinary threads wake too late for short buffers.
         let real_time = Command::new("chrt").args(["-f", "10", "true"]).output();
@@ -78,27 +74,23 @@ impl Server {
         );
     }
 
-    /// Ends it as a user does.
     pub(crate) fn stop(&mut self) {
         if let Some(running) = self.running.take() {
-            // A stopped server receives no other signal.
             running.signal("-CONT");
             running.signal("-TERM");
             running.end();
         }
     }
 
-    /// Sends it a signal.
     pub(crate) fn signal(&self, signal: &str) {
         self.running.iter().for_each(|running| running.signal(signal));
     }
 
-    /// A program that uses this server by default, with unbuffered lines.
+    /// Uses this server by default, with unbuffered lines.
     pub(crate) fn client(&self, line: &str) -> Call {
         call("stdbuf", ["-oL"]).and(words(line)).with("JACK_DEFAULT_SERVER", &self.name)
     }
 
-    /// Waits until this port plays sound, or panics.
     #[track_caller]
     pub(crate) fn hears_sound(&self, port: &str) {
         let folder = Folder::new();
@@ -109,12 +101,10 @@ impl Server {
         });
     }
 
-    /// The device `jack:CLIENT` of this server.
     pub(crate) fn device(&self, client: &str, connect: &str) -> String {
         format!("jack:{client}?server={}&connect={connect}", self.name)
     }
 
-    /// Ports with this name prefix and their latencies: playback, then capture.
     pub(crate) fn latencies(&self, begin: &str) -> Vec<(String, [String; 2])> {
         let listed = self.listed();
         let mut ports: Vec<(String, Vec<String>)> = Vec::new();
@@ -134,9 +124,8 @@ impl Server {
             .collect()
     }
 
-    /// Output of `jack_lsp -l`. Clients of JACK 2 may hang while they open (jackaudio/jack2, issues
-    /// 95 and 297): one printed nothing for 60 s while other tests passed. A second client shows
-    /// whether the server still answers.
+    /// Output of `jack_lsp -l`. A client of JACK 2 may hang while it opens (jackaudio/jack2 issues
+    /// 95 and 297). A second one shows whether the server still answers.
     fn listed(&self) -> String {
         let list = self.client("timeout 10 jack_lsp -l");
         let first = list.run();
@@ -144,7 +133,6 @@ impl Server {
         if hung { list.run() } else { first }.well().out
     }
 
-    /// Ports with this name prefix, in order, once there are this many.
     #[track_caller]
     pub(crate) fn await_ports(&self, begin: &str, enough: usize) -> Vec<String> {
         let until = Instant::now() + TIMEOUT;
@@ -159,7 +147,6 @@ impl Server {
         }
     }
 
-    /// Waits until this port reports these latencies, or panics with the reported ones.
     #[track_caller]
     pub(crate) fn await_latencies(&self, port: &str, playback: &str, capture: &str) {
         let until = Instant::now() + TIMEOUT;
@@ -181,8 +168,8 @@ impl Drop for Server {
     }
 }
 
-/// Removes the registry and the memory of killed servers, unless a server runs. After eight killed
-/// servers, no other would start on this host.
+/// Removes registry and memory of killed servers, unless a server runs. After eight of them, no
+/// other would start.
 fn forget_killed_servers() {
     let is_server = |entry: std::fs::DirEntry| {
         let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
@@ -198,7 +185,7 @@ fn forget_killed_servers() {
             || name.starts_with("jack_")
             || name.starts_with("jack-")
         {
-            // Fails if it belongs to another user, whose server does not fill this user's registry.
+            // Fails for another user's files, which do not fill this user's registry.
             let _ = std::fs::remove_file(entry.path());
         }
     }

@@ -10,11 +10,10 @@
 //! });
 //! ```
 //!
-//! [`Lab::start`] needs no privilege: everything is on loopback, through `taut lab impair` with the
-//! given flags. [`Lab::on_cable`] uses a cable between two network namespaces, where
-//! [`Namespace::loses`](super::network::Namespace::loses) makes the kernel drop packets. For
-//! disturbances during a run, [`Lab::recv`] and [`Lab::send`] start one end each. A simulated
-//! scenario with the same preset, flags and seed is its twin.
+//! [`Lab::start`] uses `taut lab impair` on loopback, without privileges. [`Lab::on_cable`] uses a
+//! cable between namespaces, whose kernel drops packets with
+//! [`Namespace::loses`](super::network::Namespace::loses). [`Lab::recv`] and [`Lab::send`] start
+//! one end each. A simulated scenario with the same preset, flags and seed is its twin.
 
 use core::fmt;
 
@@ -26,34 +25,28 @@ use super::report::Report;
 use super::sound::Sound;
 use super::{Folder, free_udp_ports};
 
-/// The path from one sender to one receiver.
 pub(crate) struct Lab {
     pub(crate) folder: Folder,
     pub(crate) cable: Option<Cable>,
     relay: Option<Running>,
-    /// Address of the receiver.
     from: String,
-    /// Destination of the sender: the relay, or the receiver.
     to: String,
 }
 
-/// Result of a run.
 pub(crate) struct Carried {
     pub(crate) sent: Report,
     pub(crate) heard: Report,
     pub(crate) relayed: Relayed,
 }
 
-/// Report of the relay; null without one.
+/// Null without a relay.
 pub(crate) struct Relayed(pub(crate) Value);
 
 impl Lab {
-    /// On this host, through `taut lab impair` with these flags.
     pub(crate) fn start(impair: &str) -> Self {
         Self::straight().relayed(impair)
     }
 
-    /// The same, with this file in its folder for flags that name it.
     pub(crate) fn with_file(impair: &str, name: &str, text: &str) -> Self {
         let lab = Self::straight();
         std::fs::write(lab.folder.file(name), text).unwrap();
@@ -68,15 +61,14 @@ impl Lab {
         lab.impaired(impair)
     }
 
-    /// On this host, without a relay.
     pub(crate) fn straight() -> Self {
         let address = super::loopback();
         let (folder, to) = (Folder::new(), address.clone());
         Self { folder, cable: None, relay: None, from: address, to }
     }
 
-    /// On a cable between two namespaces, sender left and receiver right. With the flags `impair`,
-    /// a relay runs at the sender. `None`, with a message, without namespaces.
+    /// Sender left, receiver right, relay with the flags `impair` at the sender. `None`, with a
+    /// message, without namespaces.
     pub(crate) fn on_cable(impair: Option<&str>) -> Option<Self> {
         let cable = Cable::lay()?;
         let from = format!("rtp://{}:5004", cable.right.address);
@@ -103,17 +95,15 @@ impl Lab {
         }
     }
 
-    /// A listening receiver, which records `heard.wav` and ends with its sender.
     pub(crate) fn recv(&self, options: &str) -> Running {
         self.recv_to("file:heard.wav", options)
     }
 
-    /// A listening receiver, which plays to this device and ends with its sender.
     pub(crate) fn recv_to(&self, output: &str, options: &str) -> Running {
         self.listen(output, &format!("--exit-on-bye {options}"))
     }
 
-    /// A receiver that runs until it is interrupted, even if its sender is silent for long.
+    /// Runs until interrupted, despite a silent sender.
     pub(crate) fn listen(&self, output: &str, options: &str) -> Running {
         let line = format!(
             "recv --from {} --output {output} --report json --overwrite {options}",
@@ -122,18 +112,15 @@ impl Lab {
         self.here(taut(words(&line)), |cable| &cable.right).start().listening()
     }
 
-    /// A running sender.
     pub(crate) fn send(&self, options: &str) -> Running {
         self.send_call(options).start()
     }
 
-    /// A sender that is not started yet.
     pub(crate) fn send_call(&self, options: &str) -> Call {
         let line = format!("send --to {} --report json {options}", self.to);
         self.here(taut(words(&line)), |cable| &cable.left)
     }
 
-    /// Runs sender and receiver to their ends, then ends the relay.
     #[track_caller]
     pub(crate) fn carry(&mut self, send: &str, recv: &str) -> Carried {
         let recv = self.recv(recv);
@@ -142,7 +129,6 @@ impl Lab {
         Carried { sent, heard, relayed: self.end() }
     }
 
-    /// Ends the relay; returns its report.
     #[track_caller]
     pub(crate) fn end(&mut self) -> Relayed {
         let Some(relay) = self.relay.take() else { return Relayed(Value::Null) };
@@ -150,7 +136,6 @@ impl Lab {
         Relayed(relay.end().report().0)
     }
 
-    /// Recording of the receiver.
     #[track_caller]
     pub(crate) fn heard(&self) -> Sound {
         Sound::read(&self.folder.file("heard.wav"))
@@ -168,7 +153,6 @@ impl Relayed {
 }
 
 impl fmt::Display for Carried {
-    /// For the message of a failing test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sent, heard, relayed) = (&self.sent.0, &self.heard.0, &self.relayed.0);
         write!(f, "sent {sent:#}\nheard {heard:#}\nrelayed {relayed:#}")

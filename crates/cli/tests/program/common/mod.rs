@@ -23,11 +23,10 @@ use tempfile::TempDir;
 
 use program::{Running, taut, words};
 
-/// Buffers and a latency that survive stalls of 100 ms, for tests that need all sound at any time.
+/// Survives stalls of 100 ms.
 pub(crate) const PATIENT: [&str; 7] =
     ["--period", "240", "--periods", "32", "--latency", "400ms", "--no-stall-monitor"];
 
-/// A folder for one test, removed with it.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -44,8 +43,8 @@ impl Folder {
     }
 }
 
-/// Writes a program, via another program: concurrently started children inherit open files of this
-/// process, and the kernel does not execute a file that is open for writing.
+/// Uses another program: a concurrently started child would inherit the open file, and the kernel
+/// does not execute a file open for writing.
 pub(crate) fn executable(path: &Path, text: &str) {
     let mut install = Command::new("install");
     install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
@@ -55,7 +54,6 @@ pub(crate) fn executable(path: &Path, text: &str) {
     assert!(done.success(), "install {}: {done}", path.display());
 }
 
-/// The text with each number replaced by `N`, for messages with figures of this machine.
 pub(crate) fn numberless(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
@@ -69,20 +67,19 @@ pub(crate) fn numberless(text: &str) -> String {
     out
 }
 
-/// The median; of an even number, the greater of the two middle values.
+/// Takes the greater of two middle values.
 pub(crate) fn median<T: Copy + PartialOrd>(values: impl IntoIterator<Item = T>) -> T {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_by(|one, other| one.partial_cmp(other).expect("figures can be compared"));
     values[values.len() / 2]
 }
 
-/// A free even UDP port whose successor is free, too, given to one test only. Not from 20000
-/// upwards (experiments of `taut lab`) or 30000 upwards (tests of the PCM).
+/// An even port whose successor is free too, for one test only. `taut lab` uses ports from 20000,
+/// the PCM's tests from 30000.
 pub(crate) fn free_udp_ports() -> u16 {
     tautline_trial::free_udp_ports(10_000..20_000)
 }
 
-/// Waits for the condition.
 #[track_caller]
 pub(crate) fn until(otherwise: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + program::TIMEOUT;
@@ -92,7 +89,6 @@ pub(crate) fn until(otherwise: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a recording has grown by this time: stereo, 48 kHz, 24 bits.
 #[track_caller]
 pub(crate) fn grows(recording: &Path, millis: u64) {
     let bytes = || recording.metadata().map_or(0, |file| file.len());
@@ -100,17 +96,14 @@ pub(crate) fn grows(recording: &Path, millis: u64) {
     until(&format!("{} does not grow", recording.display()), || bytes() >= enough);
 }
 
-/// A socket of this host on this UDP port.
 pub(crate) fn bound(port: u16) -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap()
 }
 
-/// `rtp://127.0.0.1:PORT` with UDP ports of this test.
 pub(crate) fn loopback() -> String {
     format!("rtp://127.0.0.1:{}", free_udp_ports())
 }
 
-/// A running sender to this address, until it is dropped.
 pub(crate) fn sounding_at(address: &str) -> Running {
     let onlooker = Onlooker::new();
     let line = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
@@ -119,7 +112,7 @@ pub(crate) fn sounding_at(address: &str) -> Running {
     send
 }
 
-/// An additional destination, which shows the progress of a sender.
+/// An additional destination, which shows a sender's progress.
 pub(crate) struct Onlooker {
     socket: UdpSocket,
     port: u16,
@@ -137,8 +130,7 @@ impl Onlooker {
         format!("rtp://127.0.0.1:{}", self.port)
     }
 
-    /// Waits until packets have brought this much more sound at 48 kHz, starting with the next one
-    /// received.
+    /// Waits for this much more sound at 48 kHz, from the next packet on.
     pub(crate) fn hear(&self, millis: u32) {
         let mut datagram = [0; 65_536];
         self.socket.set_nonblocking(true).unwrap();
@@ -159,7 +151,6 @@ impl Onlooker {
         }
     }
 
-    /// Waits for this number of packets.
     pub(crate) fn see(&self, packets: usize) {
         let mut datagram = [0; 2048];
         for seen in 0..packets {

@@ -11,17 +11,14 @@ use super::{Lack, skipped};
 
 pub(crate) use bottleneck::ThinLink;
 
-/// A network namespace for one test.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     pub(crate) name: String,
-    /// Interface of its end of the cable.
     pub(crate) interface: String,
     pub(crate) address: &'static str,
 }
 
 impl Namespace {
-    /// Number of packets on the cable so far.
     #[track_caller]
     pub(crate) fn arrived(&self) -> u64 {
         let show = ["-n", &self.name, "-s", "-j", "link", "show", "dev", &self.interface];
@@ -30,8 +27,7 @@ impl Namespace {
         said[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{said}"))
     }
 
-    /// Waits for a carrier and for packets to leave: the kernel needs time after both ends are set
-    /// up, and drops earlier packets.
+    /// Waits for a carrier and for departing packets: the kernel drops earlier ones.
     #[track_caller]
     fn comes_up(&self) {
         let until = Instant::now() + TIMEOUT;
@@ -46,15 +42,13 @@ impl Namespace {
         }
     }
 
-    /// Unplugs its end of the cable.
     #[track_caller]
     pub(crate) fn breaks(&self) {
         let done = ip(&format!("-n {} link set {} down", self.name, self.interface));
         assert_eq!(done, Ok(()));
     }
 
-    /// Makes the kernel drop this share of the datagrams for the UDP port, at random. `false`, with
-    /// a message, if it cannot.
+    /// Drops datagrams for `port` at random. `false`, with a message, if impossible.
     pub(crate) fn loses(&self, percent: u32, port: u16) -> bool {
         self.rules(&format!(
             "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
@@ -62,7 +56,6 @@ impl Namespace {
         ))
     }
 
-    /// Applies an `nft` rule to packets. `false`, with a message, if it cannot.
     pub(crate) fn rules(&self, rules: &str) -> bool {
         let enter = ["netns", "exec", &self.name, "nft", rules];
         let done = Command::new("ip").args(enter).output();
@@ -75,7 +68,6 @@ impl Namespace {
         false
     }
 
-    /// Number of datagrams dropped by [`Self::loses`].
     #[track_caller]
     pub(crate) fn lost(&self) -> u64 {
         let list = ["netns", "exec", &self.name, "nft", "list", "table", "inet", "taut"];
@@ -86,7 +78,7 @@ impl Namespace {
     }
 }
 
-/// Two networks and the cable between them; removed when dropped.
+/// Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Cable {
     pub(crate) left: Namespace,
@@ -104,7 +96,6 @@ impl Cable {
             interface: format!("t{id}{side}"),
             address,
         };
-        // Dropped on every return: removes what was created.
         let cable = Self { left: end('a', "10.77.0.1"), right: end('b', "10.77.0.2") };
         let (a, b) = (&cable.left, &cable.right);
         let mut steps = vec![
@@ -117,8 +108,8 @@ impl Cable {
         ];
         for Namespace { name, interface, address } in [a, b] {
             steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
-            // Splits bursts as on a wire: otherwise the kernel carries several packets
-            // (UDP_SEGMENT) as one, and a rule drops and counts them as one.
+            // Otherwise the kernel carries a burst (UDP_SEGMENT) as one packet, which a rule drops
+            // and counts as one.
             steps.push(format!("-n {name} link set {interface} gso_max_segs 1"));
             steps.push(format!("-n {name} link set lo up"));
             steps.push(format!("-n {name} link set {interface} up"));
@@ -130,8 +121,7 @@ impl Cable {
 }
 
 impl Cable {
-    /// A second cable between the same namespaces, with its own network: left and right end.
-    /// `None`, with a message, if it cannot be created.
+    /// Between the same namespaces, with its own network. `None`, with a message, if impossible.
     pub(crate) fn lay_another(&self) -> Option<[Namespace; 2]> {
         let end = |side: &Namespace, address| Namespace {
             name: side.name.clone(),
@@ -160,7 +150,6 @@ impl Drop for Cable {
     }
 }
 
-/// A network behind a NAT router with its own address, and a network outside; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Behind {
     pub(crate) inside: Namespace,
@@ -216,7 +205,6 @@ impl Behind {
         Some(all)
     }
 
-    /// Makes the router drop all packets, or those of an `nft` match, until [`Self::carries_all`].
     #[track_caller]
     pub(crate) fn drops(&self, what: &str) {
         let rules = format!(
@@ -225,7 +213,6 @@ impl Behind {
         assert!(self.router.rules(&rules), "{rules}");
     }
 
-    /// Makes the router forward all packets again.
     #[track_caller]
     pub(crate) fn carries_all(&self) {
         assert!(self.router.rules("delete table inet cut"));
@@ -238,7 +225,6 @@ impl Drop for Behind {
     }
 }
 
-/// Runs these `ip` commands. `None`, with a message, if one fails.
 fn can(steps: &[String]) -> Option<()> {
     for step in steps {
         if let Err(why) = ip(step) {
@@ -249,10 +235,8 @@ fn can(steps: &[String]) -> Option<()> {
     Some(())
 }
 
-/// Removes the namespaces with their contents.
 fn remove<const ENDS: usize>(networks: [&Namespace; ENDS]) {
     for side in networks {
-        // Fails for those that could not be created.
         let _ = ip(&format!("netns delete {}", side.name));
     }
 }

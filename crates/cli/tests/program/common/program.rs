@@ -13,10 +13,9 @@ use tautline_trial::snapshot;
 use super::network::Namespace;
 use super::{Lack, said, skipped};
 
-/// Longer than any step on the slowest machine; only a hang reaches it.
+/// Longer than any step on the slowest machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A command to run.
 pub(crate) struct Call {
     program: OsString,
     arguments: Vec<OsString>,
@@ -28,12 +27,10 @@ pub(crate) struct Call {
     lasts: Duration,
 }
 
-/// The built `taut` with these arguments.
 pub(crate) fn taut<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Call {
     call(env!("CARGO_BIN_EXE_taut"), arguments)
 }
 
-/// Any program with these arguments.
 pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Call {
     let arguments = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
     Call {
@@ -48,8 +45,8 @@ pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<
     }
 }
 
-/// `taut` as a user without real-time priority and locked memory; `None`, with a message, if
-/// another user cannot run it.
+/// Runs without real-time priority and locked memory. `None`, with a message, if another user
+/// cannot run `taut`.
 pub(crate) fn ordinary(line: &str) -> Option<Call> {
     let limits = "--rtprio=0:0 --memlock=65536:65536 setpriv --reuid=65534 --regid=65534 \
                   --clear-groups --no-new-privs";
@@ -67,7 +64,6 @@ pub(crate) fn ordinary(line: &str) -> Option<Call> {
     None
 }
 
-/// Splits a command line at spaces.
 pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
@@ -78,7 +74,6 @@ impl Call {
         self
     }
 
-    /// The command line, independent of the build folder.
     pub(crate) fn line(&self) -> String {
         let words = std::iter::once(&self.program).chain(&self.arguments);
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
@@ -90,13 +85,11 @@ impl Call {
         self
     }
 
-    /// Sets an environment variable.
     pub(crate) fn with(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((key.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Puts this folder first in PATH.
     pub(crate) fn finding(self, programs: &Path) -> Self {
         let path = std::env::var("PATH").unwrap_or_default();
         self.with("PATH", format!("{}:{path}", programs.display()))
@@ -107,13 +100,11 @@ impl Call {
         self
     }
 
-    /// Adds the requested duration to the timeout.
     pub(crate) fn lasting(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// Also observes its standard output.
     pub(crate) fn listened_to(mut self) -> Self {
         self.listened_to = true;
         self
@@ -142,9 +133,8 @@ impl Call {
             None => Command::new(&self.program),
         };
         command.args(&self.arguments);
-        // Ignores the settings of the user.
         command.env("TAUT_HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
-        // Ignores saved files of other runs: nothing can be created there, not even by root.
+        // Ignores saved files: not even root can create any there.
         command.env("XDG_CACHE_HOME", "/proc/nonexistent");
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command.current_dir(self.folder.as_deref().unwrap_or(Path::new("/")));
@@ -173,7 +163,6 @@ impl Call {
         Running { child, name, lines, said: Vec::new(), out, lasts: self.lasts }
     }
 
-    /// Runs it to its end.
     pub(crate) fn run(&self) -> Ended {
         self.start().end()
     }
@@ -187,11 +176,9 @@ fn read_lines(pipe: impl Read, mut take: impl FnMut(String)) {
 }
 
 fn tell(channel: &Sender<String>, text: String) {
-    // The test of this program may be over.
     let _ = channel.send(text);
 }
 
-/// A running program. It is killed if its test ends first.
 pub(crate) struct Running {
     child: Child,
     name: String,
@@ -201,17 +188,14 @@ pub(crate) struct Running {
     lasts: Duration,
 }
 
-/// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// `None` if a signal ended it.
     pub(crate) status: Option<i32>,
     pub(crate) out: String,
-    /// The messages on its standard error, each with its hints.
     pub(crate) said: Vec<String>,
 }
 
-/// Joins each hint to the message before it.
 fn messages(lines: Vec<String>) -> Vec<String> {
     let mut messages: Vec<String> = Vec::new();
     for line in lines {
@@ -227,7 +211,6 @@ fn messages(lines: Vec<String>) -> Vec<String> {
 }
 
 impl Running {
-    /// Waits for a line on standard error that contains `text`.
     pub(crate) fn wait_for(mut self, text: &str) -> Self {
         let until = Instant::now() + TIMEOUT;
         while !self.said.last().is_some_and(|line| line.contains(text)) {
@@ -239,7 +222,6 @@ impl Running {
         self
     }
 
-    /// Waits until it has printed each of these, in any order.
     pub(crate) fn wait_for_each(mut self, texts: &[String]) -> Self {
         let until = Instant::now() + TIMEOUT;
         let said = |line: &String, text: &String| line.contains(text.as_str());
@@ -252,7 +234,6 @@ impl Running {
         self
     }
 
-    /// Writes a line to its standard input, and checks that the answer contains this text.
     #[track_caller]
     pub(crate) fn ask(mut self, line: &str, answer: &str) -> Self {
         let said = self.answer(line);
@@ -260,8 +241,7 @@ impl Running {
         self
     }
 
-    /// Writes a line to its standard input. The answer is an error, which is compared with the
-    /// snapshot.
+    /// The answer must be an error, and is compared with the snapshot.
     #[track_caller]
     pub(crate) fn refuses(mut self, line: &str) -> Self {
         let said = self.answer(line).to_owned();
@@ -270,8 +250,7 @@ impl Running {
         self
     }
 
-    /// Waits until its `status` satisfies the condition: on a busy host, effects of a change are
-    /// delayed.
+    /// Polls `status`, because busy hosts delay effects of a change.
     #[track_caller]
     pub(crate) fn becomes(mut self, is_so: impl Fn(&str) -> bool) -> Self {
         let until = Instant::now() + TIMEOUT;
@@ -281,7 +260,6 @@ impl Running {
         self
     }
 
-    /// Writes a line to its standard input; returns the answer.
     #[track_caller]
     fn answer(&mut self, line: &str) -> &str {
         let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
@@ -298,31 +276,27 @@ impl Running {
         self.said.last().expect("an answer")
     }
 
-    /// Its lines so far.
     pub(crate) fn said(&self) -> impl Iterator<Item = &String> {
         self.said.iter()
     }
 
-    /// The address at the end of its last line.
     pub(crate) fn address(&self) -> String {
         let word = self.said.last().and_then(|line| line.split_whitespace().last());
         word.expect("a line").to_owned()
     }
 
-    /// Writes a line to its standard input.
     pub(crate) fn tell(mut self, line: &str) -> Self {
         let stdin = self.child.stdin.as_mut().expect("a program that is asked");
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         self
     }
 
-    /// Closes its standard input.
     pub(crate) fn no_more_lines(mut self) -> Self {
         self.child.stdin = None;
         self
     }
 
-    /// Waits until a receiver listens: packets sent from now on are received.
+    /// A listening receiver gets all packets sent from now on.
     pub(crate) fn listening(self) -> Self {
         self.wait_for(said::LISTENING)
     }
@@ -337,7 +311,6 @@ impl Running {
         self.child.id().to_string()
     }
 
-    /// Its current memory use in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -345,14 +318,12 @@ impl Running {
         kilobytes << 10
     }
 
-    /// Whether it has loaded a library whose path contains this.
     #[cfg(feature = "pipewire")]
     pub(crate) fn has_loaded(&self, library: &str) -> bool {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap();
         maps.contains(library)
     }
 
-    /// Waits for its end.
     pub(crate) fn end(mut self) -> Ended {
         let until = Instant::now() + TIMEOUT + self.lasts;
         loop {
@@ -372,14 +343,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Ended {
-    /// Number of frames that `taut compare` found.
     #[track_caller]
     pub(crate) fn frames_found(&self) -> usize {
         let words: Vec<_> = self.out.split_whitespace().collect();
@@ -390,13 +359,11 @@ impl Ended {
         found.unwrap_or_else(|| panic!("nothing was found: {self:#?}"))
     }
 
-    /// Its last message on standard error.
     #[track_caller]
     pub(crate) fn last(&self) -> &str {
         self.said.last().unwrap_or_else(|| panic!("it said nothing: {self:#?}"))
     }
 
-    /// Asserts success.
     #[track_caller]
     pub(crate) fn well(self) -> Self {
         assert_eq!(self.status, Some(0), "{self:#?}");

@@ -5,14 +5,12 @@ use serde_json::Value;
 use super::program::Ended;
 
 impl Ended {
-    /// The JSON on standard output, of any exit status.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
-    /// The report of a successful run on standard output. A goodbye may be lost; tests that need
-    /// one check it.
+    /// Requires success. A goodbye may be lost.
     #[track_caller]
     pub(crate) fn report(self) -> Report {
         let ended = if self.status == Some(4) { self } else { self.well() };
@@ -20,7 +18,6 @@ impl Ended {
     }
 }
 
-/// Causes of gaps.
 const CAUSES: [&str; 6] =
     ["late_sender", "late_network", "late_receiver", "host_stalled", "lost", "discarded"];
 
@@ -52,14 +49,12 @@ impl Report {
         value.as_u64().unwrap_or_else(|| panic!("{counter} is {value}"))
     }
 
-    /// Missed packets with this cause.
     #[track_caller]
     pub(crate) fn cause(&self, name: &str) -> u64 {
         let count = self.stream(&format!("/gaps/{name}"));
         count.as_u64().unwrap_or_else(|| panic!("{name} is {count}"))
     }
 
-    /// Each missed packet has one cause.
     #[track_caller]
     pub(crate) fn adds_up(&self) {
         let causes: u64 = CAUSES.iter().map(|name| self.cause(name)).sum();
@@ -68,8 +63,7 @@ impl Report {
         assert_eq!(causes, missed, "{:#}", self.0);
     }
 
-    /// Packets missed by any cause, including stalls of the host, and xruns: the program's report
-    /// about the host excuses nothing.
+    /// Packets missed by any cause, stalls of the host included, and xruns.
     #[track_caller]
     pub(crate) fn missed(&self) -> u64 {
         self.adds_up();
@@ -77,20 +71,18 @@ impl Report {
         missed + self.count("xruns")
     }
 
-    /// Number of datagrams rejected for this reason.
     pub(crate) fn refused(&self, reason: &str) -> u64 {
         let refused = self.stream("/invalid").as_array().unwrap();
         let found = refused.iter().find(|invalid| invalid["reason"] == reason);
         found.and_then(|invalid| invalid["count"].as_u64()).unwrap_or(0)
     }
 
-    /// Notes of the report.
     pub(crate) fn notes(&self) -> Vec<&str> {
         self.0["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
     }
 
-    /// Asserts that nothing was missed. A resync is allowed: on a busy machine, the sender's clock
-    /// may become known after the first packet, hundreds of milliseconds before it is played.
+    /// A resync is allowed: on a busy machine, the sender's clock may become known after the first
+    /// packet.
     #[track_caller]
     pub(crate) fn missed_nothing(&self) {
         for counter in ["lost", "late", "missing_frames", "xruns", "resampled_frames"] {

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 
-/// Sample format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileCoding {
     L16,
@@ -14,7 +13,6 @@ pub(crate) enum FileCoding {
 }
 
 impl FileCoding {
-    /// Its name on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::L16 => "l16",
@@ -32,7 +30,6 @@ impl FileCoding {
     }
 }
 
-/// Properties of a sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) rate: u32,
@@ -44,14 +41,13 @@ impl Shape {
     pub(crate) const STEREO_24: Self = Self { rate: 48_000, channels: 2, coding: FileCoding::L24 };
 }
 
-/// A sound: interleaved samples as integers; floats as their bits.
+/// Interleaved samples as integers; floats as their bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sound {
     pub(crate) shape: Shape,
     pub(crate) samples: Vec<i32>,
 }
 
-/// One step of `SplitMix64`.
 fn mixed(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -60,9 +56,9 @@ fn mixed(state: &mut u64) -> u64 {
 }
 
 impl Sound {
-    /// Loud noise without zeros, with both extremes among the first samples.
+    /// Loud, without zeros, with both extremes among the first samples.
     pub(crate) fn noise(shape: Shape, millis: usize, seed: u64) -> Self {
-        // Some more frames, so that no packet length divides it.
+        // No packet length divides it.
         let frames = shape.rate as usize * millis / 1000 + 17;
         let mut state = seed;
         let sample = |index| {
@@ -80,7 +76,7 @@ impl Sound {
         Self { shape, samples: (0..frames * shape.channels).map(sample).collect() }
     }
 
-    /// The same at a quarter of the level: two of them can be added.
+    /// A quarter of the level: two of them can be added.
     pub(crate) fn quieter(mut self) -> Self {
         assert_ne!(self.shape.coding, FileCoding::F32);
         self.samples.iter_mut().for_each(|sample| *sample = *sample >> 2 | 1);
@@ -138,19 +134,18 @@ impl Sound {
         self.frame(frame).iter().any(|sample| *sample != 0)
     }
 
-    /// Its first frame that is not silent.
     pub(crate) fn begins(&self) -> Option<usize> {
         (0..self.frames()).find(|index| self.sounds(*index))
     }
 
-    /// Silences of at least this number of frames between its first and last sound.
+    /// At least `least` frames, between the first and the last sound.
     pub(crate) fn silences(&self, least: usize) -> Vec<Range<usize>> {
         let loud: Vec<usize> = (0..self.frames()).filter(|index| self.sounds(*index)).collect();
         let silences = loud.windows(2).map(|two| two[0] + 1..two[1]);
         silences.filter(|silence| silence.len() >= least).collect()
     }
 
-    /// Whether it is silent; zeros of floats have a sign.
+    /// Zeros of floats have a sign.
     #[track_caller]
     pub(crate) fn is_silent(&self) {
         let loud = |sample: &i32| match self.shape.coding {
@@ -161,7 +156,6 @@ impl Sound {
         assert_eq!(first, None, "sound, of {} samples", self.samples.len());
     }
 
-    /// This sound minus `other`, from frame `at`.
     pub(crate) fn without(&self, other: &Self, at: usize) -> Self {
         let mut rest = self.clone();
         let from = at * self.shape.channels;
@@ -169,13 +163,12 @@ impl Sound {
         rest
     }
 
-    /// Asserts that it is exactly `sent`, with silence before and after it.
     #[track_caller]
     pub(crate) fn is_exactly(&self, sent: &Self) {
         self.is_about(sent, |sample| sample, 0);
     }
 
-    /// Asserts that it is `sent` after `change`, up to `tolerance` steps, with silence around it.
+    /// `sent` after `change`, up to `tolerance` steps, with silence around it.
     #[track_caller]
     pub(crate) fn is_about(&self, sent: &Self, change: impl Fn(i32) -> i32, tolerance: u32) {
         assert_eq!(self.shape, sent.shape);
@@ -199,8 +192,8 @@ impl Sound {
         assert_eq!(after, None, "there is sound after the end");
     }
 
-    /// Asserts that it is `sent` with silent cycles inserted, and returns their number: the player
-    /// was not ready for these cycles, and continued afterwards.
+    /// `sent` with inserted silent cycles, for which the player was not ready. Returns their
+    /// number.
     #[cfg(feature = "pipewire")]
     #[track_caller]
     pub(crate) fn is_exactly_but_for_waits_of(&self, cycle: usize, sent: &Self) -> usize {

@@ -1,18 +1,13 @@
-//! Configuration of WirePlumber as the session manager of a test's PipeWire: Lua scripts up to 0.4,
-//! a profile of components since 0.5. Excludes everything that uses D-Bus or hardware, or remembers
-//! earlier runs.
+//! WirePlumber for a test's PipeWire: Lua scripts up to 0.4, a profile of components since 0.5.
+//! Uses no D-Bus, no hardware, and no saved state.
 
 use std::path::Path;
 
-/// Folder of WirePlumber's own components.
 const INSTALLED: &str = "/usr/share/wireplumber";
 
-/// Configuration for one version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SetUp {
-    /// Command line arguments.
     pub(crate) arguments: &'static str,
-    /// Files by path below the folder of the instance.
     files: &'static [(&'static str, &'static str)],
     /// Whether it falls back to [`INSTALLED`].
     over_installed: bool,
@@ -31,7 +26,7 @@ const BY_PROFILE: SetUp = SetUp {
 };
 
 impl SetUp {
-    /// Configuration for this version; `None` if unknown.
+    /// `None` if unknown.
     pub(crate) fn of(major: u32, minor: u32) -> Option<Self> {
         match (major, minor) {
             (0, 4) => Some(BY_SCRIPTS),

@@ -59,7 +59,6 @@ fn cut_wav_is_sent_and_fails_the_run_from_file_and_pipe() {
     let folder = Folder::new();
     Sound::noise(Shape::STEREO_24, 100, 8).write(&folder.file("cut.wav"));
     let bytes = std::fs::read(folder.file("cut.wav")).unwrap();
-    // In the middle of a frame.
     std::fs::write(folder.file("cut.wav"), &bytes[..bytes.len() / 2 / 6 * 6 + 3]).unwrap();
     let to = format!("--to {} --report none", loopback());
     let of_file = taut(words(&format!("send --input file:cut.wav {to}")));

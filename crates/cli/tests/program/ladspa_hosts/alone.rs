@@ -8,7 +8,6 @@ use super::scene::{Scene, alone, did_well, plugin, port};
 use crate::common::program::Call;
 use crate::common::{Lack, skipped};
 
-/// A catalogue with a stereo plugin with a control in each direction, of an absent worker.
 fn absent(scene: &Scene) {
     let ports = [
         port("Gain", 5, 0x3 | 0xC0, (0.0, 2.0)),
@@ -27,7 +26,7 @@ fn verb() -> Hosted {
     Hosted::new(find(&plugins, "a.so:verb@studio"), 48_000)
 }
 
-/// Runs blocks of these lengths. Returns the output, and the expected one without the delay.
+/// Also returns the expected output, without the delay.
 fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let (mut heard, mut sent) = (vec![Vec::new(); 2], vec![Vec::new(); 2]);
     let mut noise = fastrand::Rng::with_seed(4);
@@ -44,10 +43,8 @@ fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>)
     (heard, sent)
 }
 
-/// Fade-in at the start: a millisecond.
 const FADE: usize = 48;
 
-/// Asserts that the output is the input, delayed by this number of frames.
 #[track_caller]
 fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
     for (heard, sent) in heard.iter().zip(sent) {
@@ -58,7 +55,6 @@ fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
     }
 }
 
-/// A process without the worker succeeds.
 fn offline(call: Call) {
     let scene = Scene::new();
     absent(&scene);
@@ -66,8 +62,7 @@ fn offline(call: Call) {
     did_well(call.with("TAUT_OFFLOAD_REPLACEMENT", "dry").run());
 }
 
-/// Four seconds of sound as fast as a thread can: a host that catches up, fills its buffers, or
-/// renders.
+/// Four seconds of sound as fast as possible, as in a render.
 fn hurries(scheduler: Scheduler) {
     let run = || {
         let mut verb = verb();
@@ -81,7 +76,6 @@ fn hurries(scheduler: Scheduler) {
     }
 }
 
-/// Report of a hurrying host without its worker.
 fn hurried(call: Call) -> Value {
     let scene = Scene::new();
     absent(&scene);
@@ -91,7 +85,6 @@ fn hurried(call: Call) -> Value {
     serde_json::from_str(text.lines().next().unwrap()).unwrap()
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -102,7 +95,6 @@ mod exclusive {
             verb.activate();
             is_late_by(256, &runs(&mut verb, &[256; 40]));
             assert_eq!(verb.latency(), Some(256.0), "a block");
-            // A host may use the plugin again.
             verb.deactivate();
             verb.activate();
             is_late_by(256, &runs(&mut verb, &[256; 40]));
@@ -150,7 +142,6 @@ mod exclusive {
             verb.activate();
             is_late_by(128, &runs(&mut verb, &[128; 20]));
             drop(verb);
-            // Its latency output is not connected either.
             let mut deaf = self::verb();
             deaf.unconnected = (0..7).collect();
             deaf.activate();
@@ -215,7 +206,7 @@ mod exclusive {
             let fork = unsafe { libc::fork() };
             if fork == 0 {
                 let (heard, sent) = runs(&mut verb, &[64; 20]);
-                // It does not end resources of its parent either.
+                // Dropping it in the child does not end resources of its parent.
                 drop(verb);
                 // SAFETY: it ends this process.
                 unsafe { libc::_exit((heard != sent).into()) };

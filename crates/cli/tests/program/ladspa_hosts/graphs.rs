@@ -1,5 +1,4 @@
-//! Hosts in graphs with a clock: JACK and PipeWire. Each result is compared with the local plugin
-//! during playback.
+//! JACK and PipeWire hosts, compared with the local plugin during playback.
 
 use serde_json::Value;
 
@@ -9,8 +8,7 @@ use crate::common::jack::Server;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::pcm::is_there;
 
-/// Report of the instance: it played, and all returned blocks were right. The number of blocks in
-/// time depends on the machine.
+/// All returned blocks must be right. How many are in time depends on the machine.
 #[track_caller]
 fn played_what_it_should(reports: &[Value]) {
     let ran: Vec<&Value> = reports.iter().filter(|report| report["blocks"] != 0).collect();

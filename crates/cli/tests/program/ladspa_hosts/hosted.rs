@@ -1,4 +1,4 @@
-//! A host: loads a library as hosts do, and runs one of its plugins in its own buffers.
+//! Loads a library as hosts do, and runs one of its plugins in its own buffers.
 
 use core::ffi::{CStr, c_int, c_ulong};
 use std::ffi::CString;
@@ -8,7 +8,6 @@ use tautline_host::ladspa::abi::{
     AUDIO, CONTROL, Descriptor, Handle, INPUT, LATENCY, OUTPUT, RangeHint,
 };
 
-/// Plugins of a library, which stays loaded.
 pub(crate) fn load(path: &Path) -> Vec<&'static Descriptor> {
     let name = CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: a library of plugins, which does what such libraries do when they are loaded.
@@ -24,13 +23,11 @@ pub(crate) fn load(path: &Path) -> Vec<&'static Descriptor> {
     (0..).map_while(|index| unsafe { entry(index).as_ref() }).collect()
 }
 
-/// Label of a plugin.
 pub(crate) fn label(descriptor: &Descriptor) -> &str {
     // SAFETY: a label, by the header.
     unsafe { CStr::from_ptr(descriptor.label) }.to_str().unwrap()
 }
 
-/// The plugin with this label.
 pub(crate) fn find(plugins: &[&'static Descriptor], wanted: &str) -> &'static Descriptor {
     let found = plugins.iter().find(|descriptor| label(descriptor) == wanted);
     found.unwrap_or_else(|| panic!("no {wanted}"))
@@ -43,10 +40,8 @@ pub(crate) struct Hosted {
     hints: Vec<RangeHint>,
     latency: Option<usize>,
     begins: bool,
-    /// Buffers of audio ports and values of controls.
     buffers: Vec<Vec<f32>>,
     connected: Vec<*mut f32>,
-    /// Ports to leave unconnected.
     pub(crate) unconnected: Vec<usize>,
     /// Uses `run_adding` on outputs of 1, with this gain.
     pub(crate) gain: Option<f32>,
@@ -93,13 +88,12 @@ impl Hosted {
         (0..self.kinds.len()).filter(|port| self.kinds[*port] == kind).collect()
     }
 
-    /// Range hints of its controls.
     pub(crate) fn controls(&self) -> Vec<RangeHint> {
         self.ports(INPUT | CONTROL).into_iter().map(|port| self.hints[port]).collect()
     }
 
-    /// Activates it right before the first run, with ports connected and controls set: some plugins
-    /// read them then.
+    /// Deferred to the first run, with ports connected and controls set: some plugins read them
+    /// then.
     pub(crate) fn activate(&mut self) {
         self.begins = true;
     }
@@ -111,13 +105,11 @@ impl Hosted {
         }
     }
 
-    /// Runs it over these inputs; returns its outputs.
     pub(crate) fn run(&mut self, inputs: &[&[f32]], controls: &[f32]) -> Vec<Vec<f32>> {
         let frames = inputs.first().map_or(0, |input| input.len());
         self.run_for(frames, inputs, controls)
     }
 
-    /// The same, also without inputs.
     pub(crate) fn run_for(
         &mut self,
         frames: usize,
@@ -160,8 +152,7 @@ impl Hosted {
         audio_out.into_iter().map(|port| self.buffers[places[port]].clone()).collect()
     }
 
-    /// Connects each port to its buffer, unless connected. Controls have their defaults then: some
-    /// plugins read them, although they should not.
+    /// Connects unconnected ports. Controls have their defaults: some plugins read them too early.
     fn connect(&mut self, places: &[usize]) {
         let connect = self.descriptor.connect_port.unwrap();
         for (port, place) in places.iter().enumerate() {
@@ -178,7 +169,6 @@ impl Hosted {
         }
     }
 
-    /// Its output controls, except for the latency.
     pub(crate) fn reported(&self) -> Vec<f32> {
         let reported = self.ports(OUTPUT | CONTROL).into_iter();
         reported

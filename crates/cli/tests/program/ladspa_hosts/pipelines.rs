@@ -8,7 +8,6 @@ use super::worker::{PLUGINS, RATE, Worked, proxies, recording};
 use crate::common::free_udp_ports;
 use crate::common::program::{Running, taut, words};
 
-/// Configuration: two channels through three plugins, the second of which reports its own latency.
 const PIPELINE: &str = "[[pipeline]]\nname = \"voice\"\nplugins = [\"studio/cmt:freeverb3\", \
                         \"attic/fast_lookahead_limiter_1913:fastLookaheadLimiter\", \
                         \"studio/cmt:canyon_delay\"]\n";
@@ -20,7 +19,6 @@ const STAGES: [(&str, &str); 3] = [
 ];
 const BLOCK: usize = 256;
 
-/// The local plugins in series, and the proxy of all three.
 struct Both {
     here: Vec<Hosted>,
     there: Hosted,
@@ -45,7 +43,6 @@ impl Both {
         Self { here, there, hints, played, reported, noise: fastrand::Rng::with_seed(11) }
     }
 
-    /// Runs both over these blocks of sound, with new control values in each.
     fn run(&mut self, blocks: core::ops::Range<usize>, sound: &[f32]) {
         for block in blocks {
             let mut moved = |hint: &RangeHint| super::worker::moved(hint, &mut self.noise);
@@ -74,7 +71,7 @@ impl Both {
 
     fn assert_same(&self) {
         assert_eq!(super::worker::first_difference(&self.played, BLOCK), None);
-        // The output control of the second passes through the third, and arrives with its block.
+        // The second plugin's output control arrives with its block.
         assert_eq!(self.reported[1][1..], self.reported[0][..self.reported[0].len() - 1]);
         let late = self.here[1].latency().unwrap();
         assert!(late > 0.0);
@@ -85,14 +82,12 @@ impl Both {
 fn attic(worked: &Worked) -> Running {
     let address = format!("127.0.0.1:{}", free_udp_ports());
     let attic = Worked::worker(&worked.scene, &address);
-    // With a pipeline, workers are saved as before.
     std::fs::write(worked.scene.folder.file("home/tautline.toml"), PIPELINE).unwrap();
     let line = format!("plugins --worker attic={address} --save --report none");
     worked.scene.finding(taut(words(&line))).run().well();
     attic
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -8,12 +8,10 @@ use serde_json::{Value, json};
 use crate::common::Folder;
 use crate::common::program::{Call, Ended, call, words};
 
-/// Environment of a host, isolated from this machine.
 pub(crate) struct Scene {
     pub(crate) folder: Folder,
 }
 
-/// The shared object that cargo built for these tests.
 fn shared_object() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let built = tests.with_file_name("libtautline_ladspa.so");
@@ -35,7 +33,6 @@ impl Scene {
         self.folder.file("cache/tautline/plugins.json")
     }
 
-    /// A catalogue file, as written by `taut plugins --save`.
     pub(crate) fn saves(&self, address: &str, name: &str, plugins: Vec<Value>) {
         let catalogue = json!({ "version": 1, "worker": name, "plugins": plugins });
         let worker = json!({ "address": address, "name": name, "catalogue": catalogue });
@@ -43,7 +40,6 @@ impl Scene {
         std::fs::write(self.catalogue(), saved.to_string()).unwrap();
     }
 
-    /// A program that finds the library there.
     pub(crate) fn host(&self, program: &str, line: &str) -> Call {
         self.finding(call(program, words(line)))
     }
@@ -56,18 +52,16 @@ impl Scene {
     }
 }
 
-/// Whether this process was started by [`alone`].
 const INSIDE: &str = "TAUT_TEST_INSIDE";
 
-/// Runs code in a separate process, as a library initializes only once. `outside` creates the scene
-/// of the process, and gets the call that runs the same test inside.
+/// Runs `inside` in a separate process, because a library initializes only once. `outside` prepares
+/// it, and gets the call that runs the same test.
 pub(crate) fn alone<Inside: FnOnce(), Outside: FnOnce(Call)>(inside: Inside, outside: Outside) {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
     let program = std::env::current_exe().unwrap();
-    // `program::MODULE::TEST::{{closure}}`: the name of a closure contains the path of its
-    // function, and one of both is a closure of the test.
+    // `program::MODULE::TEST::{{closure}}`: one of both is a closure of the test.
     let mut paths = [type_name::<Inside>(), type_name::<Outside>()].into_iter();
     let path = paths.find_map(|path| path.split_once("::{{closure}}")).expect("a closure").0;
     let (_, test) = path.split_once("::").unwrap();
@@ -75,7 +69,6 @@ pub(crate) fn alone<Inside: FnOnce(), Outside: FnOnce(Call)>(inside: Inside, out
     outside(call(program.to_str().unwrap(), words(&line)).with(INSIDE, "1"));
 }
 
-/// Standard output of a test inside, without lines of the test runner.
 pub(crate) fn did_well(ended: Ended) -> Vec<String> {
     let ended = ended.well();
     let of_ours = |line: &&str| {
@@ -86,7 +79,6 @@ pub(crate) fn did_well(ended: Ended) -> Vec<String> {
     ended.said
 }
 
-/// A port in catalogue format.
 pub(crate) fn port(name: &str, descriptor: u32, hints: u32, bounds: (f32, f32)) -> Value {
     let (lower, upper) = bounds;
     json!({ "name": name, "descriptor": descriptor, "hints": hints, "lower": lower, "upper": upper })

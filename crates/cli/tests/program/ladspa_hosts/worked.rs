@@ -1,4 +1,4 @@
-//! Plugins run by a worker on this host: results match the local plugin bit for bit.
+//! Plugins run by a worker on this host match the local plugin bit for bit.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::pcm::is_there;
 
-/// Plugins that are not deterministic even on one host, or worse.
+/// Not deterministic even on one host, or worse.
 const UNSTEADY: [(&[&str], &str); 5] = [
     (
         &[
@@ -64,8 +64,7 @@ const UNSTEADY: [(&[&str], &str); 5] = [
     (&["tap_reflector:tap_reflector"], "it does not come back from a run when its controls move"),
 ];
 
-/// Block lengths of a host that varies them, including 0. The first two are the longest, so they
-/// determine the delay.
+/// Varied block lengths, including 0. The first two are the longest and determine the delay.
 fn varied(frames: usize) -> Vec<usize> {
     let (mut blocks, mut noise) = (vec![256, 256], fastrand::Rng::with_seed(7));
     let mut left = frames - 512;
@@ -78,7 +77,6 @@ fn varied(frames: usize) -> Vec<usize> {
     blocks
 }
 
-/// Each plugin of the machine, local and at the worker, with any block lengths.
 fn all_are_the_same(sound: &[f32]) {
     let blocks = varied(sound.len());
     let (mut same, mut unsteady, mut wrong) = (0, 0, Vec::new());
@@ -105,9 +103,7 @@ fn all_are_the_same(sound: &[f32]) {
     ));
 }
 
-/// The proxy of a reverb, and the reverb.
 const REVERB: &str = "cmt:freeverb3@studio";
-/// Two inputs and two outputs, with the largest number of controls.
 fn reverb() -> [Hosted; 2] {
     here_and_there(find(&proxies(), REVERB)).map(|descriptor| Hosted::new(descriptor, RATE))
 }
@@ -124,8 +120,8 @@ fn applyplugin_writes_the_same_file_through_a_worker() {
     let sound = Sound::noise(shape, 1000, 3).quieter().quieter();
     sound.write(&folder.file("in.wav"));
     let path = format!("{}:{PLUGINS}", folder.file("ladspa").display());
-    // Plugins with one input and one output: applyplugin shares the buffer, and some plugins with
-    // more outputs would read what they wrote.
+    // One input and one output: applyplugin shares buffers, and other plugins would read their own
+    // output.
     for (file, plugin) in [
         ("cmt", "delay_5s"),
         ("cmt", "lpf"),
@@ -158,14 +154,12 @@ fn applyplugin_writes_the_same_file_through_a_worker() {
     }
 }
 
-/// Reports the progress to the test outside.
 fn say(what: &str) {
     use std::io::Write;
     std::io::stderr().write_all(format!("{what}\n").as_bytes()).unwrap();
 }
 
-/// Runs the reverb locally and remotely; halfway it waits until the test outside has acted on the
-/// worker.
+/// Halfway, waits until the test outside has acted on the worker.
 fn halves_are_the_same() {
     let mut both = reverb();
     both.iter_mut().for_each(Hosted::activate);
@@ -179,7 +173,6 @@ fn halves_are_the_same() {
     assert_eq!(first_difference(&played, 256), None);
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -224,7 +217,6 @@ mod exclusive {
             let played = runs(&mut both, &blocks, &recording(2));
             assert_eq!(first_difference(&played, 600), None);
             assert_eq!(both[1].latency(), Some(600.0));
-            // Once more from the start.
             both.iter_mut().for_each(Hosted::deactivate);
             both.iter_mut().for_each(Hosted::activate);
             assert_eq!(first_difference(&runs(&mut both, &blocks, &recording(2)), 600), None);
@@ -255,7 +247,7 @@ mod exclusive {
             let compared = &report["compared"];
             assert_eq!(compared["samples"], 2 * (100 - 1) * 256, "{report:#}");
             assert_eq!(compared["bit_identical"], true, "{report:#}");
-            // A remainder of less than ten seconds is a separate span.
+            // A remainder below ten seconds is a separate span.
             let spans = compared["spans"].as_array().unwrap();
             assert_eq!((spans.len(), &spans[0]["equal"]), (1, &compared["samples"]), "{report:#}");
             snapshot!(report["said"].to_string());
@@ -269,10 +261,8 @@ mod exclusive {
             let mut both = reverb();
             both.iter_mut().for_each(Hosted::activate);
             let sound = recording(1);
-            // Not the initial silence.
             let inputs = [&sound[24_000..24_256], &sound[24_256..24_512]];
             let live = |hosted: &mut Hosted| {
-                // Wet differs from dry: the reverb changes its input.
                 let controls = vec![0.3; hosted.controls().len()];
                 let outputs = hosted.run(&inputs, &controls);
                 outputs[0].iter().zip(inputs[0]).any(|(out, dry)| (out - dry).abs() > 1e-6)
@@ -317,7 +307,6 @@ mod exclusive {
                     .parse::<i64>()
                     .ok()
             });
-            // For information: the duration depends on other users of the machine.
             eprintln!("live again {} us after the worker is", since.unwrap() - answers);
             let report = worked.reports().pop().unwrap();
             assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
@@ -363,7 +352,7 @@ mod exclusive {
                 let running = call.asked().start().wait_for("inside: half");
                 worked.signal_children("-STOP");
                 let running = running.tell("go on");
-                // The duration of the stall matters: longer than any wait except a render's.
+                // Longer than any wait except a render's.
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 worked.signal_children("-CONT");
                 did_well(running.end());

@@ -1,4 +1,4 @@
-//! A worker on this host, and plugins that run both there and locally.
+//! A worker on this host, and plugins that run there and locally.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,9 @@ use super::scene::Scene;
 use crate::common::program::{Call, Running, call, taut, words};
 use crate::common::{Lack, free_udp_ports, skipped};
 
-/// Folder of LADSPA plugins in Debian.
 pub(crate) const PLUGINS: &str = "/usr/lib/ladspa";
 pub(crate) const RATE: u32 = 48_000;
 
-/// A worker with this machine's plugins, with its catalogue in the scene.
 pub(crate) struct Worked {
     pub(crate) scene: Scene,
     address: String,
@@ -49,18 +47,15 @@ impl Worked {
         call.listened_to().start().wait_for("worker at ")
     }
 
-    /// Kills and restarts it.
     pub(crate) fn again(&mut self) {
         self.worker.signal("-KILL");
         self.worker = Self::worker(&self.scene, &self.address);
     }
 
-    /// Sends a signal to its plugin processes.
     pub(crate) fn signal_children(&self, signal: &str) {
         Self::signal_children_of(&self.worker, signal);
     }
 
-    /// The same for any worker.
     pub(crate) fn signal_children_of(worker: &Running, signal: &str) {
         let children = call("ps", ["-o", "pid=", "--ppid", &worker.id()]).run().well().out;
         let children: Vec<&str> = children.split_whitespace().collect();
@@ -68,7 +63,6 @@ impl Worked {
         call("kill", [signal]).and(children).run().well();
     }
 
-    /// Reports of the instances of the last host.
     pub(crate) fn reports(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.report()).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -86,21 +80,19 @@ impl Worked {
     }
 }
 
-/// The library as seen by a host inside.
 pub(crate) fn proxies() -> Vec<&'static Descriptor> {
     let path = std::env::var_os("LADSPA_PATH").unwrap();
     let first = std::env::split_paths(&path).next().unwrap();
     load(&first.join("tautline.so"))
 }
 
-/// A local plugin and its proxy, by the label of the proxy: `FILE:LABEL@studio`.
+/// The proxy's label is `FILE:LABEL@studio`.
 pub(crate) fn here_and_there(proxy: &'static Descriptor) -> [&'static Descriptor; 2] {
     let (file, own) = label(proxy).trim_end_matches("@studio").split_once(':').unwrap();
     let plugins = load(&PathBuf::from(PLUGINS).join(format!("{file}.so")));
     [find(&plugins, own), proxy]
 }
 
-/// A control value within its bounds.
 pub(crate) fn moved(hint: &RangeHint, noise: &mut fastrand::Rng) -> f32 {
     let (lower, upper) = hint.bounds(RATE);
     let lower = lower.unwrap_or(0.0);
@@ -109,8 +101,7 @@ pub(crate) fn moved(hint: &RangeHint, noise: &mut fastrand::Rng) -> f32 {
     if hint.hints & INTEGER != 0 { value.round() } else { value }
 }
 
-/// Runs both over the same blocks, with new control values in each. Returns both outputs by
-/// channel.
+/// New control values in each block. Returns both outputs by channel.
 pub(crate) fn runs(both: &mut [Hosted; 2], blocks: &[usize], sound: &[f32]) -> [Vec<Vec<f32>>; 2] {
     let mut noise = fastrand::Rng::with_seed(11);
     let mut played = [Vec::new(), Vec::new()];
@@ -134,7 +125,7 @@ pub(crate) fn runs(both: &mut [Hosted; 2], blocks: &[usize], sound: &[f32]) -> [
     played
 }
 
-/// First sample, with its channel, that differs from the local output after this delay.
+/// Sample and channel that differ from the local output after this delay.
 pub(crate) fn first_difference(
     [here, there]: &[Vec<Vec<f32>>; 2],
     delay: usize,
@@ -146,7 +137,6 @@ pub(crate) fn first_difference(
     })
 }
 
-/// This many seconds of the recording, both channels interleaved.
 pub(crate) fn recording(seconds: usize) -> Vec<f32> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
     let file = std::fs::File::open(path).unwrap();

@@ -11,7 +11,6 @@ use crate::common::program::{Call, Ended};
 use crate::common::said;
 use crate::errors::is_refused;
 
-/// A cache folder, and a folder with or without a `tautline.toml`.
 struct Desk {
     cache: Folder,
     folder: Folder,
@@ -22,7 +21,6 @@ impl Desk {
         Self { cache: Folder::new(), folder: Folder::new() }
     }
 
-    /// With only these saved workers, without plugins.
     fn keeping(addresses: &[&str]) -> Self {
         let desk = Self::new();
         let worker = |address: &&str| {
@@ -46,7 +44,6 @@ impl Desk {
         self.call(line).run()
     }
 
-    /// Addresses of saved workers.
     fn kept(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.cache.file("tautline/plugins.json")).unwrap();
         let kept: Value = serde_json::from_str(&text).unwrap();
@@ -73,7 +70,6 @@ fn says(ended: &Ended, sentence: &str) {
 fn what_is_saved_is_told_and_a_name_stands_for_the_worker_saved_last() {
     let (workers, desk) = (two_workers(), Desk::new());
     let [one, other] = addresses(&workers);
-    // Of one host, without given names.
     desk.run(&format!("plugins --worker {one} --save")).well();
     let saved = desk.run(&format!("plugins --worker {other} --save")).well();
     assert_eq!(desk.kept(), [one.to_string(), other.to_string()]);
@@ -95,7 +91,6 @@ fn what_is_saved_is_told_and_a_name_stands_for_the_worker_saved_last() {
 
 #[test]
 fn saved_plugins_are_listed_by_their_labels_without_asking() {
-    // Workers that cannot be reached.
     let desk = Desk::keeping(&["attic=127.0.0.1:1", "studio=127.0.0.1:2"]);
     let port = |name: &str, descriptor: u32| json!({ "name": name, "descriptor": descriptor, "hints": 0, "lower": 0.0, "upper": 0.0 });
     let ports = [port("In", 9), port("Out", 10)];
@@ -169,7 +164,7 @@ fn where_a_word_could_mean_two_workers_each_is_told_as_it_can_be_typed() {
         ("10.77.0.2", ["10.77.0.2:17230", "studio=10.77.0.2:17230"]),
         ("10.77.0.2", ["rack=10.77.0.2:9000", "studio=10.77.0.2:17230"]),
         ("127.0.0.1", ["127.0.0.1:1", "127.0.0.1:2"]),
-        // As saved when a name meant several workers.
+        // As saved when a name could mean several workers.
         ("studio", ["studio=10.77.0.2:17230", "studio=10.77.0.3:17230"]),
     ] {
         for meant in all {

@@ -7,7 +7,6 @@ use crate::common::host::{mostly, steady, timed};
 use crate::common::program::Running;
 use crate::common::said;
 
-/// Result of `taut lab delay` for the path between two nodes, in frames, and its uncertainty.
 pub(super) fn delay(lab: Running) -> (f64, f64) {
     let report = lab.end().report().0;
     let row = &report["rows"][0];
@@ -31,7 +30,6 @@ pub(super) fn lab_with(
     desktop.taut(&format!("{line} --settle 1s --duration {seconds}s --report json")).start()
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -40,7 +38,7 @@ mod exclusive {
         timed(|| {
             let Some(desktop) = Desktop::start() else { return };
             let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
-            // A connection is negotiated with both nodes, which answer once both run.
+            // A connection needs both nodes to run.
             let lab = lab.wait_for(said::MARKS_PLAYED);
             for (name, ports) in [("Marks", 2), ("Ear", 4)] {
                 desktop.node(name, ports);
@@ -57,7 +55,6 @@ mod exclusive {
         steady(|| {
             let Some(desktop) = Desktop::with_cycles_of(1024) else { return };
             let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
-            // Two inputs and two outputs of one node.
             desktop.node("Loop", 4);
             desktop.runs("Loop");
             for channel in [1, 2] {

@@ -8,9 +8,8 @@ use crate::common::free_udp_ports;
 use crate::common::host::steady;
 use crate::common::sound::Sound;
 
-/// Announces a description in a file to PipeWire's `rtp-source`, which learns of streams this way
-/// (RFC 2974 §6): later versions take it from their configuration, where a host address would
-/// select one UDP port only (1.4.2 connects its socket to its own).
+/// Announces a stream to `rtp-source` by SAP (RFC 2974 §6). Its configuration (1.4.2) would connect
+/// the socket to the host address, with one UDP port.
 fn announce(description: &std::path::Path, port: u16) {
     let mut packet = vec![0x20, 0, 0x12, 0x34, 127, 0, 0, 1];
     packet.extend(b"application/sdp\0");
@@ -19,7 +18,6 @@ fn announce(description: &std::path::Path, port: u16) {
     socket.send_to(&packet, (Ipv4Addr::LOCALHOST, port)).unwrap();
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -48,8 +46,7 @@ mod exclusive {
                 report.missed_nothing();
                 return Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
             }
-            // A timer sends its packets and it reports no clock, so they are followed by
-            // resampling.
+            // A timer sends its packets without a clock report, so they are resampled.
             for counter in ["lost", "late", "underrun_discarded", "missing_frames"] {
                 assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
             }
@@ -81,7 +78,6 @@ mod exclusive {
             desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
             send(&desktop, "file:sent.wav", &to).end().well();
             stop(record);
-            // It follows our card by resampling, so no frame is unchanged.
             let heard = Sound::read(&desktop.folder().join("heard.wav"));
             let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
             assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());

@@ -2,7 +2,6 @@ use core::f64::consts::TAU;
 
 use super::*;
 
-/// A sine of this period, from `onset` on.
 fn sine(period: f64, onset: f64, frames: usize) -> Vec<f32> {
     let sample = |at: f64| if at < 0.0 { 0.0 } else { (TAU * at / period).sin() as f32 };
     (0..frames).map(|at| sample(at as f64 - onset)).collect()
@@ -44,7 +43,6 @@ fn onset_explains_most_at_its_own_lag() {
 fn sound_beyond_its_samples_is_silent_or_unknown() {
     let (heard, sent) = (sine(70.4, 0.0, 2000), sine(70.4, 0.0, 2000));
     for (beyond, likeness) in [(Beyond::Silence, 0.7_f64.sqrt()), (Beyond::Unknown, 1.0)] {
-        // 600 heard frames precede the sent sound.
         let all = correlation(&heard, &sent, -620..-580, beyond).candidates();
         let [one] = all[..] else { panic!("{beyond:?}: {all:?}") };
         assert!((one.likeness.abs() - likeness).abs() < 0.01, "{beyond:?}: {all:?}");
@@ -73,7 +71,6 @@ fn contest_counts_the_lead_in_deviations_of_the_noise() {
     assert_eq!(equal.deviations(), 0.0);
 }
 
-/// Candidates 10 apart, with inverted ones between.
 fn ladder() -> Vec<Candidate> {
     let one = |at: i32| Candidate {
         lag: 5.0 * f64::from(at),
@@ -96,7 +93,6 @@ fn choice_is_proven_ambiguous_or_nearest_among_equals() {
         }
     };
     assert_eq!(choose(30.0, &within(0.0, 0.0)), (0.0, None));
-    // The best score is not the best lag.
     assert_eq!(choose(0.0, &within(40.0, 40.0)), (40.0, None));
     assert_eq!(choose(-70.0, &|_, _| 0.0), (-70.0, Some(10.0)));
     assert_eq!(choose(-70.0, &within(-40.0, 40.0)), (-40.0, Some(10.0)));
@@ -107,7 +103,6 @@ fn choice_is_proven_ambiguous_or_nearest_among_equals() {
 fn inverted_candidate_must_lead_clearly() {
     for (lead, is_inverted) in [(0.5 * CLEAR, false), (2.0 * CLEAR, true)] {
         let chosen = choose(&ladder(), 0.0, |one, other| {
-            // The inverted one at 5 wins.
             let cost = |one: &Candidate| if one.lag == 5.0 { 0.0 } else { lead };
             let aside = |one: &Candidate| (one.lag - 5.0).abs();
             cost(other) - cost(one) + CLEAR * (aside(other) - aside(one)) * 1e-9

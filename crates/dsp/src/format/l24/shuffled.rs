@@ -1,5 +1,5 @@
-//! The same loops for x86-64-v3 processors, which shuffle bytes in each half of a vector by a
-//! table. Return the rest, less than a vector, for the general loop.
+//! For x86-64-v3, which shuffles bytes in each half of a vector. Return the rest for the general
+//! loop.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x8, i32x8, u8x16};
@@ -8,11 +8,10 @@ use super::{FULL_24, SCALE, round};
 use crate::vector::Wide;
 
 const LANES: usize = 8;
-/// Vectors per bounds check.
 const AT_ONCE: usize = 4;
 
-/// Source byte of each byte, for the first and the last 16 of eight samples. The lowest of each
-/// four is arbitrary.
+/// Source of each byte, for the first and last 16 of eight samples. The lowest of each four is
+/// arbitrary.
 const SPREAD: [u8; 32] = {
     let mut table = [0; 32];
     let mut at = 0;
@@ -26,8 +25,7 @@ const SPREAD: [u8; 32] = {
     table
 };
 
-/// Source byte of each of 12 bytes from four steps, in each half. The last four of 16 are
-/// arbitrary.
+/// Source of each of 12 bytes, in each half.
 const PACK: [u8; 32] = {
     let mut table = [0; 32];
     let mut at = 0;

@@ -1,11 +1,11 @@
-//! Texts of notes whose fix needs no option or key, so that they are the same in every program.
+//! Texts without options or keys, equal in every program.
 
 use tautline_proto::crf_follower::{CrfLack, CrfNote};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
 
 use super::Note;
 
-/// Returns the text of a note that is the same for every program.
+/// Text equal in every program.
 pub fn alike(note: &Note<'_>) -> Option<String> {
     match note {
         Note::Clock { address, note } => Some(clock(address, note)),
@@ -20,7 +20,7 @@ pub fn alike(note: &Note<'_>) -> Option<String> {
     }
 }
 
-/// Returns the text for an address that was claimed for a stream without one.
+/// Text of a claimed address.
 pub fn claimed(without: &str, address: &str) -> String {
     format!("{without}: claimed a group via MAAP, the stream goes to {address}")
 }

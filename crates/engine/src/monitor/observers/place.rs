@@ -12,8 +12,8 @@ pub use tautline_io::local::{is_private, places};
 
 use super::Unobservable;
 
-/// Returns the sockets of all runs that this user may observe: the user's own, or for root those of
-/// all users, unless `XDG_RUNTIME_DIR` names another folder. Removes sockets without a listener.
+/// Sockets that this user may observe: own ones, or for root everyone's, unless `XDG_RUNTIME_DIR`
+/// is set. Removes sockets without a listener.
 pub fn sockets() -> Vec<PathBuf> {
     let user = effective_user();
     let own = places();
@@ -24,8 +24,7 @@ pub fn sockets() -> Vec<PathBuf> {
     }
     folders.retain(|(folder, owner)| is_private_to(folder, *owner));
     folders.dedup();
-    // Nothing is removed in another user's folder, because that user could replace the file
-    // meanwhile.
+    // Other users could replace files meanwhile, so nothing is removed there.
     let here = |(folder, owner): &(PathBuf, u32)| match *owner == user {
         true => sockets_in(folder),
         false => listed(folder),
@@ -46,7 +45,7 @@ fn everybodys() -> impl Iterator<Item = (PathBuf, u32)> {
     run.chain(tmp)
 }
 
-/// Returns the sockets of a folder by name, after a `sweep`.
+/// Sockets by name, after a `sweep`.
 pub fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     sweep(folder);
     listed(folder)
@@ -66,7 +65,7 @@ pub(super) fn make(folder: &Path) -> Result<(), Unobservable> {
     })
 }
 
-/// Returns the PID in a socket's name, `PID.sock` or `PID.N.sock`.
+/// PID from `PID.sock` or `PID.N.sock`.
 pub fn process_of(socket: &Path) -> Option<u32> {
     process_before(socket, ".sock")
 }
@@ -80,10 +79,10 @@ pub(super) fn is_deserted(socket: &Path) -> bool {
     connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// Maximum age of a temporary name; renaming takes only two system calls.
+/// Maximum age of a temporary name; renaming takes two system calls.
 const BORN_WITHIN: Duration = Duration::from_secs(60);
 
-/// Removes sockets with old temporary names, whose creators were killed. Called once per start.
+/// Removes sockets of killed creators, by old temporary names. Called once per start.
 pub(super) fn sweep_newborn(folder: &Path, now: SystemTime) {
     let age = |found: &Metadata| now.duration_since(found.modified().ok()?).ok();
     remove_deserted(folder, ".born", |found| age(found).is_some_and(|age| age > BORN_WITHIN));
@@ -97,14 +96,13 @@ fn remove_deserted(folder: &Path, suffix: &str, is_old: impl Fn(&Metadata) -> bo
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_left = |found: Metadata| found.file_type().is_socket() && is_old(&found);
-        // A process without an entry here may still run, for example in a container.
+        // A process in a container has no entry here.
         let is_seen = |process| Path::new(&format!("/proc/{process}")).exists();
-        // Connecting disturbs the process, so this checks only unknown processes.
+        // Connecting disturbs a process, so only unknown ones are checked.
         if process_before(&path, suffix).is_some_and(|process: u32| !is_seen(process))
             && fs::symlink_metadata(&path).is_ok_and(is_left)
             && is_deserted(&path)
         {
-            // Another process may have removed it already.
             let _ = fs::remove_file(path);
         }
     }

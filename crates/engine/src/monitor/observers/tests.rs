@@ -70,7 +70,6 @@ fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
     let observers = Observers::open_in(&folder.0, "send").unwrap();
     let mut deaf = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
-    // This is more than a socket buffer holds: a rest stays, and later lines are skipped.
     (0..50).for_each(|_| observers.tell_now(2_000));
     {
         let served = observers.served.as_ref().unwrap();
@@ -131,7 +130,6 @@ fn another_process_of_our_number_keeps_its_sockets_and_we_have_one_beside_them()
     let theirs = names().take(60).map(|name| folder.0.join(name)).collect::<Vec<_>>();
     let listeners = theirs.iter().map(|at| UnixListener::bind(at).unwrap()).collect::<Vec<_>>();
     let mut ours = Vec::new();
-    // The count includes runs of other tests in this process.
     while ours.len() < 2 {
         let observers = Observers::open_in(&folder.0, "send").unwrap();
         ours.push(observers.served.as_ref().unwrap().lock().unwrap().socket.clone());

@@ -1,5 +1,4 @@
-//! Finds sound that was resampled: it lies between the frames of the packets, at a slightly
-//! different rate.
+//! Finds resampled sound, between packets' frames at a slightly different rate.
 
 use tautline_dsp::align::{Along, Likeness, LineFitter, NEAR, likeliest};
 use tautline_dsp::resample::Quality;
@@ -7,19 +6,18 @@ use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 
 use super::recent::RecentFrames;
 
-/// Frames per comparison: enough that only the right place matches, and few enough that a change of
-/// place affects little sound.
+/// Frames per comparison: enough for a unique match, and few enough that a change of place affects
+/// little sound.
 pub(super) const WINDOW: usize = 1024;
-/// Maximum residual energy of a match: −30 dB. Resamplers differ at the highest frequencies;
-/// halfway between frames, shorter ones attenuate them by a few dB.
+/// Maximum residual energy: −30 dB. Resamplers differ at high frequencies; short ones attenuate
+/// them by a few dB between frames.
 const LEFT_OVER: f64 = 1e-3;
-/// Refinement rounds; each approximately squares the error.
+/// Refinement rounds; each about squares the error.
 const ROUNDS: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WindowOrigin {
     pub(super) point: MediaPoint,
-    /// Frames of the stream per frame of the window, minus one.
     pub(super) drift: f64,
 }
 
@@ -51,7 +49,6 @@ impl Between {
     ) -> Option<WindowOrigin> {
         let (nearest, _) = likeliest(|away| {
             let there = brought.run(guess + Frames::new(away), WINDOW).unwrap_or_default();
-            // Inverted sound does not match.
             Likeness::between(samples, there).correlation().max(0.0)
         })?;
         let sound = |first: i64, out: &mut [f32]| {
@@ -59,9 +56,7 @@ impl Between {
             out.iter_mut().zip(brought).for_each(|(out, sample)| *out = sample);
         };
         let near = Along { place: nearest as f64, drift };
-        // A threshold of 0.0 always runs all rounds.
         let along = self.0.refine(samples, near, (ROUNDS, 0.0), sound)?;
-        // This is `false` for the NaN of a hole.
         let left_over = self.0.likeness(samples, along, sound).left_over();
         let found = along.place.abs() <= NEAR as f64 + 1.0 && left_over <= LEFT_OVER;
         let parts = FineFrames::from_parts((along.place * FineFrames::ONE as f64) as i64);

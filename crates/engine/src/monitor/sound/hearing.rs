@@ -1,4 +1,4 @@
-//! Records the sound that a card plays, once for all its streams.
+//! Records a card's output once for all streams.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use super::rings::{Reader, Writer, rings};
 use super::voices::{Chorus, OutputTap, voices};
 use crate::plan::packets_within;
 
-/// Capacity of the rings: the maximum pause of the ordinary thread.
+/// Ring capacity: the longest pause of the ordinary thread.
 pub(super) const HELD: Span = Span::from_secs(2);
 
-/// Records the first channel of a card's output. Real-time safe.
+/// Records the first channel. Real-time safe.
 pub struct CardEar {
     writer: Writer<Meets>,
     channels: usize,
@@ -27,15 +27,14 @@ impl Listener for CardEar {
     }
 }
 
-/// Time of a run of frames at the DAC. Each frame has its due time, but never a time before the
-/// card took it.
+/// DAC time of frames: their due time, but never before the card took them.
 #[derive(Debug, Clone, Copy)]
 struct Meets {
     due: LocalTime,
     taken: LocalTime,
 }
 
-/// Recorded sound that can still be searched. Frames are counted from the first recorded one.
+/// Recorded sound that can be searched. Frames count from the first recorded one.
 pub(crate) struct Hearing {
     rate: Rate,
     heard: Reader<Meets>,
@@ -58,13 +57,12 @@ pub(crate) fn hearing(
 }
 
 impl Hearing {
-    /// Returns whether no card listens: the writer was dropped.
     pub(crate) fn is_deaf(&self) -> bool {
         self.heard.is_abandoned()
     }
 
-    /// Reads the new sound. It is called before packet traces are read, so that each played packet
-    /// has its trace.
+    /// Reads the new sound. Call it before packet traces are read, so that each played packet has
+    /// its trace.
     pub(crate) fn listen(&mut self) {
         let Self { heard, voices, sound, begin, times, .. } = self;
         voices.listen();
@@ -79,7 +77,6 @@ impl Hearing {
         self.begin + self.sound.len()
     }
 
-    /// Returns the frame before which every packet has its trace.
     pub(super) fn settled(&self) -> usize {
         self.end().saturating_sub(self.rate.frames_within(REACH).as_len()).max(self.begin)
     }
@@ -88,8 +85,6 @@ impl Hearing {
         &self.sound[start - self.begin..][..WINDOW]
     }
 
-    /// Drops the sound that every stream has searched, except for one window before the next window
-    /// of each.
     pub(crate) fn forget(&mut self) {
         let begin = self.settled().saturating_sub(2 * WINDOW).max(self.begin);
         let first = self.meets(begin);

@@ -1,20 +1,18 @@
-//! Frames of the received packets, by media time.
+//! Received frames by media time.
 
 use tautline_proto::time::{Frames, MediaTime};
 
-/// Newest frames of the received packets; NaN for missing frames.
+/// Newest frames of received packets; NaN if missing.
 pub(super) struct RecentFrames {
-    /// A ring of `room` samples, followed by a copy of its first `longest`, so that runs are
-    /// contiguous. Empty at first.
+    /// A ring of `room` samples and a copy of its first `longest`, so that runs are contiguous.
+    /// Empty at first.
     samples: Box<[f32]>,
-    /// Size of the ring: a power of two.
     room: usize,
     longest: usize,
     until: Option<MediaTime>,
 }
 
 impl RecentFrames {
-    /// Creates a record of at least `frames`. A run has at most `longest` frames.
     pub(super) fn new(frames: Frames, longest: Frames) -> Self {
         let longest = longest.as_len();
         let room = frames.as_len().max(longest).max(1).next_power_of_two();
@@ -43,8 +41,6 @@ impl RecentFrames {
         }
         let end = media + Frames::from_len(samples.len());
         let mut hole = self.until.unwrap_or(media);
-        // After a large jump ahead, no neighbours are known. After a large jump back, the stream is
-        // a new one.
         let room = self.room as i64;
         if (media - hole).count() > room || (hole - media).count() > room / 2 {
             self.samples.fill(f32::NAN);

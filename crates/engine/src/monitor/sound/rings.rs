@@ -3,26 +3,25 @@
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_dsp::channel::pick;
 
-/// Header of a run. Its samples are in the sample ring.
 #[derive(Debug, Clone, Copy)]
 struct Mark<At> {
     at: At,
     frames: u32,
 }
 
-/// Writing end of two rings: the samples, and the position of each run.
+/// Writing end: samples and runs.
 pub struct Writer<At> {
     samples: Producer<f32>,
     marks: Producer<Mark<At>>,
 }
 
-/// Reading end of both rings.
+/// Reading end.
 pub struct Reader<At> {
     samples: Consumer<f32>,
     marks: Consumer<Mark<At>>,
 }
 
-/// Creates both ends with room for this many samples and runs.
+/// Creates both ends, with this capacity.
 pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
     let (sample_in, sample_out) = RingBuffer::new(samples);
     let (mark_in, mark_out) = RingBuffer::new(marks);
@@ -31,7 +30,7 @@ pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
 }
 
 impl<At> Writer<At> {
-    /// Writes one channel of a run, or drops the run if there is no room. Wait-free.
+    /// Writes a run's channel, or drops it without room. Wait-free.
     pub fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
         self.write_parts(at, channels, channel, [samples, &[]]);
     }
@@ -81,12 +80,12 @@ fn lay(
 }
 
 impl<At> Reader<At> {
-    /// Returns whether the writing end was dropped.
+    /// Whether the writer was dropped.
     pub fn is_abandoned(&self) -> bool {
         self.marks.is_abandoned()
     }
 
-    /// Reads every run. Allocates if a run wraps around the ring.
+    /// Reads all runs; allocates if one wraps.
     pub fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
         while let Ok(mark) = self.marks.pop() {
             let Ok(chunk) = self.samples.read_chunk(mark.frames as usize) else { return };

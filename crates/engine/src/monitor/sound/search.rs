@@ -1,4 +1,4 @@
-//! Finds a window of sound in the frames of the packets, if its place is unique.
+//! Finds a window of sound among packets' frames, if unique.
 
 use tautline_dsp::align::{Backoff, NEAR, outwards};
 use tautline_proto::time::{Frames, MediaTime};
@@ -8,24 +8,19 @@ use super::between::{Between, WindowOrigin};
 use super::recent::RecentFrames;
 use super::window::SoundWindow;
 
-/// Maximum candidates; sound with more is ambiguous.
 const MAX_TRIES: u32 = 64;
-/// Consecutive failures after which the expensive searches back off. The search between frames
-/// allows more, because a hole in every other window must not end it for resampled sound.
+/// Failures before expensive searches back off. The search between frames allows more, because
+/// holes must not end it.
 const WIDE_TIMEOUT: u32 = 1;
 const BETWEEN_TIMEOUT: u32 = 8;
-/// Search state: the last match, relative to the ledger.
 pub(super) struct Search {
     reach: i64,
     last: i64,
-    /// Back-off states of the search everywhere and of the search between frames.
     wide: Backoff,
     fine: Backoff,
-    /// Search for resampled sound. It is created when needed, because its kernel takes milliseconds
-    /// to compute.
+    /// For resampled sound; created on demand, as its kernel takes milliseconds.
     between: Option<Between>,
     drift: f64,
-    /// Whether the last match was resampled and at most one window has failed since.
     resampled: bool,
     #[cfg(test)]
     pub(super) tried: Tried,
@@ -54,9 +49,8 @@ impl Search {
         }
     }
 
-    /// Finds the place of `samples`, a whole window; `guess` is the place by the ledger. Returns
-    /// the reason if that fails. Unless `anywhere`, only cheap searches run, because the window
-    /// overlaps another one.
+    /// Returns the place of a window of `samples`, or why there is none; `guess` is the ledger's
+    /// place. Unless `anywhere`, only cheap searches run, as windows overlap.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
@@ -72,8 +66,7 @@ impl Search {
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
-        // This tries the kind of the last match first. The kernel for resampled sound takes longer
-        // to compute than a search everywhere.
+        // Tries the last kind first. The resampling kernel costs more than a search everywhere.
         if anywhere
             && !self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
@@ -98,12 +91,10 @@ impl Search {
     }
 
     fn look_near(&self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {
-        // Within a window cards drift by less than this, and a slip is one frame.
         let mut near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
         near.find(|place| window.matches(*place))
     }
 
-    /// Accepts a match at `first` unless the window also matches elsewhere.
     fn take(
         &mut self,
         window: &SoundWindow<'_>,
@@ -132,7 +123,6 @@ impl Search {
         let (mut tried, mut tries) = ([best, best], 0);
         for away in outwards(self.reach) {
             let place = best + Frames::new(away);
-            // The search from one place covers its neighbourhood.
             let side = &mut tried[usize::from(away < 0)];
             if (place - *side).count().abs() <= NEAR || !window.resembles(place, gain) {
                 continue;
@@ -157,8 +147,7 @@ impl Search {
         if !self.fine.is_over() {
             return None;
         }
-        // The first window of new sound matches nowhere as a whole, so the kernel is not computed
-        // for it.
+        // The first window of new sound matches nowhere, so it does not compute the kernel.
         if self.between.is_none() && !self.fine.has_failed() {
             self.fine.fail();
             return None;
@@ -196,7 +185,6 @@ impl Search {
             self.tried.everywhere += 1;
         }
         let all = window.likely(guess, self.reach).filter(|place| window.matches(*place));
-        // At equal distance, it takes the later one.
         let far = |place: &MediaTime| (*place - guess).count();
         let found = all.min_by_key(|place| (far(place).abs(), far(place) < 0));
         if found.is_none() {

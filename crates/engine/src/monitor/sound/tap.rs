@@ -1,4 +1,4 @@
-//! Sends the frames of packets to the measurement. Real-time safe.
+//! Sends packets' frames to the measurement. Real-time safe.
 
 use core::ops::Range;
 
@@ -6,8 +6,7 @@ use tautline_proto::time::{Frames, MediaTime};
 
 use super::rings::Writer;
 
-/// Sends the frames of packets to the measurement. Consecutive packets are sent together, at the
-/// cost of one.
+/// Consecutive packets are sent together, at the cost of one.
 pub(crate) struct PacketTap {
     writer: Writer<MediaTime>,
     channel: usize,
@@ -42,8 +41,8 @@ impl PacketTap {
         }
     }
 
-    /// Sends the pending frames if no more can follow. Not inlined: in the path of later packets,
-    /// its stack frame cost 15 instructions each.
+    /// Sends pending frames that no more can follow. Not inlined, because its stack frame cost 15
+    /// instructions per packet.
     #[inline(never)]
     pub(crate) fn tell<'a>(
         &mut self,

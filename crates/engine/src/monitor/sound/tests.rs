@@ -1,5 +1,4 @@
-//! Tests of the measurement without threads, with given packets, ledger lines, and a card that
-//! plays given sound.
+//! Tests of the measurement with given packets, ledger lines and card sound.
 
 mod everywhere;
 mod holes;
@@ -15,7 +14,6 @@ use tautline_proto::time::Frames;
 const BLOCK: usize = 48;
 const AHEAD: usize = 100;
 const LATENCY: Span = Span::from_millis(5);
-/// Tolerance: frame times are rounded to nanoseconds at either end.
 const ROUNDING: Span = Span::from_nanos(2);
 
 struct World {
@@ -90,8 +88,6 @@ impl World {
         (self.found, self.measurement)
     }
 
-    /// Sends `sent` in packets, each some blocks early. Plays `played` from the card's frame `from`
-    /// on.
     fn run(mut self, sent: &[f32], from: i64, played: &[f32]) -> (Vec<FoundPacket>, Measurement) {
         let mut blocks = played.chunks(BLOCK).enumerate();
         let mut play = |world: &mut Self| {
@@ -110,7 +106,6 @@ impl World {
     }
 }
 
-/// Returns white noise in −0.5…0.5.
 fn noise(seed: u32, frames: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B1) | 1;
     let mut next = || {
@@ -285,7 +280,6 @@ fn a_break_in_the_run_is_survived() {
     for (index, samples) in sent.chunks(BLOCK).enumerate() {
         world.packet(index * BLOCK, samples);
     }
-    // The card has an underrun of 100 frames, reports nothing, and continues in time.
     world.plays(0, &sent[..9_600]);
     world.plays(9_700, &sent[9_700..]);
     assert_found(&world.finish().0, 320, 0);
@@ -459,7 +453,6 @@ fn sound_that_was_taken_after_it_was_due_counts_when_it_was_taken() {
     for (index, samples) in packets.iter().take(AHEAD).enumerate() {
         world.packet(index * BLOCK, samples);
     }
-    // The program stalls for 600 ms. The card takes everything that is due after that.
     let (from, to) = (at(world.rate, 48 * 300), at(world.rate, 48 * 900));
     for (index, block) in packets.iter().enumerate() {
         if let Some(samples) = packets.get(index + AHEAD) {

@@ -1,5 +1,4 @@
-//! Voices of the mix: the streams that sound, as reported by the mixer. In a sum of several streams
-//! none can be found.
+//! Voices of the mix: the streams that sound, as reported by the mixer.
 
 use std::collections::VecDeque;
 
@@ -15,7 +14,7 @@ pub(crate) enum Voices {
     Several,
 }
 
-/// Maximum sample of silence: −90 dB of full scale, as in the search.
+/// −90 dB of full scale, as in the search.
 const SILENCE: f32 = 3e-5;
 
 impl Voices {
@@ -29,13 +28,11 @@ impl Voices {
     }
 }
 
-/// Reports the voices of the mix. Real-time safe.
 pub(crate) struct OutputTap {
     ring: Producer<(LocalTime, Voices)>,
     said: Voices,
 }
 
-/// Capacity for changes: one per block, for 256 blocks.
 const WAITING: usize = 256;
 
 pub(super) fn voices() -> (OutputTap, Chorus) {
@@ -45,17 +42,15 @@ pub(super) fn voices() -> (OutputTap, Chorus) {
 }
 
 impl OutputTap {
-    /// Reports the voices at the DAC from `at` on. Silence counts as a pause of the last voices.
+    /// Reports the voices from DAC time `at` on. Silence counts as a pause.
     pub(crate) fn say(&mut self, at: LocalTime, voices: Voices) {
         let news = voices != Voices::Nobody && voices != self.said;
-        // If the ring is full, the next block tries again.
         if news && self.ring.push((at, voices)).is_ok() {
             self.said = voices;
         }
     }
 
-    /// Returns whether the stream at `place` of `of` can be found, because it plays alone now or is
-    /// the only stream.
+    /// Whether the stream plays alone now, or is the only one of `of`.
     pub(crate) fn may_be_found(&self, place: usize, of: usize) -> bool {
         of == 1 || self.said == Voices::One(place)
     }
@@ -63,7 +58,6 @@ impl OutputTap {
 
 pub(crate) struct Chorus {
     changes: Consumer<(LocalTime, Voices)>,
-    /// Voices with their start times, oldest first.
     known: VecDeque<(LocalTime, Voices)>,
 }
 

@@ -19,7 +19,7 @@ use crate::offload::offloaded::Offloaded;
 use crate::offload::offloaded::under_way::HandedOut;
 
 const TELL_EVERY: Span = Span::from_millis(10);
-/// Fraction of a second for which a missing run is kept, while its ledger line is open.
+/// A missing run stays this part of a second, while its ledger line is open.
 const REMEMBERED_PART: u32 = 4;
 const MAX_LATENCY_SECONDS: u32 = 10;
 
@@ -28,14 +28,14 @@ const MAX_LATENCY_SECONDS: u32 = 10;
 pub struct RunOutcome {
     /// Concealed frames.
     pub concealed: u32,
-    /// Whether the run waited for an answer.
+    /// Whether it waited for an answer.
     pub waited: bool,
-    /// Whether the host runs faster than real time.
+    /// Whether the host is faster than real time.
     pub offline: bool,
     /// Maximum time for which a rendering host may be blocked.
     pub timeout: Span,
-    /// Whether the host runs faster than real time but must not be blocked, because its thread has
-    /// real-time priority.
+    /// Whether the host is faster than real time but never blocked, as its thread has real-time
+    /// priority.
     pub hurries_in_vain: bool,
 }
 
@@ -45,12 +45,11 @@ struct RunPart {
     frames: usize,
     flags: Flags,
     until: LocalTime,
-    /// Whether to wait for a silent worker, because the host has the time.
     patient: bool,
 }
 
 impl Offloaded {
-    /// Sends the host's inputs and returns the output that is due. The run began at `began`.
+    /// Sends the inputs and returns the due output. The run began at `began`.
     pub fn run(&mut self, block: &mut dyn HostBlock, began: LocalTime) -> RunOutcome {
         let _realtime = scope();
         self.apply_commands();
@@ -58,8 +57,7 @@ impl Offloaded {
         let offline = self.pace.observe(frames as u32, began, self.held_up);
         self.held_up = HeldUp::default();
         let flags = flags(offline);
-        // A thread with real-time priority serves a card, however fast it runs, so it is never
-        // blocked.
+        // A real-time thread serves a card at any speed, so it is never blocked.
         let hurries_in_vain = offline && {
             let _permit =
                 permit("the kernel says how a thread is scheduled without waiting for anything");
@@ -74,7 +72,7 @@ impl Offloaded {
         let most = self.config.set.max_frames.max(1) as usize;
         let mut outcome = RunOutcome { offline, timeout, hurries_in_vain, ..RunOutcome::default() };
         let (mut from, until) = (0, began + wait);
-        // This also applies to a run without frames, because plugins read their controls in it.
+        // Runs without frames too: plugins read their controls then.
         loop {
             let part = RunPart { from, frames: most.min(frames - from), flags, until, patient };
             self.run_part(block, part, &mut outcome);
@@ -96,11 +94,10 @@ impl Offloaded {
         outcome
     }
 
-    /// Applies the ordinary thread's commands. Returns whether a worker was detached.
     fn apply_commands(&mut self) -> bool {
         let mut taken_off = false;
-        // A command needs room for the old worker, because nothing is dropped here. Usually no
-        // command is pending, and the other thread's ring is not touched.
+        // Needs room for the old worker, as this thread drops nothing. Usually the ring is empty
+        // and untouched.
         while !self.rings.changes.is_empty()
             && self.rings.gone.slots() > 0
             && let Ok((which, far)) = self.rings.changes.pop()
@@ -138,8 +135,7 @@ impl Offloaded {
         outcome.concealed += self.play(block, part);
     }
 
-    /// Copies the inputs before any output is written, because the host may use the same buffers
-    /// for both.
+    /// Copies before any output is written: the host may use the same buffers.
     fn copy_inputs(&mut self, block: &mut dyn HostBlock, part: RunPart) {
         for channel in 0..self.config.set.inputs {
             self.returns.push_dry_by(channel, part.frames as u32, |at, samples| {
@@ -180,8 +176,7 @@ impl Offloaded {
         }
     }
 
-    /// Returns whether all runs due before frame `due` are complete: each has a clean answer, or no
-    /// further answer can come.
+    /// Whether all runs due before `due` have a clean answer, or cannot get one.
     fn is_here(&self, due: u64, patient: bool) -> bool {
         let Self { under_way, ends, returns, .. } = self;
         let answers = |end: &WorkerEnd, block: u64| match end.master.answer(block) {
@@ -195,7 +190,6 @@ impl Offloaded {
                 || all.clone().any(|one| one == AnswerState::Clean)
                 || !all.any(|one| one == AnswerState::NotYet)
         };
-        // Played runs are kept only for the ledger.
         let is_over = |run: &HandedOut| run.end() <= returns.turn();
         under_way.iter().all(|run| run.position >= due || is_over(run) || is_here(run))
     }
@@ -206,8 +200,7 @@ impl Offloaded {
         wanted.any(|run| self.choose(run.block).is_none())
     }
 
-    /// Sends unanswered blocks again. If the last block was lost, nothing else makes a worker
-    /// answer.
+    /// Sends unanswered blocks again; after a lost last block, nothing else triggers an answer.
     fn insist(&mut self, due: u64) {
         let turn = self.returns.turn();
         for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {
@@ -233,14 +226,12 @@ impl Offloaded {
             let awaited =
                 [worker, spare].map(|end| end.as_mut().map_or([None, None], WorkerEnd::awaited));
             await_any(awaited.into_iter().flatten(), until.min(insist));
-            // A host with time also waits for a worker that replaces a detached one.
             taken_off |= patient && self.apply_commands();
             self.take_in();
             let at = now();
             if self.is_here(due, patient) && !(taken_off && self.is_unanswered(due)) {
                 break at - begun;
             }
-            // Unrelated datagrams, however many, do not block the host any longer.
             if at >= until {
                 break at - begun;
             }
@@ -275,9 +266,8 @@ impl Offloaded {
         self.release(due, until);
     }
 
-    /// Drops the played runs. A missing run is kept for a while, so that the ledger can distinguish
-    /// late from lost answers. If too many are in flight, the oldest is placed early if it has an
-    /// answer.
+    /// Drops played runs. Missing ones stay for a while, so the ledger can tell late from lost.
+    /// With too many in flight, places the oldest answer early.
     fn release(&mut self, due: u64, until: LocalTime) {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
         let most = self.config.hold() - 1;
@@ -300,7 +290,6 @@ impl Offloaded {
         }
     }
 
-    /// Writes the output that is due. Returns the number of concealed frames.
     fn play(&mut self, block: &mut dyn HostBlock, part: RunPart) -> u32 {
         self.returns.set_worker(self.ends.iter().flatten().any(WorkerEnd::is_attached));
         let mut sink = |channel: usize, samples: &[f32]| block.output(channel, part.from, samples);
@@ -315,8 +304,7 @@ impl Offloaded {
         }
     }
 
-    /// Reports all remaining damage after the last run, even if late answers could still complete
-    /// it.
+    /// Reports remaining damage after the last run, even if late answers could repair it.
     pub fn finish(&mut self) {
         self.returns.settle();
         self.tell_damage();
@@ -328,14 +316,13 @@ impl Offloaded {
         let Some(end) = &mut ends[worker] else { return false };
         let Some(answer) = end.master.answer(run.block) else { return false };
         if answer.flags.has(Flags::SKIPPED) {
-            // No better answer will come, so the run is concealed.
             return true;
         }
         let mut rest = answer.bytes;
         for channel in 0..config.set.outputs {
             let (bytes, behind) = rest.split_at(4 * run.frames as usize);
             returns.place_by(run.position, channel, run.frames, |from, samples| {
-                // The worker knows this host's byte order and answers in it.
+                // Workers answer in this host's byte order.
                 get_f32(&bytes[4 * from..], samples, ByteOrder::NATIVE);
             });
             rest = behind;
@@ -344,7 +331,7 @@ impl Offloaded {
         {
             self.controls_of = run.position;
             get_f32(rest, &mut self.controls_out, ByteOrder::NATIVE);
-            // A longer latency is invalid and is not reported to the host.
+            // Longer latencies are invalid and not reported.
             if answer.latency <= MAX_LATENCY_SECONDS * config.rate.hertz() {
                 self.own_latency = answer.latency;
                 returns.set_plugin_latency(answer.latency);
@@ -373,11 +360,8 @@ impl Offloaded {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerState {
-    /// The plugin that answered has processed every block.
     Clean,
-    /// There is no answer yet, but one may come.
     NotYet,
-    /// There is another answer, or none and no worker to send it.
     Anyhow,
 }
 

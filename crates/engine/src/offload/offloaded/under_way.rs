@@ -4,10 +4,8 @@
 pub(super) struct HandedOut {
     pub(super) position: u64,
     pub(super) frames: u32,
-    /// Block number, the same for every worker.
     pub(super) block: u64,
     pub(super) placed: bool,
-    /// Whether the run was due and its slack was reported.
     pub(super) reported: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Parses addresses; each error includes a hint.
+//! Parses addresses; errors have hints.
 
 use core::ops::RangeInclusive;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,6 @@ use tautline_proto::wire::avtp::{self, Encapsulation};
 use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MAX_SENDERS, Target};
 
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
-/// Hint for an unknown scheme.
 const ALL_FORMS: &str = "write rtp://HOST:PORT, rtp+tcp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
 const RTP: &str = "write rtp://HOST:5004";
 const RTP_BY_TCP: &str = "write rtp+tcp://HOST:5004";
@@ -69,7 +68,6 @@ fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
     }
 }
 
-/// Suggests a correct form of an address without a scheme, or with an incomplete one.
 fn meant(text: &str) -> String {
     let text = after_beginning(text);
     let (place, query) = text.split_once('?').unwrap_or((text, ""));
@@ -91,7 +89,7 @@ fn is_host(text: &str) -> bool {
     !text.is_empty() && !text.contains('/') && (of_v6 || !text.contains(':'))
 }
 
-/// Returns the rest after an incomplete scheme: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
+/// Drops an incomplete scheme: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
 fn after_beginning(text: &str) -> &str {
     let rest = text.strip_prefix("rtp").filter(|rest| rest.starts_with([':', '/']));
     match rest.or(text.starts_with('/').then_some(text)) {
@@ -100,7 +98,6 @@ fn after_beginning(text: &str) -> &str {
     }
 }
 
-/// Suggests replacements for a key that Ethernet addresses do not have.
 fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     match (key, end) {
         ("streamid", _)
@@ -111,10 +108,10 @@ fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     }
 }
 
-/// Range of the tolerance. Presentation times wrap after 4.3 s, so more than a second is useless.
+/// Presentation times wrap after 4.3 s; over a second is useless.
 const TOLERANCES: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1);
 
-/// Maximum priority in a kernel queue (linux/pkt_sched.h, `TC_PRIO_MAX`).
+/// Maximum priority of kernel queues (linux/pkt_sched.h, `TC_PRIO_MAX`).
 const MAX_PRIORITY: u8 = 15;
 
 fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetTarget, String> {
@@ -141,7 +138,6 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
              lists the interfaces)"
         ));
     }
-    // Interface names on Linux contain no colon.
     if let Some((name, _)) = interface.split_once(':') {
         let behind = rest.strip_prefix(interface).unwrap_or_default();
         return Err(format!(
@@ -166,8 +162,7 @@ fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
     words.next().is_none().then_some(bytes)
 }
 
-/// Parses a stream id: the talker's address and a number, in the form of ALSA's `aaf` plugin
-/// (`AA:BB:CC:DD:EE:FF:0001`).
+/// Talker's address and number, as in ALSA's `aaf` plugin (`AA:BB:CC:DD:EE:FF:0001`).
 fn stream_id(text: &str) -> Option<StreamId> {
     let (address, number) = text.rsplit_once(':')?;
     let [a, b, c, d, e, f] = octets::<6>(address)?;
@@ -191,17 +186,17 @@ fn with_scheme(text: &str) -> String {
 }
 
 impl Address {
-    /// Parses the value of `--to`.
+    /// Parses `--to`.
     pub fn to_send_to(text: &str) -> Result<Self, String> {
         Self::read(text, AddressRole::To)
     }
 
-    /// Parses the value of `--from`.
+    /// Parses `--from`.
     pub fn to_hear(text: &str) -> Result<Self, String> {
         Self::read(text, AddressRole::From)
     }
 
-    /// Parses the value of `--clock`.
+    /// Parses `--clock`.
     pub fn to_follow(text: &str) -> Result<Self, String> {
         const ETHERNET_KEYS: &[&str] = &["streamid"];
         const UDP_KEYS: &[&str] = &["streamid", "iface", "source"];
@@ -223,12 +218,12 @@ impl Address {
         Self::read(text, AddressRole::From)
     }
 
-    /// Parses the address at which a relay listens; `rtp://` is optional.
+    /// Parses a relay's source; `rtp://` is optional.
     pub fn to_listen_at(text: &str) -> Result<Self, String> {
         Self::read(&with_scheme(text), AddressRole::From)
     }
 
-    /// Parses the address that a relay forwards to; `rtp://` is optional.
+    /// Parses a relay's destination; `rtp://` is optional.
     pub fn to_relay_to(text: &str) -> Result<Self, String> {
         Self::read(&with_scheme(text), AddressRole::To)
     }

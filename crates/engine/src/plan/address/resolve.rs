@@ -1,4 +1,4 @@
-//! Resolves an address: looks up a host name, or reads a description.
+//! Looks up a host, or reads a description.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -13,12 +13,12 @@ use super::read::unnamed;
 use super::{Address, AddressError, EthernetPlace, EthernetTarget, Resolved, StreamPlace, Target};
 
 impl Address {
-    /// Looks up the host or reads the description. Blocks as long as the system's resolver blocks.
+    /// Looks up the host or reads the description. Blocks with the resolver.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
         self.usable(self.look_up_or_read(false)?)
     }
 
-    /// Like [`Self::resolve`], but also waits for a program that writes a description into a pipe.
+    /// Like [`Self::resolve`], but also waits for a writer of a pipe.
     pub fn resolve_or_wait(&self) -> Result<Resolved, AddressError> {
         self.usable(self.look_up_or_read(true)?)
     }
@@ -77,7 +77,7 @@ impl Address {
     }
 }
 
-/// Reads a description of bounded length. From a pipe it waits for the writer, or rejects the pipe.
+/// Reads a description of bounded length. Waits for the writer of a pipe, or rejects pipes.
 fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError> {
     let most = tautline_proto::wire::sdp::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();

@@ -1,22 +1,17 @@
-//! Chooses times for hand-overs and launches at which neither disturbs the other.
+//! Chooses hand-over and launch times that do not disturb each other.
 
 use core::cmp::Reverse;
 
 use tautline_proto::time::Span;
 
-/// Minimum lateness that a thread is assumed to have.
 const MIN_LATE: Span = Span::from_micros(100);
-/// Maximum time reserved for a late thread.
 const MAX_LATE: Span = Span::from_millis(2);
 
-/// Wake-up delays until a thread is done: its timer's, that of another thread that it wakes, and
-/// one for the work.
+/// Wake-up delays until a thread is done: its timer, another thread that it wakes, and the work.
 const WAKES: i64 = 3;
-/// Maximum useful distance from a disturbance.
 const APART: Span = Span::from_micros(50);
 
-/// A disturbance of regular departures, once per packet; times are relative to the packet's due
-/// time.
+/// A disturbance once per packet; times are relative to the packet's due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Disturbance {
     pub(super) begin: Span,
@@ -24,37 +19,33 @@ pub(super) struct Disturbance {
 }
 
 impl Disturbance {
-    /// Returns the earliest time at or after `needed` that is [`APART`] from two successive
-    /// disturbances, or in the middle between them if they are closer. Disturbances repeat every
-    /// `packet`; all times are relative to the packet's due time.
+    /// Returns the earliest time from `needed` that is [`APART`] from two successive disturbances,
+    /// or midway if they are closer.
     pub(super) fn avoided(self, needed: Span, packet: Span) -> Span {
         let free = (packet - (self.end - self.begin)).max(Span::ZERO);
         let apart = free.half().min(APART);
         let first = self.end + apart;
         let turns = (needed - first).as_nanos().div_euclid(packet.as_nanos().max(1));
         let inside = first + packet.times(turns);
-        // Any time up to the end of this gap is good.
         if needed <= inside + free - apart.times(2) { needed } else { inside + packet }
     }
 }
 
-/// Duration of the kernel's work after a timer tick. In the lab's guest (500 MIPS) the device's
-/// thread is done 50 µs after the tick; then RCU callbacks delay soft interrupts, including
-/// launches, until 105 µs after it.
+/// The kernel's work after a timer tick. In the lab's guest (500 MIPS) the device's thread ends 50
+/// µs after the tick; RCU callbacks delay soft interrupts, and so launches, until 105 µs.
 const AFTER_TICK: Span = Span::from_micros(100);
-/// Returns the disturbance of a wire thread that hands packets over one by one. The device's thread
-/// preempts it, and the kernel's work after a tick delays the departure that follows. With short
-/// packets the tick is avoided only as far as there is room.
+/// Returns the disturbance of a wire thread that hands over single packets. The device's thread
+/// preempts it, and the work after a tick delays the next departure. Short packets avoid the tick
+/// only as far as possible.
 pub(super) fn woken(wake: Span, packet: Span) -> Disturbance {
     let device = wake.times(WAKES);
     let tick = AFTER_TICK.min(packet - device);
     Disturbance { begin: -device, end: tick.max(device) }
 }
 
-/// Returns the distance of a launch from the times that no tick disturbs; the launch is `lead`
-/// after its packet's due time and takes `takes`. If the device starts at a tick
-/// ([`CardClock::start_at_tick`]), ticks coincide with due times and delay the launches that
-/// follow.
+/// Returns how far a launch is from the times without a tick's disturbance. The launch is `lead`
+/// after its packet's due time and lasts `takes`. If the device starts at a tick
+/// ([`CardClock::start_at_tick`]), ticks coincide with due times.
 ///
 /// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
 fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
@@ -68,36 +59,27 @@ fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
 pub(super) struct HandOvers {
     pub(super) packet: Span,
     pub(super) packets: usize,
-    /// Maximum packets per hand-over.
     pub(super) most: usize,
-    /// Time to hand over one packet.
     pub(super) cost: Span,
-    /// Usual wake-up delay of a thread; `late` is the delay to reserve time for.
     pub(super) wake: Span,
     pub(super) late: Span,
-    /// Maximum time that a queue works on a packet after its launch time.
+    /// Maximum time that a queue works on a packet after its launch.
     pub(super) latest: Span,
-    /// Minimum time before the launch at which a queue needs the packet.
+    /// Minimum time before the launch at which the queue needs the packet.
     pub(super) least: Span,
     pub(super) by_wire_thread: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandOver {
-    /// Packets per hand-over.
     pub(super) together: usize,
-    /// Start of the hand-over, relative to the due time of its first packet.
     pub(super) begin: Span,
     pub(super) takes: Span,
-    /// Time from a packet's due time to its launch.
     pub(super) lead: Span,
 }
 
-/// Fractions of a packet's duration tried as extra hold time.
 const SHIFTS: i64 = 16;
 
-/// Resolution of the comparison. Probes have this precision, and a smaller gain is not worth a
-/// wake-up.
 const GRAIN: Span = Span::from_micros(10);
 
 fn grains(span: Span) -> i64 {
@@ -105,14 +87,12 @@ fn grains(span: Span) -> i64 {
 }
 
 impl HandOvers {
-    /// Returns the plan with the fewest mutual disturbances of hand-overs and launches, with a lead
-    /// of at most `most` if possible. The criteria, in order: no hand-over meets the work of the
-    /// device's thread, launches avoid the tick, few hand-overs, short lead. The first two are
-    /// compared in units of `GRAIN`.
+    /// Returns the best plan, with a lead of at most `most` if possible. Criteria, in order: no
+    /// hand-over during the device thread's work, launches away from the tick, few hand-overs,
+    /// short lead. The first two are compared in units of `GRAIN`.
     pub(super) fn chosen(&self, most: Span) -> HandOver {
         let together = self.together();
-        // The device's thread hands packets over as soon as it has packed them, so its hand-overs
-        // cannot be split.
+        // The device's thread hands packets over once packed, so its hand-overs cannot be split.
         let least = if self.by_wire_thread { 1 } else { together };
         let shifted = |together: usize| {
             let turns = if self.by_wire_thread { together as i64 } else { 1 };
@@ -128,8 +108,6 @@ impl HandOvers {
         best.map_or_else(|| self.held_back(1, Span::ZERO).0, |(_, way)| way)
     }
 
-    /// Returns the maximum number of packets per hand-over if launches are to have a third of the
-    /// time undisturbed. A launch takes `latest`.
     fn together(&self) -> usize {
         let room = self.packet - self.packet.divided(3) - self.latest - self.wake;
         let most = usize::try_from(room.as_nanos() / self.cost.as_nanos().max(1)).unwrap_or(1);
@@ -140,13 +118,13 @@ impl HandOvers {
         self.wake + self.cost.times(together as i64)
     }
 
-    /// Returns the plan with `together` packets per hand-over, held back `shift` longer than
-    /// necessary. Also returns the maximum delay that the device's thread causes.
+    /// Returns a plan held back `shift` longer than necessary, and the maximum delay that the
+    /// device's thread causes.
     fn held_back(&self, together: usize, shift: Span) -> (HandOver, Span) {
         let Self { packet, packets, cost, wake, late, latest, least, .. } = *self;
         let takes = self.takes(together);
-        // Start and latest end of a hand-over. A wire thread sleeps until the hold time is over,
-        // and then waits while the device's thread packs the next period.
+        // A wire thread sleeps through the hold time, then waits until the device's thread has
+        // packed the next period.
         let packing = packed(wake, cost, packets);
         let (begin, over, held) = if self.by_wire_thread {
             let begin = late.max(packing) + shift;
@@ -161,19 +139,16 @@ impl HandOvers {
     }
 }
 
-/// Ratio of hand-over time to packing time: packing takes a quarter to a third, for packets of two
-/// to eight channels.
+/// Hand-over time divided by packing time: packing takes a quarter to a third, for two to eight
+/// channels.
 const PACKING: i64 = 3;
 
-/// Returns the time that the device's thread needs to pack `packets` packets, estimated from the
-/// hand-over cost. Threads of lower priority wait for it.
 fn packed(wake: Span, cost: Span, packets: usize) -> Span {
     wake.times(WAKES) + cost.times(packets as i64).divided(PACKING)
 }
 
-/// Returns the maximum extra duration of a hand-over if the device's thread packs a period at the
-/// same time. Each hand-over begins `begin` after the due time of its first packet and lasts
-/// `takes`. A period of `packets` packets is handed over `together` at a time.
+/// Returns the maximum delay of a hand-over while the device's thread packs a period. A hand-over
+/// of `together` packets begins `begin` after the due time of its first.
 fn held_up(
     (begin, takes): (Span, Span),
     packing: Span,
@@ -196,7 +171,7 @@ pub(super) fn slept(late: Span) -> Span {
     late.clamp(MIN_LATE, MAX_LATE)
 }
 
-/// An fq drops packets of a stream beyond 100 (`flow_limit`, tc-fq(8)).
+/// An fq drops a stream's packets beyond 100 (`flow_limit`, tc-fq(8)).
 pub(super) const MAX_AT_ONCE: usize = 64;
 
 #[cfg(test)]
@@ -210,16 +185,13 @@ mod tests {
             let handing = Disturbance { begin: micros(begin), end: micros(end) };
             handing.avoided(micros(needed), micros(packet)).as_nanos() / 1000
         };
-        // A hand-over takes 40 of 125 us, which leaves 42.5 us on each side.
         assert_eq!(lead((100, 140), 140, 125), 182);
         assert_eq!(lead((100, 140), 182, 125), 182);
         assert_eq!(lead((100, 140), 183, 125), 307);
-        // 1 ms has room for 50 us on each side.
         assert_eq!(lead((100, 140), 140, 1000), 190);
         assert_eq!(lead((100, 140), 600, 1000), 600);
         assert_eq!(lead((100, 140), 1050, 1000), 1050);
         assert_eq!(lead((100, 140), 1051, 1000), 1190);
-        // A disturbance longer than a packet cannot be avoided.
         assert_eq!(lead((-25, 200), 300, 125), 325);
     }
 
@@ -235,12 +207,10 @@ mod tests {
         assert_eq!(lead(4, 100, 125), 106_500);
         assert_eq!(lead(8, 100, 1000), 150_000);
         assert_eq!(lead(8, 930, 1000), 1_150_000);
-        // There is no gap: the result is the instant between both.
         assert_eq!(lead(12, 100, 125), 214_000);
         assert_eq!(lead(40, 100, 125), 120_000);
     }
 
-    /// Values of the lab's guest: a class A packet takes 16 us.
     fn guest(packets: usize, latest: i64) -> HandOvers {
         let micros = Span::from_micros;
         HandOvers {
@@ -258,18 +228,14 @@ mod tests {
 
     #[test]
     fn hand_overs_are_moved_until_none_meets_the_next_period_s_packing() {
-        // There are 13 hand-overs of 3 packets. One more begins a packet before the next period,
-        // which takes 228 us to pack.
         let way = guest(40, 16).chosen(Span::MAX);
         assert_eq!(way.together, 3);
         let packing = packed(Span::from_micros(5), Span::from_micros(16), 40);
         assert!(way.begin - Span::from_micros(125) >= packing, "{way:?}");
         assert!(way.begin + way.takes <= Span::from_micros(500), "{way:?}");
-        // With less room, the last hand-over waits and the launches wait for it.
         let most = way.lead - Span::from_micros(1);
         let short = guest(40, 16).chosen(most);
         assert!(short.lead <= most && short.lead >= short.begin + short.takes, "{short:?}");
-        // If every lead is too long, the caller reports that.
         assert!(guest(40, 16).chosen(Span::ZERO).lead > Span::ZERO);
     }
 
@@ -280,8 +246,6 @@ mod tests {
         assert_eq!(way.together, 3);
         assert!((93_000..=104_000).contains(&after), "{way:?}");
         assert!(way.lead < Span::from_micros(500), "{way:?}");
-        // If no time is far enough from both, the result is the time farthest from the previous
-        // tick.
         let late = guest(8, 27).chosen(Span::MAX);
         assert!((88_000..=96_000).contains(&(late.lead.as_nanos() % 125_000)), "{late:?}");
     }
@@ -306,7 +270,6 @@ mod tests {
         ] {
             assert_eq!(near(packet, lead), expected, "{lead} of {packet}");
         }
-        // A launch that takes the whole gap always meets the tick.
         assert_eq!(near(15, 0), 5);
     }
 
@@ -317,16 +280,12 @@ mod tests {
             let shape = (micros(125), packets, together);
             held_up((micros(begin), micros(takes)), micros(packing), shape).as_nanos() / 1000
         };
-        // The last hand-over begins four packets before the next period and ends before it.
         assert_eq!(held(139, 57, 55, (8, 4)), 0);
-        // The last hand-over of one packet begins 14 us into the next period.
         assert_eq!(held(139, 57, 55, (8, 1)), 41);
         assert_eq!(held(100, 57, 55, (8, 1)), 55);
         assert_eq!(held(60, 57, 55, (8, 1)), 0);
-        // Three hand-overs begin meanwhile, at 14, 139 and 264 us.
         assert_eq!(held(264, 57, 280, (40, 1)), 266);
         assert_eq!(held(264, 57, 280, (40, 3)), 141, "the last of 39 alone");
-        // The hand-over begins 50 us into the period after the next.
         assert_eq!(held(1550, 57, 55, (8, 4)), 5);
     }
 

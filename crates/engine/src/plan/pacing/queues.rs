@@ -1,4 +1,4 @@
-//! Queues of an interface that support launch times.
+//! Queues with launch times.
 
 use tautline_io::network::qdisc::QueueDiscipline;
 use tautline_io::network::route::lower;
@@ -6,18 +6,18 @@ use tautline_proto::time::Span;
 
 use super::PacingMode;
 
-/// Time from hand-over to queue: system calls, and the timer tick at which a queue is read.
+/// Time from hand-over to queue: system calls, and the tick that reads a queue.
 const MARGIN: Span = Span::from_micros(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LaunchQueue {
     pub(super) mode: PacingMode,
-    /// Minimum time before its launch at which the queue needs a packet.
+    /// Minimum time before the launch at which the queue needs a packet.
     pub(super) least: Span,
-    /// Time before the requested launch time at which the queue releases a packet.
+    /// Time before the requested launch at which the queue releases a packet.
     pub(super) ahead: Span,
-    /// Time before its launch at which the driver gets a packet. A probe takes the driver's
-    /// timestamp as departure time.
+    /// Time before the launch at which the driver gets a packet. Probes take the driver's timestamp
+    /// as departure.
     pub(super) stamped_ahead: Span,
 }
 
@@ -27,19 +27,16 @@ impl LaunchQueue {
     }
 }
 
-/// Returns whether any of these interfaces, or the card of a VLAN, has an etf. It drops packets
-/// without a launch time.
+/// Whether an interface, or a VLAN's card, has an etf, which drops packets without launch times.
 pub(super) fn has_etf(all: &[QueueDiscipline], interfaces: &[u32]) -> bool {
     let at = |interface| all.iter().any(|q| q.interface == interface && q.kind == "etf");
     interfaces.iter().any(|own| at(*own) || lower(*own).is_some_and(at))
 }
 
-/// Returns the queues that support launch times equally at each of these interfaces, the most
-/// regular first.
+/// Queues that support launch times equally at all interfaces, most regular first.
 pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQueue> {
     let of = |interface: &u32| {
         let own = queues_at(all, *interface);
-        // Packets to a VLAN pass through its card's queue.
         let card = || lower(*interface).map_or_else(Vec::new, |card| queues_at(all, card));
         if own.is_empty() { card() } else { own }
     };
@@ -60,15 +57,14 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let mut queues: Vec<LaunchQueue> = of_it
         .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
             ("fq", _) => Some(LaunchQueue::of(PacingMode::Fq)),
-            // An etf with deadlines has no launch times, and one with another clock would misread
-            // ours.
+            // An etf with deadlines has no launch times, and one with another clock misreads ours.
             ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
                 Some(match etf.offload {
                     true => {
                         let (least, stamped_ahead) = (etf.delta + MARGIN, etf.delta);
                         LaunchQueue { least, stamped_ahead, ..LaunchQueue::of(PacingMode::Offload) }
                     }
-                    // Without offload, an early packet for the card leaves at once.
+                    // Without offload, early packets leave at once.
                     false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingMode::Etf) },
                 })
             }

@@ -1,4 +1,4 @@
-//! One input of the mix: reads packets, renders frames, applies the volume.
+//! One input of the mix: reads packets, renders frames.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
@@ -26,7 +26,6 @@ const MAX_NETWORKS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct NetworkTally {
-    /// Interface index; 0 if unused.
     interface: u32,
     received: u64,
     first: u64,
@@ -94,7 +93,6 @@ pub(crate) struct MixerInput {
     pub(crate) status: Producer<RxStatus>,
     /// Time since which no frames have arrived; `NEVER` before the first.
     pub(crate) silent_since: LocalTime,
-    /// Time of the last frame outside a pause.
     pub(crate) loud: LocalTime,
     pub(crate) alive: bool,
     pub(crate) faults: Faults,
@@ -102,7 +100,7 @@ pub(crate) struct MixerInput {
     pub(crate) paths: Paths,
 }
 
-/// Placeholder link of an input that reads through another input's link.
+/// Placeholder link of an input that reads through another's.
 pub(crate) struct Fed;
 
 impl Link for Fed {
@@ -123,7 +121,7 @@ impl Link for Fed {
 
 /// Maximum sample of a pause: -60 dB of full scale.
 const PAUSE: f32 = 0.001;
-/// Minimum length of a reported pause. A pause usually continues, and a jump in it takes 30 ms.
+/// Minimum reported pause: a jump in it takes 30 ms.
 pub(super) const PAUSE_LENGTH: Span = Span::from_millis(50);
 
 impl MixerInput {
@@ -169,8 +167,6 @@ impl MixerInput {
         }
     }
 
-    /// Applies commands, then reads with a repairer lent from `spares`. Returns the result of
-    /// [`Self::read`].
     #[inline(always)]
     pub(super) fn read_lent(
         &mut self,
@@ -185,8 +181,6 @@ impl MixerInput {
         latest
     }
 
-    /// Reads the arrived datagrams and, if `listens`, passes them to the measurement. Returns the
-    /// time of the last read, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         if self.shares {
             self.tell_tap();
@@ -194,7 +188,7 @@ impl MixerInput {
         }
         let (mut latest, mut goes_on) = (woke, false);
         let before = self.missed();
-        // This does not allocate, because the type has no size.
+        // This does not allocate: the type has no size.
         let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
         link.receive(&mut |datagram| {
             latest = latest.max(datagram.arrival.read);
@@ -208,9 +202,7 @@ impl MixerInput {
         latest
     }
 
-    /// Handles one datagram. Returns whether the measurement got frames that may continue.
-    // Always inlined: with two callers, the compiler would generate a call, which costs 16
-    // instructions.
+    // With two callers, a call would cost 16 instructions.
     #[inline(always)]
     pub(super) fn take(&mut self, datagram: &Datagram<'_>, listens: bool) -> bool {
         let Self { receiver, tap, marks, passages, faults, unbooked, paths, .. } = self;
@@ -233,7 +225,6 @@ impl MixerInput {
         }
         paths.count(datagram.arrival.from.network(), &received);
         if let Some(passage) = received.late() {
-            // The delay occurred between capture and reading.
             let age = receiver.placement().link_offset();
             let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
             faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
@@ -248,8 +239,7 @@ impl MixerInput {
         tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
-    /// Passes the frames decoded for the last block to the measurement. Compressed packets have no
-    /// samples before that.
+    /// Passes decoded frames to the measurement: compressed packets have no samples earlier.
     #[inline]
     fn tell_decoded(&mut self) {
         let Some(frames) = self.receiver.take_decoded() else { return };
@@ -281,7 +271,6 @@ impl MixerInput {
         }
     }
 
-    /// Renders the block into `out`. Sets `alive` if there were frames.
     pub(super) fn pull(
         &mut self,
         out: &mut [f32],
@@ -326,14 +315,13 @@ impl MixerInput {
         stream.lead = lead;
         let unmarked = self.marks.as_ref().map_or(0, |marks| marks.unreported);
         let status = RxStatus { stream, link, paths: self.paths, unmarked };
-        // A full ring loses nothing: the next status has the totals, and faults are kept until they
-        // are sent.
+        // A full ring loses nothing: totals and faults go with the next status.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }
     }
 
-    /// Starts silent; `gain` applies when the input replaces another.
+    /// Silent until the input replaces another, then at `gain`.
     pub(crate) fn await_turn(&mut self, gain: Gain) {
         self.gain = gain;
         self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);

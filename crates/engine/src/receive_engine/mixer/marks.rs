@@ -1,20 +1,19 @@
-//! Marks of a stream's glitches, sent from the device's thread as they happen. Real-time safe.
+//! Marks of a stream's glitches, sent from the device's thread. Real-time safe.
 
 use rtrb::Producer;
 use tautline_proto::jitter_buffer::{JitterBuffer, PullTimes, Pulled};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint};
 
-/// A run of affected frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AffectedFrames {
-    /// Time at which the first frame is, or should have been, at the DAC.
+    /// Scheduled time of the first frame at the DAC.
     pub(crate) meets: LocalTime,
     pub(crate) frames: Frames,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LabelMark {
-    /// Time of the device's first block at the DAC.
+    /// The device's first block, at the DAC.
     Begin(LocalTime),
     Hole {
         spoilt: AffectedFrames,
@@ -24,7 +23,7 @@ pub(crate) enum LabelMark {
     },
     /// A late packet that belongs to these frames.
     Late(AffectedFrames),
-    /// The device had an underrun and played its own silence.
+    /// An underrun, during which the device played silence.
     Xrun { spoilt: AffectedFrames, since: LocalTime },
 }
 
@@ -66,7 +65,6 @@ impl LabelMarks {
         concealed: bool,
     ) {
         let rate = receiver.format().rate;
-        // The delay occurred while the packets were on their way.
         let since = times.now - receiver.placement().link_offset();
         for hole in receiver.holes() {
             let meets =

@@ -1,6 +1,5 @@
-//! A link with several senders, each with its own jitter buffer. The first sender uses the buffer
-//! of the planned stream, and the ordinary thread prepares buffers for the others. They are moved
-//! by value, so that the device's thread frees nothing.
+//! Several senders at a link, each with its own jitter buffer. Buffers are moved by value, so that
+//! the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::link::Datagram;
@@ -21,10 +20,8 @@ pub(crate) enum SharedNews {
 }
 
 pub(crate) struct SharedLink {
-    /// Index of the input that owns the link.
     host: usize,
     senders: Senders,
-    /// Input of each sender, indexed by the sender's place.
     inputs: Box<[usize]>,
     waiting: Consumer<MixerInput>,
     news: Producer<SharedNews>,
@@ -47,8 +44,7 @@ impl SharedLink {
         Self { host, senders, inputs, waiting, news, gone, reported: 0 }
     }
 
-    /// Returns the input of the datagram's sender, and adds it if necessary; `None` if there is no
-    /// place.
+    /// Returns the input of the sender, added if necessary; `None` if full.
     fn input_of(&mut self, datagram: &Datagram<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
         let receiver = &inputs[self.host].receiver;
         let (from, at) = (datagram.arrival.from, datagram.arrival.at);
@@ -57,9 +53,7 @@ impl SharedLink {
         if let Some(place) = known {
             return self.inputs.get(place).copied();
         }
-        // Unreadable packets count for the first input.
         let Some(stream) = receiver.recognises(datagram.bytes) else { return Some(self.host) };
-        // A new sender can take over the first buffer when its sender is gone.
         let over = receiver.source().is_none_or(|source| source.is_silent(at));
         let host_is_free = over && !self.inputs.contains(&self.host);
         let laid_out = !self.waiting.is_empty() && inputs.len() < inputs.capacity();
@@ -72,12 +66,10 @@ impl SharedLink {
             self.inputs[place] = self.host;
         } else {
             self.inputs[place] = inputs.len();
-            // There is room; this was checked above.
             let input = self.waiting.pop().ok()?;
             push_within(inputs, input).ok()?;
         }
         let number = inputs[self.inputs[place]].number;
-        // There is room; this was checked above.
         let _ = self.news.push(SharedNews::Came { number, stream, from });
         Some(self.inputs[place])
     }
@@ -120,12 +112,11 @@ fn hand_on(
 }
 
 impl Mixer {
-    /// Reads the shared links. Returns the time of the last read, or `woke` if nothing arrived.
     pub(super) fn read_shared(&mut self, woke: LocalTime) -> LocalTime {
         let Self { shared, inputs, spares, mouth, .. } = self;
         let mut latest = woke;
         for shared in shared {
-            // This does not allocate, because the type has no size.
+            // This does not allocate: the type has no size.
             let mut link = core::mem::replace(&mut inputs[shared.host].link, Box::new(Fed));
             link.receive(&mut |datagram| {
                 latest = latest.max(datagram.arrival.read);
@@ -136,7 +127,6 @@ impl Mixer {
         latest
     }
 
-    /// Returns the inputs of ended senders and reports changes. Called between blocks.
     pub(super) fn settle_shared(&mut self, at: LocalTime) {
         for link in 0..self.shared.len() {
             while let Some(place) = self.shared[link].over(at, &self.inputs) {
@@ -147,7 +137,6 @@ impl Mixer {
                 }
                 shared.senders.leave(place);
                 shared.inputs[place] = NOBODY;
-                // The first keeps its place in the mix, because its counters are reported there.
                 if input != shared.host {
                     self.take_out(link, input);
                 }
@@ -156,10 +145,8 @@ impl Mixer {
         }
     }
 
-    /// Removes an input from the mix. The last input moves to its index.
     fn take_out(&mut self, link: usize, index: usize) {
         let last = self.inputs.len() - 1;
-        // This cannot fail: the caller checked for room.
         let _ = self.shared[link].gone.push(self.inputs.swap_remove(index));
         let all = self.shared.iter_mut().flat_map(|shared| &mut shared.inputs);
         all.filter(|input| **input == last).for_each(|input| *input = index);

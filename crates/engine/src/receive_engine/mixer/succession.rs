@@ -1,5 +1,5 @@
-//! Replaces one stream in the mix by another. Both are received until the new one has sound, then
-//! the mix cross-fades. Streams are moved by value, so that the device's thread frees nothing.
+//! Replaces a stream: receives both until the new one has sound, then cross-fades. Streams are
+//! moved by value, so that the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
@@ -11,22 +11,18 @@ use super::{MixerInput, Passages};
 
 pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
-    /// Time since which it has sound; `NEVER` before.
     sounds_since: LocalTime,
     crossing: bool,
 }
 
 pub(crate) struct Succession {
     heirs: Box<[Option<PendingStream>]>,
-    /// Number of pending streams. While it is 0, the usual case, no place is checked.
+    /// While it is 0, no place is checked.
     waiting: usize,
-    /// New pending streams, each with the index of its place.
     coming: Consumer<(usize, MixerInput)>,
     gone: Producer<MixerInput>,
 }
 
-/// Timeout for the sender's clock after a pending stream has sound. If reports carry it, the first
-/// ones do.
 const TIMEOUT: Span = Span::from_secs(1);
 
 impl Succession {
@@ -62,8 +58,7 @@ impl Succession {
         }
     }
 
-    /// Adds new pending streams. Not inlined, because every period would otherwise touch 15 kB of
-    /// stack.
+    /// Not inlined: every period would touch 15 kB of stack.
     #[cold]
     #[inline(never)]
     fn take_in(&mut self) {
@@ -87,12 +82,10 @@ impl Succession {
             let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
             if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {
                 self.waiting -= 1;
-                // The measurement belongs to the place, not to the stream.
                 input.tell_tap();
                 heir.input.tell_tap();
                 core::mem::swap(&mut heir.input.tap, &mut input.tap);
                 heir.input.gate = input.gate;
-                // There is room; this was checked above.
                 let _ = self.gone.push(core::mem::replace(input, heir.input));
             }
         }
@@ -117,7 +110,6 @@ impl PendingStream {
         let input = &mut self.input;
         let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);
         let waited = !self.sounds_since.is_never() && times.now - self.sounds_since > TIMEOUT;
-        // The other stream does the same, so both fades begin with the same block.
         let gain = if self.crossing { input.target() } else { Gain::SILENCE };
         input.shape(block, gate, gain);
         self.crossing |= input.alive && (basis == Some(Basis::Clock) || waited);

@@ -1,4 +1,4 @@
-//! Tests of the mixer. The test feeds the links and sets the clock.
+//! The test feeds the links and sets the clock.
 
 mod cost;
 mod senders;
@@ -138,7 +138,6 @@ impl World {
                 self.send(*stream, now);
             }
             let mut block = [0.0; PACKET];
-            // The newest packet is due.
             let meets = now + LATENCY - TICK;
             let samples = &mut block;
             let mut side = Side { samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
@@ -241,7 +240,7 @@ fn jitter_is_told_in_frames() {
     let (status, mut reported) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     for tick in 0..200 {
-        // Every second packet is half a millisecond early. RFC 3550 A.8 finds all of that jitter.
+        // Half of the packets are 0.5 ms early; RFC 3550 A.8 finds all that jitter.
         let now = LocalTime::ZERO + TICK.times(tick + 1);
         world.send(0, if tick % 2 == 0 { now } else { now - TICK.half() });
         world.play(1, &[]);
@@ -278,7 +277,6 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
     let mut world = World::new(Select::Mix, &[0.0; 6]);
     let waiting = world.mixer.spares.left();
     assert!(waiting < 6);
-    // At the latency of the other streams, a packet is due with the block in which it arrives.
     world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
@@ -295,7 +293,6 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
         let times = BlockTimes { capture: now - TICK, taken: now, now };
         let queue = &world.queues[3];
         sender.push(&[0.5; PACKET], times, |packet| {
-            // The first packet with redundancy carries a lost packet.
             if ![1, 7].contains(&tick) {
                 queue.lock().unwrap().push_back((packet.datagram.to_vec(), now));
             }
@@ -351,8 +348,7 @@ fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
     assert_eq!(ends(world.play(timeout - 1, &[1])), 0.0);
     assert_eq!(ends(world.play(3, &[1])), -0.5);
     assert_eq!(ends(world.play(3, &[0, 1])), 0.5);
-    // Maximum slope of two crossing ramps in a block; each is up to 1.5 times as steep as a
-    // straight one.
+    // Two crossing ramps, each at most 1.5 times as steep as a straight one.
     let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 / PACKET as f32;
     assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
 }
@@ -463,7 +459,7 @@ fn a_change_of_gain_makes_no_click() {
     assert_eq!(ends(world.play(20, &[0])), 0.5);
     let bend = |three: &[f32]| (three[0] - 2.0 * three[1] + three[2]).abs();
     let sharpest = world.played[from..].windows(3).map(bend).fold(0.0, f32::max);
-    // Two simultaneous ramps, each with a curvature of at most 6/n² and a slope of at most 1.5/n.
+    // Two ramps, each of curvature up to 6/n² and slope up to 1.5/n.
     let n = VOLUME_RAMP as f32;
     assert!(sharpest < 0.5 * (2.0 * 6.0 + 2.0 * 1.5 * 1.5) / (n * n) + 1e-6, "{sharpest}");
 }

@@ -1,4 +1,4 @@
-//! Tests of the latency, its source and its uncertainty.
+//! Latency, its source and uncertainty.
 
 use super::*;
 use tautline_proto::time::{LocalTime, MediaTime};
@@ -100,7 +100,6 @@ fn who_looks_sees_a_whole_second_also_of_a_device_that_plays_what_it_took_long_b
     statistics.observed.look(at(0), true, || true);
     for millis in (1_000..5_000).step_by(10) {
         let (written, dac) = (at(millis), at(millis + 1_500));
-        // It waited that long in the stream's buffer.
         let arrival = at(millis - 300);
         let passage = PacketTrace { arrival, read: arrival, written, dac, ..passage(None) };
         play(&mut statistics, &passage);

@@ -160,7 +160,6 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
     reported.arrivals.enter(&late(992, 999));
     let next = later(&begun, &[(960, 970, ours), (992, 999, all)]);
     reported.look(next, &stalls);
-    // A lost packet arrives late after all.
     reported.arrivals.enter(&late(993, 1_005));
     let mut last = later(&next, &[(993, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost -= 1;
@@ -190,7 +189,6 @@ fn a_packet_that_was_under_way_in_a_stall_is_the_hosts_and_one_that_was_not_is_n
 
 #[test]
 fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_window() {
-    // There are continuous losses, and two packets were on their way during a stall of 5 ms.
     let faults = [(900, 920, 40), (930, 950, 2), (955, 975, 40), (980, 1_000, 18)]
         .map(|(from, to, count)| (from, to, lost(count)));
     assert_eq!(judged(&faults, &stalled(945, 950)), 2);
@@ -243,7 +241,6 @@ fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
             late: false,
             ..late(981, 982)
         };
-        // So few packets have no median.
         (0..100).for_each(|_| reported.statistics.promise(&played));
         let report = reported.report(&StallLog::new(1));
         assert_eq!(report.counters.uncertain_clock, uncertain);

@@ -1,4 +1,4 @@
-//! Snapshots of a sent stream while it runs, and its report at the end.
+//! Snapshots and final report of a sent stream.
 
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
@@ -51,7 +51,6 @@ impl SentStream {
                 .into_iter()
                 .zip(&self.stages)
                 .filter(|_| self.config.probes != Probes::Off)
-                // Without launch times this stage does not exist.
                 .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
                 .map(|(stage, spans)| StageSummary {
                     name: stage.name().into(),
@@ -61,7 +60,7 @@ impl SentStream {
                 .collect(),
             counters: self.counters(),
             xruns: self.xruns.0.clone(),
-            // If a packet missed its launch time, this program handed it over too late.
+            // If a packet missed its launch, this program handed it over too late.
             gaps: self.config.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| {
                 GapReport { late_sender: self.last.link.dropped_by_queue, ..GapReport::default() }
             }),
@@ -132,8 +131,6 @@ impl SentStream {
                 .collect(),
         };
         self.observed.tell(now, way, &mut snapshot);
-        // A sender does not know its losses. Receivers report them as a share of all packets due so
-        // far.
         snapshot.second.loss_share = None;
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
             let expected = losses.tally.expected.saturating_add(losses.tally.beyond);
@@ -143,7 +140,6 @@ impl SentStream {
         snapshot
     }
 
-    /// Returns the number of packets sent so far, without those dropped for lack of a destination.
     pub(super) fn sent(&self) -> u64 {
         self.last.state.packets.saturating_sub(self.last.link.let_go)
     }
@@ -176,8 +172,6 @@ impl SentStream {
     }
 }
 
-/// Returns a note on dropped packets for the end of the run; `ledger` is `true` if there is a
-/// ledger.
 pub(super) fn dropped<'a>(address: &'a str, link: &LinkCounters, ledger: bool) -> Option<Note<'a>> {
     let LinkCounters { sent: of, dropped_by_queue: dropped, unnamed, .. } = *link;
     let unnamed = if ledger { unnamed } else { 0 };
@@ -209,7 +203,7 @@ fn remote(
         silent_ns: known.silence(ended).as_nanos(),
         times_lost: known.times_lost(),
         requested_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
-        // The standard report subtracts duplicates, and two networks always produce those.
+        // The standard report subtracts duplicates, which two networks always produce.
         lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
             i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
         }),

@@ -1,4 +1,4 @@
-//! Tests of the transmitter. The link records packets and the test sets the clock.
+//! The link records packets; the test sets the clock.
 
 use std::sync::{Arc, Mutex};
 
@@ -65,7 +65,7 @@ struct World {
     captured: i64,
 }
 
-/// Returns captured frame `index`: two different channels, exact in every coding.
+/// Captured frame `index`: two different channels, exact in every coding.
 fn frame(index: i64) -> [f32; 2] {
     let value = (index % 8000 + 1) as f32 / 16_384.0;
     [value, -value / 2.0]
@@ -120,7 +120,6 @@ impl World {
         self.period_after(0, skipped, frames);
     }
 
-    /// Runs a period after `xruns` xruns; returns the time at which the device woke.
     fn period_after(&mut self, xruns: u32, skipped: i64, frames: i64) -> LocalTime {
         self.captured += skipped;
         let mut samples: Vec<f32> =

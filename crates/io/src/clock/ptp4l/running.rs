@@ -1,5 +1,4 @@
-//! Finds running `ptp4l` processes; reads their domain and sockets from command line and
-//! configuration.
+//! Finds running `ptp4l` processes, their domains and sockets.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -28,8 +27,8 @@ pub(super) fn running(processes: &Path) -> Vec<RunningPtp4l> {
 }
 
 fn reported(process: &Path) -> Option<RunningPtp4l> {
-    // Any user can run a program of this name, so only those of root and this user count. SAFETY:
-    // no arguments, and it cannot fail.
+    // Any user can name a program like this, so only root's and this user's count. SAFETY: no
+    // arguments; it cannot fail.
     let trusted = [0, unsafe { libc::geteuid() }];
     if !trusted.contains(&fs::metadata(process).ok()?.uid()) {
         return None;
@@ -40,7 +39,6 @@ fn reported(process: &Path) -> Option<RunningPtp4l> {
     let line = text_of(&process.join("cmdline"))?;
     let options = Options::of(line.split('\0').skip(1));
     let configured = match options.file {
-        // A relative path starts at the daemon's working directory. `join` keeps an absolute path.
         Some(file) => text_of(&process.join("cwd").join(file)),
         None => Some(String::new()),
     };
@@ -52,7 +50,6 @@ fn reported(process: &Path) -> Option<RunningPtp4l> {
     Some(RunningPtp4l { domain: (known || options.tells_domain()).then_some(domain), sockets })
 }
 
-/// Returns the text of a regular file, up to `MAX_BYTES`; `None` for pipes and other files.
 fn text_of(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     let at_once = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -76,7 +73,6 @@ impl<'a> Options<'a> {
                 let pair = long.split_once('=').or_else(|| Some((long, words.next()?)));
                 found.long.extend(pair);
             } else if let Some(letters) = word.strip_prefix('-') {
-                // The first letter with a value takes the rest of the word, or else the next word.
                 let Some(at) = letters.find(|letter| WITH_VALUE.contains(letter)) else { continue };
                 let (letter, rest) = letters[at..].split_at(1);
                 let value = if rest.is_empty() { words.next() } else { Some(rest) };
@@ -104,7 +100,6 @@ impl Default for Ptp4lSettings {
 }
 
 impl Ptp4lSettings {
-    /// Reads settings of all ports: those under `[global]` or before any section.
     fn read(&mut self, configuration: &str) {
         let mut global = true;
         for line in configuration.lines().map(str::trim).filter(|line| !line.starts_with('#')) {

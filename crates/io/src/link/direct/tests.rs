@@ -1,6 +1,4 @@
-//! Tests of reports from the error queues. On machines without a queue that supports launch times,
-//! nothing is dropped. Transmit timestamps replace the reports there, or the tests build reports
-//! like the kernel's.
+//! Without a queue that supports launch times, reports are timestamps or built like the kernel's.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,7 +34,6 @@ fn receiver() -> UdpSocket {
     socket
 }
 
-/// Returns a link via two networks, both on this host, and a receiver on each.
 fn by_two_networks() -> (DirectLink, [UdpSocket; 2]) {
     let receivers = [receiver(), receiver()];
     let [first, second] = receivers.each_ref().map(|receiver| {
@@ -47,8 +44,6 @@ fn by_two_networks() -> (DirectLink, [UdpSocket; 2]) {
     (DirectLink::open(&options).expect("a link"), receivers)
 }
 
-/// Returns a link that samples only its first packet and accepts more than a UDP datagram holds,
-/// and a receiver.
 fn with_samples_far_apart() -> (DirectLink, UdpSocket) {
     let receiver = receiver();
     let options = UdpOptions {
@@ -123,7 +118,6 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
         [0, 1, 1].map(|of| dropped(times[of])).into_iter().for_each(drop)
     }));
     assert!(!tally.dropped_with(times[2], |dropped| dropped(times[0])));
-    // One is beyond the room for names, and one is unknown.
     tally.dropped(times[2]);
     tally.dropped(7);
     let counted = link.counters();
@@ -239,7 +233,7 @@ fn a_stamp_that_comes_after_a_refusal_leaves_nothing_to_be_read() {
     link.flush();
     assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4);
     assert_eq!((link.counters().send_errors, has_errors(&link.outlet.socket.as_fd())), (1, true));
-    // Sampling restarted, so no timestamp is expected. An unread one would end every poll at once.
+    // An unread timestamp would end every poll at once.
     link.read_errors(&mut |_| ());
     assert!(!has_errors(&link.outlet.socket.as_fd()));
 }

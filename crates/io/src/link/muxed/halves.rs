@@ -1,5 +1,4 @@
-//! Halves of a muxed link. The receiving half delivers RTP itself and passes RTCP to the control
-//! channels.
+//! Halves of a muxed link. The receiving half passes RTCP to the control channels.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,8 +35,7 @@ impl TransportCall {
 
     pub(super) fn ring(&self) {
         self.bell.wake();
-        // This follows `wake`, so that `heed` silences the bell. Until then its poll returns at
-        // once again.
+        // After `wake`, so that `heed` silences the bell.
         self.rung.store(true, Ordering::Release);
     }
 
@@ -59,7 +57,7 @@ pub(super) struct Outbox {
     pub(super) bell: Arc<EventDescriptor>,
 }
 
-/// The receiving link. It sends nothing.
+/// The receiving link.
 pub struct MuxedReceiver {
     pub(super) line: Held<ReceivingTransport>,
     pub(super) call: Arc<TransportCall>,
@@ -124,7 +122,6 @@ impl Sorting {
 }
 
 impl MuxedReceiver {
-    /// Switches to the newest transport after it has delivered the datagrams of the old one.
     fn turn(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.call.heed();
         let Self { line, watched, sorting, before, .. } = self;
@@ -189,8 +186,7 @@ impl Pollable for MuxedReceiver {
     }
 }
 
-/// Carries the reports of one session. Every report goes to the transport's peer, whatever
-/// destination is passed.
+/// Carries one session's reports, always to the transport's peer.
 pub struct MuxedControl {
     pub(super) line: Held<ReportTransport>,
     pub(super) inbox: Consumer<SetAside>,
@@ -236,18 +232,16 @@ impl Control for MuxedControl {
     }
 }
 
-/// The sending link. It delivers nothing. Without a transport it drops packets.
+/// The sending link. Drops packets without a transport.
 pub struct MuxedSender {
     pub(super) line: Held<SendingTransport>,
     pub(super) bell: Arc<EventDescriptor>,
     pub(super) datagram_bytes: usize,
     pub(super) teller: Option<EventSender>,
-    /// Counters of earlier transports, and of the time without one.
     pub(super) before: LinkCounters,
 }
 
 impl MuxedSender {
-    /// Switches to the newest transport and updates the peer's address.
     fn turn(&mut self) {
         let Self { line, teller, before, bell, .. } = self;
         while line.turn(|old, next| {
@@ -381,7 +375,6 @@ impl WatchedDescriptors {
         if self.followed == Some(descriptor.as_raw_fd()) {
             self.followed = None;
             let _permit = permit("no other thread uses the set, so the call does not wait");
-            // An error needs no handling.
             let _ = self.set.remove(&descriptor);
         }
     }

@@ -14,8 +14,8 @@ impl<T> GivenSlot<T> {
     fn exchange(&self, next: Option<Box<T>>) -> Option<Box<T>> {
         let next = next.map_or(null_mut(), Box::into_raw);
         let last = self.0.swap(next, Ordering::AcqRel);
-        // SAFETY: the slot only ever holds pointers from boxes, and a swapped-out one has a single
-        // owner: this thread.
+        // SAFETY: the slot only holds pointers from boxes, and this thread alone owns a swapped-out
+        // one.
         (!last.is_null()).then(|| unsafe { Box::from_raw(last) })
     }
 
@@ -56,8 +56,8 @@ impl<T> Held<T> {
         self.now.as_deref()
     }
 
-    /// Takes the newest value, after `turn` saw both, and returns its predecessor to the giver.
-    /// Wait-free. Returns whether there was a new value.
+    /// Takes the newest value after `turn` saw both; returns the old one to the giver. Wait-free.
+    /// `true` for a new value.
     pub(crate) fn turn(&mut self, turn: impl FnOnce(Option<&mut T>, &mut T)) -> bool {
         if self.next.is_empty() {
             return false;
@@ -66,8 +66,7 @@ impl<T> Held<T> {
         turn(self.now.as_deref_mut(), &mut next);
         let old = self.now.replace(next);
         if let Some(Err(PushError::Full(old))) = old.map(|old| self.old.push(old)) {
-            // This is unreachable, because the ring has room for all values. A leak is better than
-            // freeing memory on this thread.
+            // Unreachable: the ring has room. A leak is better than freeing here.
             core::mem::forget(old);
         }
         true

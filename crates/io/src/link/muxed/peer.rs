@@ -1,16 +1,15 @@
-//! Address of a UDP transport's peer: configured, or learned from its datagrams.
+//! A UDP peer's address, configured or learned.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Returns whether a datagram is RTCP: payload types 64 to 95 with the marker bit, which RTP must
-/// not use when it is multiplexed with RTCP (RFC 5761 §4).
+/// Whether a datagram is RTCP: payload types 64 to 95 with marker bit, unused by multiplexed RTP
+/// (RFC 5761 §4).
 pub fn is_report(datagram: &[u8]) -> bool {
     datagram.get(1).is_some_and(|kind| (192..=223).contains(kind))
 }
 
-/// The peer's address, shared between threads as a seqlock. Reads are wait-free; of two concurrent
-/// writers, one gives up.
+/// The peer's address as a seqlock. Reads are wait-free; of two concurrent writers, one gives up.
 #[derive(Debug)]
 pub(crate) struct PeerAddress {
     version: AtomicU64,
@@ -18,7 +17,7 @@ pub(crate) struct PeerAddress {
     writing: AtomicBool,
 }
 
-/// Attempts of a reader during a write. After that, it keeps its old value until the next read.
+/// Read attempts during a write. After that the reader keeps its old value.
 const TRIES: usize = 4;
 
 impl PeerAddress {
@@ -90,14 +89,12 @@ fn decode([kind, high, low, beside]: [u64; 4]) -> Option<SocketAddr> {
     }
 }
 
-/// Detects datagrams newer than all before, and excludes duplicate and late ones. Holds SSRC and
-/// sequence number of the newest RTP packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Newest(Option<(u32, u16)>);
 
 impl Newest {
-    /// Returns whether this decrypted datagram is the newest. Reports have no sequence number, so
-    /// they count only until the first RTP packet.
+    /// Whether this decrypted datagram is the newest. Reports count only until the first RTP
+    /// packet.
     pub(crate) fn is(&mut self, datagram: &[u8]) -> bool {
         let [_, _, a, b, _, _, _, _, ssrc @ ..] = datagram else { return false };
         let Some(ssrc) = ssrc.first_chunk().copied().map(u32::from_be_bytes) else {
@@ -108,7 +105,7 @@ impl Newest {
         }
         let number = u16::from_be_bytes([*a, *b]);
         let newer = match self.0 {
-            // The number is ahead by less than half the number space (RFC 3550 appendix A.1).
+            // Ahead by less than half the number space (RFC 3550 appendix A.1).
             Some((stream, newest)) if stream == ssrc => number.wrapping_sub(newest) as i16 > 0,
             _ => true,
         };

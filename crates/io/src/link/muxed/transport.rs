@@ -1,5 +1,4 @@
-//! A transport for RTP and RTCP together, split into the parts that the halves of a [muxed](super)
-//! link use.
+//! A transport for RTP and RTCP, split for the halves of a [muxed](super) link.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +14,7 @@ pub(crate) trait Half: Pollable {
         None
     }
 
-    /// Returns whether the transport has ended; its descriptor would stay readable.
+    /// Whether it has ended; its descriptor would stay readable.
     fn is_over(&self) -> bool {
         false
     }
@@ -25,29 +24,28 @@ pub(crate) trait Speak: Send {
     fn speak(&mut self, report: &[u8], to: Option<SocketAddr>) -> io::Result<()>;
 }
 
-/// Encrypts and decrypts on a transport; each seal is used by a single thread. `None` leaves
-/// datagrams unchanged.
+/// Encryption of a transport; one thread per seal. `None` leaves datagrams unchanged.
 #[derive(Default)]
 pub struct Seals {
     /// Encrypts packets of the sending link.
     pub sending: Option<Box<dyn Seal>>,
     /// Decrypts packets and reports.
     pub receiving: Option<Box<dyn Seal>>,
-    /// Encrypts reports of each control channel.
+    /// Encrypts each control channel's reports.
     pub reports: [Option<Box<dyn Seal>>; 2],
 }
 
 /// Address of a UDP transport's peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FarAddress {
-    /// A fixed address. Datagrams from other sources are discarded.
+    /// Fixed; datagrams from other sources are discarded.
     At(SocketAddr),
-    /// The source of the newest authenticated datagram, for a peer behind a NAT; none before the
-    /// first. Without encryption, one packet from any host takes over the stream.
+    /// Source of the newest authenticated datagram, for NAT. Without encryption, any host can take
+    /// over the stream.
     Newest,
 }
 
-/// A transport that carries RTP and RTCP together (RFC 5761), with its encryption.
+/// A transport for RTP and RTCP together (RFC 5761), with its encryption.
 pub struct MuxedTransport {
     pub(crate) sending: SendingTransport,
     pub(crate) receiving: ReceivingTransport,
@@ -57,8 +55,6 @@ pub struct MuxedTransport {
 
 pub(crate) struct SendingTransport {
     pub(crate) link: Box<dyn Half>,
-    /// The peer's address and the version last seen; `None` if the transport itself knows the
-    /// address.
     pub(crate) peer: Option<Arc<PeerAddress>>,
     pub(crate) seen: u64,
 }

@@ -1,4 +1,4 @@
-//! Wakes a wire thread: by its own timer if it expects packets, otherwise by a bell.
+//! Wakes a wire thread by its own timer or by a bell.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -9,7 +9,6 @@ use crate::thread::halt::EventDescriptor;
 
 pub(super) struct Bell {
     event: EventDescriptor,
-    /// Whether the thread waits only for the bell. Otherwise it needs no ring.
     awaited: AtomicBool,
     stop: AtomicBool,
 }
@@ -34,17 +33,15 @@ impl Bell {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Signals a new entry in a ring. A thread that wakes up by itself finds the entry then.
     pub(super) fn ring(&self) {
-        // Either the thread sees the entry when it next calls `wait_for`, or this code sees
-        // `awaited`.
+        // Either `wait_for` sees the entry, or this code sees `awaited`.
         fence(Ordering::SeqCst);
         if self.awaited.swap(false, Ordering::SeqCst) {
             self.event.wake();
         }
     }
 
-    /// Enables wake-ups by rings. The thread must then check for existing entries.
+    /// Enables the bell. Then check for existing entries.
     pub(super) fn wait_for(&self) {
         self.awaited.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -60,8 +57,7 @@ impl Bell {
     }
 }
 
-/// Predicts the next packets, so that the wire thread wakes up once per period to hand them over,
-/// and not also when they are queued.
+/// Predicts the next packets, so that the wire thread wakes once per period, to hand them over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rhythm {
     last: LocalTime,
@@ -70,7 +66,7 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Maximum interval; prediction gains nothing for longer ones.
+    /// Prediction gains nothing for longer intervals.
     const LONGEST: Span = Span::from_millis(20);
 
     pub(super) const fn new() -> Self {

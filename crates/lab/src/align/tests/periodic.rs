@@ -1,4 +1,4 @@
-//! Periodic sounds: delays that an onset, an ending or an envelope proves, and ambiguous ones.
+//! Periodic sounds: delays that an onset, ending or envelope proves, and ambiguous ones.
 
 use core::f64::consts::TAU;
 
@@ -6,7 +6,7 @@ use tautline_trial::snapshot;
 
 use super::*;
 
-/// Two and a half seconds; the sound lasts one second from 0.9 s on.
+/// 2.5 s; the sound lasts 1 s from 0.9 s on.
 const FRAMES: usize = 120_000;
 const ONSET: f64 = 43_200.0;
 const LENGTH: f64 = 48_000.0;
@@ -22,7 +22,6 @@ fn sampled(frames: usize, wave: &Wave) -> Vec<f64> {
     (0..frames).map(|at| wave(at as f64)).collect()
 }
 
-/// Band-limited, with silence before and after.
 fn burst(wave: &Wave) -> Vec<f64> {
     let sample = |at: usize| {
         let at = at as f64 - ONSET;
@@ -31,7 +30,6 @@ fn burst(wave: &Wave) -> Vec<f64> {
     low_passed(&(0..FRAMES).map(sample).collect::<Vec<_>>(), 20_000.0)
 }
 
-/// Compares two taps of a sound, with noise 40 dB below it.
 fn heard(sound: &[f64], way: &Way) -> TapDelays {
     received_with(sound, way, &options())
 }
@@ -54,7 +52,6 @@ fn is_proven(reported: &TapDelays, way: &Way, period: f64) {
         assert!(off < 0.1 + 0.001 * period, "{way:?}: {at:?} {found:?}\n{reported:?}");
         assert!((found.gain / way.gain - 1.0).abs() < 0.05, "{way:?}: {at:?} {found:?}");
     }
-    // Windows with noise only, or with the beginning of a fade.
     let is_void = |invalid: &InvalidWindow| {
         matches!(
             invalid,
@@ -79,7 +76,6 @@ fn onset_proves_the_delay_and_polarity_of_a_sine() {
 fn envelopes_prove_the_delays_of_periodic_sounds() {
     let square: Wave = Box::new(|at| if at.rem_euclid(PERIOD) < PERIOD / 2.0 { 0.4 } else { -0.4 });
     let two: Wave = Box::new(|at| 0.5 * (sine(300.0)(at) + sine(440.0)(at)));
-    // 10 ms in each quarter of a second.
     let bursts: Wave =
         Box::new(|at| if at.rem_euclid(12_000.0) < 480.0 { sine(1000.0)(at) } else { 0.0 });
     let fade: Wave = Box::new(|at| (at / 24_000.0).min(1.0) * sine(300.0)(at));
@@ -126,7 +122,6 @@ fn windows_within_a_sine_carry_on_the_delay_of_its_onset() {
             let delay = reported.windows[at].delay.as_ref();
             delay.unwrap_or_else(|invalid| panic!("{invalid:?}: {reported:?}")).modulo
         };
-        // The onset is at the beginning of window 9, and the ending at the end of 18.
         assert_eq!((modulo(9), modulo(18)), (None, None), "{reported:?}");
         assert!((modulo(13).unwrap().as_f64() - PERIOD).abs() < 0.05, "{reported:?}");
     }
@@ -138,7 +133,6 @@ fn sine_without_onset_is_ambiguous_modulo_its_period() {
         let sound = sampled(FRAMES, &sine(hertz));
         for (delay, nearest) in [(10.0 * period + 12.5, 12.5), (5.0 * period - 7.25, -7.25)] {
             let second = Way { delay, drift: 0.0, gain: 0.5 }.second(&sound);
-            // The recording begins within the sound of both.
             let [first, second] = noisy(&sound[9600..], &second[9600..]);
             let reported = between(&first, &second, &options());
             assert_eq!(reported.found().count(), 0, "{reported:?}");
@@ -166,7 +160,7 @@ fn sine_without_onset_is_ambiguous_modulo_its_period() {
 fn onset_of_the_second_tap_alone_bounds_its_delay() {
     let (sound, way) =
         (sampled(FRAMES, &sine(300.0)), Way { delay: 1612.5, drift: 0.0, gain: 0.5 });
-    // The first may have had the sound before the recording begins.
+    // The sound may have begun before the recording.
     let reported = heard(&sound, &way);
     let Err(InvalidWindow::Ambiguous { delays, period: Some(_) }) = &reported.windows[0].delay
     else {
@@ -220,7 +214,7 @@ fn dropouts_of_a_sine_leave_its_delay() {
 fn step_within_a_sine_is_told_modulo_its_period() {
     let sound = burst(&sine(300.0));
     let whole = Way { delay: 480.0, drift: 0.0, gain: 0.5 }.second(&sound);
-    // The second tap ends within the sound, so nothing proves how much was dropped.
+    // The second tap ends within the sound: drops cannot be proven.
     let second: Vec<_> = whole[..60_000].iter().chain(&whole[60_100..80_000]).copied().collect();
     let [first, second] = noisy(&sound, &second);
     let options = AlignOptions { window: Frames::new(4800), ..options() };

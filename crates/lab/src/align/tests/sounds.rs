@@ -1,10 +1,8 @@
-//! Sounds, and two taps of them.
-
 use core::f64::consts::{PI, TAU};
 
 use fastrand::Rng;
 
-/// Frames on each side that interpolation sums: −92 dB error up to 20 kHz at 48 kHz.
+/// Frames summed per side: −92 dB error up to 20 kHz at 48 kHz.
 const HALF: i64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +10,6 @@ pub(super) enum Kind {
     White,
     Pink,
     Music,
-    /// Noise up to 4 kHz.
     Narrow,
 }
 
@@ -32,7 +29,6 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) delay: f64,
-    /// Growth of the delay per frame.
     pub(super) drift: f64,
     pub(super) gain: f64,
 }
@@ -81,7 +77,7 @@ fn sinc(at: f64, cut: f64) -> f64 {
     if at == 0.0 { cut } else { (PI * cut * at).sin() / (PI * at) }
 }
 
-/// Blackman-Harris window over −1 to 1.
+/// Blackman-Harris over −1 to 1.
 fn window(at: f64) -> f64 {
     if at.abs() >= 1.0 {
         return 0.0;
@@ -125,7 +121,6 @@ fn pink(white: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Notes with many harmonics that begin about every 50 ms and decay, with a drum.
 fn music(frames: usize, rng: &mut Rng) -> Vec<f64> {
     let mut all = vec![0.0; frames];
     let mut at = 0;

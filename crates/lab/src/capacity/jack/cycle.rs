@@ -1,4 +1,4 @@
-//! Callback of a JACK server, once a cycle: runs the host's period and counts.
+//! JACK callback: runs the host's period and counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -11,8 +11,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::JackClient;
 use crate::capacity::master::{MasterLog, MasterPace, MasterTime, PeriodCycle, PeriodDue, SETTLES};
 
-/// Uncounted periods before and after: the server reports xruns on another thread, after their
-/// cycle.
+/// Uncounted periods at both ends, as xruns are reported after their cycle.
 const AROUND: u64 = SETTLES.unsigned_abs();
 
 pub(super) struct JackCycle<C> {
@@ -27,9 +26,7 @@ pub(super) struct JackJob<C> {
     pub(super) runs_as: Option<Scheduler>,
     pace: MasterPace,
     grid: PeriodGrid,
-    /// Periods so far, including those before counting.
     passed: u64,
-    /// Due time of the first counted period.
     counting: Option<CountingSince>,
     xruns: Arc<AtomicU32>,
     woke_ns: Arc<AtomicI64>,
@@ -42,7 +39,6 @@ struct CountingSince {
 }
 
 impl<C: PeriodCycle> JackCycle<C> {
-    /// Runs at the server's pace; `back` gets the job at the end.
     pub(super) fn new(
         pace: MasterPace,
         cycle: C,
@@ -71,8 +67,7 @@ impl<C: PeriodCycle> Process for JackCycle<C> {
 }
 
 impl<C: PeriodCycle> JackJob<C> {
-    /// Called by the server. Must not allocate, lock or block, except for the plugins' own time and
-    /// the configured wait.
+    /// Must not allocate, lock or block, except for plugins' time and the configured wait.
     fn called(&mut self) -> Flow {
         self.runs_as.get_or_insert_with(Scheduler::current);
         let due = LocalTime::from_nanos(self.woke_ns.load(Ordering::Relaxed));
@@ -90,7 +85,7 @@ impl<C: PeriodCycle> JackJob<C> {
         self.passed += 1;
         if number < AROUND {
             if let PeriodDue::Now(due) = due {
-                // The log has no room: these periods do not count.
+                // Periods without log space do not count.
                 self.cycle.run(due, &mut MasterLog::default());
             }
         } else if number < ends {
@@ -117,8 +112,7 @@ struct PeriodGrid {
 }
 
 impl PeriodGrid {
-    /// Number of periods lost since the previous cycle. A late server restarts its grid there, so
-    /// less than half a period more is no loss.
+    /// A late server restarts its grid, so up to half a period is no loss.
     fn pass(&mut self, began: LocalTime) -> u64 {
         let period = self.period.as_nanos().max(1);
         let since = self.last.map_or(period, |last| (began - last).as_nanos());
@@ -151,7 +145,6 @@ mod tests {
         assert_eq!(lost(&[10_000, 14_100, 16_100, 24_000]), [0, 1, 0, 3]);
     }
 
-    /// Counts its runs; the server reports an xrun in each.
     struct Counts(u64, Arc<AtomicU32>);
 
     impl PeriodCycle for Counts {

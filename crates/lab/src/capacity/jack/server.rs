@@ -1,4 +1,4 @@
-//! A `jackd` without a card, under a name of its own, started and ended with an experiment.
+//! A `jackd` without a card, started and ended with an experiment.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -11,14 +11,13 @@ use super::{JackClient, JackPace, OpenJackClient};
 use crate::signals::interrupt;
 
 const PROGRAM: &str = "jackd";
-/// Maximum number of starts: servers of one user share a database, and two concurrent starts may
-/// make each other fail.
+/// Servers of one user share a database; concurrent starts may fail.
 const TRIES: u32 = 4;
 const TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
-/// Priority of the server's own thread above its clients' (JACK 2).
+/// Server thread's priority above its clients' (JACK 2).
 const ABOVE_CLIENTS: u8 = 5;
-/// Maximum client priority (sched(7)).
+/// For clients (sched(7)).
 const MAX: u8 = 99 - ABOVE_CLIENTS;
 
 pub(super) fn version() -> Result<String, String> {
@@ -34,7 +33,6 @@ pub(super) fn version() -> Result<String, String> {
 }
 
 pub(super) struct DummyServer {
-    /// Closed before the server ends.
     pub(super) client: JackClient,
     _program: JackProgram,
 }
@@ -43,9 +41,8 @@ pub(super) struct DummyServer {
 pub(super) struct DummyOptions {
     pub(super) pace: JackPace,
     pub(super) scheduler: Scheduler,
-    /// Whether the server waits for its client in each cycle, as JACK 1 always does. By default
-    /// JACK 2 goes on, and reports only the first of consecutive cycles that a client does not end
-    /// in time (`JackEngine::ProcessCurrent`).
+    /// Whether the server waits for its client in each cycle, as JACK 1 does. JACK 2 by default
+    /// reports only the first of consecutive unfinished cycles (`JackEngine::ProcessCurrent`).
     pub(super) synchronous: bool,
 }
 
@@ -104,8 +101,7 @@ impl JackProgram {
     fn start(words: &[String]) -> Result<Self, String> {
         let mut command = Command::new(PROGRAM);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Own process group: a terminal's Ctrl-C must not end the server before its client is
-        // closed.
+        // Ctrl-C must not end the server before its client is closed.
         let child = command.process_group(0).spawn();
         child.map(Self).map_err(|error| format!("cannot start {PROGRAM}: {error}"))
     }
@@ -119,7 +115,7 @@ impl Drop for JackProgram {
     fn drop(&mut self) {
         interrupt(&mut self.0);
         let until = Instant::now() + TIMEOUT;
-        // A killed server stays in the database, which has room for eight.
+        // A killed server stays in the database, which holds eight.
         while self.runs() && Instant::now() < until {
             std::thread::sleep(LOOK);
         }

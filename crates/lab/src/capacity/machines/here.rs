@@ -1,5 +1,4 @@
-//! Workers as threads of this program, each like a worker process's thread, with a plugin that only
-//! takes time.
+//! Workers as threads, with a plugin that only takes time.
 
 use std::net::Ipv4Addr;
 use std::thread::JoinHandle;
@@ -104,7 +103,7 @@ impl Work for WastingWork {
         let place = |leg, block: Option<usize>| self.blocks.place(leg, block?, turn.frames);
         let mut controls = [0.0; 2];
         if let Some(bytes) = place(BlockLeg::There, self.set.controls_in()) {
-            // The master sends native byte order; the worker's machine converts.
+            // Native byte order; the worker's machine converts.
             get_f32(&input[bytes.start..bytes.start + 8], &mut controls, ByteOrder::NATIVE);
         }
         let cost = Span::from_nanos((f64::from(controls[0]) * 1000.0) as i64);

@@ -1,4 +1,4 @@
-//! Machines made of network namespaces: one for the master and one per worker, connected by cables.
+//! Machines in network namespaces: the master's and one per worker.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -7,8 +7,7 @@ use std::process::Command;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Addresses: 198.18.0.0/15 is reserved for benchmarks (RFC 2544, appendix C.2.2). Each worker has
-/// a network of its own, with the master as 1 and the worker as 2; with a switch, all share one
+/// 198.18.0.0/15 is for benchmarks (RFC 2544, appendix C.2.2). With a switch, all share one
 /// network.
 fn address(number: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, number as u8, host)
@@ -16,12 +15,10 @@ fn address(number: usize, host: u8) -> Ipv4Addr {
 
 const MASTER: u8 = 255;
 
-/// The master's namespace, in which this thread runs until drop, and one per worker.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     master: String,
     workers: Vec<String>,
-    /// Namespace of a switch for all, and the rate of its links in bits per second.
     switch: Option<(String, u64)>,
     before: File,
 }
@@ -29,13 +26,12 @@ pub(super) struct Namespaces {
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
 impl Namespaces {
-    /// Creates the master's namespace, without workers. Sockets and children of this thread are in
-    /// it from now on. With `rate`, all, including the master, connect to a switch by links of this
-    /// rate in each direction; otherwise each worker has an unlimited cable to the master.
+    /// Also moves this thread, its later sockets and children into the master's namespace. `rate`
+    /// limits links to a switch.
     pub(super) fn make(rate: Option<u64>) -> Result<Self, String> {
         let before = File::open(CURRENT).map_err(|error| format!("reading {CURRENT}: {error}"))?;
         let master = format!("taut-capacity-{}", std::process::id());
-        // Created first, so that its drop cleans up after errors.
+        // Created first, so that drop cleans up after errors.
         let switch = rate.map(|rate| (format!("{master}-switch"), rate));
         let made = Self { master, workers: Vec::new(), switch, before };
         ip(&format!("netns add {}", made.master))?;
@@ -99,11 +95,9 @@ impl Drop for Namespaces {
 
 const HINT: &str = "run it as root with iproute2 installed, or use --local";
 
-/// Name of the bridge in its network. (Not "all", which has another meaning in sysctl(8).)
+/// Bridge name. "all" has another meaning in sysctl(8).
 const SWITCH: &str = "switch";
 
-/// Connects a namespace, or by default this thread's, to a switch by a link of this rate; `port` is
-/// its name at the switch.
 fn plug(
     switch: &str,
     port: &str,
@@ -114,7 +108,6 @@ fn plug(
     let netns = network.map_or_else(String::new, |name| format!(" netns {name}"));
     ip(&format!("-n {switch} link add name {port} type veth peer name eth0{netns}"))?;
     if network.is_none() {
-        // It was created next to the other end.
         let own = std::process::id();
         ip(&format!("-n {switch} link set eth0 netns {own}"))?;
     }
@@ -122,7 +115,7 @@ fn plug(
     ip(&format!("{within}address add {address}/16 dev eth0"))?;
     for (within, end) in [(format!("-n {switch} "), port), (within, "eth0")] {
         ip(&format!("{within}link set dev {end} up"))?;
-        // One frame at a time (tc-tbf(8)): the bucket is no larger than the longest frame.
+        // The bucket holds one longest frame (tc-tbf(8)).
         tc(&format!(
             "{within}qdisc add dev {end} root tbf rate {rate}bit burst 1600 latency 10ms"
         ))?;

@@ -1,4 +1,4 @@
-//! Workers as users run them: `taut work`, driven via its API and reached by encrypted datagrams.
+//! Workers as users run them: `taut work`, controlled via its API, with encrypted datagrams.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -32,14 +32,13 @@ pub(super) struct StreamAsked<'a> {
     pub(super) cleartext: bool,
 }
 
-/// Timeout of a call, during which the program of a stream starts.
+/// The program of a stream starts meanwhile.
 const CALL: Duration = Duration::from_secs(20);
 
 impl TautWorker {
     pub(super) fn start(command: Command, trust: Option<Arc<TrustStore>>) -> Result<Self, String> {
         let mut program = WorkerProgram::start(command)?;
         let said = program.says("where it listens")?;
-        // "worker at ADDRESS with …".
         let at: SocketAddr =
             said.split_whitespace().nth(2).and_then(|word| word.parse().ok()).ok_or_else(|| {
                 format!("unexpected output of a worker '{}', not its address", said.trim())
@@ -98,18 +97,17 @@ impl OpenedWorker for StreamOpened {
 
 impl Drop for StreamOpened {
     fn drop(&mut self) {
-        // A worker that no longer answers is ended soon.
+        // An unresponsive worker is ended soon.
         let _ = self.client.close(self.stream);
     }
 }
 
-/// Running children of a program (proc_pid_stat(5)).
 fn children_of(parent: u32) -> Vec<u32> {
     let Ok(listed) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // After the name, which may contain anything: the state and the parent.
+        // The name before may contain anything.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         fields.split_whitespace().nth(1).and_then(|field| field.parse().ok()) == Some(parent)
     })

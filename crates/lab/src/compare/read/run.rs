@@ -1,4 +1,4 @@
-//! Reports of one run, as `taut send`, `recv`, `call` and `serve` write them: one row per stream.
+//! Reports of one run (`taut send`, `recv`, `call`, `serve`): a row per stream.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{ReadReport, ReadRow};
 use crate::report::{ReportRow, bounded};
 use crate::statistics::Missed;
 
-/// Counters by name: other versions have other counters.
+/// By name: versions differ.
 #[derive(Deserialize)]
 struct CountedRun {
     #[serde(default, deserialize_with = "bounded::rows")]
@@ -68,7 +68,7 @@ fn row(
     ReadRow { row, whole_run: true, counters }
 }
 
-/// At a receiver, packets not played; at a sender, packets that did not leave.
+/// Not played at a receiver; not sent at a sender.
 fn missed(counted: &Counters) -> Option<Missed> {
     let Counters {
         sent,

@@ -1,4 +1,4 @@
-//! Any two reports, and the differences of each stage.
+//! Any two reports, and stage differences.
 
 use tautline_trial::snapshot;
 
@@ -46,7 +46,7 @@ fn stages_that_differ_are_listed_in_signed_ms_with_bars() {
     let second = of_stages(1, &[("wakeup", 75), ("buffer", 300), ("device", 11_010)]);
     let there = compared(&first, &second);
     assert_eq!(there.outcome, ComparedOutcome::NoRegression, "{there}");
-    // 15 us are less than a frame.
+    // 15 µs are less than a frame.
     let expected = [
         ("wakeup", Some(15_000), false),
         ("buffer", Some(-12_000_000), true),
@@ -134,7 +134,7 @@ fn a_run_is_compared_with_the_row_of_an_experiment() {
     assert_eq!(differences(&there.rows[0].stages), [("wire", Some(9_000_000), true)]);
     assert_eq!(there.rows[0].figures[0].verdict, ComparedVerdict::None, "{there}");
     assert!(there.notes[0].contains("the first is a report of stages, the second of recv"));
-    // Two experiments without a common row name are no regression.
+    // Without common row names there is no regression.
     let mut two = report(&[5_000, 5_000], 1);
     two["experiment"] = json!("kernel");
     two["rows"][0]["name"] = json!("another");

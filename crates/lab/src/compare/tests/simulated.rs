@@ -1,5 +1,4 @@
-//! Reports of simulated streams: how often equal ones seem to differ, and whether regressions are
-//! found.
+//! Simulated streams: false differences of equal reports, and found regressions.
 
 use tautline_trial::snapshot;
 
@@ -13,11 +12,9 @@ use super::{compared, names};
 
 #[derive(Clone)]
 struct Simulated {
-    /// Phase between the two cards; different in each run.
     phase_us: f64,
     wire_us: [f64; 2],
     woke_us: f64,
-    /// Correlation of a second's tail with the next.
     alike: f64,
     missed: f64,
     /// Packets per burst, and bursts per second.
@@ -52,7 +49,7 @@ impl Simulated {
     }
 
     fn row(&self, row: usize, random: &mut Rng) -> Value {
-        // Median and tail in microseconds, and the scatter per second.
+        // Median, tail and scatter per second in µs.
         let parts = [
             ("capture", 1_010.0, 1_030.0, 5.0),
             ("pack", 2.0, 4.0, 1.0),
@@ -153,9 +150,8 @@ fn found(figure: &str, like: impl Fn(&mut Simulated), worse: impl Fn(&mut Simula
         .count()
 }
 
-/// A procedure that errs in 15 of 100 pairs fails in 98 of 100 runs.
+/// An error of 15 % fails in 98 of 100 runs.
 const PAIRS: usize = 60;
-/// Allowed errors: the stated 5 of 100.
 const STATED: usize = PAIRS / 20;
 
 type Change = fn(&mut Simulated);
@@ -166,7 +162,6 @@ fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
         |_| {},
         |one| (one.seconds, one.rows) = (20, 4),
         |one| one.seconds = 10,
-        // Losses in bursts, and correlated seconds.
         |one| (one.missed, one.bursts) = (0.01, (200, 0.2)),
         |one| (one.alike, one.seconds) = (0.6, 60),
     ];
@@ -179,12 +174,10 @@ fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
 #[test]
 fn what_is_worse_is_found() {
     let cases: [(&str, Change, Change); 7] = [
-        // Usual error of a second: 25 us.
+        // Usual error of a second: 25 µs.
         ("wire p99", |_| {}, |one| one.wire_us = [0.0, 50.0]),
-        // Also with many rows, and with few but clear seconds.
         ("wire p99", |one| one.rows = 6, |one| one.wire_us = [0.0, 50.0]),
         ("wire p50", |one| one.seconds = 10, |one| one.wire_us = [150.0, 150.0]),
-        // Despite another phase of the cards.
         ("receiver woke late, p50", |_| {}, |one| one.woke_us = 100.0),
         ("missed", |one| one.missed = 0.01, |one| one.missed = 0.02),
         ("lost", |one| one.bursts.1 = 0.0, |one| one.bursts.1 = 0.6),
@@ -216,7 +209,7 @@ fn xruns_without_instants_are_after_those_that_have_them() {
     let one = Simulated { xruns: 0.0, ..Simulated::usual(&mut random) };
     let first = one.report(&mut random);
     let mut second = first.clone();
-    // A thousand in ten seconds; later ones are not listed.
+    // The first thousand; later ones are unlisted.
     let reported: Vec<(i64, u32)> = (0..10).map(|second| (second * 1_000_000_000, 100)).collect();
     second["rows"][0]["events"][0]["values"] = json!(reported);
     second["rows"][0]["events"][0]["without_time"] = json!(500);
@@ -249,7 +242,6 @@ fn one_stream_each_is_compared_however_it_is_configured_but_for_the_latency() {
     assert_eq!(figure(row, "latency p50").verdict, ComparedVerdict::Follows);
     assert_eq!(figure(row, "wire p50").verdict, ComparedVerdict::More);
     assert_eq!(there.outcome, ComparedOutcome::Worse, "{there}");
-    // Without a regression it is undecided.
     let [first, second] = pair(|one| one.latency_ns = 10_000_000);
     let there = compared(&first, &second);
     assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
@@ -315,7 +307,6 @@ fn a_tail_is_seen_in_the_seconds_that_lost_something() {
     let one = Simulated { bursts: (20, 0.0), ..Simulated::usual(&mut random) };
     let first = one.report(&mut random);
     let mut second = one.report(&mut random);
-    // In two of three seconds one packet was lost, and one came late.
     let lossy = || (0..30).filter(|second| second % 3 > 0);
     let stream = &mut second["rows"][0]["stream"];
     stream["lost"] = json!(lossy().map(|second| [second, 1]).collect::<Vec<_>>());

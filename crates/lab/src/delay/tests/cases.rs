@@ -1,20 +1,18 @@
-//! Known delays, between cards with wrong clocks and wrong reported times, must be found again.
+//! Cards with wrong clocks and wrong reported times: known delays must be found.
 
 use fastrand::Rng;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::*;
 
-/// A card in simulated time, with clock error and time report error.
 struct ErringCard {
-    /// Time when its first frame met its converter.
     begin: f64,
     ppm: f64,
     period: usize,
-    /// The uncertainty it reports; `off` is the actual error.
+    /// Reported; `off` is the actual error.
     uncertainty: Span,
     off: f64,
-    /// Further random error of each period's time, up to this in either direction.
+    /// ± random error of each period's time.
     jitter: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Logs of two hosts with a simulated clock offset.
+//! Two hosts' logs with a simulated clock offset.
 
 use tautline_trial::snapshot;
 
@@ -11,7 +11,6 @@ use super::*;
 use crate::hosts::HostTimeline;
 use crate::report::LabReport;
 
-/// Start of both hosts, in the measuring host's clock.
 const BEGUN: LocalTime = LocalTime::from_nanos(900_000_000_000);
 const DELAY: Span = Span::from_micros(12_345);
 
@@ -29,7 +28,7 @@ impl FarHost {
         at + self.ahead + jump
     }
 
-    /// Timeline from clock exchanges whose delay is all in one direction.
+    /// All delay is in one direction.
     fn timeline(&self) -> HostTimeline {
         let mut timeline = HostTimeline::Exchanged(Box::default());
         for count in -10..40 {
@@ -48,7 +47,6 @@ impl FarHost {
     }
 }
 
-/// Six seconds of marks, played at one host and heard at the other, in their own clocks.
 fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
     let log = |host: &FarHost| DeviceLog {
         begun: host.shows(BEGUN),
@@ -125,11 +123,10 @@ fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
         let error = row.measured.unwrap().p50_ns.unwrap() - DELAY.as_nanos();
         let unsure = row.uncertainty.unwrap().as_nanos();
         assert!(error.abs() <= unsure, "{error} {report}");
-        // Twice half a round trip, plus the devices' uncertainties.
+        // Two half round trips, plus the devices' uncertainties.
         assert!((126_000..200_000).contains(&unsure), "{report}");
         let bound = figure(&report, "uncertainty_95_ns").as_i64().unwrap();
         assert!(bound >= error.abs() && bound > 60_000, "{error} {report}");
-        // Counted marks: four seconds, after one second of settling.
         assert_eq!(figure(&report, "marks_played"), 400, "{report}");
         assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
         assert_eq!(figure(&report, "clock_source"), "agents", "{report}");
@@ -138,7 +135,7 @@ fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
 
 #[test]
 fn what_two_clocks_leave_unsure_is_in_the_bound_in_full_beside_what_varies() {
-    // Each clock is wrong by the maximum, one early and one late, in every run on such a network.
+    // Each clock errs by the maximum, in opposite directions.
     for hosts in
         [[NEAR, FarHost { waits_back: true, ..FAR }], [FarHost { waits_back: true, ..FAR }, NEAR]]
     {
@@ -153,7 +150,7 @@ fn what_two_clocks_leave_unsure_is_in_the_bound_in_full_beside_what_varies() {
         let bound = figure(&report, "uncertainty_95_ns").as_i64().unwrap();
         let clocks = 120_000;
         assert!(error.abs() <= bound, "{error} {report}");
-        // The scatter of 400 marks leaves some 40 us; the rest is due to the clocks.
+        // The scatter of 400 marks is about 40 µs; the clocks add the rest.
         assert!((clocks + 15_000..clocks + 90_000).contains(&bound), "{error} {report}");
     }
 }
@@ -197,8 +194,7 @@ fn marks_that_no_exchange_was_near_to_are_not_compared() {
 
 #[test]
 fn a_clock_that_is_off_by_more_than_any_delay_is_within_what_is_said_of_it() {
-    // All 60 ms are in one direction: the clock is 30 ms off, and marks seem to be heard before
-    // they were played.
+    // All 60 ms are in one direction: marks seem 30 ms early.
     let slow = FarHost { round_trip: Span::from_millis(60), ..FAR };
     let here = FarHost::default();
     for hosts in [[here, slow], [slow, here]] {

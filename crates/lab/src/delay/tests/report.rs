@@ -26,7 +26,6 @@ fn a_delay_is_a_report_as_those_of_other_experiments_are() {
     assert!((measured - 5_000_000).abs() <= row["uncertainty_ns"].as_i64().unwrap(), "{row:#}");
     assert_eq!((&row["missed"]["missed"], &row["bit_exact"]), (&0.into(), &true.into()));
     assert_eq!(row["xruns"], serde_json::json!([0, 0]));
-    // Data for the charts: one value per mark, a histogram, and one interval per second.
     let points = &report.rows[0].points[0].values;
     assert_eq!(points.len() as u64, row["measured"]["count"].as_u64().unwrap());
     assert!(!report.rows[0].histogram.is_empty() && report.rows[0].intervals.len() >= 4);
@@ -102,7 +101,7 @@ fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
         (found.marks.bit_exact(), found.marks.exactness.and_then(Exactness::name))
     };
     assert_eq!(reported(0, [3, 3], [0, 0]), (Some(true), None), "of xruns before, say");
-    // Three xruns each: the devices skipped 20 words, and each xrun cuts two more.
+    // Three xruns each: 20 skipped words, and two more per xrun.
     assert_eq!(reported(32, [3, 3], [0, 1280]), (Some(false), Some("xruns")));
     assert_eq!(reported(36, [3, 3], [0, 1280]), (Some(false), Some("other")));
     assert_eq!(
@@ -110,7 +109,7 @@ fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
         (Some(false), Some("other")),
         "no device skipped frames"
     );
-    // If no word comes, xruns cannot be the only cause, however much they skipped.
+    // Without any word, xruns cannot be the only cause.
     assert_eq!(reported(u64::MAX, [3, 3], [0, 1 << 30]), (Some(false), Some("other")));
 }
 
@@ -123,7 +122,6 @@ fn a_bound_is_wider_where_groups_that_follow_each_other_are_alike() {
             .collect();
         bound::bound_95(&values, &[], Span::ZERO).unwrap().as_nanos() as f64
     };
-    // The same groups, in order and shuffled.
     let (alike, mixed) = (bound(|group| group), bound(|group| group * 7 % 20));
     assert!((mixed - 13_849.0).abs() < 10.0, "{mixed}");
     assert!(alike > 3.0 * mixed, "{alike} {mixed}");

@@ -1,4 +1,4 @@
-//! From a speaker to a microphone: echo, noise as loud as the sweep, polarity.
+//! Speaker to microphone: echo, noise as loud as the sweep, polarity.
 
 use tautline_trial::snapshot;
 
@@ -8,7 +8,6 @@ use super::*;
 const SWEEPS: usize = 24;
 const BLOCK: usize = 48;
 
-/// A block's timing as reported by a card whose first frame met its converter at one second.
 fn side(block: usize, samples: &mut [f32]) -> Side<'_> {
     let meets = instant(LocalTime::from_nanos(1_000_000_000), block * BLOCK);
     Side { samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO }
@@ -18,7 +17,6 @@ fn measured(frames: usize, spoil: fn(&mut Vec<f32>)) -> MeasuredDelay {
     measured_without(0..0, frames, spoil)
 }
 
-/// Like [`measured`]; the recorder's card skips these blocks.
 fn measured_without(
     skipped: core::ops::Range<usize>,
     frames: usize,
@@ -67,8 +65,7 @@ fn is_found(found: &MeasuredDelay, frames: usize) {
 
 fn with_noise(sound: &mut [f32]) {
     let mut random = fastrand::Rng::with_seed(9);
-    // A sweep under a raised cosine has a mean square of 3/16 of its squared peak; noise in both
-    // channels.
+    // A sweep's mean square is 3/16 of its squared peak; noise in both channels.
     let peak = 10_f64.powf(Marker::LEVEL_DB / 20.0);
     let most = peak * (3.0_f64 / 16.0).sqrt() * 3.0_f64.sqrt();
     sound.iter_mut().for_each(|sample| *sample += (most * (2.0 * random.f64() - 1.0)) as f32);
@@ -153,7 +150,7 @@ fn a_sweep_that_was_missed_is_counted_though_one_was_heard_that_was_not_due() {
             judge.heard(swept(mark).1);
         }
     }
-    // The sound ends one spacing after the last sweep: it was heard, but was not due.
+    // The last sweep was heard but not due.
     let end = swept(10).0.at + Span::from_micros(1001);
     let outcome = judge.finish(end);
     assert_eq!((outcome.played, outcome.missed, outcome.delay.count()), (9, 1, 9));
@@ -222,7 +219,6 @@ fn a_delay_of_400_ms_is_read_back_at_96_khz_and_the_report_says_what_is_added_to
 
 #[test]
 fn a_sweep_that_came_whole_before_frames_were_skipped_is_heard() {
-    // From the silence after one sweep to the silence after the next, which is lost.
     let blocks = |frame: usize| (9 * spacing() + 17_000 + frame) / BLOCK;
     let found = measured_without(blocks(0)..blocks(spacing()), 0, |_| {});
     let Outcome { missed, dropped_frames, .. } = found.marks;
@@ -245,7 +241,7 @@ fn a_second_of_sweeps_is_played_on_until_they_are_found_and_what_is_played_then_
     let two = SETTINGS.rate.span_of(Frames::from_len(2 * spacing()));
     let ends = options.ends(LocalTime::ZERO, SETTINGS.rate);
     assert_eq!(ends - LocalTime::ZERO, Span::from_secs(1) + two);
-    // Three seconds of card time; the first sweep is played before the measurement begins.
+    // 3 s of card time; the first sweep precedes the measurement.
     let (output, input) = Loop { frames: 240, blocks: 3000, ..Loop::default() }.cards();
     let found = measure(output, input, &options, &Stop::default()).unwrap();
     let (measured, Outcome { played, missed, .. }) = (found.marks.measured(), &found.marks);

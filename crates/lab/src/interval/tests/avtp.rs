@@ -1,6 +1,6 @@
 use super::*;
 
-/// An AAF packet: 6 frames of 16 bits and two channels at 48 kHz, as ALSA's plugin `aaf` writes it.
+/// 6 frames of 16-bit stereo at 48 kHz, as ALSA's plugin `aaf` writes.
 #[derive(Clone)]
 struct Aaf {
     number: u8,
@@ -23,7 +23,7 @@ impl Aaf {
         let mut frame = vec![0x91, 0xe0, 0xf0, 0, 0xfe, 1, 2, 2, 2, 2, 2, 2];
         frame.extend([0x81, 0, 0x60, 2, 0x22, 0xf0]);
         frame.extend(self.packet());
-        // Padded to the minimum frame size.
+        // Minimum frame size.
         frame.resize(frame.len().max(68), 0);
         frame
     }
@@ -81,7 +81,7 @@ fn loss_longer_than_eight_bits_count_is_counted_by_presentation_times() {
 
 #[test]
 fn packets_without_a_presentation_time_count_by_their_numbers() {
-    // Sparse: only every eighth packet has a time.
+    // Only every eighth packet has a time.
     let sparse = |n: u64| {
         let timed = nth(n);
         let presented = timed.presented.filter(|_| n.is_multiple_of(8));

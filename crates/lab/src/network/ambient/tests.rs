@@ -39,7 +39,6 @@ fn pcap(frames: &[(u32, Vec<u8>)]) -> Vec<u8> {
 
 const GROUP: [u8; 4] = [239, 1, 2, 3];
 
-/// Two and a half seconds: an RTP stream in the first, other traffic in the second.
 fn network() -> Vec<(u32, Vec<u8>)> {
     let mut frames: Vec<_> =
         (0..100).map(|at| (at * 10_000, udp(GROUP, 5004, 0, &rtp(at as u16, 7)))).collect();
@@ -50,7 +49,7 @@ fn network() -> Vec<(u32, Vec<u8>)> {
         (1_400_000, ethernet(38, &[&[0x42, 0x42, 3][..], &[0; 43]].concat())),
         (1_500_000, udp([10, 0, 0, 2], 319, 0, &[0; 44])),
         (1_600_000, ethernet(0x22f0, &[0; 80])),
-        // Looks like RTP, but no packet follows another.
+        // RTP-like, but nothing follows.
         (1_700_000, udp([10, 0, 0, 2], 5004, 0, &rtp(1, 1))),
         (1_800_000, udp([10, 0, 0, 2], 5004, 0, &rtp(2, 2))),
         (2_500_000, udp(GROUP, 5004, 0, &rtp(100, 7))),
@@ -79,7 +78,7 @@ fn capture_has_each_protocol_and_kind_of_address_with_its_share() {
         ("ARP", 1.0),
         ("AVTP", 1.0),
         ("PTP", 1.0),
-        // All but the first packet of a stream are recognized by the one before.
+        // All but a stream's first packet are recognized.
         ("RTP", 100.0),
         ("STP", 1.0),
         ("mDNS", 2.0),
@@ -102,7 +101,7 @@ fn rates_are_means_of_the_capture_and_of_its_busiest_second() {
     let report = of_capture(&pcap(&network())[..]);
     let all = &report.rows[0];
     assert_eq!(all.name, "ambient: capture, all interfaces");
-    // 246 bytes of each packet, though only 64 were kept.
+    // 246 bytes, of which 64 were kept.
     let [frames, others] = [101.0 * 246.0, 2.0 * 142.0 + 60.0 + 60.0 + 86.0 + 94.0 + 2.0 * 246.0];
     let close = |key, value: f64| assert!((figure(all, key) / value - 1.0).abs() < 1e-9, "{key}");
     close("packets", 109.0);
@@ -110,7 +109,6 @@ fn rates_are_means_of_the_capture_and_of_its_busiest_second() {
     close("mbit_per_s", (frames + others) * 8.0 / 2.5 / 1e6);
     close("busiest_packets_per_s", 100.0);
     close("busiest_mbit_per_s", 100.0 * 246.0 * 8.0 / 1e6);
-    // The third second is incomplete.
     let [bits, packets] = &all.meanwhile[..] else { panic!("{all:?}") };
     assert_eq!(packets.values, [(1_000_000_000, 100.0), (2_000_000_000, 8.0)]);
     assert_eq!(bits.values[0], (1_000_000_000, 0.1968));
@@ -121,7 +119,7 @@ fn rates_are_means_of_the_capture_and_of_its_busiest_second() {
 #[test]
 fn parts_of_a_long_packet_are_of_its_protocol() {
     let first = |number| udp(GROUP, 5004, 0x2000, &rtp(number, 7));
-    // A fragment contains only sound, which is not a UDP header.
+    // A fragment contains only sound.
     let later = udp(GROUP, 0xffff, 24, &[0xff; 100]);
     let frames: Vec<_> = [first(1), later.clone(), first(2), later]
         .into_iter()
@@ -131,7 +129,7 @@ fn parts_of_a_long_packet_are_of_its_protocol() {
     let report = of_capture(&pcap(&frames)[..]);
     let packets: Vec<_> =
         parts(&report, ": ").iter().map(|(name, row)| (*name, figure(row, "packets"))).collect();
-    // The first fragmented packet was not yet known as RTP.
+    // The first was not yet known as RTP.
     assert_eq!(packets, [("RTP", 2.0), ("other UDP", 2.0)], "{report}");
 }
 

@@ -1,19 +1,17 @@
-//! Compares two runs by ranks and, for wandering values, by their distance.
+//! Compares two runs by ranks; wandering values also by distance.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranked {
-    /// Probability of such ranks by chance.
     pub p: f64,
-    /// Cliff's delta: −1 if all of the second lie below all of the first, 1 if above.
+    /// Cliff's delta: 1 if all of the second lie above the first.
     pub delta: f64,
 }
 
-/// Up to this many values every partition is counted: the normal approximation is too wide.
+/// For few values the normal approximation is too wide, so partitions are counted.
 const FEW: usize = 40;
-/// Correlation times the square root of the count that chance exceeds in 5 % of runs (Anderson
-/// 1942).
+/// Correlation · √n that chance exceeds in 5 % of runs (Anderson 1942).
 const CLEAR: f64 = 1.645;
 const MAX_ALIKE: f64 = 0.99;
 
@@ -22,7 +20,6 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
         return Ranked { p: 1.0, delta: 0.0 };
     }
     let (n, m) = (first.len() as f64, second.len() as f64);
-    // Twice the rank keeps ties whole.
     let (doubled, ties) = doubled_ranks(first, second);
     let (of_first, of_second) = doubled.split_at(first.len());
     let sum: u64 = of_second.iter().sum();
@@ -42,8 +39,8 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     };
     let alike = correlation([of_first, of_second], |rank| *rank as f64);
     let p = match alike > CLEAR / all.sqrt() {
-        // Ranks do not show the distance of two runs, and correlated seconds count for so few that
-        // no order of them is significant. The lower probability counts, doubled.
+        // Ranks ignore distance, and correlated seconds count for too few. The lower probability
+        // counts, doubled.
         true => {
             let by_ranks = smooth(variance * (1.0 + alike) / (1.0 - alike));
             independent.max(by_ranks.min(2.0 * wandered(first, second)))
@@ -53,7 +50,7 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     Ranked { p, delta }
 }
 
-/// Doubled ranks in the order of the values, and the sum of t³ − t over all groups of t ties.
+/// Also returns the sum of t³ − t over groups of t ties.
 fn doubled_ranks(first: &[f64], second: &[f64]) -> (Vec<u64>, f64) {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -68,10 +65,9 @@ fn doubled_ranks(first: &[f64], second: &[f64]) -> (Vec<u64>, f64) {
     (ranks, ties)
 }
 
-/// Share of all selections of this many ranks whose sum is at least as far from the middle.
 fn exact(doubled: &[u64], taken: usize, sum: u64) -> f64 {
     let most: usize = doubled.iter().sum::<u64>() as usize;
-    // Number of ways to each sum, by number of ranks taken.
+    // Ways to each sum, by number of ranks taken.
     let mut ways = vec![vec![0.0_f64; most + 1]; taken + 1];
     ways[0][0] = 1.0;
     let (mut reach, mut seen) = (0, 0);
@@ -92,13 +88,12 @@ fn exact(doubled: &[u64], taken: usize, sum: u64) -> f64 {
     (far.map(|(_, ways)| ways).sum::<f64>() / all).min(1.0)
 }
 
-/// Probability by chance that the means of two runs differ this much, if each is a first-order
-/// autoregressive process (then the difference has Student's t distribution).
+/// Probability by chance if each run is first-order autoregressive: Student's t.
 ///
-/// The correlation of few values is biased low by (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
+/// Few values bias the correlation low by (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
 fn wandered(first: &[f64], second: &[f64]) -> f64 {
     let [n, m] = [first, second].map(|run| run.len() as f64);
-    // Two means, the correlation, and the first value of each run, which has no predecessor.
+    // Two means, the correlation, and each run's first value.
     let free = n + m - 5.0;
     if free < 1.0 {
         return 1.0;
@@ -112,7 +107,7 @@ fn wandered(first: &[f64], second: &[f64]) -> f64 {
         steps.map(|step| step.powi(2)).sum::<f64>()
     };
     let variance = (noise(first) + noise(second)) / free / (1.0 - alike.powi(2));
-    // The mean of correlated values is as uncertain as that of fewer, at most as that of one.
+    // Correlated values count as fewer, but at least as one.
     let of_mean = |count: f64| variance * ((1.0 + alike) / (1.0 - alike) / count).min(1.0);
     let apart = (mean(first) - mean(second)).abs();
     let t = apart / (of_mean(n) + of_mean(m)).sqrt();
@@ -122,7 +117,7 @@ fn wandered(first: &[f64], second: &[f64]) -> f64 {
     }
 }
 
-/// Lag-1 correlation relative to each run's mean.
+/// Lag 1, relative to each run's mean.
 fn correlation<T>(runs: [&[T]; 2], value: impl Fn(&T) -> f64) -> f64 {
     let (mut together, mut alone) = (0.0, 0.0);
     for run in runs {

@@ -49,7 +49,6 @@ fn udp(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
     [&from[..], &to, &(8 + payload.len() as u16).to_be_bytes(), &[0, 0], payload].concat()
 }
 
-/// A packet of `taut`: 28 bytes of extensions, then sound.
 fn rtp(sound: usize) -> Vec<u8> {
     let mut packet = vec![0x90, 96];
     packet.extend([0; 10]);
@@ -59,7 +58,6 @@ fn rtp(sound: usize) -> Vec<u8> {
     packet
 }
 
-/// Only the first 128 bytes, like a tap.
 fn tapped(link: TapLink, segment: Option<u16>, frame: &[u8]) -> ReadFrame {
     read_frame(link, frame.len(), segment, &frame[..frame.len().min(128)])
 }
@@ -78,7 +76,7 @@ fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
     let layers =
         LayerBytes { link: 274, ip: 260, transport: 240, payload: 232, rtp_payload: 192, ..PLAIN };
     assert_eq!(read.layers, layers);
-    // Without the extensions: 250 with its checksum, as in table 3.2.
+    // Without extensions: 250 with checksum, as in table 3.2.
     let plain = [&[0x80, 96][..], &[0; 10 + 192]].concat();
     let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &plain)));
     let read = tapped(TapLink::Ethernet, None, &frame);
@@ -87,8 +85,7 @@ fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
 
 #[test]
 fn extension_heads_of_ipv6_that_are_cut_short_are_not_read_beyond_their_end() {
-    // Destination options, after which each header type is announced but missing; then truncated
-    // anywhere within.
+    // Destination options, then each header type announced but missing; truncated anywhere.
     for next in [0, 43, 44, 51, 60] {
         let whole = ipv6(60, &[next, 0, 1, 4, 0, 0, 0, 0, 17, 1, 0, 0, 0, 0, 0, 0]);
         for length in 40..whole.len() {
@@ -96,7 +93,6 @@ fn extension_heads_of_ipv6_that_are_cut_short_are_not_read_beyond_their_end() {
             assert_eq!((read.layers.frames, read.part), (1, FramePart::Whole), "{next} {length}");
         }
     }
-    // Headers before the truncated one are read.
     let head = [44, 0, 1, 4, 0, 0, 0, 0, 43, 0, 0, 1, 0, 0, 0, 9, 17, 9];
     let parted = tapped(TapLink::Bare, None, &ipv6(60, &head)).part;
     assert!(matches!(parted, FramePart::First(Parted { identification: 9, .. })), "{parted:?}");
@@ -114,7 +110,6 @@ fn tags_and_extension_heads_of_ipv6_are_heads_of_their_layers() {
     let ip = 40 + 8 + 16 + 108;
     let layers = LayerBytes { link: 14 + 8 + ip, ip, transport: 108, payload: 100, ..PLAIN };
     assert_eq!((read.kind, read.layers), (TrafficKind::Udp, layers));
-    // The same without a link, and on loopback, whose header does not count.
     let bare = tapped(TapLink::Bare, None, &inner);
     assert_eq!(bare.layers, LayerBytes { link: ip, ..layers });
     let local = tapped(TapLink::Loopback, None, &ethernet(0x86dd, &inner));
@@ -139,7 +134,7 @@ fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
     assert!(read[1..].iter().all(|part| part.part == FramePart::Later(parted)));
     let mut all = LayerBytes::default();
     read.iter().for_each(|part| all += part.layers);
-    // Table 3.2: 3840 bytes of sound take 3974, in three frames; here 28 more, without checksums.
+    // Table 3.2: 3840 bytes of sound take 3974 in three frames; 28 more here, without checksums.
     let expected = LayerBytes {
         frames: 3,
         packets: 3,
@@ -151,7 +146,6 @@ fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
         rtp_payload: 3840,
     };
     assert_eq!(all, expected);
-    // The same for IPv6, with its fragment header.
     let head = |offset: u16, more: u16| {
         [&[17, 0][..], &(offset | more).to_be_bytes(), &9_u32.to_be_bytes()].concat()
     };
@@ -165,7 +159,6 @@ fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
 
 #[test]
 fn what_goes_as_one_frame_is_counted_as_the_packets_that_it_becomes() {
-    // Three of 232 bytes with UDP_SEGMENT.
     let three = [rtp(192), rtp(192), rtp(192)].concat();
     let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &three)));
     let one = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &rtp(192))));
@@ -175,7 +168,6 @@ fn what_goes_as_one_frame_is_counted_as_the_packets_that_it_becomes() {
     expected += each;
     expected += each;
     assert_eq!(read.layers, LayerBytes { frames: 1, ..expected });
-    // TCP of two whole segments and a rest, with twelve bytes of options.
     let mut tcp = vec![0; 32];
     tcp[12] = 8 << 4;
     tcp.extend(vec![1; 3000]);
@@ -231,7 +223,7 @@ fn ports_ether_types_and_addresses_tell_protocols() {
         (sent_to(one, 53), (Protocol::Dns, unicast)),
         (sent_to(one, 17_220), (Protocol::Avtp, unicast)),
         (sent_to(one, 40_001), (Protocol::OtherUdp, unicast)),
-        // Answers come from the service's port.
+        // From the service's port.
         (v4(one, 17, &udp([53, 40_000], &[0; 40])), (Protocol::Dns, unicast)),
         (v4(one, 17, &udp([9, 9], &[0x80, 200, 0, 6])), (Protocol::Rtcp, unicast)),
         (v4(one, 6, &[1, 187, 156, 64]), (Protocol::Https, unicast)),
@@ -249,7 +241,6 @@ fn ports_ether_types_and_addresses_tell_protocols() {
     for (at, (read, expected)) in expected.into_iter().enumerate() {
         assert_eq!(read, expected, "{at}");
     }
-    // In a VLAN, and as a directed broadcast of an unknown network.
     let tagged = ethernet(0x8100, &[&[0, 5, 0x88, 0xf7][..], &[0; 46]].concat());
     assert_eq!(of(&tagged), (Protocol::Ptp, Cast::NoIp));
     let all =

@@ -80,10 +80,10 @@ fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
     one.latency = Some(CallLatency::Kept(ms(5)));
     let agreed = |one: &CallOffer, other: &CallOffer| one.choose(other).unwrap().latency;
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(5)), "no device latency is known");
-    // Packets of 1 ms; the called end buffers 20 ms for playback.
+    // Packets of 1 ms; the called end buffers 20 ms.
     other.there.takes = Some(ms(20));
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(22)), "and 1 ms for the network");
-    // Its packets are 10 ms old when sent; the caller buffers 30 ms for playback.
+    // Packets leave 10 ms old; the caller buffers 30 ms.
     (other.back.takes, one.back.takes) = (Some(ms(10)), Some(ms(30)));
     assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)));
     one.latency = Some(CallLatency::Kept(ms(60)));
@@ -96,7 +96,6 @@ fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
         CallLatency::AUTO,
         "an adaptive latency adapts to the devices too"
     );
-    // An implausible value counts up to the maximum that memory allows.
     (one.latency, one.back.takes) =
         (Some(CallLatency::Kept(ms(5))), Some(Span::from_secs(i64::MAX / 1_000_000_000)));
     assert!(one.choose(&other).is_err());
@@ -139,7 +138,6 @@ fn an_offer_of_no_path_is_a_call_without_sound_and_no_path_in_common_is_none() {
     snapshot!(apart);
 }
 
-/// Refusal of an offer with this change.
 fn refused(change: impl Fn(&mut CallOffer)) -> String {
     let here = offer(&[48_000], &BOTH);
     let mut one = here.clone();
@@ -193,7 +191,7 @@ fn terms_that_an_end_cannot_keep_are_refused_by_what_it_cannot_with_the_mend() {
         &|terms| terms.back.channels = Channels::MONO,
         &|terms| terms.there.ptime = Span::from_micros(999),
         &|terms| terms.back.ptime = ms(20) + Span::from_micros(1),
-        // The coding is supported, but not in packets of 1 ms.
+        // Supported, but not in packets of 1 ms.
         &|terms| terms.back.coding = Coding::OPUS,
         &|terms| terms.there.coding = SampleFormat::F32.into(),
         &|terms| terms.back.coding = Coding::LOSSLESS_16,
@@ -235,7 +233,6 @@ fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
     called.there.channels = vec![Channels::MONO];
     let terms = one.choose(&called).unwrap();
     assert_eq!((terms.there.channels, terms.back.channels), (Channels::MONO, Channels::STEREO));
-    // If the devices have neither rate, the caller cannot choose another.
     let apart = one.choose(&offer(&[8_000], &BOTH)).unwrap_err().to_string();
     assert!(
         apart.ends_with(
@@ -327,7 +324,6 @@ fn redundancy_is_the_callers_choice_then_that_of_the_end_that_is_called() {
     {
         assert_eq!(with(caller).choose(&with(called)).unwrap().redundancy, agreed);
     }
-    // Without an agreement each sender decides.
     let terms = with(None).choose(&with(None)).unwrap();
     assert_eq!(terms.regulator(auto).asked(), Redundancy::Auto);
     assert_eq!(terms.regulator(None).asked(), Redundancy::Off);
@@ -336,7 +332,6 @@ fn redundancy_is_the_callers_choice_then_that_of_the_end_that_is_called() {
 
 #[test]
 fn a_path_is_probed_by_what_packets_with_redundancy_take() {
-    // 48 bytes of headers, 16 of the tag, and 288 of audio.
     let ms = Span::from_millis(1);
     let bytes = |coding, ptime, redundancy| {
         CallTerms { redundancy, ..both(coding, ptime) }.datagram_bytes()
@@ -346,9 +341,9 @@ fn a_path_is_probed_by_what_packets_with_redundancy_take() {
     assert_eq!(bytes(l24, ms, Some(Redundancy::Off)), plain);
     let one = bytes(l24, ms, Some(Redundancy::Copies(1)));
     assert!((plain + 288..plain + 288 + 20).contains(&one), "{one} and {plain} bytes");
-    // Eight symbols exceed the maximum of the first datagrams.
+    // Eight symbols exceed the first datagrams.
     assert_eq!(bytes(l24, ms, Some(Redundancy::Auto)), 1_200);
-    // Packets too long for redundancy are repeated whole, and are no longer.
+    // Long packets are repeated whole, and are no longer.
     let long = Span::from_micros(2_500);
     assert_eq!(bytes(l24, long, Some(Redundancy::Auto)), bytes(l24, long, None));
 }

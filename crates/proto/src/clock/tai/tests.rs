@@ -9,10 +9,9 @@ struct Host {
     now: LocalTime,
     truth: f64,
     rate: f64,
-    /// Maximum mapping error beyond the reported uncertainty, and the maximum jump.
+    /// Maximum error beyond the uncertainty, and jump.
     beyond: Span,
     jumped: Span,
-    /// Maximum rate difference from its own rate.
     slewed: f64,
 }
 
@@ -34,20 +33,19 @@ impl Host {
         WallTime::of_local(self.now, OFFSET + Span::from_nanos(self.truth as i64))
     }
 
-    /// Error of the mapping.
     fn error(&self) -> Span {
         let mapping = self.clock.mapping().expect("something was read");
         mapping.wall(self.now) - self.tai()
     }
 
-    /// Reads the clock every second, with an additional error of `set`.
+    /// Reads the clock every second, with an error of `set`.
     fn pass(&mut self, seconds: i64, kept: Option<Keeping>, set: Span) {
         for _ in 0..seconds {
             let before = self.clock.mapping();
             let was = before.map(|before| (self.now, before.wall(self.now)));
             self.now += Span::from_secs(1);
             self.truth += self.rate * 1e9;
-            // Typical reading error, in alternating directions.
+            // Typical reading error.
             let beside = Span::from_nanos((self.now.as_nanos() / 1_000_000_000 * 7919 % 201) - 100);
             let reading = TaiReading {
                 local: self.now,
@@ -139,7 +137,6 @@ fn a_system_clock_that_ptp_left_is_held_over_until_something_keeps_it_better() {
     let mut host = Host::new(0.0);
     host.pass(20, Some(KEPT), Span::ZERO);
     for second in 1..10 {
-        // The kernel's own estimate.
         host.pass(1, system(500 * second), Span::ZERO);
         assert_eq!(host.clock.state().name(), "holdover");
     }

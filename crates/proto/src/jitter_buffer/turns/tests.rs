@@ -25,12 +25,11 @@ fn slot(sequence: i64, first: i64, frames: i64) -> Slot {
     }
 }
 
-/// Returns a packet of default length at its regular position.
 fn usual(sequence: i64) -> Slot {
     slot(sequence, sequence * PACKET, PACKET)
 }
 
-/// Creates a source that sent these packets (number, first frame, frames).
+/// A source of packets (number, first frame, frames).
 fn source(sent: &[(i64, i64, i64)]) -> Source {
     let mut source: Option<Source> = None;
     for &(sequence, first, frames) in sent {
@@ -52,13 +51,11 @@ fn source(sent: &[(i64, i64, i64)]) -> Source {
     source.unwrap()
 }
 
-/// Creates a source that sent this many packets of default length.
 fn after(packets: i64) -> Source {
     let sent: Vec<_> = (0..packets).map(|number| (number, number * PACKET, PACKET)).collect();
     source(&sent)
 }
 
-/// Ends the turns of a block. Returns the reported numbers and the counts.
 fn take(turns: &mut Turns, source: &Source, frames: Range<i64>) -> (Vec<i64>, u64, u64) {
     let mut reported = Vec::new();
     let frames = media(frames.start)..media(frames.end);
@@ -105,7 +102,6 @@ fn what_a_sender_leaves_out_between_two_packets_is_skipped_and_not_lost() {
     assert_eq!(take(&mut turns, &source, 0..100), (vec![0, 1], 0, 4));
     assert_eq!(take(&mut turns, &source, 100..190), (vec![], 0, 90));
     assert_eq!(take(&mut turns, &source, 190..300), (vec![2], 0, 6));
-    // If a packet is missing, the gap next to it is not known.
     let mut turns = Turns::new(16);
     turns.keep(&slot(0, 0, 48));
     turns.keep(&slot(2, 196, 48));
@@ -114,7 +110,6 @@ fn what_a_sender_leaves_out_between_two_packets_is_skipped_and_not_lost() {
 
 #[test]
 fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
-    // The third packet is longer than the others.
     let sent = [(0, 0, 48), (1, 48, 48), (2, 96, 96), (3, 192, 48)];
     let mut turns = Turns::new(16);
     for &(sequence, first, frames) in &sent[..2] {
@@ -123,7 +118,7 @@ fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
     let source = source(&sent);
     assert_eq!(take(&mut turns, &source, 0..96), (vec![0, 1], 0, 0));
     assert_eq!(take(&mut turns, &source, 96..97), (vec![], 1, 0));
-    // The fourth packet is assumed to follow at the newest packet's length, and was received.
+    // The fourth is assumed to follow at the newest packet's length.
     turns.keep(&slot(3, 192, 48));
     assert_eq!(take(&mut turns, &source, 97..192), (vec![], 0, 0));
     assert_eq!(take(&mut turns, &source, 192..193), (vec![3], 0, 0));
@@ -131,7 +126,6 @@ fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
 
 #[test]
 fn a_packet_that_is_missing_begins_before_the_next_that_came() {
-    // The newest packet is long. The lost packets were short.
     let sent = [(0, 0, 10), (1, 10, 10), (2, 20, 10), (3, 30, 100)];
     let source = source(&sent);
     let mut turns = Turns::new(16);
@@ -171,14 +165,13 @@ fn turns_are_ended_for_packets_that_need_their_places() {
     turns.keep(&usual(0));
     turns.keep(&Slot { repaired: true, ..usual(1) });
     turns.keep(&Slot { whole: false, ..usual(2) });
-    // The fourth packet is missing.
     turns.keep(&usual(4));
     let ended = |given_up: Abandoned| (given_up.lost, given_up.unheard);
     assert_eq!(ended(turns.make_room(7, || None)), (0, 0), "there are eight places");
     assert_eq!(ended(turns.make_room(8, || None)), (0, 1));
     assert_eq!(ended(turns.make_room(8, || None)), (0, 0));
     assert_eq!(ended(turns.make_room(12, || None)), (1, 1));
-    // After an outage of hours, only the eight expected packets count as lost.
+    // Only the expected packets count as lost.
     assert_eq!(ended(turns.make_room(1_000_000, || None)), (8, 0));
     assert_eq!(ended(turns.make_room(i64::MIN, || None)), (0, 0));
 }
@@ -191,7 +184,6 @@ fn a_turn_after_one_that_was_ended_begins_where_that_packet_did() {
     turns.keep(&slot(3, 1030, 10));
     turns.begin(3);
     turns.make_room(11, || None);
-    // Packet 4 is missing. It begins at the end of the third, not at the start of the stream.
     assert_eq!(take(&mut turns, &source, 1039..1040), (vec![], 0, 0));
     assert_eq!(take(&mut turns, &source, 1040..1041), (vec![], 1, 0));
 }
@@ -205,7 +197,6 @@ fn a_place_belongs_to_one_number() {
     assert!(!turns.has(3) && turns.has(11));
     turns.clear();
     assert!(!turns.has(11));
-    // A packet that counted as lost under another number was not lost.
     let source = after(3);
     turns.begin(0);
     assert_eq!(take(&mut turns, &source, 0..48), (vec![], 1, 0));
@@ -237,7 +228,6 @@ fn what_is_kept_of_a_packet_is_what_came() {
     assert_eq!((kept.capture, kept.instants), (came.capture, came.instants));
     assert_eq!((kept.arrival, kept.read), (came.arrival, came.read));
     assert!(kept.whole && !kept.repaired);
-    // Values out of range are clamped.
     let slow = Slot { read: arrival + Span::from_secs(9), ..came };
     turns.keep(&slow);
     let most = arrival + Span::from_nanos(u32::MAX.into());
@@ -273,13 +263,12 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     assert_eq!((passage.taken, passage.written, passage.dac), (now, now, dac));
     assert_eq!((passage.media, passage.resample, passage.late), (media(48), Span::ZERO, false));
     assert!(passage_of(&Slot { whole: false, ..came }, &placement).late);
-    // If the packet carries no capture time, the capture time of the placement for its first frame
-    // is used.
+    // The placement's capture time is used.
     let silent = Slot { capture: None, ..came };
     placement.observe_capture(media(0), wall(50_000_000_000));
     let presumed = passage_of(&silent, &placement);
     assert_eq!(presumed.reference, Some(captured));
-    // If there is no capture time at all, presentation time minus latency is used.
+    // Presentation time minus latency is used.
     let mut arrivals = Placement::new(Rate::HZ_48000, Span::from_millis(5));
     arrivals.observe_arrival(media(48), Frames::new(48), arrival);
     let stands_in = passage_of(&silent, &arrivals);
@@ -294,7 +283,6 @@ fn what_has_no_place_and_is_still_to_be_heard_is_not_followed_and_not_unheard() 
     (0..8).for_each(|sequence| {
         turns.keep(&usual(sequence));
     });
-    // The packets before the fourth were due but not requested.
     let given_up = turns.make_room(13, || Some(media(3 * PACKET)));
     assert_eq!((given_up.lost, given_up.unheard, given_up.unfollowed), (0, 3, 3));
 }

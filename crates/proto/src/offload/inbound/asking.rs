@@ -1,20 +1,18 @@
-//! Decides when to request which missing blocks.
+//! Decides when to request missing blocks.
 
 use core::ops::Range;
 
 use crate::time::{LocalTime, Span};
 
-/// Wait before the first retry: a local round trip plus the period of the host's thread. 1024
-/// frames at 48 kHz (21 ms) cost a superfluous datagram.
+/// A local round trip plus a host period. A longer period costs an extra datagram.
 const FIRST_WAIT: Span = Span::from_millis(5);
-/// Maximum wait after unanswered requests while the sender is active.
+/// Maximum wait while the sender is active.
 const LONGEST_WAIT: Span = Span::from_millis(40);
-/// Maximum wait while the sender is silent: it may be gone for ever, and its stream stays open.
+/// Maximum wait while the sender is silent, perhaps for ever.
 const LONGEST_SILENT: Span = Span::from_secs(4);
 
 #[derive(Debug, Clone)]
 pub(super) struct BlockAsking {
-    /// Requested block per place of the ring.
     asked: Box<[u64]>,
     wait: Span,
     again: LocalTime,
@@ -39,7 +37,6 @@ impl BlockAsking {
         self.wait
     }
 
-    /// Resets: no requested block is missing or waited for.
     pub(super) fn nothing_is_missing(&mut self) {
         if !self.again.is_never() {
             self.asked.fill(NOTHING);
@@ -47,8 +44,7 @@ impl BlockAsking {
         (self.wait, self.again) = (FIRST_WAIT, LocalTime::NEVER);
     }
 
-    /// Records a datagram of the sender. After a silence the next request is due as if there had
-    /// been none.
+    /// After a silence, shortens the wait to [`LONGEST_WAIT`].
     pub(super) fn heard(&mut self) {
         if self.wait > LONGEST_WAIT {
             if !self.again.is_never() {
@@ -62,8 +58,7 @@ impl BlockAsking {
         self.wait = FIRST_WAIT;
     }
 
-    /// Returns the blocks of `among` to request now. If `open`, more will follow: a few at the end
-    /// are not worth a request.
+    /// If `open`, a few at the end are not worth a request.
     pub(super) fn next(
         &mut self,
         among: Range<u64>,
@@ -102,8 +97,7 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    /// Times of requests for one missing block, polled every millisecond; `hears` returns whether
-    /// the sender is active.
+    /// Polled every millisecond.
     fn questions(
         asking: &mut BlockAsking,
         looks: Range<i64>,

@@ -11,7 +11,7 @@ const NOTHING: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct AssemblySlot {
-    /// Block number, or [`NOTHING`].
+    /// Or [`NOTHING`].
     block: u64,
     whole: Whole,
     parts: u16,
@@ -69,7 +69,7 @@ impl Assembly {
         (block % self.hold()) as usize
     }
 
-    /// Takes a part; the caller ensures that its block is within the ring.
+    /// The block must be within the ring.
     pub(super) fn take(&mut self, head: &Head, body: &[u8], now: LocalTime) -> Handled {
         if head.frames > self.set.max_frames() {
             return Handled::Invalid(InvalidBlock::Frames(head.frames));

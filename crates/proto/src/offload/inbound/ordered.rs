@@ -10,38 +10,37 @@ use crate::offload::counters::InboundCounters;
 use crate::offload::datagram::{DatagramKind, Flags, Head, InvalidBlock};
 use crate::time::LocalTime;
 
-/// Whether the plugin processed every block of the epoch, in order.
+/// Whether the plugin processed every block of the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PluginState {
     /// It did, or no longer remembers the gap.
     Clean,
-    /// It did not, since this position.
+    /// It missed one at this position.
     Dirty(u64),
 }
 
 /// Block to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockTurn {
-    /// Number of the activation.
+    /// Activation number.
     pub epoch: u32,
     /// Block number in the epoch.
     pub block: u64,
     /// Frames before the block in the epoch.
     pub position: u64,
-    /// Frames in the block.
+    /// Frame count.
     pub frames: u32,
-    /// Flags of the block.
+    /// Flags.
     pub flags: Flags,
-    /// Latency of its sound so far, in frames.
+    /// Latency of its sound, in frames.
     pub latency: u32,
-    /// First block of the epoch to run: reset the plugin before.
+    /// First block of the epoch: reset the plugin.
     pub restart: bool,
-    /// Whether this plugin, and those before it, processed all earlier blocks.
+    /// Whether all plugins so far processed all earlier blocks.
     pub clean: bool,
 }
 
-/// Runs blocks in order. Skips one only if its sender no longer keeps it. Follows the newest epoch
-/// received.
+/// Skips only blocks that the sender no longer keeps. Follows the newest epoch.
 #[derive(Debug, Clone)]
 pub(crate) struct OrderedInbound {
     assembly: Assembly,
@@ -51,26 +50,23 @@ pub(crate) struct OrderedInbound {
     epoch: Option<u32>,
     next: u64,
     position: u64,
-    /// Complete blocks from `next` on.
     complete: u64,
     /// End of the known blocks.
     heard: u64,
     received_at: LocalTime,
-    /// Last block number beyond reach.
+    /// Last number out of range.
     far: Option<u64>,
-    /// Missing blocks before this one are no longer kept.
     gone: u64,
     turn: Option<BlockTurn>,
     restart: bool,
     state: PluginState,
-    /// Frames run since the plugin became dirty.
+    /// Frames since the plugin became dirty.
     since: u64,
     counters: InboundCounters,
 }
 
 impl OrderedInbound {
-    /// Creates an empty state for a plugin that remembers `memory` frames, if known. Only this
-    /// allocates.
+    /// `memory`: frames that the plugin remembers. Only this allocates.
     pub(crate) fn new(config: &InboundConfig, memory: Option<u64>) -> Result<Self, OffloadError> {
         let assembly = Assembly::new(config)?;
         Ok(Self {
@@ -113,7 +109,7 @@ impl OrderedInbound {
             Err(handled) => handled,
             Ok(SortedDatagram::Block(head, body)) => self.handle_block(&head, body, now),
             Ok(SortedDatagram::Gone { epoch, first }) if self.epoch == Some(epoch) => {
-                // Blocks not known yet are up to later notices, or the number is bogus.
+                // Later notices cover unknown blocks.
                 self.gone = self.gone.max(first.min(self.heard));
                 Handled::Gone(first)
             }
@@ -124,7 +120,7 @@ impl OrderedInbound {
         handled
     }
 
-    /// Takes a request for the answers, which are sent as `stream` in `epoch`.
+    /// Answers are sent as `stream`.
     pub(in crate::offload) fn handle_ask(
         &mut self,
         datagram: &[u8],
@@ -157,8 +153,7 @@ impl OrderedInbound {
             return if again { Handled::Again(head.block) } else { Handled::Duplicate };
         }
         if head.block - self.next >= self.assembly.hold() {
-            // A distant number counts only with a second one near it, or for a worker that starts
-            // in the middle of an epoch.
+            // A distant number needs a second near it, or a worker that starts mid-epoch.
             let far = self.far.replace(head.block);
             if self.heard == 0
                 || far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold())
@@ -197,7 +192,6 @@ impl OrderedInbound {
         self.counters.epochs += 1;
     }
 
-    /// Begins the turn of the next block, if it has arrived and the one before is finished.
     pub(crate) fn next_turn(&mut self) -> Option<BlockTurn> {
         let epoch = self.epoch.filter(|_| self.turn.is_none())?;
         if self.assembly.whole(self.next).is_none() {
@@ -226,7 +220,6 @@ impl OrderedInbound {
         Some(turn)
     }
 
-    /// Skips awaited blocks that are no longer kept.
     fn skip_gone(&mut self) {
         if self.next >= self.gone {
             return;
@@ -234,7 +227,7 @@ impl OrderedInbound {
         let reach = self.gone.min(self.next + self.assembly.hold());
         let next = (self.next..reach).find(|block| self.assembly.whole(*block).is_some());
         let next = next.unwrap_or(self.gone);
-        // Blocks before the first run may have been run by a predecessor that died.
+        // A dead predecessor may have run the first blocks.
         self.counters.gone += if self.restart { 0 } else { next - self.next };
         self.next = next;
         self.soil();
@@ -273,7 +266,6 @@ impl OrderedInbound {
         Some(turn)
     }
 
-    /// Returns a range of blocks to request now; call until `None`.
     pub(crate) fn wanted(&mut self, now: LocalTime) -> Option<(u64, u64)> {
         let (among, open) = self.reach(now);
         if among.end - among.start <= self.complete {
@@ -287,7 +279,7 @@ impl OrderedInbound {
         Some((asked.start, asked.end))
     }
 
-    /// Writes a request datagram; `room` has at least the minimum datagram size.
+    /// `room` has at least the minimum size.
     pub(crate) fn poll_ask(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
         let epoch = self.epoch?;
         let (from, until) = self.wanted(now)?;
@@ -297,7 +289,6 @@ impl OrderedInbound {
         Head::beside(DatagramKind::Ask, self.stream, epoch, from).with_body(&body, room)
     }
 
-    /// Range of blocks that could have arrived, and whether more follow.
     fn reach(&self, now: LocalTime) -> (Range<u64>, bool) {
         let limit = self.next + self.assembly.hold();
         let mut end = self.heard;
@@ -307,13 +298,11 @@ impl OrderedInbound {
         (self.next..end.min(limit).max(self.next), end > limit)
     }
 
-    /// Whether the newest block has arrived in part.
     fn newest_is_under_way(&self) -> bool {
         (self.next + 1..=self.next + self.assembly.hold()).contains(&self.heard)
             && self.assembly.whole(self.heard - 1).is_none()
     }
 
-    /// Time to call [`Self::wanted`] again, if nothing arrives before.
     pub(crate) fn deadline(&self) -> LocalTime {
         if self.asking.again().is_never() && self.newest_is_under_way() {
             self.received_at + self.asking.wait()

@@ -7,34 +7,32 @@ use crate::offload::counters::InboundCounters;
 use crate::offload::datagram::{DatagramKind, Flags, Head, InvalidBlock};
 use crate::time::LocalTime;
 
-/// A complete block.
+/// Complete block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrivedBlock<'a> {
     /// Content.
     pub bytes: &'a [u8],
     /// Frames before the block in the epoch.
     pub position: u64,
-    /// Frames in the block.
+    /// Frame count.
     pub frames: u32,
-    /// Flags of the block.
+    /// Flags.
     pub flags: Flags,
-    /// Latency of the sound against the input, in frames.
+    /// Latency of the sound, in frames.
     pub latency: u32,
-    /// Arrival of the last part.
+    /// When the last part arrived.
     pub came: LocalTime,
 }
 
-/// Blocks that are taken at their turn, complete or not, of the epoch set by the caller.
+/// Blocks taken at their turn, complete or not.
 #[derive(Debug, Clone)]
 pub(crate) struct UnorderedInbound {
     assembly: Assembly,
     stream: u32,
-    /// Stream under which blocks are requested from here: the first worker's, in a chain.
+    /// Stream of requests: the first worker's in a chain.
     asked: u32,
     epoch: u32,
-    /// Blocks before this one are over.
     from: u64,
-    /// End of the complete blocks.
     newest: u64,
     counters: InboundCounters,
 }
@@ -58,7 +56,6 @@ impl UnorderedInbound {
         self.counters.epochs += 1;
     }
 
-    /// Switches to another stream, and to another one in requests.
     pub(crate) fn retarget(&mut self, stream: u32, asked: u32) {
         (self.stream, self.asked) = (stream, asked);
     }
@@ -71,8 +68,7 @@ impl UnorderedInbound {
         self.counters
     }
 
-    /// Takes a datagram that arrived at `now`. `expected` returns position and frames of a block,
-    /// if the caller still knows it.
+    /// `expected`: position and frames of a known block.
     pub(crate) fn handle(
         &mut self,
         datagram: &[u8],
@@ -132,7 +128,6 @@ impl UnorderedInbound {
         })
     }
 
-    /// Releases blocks before this one: later parts are late.
     pub(crate) fn release(&mut self, before: u64) {
         self.from = self.from.max(before);
     }

@@ -4,24 +4,20 @@ use core::ops::Range;
 
 use crate::offload::datagram::Flags;
 
-/// Numbers of blocks to send; their data is in the history.
+/// Block numbers.
 #[derive(Debug, Clone)]
 pub(super) struct OutboundQueue {
     copies: u64,
-    /// Maximum requested blocks sent at once.
     replays: u32,
-    /// Block being sent, its next part, and additional flags.
     current: Option<(u64, u16, Flags)>,
     new: Range<u64>,
     /// First of the consecutive new blocks.
     first_new: u64,
     copied: Range<u64>,
-    /// Number of requested blocks; none is before `asked_from`.
+    /// Requests; none is before `asked_from`.
     asked: usize,
     asked_from: u64,
-    /// Requested blocks that may be sent now.
     allowed: u32,
-    /// First requested block that is no longer kept.
     gone: Option<u64>,
     gone_from: u64,
 }
@@ -53,8 +49,7 @@ impl OutboundQueue {
         }
     }
 
-    /// Records a commit; `next` is the number after it. `replays` is the limit of repeated blocks
-    /// at this length.
+    /// `next`: the number after the commit.
     pub(super) fn committed(&mut self, next: u64, replays: u32) {
         self.replays = replays;
         if self.new.is_empty() {
@@ -79,7 +74,6 @@ impl OutboundQueue {
         self.gone = Some(self.gone.map_or(from, |gone| gone.min(from)));
     }
 
-    /// Removes requested blocks that are no longer kept, or were sent.
     pub(super) fn answered(&mut self, count: usize) {
         self.asked = self.asked.saturating_sub(count);
     }
@@ -92,7 +86,6 @@ impl OutboundQueue {
         self.current
     }
 
-    /// Advances to the next of the block's `parts` parts.
     pub(super) fn advance(&mut self, parts: u16) {
         self.current = self.current.and_then(|(block, part, flags)| {
             (part + 1 < parts).then_some((block, part + 1, flags))
@@ -113,7 +106,7 @@ impl OutboundQueue {
         self.send(block, Flags::REPLAY);
     }
 
-    /// Whether to send a notice now: only between blocks, and after new ones.
+    /// Sends notices only between blocks, after new ones.
     pub(super) fn take_gone(&mut self) -> bool {
         if !self.new.is_empty() {
             return false;
@@ -136,7 +129,6 @@ impl OutboundQueue {
         self.copied.next()
     }
 
-    /// Next number below `end` that may have been requested.
     pub(super) fn next_asked(&mut self, end: u64) -> Option<u64> {
         if self.asked == 0 || self.allowed == 0 || self.asked_from >= end {
             return None;

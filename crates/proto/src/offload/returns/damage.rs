@@ -1,12 +1,10 @@
-//! Damage ledger: every frame that was concealed, or made by a plugin that missed blocks, with the
-//! cause.
+//! Damage ledger: all concealed frames, and those of plugins that missed blocks.
 
 use core::ops::Range;
 
 use super::Replacement;
 use super::entries::{Cause, Damage, DamageRing};
 
-/// Maximum unread entries.
 const MAX_ENTRIES: usize = 1024;
 
 #[derive(Debug, Clone)]
@@ -14,11 +12,9 @@ pub(super) struct DamageLedger {
     entries: DamageRing,
     epoch: u32,
     rate: u32,
-    /// Position of the next frame to play.
     turn: u64,
-    /// Frames before this position are already logged.
     noted: u64,
-    /// Number of entries at the front that are settled unconditionally.
+    /// Entries settled unconditionally.
     settled: usize,
     overflow: u64,
 }
@@ -43,7 +39,6 @@ impl DamageLedger {
         self.turn = turn;
     }
 
-    /// Ignores further damage before this position, which is already logged.
     pub(super) fn noted_until(&mut self, position: u64) {
         self.noted = self.noted.max(position);
     }
@@ -64,7 +59,7 @@ impl DamageLedger {
         let open = count > self.settled;
         let last = count.checked_sub(1).and_then(|last| Some((last, self.entries.get(last)?)));
         match last {
-            // Limits the length, so that a long gap is reported while it lasts.
+            // Reports a long gap while it lasts.
             Some((at, last)) if open && last.goes_on_in(&entry) && last.frames < self.rate => {
                 self.entries.set(at, Damage { frames: last.frames + frames, ..last });
             }
@@ -78,7 +73,6 @@ impl DamageLedger {
         }
     }
 
-    /// Changes lost frames to late ones, since they arrived after their turn.
     pub(super) fn came_late(&mut self, range: Range<u64>) {
         let mut at = self.settled;
         while let Some(entry) = self.entries.get(at) {
@@ -93,7 +87,6 @@ impl DamageLedger {
         }
     }
 
-    /// Splits an entry around late frames. Returns the number of resulting entries.
     fn split(&mut self, at: usize, entry: Damage, late: Range<u64>) -> usize {
         let part = |range: Range<u64>, cause| Damage {
             from: range.start,

@@ -1,5 +1,4 @@
-//! Entries of the damage ledger, and a ring of them with fixed size that supports insertion in the
-//! middle.
+//! Ledger entries, and a ring of them that supports insertion in the middle.
 
 use super::Replacement;
 
@@ -10,29 +9,28 @@ pub enum Cause {
     Late,
     /// Never returned.
     Lost,
-    /// Made by a plugin that missed earlier blocks, and played.
+    /// Played, but the plugin missed earlier blocks.
     Dirty,
     /// The output delay was raised.
     Grown,
     /// There was no worker.
     NoWorker,
-    /// Returned, but cross-faded with the concealment before.
+    /// Returned, but cross-faded.
     Faded,
 }
 
-/// A run of damaged frames.
+/// Run of damaged frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
-    /// Number of the epoch since [`Returns`](super::Returns) was created, from 1.
+    /// Epoch since [`Returns`](super::Returns) was created, from 1.
     pub epoch: u32,
-    /// Input position of the first frame in the epoch, in frames. Its output plays later by the
-    /// delay and the plugin's latency.
+    /// Input position. It plays later by the delay and the plugin's latency.
     pub from: u64,
     /// Number of frames.
     pub frames: u32,
-    /// Cause of the damage.
+    /// Cause.
     pub cause: Cause,
-    /// Configured sound for missing frames.
+    /// Configured replacement.
     pub replacement: Replacement,
 }
 
@@ -47,8 +45,7 @@ impl Damage {
     }
 }
 
-/// Ring of entries with fixed capacity: a growing collection contains allocating code, even if it
-/// is not called.
+/// A growing collection contains allocating code.
 #[derive(Debug, Clone)]
 pub(super) struct DamageRing {
     slots: Box<[Option<Damage>]>,
@@ -77,7 +74,6 @@ impl DamageRing {
         if index < self.len { self.slots[self.slot(index)] } else { None }
     }
 
-    /// Replaces the entry at `index`, which exists.
     pub(super) fn set(&mut self, index: usize, entry: Damage) {
         if index < self.len {
             let slot = self.slot(index);
@@ -85,7 +81,7 @@ impl DamageRing {
         }
     }
 
-    /// Inserts an entry before the one at `index`. Returns `false` if there is no room.
+    /// Returns `false` without room.
     pub(super) fn insert(&mut self, index: usize, entry: Damage) -> bool {
         if self.is_full() || index > self.len {
             return false;

@@ -1,4 +1,4 @@
-//! Recent loudness of a plugin, and its input at that level, so that concealment is never louder.
+//! A plugin's recent loudness: concealment must not be louder.
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Loudness {
@@ -6,7 +6,7 @@ struct Loudness {
     energy: f32,
 }
 
-/// Independent sums, for SIMD.
+/// Independent sums for SIMD.
 const LANES: usize = 8;
 
 impl Loudness {
@@ -32,7 +32,7 @@ impl Loudness {
     }
 }
 
-/// Output and input of a plugin in the current and the previous stretch of time.
+/// Current and previous stretch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stretch {
     wet: [Loudness; 2],
@@ -53,38 +53,35 @@ impl Stretch {
         self.dry[0].and(self.dry[1])
     }
 
-    /// Average gain of the plugin, at most 1; 0 without input.
+    /// Average gain, at most 1; 0 without input.
     fn gain(&self) -> f32 {
         let gain = (self.wet().energy / self.dry().energy).sqrt();
         if gain.is_finite() { gain.min(1.0) } else { 0.0 }
     }
 }
 
-/// Levels of an output channel and its input.
 #[derive(Debug, Clone, Copy, Default)]
 struct ChannelLevels {
-    /// `long`: half a second, for the level; `short`: a twentieth, for recent reductions.
+    /// Half a second, and a twentieth for recent reductions.
     long: Stretch,
     short: Stretch,
-    /// Current gain of the concealing input, its goal, and its decrement per frame.
+    /// `step` is the decrement per frame.
     gain: f32,
     goal: f32,
     step: f32,
     ceiling: f32,
 }
 
-/// Levels of the last half to full second.
+/// Of the last half to full second.
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     channels: Box<[ChannelLevels]>,
-    /// Frames per stretch of each kind, and frames in the current ones.
     spans: [usize; 2],
     frames: [usize; 2],
     fade: usize,
 }
 
-/// Recent input 30 dB below the level of a ten times longer stretch is ignored: a gate is probably
-/// closed.
+/// Energy ratio. A short stretch 30 dB below the ten times longer one is ignored (closed gate).
 const TELLING: f32 = 1e-4;
 
 impl Levels {
@@ -99,7 +96,6 @@ impl Levels {
         self.frames = [0; 2];
     }
 
-    /// Adds a channel's plugin output `wet` and input `dry`, each in two pieces.
     pub(super) fn hear(&mut self, channel: usize, wet: [&[f32]; 2], dry: [&[f32]; 2]) {
         let levels = &mut self.channels[channel];
         let [mut of_wet, mut of_dry] = [Loudness::default(); 2];
@@ -124,8 +120,7 @@ impl Levels {
         }
     }
 
-    /// Begins concealment: input at the plugin's average level, below its peak; silence if the
-    /// level is unknown.
+    /// Silence if the level is unknown.
     pub(super) fn begin_hole(&mut self) {
         for levels in &mut self.channels {
             let ChannelLevels { long, short, .. } = levels;
@@ -136,8 +131,7 @@ impl Levels {
         }
     }
 
-    /// Scales a channel's input to that level. Samples above the plugin's peak lower the gain until
-    /// the gap ends.
+    /// Samples above the plugin's peak lower the gain until the gap ends.
     pub(super) fn play(&mut self, channel: usize, samples: &mut [f32]) {
         let levels = &mut self.channels[channel];
         let ceiling = levels.ceiling;

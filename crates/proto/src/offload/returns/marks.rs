@@ -8,7 +8,7 @@ pub(super) enum FrameMark {
     Dirty = 2,
 }
 
-/// Ring of marks by frame position; missing by default.
+/// Missing by default.
 #[derive(Debug, Clone)]
 pub(super) struct FrameMarks {
     marks: Box<[FrameMark]>,
@@ -27,7 +27,6 @@ impl FrameMarks {
         (position & (self.marks.len() as u64 - 1)) as usize
     }
 
-    /// The two pieces of these frames, up to the size of the ring.
     fn pieces(&self, position: u64, frames: usize) -> [&[FrameMark]; 2] {
         let at = self.index(position);
         let first = frames.min(self.marks.len() - at);
@@ -51,8 +50,7 @@ impl FrameMarks {
         self.pieces(position, frames).into_iter().all(clean)
     }
 
-    /// State of the frame at `position`, and the number of equal ones from there, up to `most` (at
-    /// least 1).
+    /// State, and the number of equal ones, up to `most`.
     pub(super) fn run(&self, position: u64, most: usize) -> (FrameMark, usize) {
         let mark = self.marks[self.index(position)];
         let pieces = self.pieces(position, most);

@@ -1,4 +1,4 @@
-//! Concealment of missing frames, and the return to sound.
+//! Conceals missing frames.
 
 use core::f64::consts::PI;
 
@@ -11,11 +11,10 @@ use super::rings::ChannelRing;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PlayingState {
     Wet,
-    /// Concealed for `age` frames.
     Hole {
         age: usize,
     },
-    /// Concealed for `age` frames, now fading out; sound returned `risen` frames ago.
+    /// Fading out, since sound returned `risen` frames ago.
     Back {
         age: usize,
         risen: usize,
@@ -23,7 +22,7 @@ enum PlayingState {
 }
 
 pub(super) struct RunPiece<'a> {
-    /// Channels, each with room for `most` frames.
+    /// Channels of `most` frames.
     pub(super) run: &'a mut [f32],
     pub(super) most: usize,
     pub(super) at: usize,
@@ -41,23 +40,19 @@ impl RunPiece<'_> {
 pub(super) struct StoodIn {
     kind: Replacement,
     state: PlayingState,
-    /// Fade-in gain per frame.
     rise: Box<[f32]>,
     fall: Box<[f32]>,
-    /// Last frame before the gap.
     held: Box<[f32]>,
-    /// Last frames before the gap, newest first, channel after channel.
+    /// Newest first.
     last: Box<[f32]>,
     last_frames: usize,
     concealer: Option<Concealer>,
     levels: Option<Levels>,
-    /// Frames before this one were passed to the concealer.
     reported: u64,
     frames: Box<[f32]>,
     other: Box<[f32]>,
 }
 
-/// Input, and the plugin's latency in frames.
 type Handed<'a> = (&'a ChannelRing, u32);
 
 impl StoodIn {
@@ -84,7 +79,7 @@ impl StoodIn {
         }
     }
 
-    /// Frames to keep after they were played.
+    /// Played frames to keep.
     pub(super) fn learns_from(&self) -> usize {
         self.concealer.as_ref().map_or(self.last_frames, Concealer::learns_from)
     }
@@ -104,7 +99,7 @@ impl StoodIn {
             levels.begin();
         }
         if let Some(concealer) = &mut self.concealer {
-            // Silence replaces the history of the old epoch.
+            // Overwrites the old epoch.
             self.frames.fill(0.0);
             let mut left = concealer.learns_from();
             while left > 0 && !self.frames.is_empty() {
@@ -114,7 +109,6 @@ impl StoodIn {
         }
     }
 
-    /// Begins a gap at `position`; `wet` has the output before.
     pub(super) fn begin_hole(&mut self, position: u64, wet: &ChannelRing) {
         self.state = PlayingState::Hole { age: 0 };
         if let Some(levels) = &mut self.levels {
@@ -134,7 +128,6 @@ impl StoodIn {
         self.tell(position, wet);
     }
 
-    /// Measures the level of these frames of `wet`, which the plugin made.
     pub(super) fn hear(
         &mut self,
         position: u64,
@@ -144,7 +137,7 @@ impl StoodIn {
     ) {
         let Some(levels) = &mut self.levels else { return };
         let (dry, latency) = dry;
-        // Before the first input frame the plugin outputs silence.
+        // Silence before the first input.
         let Some(handed) = position.checked_sub(latency.into()) else { return };
         for channel in 0..wet.channels() {
             let of = if dry.channels() == 1 { 0 } else { channel };
@@ -158,7 +151,6 @@ impl StoodIn {
         levels.advance(frames);
     }
 
-    /// Passes the output since the last call to the concealer.
     fn tell(&mut self, until: u64, wet: &ChannelRing) {
         let Some(concealer) = &mut self.concealer else { return };
         let (channels, most) = (wet.channels(), self.other.len());
@@ -178,7 +170,7 @@ impl StoodIn {
         self.reported = until;
     }
 
-    /// Conceals a missing piece, and stores the result in `wet` as played.
+    /// Stores the result in `wet`.
     pub(super) fn replacement(
         &mut self,
         piece: &mut RunPiece<'_>,
@@ -210,8 +202,7 @@ impl StoodIn {
         }
     }
 
-    /// Passes a received piece, cross-faded after concealment. Returns the number of cross-faded
-    /// frames.
+    /// Returns the cross-faded frames.
     pub(super) fn come_back(
         &mut self,
         piece: &mut RunPiece<'_>,
@@ -269,7 +260,7 @@ impl StoodIn {
         }
     }
 
-    /// Makes the concealment of a channel from `position` on, unless the concealer does.
+    /// Conceals, unless the concealer does.
     fn make(
         &mut self,
         channel: usize,
@@ -301,7 +292,7 @@ impl StoodIn {
     }
 }
 
-/// Input of these frames. Channels without input use the only one, or silence.
+/// Channels without input use the only one, or silence.
 fn handed((dry, latency): Handed<'_>, channel: usize, position: u64, out: &mut [f32]) {
     let channel = if dry.channels() == 1 { 0 } else { channel };
     let before = u64::from(latency).saturating_sub(position).min(out.len() as u64) as usize;
@@ -332,7 +323,7 @@ fn gather(frames: &mut [f32], piece: &mut RunPiece<'_>, channels: usize) {
     }
 }
 
-/// Half a cosine, from nearly 1 to nearly 0.
+/// Falls from nearly 1 to nearly 0.
 fn half_cosine(frames: usize) -> impl Iterator<Item = f32> {
     let step = PI / (frames + 1) as f64;
     (1..=frames).map(move |index| (0.5 + 0.5 * (step * index as f64).cos()) as f32)

@@ -5,16 +5,16 @@ use core::hint::black_box;
 #[derive(Debug, Clone)]
 pub(super) struct ChannelRing {
     channels: usize,
-    /// Frames per channel; a power of two.
+    /// A power of two.
     frames: usize,
     samples: Box<[f32]>,
 }
 
 impl ChannelRing {
-    /// Creates room for `frames` or a few more.
+    /// Rounds `frames` up.
     pub(super) fn new(channels: usize, frames: usize) -> Self {
         let frames = frames.max(1).next_power_of_two();
-        // Writes the zeros: the system provides untouched zero pages only at first access.
+        // Touches the zero pages now, not at first access.
         let mut samples = vec![1.0; channels * frames];
         black_box(&mut samples).fill(0.0);
         Self { channels, frames, samples: samples.into() }
@@ -32,7 +32,6 @@ impl ChannelRing {
         (position & (self.frames as u64 - 1)) as usize
     }
 
-    /// Writes samples from `position` on, up to the size of the ring.
     #[inline]
     pub(super) fn write(&mut self, channel: usize, position: u64, samples: &[f32]) {
         self.write_by(channel, position, samples.len(), |from, piece| {
@@ -40,8 +39,7 @@ impl ChannelRing {
         });
     }
 
-    /// Lets `write` fill `count` samples from `position` on, up to the ring's size, in one or two
-    /// pieces, each with the samples before it.
+    /// `write` fills one or two pieces, with the samples before each.
     #[inline]
     pub(super) fn write_by(
         &mut self,
@@ -65,8 +63,7 @@ impl ChannelRing {
         samples[head.len()..].copy_from_slice(tail);
     }
 
-    /// Pieces of `count` samples from `position` on, up to the size of the ring; the second may be
-    /// empty.
+    /// The second piece may be empty.
     #[inline]
     pub(super) fn pieces(&self, channel: usize, position: u64, count: usize) -> [&[f32]; 2] {
         let at = self.index(position);

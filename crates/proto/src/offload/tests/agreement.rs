@@ -155,7 +155,6 @@ fn machines_that_would_keep_too_much_are_refused() {
     assert!(Worker::new(WorkerConfig { hold: usize::MAX, ..worker_config(None) }).is_err());
 }
 
-/// Handles a block of 64 frames from a master, modified by `change`.
 fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Handled {
     let mut road = Road::new(master_config(8), worker_config(None));
     road.hand_out(64);
@@ -165,7 +164,6 @@ fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Handled {
     change(&mut datagram);
     let handled = road.worker.handle(&datagram, road.now);
     let complete = matches!(handled, Handled::Complete(..));
-    // The block itself is still accepted afterwards.
     assert_eq!(
         road.worker.handle(&room[..len], road.now),
         match complete {
@@ -278,7 +276,7 @@ fn a_worker_of_the_other_order_of_bytes_gives_back_the_masters() {
     let mut worker = Worker::new(config).unwrap();
     master.begin();
     let mut room = [0; 600];
-    // Memory of a master with the other byte order.
+    // A master with the other byte order.
     let written = master.room(2).unwrap();
     put_f32(&mut written[..8], &[1.5, -2.0]);
     put_i16(&mut written[8..], &[1, -2, 300]);

@@ -49,7 +49,6 @@ fn what_comes_after_its_turn_is_late_and_only_that() {
     (0..5).for_each(|_| run(&mut returns, 64));
     assert_eq!(reported(&mut returns), []);
     assert_eq!(arrives(&mut returns, 64, 64, true), 0);
-    // Partly late: the rest plays.
     assert_eq!(arrives(&mut returns, 192, 128, true), 64);
     run(&mut returns, 64);
     let expected = [
@@ -119,7 +118,7 @@ fn a_longer_delay_is_noted_once_and_stands_from_then_on() {
         run(&mut returns, 64);
         arrives(&mut returns, block * 64, 64, true);
     }
-    // Frame 448 is next; from now on it plays 96 frames later.
+    // Frame 448 is next, 96 frames later than before.
     assert_eq!(returns.set_delay(160), 160);
     assert_eq!(returns.set_delay(100), 160);
     let mut heard = Vec::new();
@@ -155,7 +154,7 @@ fn a_full_ledger_counts_what_it_cannot_tell() {
         }
         run(&mut returns, 8);
     }
-    // 1050 blocks are lost, and all but the first of those between are cross-faded.
+    // All but the first block between are cross-faded.
     assert_eq!(returns.damage_overflow(), (1050 + 1049 - 1024) * 8);
     assert_eq!(all(&mut returns).len(), 1024);
 }

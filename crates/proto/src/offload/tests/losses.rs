@@ -1,4 +1,4 @@
-//! With any losses the worker runs every block once, in order.
+//! Workers run every block once, in order, with any losses.
 
 use proptest::prelude::*;
 

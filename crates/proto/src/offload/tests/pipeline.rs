@@ -1,4 +1,4 @@
-//! A worker feeds another directly.
+//! A worker feeds another.
 
 use proptest::prelude::*;
 
@@ -15,8 +15,7 @@ use crate::time::{LocalTime, Span};
 
 const SECOND: u32 = 2;
 
-/// Blocks of the first worker: a channel, its control, its output channel, and the second worker's
-/// control, passed on.
+/// Passes the second worker's control through.
 fn first_set() -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![
@@ -28,7 +27,6 @@ fn first_set() -> BlockSet {
     BlockSet::new(blocks, MAX_FRAMES).unwrap()
 }
 
-/// Blocks of the master: input of the first worker, output of the second.
 fn whole_set() -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![

@@ -12,12 +12,11 @@ fn config(delay: u32, replacement: Replacement) -> ReturnsConfig {
     ReturnsConfig { inputs: 2, outputs: 2, rate: RATE, delay, max_frames: MAX, replacement }
 }
 
-/// Input: loud, without repeated values.
+/// Loud, without repeated values.
 fn dry(channel: usize, frame: u64) -> f32 {
     ((frame * 7919 + channel as u64 * 13) % 10_007) as f32 / 10_007.0 - 0.5
 }
 
-/// Output for it.
 fn wet(channel: usize, frame: u64) -> f32 {
     (frame as f32 * 0.01).sin() * 0.5 + channel as f32 / 16.0 + dry(channel, frame) / 64.0
 }
@@ -45,7 +44,6 @@ impl Heard {
         self.returns.arrived(position, frames, clean)
     }
 
-    /// A run; places `answers` between input and output.
     fn run(&mut self, frames: u32, answers: &[(u64, u32)]) {
         for channel in 0..2 {
             let clock = self.clock;
@@ -86,7 +84,7 @@ proptest! {
         replacement in replacements(),
     ) {
         let mut host = Heard::new(config(delay, replacement), delay);
-        // Each run is a block, which returns `lag` runs later, or never.
+        // Each block returns `lag` runs later, or never.
         let mut blocks: Vec<(u64, u32, bool)> = Vec::new();
         let mut missing = vec![false; 0];
         for (index, (frames, luck)) in runs.iter().enumerate() {
@@ -108,7 +106,6 @@ proptest! {
         prop_assert_eq!(fade, 48);
         let heard = host.heard[0].len();
         let played = heard.saturating_sub(delay as usize);
-        // The ledger has exactly the missing frames due for playback, and the cross-faded ones.
         host.returns.settle();
         let (mut noted, mut faded) = (vec![false; played], vec![false; played]);
         while let Some(damage) = host.returns.poll_damage() {
@@ -164,7 +161,7 @@ proptest! {
     }
 }
 
-/// Runs of 64 frames; each returns in the next run, except those in `lost`.
+/// Each run returns in the next, except `lost`.
 fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> Heard {
     let mut host = Heard::new(config, config.delay);
     for run in 0..count {
@@ -179,7 +176,7 @@ fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> 
 fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
     let mut host = with_lost(config(64, Replacement::Dry), 40, 10..20);
     let heard = &host.heard[1][64..];
-    // After the fade, and until the sound returns.
+    // After the fade, until the sound returns.
     for (frame, heard) in heard.iter().enumerate().take(20 * 64).skip(10 * 64 + 48) {
         assert_eq!(heard.to_bits(), dry(1, frame as u64).to_bits(), "frame {frame}");
     }
@@ -194,7 +191,7 @@ fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
 
 type Plugin = fn(u64) -> f32;
 
-/// Output during two seconds with a plugin, and one second without it.
+/// Two seconds with a plugin, and one without.
 fn received_beside(replacement: Replacement, plugin: Plugin, dry: Plugin) -> (Vec<f32>, Vec<f32>) {
     let mut returns =
         Returns::new(ReturnsConfig { inputs: 1, outputs: 1, ..config(64, replacement) });
@@ -220,8 +217,7 @@ fn level(samples: &[f32]) -> f32 {
     (samples.iter().map(|sample| sample * sample).sum::<f32>() / samples.len() as f32).sqrt()
 }
 
-/// A voice with a period of a second: three quarters loud, then a pause; 20 dB louder after two
-/// seconds.
+/// Rises by 20 dB after two seconds.
 fn voice(frame: u64) -> f32 {
     let rises = if frame >= 2 * u64::from(RATE) { 10.0 } else { 1.0 };
     let quiet = if frame % 48_000 >= 36_000 { 0.01 } else { 1.0 };
@@ -248,18 +244,16 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
         assert!(of_input <= of_it * 1.3, "{name}: {of_input} > {of_it}");
         assert!(of_input >= of_it * 0.5, "{name}: {of_input} < {of_it}");
     }
-    // Sound muted 100 ms before stays muted.
     let muted: Plugin =
         |frame| if frame < 2 * u64::from(RATE) - 4800 { steady_tone(frame) } else { 0.0 };
     let (_, without) = received_beside(Replacement::Matched, muted, steady_tone);
     assert_eq!(peak(&without), 0.0);
-    // Short peaks as loud as the input, and little else.
+    // Short peaks as loud as the input.
     let ticks: Plugin =
         |frame| (frame as f32 * 0.05).sin() * if frame % 1200 < 50 { 0.5 } else { 0.02 };
     let (heard, without) = received_beside(Replacement::Matched, ticks, steady_tone);
     let ratio = level(&without) / level(&heard);
     assert!((0.8..1.2).contains(&ratio), "{ratio}");
-    // `Dry` does not scale.
     let (heard, without) = received_beside(Replacement::Dry, |frame| voice(frame) * 0.01, voice);
     assert!(peak(&without) > 900.0 * peak(&heard));
 }
@@ -274,7 +268,6 @@ fn where_nothing_was_heard_of_a_plugin_silence_stands_in() {
 #[test]
 fn no_stand_in_begins_or_ends_with_a_jump() {
     let sine = |frame: u64| (frame as f32 * core::f32::consts::TAU / 480.0).sin() * 0.5;
-    // Runs shorter and longer than a fade; 640 frames are missing.
     for (replacement, run) in
         [Replacement::Matched, Replacement::Dry, Replacement::Conceal, Replacement::LastGood]
             .into_iter()
@@ -296,8 +289,7 @@ fn no_stand_in_begins_or_ends_with_a_jump() {
         }
         let steps = host.heard[0].windows(2).map(|pair| (pair[1] - pair[0]).abs());
         let most = steps.fold(0.0, f32::max);
-        // The sine steps by at most 0.0065, and a fade of 48 frames by 1/30 of a difference below
-        // 1.
+        // The sine steps by at most 0.0065, a fade of 48 frames by 1/30.
         assert!(most < 0.045, "{replacement:?} steps by {most} in runs of {run}");
     }
 }
@@ -318,7 +310,6 @@ fn what_is_no_number_passes_as_it_is() {
     }
     assert_eq!(bits(&host.heard[0][64..128]), bits(&samples));
     assert_eq!(bits(&host.heard[0][19 * 64..]), bits(&samples));
-    // A gap afterwards contains finite samples.
     host.run(64, &[]);
     assert!(host.heard[0][20 * 64..].iter().all(|sample| sample.is_finite()));
 }

@@ -8,7 +8,6 @@ use crate::offload::outbound::OutboundBlocks;
 use crate::offload::worker::{Worker, WorkerConfig};
 use crate::time::{LocalTime, Span};
 
-/// Sends `count` blocks of 64 frames; those in `lost` do not arrive.
 fn with_losses(count: u64, lost: &[u64], worker: WorkerConfig) -> Road {
     let mut road = Road::new(master_config(64), worker);
     let fates = (0..count).map(|at| if lost.contains(&at) { Fate::Lost } else { Fate::Arrives });
@@ -88,7 +87,6 @@ fn a_worker_that_joins_late_is_given_the_epoch_from_its_beginning() {
         road.hand_out(64);
     });
     road.carry();
-    // The first worker is gone; another replaces it.
     (road.worker, road.plugin) = (late, Recursive::default());
     road.turns.clear();
     for _ in 0..12 {
@@ -191,7 +189,7 @@ fn a_worker_that_begins_anew_answers_in_time_after_four_blocks() {
             road.carry();
             road.master.release(road.master.next());
         });
-        // Its process died; the next one serves the same stream.
+        // The next process serves the same stream.
         (road.worker, road.plugin) = (Worker::new(worker()).unwrap(), Recursive::default());
         for _ in 0..4 {
             road.hand_out(64);
@@ -199,7 +197,6 @@ fn a_worker_that_begins_anew_answers_in_time_after_four_blocks() {
             road.pass(Span::from_micros(1333));
         }
         let last = road.turns.last().map(|turn| (turn.block, turn.clean));
-        // A worker that can get all blocks does.
         assert_eq!(last, Some((blocks + 3, !is_dirty)), "of {blocks}");
     }
 }
@@ -261,7 +258,6 @@ fn a_block_that_goes_on_coming_after_it_was_asked_for_is_asked_for_again() {
 fn of_long_blocks_fewer_are_replayed_at_a_time_but_two() {
     let mut left = Vec::new();
     for frames in [256, 8_000, 20_000, 60_000] {
-        // Independent of the agreed maximum.
         let config = MasterConfig { set: sound(65_536), datagram_bytes: 9000, ..master_config(80) };
         let mut road = Road::new(config, worker_config(None));
         let mut room = vec![0; 9000];
@@ -277,7 +273,7 @@ fn of_long_blocks_fewer_are_replayed_at_a_time_but_two() {
         }
         left.push(blocks.len());
     }
-    // 256 KiB hold 64 blocks of 1 kB, eight of 32 kB, three of 80 kB, and one of 240 kB.
+    // 256 KiB: 64 blocks of 1 kB, eight of 32 kB, three of 80 kB, one of 240 kB.
     assert_eq!(left, [64, 8, 3, 2]);
 }
 

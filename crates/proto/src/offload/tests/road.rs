@@ -1,4 +1,4 @@
-//! A master, a worker, and a path between them that tests control.
+//! A master, a worker, and the path between them.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,6 @@ use crate::time::{LocalTime, Span};
 pub(super) const STREAM: u32 = 0x7461_7574;
 pub(super) const MAX_FRAMES: u32 = 256;
 
-/// One channel out, a control, and one channel back.
 pub(super) fn sound(max_frames: u32) -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![
@@ -52,7 +51,7 @@ pub(super) fn worker_config(memory: Option<u64>) -> WorkerConfig {
     }
 }
 
-/// A plugin with unlimited memory, scaled by its control.
+/// Plugin with unlimited memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Recursive {
     last: f32,
@@ -67,7 +66,6 @@ impl Recursive {
     }
 }
 
-/// Input of frame `index`: unique values.
 pub(super) fn input(index: u64) -> f32 {
     f32::from_bits(0x3f00_0000 | (index as u32).wrapping_mul(2_654_435_761) >> 9)
 }
@@ -86,13 +84,12 @@ pub(super) fn bits(samples: &[f32]) -> Vec<u32> {
     samples.iter().map(|sample| sample.to_bits()).collect()
 }
 
-/// Fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Arrives,
     Lost,
     Twice,
-    /// Arrives after this many others.
+    /// After this many other datagrams.
     Later(u8),
 }
 
@@ -106,7 +103,7 @@ pub(super) fn fates() -> impl Strategy<Value = Vec<Fate>> {
     proptest::collection::vec(fate, 0..200)
 }
 
-/// One direction: datagrams meet these fates in turn, then all arrive.
+/// After these fates, all datagrams arrive.
 #[derive(Debug, Default)]
 pub(super) struct OneWay {
     fates: VecDeque<Fate>,
@@ -119,7 +116,6 @@ impl OneWay {
         Self { fates: fates.into(), ..Self::default() }
     }
 
-    /// Whether all further datagrams arrive.
     pub(super) fn is_good(&self) -> bool {
         self.fates.is_empty()
     }
@@ -144,7 +140,6 @@ impl OneWay {
     }
 }
 
-/// A master and a worker that runs [`Recursive`].
 pub(super) struct Road {
     pub(super) master: Master,
     pub(super) worker: Worker,
@@ -153,7 +148,7 @@ pub(super) struct Road {
     pub(super) now: LocalTime,
     pub(super) plugin: Recursive,
     pub(super) turns: Vec<BlockTurn>,
-    /// Positions of sent blocks, and the output of a plugin that missed none.
+    /// Output of a plugin that missed no block.
     pub(super) truth: Vec<(u64, Vec<f32>)>,
     true_plugin: Recursive,
     room: Vec<u8>,
@@ -191,7 +186,6 @@ impl Road {
         block
     }
 
-    /// Carries datagrams both ways until none is left.
     pub(super) fn carry(&mut self) {
         let Self { master, worker, there, back, now, room, .. } = self;
         loop {
@@ -219,13 +213,11 @@ impl Road {
         self.now += span;
     }
 
-    /// Answer to a block as sound, and whether it is clean.
     pub(super) fn answer(&self, block: u64) -> Option<(Vec<f32>, bool)> {
         let answer = self.master.answer(block)?;
         Some((floats(answer.bytes), !answer.flags.has(Flags::DIRTY)))
     }
 
-    /// Whether the answer is correct.
     pub(super) fn is_true(&self, block: u64) -> bool {
         let (position, truth) = &self.truth[block as usize];
         self.master.answer(block).is_some_and(|answer| {
@@ -234,7 +226,6 @@ impl Road {
     }
 }
 
-/// Runs all blocks that are due. Returns their number.
 pub(super) fn run(worker: &mut Worker, plugin: &mut Recursive, turns: &mut Vec<BlockTurn>) -> u32 {
     let mut count = 0;
     while let Some(turn) = worker.next_turn() {

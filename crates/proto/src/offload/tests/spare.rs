@@ -41,7 +41,6 @@ fn the_first_clean_answer_is_played_and_a_dirty_one_only_where_there_is_none() {
 struct Runs {
     pace: RunPace,
     now: LocalTime,
-    /// Part of each wait without an answer.
     in_vain: Span,
 }
 
@@ -51,8 +50,7 @@ impl Runs {
         Self { pace, now: LocalTime::ZERO, in_vain: Span::ZERO }
     }
 
-    /// `count` runs of 480 frames (10 ms), one each `every`, of which `waited` was waiting for
-    /// answers.
+    /// Runs of 480 frames (10 ms), one per `every`.
     fn run(&mut self, count: u32, every: Span, waited: Span) -> bool {
         for _ in 0..count {
             self.now += every;
@@ -66,20 +64,17 @@ impl Runs {
 fn a_host_in_real_time_is_never_taken_for_a_render() {
     let mut runs = Runs::new();
     assert!(!runs.run(6000, Span::from_millis(10), Span::ZERO));
-    // It stood still for 200 ms, and catches up at once.
     assert!(!runs.run(1, Span::from_millis(200), Span::ZERO));
     assert!(!runs.run(20, Span::from_micros(50), Span::ZERO));
     assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
-    // It stood still for 0.9 s and for 8 s, and catches up fully.
+    // Catches up fully.
     for (stall, runs_behind) in [(900, 89), (8000, 799)] {
         assert!(!runs.run(1, Span::from_millis(stall), Span::ZERO));
         assert!(!runs.run(runs_behind, Span::from_micros(50), Span::ZERO), "after {stall} ms");
         assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
     }
-    // It catches up at twice real time.
     assert!(!runs.run(1, Span::from_millis(900), Span::ZERO));
     assert!(!runs.run(178, Span::from_millis(5), Span::ZERO));
-    // Its transport stopped for a minute.
     assert!(!runs.run(1, Span::from_secs(60), Span::ZERO));
     assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
 }
@@ -107,19 +102,17 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
 fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead() {
     let mut runs = Runs::new();
     assert_eq!(runs.pace.timeout(), Span::ZERO);
-    // 27 runs are 267 ms ahead: perhaps a host that fills its buffers.
+    // 27 runs are 267 ms ahead, perhaps filling buffers.
     assert!(runs.run(28, Span::from_micros(100), Span::ZERO));
     let timeout = runs.pace.timeout();
     assert!((Span::from_millis(200)..Span::from_millis(220)).contains(&timeout), "{timeout}");
-    // Its worker is dead.
     runs.in_vain = timeout;
     runs.run(1, runs.in_vain, runs.in_vain);
     assert!(runs.pace.timeout() < Span::from_millis(11), "{}", runs.pace.timeout());
-    // Ten seconds of sound later it is certainly not in real time.
     runs.in_vain = Span::ZERO;
     assert!(runs.run(1000, Span::from_micros(100), Span::ZERO));
     assert!(runs.pace.timeout() > Span::from_secs(8), "{}", runs.pace.timeout());
-    // Answers that take three times as long as their sound do not shorten the wait.
+    // Answers take three times as long as their sound.
     assert!(runs.run(1000, Span::from_millis(30), Span::from_millis(29)));
     assert!(runs.pace.timeout() > Span::from_secs(16), "{}", runs.pace.timeout());
 }
@@ -127,7 +120,7 @@ fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead() {
 #[test]
 fn what_a_host_lags_behind_does_not_hide_a_render() {
     let mut runs = Runs::new();
-    // Half a millisecond of each run is lost: half a minute in all.
+    // Loses half a minute in all.
     assert!(!runs.run(60_000, Span::from_micros(10_500), Span::ZERO));
     assert!(runs.run(60, Span::from_millis(1), Span::ZERO));
 }

@@ -1,4 +1,4 @@
-//! Tests of overlapping packets, as at a change of coding.
+//! Overlapping packets at a change of coding.
 
 use super::*;
 use crate::codec::{Decode, OpusTuning, Undecodable};
@@ -6,7 +6,7 @@ use crate::playout::{Placed, Playout};
 
 const OPUS: Codec = Codec::Opus(Opus { tuning: OpusTuning::Music, bitrate: 64_000 });
 
-/// Decoder that sets all frames of a packet to its third byte.
+/// Sets all frames of a packet to its third byte.
 #[derive(Debug)]
 struct Level(Codec);
 
@@ -41,7 +41,6 @@ fn playout() -> Playout {
     playout
 }
 
-/// Places a packet with this length in frames and in bytes.
 fn place(playout: &mut Playout, first: i64, frames: i64, coder: Codec, level: u8, bytes: usize) {
     let payload = vec![level; bytes];
     let placed =
@@ -54,8 +53,7 @@ fn pull(playout: &mut Playout, frames: usize) -> (Frames, Vec<f32>) {
     (playout.pull(&mut out), out)
 }
 
-/// Decoder that recovers up to two packets of 240 frames. Samples are 10 plus the distance to the
-/// next packet, in packets.
+/// Recovers up to two packets of 240 frames: 10 plus the distance in packets.
 #[derive(Debug)]
 struct Deep;
 
@@ -84,7 +82,7 @@ fn burst_is_recovered_from_the_packet_after_it() {
     place(&mut playout, 0, 240, OPUS, 1, 9);
     place(&mut playout, 4 * 240, 240, OPUS, 5, 9);
     let heard: Vec<f32> = (0..5).map(|_| pull(&mut playout, 240).1[120]).collect();
-    // The first lost packet has no copy.
+    // Without a copy.
     assert_eq!((heard[0], &heard[2..]), (1.0, &[11.0, 10.0, 5.0][..]));
 }
 
@@ -98,7 +96,7 @@ fn a_packet_that_begins_before_the_end_of_the_one_before_is_heard_from_there_on(
     }
     let (missing, heard) = pull(&mut playout, 1_080);
     assert_eq!(missing, Frames::ZERO);
-    // The cross-fade takes a millisecond where another encoder begins.
+    // A millisecond of cross-fade.
     for (range, level) in [(0..240, 1.0), (240..480, 2.0), (528..600, 3.0), (600..840, 4.0)] {
         assert!(heard[range.clone()].iter().all(|heard| *heard == level), "{range:?}");
     }
@@ -108,15 +106,14 @@ fn a_packet_that_begins_before_the_end_of_the_one_before_is_heard_from_there_on(
 fn of_packets_whose_bytes_share_a_place_the_later_is_whole_and_the_other_missing() {
     let mut playout = playout();
     place(&mut playout, 0, 240, Codec::Lossless, 1, 9);
-    // With four bytes per frame there is room for 960 bytes. Half of it is taken before the next
-    // packet begins.
+    // 960 bytes of room, half of them in use.
     place(&mut playout, 240, 240, Codec::Lossless, 2, 700);
     for at in [360, 600, 840] {
         place(&mut playout, at, 240, OPUS, 3, 9);
     }
     let (missing, heard) = pull(&mut playout, 1_080);
     assert_eq!(missing, Frames::new(120));
-    // Sound after a gap fades in.
+    // A fade-in after a gap.
     assert!(heard[840..].iter().all(|heard| *heard == 3.0));
     assert_eq!(playout.coded().unwrap().undecodable(), 0);
 }
@@ -125,7 +122,7 @@ fn of_packets_whose_bytes_share_a_place_the_later_is_whole_and_the_other_missing
 fn nothing_is_sought_where_nothing_compressed_came() {
     let mut playout = playout();
     let coded = playout.coded_mut().unwrap();
-    // A search would find this packet, which is not registered.
+    // Not registered, but a search would find it.
     let hidden = WaitingPayload { first: MediaTime::ZERO, frames: 240, bytes: 9, decoder: 0 };
     coded.waiting[0] = hidden;
     let (missing, _) = pull(&mut playout, 240);

@@ -79,8 +79,8 @@ fn what_a_packet_carries_has_its_price_in_bytes() {
     let (bounds, format) = (within(10), format(1, 48));
     let cost = |layout| bounds.cost(&format, &layout);
     assert_eq!(cost(Layout::NONE), 0);
-    // Two copies of 144 bytes with 3 bytes each, 1 byte of repair data and 2 headers; the stamps'
-    // own 26 bytes with two headers; padded to whole words.
+    // Two copies of 144 bytes with 3 bytes each, 1 byte of repair data and 2 headers; 26 bytes of
+    // stamps with two headers; padding.
     assert_eq!(cost(Layout::copies(2, 10)), (4 + 26 + 295 + 4_usize).next_multiple_of(4) - 28);
     assert_eq!(cost(Layout::repeated(10)), 12 + 28 + 144);
 }

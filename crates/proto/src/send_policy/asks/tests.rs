@@ -12,12 +12,10 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// Returns the requests of a host at time 0, for these destinations.
 fn asks(from: &str, destinations: &[&str], millis: i64) -> Ask {
     let mut ask = Ask::default();
     ask.set_worth(TrustLevel::of(host(from), destinations.iter().copied().map(host)));
     ask.need(Some(Span::from_millis(millis)), at(0));
-    // Every second packet is lost.
     for report in 0..20 {
         let expected = report * 1000;
         let missing = expected / 2;

@@ -19,32 +19,30 @@ use crate::units::Rate;
 
 /// `subtype` (table 6).
 pub const SUBTYPE: u8 = 0x04;
-/// Header bytes.
+/// Header length.
 pub const CRF_HEADER_BYTES: usize = 20;
 /// `type` of a sample clock.
 const AUDIO_SAMPLE: u8 = 1;
-/// `tu`: the clock of the times is uncertain.
 const TIME_UNCERTAIN: u8 = 1;
 const TIME_BYTES: usize = 8;
-/// Maximum interval of times: shorter than the time in which a card drifts noticeably.
+/// Maximum interval: a card drifts little in it.
 const LONGEST_INTERVAL: Span = Span::from_secs(1);
 
-/// Whether a datagram is CRF, valid or not: a stream's socket may have to pass it to a clock
-/// follower.
+/// Whether a datagram is CRF, valid or not.
 pub fn is_crf(encapsulation: Encapsulation, datagram: &[u8]) -> bool {
     encapsulation.split(datagram).is_some_and(|(_, pdu)| pdu.first() == Some(&SUBTYPE))
 }
 
-/// Header of a CRF packet.
+/// CRF header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrfHead {
-    /// Stream id of the talker.
+    /// Stream id.
     pub stream: StreamId,
     /// `sequence_num`.
     pub number: u8,
     /// `mr`: toggles when the media clock restarts.
     pub restarts: bool,
-    /// `tu`: the times are uncertain.
+    /// `tu`: uncertain times.
     pub uncertain: bool,
     /// `base_frequency`: nominal events per second.
     pub nominal: Rate,
@@ -60,7 +58,7 @@ pub struct CrfPacket<'a> {
     times: &'a [[u8; TIME_BYTES]],
 }
 
-/// Reason for rejecting a CRF datagram.
+/// Reason for rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfInvalid {
     /// Shorter than the header.
@@ -69,21 +67,21 @@ pub enum CrfInvalid {
     Subtype,
     /// Not version 0.
     Version,
-    /// Stream id not valid (`sv`).
+    /// Invalid stream id (`sv`).
     Unnamed,
-    /// Another stream than the followed one.
+    /// Not the followed stream.
     OtherStream,
-    /// Events other than audio samples, such as video frames or lines.
+    /// Not audio samples.
     Type,
-    /// Frequency with a multiplier, as for slowed-down film; unsupported.
+    /// Frequency with a multiplier, as for slowed-down film.
     Pull,
-    /// Unsupported frequency, or not a multiple or fraction of the stream's.
+    /// Unsupported frequency for this stream.
     Frequency,
     /// Interval of zero, or more than a second.
     Interval,
-    /// No times, or incomplete ones.
+    /// No or incomplete times.
     Length,
-    /// Times beyond the end of the packet.
+    /// Times beyond the packet.
     BeyondEnd,
     /// Times not an interval apart, or out of range.
     Times,
@@ -92,7 +90,7 @@ pub enum CrfInvalid {
 impl CrfInvalid {
     /// Number of reasons.
     pub const COUNT: usize = 12;
-    /// All reasons, in the order of [`CrfInvalid::index`].
+    /// All reasons by [`CrfInvalid::index`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::Truncated,
         Self::Subtype,
@@ -107,7 +105,7 @@ impl CrfInvalid {
         Self::BeyondEnd,
         Self::Times,
     ];
-    /// Names for reports and scripts, in the order of [`CrfInvalid::index`].
+    /// Names for reports and scripts, by [`CrfInvalid::index`].
     pub const NAMES: [&'static str; Self::COUNT] = [
         "truncated",
         "subtype",
@@ -123,7 +121,7 @@ impl CrfInvalid {
         "times",
     ];
 
-    /// Index into an array of [`CrfInvalid::COUNT`] counters.
+    /// Index into arrays of [`CrfInvalid::COUNT`].
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -135,7 +133,7 @@ impl CrfHead {
         self.nominal.span_of(Frames::new(intervals.saturating_mul(self.interval.into())))
     }
 
-    /// Writes a packet with these times, without encapsulation.
+    /// Writes a packet without encapsulation.
     pub fn write(&self, times: &[WallTime]) -> Vec<u8> {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(self.restarts, MEDIA_RESTART) | flag(self.uncertain, TIME_UNCERTAIN);
@@ -150,7 +148,7 @@ impl CrfHead {
 }
 
 impl<'a> CrfPacket<'a> {
-    /// Reads a packet within its encapsulation.
+    /// Reads an encapsulated packet.
     pub fn read(encapsulation: Encapsulation, datagram: &'a [u8]) -> Result<Self, CrfInvalid> {
         let (_, pdu) = encapsulation.split(datagram).ok_or(CrfInvalid::Truncated)?;
         if pdu.first().is_some_and(|subtype| *subtype != SUBTYPE) {
@@ -194,19 +192,18 @@ impl<'a> CrfPacket<'a> {
         if packet.is_steady() { Ok(packet) } else { Err(CrfInvalid::Times) }
     }
 
-    /// Times of the packet, in order.
+    /// Times in order.
     pub fn times(&self) -> impl ExactSizeIterator<Item = WallTime> + use<'a> {
         self.times.iter().map(|time| WallTime::from_unix_nanos(i64::from_be_bytes(*time)))
     }
 
-    /// Whether the times are an interval apart, within an eighth: a wide margin for any sample
-    /// clock.
+    /// Tolerates an eighth of the interval.
     fn is_steady(&self) -> bool {
         let nominal = self.head.nominal_span(1);
         let near =
             |(one, next): (WallTime, WallTime)| (next - one - nominal).abs() <= nominal.divided(8);
         self.times().zip(self.times().skip(1)).all(near)
-            // Unsigned on the wire; our clocks cannot represent the upper half.
+            // Unsigned on the wire; our clocks lack the upper half.
             && self.times().all(|time| time.as_unix_nanos() >= 0)
     }
 }

@@ -1,4 +1,4 @@
-//! MAAP messages (IEEE 1722-2016 annex B), for the allocation of multicast addresses.
+//! MAAP messages (IEEE 1722-2016 annex B), which allocate multicast addresses.
 //!
 //! | byte | field | meaning |
 //! |---|---|---|
@@ -13,24 +13,24 @@
 
 use super::VERSION;
 
-/// Multicast group of all messages except defend (table B.9).
+/// Multicast group, except for defend messages (table B.9).
 pub const GROUP: [u8; 6] = [0x91, 0xE0, 0xF0, 0x00, 0xFF, 0x00];
-/// Dynamic allocation pool (table B.9).
+/// Dynamic pool (table B.9).
 pub const POOL: GroupRange =
     GroupRange { first: [0x91, 0xE0, 0xF0, 0x00, 0x00, 0x00], count: 0xFE00 };
 /// `subtype` (table 6).
 pub const SUBTYPE: u8 = 0xFE;
-/// Bytes of a message.
+/// Message length.
 pub const MESSAGE_BYTES: usize = 28;
 
-/// `maap_version` of this edition of the standard.
+/// Of IEEE 1722-2016.
 const MAAP_VERSION: u16 = 1;
 const DATA_BYTES: u16 = 16;
 
-/// Range of consecutive addresses.
+/// Consecutive addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupRange {
-    /// Lowest address.
+    /// First address.
     pub first: [u8; 6],
     /// Number of addresses.
     pub count: u16,
@@ -45,24 +45,24 @@ impl GroupRange {
         Self { first: address, count: 1 }
     }
 
-    /// First address and end (exclusive), as numbers.
+    /// The end is exclusive.
     const fn bounds(&self) -> (u64, u64) {
         let [a, b, c, d, e, f] = self.first;
         let first = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
         (first, first + self.count as u64)
     }
 
-    /// Address at `index` in the range.
+    /// Address at `index`.
     pub const fn at(&self, index: u16) -> [u8; 6] {
         let [_, _, a, b, c, d, e, f] = (self.bounds().0 + index as u64).to_be_bytes();
         [a, b, c, d, e, f]
     }
 
-    /// Intersection of both ranges, if not empty.
+    /// Intersection, if not empty.
     pub fn shared_with(&self, other: &Self) -> Option<Self> {
         let ((first, end), (others, others_end)) = (self.bounds(), other.bounds());
         let (from, to) = (first.max(others), end.min(others_end));
-        // At most the shorter count, so it fits.
+        // Fits: at most the shorter count.
         let count = to.checked_sub(from).filter(|count| *count > 0)? as u16;
         Some(Self { first: self.at((from - first) as u16), count })
     }
@@ -71,22 +71,22 @@ impl GroupRange {
 /// `message_type` (table B.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaapKind {
-    /// Query whether addresses are free.
+    /// Queries whether addresses are free.
     Probe,
-    /// Reply that addresses are in use.
+    /// Reports that addresses are in use.
     Defend,
-    /// Periodic announcement of addresses in use.
+    /// Announces addresses in use.
     Announce,
 }
 
-/// A message.
+/// MAAP message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaapMessage {
-    /// Message type.
+    /// Type.
     pub kind: MaapKind,
-    /// Addresses concerned; in a defend message, the requested ones.
+    /// Addresses; in a defend message, the requested ones.
     pub requested: GroupRange,
-    /// In a defend message, the requested addresses in use.
+    /// In a defend message, the addresses in use.
     pub conflict: GroupRange,
 }
 
@@ -96,7 +96,7 @@ impl MaapMessage {
         Self { kind, requested, conflict: GroupRange::NONE }
     }
 
-    /// Reads a message after the frame header; `None` if it is not a supported MAAP message.
+    /// Reads a message after the frame header, if supported.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<MESSAGE_BYTES>()?;
         let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -116,7 +116,7 @@ impl MaapMessage {
         understood.then_some(Self { kind, requested: range(12), conflict: range(20) })
     }
 
-    /// Message without frame header.
+    /// Writes the message without frame header.
     pub fn write(&self) -> [u8; MESSAGE_BYTES] {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[0] = SUBTYPE;

@@ -1,4 +1,4 @@
-//! Writes AAF packets of one stream, each with a time.
+//! Writes AAF packets, each with a time.
 
 use super::{
     AAF, Encapsulation, HEADER_BYTES, MEDIA_RESTART, STREAM_VALID, TIME_UNCERTAIN, TIME_VALID,
@@ -42,7 +42,7 @@ impl Pack for AafPack {
         room: &mut [u8],
     ) -> Packed {
         let (before, rest) = room.split_at_mut(self.0.bytes());
-        // Numbers shorter than four bytes are only in the AVTPDU.
+        // Shorter numbers exist only in the AVTPDU.
         let number = head.number.value.to_be_bytes();
         before.copy_from_slice(&number[4 - before.len()..]);
         let channels = (sound.format.channels.count() as u16).to_be_bytes();

@@ -1,4 +1,4 @@
-//! Reads AAF packets of any talker, with all times or sparse ones.
+//! Reads AAF packets.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::wrap::Wrapped;
 #[derive(Debug, Clone, Copy)]
 pub struct AafUnpack {
     encapsulation: Encapsulation,
-    /// Accepted stream; all if `None`.
+    /// All if `None`.
     only: Option<StreamId>,
 }
 

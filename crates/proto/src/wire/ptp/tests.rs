@@ -32,7 +32,6 @@ fn what_is_written_reads_the_same_and_all_of_it_is_needed() {
         for less in 0..bytes {
             assert_eq!(answer(&room[..less]), None, "{said:?}, {less}");
         }
-        // Trailing bytes are ignored.
         assert_eq!(answer(&room), Some(said));
     }
 }
@@ -76,7 +75,7 @@ fn a_daemon_is_locked_once_one_of_its_ports_follows_a_grandmaster() {
     assert!(!alone.is_locked() && !PtpState { port: PortState::Uncalibrated, ..state }.is_locked());
 }
 
-/// Responses of ptp4l 3.1.1 shortly before it followed another clock.
+/// Responses of ptp4l 3.1.1 before it followed another clock.
 const HEARD: [&str; 3] = [
     "0d020048000000000000000000000000000000005e5aaffffe659a4200000005047f00000000000000000000\
      000002000001001420010001fffffffffcd500000000000005fc0000",

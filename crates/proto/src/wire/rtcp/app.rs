@@ -8,32 +8,30 @@ use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
-/// Name of tautline's APP packets.
 pub(super) const NAME: &str = "taut";
 pub(super) const ANNOUNCEMENT: u8 = 0;
 pub(super) const EFFECTIVE: u8 = 1;
 
-/// Sender to receivers: the stream and its announced latency.
+/// Sender to receivers: the stream and its latency.
 ///
-/// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
-/// (16), frames per packet (16), coding (8: [`CodingRow::number`](crate::codec::CodingRow)),
-/// payload type (8), zero (15), request for [`PathFeedback`](crate::congestion::PathFeedback) (1),
-/// packing age in nanoseconds (64), the host's clock (64), the sender's wall clock minus that,
-/// veiled (64), and the card's clock (64). Senders may omit the fields after the zero; unknown
-/// clocks are 0.
+/// Big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels (16), frames
+/// per packet (16), coding (8: [`CodingRow::number`](crate::codec::CodingRow)), payload type (8),
+/// zero (15), request for [`PathFeedback`](crate::congestion::PathFeedback) (1), packing age in
+/// nanoseconds (64), the host's clock (64), the sender's wall clock minus that, veiled (64), and
+/// the card's clock (64). Fields after the zero are optional; unknown clocks are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement {
     /// Latency from capture to DAC, not negative.
     pub link_offset: Span,
-    /// Format of the stream. Packets are limited to 65 535 frames on the wire.
+    /// Stream format; at most 65 535 frames per packet.
     pub format: StreamFormat,
-    /// Maximum age of a packet's first frame when sent ([`StreamFormat::packing_age`]).
+    /// Maximum age of the first frame when sent ([`StreamFormat::packing_age`]).
     pub packing_age: Span,
-    /// Named host clock that the sender's wall clock follows, if any.
+    /// Host clock that the sender's wall clock follows.
     pub host: Option<HostReading>,
-    /// Named clock of the capturing card, if any.
+    /// Clock of the capturing card.
     pub card: Option<ClockId>,
-    /// Whether the sender adapts to the path and requests feedback.
+    /// Whether the sender requests feedback.
     pub wants_feedback: bool,
 }
 
@@ -62,8 +60,7 @@ impl Announcement {
         bytes
     }
 
-    /// Returns `None` if it is too short or the stream is unsupported. Ignores additional fields of
-    /// later versions.
+    /// `None` if too short. Ignores later fields.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (offset, rest) = bytes.split_first_chunk()?;
         let (rate, rest) = rest.split_first_chunk()?;
@@ -93,8 +90,7 @@ impl Announcement {
     }
 }
 
-/// Erases the clock names in the announcements of a datagram, so that two ends on one machine
-/// behave as if on two. Other datagrams stay unchanged.
+/// Erases clock names in announcements: two ends on one machine then behave as on two.
 pub fn hide_clocks(datagram: &mut [u8]) {
     let mut left = datagram;
     while let Some(&[first, kind, high, low]) = left.first_chunk() {
@@ -109,22 +105,21 @@ pub fn hide_clocks(datagram: &mut [u8]) {
     }
 }
 
-/// Receiver to sender: the latency that its playout achieves.
+/// Receiver to sender: the achieved latency.
 ///
-/// On the wire, big-endian: stream (32 bits), then four durations in nanoseconds (64 each). The
-/// last may be omitted, and is 0 if unknown.
+/// Big-endian: stream (32 bits), then four durations in nanoseconds (64 each). The last is
+/// optional, and 0 if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effective {
-    /// SSRC of the stream.
+    /// Stream.
     pub ssrc: u32,
     /// Configured link offset, not negative.
     pub configured: Span,
-    /// Latency from capture to DAC in the receiver's ledger; zero if all packets are late and
-    /// nothing is played.
+    /// Latency from capture to DAC; zero if all packets are late.
     pub effective: Span,
-    /// Maximum error of the latency in either direction, not negative.
+    /// Maximum latency error, not negative.
     pub uncertainty: Span,
-    /// Measured link offset that would suffice, positive.
+    /// Sufficient link offset as measured, positive.
     pub needed: Option<Span>,
 }
 
@@ -157,12 +152,12 @@ impl Effective {
     }
 }
 
-/// Unsigned nanoseconds; negative spans become zero.
+/// Negative spans become zero.
 fn nanos(span: Span) -> [u8; 8] {
     span.as_nanos().max(0).to_be_bytes()
 }
 
-/// Span from nanoseconds; [`Span::MAX`] beyond 292 years.
+/// Capped at [`Span::MAX`].
 fn span(bytes: [u8; 8]) -> Span {
     i64::try_from(u64::from_be_bytes(bytes)).map_or(Span::MAX, Span::from_nanos)
 }
@@ -170,8 +165,8 @@ fn span(bytes: [u8; 8]) -> Span {
 pub(super) const KEPT: u8 = 3;
 pub(super) const KEPT_BYTES: usize = 20;
 
-/// On the wire, big-endian: UTC minus the clock of the reporter's NTP timestamps in nanoseconds (64
-/// bits, signed), its maximum error (64), the source (8: 1 system, 2 PTP), zero (24).
+/// Big-endian: UTC minus the reporter's NTP clock in nanoseconds (64 bits, signed), its maximum
+/// error (64), the source (8: 1 system, 2 PTP), zero (24).
 pub(super) fn kept_to_bytes(kept: DisciplinedClock) -> [u8; KEPT_BYTES] {
     let mut bytes = [0; KEPT_BYTES];
     bytes[..8].copy_from_slice(&kept.offset.as_nanos().to_be_bytes());
@@ -180,7 +175,6 @@ pub(super) fn kept_to_bytes(kept: DisciplinedClock) -> [u8; KEPT_BYTES] {
     bytes
 }
 
-/// Returns `None` if the source is unknown.
 pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
     let (offset, rest) = bytes.split_first_chunk()?;
     let (uncertainty, rest) = rest.split_first_chunk()?;
@@ -199,30 +193,28 @@ pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
 
 pub(super) const FEEDBACK: u8 = 4;
 
-/// Subtype of a probe of the path: its name (32 bits), and zeros up to the length that is probed.
+/// Subtype of a path probe: its name (32 bits), and zeros up to the probed length.
 pub(super) const PROBE: u8 = 5;
-/// Subtype of the answer to a probe: the stream (32 bits), and the name (32).
+/// Subtype of its answer: stream and name (32 bits each).
 pub(super) const PASSED: u8 = 6;
 
-/// Subtype of a [`LossReport`] among tautline's APP packets.
 pub(super) const LOSSES: u8 = 2;
 
-/// Receiver to sender: losses of its stream before and after repair, since the first packet.
+/// Receiver to sender: losses since the first packet.
 ///
-/// On the wire, big-endian: stream (32 bits), then packet counts (64 bits each): expected, missing
-/// and runs of missing, repaired, lost, lost in outages, and late. Older versions omit the last
-/// two.
+/// Big-endian: stream (32 bits), then packet counts (64 each): expected, missing, runs of missing,
+/// repaired, lost, lost in outages, late. Older versions omit the last two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossReport {
-    /// SSRC of the stream.
+    /// Stream.
     pub ssrc: u32,
     /// Losses before repair.
     pub tally: Tally,
     /// Packets repaired in time.
     pub repaired: u64,
-    /// Packets neither received nor repaired at their turn.
+    /// Packets neither received nor repaired in time.
     pub lost: u64,
-    /// Packets received after their turn.
+    /// Packets received too late.
     pub late: u64,
 }
 
@@ -239,7 +231,7 @@ impl LossReport {
         bytes
     }
 
-    /// Returns `None` if it is too short. Ignores additional fields of later versions.
+    /// `None` if too short. Ignores later fields.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (ssrc, rest) = bytes.split_first_chunk()?;
         let (counts, _) = rest.as_chunks();

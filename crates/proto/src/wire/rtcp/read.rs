@@ -1,7 +1,7 @@
 //! Reads datagrams.
 //!
-//! `rtcp-types` reads SR, RR, BYE and APP. Its SDES reader allocates. Its reader of XR delay blocks
-//! continues into the next block and rejects two sub-blocks. Both are therefore read here.
+//! The SDES reader of `rtcp-types` allocates, and its XR delay reader rejects two sub-blocks. Both
+//! are read here instead.
 
 use rtcp_types::prelude::*;
 use rtcp_types::{App, Bye, ReceiverReport, SenderReport};
@@ -28,34 +28,33 @@ pub enum InvalidReport {
     /// Not version 2.
     #[error("unknown RTCP version {0}; is another protocol sent to this UDP port?")]
     Version(u8),
-    /// First packet outside the RTCP packet types (192 to 223, RFC 5761 §4).
+    /// First type outside 192 to 223 (RFC 5761 §4).
     #[error("unknown RTCP packet type {0}; is audio sent to the RTCP UDP port?")]
     PacketType(u8),
-    /// Packet that extends beyond the datagram.
+    /// Packet beyond the datagram.
     #[error("a packet of {claimed} bytes exceeds the {left} bytes left in the datagram")]
     Beyond {
-        /// Length in the packet.
+        /// Its length.
         claimed: usize,
-        /// Bytes from its start to the end of the datagram.
+        /// Bytes left in the datagram.
         left: usize,
     },
-    /// Padding before the last packet, not in whole words, or longer than its packet.
+    /// Misplaced padding.
     #[error("misplaced padding of {0} bytes")]
     Padding(u8),
-    /// Contents that exceed the packet.
+    /// Contents beyond the packet.
     #[error("the contents of a packet of type {0} exceed the packet")]
     Contents(u8),
 }
 
-/// SSRC of the reporter, if the datagram is RTCP: that of its first packet (RFC 3550 §6.4).
+/// SSRC of the first packet (RFC 3550 §6.4).
 pub fn author_of(datagram: &[u8]) -> Option<u32> {
     Compound::parse(datagram).ok()?;
     let ssrc = datagram.get(HEADER_BYTES..2 * HEADER_BYTES)?;
     ssrc.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The source of a probe of the path and its name, if it is one ([`write_probe`](super::write_probe)).
-/// The zeros at its end may be missing.
+/// Source and name of a path probe ([`write_probe`](super::write_probe)). Its zeros are optional.
 pub fn probe_of(datagram: &[u8]) -> Option<(u32, u32)> {
     let is_probe = datagram.first_chunk() == Some(&[2 << 6 | PROBE, packet_type::APPLICATION])
         && datagram.get(8..12) == Some(NAME.as_bytes());
@@ -65,11 +64,11 @@ pub fn probe_of(datagram: &[u8]) -> Option<(u32, u32)> {
 impl InvalidReport {
     /// Number of reasons.
     pub const COUNT: usize = 6;
-    /// Names of the reasons, in the order of [`InvalidReport::index`].
+    /// Names by [`InvalidReport::index`].
     pub const NAMES: [&'static str; Self::COUNT] =
         ["empty", "version", "packet-type", "beyond", "padding", "contents"];
 
-    /// Index into an array of [`InvalidReport::COUNT`] counters.
+    /// Index into arrays of [`InvalidReport::COUNT`].
     pub const fn index(&self) -> usize {
         match self {
             Self::Empty => 0,
@@ -87,28 +86,26 @@ impl InvalidReport {
     }
 }
 
-/// Validated datagram of RTCP packets. It need not begin with a report (RFC 5506).
+/// Validated RTCP packets. The first need not be a report (RFC 5506).
 #[derive(Debug, Clone, Copy)]
 pub struct Compound<'a> {
     datagram: &'a [u8],
 }
 
 impl<'a> Compound<'a> {
-    /// Validates all lengths in the datagram.
+    /// Validates all lengths.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, InvalidReport> {
         walk(datagram, &mut |_, _| ())?;
         Ok(Self { datagram })
     }
 
-    /// Passes every value and its reporter's SSRC to `visitor`, in order. Skips unknown packets,
-    /// blocks and items.
+    /// Passes each reporter's SSRC and value to `visitor`.
     pub fn visit(&self, mut visitor: impl FnMut(u32, Item<'a>)) {
-        // `parse` has validated the same bytes.
+        // Already validated.
         let _whole = walk(self.datagram, &mut visitor);
     }
 }
 
-/// Receives the reporter's SSRC and a value.
 type Visitor<'v, 'a> = &'v mut dyn FnMut(u32, Item<'a>);
 
 fn walk<'a>(mut left: &'a [u8], visitor: Visitor<'_, 'a>) -> Result<(), InvalidReport> {
@@ -138,7 +135,7 @@ fn split_packet(left: &[u8]) -> Result<(&[u8], &[u8]), InvalidReport> {
     left.split_at_checked(claimed).ok_or(beyond(claimed))
 }
 
-/// Bytes of padding. Only the last packet may have any (RFC 3550 §6.4.1).
+/// Only in the last packet (RFC 3550 §6.4.1).
 fn padding_of(packet: &[u8], is_last: bool) -> Result<usize, InvalidReport> {
     if packet[0] & 0x20 == 0 {
         return Ok(0);
@@ -150,7 +147,7 @@ fn padding_of(packet: &[u8], is_last: bool) -> Result<usize, InvalidReport> {
     if is_last && fits { Ok(padding.into()) } else { Err(InvalidReport::Padding(padding)) }
 }
 
-/// Reads a packet; `body` excludes header and padding. Returns `None` if the contents do not fit.
+/// `body` excludes header and padding.
 fn read_packet<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> Option<()> {
     let count = usize::from(packet[0] & 0x1F);
     match packet[1] {
@@ -192,7 +189,7 @@ fn block_of(block: &rtcp_types::ReportBlock<'_>) -> ReportBlock {
     ReportBlock {
         ssrc: block.ssrc(),
         fraction_lost: block.fraction_lost(),
-        // Signed, 24 bits: shifts extend the sign.
+        // The shift extends the sign.
         cumulative_lost: (block.cumulative_lost() << 8) as i32 >> 8,
         highest_sequence: block.extended_sequence_number(),
         jitter: block.interarrival_jitter(),
@@ -216,7 +213,6 @@ fn read_description<'a>(body: &'a [u8], count: usize, visitor: Visitor<'_, 'a>) 
             }
             at += 2 + len;
         }
-        // Skips the terminating zero and padding.
         at = (at + 1).next_multiple_of(4);
     }
     Some(())
@@ -224,7 +220,7 @@ fn read_description<'a>(body: &'a [u8], count: usize, visitor: Visitor<'_, 'a>) 
 
 fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> Option<()> {
     let app = App::parse(packet).ok()?;
-    // Not `App::data`, which does not validate padding.
+    // `App::data` does not validate padding.
     let data = body.get(8..)?;
     if app.name() != NAME.as_bytes() {
         return Some(());
@@ -242,7 +238,7 @@ fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> O
     Some(())
 }
 
-/// Report blocks of RFC 3611 §3.
+/// RFC 3611 §3.
 fn read_extended<'a>(body: &'a [u8], visitor: Visitor<'_, 'a>) -> Option<()> {
     let ssrc = word(body, 0)?;
     let mut left = &body[4..];

@@ -1,7 +1,4 @@
-//! Writes compound packets.
-//!
-//! `rtcp-types` keeps report blocks in a `Vec` and boxes every extended block. The session reports
-//! several times a second per receiver, so the few fixed layouts are written in place.
+//! Writes compound packets in place: `rtcp-types` allocates.
 
 use super::app::{
     ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, PASSED, PROBE,
@@ -14,45 +11,45 @@ use super::{
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
 
-/// Maximum sub-blocks in a block of delays, well within its 16-bit length.
+/// Well within the 16-bit length.
 const MAX_DELAYS: usize = 1024;
 
-/// Report: compound packet of SR or RR, SDES and further packets, in the order of RFC 3550 §6.1.
+/// SR or RR, SDES and further packets (RFC 3550 §6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtcpReport<'a> {
-    /// SSRC of the reporter.
+    /// Reporter.
     pub ssrc: u32,
-    /// Sender information: makes the first packet an SR instead of an RR.
+    /// Sender information: makes it an SR.
     pub sender: Option<SenderInfo>,
     /// Received streams, at most 31.
     pub blocks: &'a [ReportBlock],
     /// Canonical name (RFC 7022), at most 255 bytes.
     pub cname: &'a str,
-    /// Reporter's current clock, to request a response.
+    /// Reporter's clock, to request a response.
     pub reference_time: Option<NtpTime>,
-    /// Responses to reference times, at most 1024.
+    /// Responses, at most 1024.
     pub delays: &'a [DelaySince],
-    /// Announcement of the stream.
+    /// The stream's announcement.
     pub announcement: Option<Announcement>,
-    /// Latency achieved.
+    /// Achieved latency.
     pub effective: Option<Effective>,
-    /// Losses of a stream.
+    /// Losses.
     pub losses: Option<LossReport>,
-    /// Relation of the reporter's clock to UTC, if disciplined.
+    /// The reporter's clock against UTC, if disciplined.
     pub kept: Option<DisciplinedClock>,
     /// Whether the reporter leaves.
     pub bye: bool,
 }
 
-/// Error of writing a report; the buffer is unchanged.
+/// Error of writing. The buffer is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// Buffer too small.
     #[error("a report of {needed} bytes exceeds the buffer of {room}; report in two datagrams")]
     Room {
-        /// Bytes of the report.
+        /// Report bytes.
         needed: usize,
-        /// Bytes of the buffer.
+        /// Buffer bytes.
         room: usize,
     },
     /// Too many report blocks.
@@ -84,7 +81,7 @@ impl RtcpReport<'_> {
         }
     }
 
-    /// Writes to the start of `buffer` and returns the length.
+    /// Writes into `buffer`. Returns the length.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, ReportError> {
         self.check(buffer.len())?;
         let mut out = Out { buffer, at: 0 };
@@ -136,7 +133,7 @@ impl RtcpReport<'_> {
         8 + if self.sender.is_some() { 20 } else { 0 } + 24 * self.blocks.len()
     }
 
-    /// Includes the terminating zero byte and padding to whole words (RFC 3550 §6.5).
+    /// RFC 3550 §6.5.
     const fn description_bytes(&self) -> usize {
         8 + (2 + self.cname.len() + 1).next_multiple_of(4)
     }
@@ -206,9 +203,8 @@ impl RtcpReport<'_> {
     }
 }
 
-/// Writes path feedback of `ssrc` as a datagram without the reports of a compound packet (RFC
-/// 5506), since a congested path has little room. Returns the length, or `None` if the buffer is
-/// too small.
+/// Writes path feedback alone (RFC 5506), since a congested path has little room. Returns the
+/// length, or `None` without room.
 pub fn write_feedback(ssrc: u32, feedback: PathFeedback, buffer: &mut [u8]) -> Option<usize> {
     if buffer.len() < 12 + PathFeedback::BYTES {
         return None;
@@ -218,8 +214,7 @@ pub fn write_feedback(ssrc: u32, feedback: PathFeedback, buffer: &mut [u8]) -> O
     Some(out.at)
 }
 
-/// Writes a path probe of `ssrc` with this name and this many bytes, in whole 32-bit words, at most as long as the buffer.
-/// Returns its length, or `None` if its header does not fit.
+/// Writes a path probe of `bytes`, in whole words. Returns the length, or `None` without room.
 pub fn write_probe(ssrc: u32, (name, bytes): (u32, usize), buffer: &mut [u8]) -> Option<usize> {
     let length = bytes.clamp(16, buffer.len().max(16)) & !3;
     let datagram = buffer.get_mut(..length)?;
@@ -232,7 +227,7 @@ pub fn write_probe(ssrc: u32, (name, bytes): (u32, usize), buffer: &mut [u8]) ->
     Some(length)
 }
 
-/// Writes the answer of `ssrc` to a probe of `stream`. Returns its length, or `None` if it does not fit.
+/// Writes the answer to a probe. Returns the length, or `None` without room.
 pub fn write_passed(ssrc: u32, (stream, name): (u32, u32), buffer: &mut [u8]) -> Option<usize> {
     let mut data = [0; 8];
     data[..4].copy_from_slice(&stream.to_be_bytes());
@@ -245,7 +240,7 @@ pub fn write_passed(ssrc: u32, (stream, name): (u32, u32), buffer: &mut [u8]) ->
     Some(out.at)
 }
 
-/// Output buffer and position. [`RtcpReport::check`] ensures that everything fits.
+/// [`RtcpReport::check`] ensures room.
 struct Out<'a> {
     buffer: &'a mut [u8],
     at: usize,
@@ -277,7 +272,7 @@ impl Out<'_> {
         self.bytes(data);
     }
 
-    /// Common header (RFC 3550 §6.4.1) of a packet of `len` bytes in total.
+    /// RFC 3550 §6.4.1.
     fn packet(&mut self, count: u8, kind: u8, len: usize) {
         self.bytes(&[2 << 6 | count, kind]);
         self.bytes(&((len / 4 - 1) as u16).to_be_bytes());

@@ -4,7 +4,7 @@ use super::*;
 use crate::packet::{Instants, Pack, Packed, PackedSound, PacketHead, held_steps};
 use crate::time::Span;
 
-/// Writer of RTP packets, with extensions at [`ExtensionIds::DEFAULT`].
+/// Writer with [`ExtensionIds::DEFAULT`].
 pub const PACK: &dyn Pack = &RtpPack;
 
 #[derive(Debug)]
@@ -74,15 +74,14 @@ pub struct Header {
     pub ssrc: u32,
     /// See [`Packet::marker`].
     pub marker: bool,
-    /// See [`Packet::payload_type`]; the lower seven bits are written.
+    /// See [`Packet::payload_type`]; seven bits.
     pub payload_type: u8,
-    /// Header extensions with [`ExtensionIds::DEFAULT`]. Padding replaces missing instants, so that
-    /// every header with stamps has [`STAMPED_HEADER_BYTES`].
+    /// Extensions with [`ExtensionIds::DEFAULT`]. The length is always [`STAMPED_HEADER_BYTES`].
     pub stamps: Option<SenderStamps>,
 }
 
 impl Header {
-    /// Bytes of the header: [`HEADER_BYTES`] or [`STAMPED_HEADER_BYTES`].
+    /// [`HEADER_BYTES`] or [`STAMPED_HEADER_BYTES`].
     pub const fn bytes(&self) -> usize {
         if self.stamps.is_some() { STAMPED_HEADER_BYTES } else { HEADER_BYTES }
     }
@@ -95,10 +94,10 @@ impl Header {
         }
     }
 
-    /// Writes the header to the start of `buffer` and returns its length.
+    /// Writes the header into `buffer`. Returns its length.
     ///
     /// # Panics
-    /// If `buffer` is shorter than [`Header::bytes`]; the caller ensures this.
+    /// If `buffer` is shorter than [`Header::bytes`].
     pub fn write(&self, buffer: &mut [u8]) -> usize {
         let elements = self.stamps.map(elements_of);
         let flags = VERSION | u8::from(elements.is_some()) << 4;
@@ -130,7 +129,7 @@ fn elements_of(stamps: SenderStamps) -> [u8; ELEMENTS_BYTES] {
 }
 
 impl Header {
-    /// Bytes of the header with repair data; equal to [`Header::bytes`] without.
+    /// Header length with repair data.
     pub const fn bytes_with(&self, repair_data: usize) -> usize {
         if repair_data == 0 {
             return self.bytes();
@@ -138,7 +137,7 @@ impl Header {
         HEADER_BYTES + 4 + elements_bytes(self.stamps.is_some(), repair_data)
     }
 
-    /// Maximum repair data for a header of at most `most` bytes.
+    /// Maximum repair data in a header of `most` bytes.
     pub const fn repair_data_within(&self, most: usize) -> usize {
         let words = most.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
         let room = words.saturating_sub(stamps_bytes(self.stamps.is_some()));
@@ -147,7 +146,7 @@ impl Header {
         whole * MAX_ELEMENT + last.saturating_sub(ELEMENT_HEAD)
     }
 
-    /// Offset of the hand-over time in a header with repair data ([`Header::handed_at`]).
+    /// [`Header::handed_at`] with repair data.
     pub const fn handed_at_with(&self, repair_data: usize) -> Option<usize> {
         match self.handed_at() {
             Some(_) if repair_data > 0 => {
@@ -157,11 +156,10 @@ impl Header {
         }
     }
 
-    /// Writes the header with repair data to the start of `buffer` and returns its length. Without
-    /// repair data equal to [`Header::write`].
+    /// Writes the header with repair data into `buffer`. Returns its length.
     ///
     /// # Panics
-    /// If `buffer` is shorter than [`Header::bytes_with`]; the caller ensures this.
+    /// If `buffer` is shorter than [`Header::bytes_with`].
     pub fn write_with(&self, repair_data: &[u8], buffer: &mut [u8]) -> usize {
         if repair_data.is_empty() {
             return self.write(buffer);
@@ -219,7 +217,7 @@ const fn elements_bytes(stamps: bool, repair_data: usize) -> usize {
         .next_multiple_of(4)
 }
 
-/// Four bytes of an [`Instants`] field: nanoseconds, big-endian, clamped to the range.
+/// Wire form of an [`Instants`] field: nanoseconds, big-endian, clamped.
 pub fn span_bytes(span: Span) -> [u8; 4] {
     (span.as_nanos().clamp(0, i64::from(u32::MAX)) as u32).to_be_bytes()
 }

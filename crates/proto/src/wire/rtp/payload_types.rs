@@ -1,4 +1,4 @@
-//! Meaning of payload types (RFC 3551 §6).
+//! Payload types (RFC 3551 §6).
 
 use tautline_dsp::format::SampleFormat;
 
@@ -7,11 +7,9 @@ use crate::packet::Codings;
 use crate::stream::StreamFormat;
 use crate::units::{Channels, Rate};
 
-/// Coding of `payload_type`, if acceptable for a stream of `format`: only the described type; any
-/// dynamic type or the static ones of L16; or types by convention.
+/// `None` if unacceptable for `format`.
 pub(super) fn coding(codings: Codings, payload_type: u8, format: &StreamFormat) -> Option<Coding> {
-    // Static types 10 and 11 are L16 at 44.1 kHz, stereo and mono (RFC 3551 table 4); dynamic types
-    // begin at 96 (§3).
+    // L16 at 44.1 kHz, stereo and mono (RFC 3551 table 4). Dynamic types begin at 96 (§3).
     let fixed = |channels| {
         let is_so = (format.rate, format.channels) == (Rate::HZ_44100, channels);
         is_so.then_some(Coding::of(SampleFormat::L16))

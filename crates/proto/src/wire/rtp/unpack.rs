@@ -13,7 +13,7 @@ use crate::stream::StreamFormat;
 use crate::time::{Span, WallTime};
 use crate::wrap::Wrapped;
 
-/// Reader of RTP packets, whose payload types define the coding.
+/// Reader of RTP packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RtpUnpack {
     /// Extension identifiers.
@@ -23,17 +23,17 @@ pub struct RtpUnpack {
 }
 
 impl RtpUnpack {
-    /// Reader with default extensions, and payload types by convention.
+    /// Reader with default extensions and conventional payload types.
     pub fn usual() -> Arc<dyn Unpack> {
         Self::taking(Codings::ByConvention)
     }
 
-    /// Reader with default extensions and these payload types.
+    /// Reader with default extensions.
     pub fn taking(codings: Codings) -> Arc<dyn Unpack> {
         Arc::new(Self { codings, ..Self::default() })
     }
 
-    /// Reader with the extensions and the payload type of a session description.
+    /// Reader for a session description.
     pub fn described(extensions: ExtensionIds) -> Arc<dyn Unpack> {
         Arc::new(Self { extensions, codings: Codings::Exactly })
     }
@@ -42,7 +42,7 @@ impl RtpUnpack {
 impl Unpack for RtpUnpack {
     #[inline]
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
-        // Not `parse_with`: this converts each result directly, without a copy.
+        // Avoids a copy.
         match Packet::parse_usual(datagram, self.extensions) {
             Some(packet) => Ok(packet.into()),
             None => Packet::parse_any(datagram, self.extensions).map(MediaPacket::from),
@@ -86,14 +86,14 @@ impl<'a> From<Packet<'a>> for MediaPacket<'a> {
     }
 }
 
-/// Validated RTP packet: a view into the datagram.
+/// Validated RTP packet, a view into the datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Packet counter, wrapping ([`crate::wrap`]).
+    /// Wrapping packet counter ([`crate::wrap`]).
     pub sequence: u16,
-    /// Frame counter, wrapping: the stream's random start plus the media time of the first frame.
+    /// Wrapping frame counter: random start plus media time.
     pub timestamp: u32,
-    /// Identity of the stream in this session.
+    /// Stream identity.
     pub ssrc: u32,
     /// First packet after a pause (RFC 3551 §4.1).
     pub marker: bool,
@@ -101,19 +101,19 @@ pub struct Packet<'a> {
     pub payload_type: u8,
     /// Audio data.
     pub payload: &'a [u8],
-    /// Sender's times, if the packet carries at least the capture time.
+    /// Sender times, with at least the capture time.
     pub sender: Option<SenderStamps>,
-    /// Repair data for earlier packets, if any.
+    /// Repair data for earlier packets.
     pub carried: Option<Carried<'a>>,
 }
 
 impl<'a> Packet<'a> {
-    /// Parses a datagram, with extensions at [`ExtensionIds::DEFAULT`].
+    /// Parses with [`ExtensionIds::DEFAULT`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, Invalid> {
         Self::parse_with(datagram, ExtensionIds::DEFAULT)
     }
 
-    /// Parses a datagram. Ignores malformed or unknown extensions, as required by RFC 8285 §4.1.
+    /// Parses a datagram. Ignores malformed and unknown extensions (RFC 8285 §4.1).
     #[inline]
     pub fn parse_with(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
         match Self::parse_usual(datagram, ids) {
@@ -122,8 +122,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Fast path for packets of [`Header::write`] with stamps, which most tautline senders send: a
-    /// fifth of the instructions of [`Self::parse_any`]. `None` means another layout.
+    /// Fast path for stamped packets of [`Header::write`]: a fifth of the instructions of
+    /// [`Self::parse_any`]. `None` means another layout.
     #[inline]
     fn parse_usual(datagram: &'a [u8], ids: ExtensionIds) -> Option<Self> {
         let (header, payload) = datagram.split_first_chunk::<STAMPED_HEADER_BYTES>()?;
@@ -156,8 +156,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// [`Self::parse_with`] without the fast path, with the same result. Public for tests that
-    /// compare both.
+    /// [`Self::parse_with`] without the fast path, for comparison in tests.
     #[inline(never)]
     pub fn parse_any(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
         let packet = RtpPacket::parse(datagram).map_err(|error| reason_of(datagram, &error))?;
@@ -183,7 +182,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Reads the elements of a one-byte extension (RFC 8285 §4.2).
+/// RFC 8285 §4.2.
 fn stamps_in(mut data: &[u8], ids: ExtensionIds) -> Option<SenderStamps> {
     let (mut capture, mut instants) = (None, None);
     while let Some((&head, rest)) = data.split_first() {
@@ -192,7 +191,7 @@ fn stamps_in(mut data: &[u8], ids: ExtensionIds) -> Option<SenderStamps> {
             data = rest; // padding
             continue;
         }
-        // 15 ends the elements (RFC 8285 §4.2); so does an invalid length.
+        // RFC 8285 §4.2.
         let Some((element, after)) = rest.split_at_checked(len).filter(|_| id != 15) else { break };
         if Some(id) == ids.capture {
             capture = element.try_into().ok().map(|b| NtpTime::from_bits(u64::from_be_bytes(b)));
@@ -214,8 +213,7 @@ fn instants_in(element: &[u8]) -> Option<Instants> {
     Some(instants_from(bytes))
 }
 
-/// On the wire each instant is an unsigned 32-bit count of nanoseconds since capture, clamped to 0
-/// to 4.29 s.
+/// Wire: unsigned nanoseconds, up to 4.29 s.
 fn instants_from(bytes: [u8; INSTANTS_BYTES]) -> Instants {
     let span = |at: usize| {
         let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
@@ -225,7 +223,7 @@ fn instants_from(bytes: [u8; INSTANTS_BYTES]) -> Instants {
     Instants { taken: span(0), packed: span(4), handed: span(8), held }
 }
 
-/// Data of the first element, and the rest from the next element with the same identifier.
+/// The first element, and the rest from the next with the same id.
 fn next_piece(elements: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = Elements(elements);
     let (id, data) = rest.next()?;
@@ -239,7 +237,7 @@ fn next_piece(elements: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Elements of a two-byte extension, without padding; ends at the first invalid length.
+/// Elements up to an invalid length.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Iterator for Elements<'a> {
@@ -277,7 +275,7 @@ fn elements_in(data: &[u8], ids: ExtensionIds) -> (Option<SenderStamps>, Option<
     (capture.map(|capture| SenderStamps { capture, instants }), carried)
 }
 
-/// Finds the invalid length, which the library does not report, in the order of the header.
+/// Finds the invalid length, which the library does not report.
 #[cold]
 pub(super) fn reason_of(datagram: &[u8], error: &RtpParseError) -> Invalid {
     let len = datagram.len();

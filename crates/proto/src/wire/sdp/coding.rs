@@ -48,7 +48,7 @@ impl<'a> RtpMap<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// First supported payload type, or the fault of the very first.
+    /// First supported payload type, or the fault of the first.
     pub(super) fn coding(&mut self) -> Result<SdpCoding, DescriptionError> {
         let mut explained: Vec<(u8, bool)> = Vec::new();
         for (line, value) in self.values("rtpmap") {
@@ -98,7 +98,6 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Fault of an invalid `rtpmap` of this payload type.
     fn broken_map(&self, format: &str) -> Option<DescriptionError> {
         let mut maps = self.values("rtpmap");
         let (line, value) =
@@ -106,7 +105,6 @@ impl<'a> Section<'a> {
         Some(line.fault(SdpFault::Map(shown(value))))
     }
 
-    /// Whether the `fmtp` of this payload type has this parameter.
     fn has_parameter(&self, payload_type: u8, wanted: &str) -> bool {
         let parameters =
             self.values("fmtp").filter_map(|(_, text)| text.split_once(char::is_whitespace));

@@ -4,8 +4,7 @@ use crate::time::Span;
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/// Parses `5`, `0.125`, `0,125`, `.125` or `1.`; ignores digits below a nanosecond, after the sixth
-/// decimal.
+/// `5`, `0.125`, `0,125`, `.125` or `1.`; ignores digits below a nanosecond.
 pub(super) fn millis(text: &str) -> Option<Span> {
     let text = text.trim();
     let (whole, fraction) = text.split_once(['.', ',']).unwrap_or((text, ""));
@@ -18,7 +17,6 @@ pub(super) fn millis(text: &str) -> Option<Span> {
         .chain(core::iter::repeat(b'0'))
         .take(6)
         .fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'));
-    // Saturates.
     let whole = whole
         .bytes()
         .fold(0_i64, |all, digit| all.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
@@ -26,8 +24,8 @@ pub(super) fn millis(text: &str) -> Option<Span> {
     Some(Span::from_nanos(whole.saturating_add(nanos)))
 }
 
-/// Formats `span` with `decimals` (0 to 6) places, without trailing zeros; negative spans become
-/// zero. Rounds from a millisecond on and truncates below, as in AES67 (0.12, 1.09).
+/// `decimals` is 0 to 6. As in AES67, rounds from a millisecond on and truncates below (0.12,
+/// 1.09). Negative spans become zero.
 pub(super) fn text(span: Span, decimals: u32) -> String {
     let unit = 10_i64.pow(6 - decimals.min(6));
     let nanos = span.as_nanos().max(0);

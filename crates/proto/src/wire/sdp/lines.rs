@@ -1,4 +1,4 @@
-//! Lines of a description, tolerant of changes by editors and mail programs.
+//! Lines of a description, as changed by editors and mail programs.
 
 use std::borrow::Cow;
 
@@ -6,21 +6,20 @@ use super::decimal;
 use super::{DescriptionError, MAX_BYTES, MAX_LINES, MAX_MEDIA, SdpFault, SdpOddity, SdpWarning};
 use crate::text::{is_printable, printable};
 
-/// Letters of RFC 8866 §5.
+/// RFC 8866 §5.
 const LETTERS: &str = "vosiuepcbtrzkam";
-/// Maximum characters of a line in a warning.
 const SHOWN: usize = 60;
 
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: usize,
     pub(super) letter: char,
-    /// Text after the `=`, all [printable](is_printable).
+    /// [Printable](is_printable) text after the `=`.
     pub(super) value: String,
 }
 
 impl Line {
-    /// Reads a line. Treats invalid UTF-8 as Latin-1, replaces unprintable characters with spaces.
+    /// Invalid UTF-8 is Latin-1. Spaces replace unprintable characters.
     fn read(number: usize, bytes: &[u8]) -> Result<Option<Self>, SdpWarning> {
         let text = match str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
@@ -44,7 +43,6 @@ impl Line {
         (self.letter == 'a').then_some((name.trim(), value.trim()))
     }
 
-    /// Validates lines that are not used otherwise.
     fn oddity(&self) -> Option<SdpOddity> {
         let number =
             |text: Option<&str>| text.is_some_and(|text| text.trim().parse::<u64>().is_ok());
@@ -88,7 +86,7 @@ fn is_noise(c: char) -> bool {
     !is_printable(c)
 }
 
-/// Beginning of a line, without keys (RFC 4568 §9.1, RFC 8866 §5.12).
+/// Without keys (RFC 4568 §9.1, RFC 8866 §5.12).
 pub(super) fn shown(text: &str) -> String {
     if text.contains("crypto") || text.contains("inline:") || text.starts_with('k') {
         return "(hidden)".to_owned();
@@ -98,9 +96,8 @@ pub(super) fn shown(text: &str) -> String {
 
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// Lines before the first `m=`.
     pub(super) session: Vec<Line>,
-    /// Each `m=` line with the lines after it.
+    /// `m=` lines, each with the lines after it.
     pub(super) sections: Vec<(Line, Vec<Line>)>,
     /// Warnings independent of the chosen stream.
     pub(super) warnings: Vec<SdpWarning>,
@@ -139,7 +136,7 @@ impl Lines {
             }
         }
         match sections.len() {
-            // Another kind of file: its first line shows it.
+            // The first line shows another kind of file.
             0 if !session.iter().any(|line| line.letter == 'v') => {
                 let first = warnings.first().map(|warning| warning.line);
                 let line = first.or(session.first().map(|line| line.number));
@@ -151,7 +148,7 @@ impl Lines {
     }
 }
 
-/// Converts UTF-16 with a byte order mark to UTF-8.
+/// Converts UTF-16 with a byte order mark.
 fn utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xFF, 0xFE, ..] => u16::from_le_bytes,
@@ -162,7 +159,6 @@ fn utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(String::from_utf16_lossy(&units).into_bytes())
 }
 
-/// Splits lines at CR LF, LF or CR.
 fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(bytes);
     core::iter::from_fn(move || {
@@ -176,7 +172,6 @@ fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A media section and the session lines.
 pub(super) struct Section<'a> {
     pub(super) session: &'a [Line],
     pub(super) media: &'a Line,
@@ -189,7 +184,7 @@ impl<'a> Section<'a> {
         Self { session, media, lines, warnings: Vec::new() }
     }
 
-    /// Words of the `m=` line: media, port, transport and payload types (RFC 8866 §5.14).
+    /// RFC 8866 §5.14.
     pub(super) fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.media.value.split_whitespace()
     }

@@ -1,4 +1,4 @@
-//! Reads a description: parses what the stream needs, warns about the rest.
+//! Reads a description; warns about lines that are not needed.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,17 +13,16 @@ use crate::stream::{LONGEST_LINK_OFFSET, MAX_DATAGRAM_BYTES, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
-/// Minimum bytes before the sound of a packet (RFC 3550 §5.1).
+/// RFC 3550 §5.1.
 const RTP_HEADER: i64 = 12;
-/// Maximum packet length in a description, in frames.
+/// Maximum frames.
 const LONGEST_PACKET: i64 = u16::MAX as i64;
 
 pub(super) type Read<T> = Result<T, SdpOddity>;
 
 impl Description {
-    /// Reads the first receivable RTP audio stream, encrypted or not. For a duplicated stream
-    /// (`a=group:DUP`) that is the first leg. Invalid lines that are not needed become warnings, in
-    /// the order of the text.
+    /// Reads the first receivable RTP audio stream, encrypted or not: for `a=group:DUP`, the first
+    /// leg. Invalid lines become warnings, unless they are needed.
     pub fn read(bytes: &[u8]) -> Result<(Self, Vec<SdpWarning>), DescriptionError> {
         let Lines { session, sections, mut warnings } = Lines::of(bytes)?;
         let mut audio: Vec<(&Line, Result<ReadSection, DescriptionError>)> = sections
@@ -59,7 +58,6 @@ impl Description {
 struct ReadSection {
     description: Description,
     warnings: Vec<SdpWarning>,
-    /// Reason to prefer a later section.
     passed_over: Option<SdpOddity>,
 }
 
@@ -115,7 +113,7 @@ impl<'a> Section<'a> {
         self.session.iter().find(|line| line.letter == letter)
     }
 
-    /// Lines and values of an attribute, those of the section first, since they override.
+    /// Values of the section override and come first.
     pub(super) fn values<'s>(
         &self,
         name: &'s str,
@@ -126,8 +124,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// First valid value of an attribute; warns about others, except session values that the
-    /// section overrides.
+    /// Warns about others, except overridden session values.
     fn first<T>(&mut self, name: &str, read: impl Fn(&str) -> Read<T>) -> Option<T> {
         let mut found: Option<(&Line, T)> = None;
         for (line, value) in self.values(name) {
@@ -145,13 +142,11 @@ impl<'a> Section<'a> {
         found.map(|(_, value)| value)
     }
 
-    /// Whether a line belongs to the section, not to the session.
     pub(super) const fn is_own(&self, line: &Line) -> bool {
         line.number > self.media.number
     }
 
-    /// Accepts AVPF as AVP: they differ in RTCP timing, which a receiver may ignore (RFC 4585
-    /// §3.6).
+    /// Accepts AVPF: only RTCP timing differs, which receivers may ignore (RFC 4585 §3.6).
     fn is_sealed(&self) -> Result<bool, DescriptionError> {
         let transport = self.words().nth(2).unwrap_or_default();
         match transport.to_ascii_uppercase().as_str() {
@@ -161,7 +156,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Port 0 disables a stream (RFC 3264 §5.1). A count may follow the port.
+    /// Port 0 disables a stream (RFC 3264 §5.1). A count may follow.
     fn rtp_port(&self) -> Result<u16, DescriptionError> {
         let text = self.words().nth(1).unwrap_or_default();
         let port = text.split('/').next().unwrap_or_default();
@@ -172,7 +167,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// RTCP port: from `a=rtcp`, or the next port.
+    /// From `a=rtcp`, or the next port.
     fn rtcp_port(&mut self, rtp_port: u16) -> Result<u16, DescriptionError> {
         if self.values("rtcp-mux").next().is_some() {
             return Ok(rtp_port);
@@ -185,7 +180,7 @@ impl<'a> Section<'a> {
         named.or(rtp_port.checked_add(1)).ok_or_else(|| self.media.fault(fault))
     }
 
-    /// Address and TTL of the first valid `c=` line, of the section or else of the session.
+    /// Prefers the section.
     fn destination(&mut self) -> Result<(IpAddr, Option<u8>), DescriptionError> {
         let connection = |line: &&Line| line.letter == 'c';
         let own: Vec<&Line> = self.lines.iter().filter(connection).collect();
@@ -206,7 +201,7 @@ impl<'a> Section<'a> {
         let fault = |line: &&Line| line.fault(SdpFault::Destination(shown(&line.value)));
         let unfound = || lines.first().map_or(self.media.fault(SdpFault::NoDestination), fault);
         let (line, (address, suffix)) = found.ok_or_else(unfound)?;
-        // IPv4 groups have a TTL after the address, IPv6 groups a count.
+        // IPv4 groups have a TTL, IPv6 groups a count.
         let ttl = suffix.filter(|_| address.is_ipv4()).map(|text| text.parse());
         if let Some(Err(_)) = ttl {
             self.warnings
@@ -230,7 +225,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Senders included by a filter for this destination (RFC 4570 §3).
+    /// RFC 4570 §3.
     fn sources(&mut self, destination: IpAddr) -> Vec<IpAddr> {
         let included = |text: &str| -> Read<Option<Vec<IpAddr>>> {
             let form = || SdpOddity::Expected("incl IN IP4 DESTINATION SOURCE, with IP addresses");
@@ -258,8 +253,7 @@ impl<'a> Section<'a> {
         Vec::new()
     }
 
-    /// Frames per packet: `framecount` is exact; `ptime` is rounded text, with errors up to 4 %
-    /// (0.12 for 0.125).
+    /// `framecount` is exact, `ptime` within 4 % (0.12 for 0.125).
     fn packet(
         &mut self,
         fits: impl Fn(Frames) -> Read<Frames>,
@@ -280,7 +274,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Only `direct` locks the media clock to the reference (RFC 7273 §5.2); a rate may follow.
+    /// Only `direct` locks to the reference (RFC 7273 §5.2).
     fn mediaclk_offset(&mut self) -> Option<u32> {
         self.first("mediaclk", |text| {
             let Some(direct) = text.strip_prefix("direct=") else { return Ok(None) };
@@ -303,7 +297,6 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Text after the tags.
     fn crypto(&mut self) -> Vec<SdpCrypto> {
         let mut keys = Vec::new();
         for (line, value) in self.values("crypto") {
@@ -322,7 +315,6 @@ impl<'a> Section<'a> {
         let mut ids = ExtensionIds::NONE;
         for (line, value) in self.values("extmap") {
             let mut words = value.split_whitespace();
-            // A direction may follow the identifier.
             let id = words.next().and_then(|id| id.split('/').next()?.parse::<u8>().ok());
             let known = match words.next() {
                 Some(CAPTURE_URI) => Some(&mut ids.capture),
@@ -330,7 +322,7 @@ impl<'a> Section<'a> {
                 Some(REDUNDANCY_URI) => Some(&mut ids.redundancy),
                 Some(_) | None => None,
             };
-            // Identifiers from 15 on need the two-byte form (RFC 8285 §4.3) and are not supported.
+            // 15 and above need the two-byte form (RFC 8285 §4.3).
             match (id, known) {
                 (Some(id @ 1..=14), Some(known)) => _ = known.get_or_insert(id),
                 (Some(1..), None) => {}
@@ -352,7 +344,7 @@ fn address_of(value: &str) -> Option<(IpAddr, Option<&str>)> {
     value.split_whitespace().find_map(ip)
 }
 
-/// Parses an IP address with an optional TTL or count.
+/// With optional TTL or count.
 fn ip(word: &str) -> Option<(IpAddr, Option<&str>)> {
     let (address, rest) = word.split_once('/').map_or((word, None), |(ip, rest)| (ip, Some(rest)));
     let first = rest.and_then(|rest| rest.split('/').next());

@@ -10,11 +10,11 @@ use crate::codec::{Codec, Coding};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
-/// Default TTL of a group: the local network, like the default of sockets.
+/// Like sockets: the local network.
 const DEFAULT_TTL: u8 = 1;
 
 impl Description {
-    /// Description as text with CRLF line ends (RFC 8866 §5).
+    /// Text with CRLF line ends (RFC 8866 §5).
     pub fn write(&self) -> Vec<u8> {
         let origin = sdp_types::Origin::with_ip_addr(
             self.origin.session,
@@ -71,10 +71,10 @@ impl Description {
             add(LINK_OFFSET, decimal::text(offset, 6));
         }
         if redundancy.is_some() {
-            // Packets without repair data have the one-byte form (RFC 8285 §6).
+            // The two-byte form, for repair data (RFC 8285 §6).
             media.add_attribute(Attribute::new("extmap-allow-mixed"));
             if self.sealed {
-                // Extensions of packets with repair data are encrypted too (RFC 9335 §4).
+                // Repair data is encrypted too (RFC 9335 §4).
                 media.add_attribute(Attribute::new("cryptex"));
             }
         }
@@ -103,7 +103,7 @@ impl Description {
         format!("{} {coding}/{}/{channels}", self.payload_type, rate.hertz())
     }
 
-    /// Two decimals as in AES67, or as many as identify the frames.
+    /// Two decimals as in AES67, or more to identify the frames.
     fn ptime(&self, packet: Frames) -> String {
         let span = self.rate.span_of(packet);
         let says_packet = |text: &String| {

@@ -1,9 +1,9 @@
-//! Tests of packets before the first block: the socket of a listener is open before its card runs.
+//! Packets before the first block: the socket opens before the card runs.
 
 use super::*;
 
 impl Road {
-    /// Lets packets of these periods arrive `after` they were sent. No blocks are requested.
+    /// Packets arrive `after` they were sent; no blocks.
     fn arrive(&mut self, periods: i64, after: Span) {
         for _ in 0..periods {
             let first = self.blocks * PERIOD.count();
@@ -36,8 +36,7 @@ fn each_packet_that_came_before_the_first_block_is_heard_or_counted_as_unasked()
             road.end();
             let counters = *road.receiver.counters();
             let reported = format!("{periods} periods, {encapsulation:?}: {counters:?}");
-            // The first block plays two periods later. The frames that are due then were captured
-            // 20 ms earlier.
+            // Frames due then were captured 20 ms earlier.
             let due =
                 ((periods + 2) * PERIOD.count() - RATE.frames_nearest(LATENCY).count()).max(0);
             assert_eq!(counters.before_start as i64, due / PDU.count(), "{reported}");

@@ -2,13 +2,13 @@ use tautline_dsp::conceal::Concealer;
 
 use super::*;
 
-/// Frames of the fade after a gap: 1 ms.
+/// 1 ms.
 const FADE: i64 = 48;
 
 #[test]
 fn packets_that_are_lost_cost_their_own_frames_and_a_fade_and_no_other_a_bit() {
     assert_eq!(Concealer::new(1, RATE.hertz()).return_frames() as i64, FADE);
-    // The 32-bit time wraps at packet 160, the number at every 256th packet.
+    // Times wrap at packet 160, numbers at every 256th.
     for (first, packets) in [(100, 1), (159, 1), (160, 1), (159, 3), (255, 1), (255, 2), (2000, 1)]
     {
         for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
@@ -16,12 +16,10 @@ fn packets_that_are_lost_cost_their_own_frames_and_a_fade_and_no_other_a_bit() {
             road.play(400, |packet, _| !(first..first + packets).contains(&packet));
             let (reported, lost) = (format!("{packets} from {first}"), 6 * packets);
             let counters = *road.receiver.counters();
-            // Only the 6 frames of each lost packet are concealed.
             assert_eq!((road.missing, road.concealed), (lost, lost), "{reported}");
             let counted = (counters.missing_frames as i64, counters.concealed_frames as i64);
             assert_eq!(counted, (lost, lost), "{reported}: {counters:?}");
             assert_eq!((counters.lost as i64, counters.resyncs), (packets, 0), "{reported}");
-            // Frames in the gap and in the fade differ. All others are identical.
             let (hole, end) = (6 * first, 6 * first + lost);
             let unheard = road.unheard();
             let (concealed, faded) = unheard.split_at(unheard.len().min(lost as usize));

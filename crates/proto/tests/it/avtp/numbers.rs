@@ -1,5 +1,4 @@
-//! Tests of the UDP encapsulation: a 32-bit number in front of each packet is used only if it
-//! counts packets.
+//! The carried 32-bit number is used only if it counts packets.
 
 use super::*;
 
@@ -9,13 +8,12 @@ fn carried(number: impl Fn(u32) -> u32) -> impl Fn(i64, &mut [u8]) {
 
 #[test]
 fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its_own() {
-    // Numbers that are constant, or that count the packets to three listeners.
+    // Constant, or counting three listeners.
     let others: [fn(u32) -> u32; 3] = [|_| 0, |_| u32::MAX, |packet| 3 * packet];
     for (kind, number) in others.into_iter().enumerate() {
         let number = carried(number);
         let mut road = Road::over(Encapsulation::Udp, SampleFormat::L16);
-        // Losses of single packets, including the second of all, and of more than the packet's own
-        // number covers.
+        // Single packets, and more than the own number covers.
         let lost = |packet: i64| [1, 700].contains(&packet) || (1700..2000).contains(&packet);
         road.play(500, |packet, bytes| {
             number(packet, bytes);
@@ -30,7 +28,6 @@ fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its
             cost(1).contains(frame) || cost(700).contains(frame) || (10_200..12_048).contains(frame)
         };
         assert!(unheard.iter().all(meant), "{kind}: {unheard:?}");
-        // A pause is recognised.
         road.pause(46, true);
         road.play(500, |packet, bytes| {
             number(packet, bytes);

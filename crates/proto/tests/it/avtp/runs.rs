@@ -1,4 +1,4 @@
-//! Tests of a talker that restarts repeatedly within the latency. Each run plays to its end.
+//! A talker restarts repeatedly within the latency. Each run plays to its end.
 
 use super::*;
 
@@ -21,13 +21,11 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
         }
         let reported = format!("{restarts} restarts, {aside}/16 aside");
         for (run, (frames, within)) in runs.iter().enumerate() {
-            // The first packet is on probation. Sound after silence fades in for 1 ms.
+            // First packet on probation, then 1 ms of fade-in.
             let begins = if run > 0 { frames.start + 6 + 48 } else { frames.start };
             let last = run as i64 == restarts;
             let ends =
                 if last { frames.end - RATE.frames_within(LATENCY).count() } else { frames.end };
-            // On the line of another run, the error is below one frame, including the run's own
-            // half frame.
             let off = if (restarts, run) == (4, 3) { part(16) } else { part(8) };
             for frame in begins..ends {
                 let due = START + LATENCY + RATE.span_of(Frames::new(frame)) + *within;
@@ -39,13 +37,12 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
         }
         let counters = *road.receiver.counters();
         let counted = (counters.lost, counters.late, counters.resyncs, counters.on_probation);
-        // Beyond the limit, the last two runs share a line.
+        // Beyond the limit, the last runs share a line.
         let resyncs = restarts.min(3) as u64;
         assert_eq!(counted, (0, 0, resyncs, restarts as u64), "{reported}: {counters:?}");
     }
 }
 
-/// Whether the frame plays within `off` of `due`.
 fn is_received(road: &Road, frame: i64, due: LocalTime, off: Span) -> bool {
     let nearest = RATE.frames_nearest(due - road.heard[0].0).count() as usize;
     let mut near = road.heard[nearest.saturating_sub(1)..].iter().take(3);

@@ -1,8 +1,8 @@
-//! Tests of a talker whose clock is stepped: playback is exact before, at and after the step.
+//! Playback is exact before, at and after a step of the talker's clock.
 
 use super::*;
 
-/// The talker's clock minus ours. Presentation times wrap at packet 4000.
+/// Talker's clock minus ours. Times wrap at packet 4000.
 const AROUND: Span = Span::from_nanos((400_000_000 << 32) - 1_520_000_000);
 const ROUND: i64 = 4000;
 
@@ -10,15 +10,13 @@ const ROUND: i64 = 4000;
 struct Step {
     encapsulation: Encapsulation,
     millis: i64,
-    /// First packet after the step.
     first: i64,
     lost: Option<i64>,
 }
 
 #[test]
 fn a_clock_that_is_stepped_moves_the_sound_once_and_every_frame_is_where_it_is_to_be() {
-    // The first, a middle and the last packet of a block, and packets just before, at and after the
-    // wrap.
+    // Packets throughout a block, and around the wrap.
     let firsts = [3600, 3604, 3607, ROUND - 1, ROUND, ROUND + 1];
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         for millis in [-10, 10] {
@@ -49,7 +47,7 @@ fn check(step: Step) {
     assert_eq!((road.missing, road.concealed), (6 * costs, 6 * costs), "{step:?}");
     let counted = (counters.lost as i64, counters.resyncs, counters.late, counters.on_probation);
     assert_eq!(counted, (costs, 1, 0, 0), "{step:?}: {counters:?}");
-    // The second packet after the step is accepted. It applies from the next block on.
+    // Accepted with the second packet, applied from the next block on.
     let tells = (first..).filter(|packet| Some(*packet) != lost).nth(1).expect("they go on");
     let moves = (tells / 8 * PERIOD.count()) as usize;
     let moved = RATE.frames_nearest(by).count();
@@ -60,7 +58,6 @@ fn check(step: Step) {
         if before < 0 || *frame == Some(due.rem_euclid(30_000)) {
             continue;
         }
-        // There are cross-fades of a millisecond at the move of the sound and after a loss.
         let fades = (moves..moves + 48).contains(&index);
         let gone = lost.is_some_and(|lost| (6 * lost..6 * lost + 54).contains(&due));
         assert!(fades || gone, "{step:?}: {frame:?} in place of {due} at {at:?}");
@@ -73,7 +70,6 @@ fn check(step: Step) {
 fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next_packet_agrees() {
     const ALL: u64 = 8000;
     const HALF: u64 = 4000;
-    // The first changed packet, the shift, and the numbers of doubted, late and early packets.
     let counted = [
         (HALF, -3000, (1, 0, HALF)),
         (HALF, -1000, (1, HALF, 0)),
@@ -101,7 +97,7 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
                 (doubted, 0),
                 "{reported}: {counters:?}"
             );
-            // Packets of the same period are placed before the next check of the due position.
+            // Packets of the same period are placed before the next check.
             let near = |counted: u64, is: u64| counted == is || (is - 8..is).contains(&counted);
             let (lates, earlies) = (near(counters.late, late), near(counters.too_early, early));
             assert!(lates && earlies, "{encapsulation:?} {reported}: {counters:?}");
@@ -111,8 +107,7 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
 
 #[test]
 fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pause() {
-    // The limit is half of 256 packets of class A, 16 ms. With 32-bit numbers it is the tolerance,
-    // 20 ms.
+    // Half of 256 class A packets, 16 ms; with 32-bit numbers the tolerance, 20 ms.
     let doubted = [
         (Encapsulation::Ethernet, 15, 0),
         (Encapsulation::Ethernet, 17, 1),
@@ -133,7 +128,7 @@ fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pau
     }
 }
 
-/// Adds `by` to the presentation time of a packet and returns the original.
+/// Adds `by` to the presentation time; returns the original.
 fn set_on(encapsulation: Encapsulation, bytes: &mut [u8], by: Span) -> u32 {
     let time = &mut bytes[time_at(encapsulation)..][..4];
     let reported = u32::from_be_bytes([0, 1, 2, 3].map(|byte| time[byte]));

@@ -1,4 +1,4 @@
-//! Tests of talkers with unexpected packet lengths, and of networks that reorder packets.
+//! Unexpected packet lengths, and reordering.
 
 use super::*;
 
@@ -21,14 +21,12 @@ fn packets_of_any_length_are_heard_whatever_length_the_listener_expects() {
 fn a_talker_that_goes_on_in_packets_of_another_length_loses_nothing() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
     road.play(300, |_, _| true);
-    // Class B after a restart, then class A again.
     for frames in [12, 6] {
         road.pause(20, false);
         road.talk(Frames::new(frames));
         let before = road.heard.len();
         road.play(300, |_, _| true);
         assert_eq!(road.receiver.counters().lost, 0, "{frames}");
-        // After the pause every frame plays. This checks the last 250 ms.
         let heard = &road.heard[before + 50 * PERIOD.as_len()..];
         assert!(heard.iter().all(|(_, frame)| frame.is_some()), "{frames}");
     }
@@ -39,7 +37,6 @@ fn packets_that_change_places_on_the_way_are_heard_whole() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         let mut road = Road::over(encapsulation, SampleFormat::L24);
         road.play(10, |_, _| true);
-        // Every second packet arrives after its successor, sometimes from another period.
         let mut waits: Option<Vec<u8>> = None;
         road.carry(600, |receiver, packet, datagram, now| {
             if packet % 2 == 1 {
@@ -54,13 +51,12 @@ fn packets_that_change_places_on_the_way_are_heard_whole() {
         assert_eq!(road.unheard(), [], "{encapsulation:?}");
         let counters = road.receiver.counters();
         assert_eq!((counters.lost, counters.resyncs, counters.invalid), (0, 0, 0));
-        // The last packet is still in flight.
         assert_eq!(counters.reordered, 600 * 8 / 2 - 1, "{encapsulation:?}");
     }
 }
 
 impl Road {
-    /// Restarts the talker with this packet length, without an announcement.
+    /// Restarts with this packet length, unannounced.
     fn talk(&mut self, packet: Frames) {
         let identity = Identity { stream: STREAM, sequence: 9, timestamp: 0 };
         let format = StreamFormat { packet, ..*self.sender.format() };

@@ -3,7 +3,6 @@ use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-/// Returns an offer of stereo at 48 kHz in these codings, via UDP or TCP.
 pub(crate) fn offer(codings: &[SampleFormat]) -> CallOffer {
     let abilities = StreamAbilities {
         rates: vec![Rate::HZ_48000],

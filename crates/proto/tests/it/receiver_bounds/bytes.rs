@@ -1,6 +1,6 @@
-//! Reads numbers from bytes, for the operations here and the fuzz target `session`.
+//! Reads numbers from bytes, for tests and the fuzz target `session`.
 
-/// Reads numbers from the front of the bytes. Returns zeros at the end.
+/// Returns zeros at the end.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl Bytes<'_> {
@@ -18,7 +18,7 @@ impl Bytes<'_> {
         u32::from(self.short()) << 16 | u32::from(self.short())
     }
 
-    /// Returns small numbers, large ones in steps of `step`, or the ends of the range.
+    /// Small numbers, multiples of `step`, or the ends of the range.
     pub(crate) fn long(&mut self, step: i64) -> i64 {
         match self.byte() % 6 {
             0 => 0,

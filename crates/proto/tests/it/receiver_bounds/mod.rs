@@ -1,5 +1,4 @@
-//! Test of a receiver with arbitrary input at any time. It must not panic, wrap, allocate, or
-//! output invalid sound.
+//! A receiver with arbitrary input does not panic, wrap, allocate, or output invalid sound.
 
 mod operations;
 
@@ -50,7 +49,7 @@ fn ten_million_operations_in_any_order_break_no_bound() {
                 (random >> 32) as u8
             })
             .collect();
-        // This is printed before the case runs, so the last line is the case that fails.
+        // Printed first, so the last line is the failing case.
         eprint!("\rseed {seed}, {operations} operations so far");
         operations += operations::play(&bytes, allocator_calls);
     }

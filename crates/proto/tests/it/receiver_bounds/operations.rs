@@ -1,5 +1,4 @@
-//! Arbitrary operations on a receiver, which must keep its bounds. The property test here and the
-//! fuzz target `receiver` use them.
+//! Arbitrary operations on a receiver, for the property test and the fuzz target `receiver`.
 
 #[path = "bytes.rs"]
 pub(crate) mod bytes;
@@ -34,11 +33,11 @@ struct Run {
 
 const SSRCS: [u32; 3] = [1, 0x8000_0000, u32::MAX];
 const FORMATS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
-/// Exceeds the playout buffer of every configuration here.
+/// Exceeds all playout buffers here.
 const MAX_FRAMES: usize = 1 << 17;
 
-/// Runs the operations in `bytes` and returns their number. Panics if a bound is broken.
-/// `allocations` returns the number of allocations by this thread.
+/// Returns the number of operations. Panics if a bound is broken. `allocations` counts this
+/// thread's.
 pub(crate) fn play(bytes: &[u8], allocations: fn() -> u64) -> u64 {
     let mut bytes = Bytes(bytes);
     let mut run = Run::new(&mut bytes, allocations);
@@ -191,33 +190,28 @@ impl Run {
         let times = PullTimes { now: self.now, meets, skipped, clock: None };
         let before = (self.allocations)();
         let pulled = self.receiver.pull(out, times, |passage| {
-            // Differences of distant instants saturate and do not wrap.
             let _ = passage.total();
         });
         assert_eq!((self.allocations)(), before, "a block allocates nothing");
-        // A resampler reads ahead by its kernel and by the drift.
+        // Look-ahead of the kernel, and drift.
         let frames = out.len() / channels;
         let most = frames + frames / 500 + self.config.resampler.half() + 2;
         assert!(pulled.missing.as_len() <= most, "{pulled:?}");
         let integers = self.config.format.sample != SampleFormat::F32
             && self.config.wire.codings() != Codings::ByConvention;
         if integers {
-            // A fade may add the ending and the beginning sound. The absolute weights of a
-            // resampler's kernel sum to less than four.
+            // A fade may add two sounds; the absolute weights of a kernel sum to less than four.
             assert!(out.iter().all(|sample| sample.abs() <= 8.0), "finite and within bounds");
         }
-        // The due position after this block, which may have ended a run with other positions.
         if let (Some(due), Some(place)) = (self.receiver.placement().due(meets), pulled.media) {
             self.check_in_time(&due, place);
         }
     }
 
-    /// Checks that a block begins at the due position, to within the clock uncertainty and a
-    /// millisecond that may be under correction.
+    /// To within the clock uncertainty and a millisecond.
     fn check_in_time(&self, due: &Due, place: MediaPoint) {
-        // The due position is checked again after the line through the captures has moved 0.1 ms
-        // within a second of the newest capture. This is 1 ms at ten seconds. No sound is further
-        // away.
+        // Positions are checked again after the line moved 0.1 ms within a second, or 1 ms in ten.
+        // No sound is further away.
         const NEAR: Span = Span::from_secs(10);
         let rate = self.config.format.rate;
         let newest = self.receiver.source().map(Source::end);
@@ -232,7 +226,6 @@ impl Run {
         assert!(away.abs() <= most, "{place:?} is played and {due:?} is due");
     }
 
-    /// Exchanges reports, some of which are false.
     fn exchange(&mut self, bytes: &mut Bytes<'_>) -> Option<ClockMapping> {
         let lies = bytes.byte();
         let mut instant = |lie: u8, early: u8| match lies & lie {
@@ -263,7 +256,7 @@ impl Run {
                 self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(offset, sure.abs()));
             }
             2 => {
-                // Matches the packets with stamps here, which are captured now.
+                // Packets with stamps are captured now.
                 let sure = Span::from_micros(i64::from(bytes.byte()));
                 self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(Span::ZERO, sure));
             }
@@ -277,8 +270,7 @@ impl Run {
     }
 }
 
-/// Returns redundancy for packets with this payload length: usually none, otherwise symbols of any
-/// kind, which are mostly valid.
+/// Redundancy: usually none, otherwise mostly valid symbols.
 fn carried(bytes: &mut Bytes<'_>, payload: usize) -> Vec<u8> {
     let kind = bytes.byte();
     if kind & 0xC0 != 0xC0 || payload > 2000 {

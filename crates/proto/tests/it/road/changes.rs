@@ -1,4 +1,4 @@
-//! Tests of the whole path with changes of the packet format during sending.
+//! The whole path with format changes.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
@@ -13,7 +13,7 @@ use super::world::{Chance, SSRC, Scene, World, perfect, sample};
 
 const CODINGS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
 
-/// Latency that is sufficient for all packet lengths and periods here.
+/// Sufficient for all packet lengths and periods here.
 const PATIENT: Span = Span::from_millis(60);
 
 fn set_sample(world: &mut World, coding: SampleFormat) -> bool {
@@ -26,7 +26,7 @@ fn received_without_gap(world: &World, reported: &str) {
     assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{reported}");
     assert_eq!((counters.resyncs, counters.resampled_frames), (0, 0), "{reported}");
     assert_eq!((counters.invalid, counters.on_probation), (0, 0), "{reported}");
-    // After the fade-in every frame is in place, across all changes.
+    // After the fade-in.
     let heard = &world.sound()[..];
     let fits = |at: usize, index: i64| (0..3).all(|n| heard[at + n as usize] == sample(index + n));
     let begins = heard.iter().position(|sample| *sample != 0.0).expect("sound") + 40;
@@ -44,7 +44,7 @@ fn a_change_of_packet_time_misses_no_frame() {
         let mut world = World::new(scene);
         for (step, packet) in ptimes.into_iter().enumerate() {
             assert!(world.sender.set_packet(Frames::new(packet)));
-            // Packet and period have another phase at each change.
+            // Another phase at each change.
             let frames = 48_000 / 4 + 131 * step as i64;
             (0..frames / period).for_each(|_| world.period(perfect));
             let format = world.receiver.format();
@@ -178,7 +178,7 @@ fn a_change_that_no_datagram_can_hold_is_refused_and_nothing_changes() {
     let longest = Rate::HZ_48000.frames_within(PTIME_RANGE.1);
     assert!(!world.sender.set_packet(longest), "64 channels of 20 ms");
     assert!(!world.sender.set_packet(Frames::ZERO), "no packet is empty");
-    // 64 channels: 340 frames fit with three bytes per sample, 255 frames with four.
+    // 340 frames fit at three bytes per sample, 255 at four.
     assert!(world.sender.set_packet(Frames::new(300)));
     assert!(!set_sample(&mut world, SampleFormat::F32));
     (0..400).for_each(|_| world.period(perfect));
@@ -199,7 +199,7 @@ fn a_change_of_latency_misses_no_frame_whichever_way_it_goes() {
             let next = 3 + i64::from(chance.below(longest as u32 - 3));
             let reported = format!("seed {seed}, step {steps}, from {latency} to {next} ms");
             world.receiver.set_link_offset(Span::from_millis(next));
-            // Small changes use resampling at a third of a cent, which takes 5 s per millisecond.
+            // Small changes are resampled: 5 s per millisecond.
             let periods = if (next - latency).abs() <= 1 { 6000 } else { 200 };
             (0..periods).for_each(|_| world.period(perfect));
             let counters = world.receiver.counters();

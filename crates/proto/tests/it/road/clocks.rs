@@ -1,4 +1,4 @@
-//! Tests of the whole path with card drift, late or improving mappings, and device underruns.
+//! The whole path with card drift, changing mappings, and underruns.
 
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
@@ -8,14 +8,14 @@ use tautline_proto::units::Ppm;
 
 use super::world::{SSRC, Scene, WALL, World, perfect, sample};
 
-/// Returns how far the advance of each block deviates from a period, in frames.
+/// Deviation of each block from a period, in frames.
 fn steps(world: &World) -> Vec<f64> {
     let media: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.media).collect();
     let period = world.scene.period.count() as f64;
     media.windows(2).map(|two| (two[1] - two[0]).as_f64() - period).collect()
 }
 
-/// Maximum deviation of a block of 48 frames for a pitch error below one cent (578 ppm).
+/// One cent (578 ppm) in a block of 48 frames.
 const CENT: f64 = 48.0 * 578e-6;
 
 #[test]
@@ -28,7 +28,6 @@ fn a_card_that_drifts_is_resampled_and_stays_in_time() {
         }
         let counters = *world.receiver.counters();
         assert_eq!((counters.resyncs, counters.missing_frames, counters.lost), (0, 0, 0));
-        // The pitch is relative to the sender's card.
         let pitch = |step: &f64| (step + 48.0 * ppm * 1e-6).abs();
         assert!(steps(&world).iter().all(|step| pitch(step) <= CENT), "less than a cent");
         let drift = world.receiver.drift().expect("it is followed").as_f64();
@@ -70,14 +69,14 @@ fn arrivals_that_jitter_do_not_make_the_sound_flap() {
         }
         let counters = *world.receiver.counters();
         assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{jitter}");
-        // The position may be corrected once while the fastest arrivals are being found.
+        // One correction while the fastest arrivals are found.
         assert!(counters.resyncs <= 1, "{jitter}: {counters:?}");
         let settled = &steps(&world)[2000..];
         assert!(settled.iter().all(|step| step.abs() <= CENT / 2.0), "{jitter}: {counters:?}");
     }
 }
 
-/// Plays for half a second based on arrivals over a path of `path`, then for 8 s with the clock.
+/// Half a second by arrivals, then 8 s with the clock.
 fn mapped_late(path: Span) -> World {
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });
     for period in 0..8500 {
@@ -115,7 +114,7 @@ fn a_mapping_that_changes_little_is_followed_without_a_jump() {
     assert!(error.abs() <= Span::from_micros(42), "{error}");
 }
 
-/// Returns a mapping with this error and this reported uncertainty, in microseconds.
+/// Actual error and reported uncertainty, in microseconds.
 fn mapping(wrong: i64, sure: i64) -> ClockMapping {
     ClockMapping::known(WALL + Span::from_micros(wrong), Span::from_micros(sure))
 }
@@ -175,7 +174,7 @@ fn the_sound_is_moved_with_fades_and_without_a_click() {
     for period in 0..400 {
         match period {
             100 => world.receiver.set_link_offset(Span::from_millis(8)),
-            // Frames are available on both sides of the cut.
+            // Frames exist on both sides of the cut.
             200 => world.receiver.set_link_offset(Span::from_micros(6_500)),
             _ => {}
         }
@@ -199,7 +198,7 @@ fn a_latency_of_a_tenth_of_a_second_is_kept_by_arrivals_too() {
         world.period(perfect);
     }
     let captured = start + world.scene.rate.span_of(Frames::new(20_000));
-    // The path delay of 100 µs is not known.
+    // The path delay of 100 µs is unknown.
     let error =
         world.received_at(20_000).expect("heard") - captured - latency - Span::from_micros(100);
     assert!(error.abs() <= Span::from_micros(21), "{error}");
@@ -251,7 +250,7 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
         world.period(perfect);
     }
     assert_eq!(basis(&world), Some(Basis::Arrival));
-    // Arrivals are off by the path delay, which is too little for a restart.
+    // The path delay is too little for a restart.
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.missing_frames), (0, 0), "{counters:?}");
 }

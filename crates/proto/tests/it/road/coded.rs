@@ -1,5 +1,4 @@
-//! Tests of compressed packets: they are decoded in order, each at its turn, with the configured
-//! latency.
+//! Compressed packets are decoded in order at their turn.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::codec::{Codec, Opus, OpusTuning};
@@ -12,7 +11,7 @@ use crate::reformat::Reformat;
 use super::toy::{self, Asked, CONCEALED};
 use super::world::{Chance, Scene, World, perfect};
 
-/// Packets of 5 ms, a period of 1 ms, and a latency of 15 ms.
+/// 5 ms packets, 1 ms periods, 15 ms latency.
 pub(crate) fn scene() -> Scene {
     let opus = Opus { tuning: OpusTuning::Music, bitrate: 510_000 };
     Scene {
@@ -32,7 +31,6 @@ fn run(world: &mut World, periods: usize) {
     (0..periods).for_each(|_| world.period(perfect));
 }
 
-/// Returns the numbers of decoded packets in order, and the other requests to decoders.
 fn decoded(asked: &[Asked]) -> (Vec<u16>, Vec<Asked>) {
     let number = |asked: &Asked| match asked {
         Asked::Decode(number) => Some(*number),
@@ -64,7 +62,6 @@ fn packets_in_any_order_are_decoded_in_theirs() {
     world.receiver.set_link_offset(Span::from_millis(25));
     for _ in 0..900 {
         world.period(|mut datagram| {
-            // Packets arrive up to two packets later than others.
             datagram.arrives += Span::from_micros(i64::from(chance.below(7_000)));
             let again = datagram.clone();
             vec![datagram, again]
@@ -113,8 +110,7 @@ fn of_a_packet_that_comes_while_its_turn_is_on_the_rest_is_heard() {
     let mut world = world();
     for _ in 0..900 {
         world.period(|mut datagram| {
-            // The next packet is late too and cannot restore the first. The packet after it can
-            // restore the next.
+            // The next packet is late too; the one after it can restore it.
             if (30..32).contains(&datagram.number) {
                 datagram.arrives += Span::from_millis(9);
             }
@@ -237,7 +233,7 @@ fn a_stream_that_is_compressed_and_not_by_turns_misses_no_more_than_what_was_loo
     run(&mut world, 900);
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.late, counters.on_probation), (0, 0, 0), "{counters:?}");
-    // There are three changes from a codec with look-ahead to one without.
+    // Three changes to a codec without look-ahead.
     assert!(counters.missing_frames <= 3 * 120, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }

@@ -1,4 +1,4 @@
-//! Tests of the whole path with lost, late, reordered, recut or foreign packets.
+//! The whole path with lost, late, reordered, recut or foreign packets.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::jitter_buffer::Resync;
@@ -59,7 +59,7 @@ fn every_packet_is_lost_or_received_and_none_is_both() {
 
 #[test]
 fn a_packet_that_is_late_in_part_is_late_and_not_lost() {
-    // With 20 ms packets and 1 ms periods, half of a packet is in time.
+    // Half of a 20 ms packet is in time.
     let scene =
         Scene { packet: Frames::new(960), latency: Span::from_millis(25), ..Scene::default() };
     let mut world = World::new(scene);
@@ -137,7 +137,7 @@ fn a_sender_of_another_coding_may_follow_one_that_left() {
     assert!(world.heard_whole_at_the_end());
 }
 
-/// Creates the packetizer of a program that restarts on the same host without a pause.
+/// A program that restarts without a pause.
 fn restarted(scene: Scene, identity: Identity) -> Packetizer {
     let format = *World::new(scene).receiver.format();
     Packetizer::new(PacketizerConfig {
@@ -216,7 +216,7 @@ fn what_was_under_way_when_the_media_time_jumped_is_not_lost() {
 
 #[test]
 fn packets_that_an_outage_swallowed_are_lost_however_many() {
-    // The second outage exceeds the range of sequence numbers.
+    // The second exceeds the sequence numbers.
     for swallowed in [10_000, 70_000] {
         let mut world = World::new(Scene::default());
         for _ in 0..swallowed + 1000 {
@@ -236,10 +236,8 @@ fn packets_that_an_outage_swallowed_are_lost_however_many() {
 fn an_outage_in_which_the_senders_card_skipped_is_counted_all_the_same() {
     let scene = Scene { packet: Frames::new(6), ..Scene::default() };
     let mut world = World::new(scene);
-    // With eight packets per period, eleven thousand are lost.
     for period in 0..2400 {
         if [900, 1300].contains(&period) {
-            // The card drops two more periods, so media time advances.
             world.skip(Frames::new(100));
         }
         world.period(|datagram| {
@@ -253,7 +251,6 @@ fn an_outage_in_which_the_senders_card_skipped_is_counted_all_the_same() {
     assert!(world.heard_whole_at_the_end(), "{counters:?}");
 }
 
-/// Shifts the number of a datagram, but not its timestamp.
 fn renumbered(datagram: Datagram, by: u16) -> Datagram {
     datagram.saying(|head| head.number = head.number.plus(by.into()))
 }
@@ -264,9 +261,7 @@ fn numbers_that_begin_anew_while_timestamps_go_on_cost_no_frame() {
         let mut world = World::new(Scene { latency: Span::from_millis(20), ..Scene::default() });
         for _ in 0..5000 {
             world.period(|datagram| match datagram.number {
-                // One packet is lost exactly when the numbers restart.
                 1000 => vec![],
-                // The next packet arrives after its successors.
                 1001 => {
                     let arrives = datagram.arrives + Span::from_millis(3);
                     vec![renumbered(Datagram { arrives, ..datagram }, by)]
@@ -305,8 +300,7 @@ fn a_marker_on_every_packet_means_nothing() {
     let mut world = World::new(Scene::default());
     for _ in 0..1000 {
         world.period(|datagram| match datagram.number {
-            // A packet that is too old for this run, then a gap that is due before its end is
-            // known.
+            // A packet too old for this run, then a gap due before its end is known.
             400 => {
                 let old = datagram.clone().saying(|head| {
                     head.number = Wrapped::of(20_000, head.number.bits);

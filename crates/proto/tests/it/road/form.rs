@@ -5,7 +5,7 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 pub(crate) use tautline_proto::wire::rtp::PACK;
 
-/// Shifts of restarted numbers: far, slightly ahead, and slightly behind.
+/// Far, slightly ahead, slightly behind.
 pub(crate) const ANEW: [u16; 3] = [30_000, 500, 65_036];
 
 pub(crate) fn unpack() -> Arc<dyn Unpack> {

@@ -1,4 +1,4 @@
-//! Tests of optional contents of RTP headers, and of header lengths.
+//! Optional RTP header contents and header lengths.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::redundancy::Layout;
@@ -51,7 +51,7 @@ fn one_that_knows_nothing_of_it_plays_the_packets_that_come() {
     }
 }
 
-/// Not for 8-bit numbers: with them, 200 packets back equals 56 packets ahead.
+/// Not with 8-bit numbers: 200 packets back equal 56 ahead.
 #[test]
 fn a_compressed_stream_whose_media_time_goes_back_is_heard_on() {
     for back in [48_000, 48_000 * 3_600] {

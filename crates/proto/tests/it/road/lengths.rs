@@ -1,4 +1,4 @@
-//! Tests of the whole path with varying packet lengths, as other senders have.
+//! Varying packet lengths.
 
 use tautline_proto::packet::PacketHead;
 use tautline_proto::time::{Frames, Span};
@@ -7,7 +7,6 @@ use tautline_proto::wrap::Wrapped;
 
 use super::world::{Chance, Datagram, Scene, World};
 
-/// Divides the sound into packets of `sizes` frames with new numbers.
 struct Recut {
     pending: Vec<u8>,
     next: Option<PacketHead>,
@@ -24,7 +23,7 @@ impl Recut {
         let next = self.next.get_or_insert(PacketHead { number, ..first });
         self.pending.extend(datagram.payload());
         let mut cut = vec![];
-        // Stereo L24 has six bytes per frame.
+        // Stereo L24.
         loop {
             let frames = size();
             if self.pending.len() < frames * 6 {
@@ -37,7 +36,6 @@ impl Recut {
     }
 }
 
-/// Returns the header of a packet that begins `frames` later, at 48 kHz.
 fn later(head: PacketHead, frames: usize) -> PacketHead {
     let span = Rate::HZ_48000.span_of(Frames::from_len(frames));
     PacketHead {
@@ -56,7 +54,7 @@ fn packets_of_changing_length_are_heard_whole() {
             Scene { stamps, mapped: stamps, latency: Span::from_millis(15), ..Scene::default() };
         let mut world = World::new(scene);
         let mut recut = Recut::new();
-        // As ffmpeg does, which divides 1024 frames to fit an MTU.
+        // As ffmpeg divides 1024 frames.
         let mut sizes = [240, 240, 240, 240, 64].into_iter().cycle();
         let mut next = sizes.next().unwrap();
         for _ in 0..2000 {

@@ -1,4 +1,4 @@
-//! Tests of the whole path in simulation: sender, network, receiver and cards.
+//! Simulation of sender, network, receiver and cards.
 
 mod changes;
 mod clocks;

@@ -1,4 +1,4 @@
-//! Tests of redundancy in a sender's packets, and of its use by a receiver after losses.
+//! Redundancy of a sender, and its use after losses.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::cause::{Causes, Late, Schedule};
@@ -21,7 +21,7 @@ use super::form::{PACK, unpack};
 
 const PACKET: i64 = 48;
 
-/// Time from a packet's completion to its hand-over.
+/// From completion to hand-over.
 const SENDING: Span = Span::from_micros(30);
 
 pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
@@ -63,7 +63,6 @@ fn sample(index: i64) -> f32 {
     (2 * (index % 8000) + 1) as f32 / 16_384.0
 }
 
-/// Sends sound for one packet time. Returns the datagrams.
 pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
     let block: Vec<f32> = (0..PACKET).map(|frame| sample(number * PACKET + frame)).collect();
     let times = BlockTimes { capture: at(number), taken: at(number + 1), now: at(number + 1) };
@@ -81,8 +80,7 @@ pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Sends packets 0 to `count` except those in `loses`, and plays them with a latency of 20 ms.
-/// Returns the number of wrong frames and the counters.
+/// Plays at 20 ms without the packets in `loses`. Returns wrong frames and counters.
 fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counters) {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, layout);
@@ -146,15 +144,14 @@ fn what_carries_too_much_for_an_ethernet_frame_carries_less() {
 fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
     let (wrong, counters) = play(Layout::repeated(5), 100, |_| false);
     assert_eq!((wrong, counters.duplicate, counters.received), (0, 95, 195));
-    // The datagrams of a packet time are lost together: the packet, and the repeat of the packet
-    // five before it.
+    // Lost with the packet: the repeat of the fifth before it.
     let (wrong, counters) = play(Layout::repeated(5), 100, |number| number % 10 == 3);
     assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{counters:?}");
     assert_eq!(counters.repaired, 0);
 }
 
-/// Returns the traces of packets 0 to 40 with this latency and a path of one millisecond. Each
-/// packet is repeated five packets later. Packet 20 is lost at first.
+/// Traces of packets 0 to 40, each repeated five packets later. The path takes 1 ms; packet 20 is
+/// lost.
 fn passages(latency: Span) -> Vec<PacketTrace> {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::repeated(5));
@@ -182,7 +179,7 @@ fn what_was_lost_and_sent_again_was_longer_on_the_way_and_not_longer_at_its_send
     let passages = passages(millis(20));
     let (again, first): (Vec<PacketTrace>, Vec<PacketTrace>) =
         passages.iter().copied().partition(|passage| passage.stage(Stage::Wire) != Some(millis(1)));
-    // A repeat has the bytes of the original, including its hand-over time.
+    // Byte for byte, including the hand-over time.
     assert_eq!(again.len(), 1, "{again:?}");
     assert_eq!(again[0].stage(Stage::Wire), Some(millis(1 + 5)));
     assert_eq!(again[0].transit(), first[0].transit().map(|transit| transit + millis(5)));
@@ -218,7 +215,6 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
             }
         }
     }
-    // Packets after the change cannot restore packets before it.
     assert_eq!(receiver.counters().repaired, 3, "{:?}", receiver.counters());
     assert_eq!(receiver.counters().damaged, 0);
 }
@@ -253,10 +249,9 @@ fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
         receiver.repair_budget().0
     };
     assert_eq!(budget(&mut sender, 0..100), Span::from_millis(32));
-    // Frames that the card lost are in no packet. Repair data restarts after them.
+    // Repair data restarts after lost frames.
     sender.sender.skip(Frames::new(PACKET), at(100), |_| {});
     assert_eq!(budget(&mut sender, 101..106), Span::from_millis(32));
-    // A reduction of redundancy takes effect after some time.
     sender.sender.set_redundancy(Layout::copies(1, 8));
     assert_eq!(budget(&mut sender, 106..163), Span::from_millis(32));
     assert_eq!(budget(&mut sender, 163..180), Span::from_millis(8));
@@ -271,7 +266,6 @@ fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     for number in 0..20 {
         for mut datagram in send(&mut sender, number) {
             if number > 9 {
-                // The number of symbols is in front of the other repair data.
                 let mut room = [0; ETHERNET];
                 let wire = unpack();
                 let carried = wire.unpack(&datagram).unwrap().carried.unwrap();
@@ -302,8 +296,7 @@ fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_pac
     let format = format(SampleFormat::L24);
     let config = JitterBufferConfig::new(unpack(), format, Span::from_millis(20));
     let mut spare = Some(Box::default());
-    // The layout, whether the receiver keeps the spare repairer, and the number of repaired
-    // packets.
+    // Layout, whether the spare repairer is kept, and repaired packets.
     for (layout, keeps, repaired) in [
         (Layout::NONE, false, 0),
         (Layout::copies(1, 1), true, 1),

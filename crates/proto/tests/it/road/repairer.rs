@@ -1,4 +1,4 @@
-//! Tests of the repairer alone, with artificial, lost and forged packets.
+//! The repairer alone, with artificial, lost and forged packets.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,6 @@ use tautline_proto::wrap::Wrapped;
 
 use super::form::{PACK, unpack};
 
-/// Packet with number, payload type, payload and repair data.
 #[derive(Clone)]
 struct Sent {
     sequence: i64,
@@ -32,7 +31,6 @@ impl Sent {
         Self { repair_data, ..self }
     }
 
-    /// Passes the packet to the repairer. Returns restored payloads by number.
     fn reach(&self, repairer: &mut Repairer) -> Result<BTreeMap<i64, Vec<u8>>, Damaged> {
         let head = PacketHead {
             stream: StreamId(0),
@@ -69,8 +67,7 @@ fn payload(sequence: i64, payload_type: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| next()).collect()
 }
 
-/// Returns packets from `first` on with repair data of `layout`. Each kind has a payload type, a
-/// length and a number of packets.
+/// Packets from `first` on. Each kind has a payload type, a length and a count.
 fn sent(layout: Layout, first: i64, kinds: &[(u8, usize, usize)]) -> Vec<Sent> {
     let mut encoder = Encoder::new(layout);
     let kinds = kinds.iter().flat_map(|(payload_type, bytes, packets)| {
@@ -98,15 +95,13 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
     prop::collection::vec(kind, 1..4)
 }
 
-/// Generates alternating numbers of packets that arrive and packets that are lost: single losses,
-/// bursts, and outages beyond the range of numbers.
+/// Numbers of arriving and lost packets in turn, beyond the range of numbers.
 fn outages() -> impl Strategy<Value = Vec<(usize, usize)>> {
     let down = prop_oneof![6 => 1..3_usize, 3 => 3..20_usize, 1 => 100..300_usize];
     prop::collection::vec((0..30_usize, down), 1..30)
 }
 
-/// Generates lengths that are usually within a code's reach and sometimes beyond the range of
-/// numbers.
+/// Lengths within a code's reach or beyond the range of numbers.
 fn short_or_long() -> impl Strategy<Value = usize> {
     prop_oneof![20 => 1..9_usize, 1 => 110..150_usize]
 }
@@ -137,17 +132,16 @@ proptest! {
         for (packet, _) in sent.iter().zip(&came).filter(|(_, came)| **came) {
             rebuilt.extend(packet.reach(&mut repairer).expect("whole"));
         }
-        // The content of the packets received.
         let oldest: Vec<_> = layout.reaches().iter().map(|reach| usize::from(reach.oldest)).collect();
         let alike = |a: &Sent, b: &Sent| {
             (a.payload_type, a.payload.len()) == (b.payload_type, b.payload.len())
         };
-        // The repairer keeps no packets until one carries repair data.
+        // Nothing is kept before the first repair data.
         let idle = sent.iter().zip(&came).position(|(packet, came)| *came && !packet.repair_data.is_empty());
         let idle = idle.unwrap_or(sent.len());
         let mut wanted = BTreeMap::new();
         for (at, carrier) in sent.iter().enumerate().filter(|(at, _)| came[*at]) {
-            // A packet of another kind starts without history.
+            // Another kind starts without history.
             let run = sent[..at].iter().rev().take_while(|before| alike(before, carrier)).count();
             for back in oldest.iter().map(|oldest| *oldest.min(&run)).filter(|back| *back > 0) {
                 let lost = at - back;
@@ -184,18 +178,15 @@ proptest! {
     }
 }
 
-/// Information in the received symbols, by the definition of the code and Gaussian elimination.
+/// Received symbols, by the code's definition and Gaussian elimination.
 #[derive(Default)]
 struct Equations {
-    /// Payload type and length of the newest packet, and its number.
     newest: Option<((u8, usize), i64)>,
     known: BTreeMap<i64, Vec<u8>>,
-    /// Coefficients of the payloads, and their sums.
     sums: Vec<(BTreeMap<i64, u8>, Vec<u8>)>,
 }
 
 impl Equations {
-    /// Returns the packets that this packet restores for the first time.
     fn reported_by(&mut self, packet: &Sent) -> BTreeMap<i64, Vec<u8>> {
         let kind = (packet.payload_type, packet.payload.len());
         match self.newest {
@@ -266,7 +257,7 @@ fn add(sum: &mut [u8], payload: &[u8], factor: u8) {
     sum.iter_mut().zip(payload).for_each(|(sum, byte)| *sum ^= product(*byte, factor));
 }
 
-/// Returns the product of two bytes as polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (RFC 5510 §8.1).
+/// Polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (RFC 5510 §8.1).
 fn product(a: u8, b: u8) -> u8 {
     let shifted = (0..8).filter(|bit| b >> bit & 1 == 1).map(|bit| u32::from(a) << bit);
     let mut long = shifted.fold(0, |sum, part| sum ^ part);
@@ -293,7 +284,7 @@ fn a_code_brings_back_half_a_window_in_a_row_wherever_it_is_lost() {
             for (_, packet) in sent.iter().enumerate().filter(|(at, _)| !burst.contains(at)) {
                 rebuilt.extend(packet.reach(&mut repairer).expect("whole"));
             }
-            // The first packet carried no repair data, so it was not kept.
+            // No repair data, so it was not kept.
             rebuilt.remove(&first);
             let wanted = sent[burst].iter().map(|lost| (lost.sequence, lost.payload.clone()));
             assert_eq!(rebuilt, wanted.collect(), "{lost} of {window}");
@@ -311,11 +302,9 @@ fn repair_data_that_names_packets_of_another_coding_brings_nothing_back() {
         let rebuilt = carrying.reach(&mut repairer).expect("whole");
         assert_eq!(rebuilt.len(), usize::from(sequence == 0), "{sequence}");
     }
-    // Packet 10 is lost. Packet 11 has another coding. Its data on packets 8 and 9 refers to
-    // packets that are no longer kept, so it cannot restore packet 10.
+    // Packet 11 has another coding, so packets 8 and 9 are not kept.
     let forged = Sent::bare(11, 97, 6).carrying(&[([3, 3, 128], &sum)]);
     assert_eq!(forged.reach(&mut repairer), Ok(BTreeMap::new()));
-    // Repair data of the same coding restores a packet.
     for sequence in 12..20 {
         assert_eq!(Sent::bare(sequence, 97, 6).reach(&mut repairer), Ok(BTreeMap::new()));
     }
@@ -330,8 +319,7 @@ fn a_packet_of_before_a_change_of_coding_is_passed_over() {
     let [old, new] = [6, 12].map(|bytes| payload(0, 0, bytes));
     assert!(Sent::bare(0, 96, 6).carrying(&[([1, 1, 0], &old)]).reach(&mut repairer).is_ok());
     assert!(Sent::bare(2, 97, 12).carrying(&[([1, 1, 0], &new)]).reach(&mut repairer).is_ok());
-    // The repair data of the late packet is ignored too, because it refers to packets that are no
-    // longer expected.
+    // Its repair data refers to packets no longer expected.
     let late = Sent::bare(1, 96, 6).carrying(&[([1, 1, 0], &old)]);
     assert_eq!(late.reach(&mut repairer), Ok(BTreeMap::new()));
 }
@@ -361,7 +349,6 @@ fn the_window_is_as_far_as_repair_data_of_late_reaches() {
 fn what_can_hold_no_sound_carries_none() {
     let mut repairer = Repairer::default();
     let bytes = MAX_PAYLOAD;
-    // An idle repairer ignores packets without repair data.
     for bytes in [0, bytes + 1] {
         assert_eq!(Sent::bare(1, 96, bytes).reach(&mut repairer), Ok(BTreeMap::new()));
     }
@@ -373,7 +360,7 @@ fn what_can_hold_no_sound_carries_none() {
         assert_eq!(carrying.reach(&mut repairer), Err(Damaged), "{bytes}");
         assert_eq!(Sent::bare(5, 96, bytes).reach(&mut repairer), Ok(BTreeMap::new()));
     }
-    // Packets that were already kept remain useful.
+    // Packets already kept remain useful.
     let carrying = Sent::bare(5, 96, bytes).carrying(&[([1, 1, 0], &longest)]);
     assert_eq!(carrying.reach(&mut repairer), Ok(BTreeMap::from([(4, longest)])));
 }
@@ -385,7 +372,7 @@ fn what_is_older_than_any_window_is_neither_kept_nor_asked() {
     let newest = 200;
     let carrying = Sent::bare(newest, 96, 4).carrying(&[([1, 1, 0], &data)]);
     assert_eq!(carrying.reach(&mut repairer).map(|rebuilt| rebuilt.len()), Ok(1));
-    // Numbers are modulo 128. The older half may belong to future packets.
+    // Modulo 128. The older half may belong to future packets.
     let reaches = |repairer: &mut Repairer, sequence| {
         let copy = payload(sequence - 1, 96, 4);
         let late = Sent::bare(sequence, 96, 4).carrying(&[([1, 1, 0], &copy)]);
@@ -399,8 +386,8 @@ fn what_is_older_than_any_window_is_neither_kept_nor_asked() {
 fn more_equations_than_there_is_room_for_spoil_nothing() {
     for (symbols, packets) in [(6, 8), (12, 16)] {
         let sent = sent(Layout::code(symbols, 64), 0, &[(96, 8, 600)]);
-        // At first, one in `packets` arrives, with equations for two unknowns too many. None of
-        // them can be solved, and there are 96 equations before the first number repeats.
+        // One in `packets` arrives at first, with two unknowns too many. 96 unsolvable equations
+        // precede the first repeated number.
         let comes = |at: usize| at >= 400 || at.is_multiple_of(packets);
         let burst = 500..520;
         let mut repairer = Repairer::default();

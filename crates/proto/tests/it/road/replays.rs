@@ -1,5 +1,4 @@
-//! Tests of packets that arrive again after they were received, from an attacker's recording or a
-//! network loop.
+//! Packets that arrive again, from an attacker or a network loop.
 
 use tautline_proto::time::Span;
 
@@ -22,8 +21,7 @@ fn again(old: &Datagram, now: &Datagram) -> Datagram {
 
 #[test]
 fn what_is_replayed_into_a_running_stream_is_no_loss_and_moves_nothing() {
-    // Distances within the range of late packets, beyond it, and after a wrap of the 16-bit
-    // numbers.
+    // Within and beyond the range of late packets, and after a wrap.
     for back in [500, 3_500, 20_000, 60_000, 64_500, 66_000, 69_000] {
         let mut world = World::new(Scene::default());
         let mut record = recorded(&mut world, back);
@@ -67,8 +65,7 @@ fn what_is_replayed_while_the_sender_is_not_heard_adds_no_loss_to_the_outage() {
 
 #[test]
 fn an_outage_is_in_all_that_a_receiver_reports_of_its_losses() {
-    // Losses that redundancy can repair, losses that it cannot, and losses beyond the range of
-    // numbers.
+    // Repairable, unrepairable, and beyond the range of numbers.
     for swallowed in [20, 1000, 10_012] {
         let mut world = World::new(Scene::default());
         for _ in 0..swallowed + 1000 {
@@ -81,7 +78,7 @@ fn an_outage_is_in_all_that_a_receiver_reports_of_its_losses() {
         let losses = world.receiver.losses().unwrap();
         assert_eq!(losses.lost, swallowed);
         assert_eq!(losses.tally.missing + losses.tally.beyond, swallowed, "{losses:?}");
-        // The losses that determine redundancy exclude runs that it cannot repair.
+        // Unrepairable runs do not determine redundancy.
         assert_eq!(losses.tally.missing, if swallowed > 64 { 0 } else { swallowed }, "{losses:?}");
         let source = world.receiver.source().unwrap();
         assert_eq!(source.expected() - source.received(), swallowed);

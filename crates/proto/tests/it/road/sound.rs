@@ -1,5 +1,4 @@
-//! Tests of sender, receiver, source, placement and playout together, with a simulated network and
-//! ideal cards (`world`).
+//! Sender, receiver, source, placement and playout with ideal cards.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::jitter_buffer::Resync;
@@ -10,7 +9,6 @@ use tautline_proto::units::Rate;
 
 use super::world::{Scene, World, perfect, sample};
 
-/// Returns the length of the longest run of captured frames in order and without a fault.
 fn longest_whole_run(world: &World) -> usize {
     let sound = world.sound();
     let first = sound.iter().position(|s| *s == sample(0)).expect("the first frame was heard");
@@ -24,7 +22,7 @@ fn what_is_played_is_what_was_captured_at_every_rate_format_and_ptime() {
             for format in SampleFormat::ALL {
                 let rate = Rate::new(hertz).unwrap();
                 let packet = packet_frames(rate, Span::from_micros(micros)).unwrap();
-                // The periods of the cards are longer at lower rates.
+                // Periods are longer at lower rates.
                 let latency = Span::from_micros(2 * micros) + rate.span_of(Frames::new(192));
                 let mut world =
                     World::new(Scene { rate, packet, latency, sample: format, ..Scene::default() });
@@ -64,7 +62,6 @@ fn the_stages_of_each_packet_add_up_to_its_latency() {
     assert!(world.heard.passages.len() > 80);
     for passage in &world.heard.passages {
         let known = Stage::ALL.map(|stage| (stage, passage.stage(stage)));
-        // There is no resampling and no launch time.
         let sum: Span = known
             .into_iter()
             .filter(|(stage, _)| ![Stage::Resample, Stage::Launch].contains(stage))
@@ -134,18 +131,17 @@ fn which_frames_had_not_come_is_told_and_which_of_them_count_if_the_stream_goes_
         }
     }
     assert_eq!(lost, [169]);
-    // Frames whose turn came before any later packet arrived: all except those within the latency.
+    // Frames whose turn came before any later packet.
     assert!((14 * 48..20 * 48).contains(&tails), "{tails}");
     assert_eq!(world.receiver.counters().missing_frames, 23 * 48);
     assert!(!world.receiver.has_tail());
-    // No more packets arrive, so frames that are due now do not count yet.
+    // Frames due now do not count yet.
     (0..50).for_each(|_| world.pause());
     assert!(world.receiver.has_tail() && world.heard.holes.last().unwrap().is_tail);
     assert_eq!(world.receiver.counters().missing_frames, 23 * 48);
 }
 
-/// Returns the numbers of lost packets, missing frames and skipped frames, after a skip of the
-/// sender's card and two single losses. The latency determines whether the gap is known in time.
+/// Lost packets, missing and skipped frames. A long latency reveals the gap in time.
 fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {
     let mut world = World::new(Scene { latency, ..Scene::default() });
     for index in 0..200 {
@@ -170,7 +166,7 @@ fn frames_that_the_senders_card_skipped_are_told_from_those_that_were_lost() {
         assert_eq!(counted, (2, 432 + 96, 432), "{latency} ms");
     }
     assert_eq!(after_a_skip(Span::from_millis(20), true), (2, 432 + 96, 432));
-    // A marker begins another run of sound. A gap that is known too late may be a pause.
+    // A marker begins another run; a gap known too late may be a pause.
     let (lost, missing, skipped) = after_a_skip(Span::from_millis(5), true);
     assert_eq!((lost, missing - 96), (2, skipped));
 }
@@ -230,7 +226,6 @@ fn a_second_sender_does_not_disturb_the_first() {
 
 #[test]
 fn a_paused_sender_comes_back_in_time() {
-    // Media time stops during the pause. Afterwards it maps to later captures.
     for mapped in [true, false] {
         let mut world = World::new(Scene { mapped, ..Scene::default() });
         for _ in 0..100 {
@@ -256,7 +251,7 @@ fn a_jump_in_media_time_resynchronises_once() {
     for _ in 0..100 {
         world.period(perfect);
     }
-    // The sender is faulty: two seconds of media time are skipped in no time.
+    // Two seconds of media time in no time.
     world.sender.skip(Frames::new(96_000), world.now, |_| {});
     for _ in 0..100 {
         world.period(perfect);
@@ -279,7 +274,7 @@ fn without_a_clock_the_fastest_arrivals_place_the_sound() {
             vec![datagram]
         });
     }
-    // The capture time is unknown. Only the 100 µs of the path are added to the latency.
+    // The capture time is unknown: only the path of 100 µs is added.
     let error = world.received_at(9000).expect("heard")
         - (start + world.scene.rate.span_of(Frames::new(9000)))
         - Span::from_micros(5100);

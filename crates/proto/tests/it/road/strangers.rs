@@ -1,4 +1,4 @@
-//! Tests of an attacker that uses the sender's stream id, before, during and after its sound.
+//! An attacker uses the sender's stream id.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,6 @@ use tautline_proto::time::Span;
 
 use super::world::{Datagram, SSRC, Scene, WALL, World, perfect};
 
-/// Returns the address with this last number on this network.
 fn place(network: u32, number: u8) -> Endpoint {
     let address = IpAddr::from([10, 0, network as u8, number]);
     Endpoint::new(SocketAddr::new(address, 5004), network)
@@ -25,7 +24,6 @@ fn stranger() -> Endpoint {
     place(1, 9)
 }
 
-/// Returns a forged packet: other sound with the same numbers.
 fn forged(datagram: &Datagram) -> Datagram {
     let mut forged = datagram.clone();
     let sound = forged.bytes.len() - 48 * 6;
@@ -87,14 +85,13 @@ fn a_sender_takes_its_name_back_from_a_stranger_that_used_a_pause() {
     let mut world = world();
     for period in 0..1500 {
         world.period(|datagram| match period {
-            // The sender's packets are lost for a while, but the attacker's are not.
             300..400 => vec![forged(&datagram)],
             400.. => vec![forged(&datagram), datagram],
             _ => vec![datagram],
         });
     }
     let counters = world.receiver.counters();
-    // The attacker plays for half of the pause. Afterwards its packets are foreign again.
+    // It plays for half of the pause.
     assert!((1145..=1155).contains(&counters.other_source), "{counters:?}");
     assert_eq!(counters.resyncs, 0, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
@@ -179,7 +176,7 @@ fn a_stream_by_two_networks_is_whole_and_a_stranger_on_either_is_not_heard() {
             let other = Datagram { from: place(2, 1), ..datagram.clone() };
             let strange = Datagram { from: place(2, 9), ..forged(&datagram) };
             let ways = match period % 20 {
-                // Both networks lose packets, and both are slower than the attacker.
+                // Both networks are slower than the attacker.
                 3 => vec![other],
                 7 => vec![datagram.clone()],
                 _ => vec![datagram.clone(), other],

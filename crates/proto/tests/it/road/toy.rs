@@ -1,5 +1,4 @@
-//! A test codec under the name of Opus. It has look-ahead, and each packet carries a copy of the
-//! previous one. The calls of its decoder are logged.
+//! Test codec in place of Opus, with look-ahead and copies. Logs decoder calls.
 
 use std::cell::RefCell;
 
@@ -12,7 +11,6 @@ use tautline_proto::units::{Channels, Rate};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Decode(u16),
-    /// Number of the recovered packet.
     Recover(u16),
     Conceal(usize),
     Reset,
@@ -30,11 +28,9 @@ fn note(asked: Asked) {
     ASKED.with_borrow_mut(|all| all.push(asked));
 }
 
-/// Sample used for concealment.
 pub(crate) const CONCEALED: f32 = 1.5;
 
-/// Bytes of the header. The payload is frames, number, samples of the first channel, then samples
-/// of the previous packet.
+/// The payload is frames, number, samples, then samples of the previous packet.
 const HEAD: usize = 3;
 
 #[derive(Debug)]
@@ -42,7 +38,7 @@ struct Encoder {
     coder: Codec,
     channels: Channels,
     number: u16,
-    /// First channels of the look-ahead and of the previous packet.
+    /// Look-ahead and previous packet.
     held: Vec<i16>,
     before: Vec<i16>,
 }
@@ -52,7 +48,7 @@ pub(crate) fn encoder(coder: Codec, channels: Channels) -> Box<dyn Encode> {
     Box::new(Encoder { coder, channels, number: 0, held, before: Vec::new() })
 }
 
-/// First byte of a CELT packet of this length (RFC 6716 §3.1).
+/// First byte of a CELT packet (RFC 6716 §3.1).
 fn head_of(frames: usize) -> u8 {
     (28 + (frames / 120).trailing_zeros() as u8) << 3
 }

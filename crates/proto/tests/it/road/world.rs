@@ -1,5 +1,4 @@
-//! A one-way simulation in virtual time: a sender with an ideal card, a network that the test
-//! controls, and a receiver with an ideal card.
+//! One-way simulation with ideal cards and a network controlled by the test.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
@@ -26,14 +25,14 @@ pub(crate) struct Scene {
     pub(crate) rate: Rate,
     pub(crate) channels: Channels,
     pub(crate) sample: SampleFormat,
-    /// Codec of packets: a test codec under that name.
+    /// A test codec under this name.
     pub(crate) coder: Option<Codec>,
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
     pub(crate) latency: Span,
     pub(crate) mapped: bool,
     pub(crate) stamps: bool,
-    /// Rate error of the receiver's card.
+    /// Rate error.
     pub(crate) card: Ppm,
     /// Whether both ends know that they share a host and a card clock.
     pub(crate) one_clock: bool,
@@ -61,12 +60,10 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// Shared clock of both cards, if it is known.
     fn clock(&self) -> Option<ClockId> {
         self.one_clock.then(|| ClockId::of(&[b"both cards"]))
     }
 
-    /// Returns a card's timestamp for the instant `at`.
     fn reported(&self, at: LocalTime) -> LocalTime {
         let turn = core::f64::consts::PI * at.as_nanos() as f64 / 1e9;
         at + Span::from_nanos((self.wander.as_nanos() as f64 * turn.sin()) as i64)
@@ -81,7 +78,7 @@ pub(crate) struct Datagram {
     pub(crate) arrives: LocalTime,
 }
 
-/// Output of the receiver: the first sample of each frame, with its DAC time.
+/// First sample of each frame, with its DAC time.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) samples: Vec<(LocalTime, f32)>,
@@ -98,15 +95,13 @@ pub(crate) struct World {
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
     pub(crate) place: Endpoint,
-    /// Silence that the receiver's card inserts before its next wake-up.
     starves: Frames,
     wakes: LocalTime,
     sent: usize,
     captured: i64,
 }
 
-/// Returns the sample of frame `index`. It is never zero, is exact in 16 bits, and differs from its
-/// neighbours.
+/// Never zero, exact in 16 bits, and unlike its neighbours.
 pub(crate) fn sample(index: i64) -> f32 {
     let value = (index.wrapping_mul(7919).rem_euclid(32_003) + 300) as f32;
     value / 32_768.0
@@ -121,7 +116,6 @@ impl Datagram {
         unpack().unpack(&self.bytes).expect("the sender writes packets").payload.to_vec()
     }
 
-    /// Returns a copy with another header and payload.
     pub(crate) fn with(self, head: PacketHead, payload: &[u8]) -> Self {
         let mut bytes = vec![0; PACK.head_bytes(head.capture.is_some(), 0)];
         let format = super::redundancy::format(SampleFormat::L16);
@@ -164,7 +158,7 @@ impl World {
             now,
             place: Endpoint::UNKNOWN,
             starves: Frames::ZERO,
-            // Wakes half a period after the sender's card.
+            // Half a period after the sender's card.
             wakes: now + period + period.half(),
             sent: 0,
             captured: 0,
@@ -182,7 +176,7 @@ impl World {
         self.receiver.set_card(Author::of(SSRC), self.scene.clock());
     }
 
-    /// Restarts the sending program with a new identity. Its media time starts at zero.
+    /// New identity; media time starts at zero.
     pub(crate) fn restart_sender(&mut self, ssrc: u32) {
         self.sender = new_sender(*self.receiver.format(), self.scene, ssrc);
         if self.scene.mapped {
@@ -191,8 +185,7 @@ impl World {
         }
     }
 
-    /// Runs one period. The card delivers a block, `network` handles each packet, and the
-    /// receiver's card requests a block that meets its DAC one period later.
+    /// Runs one period. The receiver's block meets the DAC one period later.
     pub(crate) fn period(&mut self, mut network: impl FnMut(Datagram) -> Vec<Datagram>) {
         let span = self.scene.rate.span_of(self.scene.period);
         let frames = self.scene.period.count();
@@ -224,7 +217,6 @@ impl World {
         self.play(span.half());
     }
 
-    /// Lets the sender's card lose frames and report them. The frames take their time.
     pub(crate) fn skip(&mut self, frames: Frames) {
         let place = self.place;
         let (sent, now, on_the_way) = (&mut self.sent, self.now, &mut self.on_the_way);
@@ -243,7 +235,7 @@ impl World {
         self.play(self.scene.rate.span_of(self.scene.period).half());
     }
 
-    /// Stalls the receiver's card for `span`. The card reports the frames if `reported`.
+    /// Stalls the receiver's card, which reports the frames if `reported`.
     pub(crate) fn stall(&mut self, span: Span, reported: bool) {
         if reported {
             self.starves = self.scene.rate.frames_within(span);
@@ -251,7 +243,7 @@ impl World {
         self.wakes += span;
     }
 
-    /// Returns a frame in which every second channel is inverted.
+    /// Every second channel is inverted.
     fn frame(&self, sample: f32) -> impl Iterator<Item = f32> + use<> {
         (0..self.scene.channels.count()).map(move |c| if c % 2 == 0 { sample } else { -sample })
     }
@@ -296,7 +288,6 @@ impl World {
         self.heard.samples.iter().map(|(_, sample)| *sample).collect()
     }
 
-    /// Whether the last 0.4 s were played as captured.
     pub(crate) fn heard_whole_at_the_end(&self) -> bool {
         let sound = self.sound();
         let tail = &sound[sound.len() - 20_000..];
@@ -304,13 +295,11 @@ impl World {
         index.is_some_and(|first| tail.iter().zip(first..).all(|(heard, i)| *heard == sample(i)))
     }
 
-    /// Latency of the last packet that was played, from its trace.
     pub(crate) fn latency_of_the_last(&self) -> Span {
         let last = self.heard.passages.last().expect("a packet was played");
         last.total().expect("clocks are mapped")
     }
 
-    /// Playback time of the captured frame `index`, which is found by its value.
     pub(crate) fn received_at(&self, index: i64) -> Option<LocalTime> {
         let wanted = [sample(index), sample(index + 1), sample(index + 2)];
         self.heard
@@ -322,7 +311,7 @@ impl World {
 }
 
 fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Packetizer {
-    // Both counters wrap in the first packets.
+    // Both counters wrap soon.
     let identity =
         Identity { stream: StreamId::from(ssrc), sequence: 65_530, timestamp: u32::MAX - 500 };
     let config = PacketizerConfig {
@@ -343,7 +332,7 @@ pub(crate) fn perfect(datagram: Datagram) -> Vec<Datagram> {
     vec![datagram]
 }
 
-/// Reproducible random numbers.
+/// Reproducible.
 pub(crate) struct Chance(pub(crate) u32);
 
 impl Chance {

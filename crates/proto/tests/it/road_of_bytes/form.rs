@@ -1,5 +1,4 @@
-//! An artificial wire format without reports. Packet numbers have 8 bits, and the other fields are
-//! little-endian and at other offsets than in RTP.
+//! Artificial wire format without reports: 8-bit numbers, little-endian.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use tautline_proto::wrap::Wrapped;
 
 pub(crate) const PACK: &dyn Pack = &Bytes;
 
-/// Shifts of restarted numbers: far, slightly ahead, and slightly behind.
+/// Far, slightly ahead, slightly behind.
 pub(crate) const ANEW: [u16; 3] = [128, 50, 250];
 
 pub(crate) fn unpack() -> Arc<dyn Unpack> {
@@ -79,7 +78,7 @@ impl Pack for Bytes {
         }
         bytes.extend(carried);
         room[..bytes.len()].copy_from_slice(&bytes);
-        // The hand-over time is big-endian in every format.
+        // Big-endian in every format.
         let handed_at = head.capture.map(|_| FIXED + STAMPS - 6);
         Packed { bytes: bytes.len(), handed_at }
     }

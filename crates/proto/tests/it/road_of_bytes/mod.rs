@@ -1,5 +1,4 @@
-//! Runs all scenarios of `road` over another wire format than RTP. The decisions must not depend on
-//! the header format.
+//! All scenarios of `road` over another wire format: decisions must not depend on the header.
 
 mod form;
 

@@ -11,12 +11,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn a_mapping_is_never_further_off_than_it_says(
-        // If nearly all delay is in one direction, the bound has no slack.
+        // One-way delay leaves the bound no slack.
         there in prop_oneof![0_i64..3, 0_i64..40_000],
         back in prop_oneof![0_i64..3, 0_i64..40_000],
         jitter in prop_oneof![0_u32..3, 0_u32..20_000],
         loss in 0_u32..50,
-        // The sum is within the assumed 15 ppm.
+        // Sum within the assumed 15 ppm.
         drifts in [-7_500_000_i64..=7_500_000, -7_500_000_i64..=7_500_000],
     ) {
         let pipe = move |from: usize, [lot, delay]: [u32; 2]| {
@@ -67,7 +67,6 @@ proptest! {
     }
 }
 
-/// Returns the last mapping of the listener and its error.
 fn mapped(talk: &Talk) -> (ClockMapping, Span) {
     let mapping = talk
         .reported(1)
@@ -89,8 +88,7 @@ fn a_symmetric_path_gives_the_offset_itself() {
     assert!(mapping.uncertainty <= Span::from_micros(120), "{}", mapping.uncertainty);
 }
 
-/// Returns the source of the listener's mapping and its error, after ten seconds of a path with 4
-/// ms there and 1 ms back. Both system clocks are known to `micros`.
+/// After ten seconds, 4 ms there and 1 ms back. Both system clocks are known to `micros`.
 fn kept(micros: i64) -> (ClockSource, Span) {
     let mut talk = Talk::new(steady(Span::from_millis(4), Span::from_millis(1)));
     for host in &mut talk.hosts {
@@ -107,7 +105,7 @@ fn kept(micros: i64) -> (ClockSource, Span) {
 
 #[test]
 fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
-    // Half the round trip is 2.5 ms. The asymmetry is not observable.
+    // Half the round trip; asymmetry is not observable.
     let (source, error) = kept(100);
     assert_eq!(source, ClockSource::System);
     assert!(error <= Span::from_micros(1), "{error}");
@@ -118,7 +116,7 @@ fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
 
 #[test]
 fn a_report_that_waits_for_the_first_route_makes_no_later_one_odd() {
-    // The first packets to a host wait for ARP, at one end only.
+    // The first packets to a host wait for ARP.
     for (slow_end, count, millis) in
         [(0, 1, 10), (0, 1, 65), (1, 1, 65), (0, 2, 30), (1, 3, 65), (0, 1, 300)]
     {
@@ -145,7 +143,6 @@ fn a_stepped_clock_is_noticed_once_and_followed() {
     let mut talk = Talk::new(steady(delay, delay));
     talk.run(Span::from_secs(10));
     assert_eq!(talk.hosts[1].session.clock_steps(SENDER), 0);
-    // The sender's program restarts with another wall clock.
     let wall = talk.hosts[0].wall_offset + Span::from_millis(30);
     talk.hosts[0] = Host::new(SENDER, Ppm::ZERO, talk.hosts[0].origin, wall);
     talk.hosts[0].session.set_sending(sending());

@@ -1,5 +1,4 @@
-//! Tests of two ends of an RTCP session over a path with delay, jitter and loss. Their clocks
-//! drift. The test knows the true time.
+//! Two RTCP ends with drifting clocks, over a path with delay, jitter and loss.
 
 mod clocks;
 mod reports;

@@ -1,4 +1,4 @@
-//! Tests of the information about the stream at each end, and of its absence.
+//! Stream information at each end, and its absence.
 
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::redundancy::sizing::Tally;
@@ -28,7 +28,6 @@ fn a_sender_report_pairs_a_frame_with_its_capture() {
     let mut seen = 0;
     for event in talk.reported(1) {
         let Event::Captured(ssrc, rtp_timestamp, wall) = event else { continue };
-        // Frame 288 was captured when the sender's clock was at 5001 s.
         let captured = LocalTime::from_nanos(5_001_000_000_000);
         let since = *wall - WallTime::of_local(captured, talk.hosts[0].wall_offset);
         let frames = i64::from(*rtp_timestamp) - 1000 - 288;
@@ -63,7 +62,6 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(5));
-    // A quarter of the next thousand packets is lost.
     talk.hosts[1].session.set_receiving(Receiving { expected: 2000, received: 1750, ..heard });
     talk.run(Span::from_secs(5));
     let blocks: Vec<_> = talk
@@ -103,7 +101,7 @@ fn another_stream_begins_its_own_count_of_loss() {
     let heard = Receiving { ssrc: 99, expected: 1000, received: 900, ..Receiving::default() };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(2));
-    // SSRC 99 was unknown, so there was no report. Now the sender's stream is received.
+    // SSRC 99 was unknown, so there was no report.
     let heard = Receiving { ssrc: SENDER, expected: 2000, received: 1000, ..heard };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(2));
@@ -117,7 +115,6 @@ fn another_stream_begins_its_own_count_of_loss() {
         .map(|block| block.fraction_lost)
         .filter(|fraction| *fraction > 0)
         .collect();
-    // Half of the packets are lost, then 1025 of 2100 after the count restarted.
     assert_eq!(fractions, [128, 124]);
 }
 

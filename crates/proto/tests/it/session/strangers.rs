@@ -48,7 +48,7 @@ fn an_answer_to_no_question_maps_nothing() {
     let ntp = tautline_proto::wire::ntp::NtpTime::from_unix_nanos(1_700_000_000_000_000_000);
     let answer = tautline_proto::wire::rtcp::DelaySince {
         ssrc: SENDER,
-        // No reference time was received yet (RFC 3611 §4.5).
+        // No reference time yet (RFC 3611 §4.5).
         last_reference: tautline_proto::wire::ntp::CompactNtp::NONE,
         delay: tautline_proto::wire::ntp::CompactSpan::from_bits(0),
     };
@@ -66,7 +66,7 @@ fn an_answer_to_no_question_maps_nothing() {
     assert!(!events.iter().any(|event| matches!(event, Event::Mapped(..))), "{events:?}");
 }
 
-/// Returns the events for this report from a host, while the source is elsewhere.
+/// Events of a report while the source is elsewhere.
 fn reported(session: &mut Session, from: From, bytes: &[u8], at: LocalTime) -> Vec<Event> {
     let mut events = vec![];
     let whole = session.handle(bytes, ReportArrival::exact(from, at), |event| events.push(event));
@@ -102,7 +102,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
         buffer[..written].to_vec()
     };
     let (truth, lie, goodbye) = (write(5, false), write(500, false), write(500, true));
-    // Before that, both hosts are accepted, as separate authors.
+    // Before that, both hosts are separate authors.
     assert_eq!(reported(&mut listener, own.host(), &truth, now).len(), 1);
     assert_eq!(reported(&mut listener, other.host(), &lie, now).len(), 1);
     listener.set_received(Some((SENDER, SourceEndpoints::only(own))));
@@ -111,7 +111,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
         assert_eq!(reported(&mut listener, other.host(), forged, now), []);
     }
     assert_eq!((listener.foreign(), listener.announcement(SENDER)), (2, Some(announcement(5))));
-    // A second network of the sender is the same author.
+    // A second network of the sender.
     let both = SourceEndpoints::only(own)
         .with(Endpoint::new("10.1.0.1:5004".parse().unwrap(), 2))
         .unwrap();
@@ -120,7 +120,6 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     let by_the_other = address("10.1.0.1:5005").host();
     assert_eq!(reported(&mut listener, by_the_other, &more, now).len(), 1);
     assert_eq!(listener.announcement(SENDER), Some(announcement(7)));
-    // Reports of a stranger about itself are accepted.
     let mut own_name = RtcpReport::new(0x99);
     own_name.bye = true;
     let mut buffer = [0; 1400];

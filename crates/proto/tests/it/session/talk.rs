@@ -22,13 +22,12 @@ pub(crate) const FORMAT: StreamFormat = StreamFormat {
 
 pub(crate) struct Host {
     pub(crate) session: Session,
-    /// Rate error of its clock.
     pub(crate) drift: Ppm,
-    /// Its monotonic clock at true time 0.
+    /// Monotonic clock at true time 0.
     pub(crate) origin: Span,
     pub(crate) wall_offset: Span,
     pub(crate) events: Vec<(LocalTime, Event)>,
-    /// True times of its reports.
+    /// True times.
     pub(crate) reports: Vec<LocalTime>,
 }
 
@@ -57,7 +56,7 @@ impl Host {
     }
 }
 
-/// Delay of a report, from its host and two random numbers. `None` if the report is lost.
+/// Delay by host and two random numbers; `None`: lost.
 pub(crate) type Pipe = Box<dyn FnMut(usize, [u32; 2]) -> Option<Span>>;
 
 pub(crate) struct Talk {
@@ -67,7 +66,6 @@ pub(crate) struct Talk {
     pub(crate) on_the_way: BTreeMap<(LocalTime, usize), (usize, Vec<u8>)>,
     sent: usize,
     random: u32,
-    /// Mappings seen, each with its host and true time.
     pub(crate) mapped: Vec<(usize, LocalTime)>,
 }
 
@@ -99,7 +97,6 @@ impl Talk {
         self.random >> 8
     }
 
-    /// Advances true time, report by report.
     pub(crate) fn run(&mut self, span: Span) {
         let end = self.now + span;
         loop {
@@ -178,7 +175,7 @@ pub(crate) fn sending() -> Sending {
     Sending { format: FORMAT, link_offset, packing_age, wants_feedback, card, timestamp, state }
 }
 
-/// Creates a path with a constant delay in each direction.
+/// Constant delays.
 pub(crate) fn steady(there: Span, back: Span) -> Pipe {
     Box::new(move |from, _| Some(if from == 0 { there } else { back }))
 }

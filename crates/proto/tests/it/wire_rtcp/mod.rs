@@ -1,4 +1,4 @@
-//! Tests of RTCP: vectors, properties, and comparison with `rtcp-types`.
+//! RTCP: vectors, properties, and comparison with `rtcp-types`.
 #![expect(clippy::unwrap_used, reason = "a failure in a shared helper fails the test")]
 
 mod properties;
@@ -18,7 +18,7 @@ fn probe_is_as_long_as_asked_and_is_read_without_its_end() {
     let mut buffer = [0xFF; 3_000];
     assert_eq!(write_probe(7, (2_944, 2_926), &mut buffer), Some(2_924), "whole words");
     assert!(Compound::parse(&buffer[..2_924]).is_ok());
-    // A session may receive no more than an Ethernet frame.
+    // At most an Ethernet frame.
     assert_eq!(probe_of(&buffer[..1_500]), Some((7, 2_944)));
     assert_eq!(probe_of(&buffer[..15]), None);
     assert_eq!(write_probe(7, (2_944, 9_000), &mut [0; 1_400]), Some(1_400));
@@ -29,7 +29,7 @@ fn probe_is_as_long_as_asked_and_is_read_without_its_end() {
     assert_eq!(items, [(9, Item::Passed(7, 2_944))]);
 }
 
-/// Values of a datagram, with owned names.
+/// Contents with owned names.
 #[derive(Debug, PartialEq)]
 struct Said {
     items: Vec<(u32, String)>,
@@ -225,7 +225,7 @@ fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
         0, 0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 1, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
     ];
     assert_eq!(bytes[20..60], announced);
-    // Builds on one host must agree on names, so these bits are fixed.
+    // Builds on one host must agree, so these bits are fixed.
     let clocks = [0x49F4_CC0D_8309_4C37, 0x85D4_4E12_B3E0_0B2D, 0x5A43_35A7_84A1_CC14_u64];
     assert_eq!(bytes[60..84], clocks.map(u64::to_be_bytes).concat());
     assert_eq!(bytes[84..96], [0x81, 204, 0, 11, 0, 0, 0, 3, b't', b'a', b'u', b't']);
@@ -313,12 +313,11 @@ fn each_lie_is_named() {
     assert_eq!(reason(&[0x80, 201, 0, 2, 0, 0, 0, 1]), beyond);
     assert_eq!(reason(&[0x81, 201, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(201));
     assert_eq!(reason(&[0x80, 200, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(200));
-    // A chunk without an end, and an item that exceeds the end.
+    // Endless chunk, and item beyond the end.
     assert_eq!(reason(&[0x81, 202, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(202));
     assert_eq!(reason(&[0x81, 202, 0, 2, 0, 0, 0, 1, 1, 9, b'a', 0]), InvalidReport::Contents(202));
     assert_eq!(reason(&[0x82, 203, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(203));
     assert_eq!(reason(&[0x80, 204, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(204));
-    // A block that exceeds the end.
     let xr = [0x80, 207, 0, 2, 0, 0, 0, 1, 4, 0, 0, 2];
     assert_eq!(reason(&xr), InvalidReport::Contents(207));
 }

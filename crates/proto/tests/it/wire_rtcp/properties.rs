@@ -109,7 +109,7 @@ proptest! {
         let _whatever = read(&bytes);
     }
 
-    /// Changes bytes of a valid report. This reaches deeper code than random bytes.
+    /// Reaches deeper code than random bytes.
     #[test]
     fn no_damage_makes_the_reader_panic(changes: Vec<(usize, u8)>) {
         let (blocks, delays) = ([block(7), block(8)], [delay(9), delay(10)]);

@@ -1,5 +1,5 @@
-//! Receiving end of a shared link, which assigns senders to receivers. The steps are those of the
-//! engine's mixer (`receiving/mixer/shared.rs`), without its queues between threads.
+//! Receiving end of a shared link. Follows the engine's mixer (`receiving/mixer/shared.rs`),
+//! without its thread queues.
 
 use tautline_proto::counters::Counters;
 use tautline_proto::demux::{Senders, Unplaced};
@@ -12,9 +12,8 @@ use crate::scenario::Scenario;
 
 pub(super) struct Input {
     pub(super) receiver: JitterBuffer,
-    /// Number of the sender whose packet it received first. Only the simulator knows it.
+    /// The sender whose packet came first. Only the simulator knows it.
     pub(super) hears: Option<usize>,
-    /// Counters of the receiver when that packet arrived.
     pub(super) since: Counters,
 }
 
@@ -25,10 +24,9 @@ impl Input {
     }
 }
 
-/// Receivers of one link. The first one belongs to the stream for which the link was planned.
+/// The first receiver belongs to the planned stream.
 pub(super) struct SimSharedLink {
     senders: Senders,
-    /// For each sender's place, its input.
     places: Box<[Option<usize>]>,
     pub(super) inputs: Vec<Option<Input>>,
     config: JitterBufferConfig,
@@ -52,7 +50,7 @@ impl SimSharedLink {
         self.senders.count()
     }
 
-    /// Input of the datagram's sender. It may have to be placed first.
+    /// Input of the datagram's sender, which may need a place first.
     fn input_of(&mut self, datagram: &[u8], came: &Arrival) -> Option<usize> {
         let host = &self.inputs[HOST].as_ref()?.receiver;
         let known = host.stream_of(datagram);
@@ -78,8 +76,8 @@ impl SimSharedLink {
         self.inputs.len() - 1
     }
 
-    /// Passes a datagram of this sender to the input that the policy determines. Returns whether
-    /// that is the sender's own input. `None` without a place.
+    /// Passes a datagram to the input that the policy selects. Returns whether that is the sender's
+    /// own. `None` without a place.
     pub(super) fn hand_on(
         &mut self,
         sender: usize,
@@ -93,15 +91,14 @@ impl SimSharedLink {
         Some(own)
     }
 
-    /// Handles a goodbye: every receiver is informed, and checks whether its own sender said it.
     pub(super) fn say_goodbye(&mut self, author: Author) {
         for input in self.inputs.iter_mut().flatten() {
             input.receiver.apply(ReceiveCommand::Left(author));
         }
     }
 
-    /// Frees the places of senders that are over. For each such input, passes its sender and the
-    /// receiver's earlier and current counters to `tell`.
+    /// Frees the places of finished senders. Passes each sender with its earlier and current
+    /// counters to `tell`.
     pub(super) fn settle(
         &mut self,
         at: LocalTime,

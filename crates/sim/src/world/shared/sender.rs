@@ -1,4 +1,4 @@
-//! One of the senders in operation: its card, its times of sending, and its path.
+//! A sender in operation: its card, sending times, and path.
 
 use fastrand::Rng;
 use tautline_proto::endpoint::{Author, Endpoint};
@@ -19,7 +19,6 @@ pub(super) struct SimSender {
     host: SimHost,
     sender: Packetizer,
     path: Path,
-    /// RTP timestamp of the first frame that its card captured.
     pub(super) timestamp: u32,
     pub(super) wakes: TrueTime,
     goodbyes: usize,
@@ -30,7 +29,7 @@ pub(super) enum Came {
     Goodbye(Author),
 }
 
-/// Time between the last packet of a sender and its goodbye. The goodbye thus overtakes no packet.
+/// Delay of the goodbye after the last packet, so that it overtakes none.
 const GOODBYE: Span = Span::from_millis(20);
 
 impl SimSender {
@@ -52,8 +51,8 @@ impl SimSender {
         }
     }
 
-    /// Captures the next block, whose values are `shift` ahead. Passes the packets that arrive to
-    /// `arrives`, and returns the number of packets that the path lost.
+    /// Captures the next block, with values `shift` ahead. Passes arriving packets to `arrives`;
+    /// returns the number lost.
     pub(super) fn capture(
         &mut self,
         scenario: &Scenario,

@@ -1,9 +1,9 @@
-//! Detects a worker that stops answering while blocks are sent to it.
+//! Detects a worker that stops answering.
 
 use tautline_proto::time::{LocalTime, Span};
 
 const LONG: Span = Span::from_secs(2);
-/// A host that runs less often than this is paused. Hosts' longest blocks take 0.2 s.
+/// Hosts' longest blocks take 0.2 s.
 const PAUSED: Span = Span::from_secs(1);
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,7 +46,7 @@ impl SilenceWatch {
         if counts.runs != self.runs || counts.is_inside {
             (self.runs, self.ran) = (counts.runs, now);
             if was_paused && self.worker != Worker::Lost {
-                // The pause does not count, as no block was sent.
+                // The pause does not count.
                 self.heard = (now, SilenceCounts { answers: self.heard.1.answers, ..counts });
             }
         }
@@ -83,7 +83,6 @@ mod tests {
             Self { watch: SilenceWatch::new(), counts: SilenceCounts::default(), millis: 5000 }
         }
 
-        /// Continues for `millis`, with `runs` runs and `answers` answered blocks per look.
         fn goes_on(&mut self, millis: i64, runs: u64, answers: u64) -> Vec<SilenceNews> {
             let looks = (0..millis / 20).filter_map(|_| {
                 self.millis += 20;

@@ -92,7 +92,6 @@ fn a_worker_that_is_away_is_asked_often_and_one_that_refuses_seldom() {
     assert_eq!((script.asked, standing.opened(Which::Worker)), (vec!["open"; 2], 1));
 }
 
-/// A worker that never answers for this plugin and knows no other plugin.
 fn answer(mut stream: TcpStream, slow: &str, held: &Sender<TcpStream>) {
     let (mut text, mut room) = (Vec::new(), [0; 4096]);
     while !text.ends_with(b"}") {
@@ -131,7 +130,6 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
     let (_first, slow) = of("slow:one");
     let asked = held.recv_timeout(timeout).unwrap();
     let (_second, quick) = of("quick:one");
-    // Shorter than the wait for the slow one.
     quick.await_tried(timeout);
     assert!(!quick.said().is_empty(), "it was not asked for");
     assert!(slow.said().is_empty(), "{:?}", slow.said());
@@ -142,7 +140,6 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
 
 #[test]
 fn of_a_worker_that_is_away_the_clerks_of_its_plugins_try_no_more_often_together_than_one() {
-    // Rejects every connection and counts the attempts.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (tell, tried) = channel();
@@ -161,7 +158,7 @@ fn of_a_worker_that_is_away_the_clerks_of_its_plugins_try_no_more_often_together
     let all: Vec<_> = (0..20).map(of).collect();
     let attempts: Vec<LocalTime> = tried.iter().take(60).collect();
     all.iter().for_each(|(_, standing)| standing.end());
-    // Each thread may have tried once before it knew about the absence.
+    // Each thread may have tried once.
     let rest = &attempts[20..];
     let spent = rest[rest.len() - 1] - rest[0];
     assert!(spent > Span::from_millis(150), "{spent} for {} attempts", rest.len());
@@ -188,7 +185,6 @@ fn what_one_errand_found_out_no_other_tries() {
     let mut script = Script::default();
     assert!(errand.see_to(&mut script, at(0), &mut true));
     assert!(script.asked.is_empty());
-    // A waiter for the first attempt also returns.
     standing.await_tried(core::time::Duration::MAX);
 }
 

@@ -1,5 +1,4 @@
-//! Two network namespaces with a bottleneck between them: a userspace router with the simulator's
-//! paths.
+//! Two network namespaces with a userspace router between them, which uses the simulator's paths.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -18,8 +17,7 @@ use tautline_sim::link::{Bottleneck, Path, PathModel};
 
 use super::{Lack, Namespace, can, remove, skipped};
 
-/// Forwards all IP packets between two namespaces. Each direction has a rate, a drop-tail queue and
-/// a delay; removed when dropped.
+/// Each direction has a rate, a drop-tail queue and a delay. Removed when dropped.
 pub(crate) struct ThinLink {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
@@ -28,14 +26,14 @@ pub(crate) struct ThinLink {
     router: Option<JoinHandle<Vec<(LocalTime, Span)>>>,
 }
 
-/// Headers of IPv4 and UDP, which the simulator adds to a datagram.
+/// IPv4 and UDP headers, which the simulator adds.
 const HEADERS: usize = 28;
 /// Poll interval of the router, and maximum error of the delay.
 const BEAT: Span = Span::from_micros(500);
 
 impl ThinLink {
-    /// Forwards `rate` bits per second in each direction, including Ethernet headers; `queue` bytes
-    /// may wait. `None`, with a message, without namespaces.
+    /// `rate` is in bits per second and includes Ethernet headers; `queue` is in bytes. `None`,
+    /// with a message, without namespaces.
     pub(crate) fn lay(rate: u64, queue: usize, delay: Span) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}u{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -76,7 +74,6 @@ impl ThinLink {
         });
         let router = Router { ways: ways.collect(), begun: now(), delay, waits: Vec::new() };
         let (rate, stop) = (Arc::clone(&link.rate), Arc::clone(&link.stop));
-        // Higher priority than the programs whose packets it forwards.
         let spawned = spawn("router", Scheduler::Fifo(75), 0, move || router.run(&rate, &stop));
         link.router = Some(spawned.expect("a machine that runs tests has room for a thread").0);
         Some(link)
@@ -86,7 +83,7 @@ impl ThinLink {
         self.rate.store(rate, Ordering::Release);
     }
 
-    /// Ends it. Returns the arrival of each forwarded packet, and its time in the queue.
+    /// Ends it. Returns each forwarded packet's arrival and queueing time.
     pub(crate) fn waits(mut self) -> Vec<(LocalTime, Span)> {
         self.end()
     }
@@ -105,7 +102,6 @@ impl Drop for ThinLink {
     }
 }
 
-/// A TUN interface with this name in any namespace.
 fn tunnel(interface: &str) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
@@ -123,11 +119,9 @@ fn tunnel(interface: &str) -> std::io::Result<File> {
     }
 }
 
-/// One direction.
 struct Way {
     from: File,
     path: Path,
-    /// Packets with their arrival times, in order.
     under_way: VecDeque<(LocalTime, Vec<u8>)>,
 }
 
@@ -180,7 +174,6 @@ impl Router {
         for way in 0..2 {
             while self.ways[way].under_way.front().is_some_and(|(due, _)| *due <= now) {
                 let (_, packet) = self.ways[way].under_way.pop_front().expect("a packet");
-                // Fails if the other end is gone.
                 let _ = (&self.ways[1 - way].from).write(&packet);
             }
         }

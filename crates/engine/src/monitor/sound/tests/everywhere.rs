@@ -6,7 +6,7 @@ use super::super::window::{SoundWindow, longest_run};
 use super::*;
 
 const REACH: i64 = 700;
-/// More frames than the ring holds, so that its end may lie anywhere in the searched range.
+/// More than the ring holds, so that its end may be anywhere in the range.
 const SOUND: usize = 9_000;
 
 fn sound(kind: usize, random: &mut u32) -> Vec<f32> {

@@ -1,9 +1,8 @@
-//! Tests with short holes, as from a host that stalls for a millisecond now and then.
+//! Tests with short holes, as from a host that stalls for a millisecond.
 
 use super::resampled::resampled;
 use super::*;
 
-/// Frames between holes. A window fits between two, but seldom starts where the previous one ended.
 const APART: usize = 30 * BLOCK;
 
 const fn is_hole(index: usize) -> bool {
@@ -57,7 +56,6 @@ fn resampled_sound_is_measured_between_holes() {
     let played = resampled(&sent, 0.5, 20e-6);
     let heard = World::new(48_000).run(&sent, 0, &holed(&played, &[0.0; BLOCK]));
     let frame = Rate::HZ_48000.span_of(Frames::new(1));
-    // The offset grows to two frames.
     assert!(heard.0.iter().all(|packet| packet.error.abs() <= frame.times(3)));
     assert_max_found(heard, 1_600);
 }

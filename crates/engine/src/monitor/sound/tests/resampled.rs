@@ -3,8 +3,8 @@
 use super::*;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
-/// Returns `sound` as played by a card that consumes `1 + drift` of its frames for each of its own,
-/// beginning `away` frames in.
+/// `sound` as played by a card that consumes `1 + drift` of its frames per own frame, from frame
+/// `away`.
 pub(super) fn resampled(sound: &[f32], away: f64, drift: f64) -> Vec<f32> {
     let mut resampler = Resampler::new(Quality::Balanced, 1, BLOCK);
     let (whole, step) = (away.floor() as usize, Step::from_ppm(drift * 1e6));

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Returns the results for every 64th packet of noise, and the number of searched packets. The card
-/// plays the noise `away` frames after its time in the ledger.
+/// Results of noise played `away` frames after the ledger's time, and the number of searched
+/// packets.
 fn found(away: i64) -> (Vec<FoundPacket>, usize) {
     let (sent, packets) = (noise(3, 96_000), 2000);
     let mut world = World::new(48_000);

@@ -1,13 +1,9 @@
-//! Cost of a mixer period with all features: the sender's timestamps, its clock from exchanged
-//! reports, the measurement, the redundancy of `--redundancy auto`, and the statistics.
-//!
-//! One scenario has neither measurement nor redundancy, for comparison with the oldest figures. The
-//! lower bound is [`floor`].
+//! Cost of a mixer period with all features. One scenario omits measurement and redundancy, for
+//! comparison with old figures. The lower bound is [`floor`].
 //!
 //! As tests, these check that all features are active. `scripts/bench` runs each twice under
-//! callgrind, with the numbers of periods in [`PERIODS`]. The difference is the cost of
-//! steady-state periods in [`Mixer::process`]. It is exact to the instruction and repeatable,
-//! because the test provides links, clocks and the ordinary thread.
+//! callgrind with different [`PERIODS`]; the difference is [`Mixer::process`] in steady state. It
+//! repeats to the instruction, because the test provides links, clocks and the ordinary thread.
 
 mod floor;
 
@@ -21,31 +17,24 @@ use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::WallTime;
 
-/// Environment variable for the number of periods; a test has a default.
 const PERIODS: &str = "TAUTLINE_PERIODS";
-/// Environment variable for the number of streams; one by default.
 const STREAMS: &str = "TAUTLINE_STREAMS";
 
 const FRAMES: usize = 48;
 const SAMPLES: usize = 2 * FRAMES;
 const PACKET: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// Time from the last frame of a packet to its arrival.
 const PATH: Span = Span::from_micros(100);
-/// Time from a wake-up to the DAC: two device periods.
 const RING: Span = Span::from_millis(2);
-/// Sender's wall clock minus ours.
 const WALL: Span = Span::from_secs(1_000_000_000);
 const SOURCE: ([u8; 4], u16) = ([127, 0, 0, 1], 5004);
 const BEAT: u32 = 20;
-/// Periods between two statuses of the mixer ([`TELL_EVERY`]), and between two clock exchanges.
+/// Periods between mixer statuses ([`TELL_EVERY`]), and between clock exchanges.
 const TOLD: u32 = 10;
 const EXCHANGED: u32 = 500;
-/// Packets with the initial redundancy of `--redundancy auto`, before any report.
 const UNSURE: u32 = 200;
 
 struct CostScene {
-    /// Nanoseconds per period by which the card runs faster than the sender's.
     drift: i64,
     carried: Layout,
     everything: bool,
@@ -91,8 +80,7 @@ struct CostWorld {
     mixer: Mixer,
     hearing: Hearing,
     ends: Vec<OrdinaryEnd>,
-    /// Sends the packets of all streams, with different SSRCs. A hundred packetizers would fill the
-    /// caches.
+    /// Sends all streams with different SSRCs; a hundred packetizers would fill the caches.
     sender: Packetizer,
     under_way: VecDeque<(Vec<u8>, LocalTime)>,
     captured: LocalTime,
@@ -250,14 +238,13 @@ impl CostWorld {
             self.sender.set_redundancy(self.scene.carried);
         }
         self.send(now);
-        // With the machine's clock, the statuses would fall into different periods in each run.
+        // Statuses at fixed periods, unlike with the machine's clock.
         let tells = self.period.is_multiple_of(TOLD);
         self.mixer.reported = if tells { LocalTime::ZERO } else { LocalTime::NEVER };
         let (mut samples, meets) = ([0.0; SAMPLES], now + RING);
         let (uncertainty, skipped) = (Span::ZERO, Frames::ZERO);
         let playback = Side { samples: &mut samples, meets, uncertainty, skipped };
         let mut cycle = Cycle { now, capture: Side::absent(), playback, xruns: 0, clock: None };
-        // The call goes through a trait object, as in a device.
         let process: &mut dyn Process = &mut self.mixer;
         black_box(process).process(&mut cycle);
         black_box(&samples);
@@ -326,7 +313,6 @@ fn a_stream_with_everything_on_whose_packets_carry_others_is_copied() {
 fn a_stream_with_everything_on_is_resampled_where_the_card_runs_50_ppm_faster() {
     let (counters, periods) =
         play(CostScene { drift: 50, carried: Layout::NONE, everything: true });
-    // Frames are copied until the clock offset is significant, after at most 3 s.
     let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
     assert!(counters.resampled_frames >= least, "{counters:?}");
 }

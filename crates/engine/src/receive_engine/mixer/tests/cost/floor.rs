@@ -1,5 +1,4 @@
-//! Lower bound for a period: take a packet from the same link, read its header and convert its
-//! samples into the device's block.
+//! Lower bound: take a packet, read its header, convert its samples.
 
 use super::*;
 use tautline_dsp::format::decode;
