@@ -42,7 +42,7 @@ pub struct Compared {
     pub schema: u32,
     pub experiment: String,
     pub outcome: ComparedOutcome,
-    pub because: Vec<String>,
+    pub reasons: Vec<String>,
     pub tested: usize,
     /// In the order of the first report; rows of only the second come last.
     pub rows: Vec<ComparedRow>,
@@ -129,7 +129,7 @@ impl Compared {
             schema: 2,
             experiment: first.experiment.clone(),
             outcome: ComparedOutcome::Undecided,
-            because: Vec::new(),
+            reasons: Vec::new(),
             tested: 0,
             rows: Vec::new(),
             notes: Vec::new(),

@@ -205,8 +205,8 @@ fn one(
 
 fn witness(row: &mut ReportRow, times: &[(u32, f64)], without: &[(u32, f64)]) {
     if let Some((more, interval)) = added(without, times) {
-        row.add("witness_ns", "of that the stall monitor", more.round() as i64);
-        between(row, ["witness_low_ns", "witness_high_ns"], interval);
+        row.add("stall_monitor_ns", "of that the stall monitor", more.round() as i64);
+        between(row, ["stall_monitor_low_ns", "stall_monitor_high_ns"], interval);
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
         let mut row = ReportRow::named("every packet, and the stall monitor");
         witness(&mut row, &watched, &measured);
         let reported: Vec<_> = row.figures.iter().map(|one| one.key).collect();
-        assert_eq!(reported, ["witness_ns", "witness_low_ns", "witness_high_ns"]);
+        assert_eq!(reported, ["stall_monitor_ns", "stall_monitor_low_ns", "stall_monitor_high_ns"]);
         assert_eq!(row.figures[0].value, 40);
         let mut none = ReportRow::named("every packet, and the stall monitor");
         witness(&mut none, &watched, &[]);

@@ -42,7 +42,7 @@ counters! {
     /// Packets after one with a higher number; ignored.
     reordered: "reordered", "reordered", "reordered";
     /// Duplicates.
-    duplicates: "duplicates", "duplicates", "duplicate";
+    duplicate: "duplicate", "duplicates", "duplicate";
     /// Packets that mark their times as uncertain (`tu`).
     uncertain_clock: "uncertain_clock", "from an uncertain clock", "from an uncertain clock";
     /// Packets off the line; another like it restarts the line.
@@ -157,7 +157,7 @@ impl CrfFollower {
         let ahead = head.number.wrapping_sub(heard.head.number).cast_signed();
         let since = first - heard.first;
         if ahead == 0 && since == Span::ZERO {
-            counters.duplicates += 1;
+            counters.duplicate += 1;
             return;
         }
         // Reordered by less than half the number's range; more means a restarted talker.

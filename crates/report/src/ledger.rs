@@ -30,7 +30,7 @@ pub enum LedgerError {
     #[error("reading it: {0}")]
     System(#[from] io::Error),
     /// A column is missing: `--packet-log` did not write this file.
-    #[error("not a ledger: no column {0}")]
+    #[error("not a packet log: no column {0}")]
     NoColumn(&'static str),
 }
 

@@ -69,6 +69,9 @@ fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result
 fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail) -> fmt::Result {
     for stream in &report.streams {
         let same = report.streams.iter().filter(|other| other.address == stream.address);
+        if in_call {
+            write!(out, "{}", if report.role == "send" { "sent to " } else { "received from " })?;
+        }
         head(out, stream, same.count() > 1)?;
         outcome(out, stream, &report.role)?;
         latency::latency(out, stream, &report.role)?;
@@ -133,6 +136,7 @@ fn details(
     report: &Report,
     hints: &GapHints<'_>,
 ) -> fmt::Result {
+    latency::unmeasured(out, &stream.latency)?;
     clocks::of_sender(out, stream)?;
     waterfall(out, stream)?;
     counters(out, stream, report)?;

@@ -142,7 +142,7 @@ fn what_is_said_of_nonsense_moves_no_cursor() {
     let line = br#"{"\u001b]0;x\u0007\u202e\u2028":{}}"#;
     let nonsense = read(line).unwrap_err().to_string();
     assert!(nonsense.lines().flat_map(str::chars).all(is_printable), "{nonsense:?}");
-    let bye = br#"{"bye":{"why":"a\u202e\u2028\u001b[2J"}}"#;
+    let bye = br#"{"bye":{"reason":"a\u202e\u2028\u001b[2J"}}"#;
     let reason = CallReason::new(r"a\u{202e}\u{2028}\u{1b}[2J");
     assert_eq!(read(bye), Ok(CallMessage::Bye(reason)));
 }

@@ -75,7 +75,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
         receivers.into_iter().map(DemoReceiver::end).collect::<Result<_, Failure>>()?;
     let sent = sent?;
     let stopped = stop.is_requested().then_some(Cut::Stopped);
-    let cut = stopped.or(flags.seconds.map(Cut::After));
+    let cut = stopped.or(flags.duration.map(Cut::After));
     tell(flags, &sent, &heard, &recording, cut)
 }
 
@@ -160,10 +160,9 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     if let Some(why) = too_short(latency, &format, &device) {
         return Err(Failure::usage(why));
     }
-    let duration = flags.seconds.map(|seconds| Span::from_secs(i64::from(seconds)));
     let options = RunOptions {
         scheduler: flags.scheduler,
-        duration,
+        duration: flags.duration,
         stall_monitor: true,
         lock_memory: true,
         words,
@@ -291,7 +290,7 @@ fn send(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Stopped,
-    After(u32),
+    After(Span),
 }
 
 /// Shows the results and writes the reports. Fails if a receiver did not play all sent sound, up to
@@ -379,7 +378,7 @@ fn reported(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> Str
             "stopped before anything was played".to_owned()
         }
         Some(Cut::Stopped) => format!("{identical} until it was stopped"),
-        Some(Cut::After(seconds)) => format!("{identical} in {seconds} s"),
+        Some(Cut::After(time)) => format!("{identical} in {time}"),
         None => verdict.to_string(),
     }
 }
@@ -452,14 +451,14 @@ mod tests {
         let identical = format!("{all} frames identical to the recording");
         let stopped = Some(Cut::Stopped);
         snapshot!(reported(&verdict, stopped, &good));
-        assert_eq!(reported(&verdict, Some(Cut::After(4)), &good), format!("{identical} in 4 s"));
+        assert_eq!(reported(&verdict, Some(Cut::After(Span::from_secs(4))), &good), format!("{identical} in 4s"));
         snapshot!(reported(&verdict, None, &good));
         assert!(!is_good(&verdict, None, &good), "nobody asked it to end");
         let nothing = until(0, 0..0);
         snapshot!(reported(&nothing, stopped, &good));
         assert!(is_good(&nothing, stopped, &good));
         assert!(!is_good(&nothing, stopped, &FaultCounts { all: 9, host: 0 }), "all was lost");
-        assert!(!is_good(&nothing, Some(Cut::After(4)), &good));
+        assert!(!is_good(&nothing, Some(Cut::After(Span::from_secs(4))), &good));
     }
 
     #[test]
@@ -475,7 +474,7 @@ mod tests {
     fn a_demo_that_lost_sound_says_so_whenever_it_was_cut_off_and_whosever_doing_it_was() {
         let spoilt = until(183_360, 48_000..48_480);
         let faults = FaultCounts { all: 40, host: 31 };
-        for cut in [None, Some(Cut::Stopped), Some(Cut::After(4))] {
+        for cut in [None, Some(Cut::Stopped), Some(Cut::After(Span::from_secs(4)))] {
             assert!(!is_good(&spoilt, cut, &faults), "{cut:?}");
             let reported = reported(&spoilt, cut, &faults);
             snapshot!(format!("{cut:?}"), reported);

@@ -18,7 +18,7 @@ const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 /// An experiment with another host, with this script as `ssh`.
 fn with_ssh(folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
-    let line = "lab latency-sweep --with ssh:x --duration 1s --report json --case";
+    let line = "lab latency-sweep --with ssh:x --duration 1s --report json --only";
     taut(words(line)).and(["2 ms"]).finding(folder.path())
 }
 
@@ -51,11 +51,11 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             &format!("#!/bin/sh\n{TAUT} lab agent | sed -u '{source}'\n"),
         );
         for line in [
-            "latency-sweep --case test@10",
+            "latency-sweep --only test@10",
             "min-latency --period 240 --periods 16",
             "load --max-streams 1 --latency 400ms",
             "network --only silent",
-            "schedulers --case other,@loaded --latency 400ms --load spin:1",
+            "schedulers --only other,@loaded --latency 400ms --load spin:1",
             "stages --latency 400ms",
         ] {
             let line: Vec<_> = line.split(' ').map(|word| word.replace('@', " ")).collect();
@@ -159,7 +159,7 @@ fn what_was_measured_before_an_agent_went_is_kept() {
          esac\n [ $begun -lt 2 ] || break\n printf '%s\\n' \"$line\"\ndone | {TAUT} lab agent"
         );
         let ended =
-            with_ssh(&folder, &script).and(["--case", "1 ms", "--case", "1 ms, tight"]).run();
+            with_ssh(&folder, &script).and(["--only", "1 ms", "--only", "1 ms, tight"]).run();
         let report = ended.well().json();
         let rows = report["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 2, "{report:#}");

@@ -36,7 +36,7 @@ fn auto_latency_rises_with_spikes() {
         let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
         let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
         carried.heard.adds_up();
-        assert!(carried.heard.notes().iter().any(|note| note.contains(said::UNTIL_MEASURED)));
+        assert!(carried.heard.notes().iter().any(|note| note.contains(said::LATENCY_AUTO)));
         // A packet, the buffer, and 5 to 6 ms of transit, as packets leave within the milliseconds
         // of the trace.
         let greatest = carried.heard.nanos("/latency/auto/max_ns");

@@ -78,7 +78,7 @@ fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own()
     assert_eq!(silent["invalid_windows"], 2, "{report:#}");
     let step = row("step 1").unwrap_or_else(|| panic!("{report:#}"));
     assert!((step["by_frames"].as_f64().unwrap() + 5.0).abs() < 0.01, "{report:#}");
-    assert_eq!(step["because"], "frames dropped", "{report:#}");
+    assert_eq!(step["reason"], "frames dropped", "{report:#}");
     // There, the first tap has the frames that the second lacks from frame 60000 on.
     assert!((step["at_frame"].as_i64().unwrap() - 59_520).abs() <= 5, "{report:#}");
 }

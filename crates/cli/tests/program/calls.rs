@@ -140,9 +140,10 @@ fn who_is_not_trusted_is_told_what_to_run_and_the_call_of_another_goes_on() {
     let mine = called.call(home.path(), "--input null: --output null:").controlled().start();
     let mine = mine.wait_for(said::IN_A_CALL);
     // It trusts no machine, so it hangs up first.
-    let call = called.call(stranger.path(), "--input null: --output null:");
-    let refused = call.run();
+    let options = "--input null: --output null: --report-file refused.json";
+    let refused = called.call(stranger.path(), options).run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
+    assert!(!called.folder.file("refused.json").exists(), "a call that never began has no report");
     assert!(refused.said.iter().any(|line| line.contains(said::UNTRUSTED)), "{refused:#?}");
     let mine = mine.becomes(|status| status.contains("latency 400ms"));
     assert!(mine.tell("quit").end().well().said.len() > 1);
@@ -316,12 +317,12 @@ fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_key
     let call = call.start().wait_for(said::IN_A_CALL).wait_for("-inf dBFS  muted");
     let call = call.wait_for("heard  ").wait_for(said::NO_LOSS);
     let call = call
-        .wait_for("latency: 400.0ms kept")
+        .wait_for("latency: 400.0ms configured")
         .wait_for(said::STAGES)
         .wait_for(said::CALLS_QUIT_KEY);
     // Packets of 2.5 ms, then of 5 ms: each key press changes the latency by one packet.
-    let call = call.tell("+").wait_for("latency: 402.5ms kept").tell(">");
-    let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms kept");
+    let call = call.tell("+").wait_for("latency: 402.5ms configured").tell(">");
+    let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms configured");
     // The key is not held.
     let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
     let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");

@@ -148,7 +148,7 @@ fn words_of_a_hostile_caller_are_escaped_and_cut_in_the_log() {
     BufReader::new(hears).read_line(&mut answer).unwrap();
     assert!(answer.contains("accepted"), "{answer}");
     let long = "x".repeat(2_000);
-    writeln!(says, r#"{{"bye":{{"why":"exe.\u202egpj\u2028\u001b[2J{long}"}}}}"#).unwrap();
+    writeln!(says, r#"{{"bye":{{"reason":"exe.\u202egpj\u2028\u001b[2J{long}"}}}}"#).unwrap();
     let over = said::is_over("bob (127.0.0.1)", r"exe.\u{202e}gpj\u{2028}\u{1b}[2Jxxx");
     called.running = called.running.wait_for(&over);
     drop(says);

@@ -38,7 +38,7 @@ fn both(report: &Value) -> [&Value; 2] {
 fn is_whole(there: &Value, workers: u64) {
     let due = there["missed"]["due"].as_u64().unwrap();
     let [during, after] =
-        ["missed_in_freeze", "missed_after_freeze"].map(|freezes| there[freezes].as_u64().unwrap());
+        ["missed_in_stall", "missed_after_stall"].map(|freezes| there[freezes].as_u64().unwrap());
     // 80 periods are measured, minus those during stalls that the row counts.
     assert_eq!(due + during + after, 80 * workers, "{there:#}");
     // The value depends on the machine; the figures must agree with each other.

@@ -182,6 +182,18 @@ fn without_a_network_the_doctor_says_how_to_look() {
 }
 
 #[test]
+fn rights_that_sudo_gave_say_nothing_about_the_user() {
+    shared(|| {
+        let verdicts = |user: &str| {
+            let found = Findings::of(&doctor("").with("SUDO_USER", user));
+            ["real-time", "locked-memory"].map(|check| found.verdict(check).to_owned())
+        };
+        assert_eq!(verdicts("alice"), ["unknown"; 2]);
+        assert_eq!(verdicts("root"), verdicts(""));
+    });
+}
+
+#[test]
 fn what_tautline_toml_asks_for_is_what_is_judged_by() {
     shared(|| {
         let folder = Folder::new();

@@ -278,7 +278,7 @@ fn a_stress_ng_that_says_more_than_a_pipe_holds_goes_on_and_its_last_word_is_tol
 #[test]
 fn a_load_that_cannot_be_is_a_void_row_before_anything_is_sent() {
     let folder = Folder::new();
-    let line = "lab schedulers --case other,.loaded --load stress-ng:cpu,4 --duration 1s";
+    let line = "lab schedulers --only other,.loaded --load stress-ng:cpu,4 --duration 1s";
     let mut line = words(line);
     line.iter_mut().for_each(|word| *word = word.replace(",.", ", "));
     let call =

@@ -145,7 +145,7 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab latency-sweep --noise noisy --tcp-rate 20Mbit --duration 1s";
-        let call = between(&cable, line).and(["--case", "1 ms", "--case", "test 10"]);
+        let call = between(&cable, line).and(["--only", "1 ms", "--only", "test 10"]);
         let report = call.run().well().json();
         let low = row(&report, "5ms: periods and packets of 1ms, all at once");
         assert!(figure(low, "chatter_per_s") > 0.0 && figure(low, "tcp_mbit_per_s") > 0.0);
@@ -216,7 +216,7 @@ fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
             assert!(row["added_ns"].is_i64(), "{report:#}");
         }
         assert!(rows[2]["latency_added_ns"].is_i64(), "{report:#}");
-        let reported: Vec<_> = rows.iter().map(|row| row["witness_ns"].is_i64()).collect();
+        let reported: Vec<_> = rows.iter().map(|row| row["stall_monitor_ns"].is_i64()).collect();
         assert_eq!(reported, [false, false, false, true], "{report:#}");
     });
 }

@@ -160,7 +160,7 @@ fn a_run_that_nobody_can_look_at_goes_on_quietly() {
 fn a_demo_can_be_looked_at_as_three_runs() {
     shared(|| {
         let stage = Stage::new();
-        let demo = stage.call("demo --seconds 5 --quiet --out").and([stage.folder.file("out")]);
+        let demo = stage.call("demo --duration 5s --quiet --out").and([stage.folder.file("out")]);
         let demo = demo.start();
         stage.sockets_when(3);
         let reported = stage.top();

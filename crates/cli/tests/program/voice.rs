@@ -117,7 +117,7 @@ fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
     for path in [folder.path(), &out] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
     }
-    let Some(demo) = ordinary(&format!("demo --seconds 1 --out {}", out.display())) else {
+    let Some(demo) = ordinary(&format!("demo --duration 1s --out {}", out.display())) else {
         return;
     };
     // Its success depends on the host.
@@ -151,7 +151,7 @@ fn a_quiet_run_says_nothing_but_errors() {
         assert!(report.said.is_empty(), "{report:#?}");
         report.report();
     }
-    let ended = taut(words("demo --seconds 1 -q --out demo")).in_folder(folder.path()).run();
+    let ended = taut(words("demo --duration 1s -q --out demo")).in_folder(folder.path()).run();
     assert!(ended.out.is_empty(), "{ended:#?}");
     // Its success depends on the host.
     assert_eq!(ended.said.is_empty(), ended.status == Some(0), "{ended:#?}");

@@ -63,7 +63,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
     pub(crate) fn flaw(&self) -> Option<String> {
         let (path, error) = (self.path.display(), self.failed.as_ref()?);
         let hint = write_hint(error, &self.path, "make room, or write it elsewhere");
-        Some(format!("the ledger {path} is incomplete: {error}; {hint}"))
+        Some(format!("the packet log {path} is incomplete: {error}; {hint}"))
     }
 
     /// Writes the remaining lines. Returns a message for the report if any write failed.

@@ -31,8 +31,8 @@ pub(super) fn row(
     row.add("usable_share", "usable, of the period", share(usable, period));
     row.add("result", "held", if search.held().is_some() { "whole" } else { "missed" });
     row.add("too_much_ns", "too much", search.bad().map(Span::as_nanos));
-    row.add("missed_in_freeze", "missed in stalls", misses.in_freeze);
-    row.add("missed_after_freeze", "missed after stalls", misses.after_freeze);
+    row.add("missed_in_stall", "missed in stalls", misses.in_freeze);
+    row.add("missed_after_stall", "missed after stalls", misses.after_freeze);
     row.add("missed_of_a_core", "missed in a stall of one core", misses.of_a_core);
     row.add("overrun", "calls past their period", held.log.overrun);
     tell_detectors(&mut row, BothDetectors::of(held), found.beyond);

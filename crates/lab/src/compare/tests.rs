@@ -104,7 +104,7 @@ fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
         report["rows"][0]["uncertainty_ns"] = json!(1_000);
     }
     let worse = compared(&first, &second);
-    assert_eq!(worse.because, ["test 0: p50, p99"], "{worse}");
+    assert_eq!(worse.reasons, ["test 0: p50, p99"], "{worse}");
     assert_eq!(worse.rows[0].figures[0].threshold_ns, Some(2_000.0));
     // Measurements in sound have a resolution of frames.
     first["experiment"] = json!("align");
@@ -163,7 +163,7 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
     assert_eq!(compared(&few, &none).outcome, ComparedOutcome::Same);
     assert_eq!(compared(&many, &none).outcome, ComparedOutcome::Better);
     let worse = compared(&none, &many);
-    assert_eq!(worse.because, ["stalls of every core: stalls"], "{worse}");
+    assert_eq!(worse.reasons, ["stalls of every core: stalls"], "{worse}");
 }
 
 #[test]
@@ -240,8 +240,8 @@ fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     first["rows"][0]["intervals"].as_array_mut().unwrap().truncate(7);
     let short = compared(&first, &first);
     assert_eq!(short.outcome, ComparedOutcome::Undecided);
-    assert_eq!(short.because.len(), 1, "{short}");
-    snapshot!(short.because[0]);
+    assert_eq!(short.reasons.len(), 1, "{short}");
+    snapshot!(short.reasons[0]);
     let text = short.to_string();
     snapshot!(text);
 }
@@ -277,7 +277,7 @@ fn a_search_that_ended_elsewhere_is_told_and_none_of_its_rows_is_gone() {
     let there = compared(&first, &second);
     assert_eq!(names(&there, |row| row.gone), [""; 0]);
     assert_eq!(there.outcome, ComparedOutcome::Undecided);
-    snapshot!(there.because[0]);
+    snapshot!(there.reasons[0]);
     assert_eq!(compared(&first, &first).outcome, ComparedOutcome::Same);
 }
 

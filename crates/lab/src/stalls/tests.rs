@@ -50,7 +50,7 @@ fn only_what_every_core_missed_is_a_freeze_of_the_host() {
     assert_eq!((report.hosts[0].stalls, figure(all, "stalls")), (Some(1), 1.into()));
     assert_eq!(all.worst.len(), 1);
     assert_eq!((all.worst[0].at_ns, all.worst[0].value_ns), (510_000_000, 20_020_000));
-    assert_eq!(figure(all, "frozen_ns"), 20_020_000);
+    assert_eq!(figure(all, "stalled_ns"), 20_020_000);
     let because = |row: &ReportRow| row.worst.iter().filter(|worst| worst.cause.is_some()).count();
     assert_eq!(because(&report.rows[0]), 10, "its ten worst lie in the stall");
     snapshot!(report.rows[1].worst[0].cause.as_deref().unwrap());

@@ -224,7 +224,7 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
         ("lost", json!(1)),
         ("underrun_discarded", json!(4)),
         ("unmeasured", json!(5)),
-        ("unmeasured_because", json!("4 in other sound, 1 in silence")),
+        ("unmeasured_reasons", json!("4 in other sound, 1 in silence")),
     ];
     assert_eq!(reported, known);
 }

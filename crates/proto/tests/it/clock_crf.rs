@@ -127,7 +127,7 @@ fn packets_that_are_lost_come_late_or_twice_are_counted_and_move_nothing() {
         }
     }
     let counters = talker.follower.standing(talker.now()).counters;
-    assert_eq!((counters.reordered, counters.duplicates), (100, 200));
+    assert_eq!((counters.reordered, counters.duplicate), (100, 200));
     assert_eq!((counters.lost, counters.jumps, counters.on_probation), (expected, 0, 0));
     talker.is_followed(1.0);
 }

@@ -101,7 +101,7 @@ mod tests {
         };
         let why = "loading it: it crashed (SIGABRT: it aborted); remove it from LADSPA_PATH";
         let skipped = [Skipped { path: PathBuf::from("/lib/bad.so"), why: why.to_owned() }];
-        let skipped_file = SkippedFile { path: "/lib/bad.so".into(), why };
+        let skipped_file = SkippedFile { path: "/lib/bad.so".into(), reason: why };
         let list =
             List { schema: SCHEMA, workers: &[one_port(&worker)], skipped: vec![skipped_file] };
         let json = serde_json::to_string(&list).unwrap();

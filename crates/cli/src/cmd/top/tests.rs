@@ -139,11 +139,11 @@ fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_count
     for reported in [
         "recv 4242: taut recv --from",
         "from 10.0.0.7:5004: l24 48000 Hz, 2 channels, 1.000ms per packet, for 9 s",
-        "5.000ms kept, arrivals need 4.200ms; 5.000 ± 0.012 ms by sound",
+        "5.000ms configured, arrivals need 4.200ms; measured from the sound 5.000 ± 0.012 ms",
         "  wire      250.0us  ██\n",
         "  device    3.000ms            ██████████████████████████████",
-        "worst of the last minute: the packet of RTP timestamp 4711  wire 2.000ms  in all 6.000ms",
-        "counted: 2 late, 7 lost, 9000 packets received",
+        "worst of the last minute: the packet of RTP timestamp 4711  wire 2.000ms  total 6.000ms",
+        "counters: 2 late, 7 lost, 9000 packets received",
         "peak / RMS in dBFS: -18.0 / -21.0, -60.0 / -63.0",
     ] {
         assert!(below.contains(reported), "{reported:?} in\n{below}");

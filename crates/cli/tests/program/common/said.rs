@@ -90,7 +90,7 @@ pub(crate) const NO_LOSS: &str = "loss 0.00 % 0, headroom ";
 pub(crate) const MAKES_A_NETWORK: &str = "cannot create a network with";
 /// The report contains a stall of this length.
 pub(crate) const STOPPED_FOR_2: &str = "was stopped for 2.";
-pub(crate) const UNTIL_MEASURED: &str = "until they were measured";
+pub(crate) const LATENCY_AUTO: &str = ": latency auto";
 pub(crate) const SAME_PAYLOAD_TYPE: &str = "have the payload type 96";
 pub(crate) const CHANGE_IS_LATE: &str = "played when its packets arrive";
 pub(crate) const ECHO_OFF: &str = "echo of the loudspeaker is cancelled in the microphone";

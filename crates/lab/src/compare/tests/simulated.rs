@@ -253,7 +253,7 @@ fn one_stream_each_is_compared_however_it_is_configured_but_for_the_latency() {
     let [first, second] = pair(|one| one.latency_ns = 10_000_000);
     let there = compared(&first, &second);
     assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
-    snapshot!(there.because[0]);
+    snapshot!(there.reasons[0]);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_stage_that_took_a_period_longer_is_found_and_a_shorter_time_is_the_phase() 
     };
     assert_eq!(by(900_000).outcome, ComparedOutcome::Same);
     let more = by(1_100_000);
-    assert!(more.because[0].contains("wakeup p50"), "{more}");
+    assert!(more.reasons[0].contains("wakeup p50"), "{more}");
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn a_stream_of_an_older_report_has_its_latency_and_misses_compared_and_the_rest_
     let there = compared(&first, &second);
     assert_eq!(there.rows[0].figures.len(), 3, "{there}");
     assert_eq!(there.outcome, ComparedOutcome::Undecided);
-    snapshot!(there.because[0]);
+    snapshot!(there.reasons[0]);
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn a_clock_that_is_off_by_more_than_any_delay_is_within_what_is_said_of_it() {
         assert!(error.abs() > 29_000_000, "{report}");
         assert!(error.abs() <= row.uncertainty.unwrap().as_nanos(), "{error} {report}");
         assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
-        assert_eq!(figure(&report, "marks_foreign"), 0, "{report}");
+        assert_eq!(figure(&report, "marks_of_others"), 0, "{report}");
     }
 }
 
@@ -228,7 +228,7 @@ fn beyond_a_log_that_is_full_no_mark_is_missed_and_none_is_anothers() {
         logs[full].end.unkept = 300;
         let report = join(logs, &clocks(), &between(Span::ZERO)).unwrap().report(["here", "there"]);
         assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
-        assert_eq!(figure(&report, "marks_foreign"), 0, "{report}");
+        assert_eq!(figure(&report, "marks_of_others"), 0, "{report}");
         let played = figure(&report, "marks_played").as_i64().unwrap();
         assert!((195..=200).contains(&played), "{report}");
         assert!(report.notes.iter().any(|note| note.contains("300 marks were")), "{report}");
