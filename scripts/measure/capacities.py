@@ -26,7 +26,7 @@ def usable(row):
 def missed(row):
     """Missed and due blocks, and an upper bound of the share. Blocks missed during stalls of the host are separate."""
     one = row["missed"]
-    apart = row["missed_in_freeze"] + row["missed_after_freeze"]
+    apart = row["missed_in_stall"] + row["missed_after_stall"]
     host = f"; {apart} by stalls of the host" if apart else ""
     core = row.get("missed_of_a_core")
     text = f"{one['missed']} of {one['due']} (≤ {100 * one['at_most']:.2g} %"

@@ -233,8 +233,8 @@ READ = ("user_percent", "system_percent", "softirq_percent", "switches_per_s", "
 def resources():
     """Figures 3.7 to 3.9."""
     kinds = ("silent", "noisy", "unhandled")
-    found = over_cable("latency-sweep", *(word for kind in kinds for word in ("--noise", kind)), "--case", "test 1",
-                       "--case", "test 10", "--duration", f"{4 * SECONDS}s")
+    found = over_cable("latency-sweep", *(word for kind in kinds for word in ("--noise", kind)), "--only", "test 1",
+                       "--only", "test 10", "--duration", f"{4 * SECONDS}s")
     if not found:
         return None
     rows, command = found
@@ -298,8 +298,8 @@ def overhead():
                       quantity(row.get("added_ns"), 1, 1e3), interval(row, "added"),
                       f"{share:+.1f} %" if share is not None else "", quantity(latency, 2, 1e3), interval(row, "latency_added"),
                       "≤ 2 %; ≤ 1 µs" if judged else "", judgement(row, rows[0]) if judged else ""])
-        if "witness_ns" in row:
-            table.append(["— stall monitor alone", "", quantity(row["witness_ns"], 1, 1e3), interval(row, "witness"),
+        if "stall_monitor_ns" in row:
+            table.append(["— stall monitor alone", "", quantity(row["stall_monitor_ns"], 1, 1e3), interval(row, "stall_monitor"),
                           "", "", "", "", ""])
     return [table]
 

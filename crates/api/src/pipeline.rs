@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_hears_what_its_first_hears_and_has_the_controls_of_all() {
+    fn pipeline_has_first_inputs_and_all_controls() {
         let stages = [
             plugin("eq", &[SET, HEARD, PLAYED, PLAYED, TOLD]),
             plugin("verb", &[HEARD, HEARD, SET, SET, PLAYED]),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn of_every_combination_the_first_that_serves_a_direction_is_taken() {
+    fn default_device_is_the_first_with_the_direction() {
         let servers = || sides().map(Some).chain([None]);
         let mut combinations = 0;
         for pipewire in servers() {

@@ -248,7 +248,7 @@ fn what_a_pcm_does_not_offer_is_refused_with_what_it_does() {
 }
 
 #[test]
-fn another_number_of_channels_is_refused_with_the_option_that_mends_it() {
+fn wrong_channel_count_is_rejected_with_the_option() {
     for (name, holds, hint) in [
         ("alsa:mono", "it has 1 channel, not 2", "--channels 1"),
         ("alsa:around", "it has 4 to 6 channels, not 2", "--channels 4"),
@@ -267,7 +267,7 @@ fn without_plugins(pcm: &str, error: &DeviceError) {
 }
 
 #[test]
-fn a_rate_a_period_and_a_buffer_that_it_has_not_are_refused_with_those_that_it_has() {
+fn unsupported_settings_are_rejected_with_supported_ones() {
     let rate = Rate::new(44_100).unwrap();
     let has = Settings { rate, period: Frames::new(768), ..settings() };
     if let Err(error) = settle(&spec("alsa:lone"), Direction::Playback, has) {
@@ -311,7 +311,7 @@ fn spec_opens(name: &str) -> Result<(), DeviceError> {
 }
 
 #[test]
-fn a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has() {
+fn unsupported_format_is_rejected_with_supported_ones() {
     if let Err(error) = spec_opens("alsa:mono") {
         return without_plugins("alsa:mono", &error);
     }
@@ -322,7 +322,7 @@ fn a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has() {
 }
 
 #[test]
-fn options_are_read_and_unknown_ones_are_answered_with_what_there_is() {
+fn unknown_alsa_option_is_rejected_with_the_known_ones() {
     for text in ["alsa:hw:0?wakeup=timer", "alsa:hw:0?format=s24_3le&wakeup=card", "alsa:plug:x"] {
         assert!(text.parse::<DeviceSpec>().is_ok(), "{text}");
     }
@@ -373,7 +373,7 @@ impl Drop for BothWays {
 }
 
 #[test]
-fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
+fn duplex_pcm_has_both_sides_in_each_cycle() {
     let (bytes, expected) = coded(CardFormat::S16, 100 * 48 * 2);
     let spec = spec("alsa:both?format=S16_LE");
     fs::write(FOLDER.join("both-in.raw"), &bytes).unwrap();
@@ -404,7 +404,7 @@ fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
 }
 
 #[test]
-fn of_all_that_is_wanted_what_a_pcm_takes_is_offered_in_that_order() {
+fn supported_wishes_are_offered_in_order() {
     let at = |hertz, channels| Settings {
         rate: Rate::new(hertz).expect("a rate"),
         channels: Channels::new(channels).expect("channels"),

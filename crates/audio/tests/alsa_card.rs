@@ -190,7 +190,7 @@ impl Process for PlaysAndHears {
 }
 
 #[test]
-fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
+fn duplex_card_captures_the_echo_after_its_delay() {
     if no_card() {
         return;
     }
@@ -257,7 +257,7 @@ impl Process for Stands {
 }
 
 #[test]
-fn an_xrun_is_told_with_the_block_after_it_and_with_what_is_missing_there() {
+fn xrun_is_reported_with_the_next_block_and_its_gap() {
     if no_card() {
         return;
     }

@@ -108,7 +108,7 @@ fn decibels(ratio: f64) -> f64 {
 }
 
 #[test]
-fn a_room_is_learned_in_four_seconds_and_its_echo_is_a_hundredth_of_what_it_was() {
+fn room_is_learned_in_4_s_and_echo_drops_20_db() {
     for block in [120, 240, 256] {
         let heard = play(4, block, 1, (Played::Alike, false));
         let less = decibels(heard.echo / heard.left);
@@ -124,7 +124,7 @@ fn who_speaks_meanwhile_is_heard_as_before() {
     assert!(kept > 15.0, "what differs is {kept:.1} dB below the voice");
 }
 #[test]
-fn two_loudspeakers_are_not_heard_at_two_microphones_whether_they_play_alike_or_not() {
+fn stereo_echo_is_cancelled_at_two_microphones() {
     for what in [Played::Apart, Played::Alike] {
         let heard = play(6, 120, 2, (what, false));
         let less = decibels(heard.echo / heard.left);
@@ -157,7 +157,7 @@ fn blocks_of_an_odd_number_of_frames_are_cancelled() {
     assert!(less > 20.0, "{less:.1} dB less");
 }
 #[test]
-fn the_loudest_and_highest_sound_there_is_leaves_the_canceller_whole() {
+fn extreme_sound_leaves_the_canceller_stable() {
     let one = Channels::new(1).expect("one");
     let mut canceller = Canceller::new(RATE, one, one).expect("made");
     let loudest: Vec<f32> = (0..120).map(|frame| if frame % 2 == 0 { 1.0 } else { -1.0 }).collect();

@@ -77,7 +77,7 @@ fn a_file_as_input_loses_nothing_to_a_host_that_stalls() {
 }
 
 #[test]
-fn a_card_that_goes_is_opened_again_and_records_into_the_same_file() {
+fn lost_card_is_reopened_and_records_into_the_same_file() {
     let path = scratch("gone.wav");
     let spec: DeviceSpec =
         format!("virtual:?unplug=5ms&replug=1ms&record={}", path.display()).parse().unwrap();

@@ -104,7 +104,7 @@ fn a_card_that_records_does_not_allocate_per_period() {
 }
 
 #[test]
-fn a_device_whose_recording_begins_and_ends_does_not_allocate_on_its_own_thread() {
+fn recording_start_and_end_do_not_allocate() {
     let folder = std::env::temp_dir().join(format!("tautline-recordings-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let period = Frames::new(48);
@@ -141,7 +141,7 @@ fn a_device_whose_recording_begins_and_ends_does_not_allocate_on_its_own_thread(
 }
 
 #[test]
-fn a_card_that_hears_a_tone_or_a_file_does_not_allocate_per_period() {
+fn tone_and_file_capture_do_not_allocate_per_period() {
     assert_eq!(asked("tone:440", Direction::Capture), Some(0));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pattern24.flac");
     assert_eq!(asked(&format!("file:{}", path.display()), Direction::Capture), Some(0));
@@ -155,7 +155,7 @@ fn a_card_that_goes_both_ways_does_not_allocate_per_period() {
 }
 
 #[test]
-fn a_card_that_goes_and_comes_back_does_not_allocate_on_the_devices_thread() {
+fn lost_and_restored_card_does_not_allocate() {
     for direction in [Direction::Capture, Direction::Playback] {
         let spec: DeviceSpec = "virtual:?unplug=5ms&replug=1ms".parse().unwrap();
         let period = Frames::new(48);

@@ -181,7 +181,7 @@ impl Endpoint {
             let least = enough_latency(short.least);
             Error::Usage(format!(
                 "--latency {} is less than packets and device take\nhint: use --latency {least} or more, a shorter \
-                 --ptime or a shorter --period",
+                 --ptime or a shorter device period (--period, or jackd -p)",
                 short.asked
             ))
         })?;

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn who_mutes_while_talking_is_muted_and_who_is_not_muted_is_heard_anyway() {
+    fn mute_ends_push_to_talk_and_talk_keeps_an_open_mic_open() {
         let mut microphone = Microphone::new(true);
         microphone.talk(at(5_000));
         microphone.mute(true);

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_connection_is_made_the_sound_goes_by_what_there_is_and_nothing_waits() {
+    fn sound_keeps_its_transport_while_tcp_connects() {
         let (mut all, mut link, there) = by_udp();
         wants_tcp(&mut all);
         let open = gated(&mut all);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_comes_when_the_sound_went_back_to_udp_is_closed_and_uses_no_number() {
+    fn late_tcp_connection_is_closed_after_a_return_to_udp() {
         let (mut all, mut link, there) = by_udp();
         wants_tcp(&mut all);
         let open = gated(&mut all);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_not_made_is_tried_again_and_uses_no_number() {
+    fn failed_tcp_connection_is_retried_with_the_same_number() {
         let (mut all, mut link, there) = by_udp();
         wants_tcp(&mut all);
         drop(there);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn beat_without_a_probe_allocates_nothing_and_a_probe_comes_back_as_long() {
+    fn probe_is_answered_at_equal_length_without_allocation() {
         let [here, there] = [(), ()].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let (keys, mut room) = (CalledKeys::of(SECRET, CALL), vec![0; 2_000]);
         there.set_nonblocking(true).unwrap();

@@ -125,9 +125,9 @@ pub(crate) struct Demo {
     /// Output folder
     #[arg(long, value_name = "DIR", default_value = "taut-demo")]
     pub(crate) out: PathBuf,
-    /// Stop after N of the 20 seconds of the recording
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) seconds: Option<u32>,
+    /// Stop after this time, such as 5s [default: 20s]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) duration: Option<Span>,
     /// Delay from capture to playback
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = span)]
     pub(crate) latency: Span,

@@ -76,8 +76,7 @@ From one machine to another, with a latency that follows the network:
   # On 10.0.0.1:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
 
-Options of demo, send, recv, serve and call can also be set in tautline.toml, by
-their long names:
+Options of most commands can also be set in tautline.toml, by their long names:
   latency = "20ms"                  # all commands that have it
   [send]
   to = ["rtp://10.0.0.2:5004", "rtp://10.0.0.3:5004"]

@@ -137,7 +137,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         }
         Note::DroppedByQueue { address, dropped, of, unnamed } => format!(
             "{address}: the interface's queue dropped {dropped} of {of} packets, which reached it after their launch \
-             times{}; use a higher --scheduler or a longer --period (taut doctor shows causes)",
+             times{}; use a higher --scheduler or a longer device period (--period, or jackd -p); taut doctor shows causes",
             unmarked(*unnamed)
         ),
         Note::LinkFound { address, place } => format!("{address}: {place} is connected again"),
@@ -203,7 +203,7 @@ fn unmarked(unnamed: u64) -> String {
     match unnamed {
         0 => String::new(),
         _ => format!(
-            "; {unnamed} of them are not marked in the ledger, as their numbers were no longer known"
+            "; {unnamed} of them are not marked in the packet log, as their numbers were no longer known"
         ),
     }
 }
@@ -223,12 +223,15 @@ pub(crate) fn longer(TooLong { bytes, mtu, to, .. }: &TooLong) -> String {
 
 fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
     let nanos = |span: Span| Nanos(span.as_nanos());
+    if journal.increases + journal.decreases == 0 && span == [journal.before; 2] {
+        return format!("{address}: latency auto stayed at {}", nanos(journal.before));
+    }
     let Journal { before, least, greatest, increases, decreases, .. } = *journal;
     let [before, least, greatest] = [before, least, greatest].map(nanos);
     let [first, last] = span.map(nanos);
     format!(
-        "{address}: the latency followed the packets: {before} until they were measured, then {first}, \
-         {last} at the end, between {least} and {greatest}; it rose {} and fell {}",
+        "{address}: latency auto: {before} until packets were measured, then {first}, {last} at the end \
+         (min {least}, max {greatest}); raised {}, lowered {}",
         times(increases),
         times(decreases)
     )
@@ -236,9 +239,7 @@ fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
 
 fn times(count: u64) -> String {
     match count {
-        0 => "never".into(),
         1 => "once".into(),
-        2 => "twice".into(),
         more => format!("{more} times"),
     }
 }
@@ -253,14 +254,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_ledger_leaves_out_of_dropped_packets_is_told_and_nothing_else_of_it() {
+    fn dropped_packets_missing_in_the_ledger_are_mentioned() {
         let address = "avtp://eth0/91:E0:F0:00:FE:01";
         let reported = |unnamed| {
             words(&Note::DroppedByQueue { address, dropped: 9, of: 90, unnamed }).unwrap()
         };
         snapshot!(reported(2));
         assert!(
-            !reported(0).contains("ledger") && reported(0).contains("9 of 90"),
+            !reported(0).contains("log") && reported(0).contains("9 of 90"),
             "{}",
             reported(0)
         );

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_has_the_receiver_and_the_stream_and_nothing_waits_for_it() {
+    fn on_lost_command_gets_receiver_and_stream_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let (gate, reported) = (folder.path().join("gate"), folder.path().join("told"));
         let made = Command::new("mkfifo").arg(&gate).status().unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn of_run(report: &Report, ledger: Option<&Path>, drawing: Drawing) -
     lab.command = command_line();
     if let (Err(error), Some(path)) = (read, ledger) {
         let why = on_one_line(&error.to_string());
-        lab.notes.push(format!("the ledger {} is not shown: {why}", path.display()));
+        lab.notes.push(format!("the packet log {} is not shown: {why}", path.display()));
     }
     match drawing {
         Drawing::Page => page(&lab),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_promises_another_form_is_refused_with_one_that_does_not() {
+    fn file_name_that_contradicts_the_format_is_refused() {
         for form in ["mp3", "ogg", "flac", "aac", "m4a", "OPUS"] {
             let (sentence, status) = refused(&format!("file:heard.{form}"), true).expect(form);
             snapshot!(sentence);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_not_written_and_what_is_not_there_is_not_read() {
+    fn bits_stay_within_the_buffer() {
         let mut room = [0; 2];
         let mut writer = RiceWriter::new(&mut room);
         writer.put(1, 17);

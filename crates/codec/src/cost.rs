@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hears_a_stream_takes_the_shortest_packets_that_it_may_have() {
+    fn short_packets_use_the_codecs_minimum_length() {
         let packet =
             |coding, packet| coded(&of(coding, packet)).map(|format| format.packet.count());
         assert_eq!(packet(Coding::OPUS, 48), Some(120));

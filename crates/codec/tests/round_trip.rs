@@ -87,7 +87,7 @@ fn exactly(sample: SampleFormat, channels: Channels, sound: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn two_channels_that_are_alike_are_little_longer_than_one_and_two_that_are_not_no_longer_than_two()
+fn similar_channels_compress_together()
 {
     let mut random = fastrand::Rng::with_seed(5);
     let noise: Vec<f32> = (0..480).map(|_| random.f32() / 2.0 - 1.0).collect();
@@ -107,7 +107,7 @@ fn two_channels_that_are_alike_are_little_longer_than_one_and_two_that_are_not_n
 }
 
 #[test]
-fn a_payload_without_loss_that_is_longer_than_it_says_or_of_other_frames_is_none() {
+fn lossless_payload_with_a_wrong_length_is_invalid() {
     let stereo = Channels::STEREO;
     let mut random = fastrand::Rng::with_seed(8);
     let noise: Vec<f32> = (0..480).map(|_| random.f32() * 2.0 - 1.0).collect();
@@ -266,7 +266,7 @@ fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
 }
 
 #[test]
-fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() {
+fn lost_speech_uses_fec_and_lost_music_is_concealed() {
     const LOST: usize = 18;
     let mono = Channels::MONO;
     let sound = syllables(48_000);
@@ -392,7 +392,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
 }
 
 #[test]
-fn speech_has_copies_where_packets_are_lost_and_none_where_none_is() {
+fn speech_carries_fec_only_with_packet_loss() {
     let mono = Channels::MONO;
     let opus = Opus::usual(OpusTuning::Voice, mono);
     let sound = syllables(96_000);
@@ -413,7 +413,7 @@ fn speech_has_copies_where_packets_are_lost_and_none_where_none_is() {
 }
 
 #[test]
-fn after_a_reset_packets_are_coded_and_decoded_as_at_the_beginning() {
+fn reset_restores_the_initial_codec_state() {
     const PACKET: usize = 960;
     let stereo = Channels::STEREO;
     let sound = music(20 * PACKET, 2);
@@ -446,7 +446,7 @@ fn after_a_reset_packets_are_coded_and_decoded_as_at_the_beginning() {
 }
 
 #[test]
-fn only_a_packet_of_one_frame_of_speech_that_says_so_is_asked_for_the_one_before() {
+fn only_speech_packets_with_fec_supply_the_lost_one() {
     // RFC 6716 §3.1: 8 to 11 are speech; bit 2 is stereo, bits 0 and 1 count frames.
     let (speech, stereo, celt) = (9 << 3, 1 << 2, 31 << 3);
     // §4.2.3: per channel, voice activity and redundancy.

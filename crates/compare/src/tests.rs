@@ -216,7 +216,7 @@ fn a_latency_that_grows_repeats_and_one_that_shrinks_drops() {
 }
 
 #[test]
-fn frames_that_were_dropped_or_heard_twice_are_counted_and_placed() {
+fn dropped_and_repeated_frames_are_counted_and_located() {
     let sent = noise(60_000);
     let dropped = joined([&sent.part(0..20_000), &sent.part(20_480..60_000)]);
     let dropped = verdict(&sent, &dropped);
@@ -299,7 +299,7 @@ fn what_two_clocks_resample_is_all_there() {
 }
 
 #[test]
-fn sound_that_is_resampled_from_some_frame_on_says_from_when_and_by_how_much() {
+fn start_and_rate_of_resampling_are_reported() {
     let sent = noise(480_000);
     let heard = joined([&sent.part(0..96_000), &sent.part(96_000..480_000).resampled(1.3)]);
     let verdict = verdict(&sent, &heard);
@@ -379,7 +379,7 @@ fn a_sound_in_fewer_bits_is_found_with_the_bits() {
 }
 
 #[test]
-fn what_is_not_bit_for_bit_is_laid_at_fewer_bits_only_where_there_are_fewer() {
+fn fewer_bits_are_blamed_only_if_there_are_fewer() {
     let sent = noise(60_000);
     let rounded = |sample: f32, bits: i32| (sample * 2_f32.powi(bits)).round() / 2_f32.powi(bits);
     let sixteen = |sample| rounded(sample, 15);
@@ -451,7 +451,7 @@ fn pieces_of_a_sound_in_any_order_are_judged() {
 }
 
 #[test]
-fn what_is_resampled_next_to_its_place_for_a_moment_is_not_missing() {
+fn briefly_shifted_resampled_sound_is_not_missing() {
     let sent = noise(192_000);
     for (frames, away, there) in [(671, 0.02, true), (1200, 0.02, true), (671, 0.2, false)] {
         let mut heard = sent.clone();

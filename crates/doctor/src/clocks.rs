@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_nothing_keeps_warns_and_names_the_hardware_that_could() {
+    fn free_running_clock_warns_with_suitable_hardware() {
         let most = Span::from_millis(16_000);
         let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
         let found = kept(Some(kernel), None, &[]);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_was_not_told_of_leap_seconds_is_told_of_with_what_that_costs_avtp() {
+    fn kernel_without_tai_offset_warns_with_the_cost_for_avtp() {
         let kernel = |seconds| KernelClock {
             synchronised: true,
             most: Span::from_micros(350),

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_interrupts_the_cards_core_alone_is_moved_to_another() {
+    fn network_interrupts_move_off_the_sound_cards_core() {
         let card = interrupt(16, CARD, "0");
         let network = [interrupt(128, "eth0", "0"), interrupt(129, "eth0", "0")];
         let all = [card.clone(), network[0].clone(), network[1].clone()];

@@ -173,6 +173,8 @@ pub fn examine(asked: &Requirements) -> Report {
     let machine = &Machine::system();
     let Requirements { latency, ref format } = *asked;
     let is_root = machine.is_root();
+    let sudo_user = std::env::var("SUDO_USER").ok();
+    let sudo_user = sudo_user.filter(|user| is_root && !matches!(&**user, "" | "root"));
     let (granted, limits) = (privileges::granted(), ResourceLimits::read());
     let kernel_clock = KernelClock::read();
     let interfaces = network::interfaces(machine);
@@ -187,9 +189,14 @@ pub fn examine(asked: &Requirements) -> Report {
         let named = found.into_iter().map(|found| Finding { check, ..found });
         findings.extend(named.map(|found| if is_root { found.without_sudo() } else { found }));
     };
+    let of_user = |found| match &sudo_user {
+        Some(user) => privileges::of_user(user),
+        None => found,
+    };
     add("floor", vec![packets::floor(asked)]);
-    add("real-time", vec![privileges::priority(&limits, granted, is_root, latency)]);
-    add("locked-memory", vec![privileges::memory(&limits, lock().is_ok(), is_root)]);
+    let priority = privileges::priority(&limits, granted, is_root, latency);
+    add("real-time", vec![of_user(priority)]);
+    add("locked-memory", vec![of_user(privileges::memory(&limits, lock().is_ok(), is_root))]);
     add("real-time-share", one(privileges::share(machine)));
     add("preemption", vec![kernel::preemption(machine, latency)]);
     add("stalls", vec![processor::stalls(&processor::watch(), machine.is_virtual(), latency)]);
@@ -206,7 +213,7 @@ pub fn examine(asked: &Requirements) -> Report {
     add("interrupt-cores", interrupts::cores(machine, &interrupts));
     add("interrupt-threads", one(interrupts::threads(&interrupts, &processes)));
     add("pipewire", one(sound::server(&processes, latency)));
-    add("sound-access", one(sound::access(&sound::device_files(machine))));
+    add("sound-access", one(sound::access(&sound::device_files(machine)).map(of_user)));
     add("usb-autosuspend", one(sound::suspended(machine)));
     if interfaces.is_empty() {
         add("network", vec![network::none()]);

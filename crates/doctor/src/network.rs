@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_keep_launch_times_better_is_told_from_rung_to_rung() {
+    fn better_pacing_is_suggested_for_each_mode() {
         let reported = |queues: &[QueueDiscipline]| {
             let found = pacing(&Interface::wired("eth0"), queues, &[]).unwrap();
             assert_eq!(found.verdict, Passed);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_lacks_what_is_neither_loaded_nor_built_in_nor_there_to_be_loaded() {
+    fn missing_qdisc_is_not_loaded_built_in_or_a_module() {
         let built_in =
             ("lib/modules/6.1.0-9/modules.builtin", "kernel/net/sched/sch_fq_codel.ko\n");
         let loadable = (
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_of_modules_its_configuration_tells_and_without_that_it_lacks_none() {
+    fn missing_qdiscs_come_from_the_kernel_config() {
         let config = (
             "boot/config-6.1.0-9",
             "CONFIG_NET_SCH_FQ_CODEL=y\n# CONFIG_NET_SCH_FQ is not set\nCONFIG_NET_SCH_PRIO=m\n",

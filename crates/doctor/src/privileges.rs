@@ -2,7 +2,7 @@ use tautline_io::thread::limits::{Limit, ResourceLimits};
 use tautline_io::thread::{Granted, Scheduler, spawn};
 use tautline_proto::time::Span;
 
-use crate::Verdict::{Failure, Warning};
+use crate::Verdict::{Failure, Unknown, Warning};
 use crate::{Finding, Machine};
 
 const ASKED: Scheduler = Scheduler::Fifo(70);
@@ -48,6 +48,12 @@ pub(crate) fn priority(
         "the device's thread waits for other programs, several milliseconds on a busy machine";
     let finding = Finding::new(verdict, what, format!("{why}; {more}"));
     Finding { fix: fix.map(str::to_owned), ..finding }
+}
+
+/// Replaces a finding about root's rights, which `sudo` gave, as `user` may lack them.
+pub(crate) fn of_user(user: &str) -> Finding {
+    let what = format!("unknown for {user}: sudo runs this as root");
+    Finding::new(Unknown, what, "sound usually runs without sudo").details("taut doctor")
 }
 
 pub(crate) fn memory(limits: &ResourceLimits, is_locked: bool, is_root: bool) -> Finding {

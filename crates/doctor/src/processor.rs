@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn states_that_take_long_to_wake_are_named_unless_they_are_switched_off() {
+    fn slow_idle_states_are_listed_unless_disabled() {
         let files = [
             ("state0/latency", "0"),
             ("state1/latency", "890"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_stands_still_alone_is_told_and_judged_as_all_of_them_are() {
+    fn single_stalled_core_is_reported_and_judged() {
         let found = judged(&[], &[1, 2], true);
         assert_eq!(found.verdict, Warning);
         snapshot!(found.message);

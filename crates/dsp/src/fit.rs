@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equations_are_solved_whatever_their_order_and_none_that_say_nothing() {
+    fn equations_are_solved_in_any_order_unless_singular() {
         let mut rows = [[0.0, 2.0, 1.0, 7.0], [4.0, 0.0, 1.0, 7.0], [1.0, 1.0, 0.0, 3.0]];
         assert!(solve(&mut rows));
         assert_eq!(rows.map(|row| row[3]), [1.0, 2.0, 3.0]);

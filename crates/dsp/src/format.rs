@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_processor_codes_blocks_of_each_length_alike_wherever_they_lie() {
+    fn all_processors_code_all_lengths_and_alignments_alike() {
         prepare();
         let bits = |index: usize| (index as u32).wrapping_mul(2_654_435_761);
         let bytes: Vec<u8> = (0..1000).map(|index| (bits(index) >> 24) as u8).collect();

@@ -44,7 +44,7 @@ mod tests {
     use crate::signal::Sine;
 
     #[test]
-    fn a_channel_has_the_peak_and_the_root_mean_square_of_its_own_samples() {
+    fn each_channel_has_its_own_peak_and_rms() {
         let mut levels = [Level::default(); 2];
         hear(&mut levels, &[0.5, -1.0, -0.5, 0.0]);
         hear(&mut levels, &[0.5, 0.0, -0.5, 0.0]);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sine_is_3_db_softer_by_its_root_mean_square_than_by_its_peak() {
+    fn sine_rms_is_3_db_below_its_peak() {
         let mut samples = [0.0; 4800];
         Sine::new("1000".parse().unwrap(), 48_000).fill(1, &mut samples);
         let mut level = [Level::default()];

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_that_is_lost_and_found_is_told_and_the_first_is_not() {
+    fn reconnection_is_noted_but_the_first_connection_is_not() {
         let (mut link, events) = rtrb::RingBuffer::new(8);
         let (mut news, mut reported) = (LinkNews::of(events), Vec::new());
         let far = Endpoint::Connection(7);

@@ -208,7 +208,7 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
 }
 
 #[test]
-fn from_converter_to_converter_sound_takes_the_latency_configured_and_as_long_as_is_reported() {
+fn latency_between_converters_is_configured_and_reported() {
     shared(|| {
         let (took, reported) =
             from_converter_to_converter("true", |p| marks::stamped(p, Span::ZERO));
@@ -222,7 +222,7 @@ fn from_converter_to_converter_sound_takes_the_latency_configured_and_as_long_as
 }
 
 #[test]
-fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_tell() {
+fn wrong_capture_timestamp_shows_in_the_sound_only() {
     shared(|| {
         let (took, reported) = from_converter_to_converter("off", |p| marks::stamped(p, PERIOD));
         let unsure = frame() + reported.uncertainty_ns.unwrap();
@@ -234,7 +234,7 @@ fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_t
 }
 
 #[test]
-fn every_packet_sent_is_received_and_every_one_received_is_counted() {
+fn every_sent_packet_is_received_and_counted() {
     let (report, senders) = Road::default().run(|process| process, |_| {});
     let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
     // A stall over 20 ms at the sender's card leaves a packet on probation.
@@ -257,7 +257,7 @@ mod exclusive {
     }
 
     #[test]
-    fn so_it_is_through_wire_threads_and_with_periods_of_several_packets() {
+    fn latency_is_measured_through_wire_threads_and_long_periods() {
         timed(|| {
             let road = Road {
                 period: 480,
@@ -284,7 +284,7 @@ mod exclusive {
     }
 
     #[test]
-    fn sound_that_is_played_later_than_the_books_say_is_measured_later() {
+    fn sound_later_than_the_ledger_is_measured_later() {
         timed(|| {
             let ledger = Kept::new("later.csv");
             let road = Road { ledger: ledger.path(), ..Road::default() };
@@ -295,7 +295,7 @@ mod exclusive {
     }
 
     #[test]
-    fn sound_that_is_played_sooner_than_the_books_say_is_measured_sooner() {
+    fn sound_earlier_than_the_ledger_is_measured_earlier() {
         timed(|| {
             let ledger = Kept::new("sooner.csv");
             let road = Road { ledger: ledger.path(), ..Road::default() };

@@ -60,7 +60,7 @@ fn held_for(streams: usize, ptime: Span) -> i64 {
 }
 
 #[test]
-fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
+fn extra_stream_at_20_ms_needs_under_1500_kilobytes() {
     for ptime in [Span::from_millis(1), Span::from_millis(5)] {
         held_for(1, ptime);
         let each = (held_for(12, ptime) - held_for(4, ptime)) / 8;

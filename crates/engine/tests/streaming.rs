@@ -255,7 +255,7 @@ fn ask_for_another(asker: &ChangeSender<RecvChange>) {
 }
 
 #[test]
-fn labels_say_what_each_stream_lacked_also_one_that_another_followed() {
+fn labels_cover_every_stream_and_replaced_ones() {
     let path = std::env::temp_dir().join(format!("taut-labels-{}", std::process::id()));
     let (asks_sender, asks_receiver) = (move_when_it_lacks as fn(&_), ask_for_another as fn(&_));
     let road = Road {
@@ -282,7 +282,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_device_that_takes_longer_than_its_buffer_holds_is_told_with_the_latency_that_will_do() {
+    fn slow_device_is_noted_with_a_sufficient_latency() {
         steady(|| {
             let slow = |process| Box::new(Slow(process)) as Box<dyn Process>;
             let (report, _) = Road::short().run(slow, |_| {});
@@ -305,7 +305,7 @@ mod exclusive {
     }
 
     #[test]
-    fn as_many_packets_are_measured_as_are_asked_for_and_of_the_others_there_is_no_figure() {
+    fn only_requested_packets_are_measured() {
         for probes in Probes::ALL {
             steady(|| {
                 let (report, senders) = Road { probes, ..Road::default() }.run(as_it_is, |_| {});
@@ -401,7 +401,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
+    fn second_sender_is_measured_by_its_own_clock() {
         steady(|| {
             let latency = Span::from_millis(500);
             let (report, senders) =

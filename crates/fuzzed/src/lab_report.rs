@@ -25,7 +25,7 @@ fn read(bytes: &[u8]) -> Option<ReadReport> {
 
 fn compared(first: &ReadReport, second: &ReadReport) -> Compared {
     let compared = Compared::of(first, second, CompareOptions::default());
-    assert_eq!(compared.because.is_empty(), compared.outcome == ComparedOutcome::Same);
+    assert_eq!(compared.reasons.is_empty(), compared.outcome == ComparedOutcome::Same);
     for figure in compared.rows.iter().flat_map(|row| &row.figures) {
         assert!((0.0..=1.0).contains(&figure.p), "{figure:?}");
         assert!(figure.p_of_all.is_none_or(|all| (figure.p..=1.0).contains(&all)), "{figure:?}");

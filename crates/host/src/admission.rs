@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_go_to_the_core_that_has_most_left_until_none_has_enough() {
+    fn streams_fill_the_least_used_core_until_all_are_full() {
         let mut admission = CoreAdmission::new(2, 0.8);
         assert!((admission.admit(1, &taking(500.0)).unwrap() - 0.5).abs() < 1e-9);
         admission.admit(2, &taking(600.0)).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_by_the_fewest_of_one_core_and_only_where_that_is_enough() {
+    fn room_is_made_by_the_fewest_streams_of_one_core() {
         let mut admission = CoreAdmission::new(2, 0.8);
         for (stream, share) in [(1, 300.0), (2, 400.0), (3, 300.0), (4, 400.0)] {
             admission.admit(stream, &taking(share)).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parent_reads_the_block_that_is_under_way_and_none_between_runs() {
+    fn parent_reads_the_current_block_only_during_a_run() {
         let last = ChildNotes::new().unwrap();
         let (note, _) = notes(last.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!(last.under_way(), None);

@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_process_anew_is_started_at_once_and_the_next_ones_later_and_later() {
+    fn restart_delays_grow_after_the_first_restart() {
         let pauses: Vec<_> = (1..=10).map(|n| pause(n).as_nanos() / 1_000_000).collect();
         assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         assert_eq!(pause(u32::MAX), LONGEST_WAIT);

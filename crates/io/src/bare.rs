@@ -99,7 +99,7 @@ mod tests {
     use crate::udp::blocked::BlockedUdp;
 
     #[test]
-    fn packets_arrive_as_they_were_handed_over_with_launch_times_and_without() {
+    fn bare_packets_arrive_with_and_without_launch_times() {
         let (clock, none) = (LaunchClock::Monotonic, Span::ZERO);
         let launched = LaunchOptions { clock, lead: none, least: none, ahead: none };
         for launch in [None, Some(launched)] {

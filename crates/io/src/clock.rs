@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_takes_processor_time_while_it_works_and_no_more_than_passes() {
+    fn thread_time_grows_with_work_but_not_beyond_real_time() {
         let (begun, before) = (now(), thread_time());
         while thread_time() == before {
             core::hint::spin_loop();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_one_boot_share_a_clock_unless_their_namespaces_move_it() {
+    fn host_clock_is_shared_except_by_moved_time_namespaces() {
         assert_eq!(
             monotonic("monotonic           0         0\nboottime            7         0\n"),
             ""
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_readable_from_its_instant_until_it_is_set_to_another() {
+    fn timer_is_readable_from_due_time_until_reset() {
         let timer = Timer::new().unwrap();
         assert!(!is_readable(&timer, 0));
         let due = now() + Span::from_millis(2);

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_opened_without_its_reader_and_written_when_it_comes() {
+    fn pipe_is_written_once_its_reader_connects() {
         let path = fifo("late");
         let mut output = OutputFile::create(&path).unwrap();
         assert!(output.is_awaited() && output.file().is_none());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_is_its_owners_alone_and_follows_no_link_in_a_shared_folder() {
+    fn recording_is_private_and_rejects_links_in_shared_folders() {
         let folder = std::env::temp_dir().join(format!("tautline-{}-shared", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let (take, link) = (folder.join("take.wav"), folder.join("link.wav"));

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_that_undo_what_takes_long_do_not_keep_memory_from_being_there() {
+    fn allocation_succeeds_despite_signals() {
         let (mut until, mut calls) = (0, 0);
         let whole = 5 * SLICE + 12;
         in_slices(whole, |from, bytes| {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_by_one_alone_or_by_many_and_goes_with_its_file() {
+    fn lock_is_exclusive_or_shared_and_ends_with_its_file() {
         let own = Own::new("locked");
         let (other, third) = (own.again(), own.again());
         let lock = Lock(3);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_lock_for_ever_is_waited_for_so_long_and_then_told_of() {
+    fn lock_held_forever_times_out_with_an_error() {
         let own = Own::new("held");
         let (other, lock) = (own.again(), Lock(0));
         other.lock(lock, Hold::Alone, Span::ZERO).unwrap();
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_is_not_there_and_another_of_its_name_is_not_it() {
+    fn removed_file_is_not_confused_with_its_successor() {
         let own = Own::new("removed");
         assert!(own.0.is_there());
         own.0.remove();

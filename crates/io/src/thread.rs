@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_started_without_signals_hears_none_and_the_starter_as_before() {
+    fn thread_without_signals_receives_none() {
         let blocked = || {
             let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
             // SAFETY: nothing is set; the current set is written to `set`.

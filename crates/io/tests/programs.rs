@@ -34,7 +34,7 @@ fn spent() -> Span {
 }
 
 #[test]
-fn a_program_that_finds_no_descriptor_left_waits_for_one_and_costs_no_core_meanwhile() {
+fn program_waits_idly_for_a_free_descriptor() {
     let folder = std::env::temp_dir().join(format!("taut-limited-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let (rate, channels) = (Rate::HZ_48000, Channels::MONO);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_refuses_is_a_void_row_and_a_silent_agent_is_replaced_and_the_rest_goes_on() {
+    fn failed_case_is_an_invalid_row_and_the_next_case_runs() {
         for (came, replaced) in [(refused(), 0), (silent(), 1)] {
             let invalid = [String::new(), came.to_string(), String::new()];
             assert_eq!(second(came, Ok(())), (invalid.into(), Vec::new(), replaced));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_gone_or_cannot_be_had_again_ends_it_with_its_reason() {
+    fn lost_host_ends_the_experiment_with_a_reason() {
         let (invalid, notes, replaced) = second(gone(), Ok(()));
         assert_eq!((invalid.len(), replaced), (2, 0));
         assert_eq!(notes, [format!("ended at second: {}", gone())]);

@@ -60,7 +60,7 @@ compare two reports of one version, measured one after the other.
 
 For scripts, --report json:
   { "schema": 2, "experiment", "outcome": "same" |
-    "no_regression" | "better" | "worse" | "undecided", "because": [],
+    "no_regression" | "better" | "worse" | "undecided", "reasons": [],
     "tested", "rows": [ { "name", "other_name", "unknown", "lacks": [],
     "gone", "figures": [ { "part": stage | "sender_late" | "receiver_late" |
       null, "key": "p50_ns" | "p99_ns" | "max_ns" | "missed_share" |
@@ -130,7 +130,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
 /// Without a message if the printed text begins with it.
 fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
     let (first, second) = (flags.first.display(), flags.second.display());
-    let because = compared.because.join("; ");
+    let because = compared.reasons.join("; ");
     let failure = match compared.outcome {
         ComparedOutcome::Same | ComparedOutcome::NoRegression | ComparedOutcome::Better => {
             return None;
@@ -179,7 +179,7 @@ mod tests {
             schema: 2,
             experiment: "latency-sweep".to_owned(),
             outcome: ComparedOutcome::Same,
-            because: Vec::new(),
+            reasons: Vec::new(),
             tested: 1,
             rows: vec![row],
             notes: Vec::new(),

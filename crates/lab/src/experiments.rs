@@ -21,7 +21,7 @@ const SENDS: Experiment = Experiment { sends: true, ..ALONE };
 const DEMO: Experiment = Experiment {
     name: "demo",
     does: "record the sound that the next experiment compares",
-    words: "demo --seconds 5 --out {folder} --quiet",
+    words: "demo --duration 5s --out {folder} --quiet",
     ..ALONE
 };
 const SENT: Experiment = Experiment {

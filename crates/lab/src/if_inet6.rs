@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_known_with_its_interface_and_scope_and_a_torn_line_is_none() {
+    fn addresses_have_interface_and_scope_and_bad_lines_none() {
         let address = |text: &str| text.parse::<Ipv6Addr>().unwrap();
         let text = "fd000000000000000000000000000002 1a 40 00 80     eth0\n\
                     fe800000000000000000000000000001 02 40 20 80     eth1\n\

@@ -293,7 +293,7 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     let mut report = report();
     match figures::read_ledger(text) {
         Ok(ledger) => report.rows = figures::of_ledger(&ledger, rate),
-        Err(why) => report.rows.push(ReportRow::invalid("ledger", why)),
+        Err(why) => report.rows.push(ReportRow::invalid("packet log", why)),
     }
     report
 }

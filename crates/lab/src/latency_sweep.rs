@@ -16,7 +16,7 @@ pub use rungs::{RUNGS, SweepCase};
 
 const SHORT_HELP: &str = r#"Examples:
   taut lab latency-sweep --with ssh:studio --report-file sweep.html
-  taut lab latency-sweep --case "test 10" --load spin
+  taut lab latency-sweep --only "test 10" --load spin
 
 All options and details: taut lab latency-sweep --help"#;
 
@@ -26,13 +26,13 @@ const HELP: &str = r#"Examples:
   # To another machine, via ssh without a password, with a page at the end:
   taut lab latency-sweep --with ssh:studio --report-file sweep.html
   # One case, between two network namespaces of one machine:
-  taut lab latency-sweep --case "test 10" --with netns:far --duration 60s
+  taut lab latency-sweep --only "test 10" --with netns:far --duration 60s
   # The same with the network traffic of the thesis, and without the part that
   # programs handle:
-  taut lab latency-sweep --case "test 10" --with ssh:studio --noise silent \
+  taut lab latency-sweep --only "test 10" --with ssh:studio --noise silent \
       --noise noisy --noise unhandled
   # While every core of the receiver's host is busy:
-  taut lab latency-sweep --case "1 ms" --load spin
+  taut lab latency-sweep --only "1 ms" --load spin
 
 Each row runs `taut send` and `taut recv` as a user would, and measures every
 packet in the sound, from capture to DAC. The configured latency includes the
@@ -46,7 +46,7 @@ between two hosts exceeds --max-uncertainty, or if a clock was set during it."#;
 pub struct LatencySweepFlags {
     /// Only this case, such as `test 10`; repeatable
     #[arg(long, value_name = "NAME", value_parser = case, help_heading = "Run")]
-    case: Vec<SweepCase>,
+    only: Vec<SweepCase>,
     /// Other traffic: silent, noisy or unhandled; repeatable
     ///
     /// noisy is multicast that no program reads, and small packets that a program reads; unhandled
@@ -71,7 +71,7 @@ fn case(text: &str) -> Result<SweepCase, String> {
 }
 
 pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
-    let rungs = if flags.case.is_empty() { &RUNGS[..] } else { &flags.case };
+    let rungs = if flags.only.is_empty() { &RUNGS[..] } else { &flags.only };
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
     let (plan, load) = (flags.streams.plan(), flags.busy.load.as_ref());
     let words = counted_down(rungs.len() * noises.len(), line);

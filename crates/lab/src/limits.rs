@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_hunger_is_felt_with_real_time_and_without_unless_one_is_asked_for() {
+    fn each_limit_runs_with_and_without_real_time_by_default() {
         let names: Vec<String> =
             steps(&RESOURCE_LIMITS, None).iter().map(LimitStep::name).collect();
         assert_eq!(names.len(), 2 * RESOURCE_LIMITS.len());

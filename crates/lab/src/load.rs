@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_hide_each_other_in_the_mix_are_judged_by_what_they_missed() {
+    fn mixed_streams_are_judged_by_their_misses() {
         let judge = |lost, allowed| {
             let (row, went) = judged(&mixed(4000 - lost, lost), 2, named(2), allowed);
             let missed = row.missed.unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_which_nothing_came_did_not_go_and_clocks_that_are_too_unsure_leave_it_open() {
+    fn no_packets_fail_and_too_uncertain_clocks_are_unknown() {
         let (row, went) = judged(&mixed(0, 0), 2, named(2), 0.0);
         snapshot!("nothing", row.invalid.unwrap());
         assert_eq!(went, Some(false));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_is_found_to_a_twentieth_and_never_more_than_asked_for() {
+    fn max_load_is_found_to_a_twentieth_within_the_limit() {
         for capacity in 1..300 {
             let (tried, good) = steps(capacity, 1000);
             assert!(good <= capacity && capacity - good <= (good / 20).max(1), "{tried:?}");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_could_not_be_tried_is_tried_again_and_ends_the_search_at_what_went() {
+    fn untried_load_is_retried_then_ends_at_the_last_pass() {
         let mut search = LoadSearch::new(100);
         for streams in [1, 2] {
             search.tried(streams, true);

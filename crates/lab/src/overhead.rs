@@ -199,8 +199,8 @@ fn one(
 
 fn witness(row: &mut ReportRow, times: &[(u32, f64)], without: &[(u32, f64)]) {
     if let Some((more, interval)) = added(without, times) {
-        row.add("witness_ns", "of that the stall monitor", more.round() as i64);
-        between(row, ["witness_low_ns", "witness_high_ns"], interval);
+        row.add("stall_monitor_ns", "of that the stall monitor", more.round() as i64);
+        between(row, ["stall_monitor_low_ns", "stall_monitor_high_ns"], interval);
     }
 }
 
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_held_against_that_of_a_few_packets_and_absent_where_none_is_measured() {
+    fn latency_is_compared_with_that_of_sampled_packets() {
         let mut row = ReportRow::named("every packet");
         let middles = [(0, 5_000_900.0), (1, 5_000_700.0), (2, 5_000_800.0)];
         latency(&mut row, &middles, &[(2, 5_000_000.0)]);
@@ -288,13 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_witness_costs_is_told_apart_from_what_is_measured_beside_it() {
+    fn stall_monitor_cost_is_separate_from_measuring_cost() {
         let measured: Vec<_> = (0..12).map(|run| (run, 10_100.0 + f64::from(run % 3))).collect();
         let watched: Vec<_> = measured.iter().map(|(run, time)| (*run, time + 40.0)).collect();
         let mut row = ReportRow::named("every packet, and the stall monitor");
         witness(&mut row, &watched, &measured);
         let reported: Vec<_> = row.figures.iter().map(|one| one.key).collect();
-        assert_eq!(reported, ["witness_ns", "witness_low_ns", "witness_high_ns"]);
+        assert_eq!(reported, ["stall_monitor_ns", "stall_monitor_low_ns", "stall_monitor_high_ns"]);
         assert_eq!(row.figures[0].value, 40);
         let mut none = ReportRow::named("every packet, and the stall monitor");
         witness(&mut none, &watched, &[]);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_between_clocks_that_are_too_unsure_is_left_out_with_the_reason() {
+    fn latency_with_uncertain_clocks_is_omitted_with_a_reason() {
         let mut outcome = between_two(MAX_UNSURE + Span::from_micros(1));
         assert_eq!(median_of(&outcome), Ok(None));
         outcome.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);

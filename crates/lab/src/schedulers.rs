@@ -13,7 +13,7 @@ use crate::runner::{StreamFlags, StreamShape, counted_down, line};
 use crate::streams::{LabStream, StreamEnds};
 
 const SHORT_HELP: &str = r#"Examples:
-  taut lab schedulers --case fifo --case rr
+  taut lab schedulers --only fifo --only rr
   taut lab schedulers --load stress-ng:cpu,4,vm,1 --cpus 2,3
 
 All options and details: taut lab schedulers --help"#;
@@ -22,7 +22,7 @@ const HELP: &str = r#"Examples:
   # All of them on this machine, in five minutes:
   taut lab schedulers
   # Only the real-time ones, with a shorter period:
-  taut lab schedulers --case fifo --case rr --period 32 --ptime 667us \
+  taut lab schedulers --only fifo --only rr --period 32 --ptime 667us \
       --latency 4ms
   # Loaded by stress-ng, and on chosen cores:
   taut lab schedulers --load stress-ng:cpu,4,vm,1 --cpus 2,3
@@ -38,7 +38,7 @@ the reason, as is a deadline with --cpus: it needs all cores."#;
 pub struct SchedulerFlags {
     /// Only cases whose name starts with this, such as fifo; repeatable
     #[arg(long, value_name = "NAME", help_heading = "Run")]
-    case: Vec<String>,
+    only: Vec<String>,
     /// Load of the receiver's host: spin, spin:N, stress-ng:…
     ///
     /// spin starts one busy thread per core, spin:N starts N. stress-ng gets its options with their
@@ -136,18 +136,18 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
 pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
     if let Some(scheduler) = &flags.streams.scheduler {
         return Err(Failure::usage(format!(
-            "--scheduler {scheduler}: this experiment sets the scheduler\nhint: select cases with --case"
+            "--scheduler {scheduler}: this experiment sets the scheduler\nhint: select cases with --only"
         )));
     }
     let period = flags.streams.rate.span_of(Frames::new(i64::from(flags.shape.blocks.period)));
     let mut asked = cases(period);
-    if !flags.case.is_empty() {
+    if !flags.only.is_empty() {
         let names: Vec<_> = asked.iter().map(|case| case.name.clone()).collect();
-        asked.retain(|case| flags.case.iter().any(|begin| case.name.starts_with(begin)));
+        asked.retain(|case| flags.only.iter().any(|begin| case.name.starts_with(begin)));
         if asked.is_empty() {
             return Err(Failure::usage(format!(
                 "no case name starts with {}\nhint: the cases are {}",
-                flags.case.join(" or "),
+                flags.only.join(" or "),
                 names.join("; ")
             )));
         }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_class_and_one_core_at_three_priorities_are_run_quiet_and_loaded_and_equals_share_it() {
+    fn all_schedulers_run_idle_loaded_and_sharing_a_core() {
         let all = cases(Span::from_millis(1));
         assert_eq!(all.iter().filter(|case| case.loaded).count(), 8 + 3);
         assert_eq!(all.iter().filter(|case| case.together).count(), 2 * 3 + 2);

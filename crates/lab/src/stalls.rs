@@ -227,7 +227,7 @@ fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     row.intervals.iter_mut().for_each(|interval| interval.at_ns += ahead);
     let total = seen.iter().map(|stall| stall.length().as_nanos()).sum::<i64>();
     row.add("stalls", "stalls", log.total());
-    row.add("frozen_ns", "stalled in total", total);
+    row.add("stalled_ns", "stalled in total", total);
     row
 }
 

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_program_starves_the_card_and_goes_on_at_the_next_free_period() {
+    fn late_program_underruns_and_resumes_at_the_next_free_period() {
         let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2));
         ring.begin(at(0));
         ring.finish(at(1));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patient_ring_takes_late_blocks_for_the_instants_they_were_due_at() {
+    fn patient_ring_accepts_late_blocks_for_their_due_times() {
         let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2)).patient(Frames::new(4800));
         ring.begin(at(0));
         assert_eq!(ring.finish(at(100)), Frames::ZERO, "a block that was begun is taken whole");
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_captured_when_it_is_full_and_kept_as_long_as_the_ring_is() {
+    fn full_period_is_captured_and_kept_for_one_ring_length() {
         let mut ring = CaptureRing::new(clock(0.0), &settings(48, 2));
         assert_eq!(ring.wakes(), at(48));
         let turn = ring.begin(at(96));
@@ -438,7 +438,7 @@ mod duplex_tests {
     }
 
     #[test]
-    fn what_is_written_for_a_wake_up_meets_the_dac_a_buffer_after_what_it_took_met_the_adc() {
+    fn duplex_block_meets_the_dac_one_buffer_after_the_adc() {
         let mut ring = ring();
         assert_eq!(ring.lead(), Frames::new(48 * PERIODS));
         for period in 0..10 {

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_many_periods_is_coded_in_one_of_them_and_may_take_half_of_it() {
+    fn packet_of_many_periods_may_take_half_of_one_period() {
         // 20 ms in 0.5 ms: negligible on average.
         assert_eq!(long(250, 1, 960, 24), None);
         let reported = LongCoding {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_period_is_proposed_in_which_it_fits_and_none_where_no_usual_one_does() {
+    fn sufficient_longer_period_is_proposed_if_there_is_one() {
         let enough = |micros, packet, period| long(micros, 1, packet, period).unwrap().enough;
         assert_eq!(enough(501, 960, 12), Some(Frames::new(120)));
         assert_eq!(enough(1_250, 960, 12), Some(Frames::new(120)));

@@ -37,7 +37,7 @@ counters! {
     /// Packets after a higher number; ignored.
     reordered: "reordered", "reordered", "reordered";
     /// Duplicates.
-    duplicates: "duplicates", "duplicates", "duplicate";
+    duplicate: "duplicate", "duplicates", "duplicate";
     /// Packets with uncertain times (`tu`).
     uncertain_clock: "uncertain_clock", "from an uncertain clock", "from an uncertain clock";
     /// Packets off the line; a second one restarts it.
@@ -149,7 +149,7 @@ impl CrfFollower {
         let ahead = head.number.wrapping_sub(heard.head.number).cast_signed();
         let since = first - heard.first;
         if ahead == 0 && since == Span::ZERO {
-            counters.duplicates += 1;
+            counters.duplicate += 1;
             return;
         }
         // Reordered by less than half the number's range. More is a restart.

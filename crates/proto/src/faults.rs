@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_that_begin_and_end_together_are_one_and_others_are_told_apart() {
+    fn simultaneous_faults_are_combined_others_stay_separate() {
         let faults =
             noted(&[(0, 9_000, 1), (1_000, 9_500, 2), (1_999, 9_500, 1), (2_000, 9_500, 1)]);
         assert_eq!(reported(&faults), [(0, 9_500, 4), (2_000, 9_500, 1)]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn more_faults_than_there_is_room_for_widen_the_last_and_none_is_forgotten() {
+    fn excess_faults_widen_the_last_one() {
         let many: Vec<_> = (0..20).map(|index| (10_000 * index, 10_000 * index + 1, 1)).collect();
         let reported = reported(&noted(&many));
         assert_eq!(reported.len(), MAX);

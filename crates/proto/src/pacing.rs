@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn short_packets_of_a_short_period_are_no_burst_and_all_others_are_spaced() {
+    fn only_short_packets_of_a_short_period_are_not_spaced() {
         for (channels, packet, period, spaced) in [
             (2, 48, 48, false),
             (2, 48, 256, true),

@@ -514,7 +514,7 @@ mod often_tests {
     use super::*;
 
     #[test]
-    fn what_happens_eight_times_in_ten_seconds_is_told_once_and_what_is_now_and_then_is_not() {
+    fn eight_events_in_ten_seconds_are_reported_once() {
         let second = |second: i64| LocalTime::ZERO + Span::from_secs(second);
         let mut often = Often::default();
         let reported: Vec<_> =

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn resampling_goes_on_from_what_was_copied_whatever_comes_between() {
+    fn resampling_continues_the_copied_sound_after_any_event() {
         let then = [
             Then::Nothing,
             Then::Jump(-3),

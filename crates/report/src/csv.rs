@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_of_a_call_and_rows_of_an_experiment_are_lines() {
+    fn csv_has_a_line_per_call_direction_and_experiment_row() {
         let call = r#"{"role":"call","directions":[{"role":"recv","streams":[{"x":1}]},
                        {"role":"send","streams":[{"x":2}]}]}"#;
         assert_eq!(table(call).unwrap(), "role,x\nrecv,1\nsend,2\n");

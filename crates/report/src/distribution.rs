@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_off_by_at_most_a_thousandth_of_its_distance_from_the_first() {
+    fn figures_are_exact_to_a_thousandth_of_the_distance() {
         for far in [2_000, 123_456, 7_654_321, 9_876_543_210_i64] {
             for sign in [1, -1] {
                 let distribution = of([0].into_iter().chain((0..100).map(|_| sign * far)));

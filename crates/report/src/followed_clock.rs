@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_counter_of_a_clock_stands_beside_what_else_is_told_of_it() {
+    fn clock_counters_are_fields_of_the_clock_report() {
         let counters =
             CrfCounters { received: 500, media_clock_restarts: 2, ..CrfCounters::default() };
         let invalid = [3; CrfInvalid::COUNT];

@@ -29,7 +29,7 @@ pub enum LedgerError {
     #[error("reading it: {0}")]
     System(#[from] io::Error),
     /// Missing column: not from `--packet-log`.
-    #[error("not a ledger: no column {0}")]
+    #[error("not a packet log: no column {0}")]
     NoColumn(&'static str),
 }
 

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_is_read_as_it_was_written_and_without_what_it_does_not_say() {
+    fn snapshot_survives_json_and_defaults_missing_fields() {
         let stage = StageLength { name: "wire".into(), ns: 12 };
         let stream = StreamSnapshot {
             address: "rtp://0.0.0.0:5004".into(),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_says_decibels_below_full_scale_and_nothing_of_silence() {
+    fn meter_is_in_dbfs_and_absent_for_silence() {
         let level = Level { peak: 0.5, squares: 0.0, frames: 10 };
         assert_eq!(Meter::of(&level), Meter { peak_db: Some(-6.0), rms_db: None });
     }

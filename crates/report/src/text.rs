@@ -69,6 +69,9 @@ fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result
 fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail) -> fmt::Result {
     for stream in &report.streams {
         let same = report.streams.iter().filter(|other| other.address == stream.address);
+        if in_call {
+            write!(out, "{}", if report.role == "send" { "sent to " } else { "received from " })?;
+        }
         head(out, stream, same.count() > 1)?;
         outcome(out, stream, &report.role)?;
         latency::latency(out, stream, &report.role)?;
@@ -130,6 +133,7 @@ fn details(
     report: &Report,
     hints: &GapHints<'_>,
 ) -> fmt::Result {
+    latency::unmeasured(out, &stream.latency)?;
     clocks::of_sender(out, stream)?;
     waterfall(out, stream)?;
     counters(out, stream, report)?;
@@ -391,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sender_says_of_its_clock_and_is_not_so_is_told_by_name() {
+    fn wrong_clock_claims_of_a_sender_are_noted() {
         let counted = Counters {
             reports_on_probation: 1,
             rejected_exchanges: 11,
@@ -402,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_media_clock_that_restarted_is_not_called_a_restart_of_the_talker() {
+    fn media_clock_restart_is_not_reported_as_talker_restart() {
         let counted = |media_clock_restarts| {
             reported(&Counters { media_clock_restarts, ..Counters::default() })
         };
@@ -424,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_the_senders_card_skipped_are_told_with_their_cause() {
+    fn frames_skipped_by_the_sending_card_show_their_cause() {
         let counted = Counters {
             missing_frames: 432,
             concealed_frames: 430,

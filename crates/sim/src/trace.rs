@@ -35,7 +35,7 @@ pub struct RecordedPacket {
 pub enum TraceError {
     #[error(
         "line {line}: invalid first line '{text}': must be 'delay_us every 1ms', \
-         'sent_s,arrived_s' or the first line of a ledger of taut recv"
+         'sent_s,arrived_s' or the first line of a packet log of taut recv"
     )]
     Head { line: usize, text: String },
     #[error("line {line}: invalid value '{text}': must be {wanted}")]

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_test_that_proves_nothing_is_one_line_with_the_kind_of_what_it_lacks() {
+    fn inconclusive_test_is_one_line_with_its_reason() {
         for (lack, kind) in [
             (Lack::Package, "package"),
             (Lack::Privilege, "privilege"),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_a_package_and_one_that_may_not_a_privilege() {
+    fn missing_program_is_a_package_forbidden_a_privilege() {
         for (why, lack) in [
             ("No such file or directory (os error 2)", Lack::Package),
             ("exec of \"nft\" failed: No such file or directory", Lack::Package),

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_always_fails_is_red_though_the_host_freezes_at_other_instants() {
+    fn constant_failure_is_red_despite_unrelated_stalls() {
         let elsewhere = [window(100, 136), window(499, 499), window(521, 557), window(900, 903)];
         assert_eq!(verdict([run(Some(at()), &elsewhere)].into_iter()), TestVerdict::Failed);
         let twice = Failed::At(vec![window(500, 520), window(700, 720)]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn one_core_that_was_away_excuses_what_failed_then_and_nothing_else() {
+    fn stalled_core_excuses_only_failures_at_that_time() {
         let with = |failed, away| {
             let Run { failed, seen } = run(Some(failed), &[]);
             verdict([Run { failed, seen: Seen { away: vec![away], ..seen } }].into_iter())
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_without_a_stall_is_final_and_no_pass_makes_up_for_it() {
+    fn first_failure_without_a_stall_is_final() {
         for runs in all() {
             let made = runs.map(|kind| match kind {
                 Kind::Passed => run(None, &[]),
@@ -165,7 +165,7 @@ mod tests {
     /// If any pass of five counted, a fault in one run of three would go unnoticed 242 times of
     /// 243.
     #[test]
-    fn a_fault_that_shows_in_one_run_of_three_is_red_in_one_test_of_three() {
+    fn fault_in_a_third_of_runs_fails_a_third_of_tests() {
         let shows = |number: usize| run(number.is_multiple_of(3).then(at), &[]);
         let tests = 300;
         let red = (0..tests).filter(|at| {

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_stream_is_told_in_the_place_of_a_latency_that_means_nothing() {
+    fn silent_stream_replaces_the_stale_latency() {
         let silent = |silent, of| PeerState::Silent { since: Span::from_secs(4), silent, of };
         let line = shown("recv", silent(1, 1));
         snapshot!(line);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_with_nobody_listening_says_so_first_and_at_80_columns() {
+    fn missing_receiver_is_shown_first_in_80_columns() {
         let line = shown("send", PeerState::Nobody);
         assert!(line.starts_with("no answer: "), "{line}");
         assert_eq!(cut(&line), line);

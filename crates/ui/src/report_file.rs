@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_fails_leaves_the_report_that_was_there_and_makes_no_other() {
+    fn failed_run_keeps_the_old_report() {
         let folder = tempfile::tempdir().unwrap();
         let [old, new] = ["old.json", "new.json"].map(|name| folder.path().join(name));
         std::fs::write(&old, "kept").unwrap();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_takes_the_place_of_the_one_before_also_behind_a_link() {
+    fn report_replaces_the_old_file_also_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let [old, link] = ["old.json", "link.json"].map(|name| folder.path().join(name));
         std::fs::write(&old, "a longer one").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_cannot_be_put_in_its_place_leaves_nothing_beside_it() {
+    fn failed_report_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("report.json");
         let file = ReportFile::create(&place);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rung_that_is_not_to_be_had_is_answered_with_the_key_that_asked_for_it() {
+    fn unavailable_pacing_error_names_its_key() {
         let refused = PacingRefused { mode: PacingMode::Etf, why: "there is none".to_owned() };
         let Complaint { errno, sentence } = refused.into();
         assert_eq!(errno, libc::EINVAL);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_time_is_so_much_for_the_run_and_so_much_for_each_frame() {
+    fn fixed_time_has_a_part_per_run_and_a_part_per_frame() {
         assert_eq!(times(WasteKind::Fixed, &[100.0, 0.0, 50.0], 3), [102_400.0; 3]);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn times_by_chance_lie_within_their_spread_and_are_spread_over_it() {
+    fn random_times_cover_their_spread() {
         let all = times(WasteKind::Random, &[10.0, 0.0, 100.0], 1000);
         assert!(all.iter().all(|time| (10_000.0..110_000.0).contains(time)), "{all:?}");
         let mean = all.iter().sum::<f64>() / 1000.0;

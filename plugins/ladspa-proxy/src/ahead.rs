@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_render_is_seen_at_its_second_run_however_long_that_was_held_up() {
+    fn render_is_detected_at_its_second_run() {
         let mut ahead = Ahead::of(48_000);
         assert_eq!(ahead.observe(480, false, at(0)), Span::ZERO);
         ahead.took(Span::from_micros(50));

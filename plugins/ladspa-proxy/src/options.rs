@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_in_a_plugins_own_section_is_said_to_be_there() {
+    fn invalid_option_error_names_the_plugins_section() {
         let (_, complaints) = by("[offload.\"verb@studio\"]\nreplacement = \"drie\"\n");
         snapshot!(complaints.join("\n"));
     }

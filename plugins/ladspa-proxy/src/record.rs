@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_spans_those_that_differ_are_news_and_those_that_are_not_like_the_one_before() {
+    fn differing_and_changed_spans_are_reported() {
         let mut record = RunRecord::default();
         let span = |number: u64, compared, equal| TwinSpan {
             frames: (10 * number, 10 * (number + 1)),

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_ten_seconds_of_sound_are_told_by_themselves_and_all_of_them_at_the_end() {
+    fn null_test_reports_every_10_s_and_the_total() {
         let (mut tally, mut spans) = TwinTally::new(1000);
         for block in 0..100u64 {
             for frame in block * 300..(block + 1) * 300 {

@@ -86,7 +86,7 @@ impl SoundingCall {
 }
 
 #[test]
-fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() {
+fn no_requested_format_closes_the_connection() {
     let lengths = [0, 1, 125, 999, 3_000, 7_000, 15_000, 20_001].map(Span::from_micros);
     let (mut taken, mut kept, mut unsaid) = (0, 0, 0);
     for rate in Rate::SUPPORTED.map(|hertz| Rate::new(hertz).unwrap()) {

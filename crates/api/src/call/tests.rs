@@ -104,7 +104,7 @@ fn all() -> Vec<CallMessage> {
 }
 
 #[test]
-fn a_latency_that_goes_as_far_as_is_usual_is_said_as_before_there_was_an_end_to_it() {
+fn default_call_latency_is_omitted_from_messages() {
     let said = |latency| {
         let terms = CallTerms { latency, ..terms() };
         String::from_utf8(written(&CallMessage::Changed(terms))).unwrap()
@@ -141,13 +141,13 @@ fn what_is_said_of_nonsense_moves_no_cursor() {
     let line = br#"{"\u001b]0;x\u0007\u202e\u2028":{}}"#;
     let nonsense = read(line).unwrap_err().to_string();
     assert!(nonsense.lines().flat_map(str::chars).all(is_printable), "{nonsense:?}");
-    let bye = br#"{"bye":{"why":"a\u202e\u2028\u001b[2J"}}"#;
+    let bye = br#"{"bye":{"reason":"a\u202e\u2028\u001b[2J"}}"#;
     let reason = CallReason::new(r"a\u{202e}\u{2028}\u{1b}[2J");
     assert_eq!(read(bye), Ok(CallMessage::Bye(reason)));
 }
 
 #[test]
-fn half_a_message_an_unknown_word_and_absurd_numbers_are_refused() {
+fn truncated_unknown_or_absurd_messages_are_rejected() {
     for line in [
         &b""[..],
         b"{}",
@@ -194,7 +194,7 @@ fn what_a_newer_side_can_besides_is_left_out() {
 }
 
 #[test]
-fn keys_differ_by_call_by_direction_by_connection_and_by_transport() {
+fn keys_differ_per_call_direction_connection_transport() {
     let keys = |secret: u8, call: u8, by| CallKeys::of(&[secret; 32], CallId([call; 16]), by);
     let (one, again) = (keys(1, 1, 0), keys(1, 1, 0));
     assert_eq!((one.there.key, one.back.salt), (again.there.key, again.back.salt));
@@ -244,7 +244,7 @@ fn a_line_without_an_end_takes_no_more_memory_than_a_line() {
 }
 
 #[test]
-fn a_probe_is_known_by_its_key_its_way_and_its_count_and_by_every_bit() {
+fn probe_depends_on_key_direction_count_and_every_bit() {
     let keys = CallKeys::of(&[1; 32], CallId([7; 16]), 0);
     let probes = PathProbes::new(&keys.probe);
     let probe = probes.written(ProbeWay::There, 5, 0);

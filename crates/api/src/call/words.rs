@@ -57,12 +57,12 @@ enum MessageJson {
     },
     Resumed {},
     Refused {
-        why: String,
+        reason: String,
     },
     Change(TermsJson),
     Changed(TermsJson),
     Kept {
-        why: String,
+        reason: String,
     },
     Path {
         path: String,
@@ -75,7 +75,7 @@ enum MessageJson {
     Ping {},
     Pong {},
     Bye {
-        why: String,
+        reason: String,
     },
 }
 
@@ -149,7 +149,7 @@ struct StreamJson {
 
 impl From<&CallMessage> for MessageJson {
     fn from(message: &CallMessage) -> Self {
-        let why = |reason: &CallReason| reason.as_str().to_owned();
+        let text = |reason: &CallReason| reason.as_str().to_owned();
         match message {
             CallMessage::Call { version, offer, resumes } => Self::Call {
                 version: *version,
@@ -160,17 +160,17 @@ impl From<&CallMessage> for MessageJson {
                 Self::Accepted { call: written_id(call), terms: terms.into(), udp_port: *udp_port }
             }
             CallMessage::Resumed => Self::Resumed {},
-            CallMessage::Refused(reason) => Self::Refused { why: why(reason) },
+            CallMessage::Refused(reason) => Self::Refused { reason: text(reason) },
             CallMessage::Change(terms) => Self::Change(terms.into()),
             CallMessage::Changed(terms) => Self::Changed(terms.into()),
-            CallMessage::Kept(reason) => Self::Kept { why: why(reason) },
+            CallMessage::Kept(reason) => Self::Kept { reason: text(reason) },
             CallMessage::Path { path, transport } => {
                 Self::Path { path: path.name().to_owned(), transport: *transport }
             }
             CallMessage::Unheard { transport } => Self::Unheard { transport: *transport },
             CallMessage::Ping => Self::Ping {},
             CallMessage::Pong => Self::Pong {},
-            CallMessage::Bye(reason) => Self::Bye { why: why(reason) },
+            CallMessage::Bye(reason) => Self::Bye { reason: text(reason) },
         }
     }
 }
@@ -188,10 +188,10 @@ impl TryFrom<MessageJson> for CallMessage {
                 Self::Accepted { call: read_id(call)?, terms: terms.try_into()?, udp_port }
             }
             MessageJson::Resumed {} => Self::Resumed,
-            MessageJson::Refused { why } => Self::Refused(CallReason::new(why)),
+            MessageJson::Refused { reason } => Self::Refused(CallReason::new(reason)),
             MessageJson::Change(terms) => Self::Change(terms.try_into()?),
             MessageJson::Changed(terms) => Self::Changed(terms.try_into()?),
-            MessageJson::Kept { why } => Self::Kept(CallReason::new(why)),
+            MessageJson::Kept { reason } => Self::Kept(CallReason::new(reason)),
             MessageJson::Path { path, transport } => {
                 let path = CallPath::named(&path);
                 let path = path.ok_or_else(|| CallNonsense("paths are udp and tcp".to_owned()))?;
@@ -200,7 +200,7 @@ impl TryFrom<MessageJson> for CallMessage {
             MessageJson::Unheard { transport } => Self::Unheard { transport },
             MessageJson::Ping {} => Self::Ping,
             MessageJson::Pong {} => Self::Pong,
-            MessageJson::Bye { why } => Self::Bye(CallReason::new(why)),
+            MessageJson::Bye { reason } => Self::Bye(CallReason::new(reason)),
         })
     }
 }

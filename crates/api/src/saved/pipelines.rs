@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_with_its_place_and_the_mend_and_the_rest_holds() {
+    fn invalid_options_are_reported_and_the_rest_applies() {
         let (pipelines, complaints) =
             by("[[pipeline]]\nname = \"voice\"\nplugins = [\"cellar/a.so:a\"]\n\
              [[pipeline]]\nname = \"wide\"\nplugins = [\"studio/a.so:a\", \"attic/a.so:a\"]\n\

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_known_for_64_numbers_and_what_is_older_counts_as_come() {
+    fn replay_window_covers_64_packets_and_rejects_older() {
         let mut heard = SourceTable::new();
         heard.note(1, 100);
         heard.note(1, 98);

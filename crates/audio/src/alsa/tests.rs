@@ -42,7 +42,7 @@ fn what_swallows_its_buffer_at_once_is_paced_by_a_timer() {
 }
 
 #[test]
-fn both_ends_of_what_has_no_card_wake_together_and_lie_a_buffer_apart() {
+fn cardless_ends_wake_together_a_buffer_apart() {
     let [mut captures, mut plays] = [Direction::Capture, Direction::Playback]
         .map(|direction| PcmPace::new(direction, settings()));
     plays.go_beside_capture();
@@ -62,7 +62,7 @@ fn both_ends_of_what_has_no_card_wake_together_and_lie_a_buffer_apart() {
 }
 
 #[test]
-fn what_was_found_to_swallow_later_is_paced_by_a_timer_from_then_on() {
+fn pcm_that_swallows_blocks_later_gets_a_timer() {
     let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(30_000, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), None);
@@ -77,7 +77,7 @@ fn what_was_found_to_swallow_later_is_paced_by_a_timer_from_then_on() {
 }
 
 #[test]
-fn a_card_that_takes_its_buffer_into_a_queue_of_its_own_is_a_card() {
+fn card_with_an_internal_queue_is_paced_as_a_card() {
     let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 96)));
     assert_eq!(pace.wakes(Wakeup::Card), None);
@@ -95,7 +95,7 @@ fn a_block_meets_the_converter_after_what_is_before_it() {
 }
 
 #[test]
-fn a_delay_that_the_driver_adds_is_as_of_the_moment_it_was_asked() {
+fn driver_delay_is_current_when_read() {
     let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), None);
     let block = pace.begin(&reading(1040, 40, 48, 58));

@@ -197,7 +197,7 @@ fn in_whole_numbers(samples: &[f32]) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn thirty_two_at_full_scale_or_beyond_hold_at_full_scale_and_never_turn_over() {
+fn mix_of_32_loud_parts_clips_without_wrapping() {
     fn full(_: LocalTime, said: i64) -> f32 {
         if said % PERIOD as i64 / 24 == 0 { 1.0 } else { -1.0 }
     }
@@ -259,7 +259,7 @@ fn what_is_captured_comes_to_all_whatever_one_makes_of_it() {
 }
 
 #[test]
-fn while_the_device_is_muted_parts_hear_the_others_alone_and_no_click() {
+fn muted_device_leaves_only_other_parts_without_click() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, loud), room.seat(1, silent)];
     room.turn(40);
@@ -311,7 +311,7 @@ fn instants_that_jitter_do_not_move_what_is_heard() {
 }
 
 #[test]
-fn what_a_device_skips_is_silence_for_those_who_hear_and_moves_nothing() {
+fn skipped_frames_are_silence_and_keep_alignment() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, counted), room.seat(1, silent)];
     room.turn(400);
@@ -362,7 +362,7 @@ fn cards_that_drift_apart_are_followed_without_a_jump() {
 }
 
 #[test]
-fn a_device_that_was_interrupted_is_found_again_and_that_is_counted() {
+fn interrupted_device_is_realigned_and_counted() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, counted), room.seat(1, silent)];
     room.turn(40);
@@ -378,7 +378,7 @@ fn a_device_that_was_interrupted_is_found_again_and_that_is_counted() {
 }
 
 #[test]
-fn a_part_that_finishes_is_called_no_more_and_leaves_the_others_alone() {
+fn finished_part_is_not_called_and_others_continue() {
     let room = Room::of(2);
     let other = room.seat(1, loud);
     let part = room.parts.take().unwrap();
@@ -402,7 +402,7 @@ fn a_part_that_finishes_is_called_no_more_and_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_part_ends_when_it_is_asked_to_and_all_do_when_the_device_is_gone() {
+fn part_ends_on_request_and_all_end_with_the_device() {
     let room = Room::of(2);
     let (stop, asked) = (Stop::default(), Stop::default());
     asked.request();

@@ -167,7 +167,7 @@ fn a_microphone_does_not_hear_the_loudspeaker_of_its_own_clock() {
 }
 
 #[test]
-fn devices_whose_instants_are_off_by_a_twentieth_of_a_millisecond_are_cancelled_all_the_same() {
+fn echo_is_cancelled_despite_50_us_of_time_error() {
     let less = decibels_less(&Clocks { drift: 0.0, jitter: 50_000, stands: 0 }, 4);
     println!("{less:.1} dB less");
     assert!(less > 20.0, "{less:.1} dB less");

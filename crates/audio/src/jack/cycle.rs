@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_played_in_several_periods_of_a_cycle_lies_at_its_places() {
+    fn several_periods_in_a_cycle_are_played_in_place() {
         let (mut seen, mut ports) = (Seen::until(9), buffers(128));
         adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 128), &mut ports);
         let expected = |channel: usize| {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_the_periods_of_a_card_where_one_is_connected_or_may_be() {
+    fn block_takes_the_card_periods_if_a_card_may_be_connected() {
         let periods = |connected| PortLatency::to_be(connected, CARD).periods(Frames::new(128));
         assert_eq!([periods(None), periods(bounds(256, 256)), periods(bounds(0, 256))], [3; 3]);
         assert_eq!(
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_its_own_period_where_what_is_connected_takes_no_time() {
+    fn block_takes_one_period_if_the_connection_has_no_latency() {
         for cycle in [16, 64, 128, 1024] {
             let latency = PortLatency::to_be(bounds(0, 0), CARD);
             assert_eq!(latency.periods(Frames::new(cycle)), 1, "{cycle}");
@@ -104,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn no_path_through_the_graph_counts_for_longer_than_the_card_takes() {
+    fn graph_path_counts_at_most_the_card_latency() {
         assert_eq!(followed(&[bounds(1000, 2000), bounds(10, 1000)]), [(256, 0), (256, 246)]);
     }
 
     #[test]
-    fn a_card_that_got_another_buffer_is_followed_with_and_without_a_cable() {
+    fn card_buffer_change_is_followed_connected_or_not() {
         let other = Frames::new(1024);
         let latency = PortLatency::of_card(CARD);
         assert_eq!(latency.follow(None, CARD, other), PortLatency::of_card(other));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_ports_a_block_is_there_when_the_cycle_begins_but_for_what_our_resampler_holds() {
+    fn port_times_are_cycle_begin_plus_resampler_delay() {
         for (buffered, graph_delay) in [(0, 0), (48, 1)] {
             let said = CycleReport { delay: 960, buffered: Frames::new(buffered), ..report(0) };
             let met = |direction| {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_in_which_the_graph_did_not_call_are_counted_to_the_frame() {
+    fn missed_graph_cycles_are_counted_exactly() {
         let mut course = course(Direction::Playback);
         skipped(&mut course, report(0));
         assert_eq!(skipped(&mut course, report(4 * QUANTUM)), 3 * QUANTUM);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_not_there_or_another_is_refused_in_the_loaders_words() {
+    fn missing_or_wrong_library_reports_the_loader_error() {
         let absent = find(c"libpipewire-missing.so.0").expect_err("no such library");
         assert!(absent.contains("libpipewire-missing.so.0: cannot open"), "{absent}");
         let other = find(c"libc.so.6").expect_err("another library");

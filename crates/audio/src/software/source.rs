@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_by_a_pipe_begins_when_less_than_half_a_second_is_there() {
+    fn piped_source_starts_with_under_half_a_second() {
         let settings = Settings {
             rate: Rate::new(48_000).unwrap(),
             channels: Channels::new(2).unwrap(),

@@ -91,7 +91,7 @@ fn a_card_that_starves_plays_silence_and_says_so() {
 }
 
 #[test]
-fn a_silence_of_an_hour_is_told_in_a_few_blocks_and_what_follows_is_in_place() {
+fn hour_of_silence_is_bounded_and_keeps_position() {
     let hour = 3600 * 48_000;
     let (ear, reported) = play(3, Scripted::late(&[(2, span(hour))]));
     let heard = ear.0.lock().unwrap();
@@ -138,7 +138,7 @@ fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
 }
 
 #[test]
-fn a_file_starves_as_a_card_does_when_the_program_is_away_for_longer() {
+fn file_underruns_after_a_long_program_stall() {
     let folder = Folder::new();
     let path = folder.path("a.wav");
     let spec: DeviceSpec = format!("file:{}", path.display()).parse().unwrap();
@@ -179,7 +179,7 @@ impl Listener for Takes {
 }
 
 #[test]
-fn a_card_that_waits_for_its_program_says_when_it_took_what_came_late() {
+fn patient_card_reports_when_late_blocks_were_taken() {
     let frozen = Span::from_millis(600);
     for (timeout, most) in [(48_000, frozen - span(48)), (0, Span::ZERO)] {
         let takes = Takes::default();

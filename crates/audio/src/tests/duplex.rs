@@ -56,7 +56,7 @@ fn one_wake_up_of_a_card_that_goes_both_ways_has_both_sides() {
 }
 
 #[test]
-fn a_frame_that_is_played_comes_back_exactly_as_much_later_as_the_cable_is_long() {
+fn loopback_returns_frames_after_its_exact_delay() {
     for length in [0, 1, 47, 48, 240] {
         let name = format!("virtual:?loopback={length}");
         let mut device = duplex(&name, 48, Scripted::default());
@@ -95,7 +95,7 @@ fn a_frame_that_is_played_comes_back_exactly_as_much_later_as_the_cable_is_long(
 }
 
 #[test]
-fn a_card_that_goes_both_ways_misses_as_much_on_either_side_and_stays_on_the_cable() {
+fn duplex_card_skips_equally_on_both_sides() {
     // Frame 192's wake-up is 150 late: at 342, with 240 written.
     let pace = Scripted::late(&[(3, span(150))]);
     let reported = both_ways(duplex("virtual:?loopback=0", 48, pace), 8);
@@ -158,7 +158,7 @@ fn a_device_is_the_same_by_the_same_name_and_options() {
 }
 
 #[test]
-fn cables_are_told_apart_by_their_names_delays_and_clocks_and_other_devices_by_their_names() {
+fn cables_differ_by_name_delay_and_clock() {
     let reported = |name: &str| format!("{:#}", name.parse::<DeviceSpec>().unwrap());
     for name in [
         "virtual:?cable=studio",

@@ -47,7 +47,7 @@ fn forget(test: &str) {
 }
 
 #[test]
-fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays() {
+fn programs_card_captures_and_plays_for_programs() {
     let test = "both";
     let wanted = settings(PERIOD, 2);
     let channels = wanted.channels.count();

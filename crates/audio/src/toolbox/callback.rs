@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_in_which_this_program_was_stopped_itself_does_not_count() {
+    fn time_while_this_program_is_stopped_does_not_count() {
         let mut now = LocalTime::from_nanos(7);
         let mut watch = CallWatch::new(0, now);
         assert!(!watch.is_silent(1, now, CYCLE));

@@ -111,7 +111,7 @@ fn frames(file: &Path) -> Vec<i32> {
 }
 
 #[test]
-fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between() {
+fn next_recording_files_begin_together_without_a_gap() {
     let folder = std::env::temp_dir().join(format!("tautline-parts-{}", std::process::id()));
     let mut recordings = Recordings::at(&folder, &(Arc::new(|_| ()) as Events)).unwrap();
     recordings.most = 24_000 * 6;

@@ -139,11 +139,11 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         }
         CallEvent::LatencyRaised { asked, kept } => format!(
             "a latency of {asked} was requested, but packets and devices of both ends need {kept}, which is used; shorter \
-             periods (--period, --periods) or packets (--ptime) allow less"
+             device periods (--period, or jackd -p) or packets (--ptime) allow less"
         ),
         CallEvent::PtimeRaised { asked, agreed } => format!(
-            "packets of {asked} were requested, but the other end supports {agreed} at least; use --ptime with taut serve \
-             there"
+            "packets of {asked} were requested, but the other end supports {agreed} or more; a shorter --ptime of taut serve there \
+             allows less"
         ),
         CallEvent::NoDatagrams(way, port) => {
             let way = match way {
@@ -196,6 +196,11 @@ pub(super) fn tell_reports(
     files: ReportFiles,
     running: &RunFlags,
 ) -> Result<(), Failure> {
+    let done = match done {
+        // The call never began: an earlier report of the same name stays.
+        Err(error) if reports.is_empty() => return Err(failure(error)),
+        done => done,
+    };
     let json =
         || CallReport::json(role, &reports).map_err(|error| Failure::running(error.to_string()));
     let drawn =

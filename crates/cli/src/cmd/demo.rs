@@ -75,7 +75,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
         receivers.into_iter().map(DemoReceiver::end).collect::<Result<_, Failure>>()?;
     let sent = sent?;
     let stopped = stop.is_requested().then_some(Cut::Stopped);
-    let cut = stopped.or(flags.seconds.map(Cut::After));
+    let cut = stopped.or(flags.duration.map(Cut::After));
     tell(flags, &sent, &heard, &recording, cut)
 }
 
@@ -159,10 +159,9 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     if let Some(why) = too_short(latency, &format, &device) {
         return Err(Failure::usage(why));
     }
-    let duration = flags.seconds.map(|seconds| Span::from_secs(i64::from(seconds)));
     let options = RunOptions {
         scheduler: flags.scheduler,
-        duration,
+        duration: flags.duration,
         stall_monitor: true,
         lock_memory: true,
         words,
@@ -289,7 +288,7 @@ fn send(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Stopped,
-    After(u32),
+    After(Span),
 }
 
 /// Fails if a receiver did not play all sent sound up to the cut.
@@ -374,7 +373,7 @@ fn reported(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> Str
             "stopped before anything was played".to_owned()
         }
         Some(Cut::Stopped) => format!("{identical} until it was stopped"),
-        Some(Cut::After(seconds)) => format!("{identical} in {seconds} s"),
+        Some(Cut::After(time)) => format!("{identical} in {time}"),
         None => verdict.to_string(),
     }
 }
@@ -438,24 +437,24 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_that_was_cut_off_tells_what_was_played_and_blames_nobody() {
+    fn demo_cut_off_reports_what_was_played_without_blame() {
         let good = FaultCounts::default();
         let (verdict, all) = (until(183_360, 0..0), 183_360);
         let identical = format!("{all} frames identical to the recording");
         let stopped = Some(Cut::Stopped);
         snapshot!(reported(&verdict, stopped, &good));
-        assert_eq!(reported(&verdict, Some(Cut::After(4)), &good), format!("{identical} in 4 s"));
+        assert_eq!(reported(&verdict, Some(Cut::After(Span::from_secs(4))), &good), format!("{identical} in 4s"));
         snapshot!(reported(&verdict, None, &good));
         assert!(!is_good(&verdict, None, &good), "nobody asked it to end");
         let nothing = until(0, 0..0);
         snapshot!(reported(&nothing, stopped, &good));
         assert!(is_good(&nothing, stopped, &good));
         assert!(!is_good(&nothing, stopped, &FaultCounts { all: 9, host: 0 }), "all was lost");
-        assert!(!is_good(&nothing, Some(Cut::After(4)), &good));
+        assert!(!is_good(&nothing, Some(Cut::After(Span::from_secs(4))), &good));
     }
 
     #[test]
-    fn frames_that_were_faded_in_again_are_told_apart_from_those_that_were_missing() {
+    fn faded_in_frames_are_counted_apart_from_missing_frames() {
         let one = |missing, differ| differing(missing, differ, 48);
         snapshot!(one(6, 54));
         snapshot!(one(6, 55));
@@ -464,10 +463,10 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_that_lost_sound_says_so_whenever_it_was_cut_off_and_whosever_doing_it_was() {
+    fn demo_that_lost_sound_reports_it_whatever_the_cause() {
         let spoilt = until(183_360, 48_000..48_480);
         let faults = FaultCounts { all: 40, host: 31 };
-        for cut in [None, Some(Cut::Stopped), Some(Cut::After(4))] {
+        for cut in [None, Some(Cut::Stopped), Some(Cut::After(Span::from_secs(4)))] {
             assert!(!is_good(&spoilt, cut, &faults), "{cut:?}");
             let reported = reported(&spoilt, cut, &faults);
             snapshot!(format!("{cut:?}"), reported);

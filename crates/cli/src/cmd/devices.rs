@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_told_within_80_columns_with_its_name_alone_on_a_line() {
+    fn card_fits_80_columns_with_its_name_on_its_own_line() {
         let all = offers(&Rate::SUPPORTED, 2..=8, 32);
         let page = page(&[card("alsa:plughw:CARD=PCH,DEV=0", Some(all.clone()), all)]);
         assert!(page.lines().all(|line| line.chars().count() <= COLUMNS), "{page}");

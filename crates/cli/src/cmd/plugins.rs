@@ -41,7 +41,7 @@ struct List<'a> {
 #[derive(Serialize)]
 struct SkippedFile<'a> {
     path: std::borrow::Cow<'a, str>,
-    why: &'a str,
+    reason: &'a str,
 }
 
 pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
@@ -106,7 +106,7 @@ fn keep_and_show(
         PlainKind::Json => {
             let file = |it: &'_ Skipped| it.path.to_string_lossy().into_owned();
             let skipped =
-                skipped.iter().map(|it| SkippedFile { path: file(it).into(), why: &it.why });
+                skipped.iter().map(|it| SkippedFile { path: file(it).into(), reason: &it.why });
             let list = List { schema: SCHEMA, workers, skipped: skipped.collect() };
             let text = serde_json::to_string_pretty(&list);
             let text = text.map_err(|error| Failure::running(error.to_string()))?;

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_does_the_same_as_a_capital_and_no_other_key_does_anything() {
+    fn keys_ignore_case_and_other_keys_do_nothing() {
         for byte in 0..=u8::MAX {
             let right = match byte.to_ascii_lowercase() {
                 b'm' => Some(Pressed::Key(Mute)),

@@ -174,7 +174,7 @@ fn every_change_in_the_help_is_understood() {
 }
 
 #[test]
-fn packets_with_launch_times_go_on_by_the_interface_whose_queue_reads_them() {
+fn launch_time_packets_cannot_move_to_another_interface() {
     let mut udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let (clock, none) = (LaunchClock::Monotonic, Span::ZERO);
     udp.launch = Some(LaunchOptions { clock, lead: none, least: none, ahead: none });

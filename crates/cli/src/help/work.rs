@@ -79,7 +79,7 @@ For scripts, --report json:
     "worker", "plugins": [ { "id", "file", "label", "unique_id", "name",
     "maker", "copyright", "properties", "ports": [ { "name", "descriptor",
     "hints", "lower", "upper" } ], "hash", "cost": { "fixed_ns",
-    "per_frame_ns" } } ] } } ], "skipped": [ { "path", "why" } ] }
+    "per_frame_ns" } } ] } } ], "skipped": [ { "path", "reason" } ] }
 and with --saved:
   { "schema": 2, "saved": [ { "label", "unique_id", "worker", "address",
     "name" } ] }"#;

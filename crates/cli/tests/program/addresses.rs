@@ -14,7 +14,7 @@ fn send(options: &str) -> Call {
 }
 
 #[test]
-fn an_address_of_ethernet_that_is_another_machines_is_told_of_as_such() {
+fn ethernet_address_of_another_machine_is_reported() {
     let Some(cable) = Cable::lay() else { return };
     let name = &cable.left.interface;
     let said = |address: &str| {
@@ -41,7 +41,7 @@ fn of_two_busy_udp_ports_the_one_that_was_given_is_named() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_sent_leaves_the_description_of_another_as_it_was() {
+fn stream_that_cannot_be_sent_keeps_an_existing_description() {
     let folder = Folder::new();
     let line = "--sdp stream.sdp --to rtp://239.69.77.3:5004?iface=nope0";
     let call = send(line).in_folder(folder.path());
@@ -53,7 +53,7 @@ fn a_stream_that_cannot_be_sent_leaves_the_description_of_another_as_it_was() {
 }
 
 #[test]
-fn ignored_lines_of_a_description_are_reported_to_sender_and_receiver() {
+fn ignored_description_lines_are_reported_at_both_ends() {
     let folder = Folder::new();
     let port = free_udp_ports();
     let described = format!(
@@ -113,7 +113,7 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
 }
 
 #[test]
-fn programs_beside_the_sender_hear_a_group_unless_it_is_not_to_loop() {
+fn group_is_looped_to_the_senders_machine_unless_disabled() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let (beside, away) = heard(&cable, "");

@@ -16,7 +16,7 @@ const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 
 fn with_ssh(folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
-    let line = "lab latency-sweep --with ssh:x --duration 1s --report json --case";
+    let line = "lab latency-sweep --with ssh:x --duration 1s --report json --only";
     taut(words(line)).and(["2 ms"]).finding(folder.path())
 }
 
@@ -38,7 +38,7 @@ fn a_ladder_is_climbed_to_a_host_by_ssh() {
 }
 
 #[test]
-fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_too_unsure() {
+fn one_way_rows_are_invalid_if_clocks_are_too_uncertain() {
     shared(|| {
         let folder = Folder::new();
         // Packets received here have another host's clock.
@@ -48,11 +48,11 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             &format!("#!/bin/sh\n{TAUT} lab agent | sed -u '{source}'\n"),
         );
         for line in [
-            "latency-sweep --case test@10",
+            "latency-sweep --only test@10",
             "min-latency --period 240 --periods 16",
             "load --max-streams 1 --latency 400ms",
             "network --only silent",
-            "schedulers --case other,@loaded --latency 400ms --load spin:1",
+            "schedulers --only other,@loaded --latency 400ms --load spin:1",
             "stages --latency 400ms",
         ] {
             let line: Vec<_> = line.split(' ').map(|word| word.replace('@', " ")).collect();
@@ -123,7 +123,7 @@ fn could_not_begin(script: &str, parts: &[&str]) {
 }
 
 #[test]
-fn an_ssh_that_is_refused_is_told_with_its_own_word_and_the_mend() {
+fn refused_ssh_is_reported_with_its_message_and_a_hint() {
     could_not_begin(
         "echo 'ssh: connect to host x port 22: Connection refused' >&2; exit 255",
         &[
@@ -155,7 +155,7 @@ fn what_was_measured_before_an_agent_went_is_kept() {
          esac\n [ $begun -lt 2 ] || break\n printf '%s\\n' \"$line\"\ndone | {TAUT} lab agent"
         );
         let ended =
-            with_ssh(&folder, &script).and(["--case", "1 ms", "--case", "1 ms, tight"]).run();
+            with_ssh(&folder, &script).and(["--only", "1 ms", "--only", "1 ms, tight"]).run();
         let report = ended.well().json();
         let rows = report["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 2, "{report:#}");
@@ -196,7 +196,7 @@ fn loading(folder: &Folder, goes_on: &str) -> (Child, BufReader<fs::File>) {
 }
 
 #[test]
-fn what_loads_a_host_ends_with_its_agent_also_where_that_is_killed() {
+fn load_ends_with_its_agent_even_if_that_is_killed() {
     let folder = Folder::new();
     let (mut agent, mut held) = loading(&folder, SLEEPS);
     let killed = Instant::now();
@@ -207,7 +207,7 @@ fn what_loads_a_host_ends_with_its_agent_also_where_that_is_killed() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_end_ends_what_it_started_and_leaves_nothing() {
+fn agent_told_to_end_stops_its_children_and_leaves_nothing() {
     let writes = "trap 'mkdir -p $3 && echo so >$3/last; exit' INT\necho begun >&9\nwhile :; do sleep 0.01; done";
     for (signal, goes_on) in [("TERM", SLEEPS), ("INT", SLEEPS), ("HUP", SLEEPS), ("TERM", writes)]
     {

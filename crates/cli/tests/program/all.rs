@@ -7,7 +7,7 @@ use crate::common::{Folder, shared};
 use crate::errors::is_refused;
 
 #[test]
-fn what_is_run_among_all_writes_its_reports_and_the_page_leads_to_them() {
+fn all_writes_each_report_and_a_page_that_links_them() {
     shared(|| {
         let folder = Folder::new();
         let line = "lab all --out here --only stalls --only interval --report json";
@@ -51,7 +51,7 @@ fn has_experiment_that_listens(all: &str) -> bool {
 }
 
 #[test]
-fn ctrl_c_ends_the_one_that_runs_and_the_page_tells_what_was_done() {
+fn ctrl_c_ends_the_running_experiment_and_the_page_shows_done() {
     shared(|| {
         let folder = Folder::new();
         let line = "lab all --out . --only stalls --only resources --report json";
@@ -75,6 +75,6 @@ fn ctrl_c_ends_the_one_that_runs_and_the_page_tells_what_was_done() {
 }
 
 #[test]
-fn a_name_that_is_no_experiment_and_a_folder_that_cannot_be_made_are_refused() {
+fn unknown_experiment_and_bad_output_folder_are_refused() {
     is_refused(&taut(words("lab all --out /dev/null/x")), 3);
 }

@@ -48,7 +48,7 @@ pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
 }
 
 #[test]
-fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_said_of_it() {
+fn cable_between_two_networks_is_measured_within_uncertainty() {
     shared(|| {
         let Some(networks) = Cable::lay() else { return };
         let [left, right] =
@@ -73,7 +73,7 @@ pub(crate) fn is_void(ended: &Ended, part: &str) {
 }
 
 #[test]
-fn hosts_that_are_none_and_devices_that_are_not_there_are_void_rows_with_the_reason() {
+fn bad_hosts_and_devices_give_invalid_rows_with_reasons() {
     shared(|| {
         let folder = Folder::new();
         for (script, part) in [
@@ -154,7 +154,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
+    fn agents_join_clocks_of_two_hosts_within_stated_uncertainty() {
         timed(|| {
             let folder = Folder::new();
             let script =

@@ -21,7 +21,7 @@ fn what_a_network_loses_is_lost_and_at_no_other_door() {
     });
 }
 
-/// The simulator (`auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds`) and the lab
+/// The simulator (`auto_latency_covers_spikes_and_falls_within_30_seconds`) and the lab
 /// guest check the sizes.
 #[test]
 fn auto_latency_rises_with_spikes() {
@@ -34,7 +34,7 @@ fn auto_latency_rises_with_spikes() {
         let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
         let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
         carried.heard.adds_up();
-        assert!(carried.heard.notes().iter().any(|note| note.contains(said::UNTIL_MEASURED)));
+        assert!(carried.heard.notes().iter().any(|note| note.contains(said::LATENCY_AUTO)));
         let greatest = carried.heard.nanos("/latency/auto/max_ns");
         assert!(greatest >= 8_000_000, "{carried}");
     });
@@ -44,7 +44,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn what_a_full_socket_drops_is_discarded_and_the_rest_is_the_receivers() {
+    fn full_socket_drops_count_as_discarded_the_rest_as_receiver() {
         timed(|| {
             let (lab, onlooker) = (Lab::straight(), Onlooker::new());
             let recv = lab.recv_to("null:", "--latency 20ms");

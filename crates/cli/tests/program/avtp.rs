@@ -70,7 +70,7 @@ fn sound_crosses_by_ethernet_alone_bit_for_bit() {
 }
 
 #[test]
-fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() {
+fn avtp_talker_reports_nothing_beyond_presentation_times() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
@@ -125,7 +125,7 @@ fn a_talker_tells_its_stream_id_as_a_listener_asks_for_it() {
 }
 
 #[test]
-fn a_talker_carries_nothing_of_other_packets_while_it_sends_either() {
+fn avtp_sender_refuses_redundancy_during_the_run() {
     let to = format!("avtp+udp://127.0.0.1:{}", free_udp_ports());
     let send = format!("send --input tone:440 --to {to} --report none");
     taut(words(&send))
@@ -175,7 +175,7 @@ fn strange() -> [(Vec<u8>, &'static str); 10] {
 const STREAM: u64 = 0x0222_3344_5566_0007;
 
 #[test]
-fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing() {
+fn invalid_avtp_packets_are_counted_by_reason_and_harmless() {
     shared(|| {
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 3000, 9);

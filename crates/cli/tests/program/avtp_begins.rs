@@ -36,7 +36,7 @@ fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
 }
 
 #[test]
-fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them() {
+fn listener_that_learns_the_format_plays_the_first_packet() {
     // In the second case, the first packets are due before a card can open.
     for (latency, periods) in [("400ms", "240 --periods 32"), ("5ms", "48 --periods 2")] {
         for link in ["no", "yes"] {

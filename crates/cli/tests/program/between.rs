@@ -51,7 +51,7 @@ fn how_far_apart_two_channels_are_is_told_and_written() {
 }
 
 #[test]
-fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own() {
+fn missing_frames_and_failed_windows_get_their_own_rows() {
     let folder = Folder::new();
     let mut taps = two_taps();
     // From 1.25 s on, the second channel lacks 5 frames; the first lacks its first half second.
@@ -75,12 +75,12 @@ fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own()
     assert_eq!(silent["invalid_windows"], 2, "{report:#}");
     let step = row("step 1").unwrap_or_else(|| panic!("{report:#}"));
     assert!((step["by_frames"].as_f64().unwrap() + 5.0).abs() < 0.01, "{report:#}");
-    assert_eq!(step["because"], "frames dropped", "{report:#}");
+    assert_eq!(step["reason"], "frames dropped", "{report:#}");
     assert!((step["at_frame"].as_i64().unwrap() - 59_520).abs() <= 5, "{report:#}");
 }
 
 #[test]
-fn two_channels_of_a_card_are_recorded_and_held_against_each_other() {
+fn two_channels_of_a_card_are_recorded_and_aligned() {
     shared(|| {
         let folder = Folder::new();
         two_taps().write(&folder.file("taps.wav"));
@@ -101,7 +101,7 @@ fn two_channels_of_a_card_are_recorded_and_held_against_each_other() {
 }
 
 #[test]
-fn a_recording_of_a_card_that_is_interrupted_is_judged_as_far_as_it_goes() {
+fn interrupted_card_recording_is_still_evaluated() {
     shared(|| {
         let folder = Folder::new();
         two_taps().write(&folder.file("taps.wav"));

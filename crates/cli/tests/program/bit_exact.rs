@@ -70,7 +70,7 @@ fn l16_and_l24_are_heard_bit_for_bit_at_every_packet_time() {
 }
 
 #[test]
-fn every_rate_format_and_number_of_channels_is_heard_bit_for_bit() {
+fn every_rate_format_and_channel_count_is_bit_exact() {
     // At 11025 Hz, 1 ms is not a whole number of frames.
     for (coding, rate, channels, ptime) in [
         (FileCoding::L16, 8_000, 2, "125us"),
@@ -121,7 +121,7 @@ fn received_as_l16(sent: &Sound) -> Sound {
 }
 
 #[test]
-fn a_receiver_that_is_told_nothing_takes_shape_and_coding_from_the_sender() {
+fn receiver_takes_shape_and_coding_from_the_sender() {
     shared(|| {
         let shape = Shape { rate: 44_100, channels: 1, coding: FileCoding::L16 };
         let sent = Sound::noise(shape, 500, 5);

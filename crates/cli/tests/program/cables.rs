@@ -33,7 +33,7 @@ fn is_measured(report: &Report, expected: i64) {
 }
 
 #[test]
-fn what_is_played_on_a_cable_is_heard_on_it_as_much_later_as_it_is_long() {
+fn cable_delays_sound_by_its_length() {
     shared(|| {
         let [one, two, three] = ["one", "two", "three"].map(cable);
         for (output, input, expected) in [
@@ -47,7 +47,7 @@ fn what_is_played_on_a_cable_is_heard_on_it_as_much_later_as_it_is_long() {
 }
 
 #[test]
-fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
+fn second_player_and_delay_without_cable_are_refused() {
     let folder = Folder::new();
     let refused = |line: &str, status| {
         is_refused(&taut(words(line)).in_folder(folder.path()), status);
@@ -65,7 +65,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_sender_and_a_receiver_on_two_cables_are_measured_by_a_third_process() {
+    fn streams_over_two_cables_are_measured_by_a_third_process() {
         timed(|| {
             let (into, out, address) = (cable("in"), cable("out"), loopback());
             let line = format!("recv --from {address} --output {out} --report json");

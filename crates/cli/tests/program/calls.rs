@@ -54,7 +54,7 @@ impl CalledMachine {
 }
 
 #[test]
-fn call_whose_connection_is_closed_in_its_handshake_is_tried_again() {
+fn call_closed_in_its_handshake_is_retried() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -110,7 +110,7 @@ pub(crate) fn without_fade(mut sound: Sound) -> Sound {
 }
 
 #[test]
-fn both_directions_are_recorded_into_one_file_which_no_later_call_replaces() {
+fn both_directions_are_recorded_and_no_later_call_overwrites() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -126,16 +126,17 @@ fn both_directions_are_recorded_into_one_file_which_no_later_call_replaces() {
 }
 
 #[test]
-fn who_is_not_trusted_is_told_what_to_run_and_the_call_of_another_goes_on() {
+fn untrusted_caller_gets_a_hint_and_other_calls_continue() {
     let _turn = beside();
     let (home, stranger) = (Folder::new(), Folder::new());
     let called = CalledMachine::at_home(home.path(), "");
     let mine = called.call(home.path(), "--input null: --output null:").controlled().start();
     let mine = mine.wait_for(said::IN_A_CALL);
     // The caller trusts no machine, so it hangs up first.
-    let call = called.call(stranger.path(), "--input null: --output null:");
-    let refused = call.run();
+    let options = "--input null: --output null: --report-file refused.json";
+    let refused = called.call(stranger.path(), options).run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
+    assert!(!called.folder.file("refused.json").exists(), "a call that never began has no report");
     assert!(refused.said.iter().any(|line| line.contains(said::UNTRUSTED)), "{refused:#?}");
     let mine = mine.becomes(|status| status.contains("latency 400ms"));
     assert!(mine.tell("quit").end().well().said.len() > 1);
@@ -269,7 +270,7 @@ fn both_ends_record_each_call_as_it_was_sent_and_heard() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_recorded_to_is_refused_before_anything_sounds() {
+fn unwritable_record_folder_is_refused_before_any_sound() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -291,7 +292,7 @@ pub(crate) fn on_a_terminal(line: &str, rows: u16) -> Call {
 }
 
 #[test]
-fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_keys() {
+fn call_on_a_terminal_shows_levels_and_obeys_keys() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -305,11 +306,11 @@ fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_key
     let call = call.start().wait_for(said::IN_A_CALL).wait_for("-inf dBFS  muted");
     let call = call.wait_for("heard  ").wait_for(said::NO_LOSS);
     let call = call
-        .wait_for("latency: 400.0ms kept")
+        .wait_for("latency: 400.0ms configured")
         .wait_for(said::STAGES)
         .wait_for(said::CALLS_QUIT_KEY);
-    let call = call.tell("+").wait_for("latency: 402.5ms kept").tell(">");
-    let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms kept");
+    let call = call.tell("+").wait_for("latency: 402.5ms configured").tell(">");
+    let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms configured");
     let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
     let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
     let call = call.tell("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");

@@ -20,7 +20,7 @@ fn served(home: &Folder, options: &str) -> (Running, String) {
 }
 
 #[test]
-fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kept() {
+fn latency_too_short_for_the_peers_device_is_raised() {
     let _turn = beside();
     let home = Folder::new();
     // Its device buffer is 40 ms; its packets of 2.5 ms are 20 ms old at departure.
@@ -78,7 +78,7 @@ const fn shape(rate: u32, channels: usize) -> Shape {
 }
 
 #[test]
-fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
+fn caller_without_a_rate_takes_the_machines_rate_bit_exactly() {
     let _turn = beside();
     let (home, folder) = (Folder::new(), Folder::new());
     let shape = shape(44_100, 1);
@@ -114,7 +114,7 @@ fn called(home: &Folder, address: &str, options: &str) -> Call {
 }
 
 #[test]
-fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
+fn calls_keep_the_agreed_rate_with_and_without_sound() {
     let _turn = beside();
     let home = Folder::new();
     let devices = "--input tone:440 --output null:";
@@ -132,7 +132,7 @@ fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
 }
 
 #[test]
-fn packets_are_as_short_as_the_caller_asks_for_if_they_hold_a_period_there() {
+fn packets_are_as_short_as_the_caller_asks_if_a_period_fits() {
     let _turn = beside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--input tone:440 --output null:");
@@ -146,7 +146,7 @@ fn packets_are_as_short_as_the_caller_asks_for_if_they_hold_a_period_there() {
 }
 
 #[test]
-fn file_of_a_virtual_device_keeps_its_rate_and_its_end_moves_no_transport() {
+fn file_of_a_virtual_device_keeps_its_rate_and_transport() {
     let _turn = beside();
     let home = Folder::new();
     Sound::noise(shape(44_100, 2), 300, 3).write(&home.file("song.wav"));
@@ -161,7 +161,7 @@ fn file_of_a_virtual_device_keeps_its_rate_and_its_end_moves_no_transport() {
 }
 
 #[test]
-fn a_rate_that_was_asked_for_is_kept_to_and_what_differs_is_refused_with_its_mend() {
+fn requested_rate_is_kept_and_a_mismatch_is_refused() {
     let _turn = beside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--input tone:440 --output null:");
@@ -187,7 +187,7 @@ fn a_rate_that_was_asked_for_is_kept_to_and_what_differs_is_refused_with_its_men
 }
 
 #[test]
-fn opus_is_refused_where_the_rate_is_another_and_the_sentence_says_why() {
+fn opus_at_another_rate_is_refused_with_the_reason() {
     let _turn = beside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--rate 16000 --input tone:440 --output null:");

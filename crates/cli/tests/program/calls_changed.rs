@@ -7,7 +7,7 @@ use crate::common::said;
 use tautline_trial::snapshot;
 
 #[test]
-fn opus_changes_its_bit_rate_and_refuses_packets_that_it_has_not() {
+fn opus_changes_its_bitrate_and_refuses_unsupported_packets() {
     let _turn = beside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
@@ -79,7 +79,7 @@ fn a_call_that_is_held_says_so_to_whoever_asks() {
 }
 
 #[test]
-fn the_choice_of_a_coding_survives_other_packets_and_is_given_back_and_taken_up_again() {
+fn coding_choice_survives_ptime_changes_and_can_be_released() {
     let _turn = beside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");

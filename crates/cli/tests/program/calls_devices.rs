@@ -76,7 +76,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server() {
+    fn jack_ports_outlive_callers_and_return_with_their_server() {
         steady(|| {
             let Some(mut server) = Server::start(256) else { return };
             let device = |name: &str| server.device(name, "none");
@@ -102,7 +102,7 @@ mod exclusive {
 
     #[cfg(feature = "pipewire")]
     #[test]
-    fn nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another()
+    fn pipewire_nodes_outlive_callers_and_carry_both_ways()
     {
         use crate::common::desktop::{Desktop, is_linked};
         use crate::common::sound::Shape;

@@ -44,7 +44,7 @@ fn held(called: &CalledMachine, home: &Folder, options: &str) -> Running {
 }
 
 #[test]
-fn a_call_without_sound_has_some_when_it_is_asked_for_and_none_again_and_some_again() {
+fn call_on_hold_starts_and_stops_sound_on_request() {
     let _turn = beside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "--report-file report.json");
@@ -118,7 +118,7 @@ fn threads(call: &Running) -> Vec<String> {
 }
 
 #[test]
-fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name() {
+fn several_calls_are_held_and_resumed_together_or_by_name() {
     let _turn = beside();
     let (home, folder) = (Folder::new(), Folder::new());
     let [mut one, mut other] =
@@ -174,7 +174,7 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
 }
 
 #[test]
-fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_sound() {
+fn one_output_file_serves_overlapping_calls() {
     let _turn = beside();
     let (home, folder) = (Folder::new(), Folder::new());
     let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
@@ -232,7 +232,7 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
 
 #[test]
 #[ignore = "soak: a minute and more, and a hundred programs"]
-fn a_hundred_callers_of_whom_twenty_sound_stay_in_their_calls_and_the_server_in_its_memory() {
+fn hundred_callers_with_twenty_sounding_stay_within_memory() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--max-callers 100 --report-file report.json");
@@ -256,7 +256,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn of_several_calls_one_that_cannot_be_resumed_yet_is_told_of_and_the_others_are() {
+    fn call_that_cannot_resume_yet_is_reported_and_others_resume() {
         let _turn = beside();
         let home = Folder::new();
         let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));

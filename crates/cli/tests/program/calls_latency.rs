@@ -76,7 +76,7 @@ fn greatest_of(options: &str) -> [i64; 2] {
 }
 
 #[test]
-fn the_latency_that_follows_the_packets_goes_no_further_than_it_may_at_either_end() {
+fn adaptive_latency_stays_below_its_maximum_at_both_ends() {
     let _turn = beside();
     let all = ["", "--latency auto:120ms", "--latency auto:1s"];
     let all = all.map(|options| std::thread::spawn(move || greatest_of(options)));

@@ -40,7 +40,7 @@ pub(crate) const SOUNDS: std::ops::Range<f64> = -18.5..-17.5;
 pub(crate) const UNHEARD: f64 = -70.0;
 
 #[test]
-fn two_callers_hear_each_other_and_the_server_and_not_themselves() {
+fn two_callers_hear_each_other_and_the_server_not_themselves() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--report-file report.json");
@@ -80,7 +80,7 @@ fn callers_of_a_private_server_do_not_hear_one_another() {
 }
 
 #[test]
-fn one_who_leaves_and_one_whose_sound_moves_to_tcp_leave_the_others_without_a_gap() {
+fn caller_that_leaves_or_moves_to_tcp_leaves_no_gap_for_others() {
     let _turn = beside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
@@ -111,7 +111,7 @@ fn one_who_leaves_and_one_whose_sound_moves_to_tcp_leave_the_others_without_a_ga
 }
 
 #[test]
-fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_another() {
+fn caller_of_two_servers_hears_both_without_bridging_them() {
     let _turn = beside();
     let home = Folder::new();
     let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
@@ -149,7 +149,7 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
 }
 
 #[test]
-fn a_host_that_is_not_reached_is_told_of_and_the_call_with_the_other_goes_on() {
+fn unreachable_host_is_reported_and_the_other_call_continues() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -169,7 +169,7 @@ fn mute_host() -> (std::net::TcpListener, String) {
 }
 
 #[test]
-fn lines_are_answered_and_a_call_is_ended_while_a_host_is_dialled_that_never_answers() {
+fn lines_are_answered_while_a_silent_host_is_dialled() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");

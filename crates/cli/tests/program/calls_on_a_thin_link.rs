@@ -169,7 +169,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_call_on_a_thin_link_is_understood_and_takes_more_bits_where_they_pass() {
+    fn thin_link_call_is_intelligible_and_uses_more_when_it_can() {
         steady(|| {
             let Some(mut thin) = ThinCall::begin() else { return };
             thin.carries(RATE, 6_000);

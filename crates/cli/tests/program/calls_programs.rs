@@ -88,7 +88,7 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
 }
 
 #[test]
-fn a_program_is_told_when_nobody_serves_and_when_who_served_has_ended() {
+fn program_is_told_when_no_server_runs_and_when_it_ended() {
     shared(|| {
         if !is_there("aplay", "--version") {
             return;

@@ -24,7 +24,7 @@ fn caller(address: &str, home: &Folder, options: &str) -> Running {
 }
 
 #[test]
-fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one() {
+fn server_on_a_terminal_shows_callers_and_obeys_keys() {
     let _turn = beside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--report none", 12);
@@ -33,7 +33,7 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let serve = serve.wait_for(&format!("1 of 8 at {address}: {}", said::with_sound(1, 0)));
     let serve = serve.wait_for("this machine (127.0.0.1)").wait_for("-18.0 dBFS  open ");
     let serve = serve.wait_for("heard  ").wait_for(said::NO_LOSS);
-    let serve = serve.wait_for("latency: 400.0ms kept").wait_for(said::STAGES);
+    let serve = serve.wait_for("latency: 400.0ms configured").wait_for(said::STAGES);
     let serve = serve.tell("m").wait_for("0 without; muted").wait_for("-inf dBFS  muted");
     let serve = serve.tell("m").wait_for("-18.0 dBFS  open ");
     let other = caller(&address, &home, "--output null: --hold").wait_for("without sound");

@@ -90,7 +90,7 @@ fn recorded(talk: &CallThroughNat, name: &str) -> usize {
 }
 
 #[test]
-fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
+fn call_moves_to_tcp_without_datagrams_and_back() {
     let _turn = beside();
     let Some(mut talk) = CallThroughNat::begin() else { return };
     talk.sounds();
@@ -144,7 +144,7 @@ fn in_short_packets(mut talk: CallThroughNat) -> [(&'static str, Sound); 2] {
 }
 
 #[test]
-fn call_by_udp_alone_begins_without_a_gap_where_a_router_drops_long_datagrams() {
+fn udp_only_call_starts_gapless_on_a_path_with_a_black_hole() {
     let _turn = beside();
     let options = "--ptime 5ms --transport udp";
     let Some(talk) = CallThroughNat::made(options, Some(BLACK_HOLE)) else { return };
@@ -155,7 +155,7 @@ fn call_by_udp_alone_begins_without_a_gap_where_a_router_drops_long_datagrams() 
 }
 
 #[test]
-fn call_goes_on_by_udp_when_a_router_begins_to_drop_its_long_datagrams() {
+fn call_stays_on_udp_when_a_black_hole_appears() {
     let _turn = beside();
     let Some(mut talk) = CallThroughNat::begin_with("--ptime 5ms") else { return };
     talk.call = talk.call.becomes(|status| status.matches(LONG).count() == 2);
@@ -216,7 +216,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows() {
+    fn after_a_5_s_outage_sound_returns_first_then_control() {
         steady(|| {
             let Some(mut talk) = CallThroughNat::begin() else { return };
             talk.sounds();

@@ -41,7 +41,7 @@ fn call(called: &CalledMachine, home: &Folder, options: &str) -> Running {
 }
 
 #[test]
-fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
+fn caller_that_loses_trust_is_hung_up_and_others_continue() {
     let _turn = beside();
     let Friends { studio, bob } = Friends::new();
     let mut called = CalledMachine::at_home(studio.path(), "--max-callers 2");
@@ -86,7 +86,7 @@ fn connections(address: &str) -> usize {
 }
 
 #[test]
-fn whoever_is_trusted_no_more_and_does_not_hang_up_is_cut_off_with_its_sound() {
+fn untrusted_caller_that_does_not_hang_up_is_cut_off() {
     let _turn = beside();
     let Friends { studio, bob } = Friends::new();
     let mut called = CalledMachine::at_home(studio.path(), "");
@@ -146,7 +146,7 @@ fn words_of_a_hostile_caller_are_escaped_and_cut_in_the_log() {
     BufReader::new(hears).read_line(&mut answer).unwrap();
     assert!(answer.contains("accepted"), "{answer}");
     let long = "x".repeat(2_000);
-    writeln!(says, r#"{{"bye":{{"why":"exe.\u202egpj\u2028\u001b[2J{long}"}}}}"#).unwrap();
+    writeln!(says, r#"{{"bye":{{"reason":"exe.\u202egpj\u2028\u001b[2J{long}"}}}}"#).unwrap();
     let over = said::is_over("bob (127.0.0.1)", r"exe.\u{202e}gpj\u{2028}\u{1b}[2Jxxx");
     called.running = called.running.wait_for(&over);
     drop(says);

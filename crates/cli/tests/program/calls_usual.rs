@@ -24,7 +24,7 @@ fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
 }
 
 #[test]
-fn where_nothing_plays_a_call_ends_in_a_sentence_that_says_how_a_device_is_named() {
+fn call_without_a_loudspeaker_fails_with_a_hint() {
     // Independent of time, so a busy host excuses no failure.
     let _turn = beside();
     let (folder, home) = (Folder::new(), Folder::new());
@@ -41,7 +41,7 @@ fn where_nothing_plays_a_call_ends_in_a_sentence_that_says_how_a_device_is_named
 }
 
 #[test]
-fn without_a_microphone_a_call_sends_silence_and_plays_by_the_default_pcm() {
+fn call_without_a_microphone_sends_silence_to_default_pcm() {
     let _turn = beside();
     let (folder, home) = (Folder::new(), Folder::new());
     let called = CalledMachine::at_home(home.path(), "");
@@ -57,7 +57,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn where_a_jack_server_runs_a_call_has_its_ports_and_keeps_the_echo() {
+    fn call_beside_a_jack_server_has_ports_and_keeps_the_echo() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             let (folder, home) = (Folder::new(), Folder::new());
@@ -78,7 +78,7 @@ mod exclusive {
 
     #[cfg(feature = "pipewire")]
     #[test]
-    fn on_a_desktop_a_call_is_a_stream_that_goes_to_the_default_device() {
+    fn call_on_a_desktop_is_a_stream_to_the_default_device() {
         use crate::common::desktop::{Desktop, is_linked, node};
         use crate::common::loopback;
         steady(|| {

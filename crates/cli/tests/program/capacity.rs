@@ -37,7 +37,7 @@ fn both(report: &Value) -> [&Value; 2] {
 fn is_whole(there: &Value, workers: u64) {
     let due = there["missed"]["due"].as_u64().unwrap();
     let [during, after] =
-        ["missed_in_freeze", "missed_after_freeze"].map(|freezes| there[freezes].as_u64().unwrap());
+        ["missed_in_stall", "missed_after_stall"].map(|freezes| there[freezes].as_u64().unwrap());
     // Of 80 measured periods, the row counts those in stalls.
     assert_eq!(due + during + after, 80 * workers, "{there:#}");
     let usable = there["measured"]["mean_ns"].as_i64().unwrap();
@@ -53,7 +53,7 @@ fn is_whole(there: &Value, workers: u64) {
 }
 
 #[test]
-fn where_no_jack_server_can_be_started_that_is_said_with_the_mend() {
+fn missing_jack_server_is_reported_with_a_hint() {
     let empty = Folder::new();
     let line = "lab capacity --jack --workers 0 --report none";
     let none = taut(words(line)).with("PATH", empty.path());
@@ -71,7 +71,7 @@ fn in_networks(call: Call) -> Option<Value> {
 }
 
 #[test]
-fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry() {
+fn workers_in_own_networks_run_encrypted_within_their_limits() {
     shared(|| {
         let Some(report) = in_networks(capacity("--workers 2")) else { return };
         let [_, there] = both(&report);
@@ -100,7 +100,7 @@ fn workers_on_the_loopback_take_no_root() {
 }
 
 #[test]
-fn workers_without_their_plugin_are_refused_with_the_mend_before_anything_is_measured() {
+fn workers_without_the_plugin_are_refused_before_measuring() {
     let empty = Folder::new();
     let none = capacity("--local --workers 1 --plugins").and([empty.path()]);
     is_refused(&none, 3);
@@ -115,7 +115,7 @@ fn workers_without_their_plugin_are_refused_with_the_mend_before_anything_is_mea
 }
 
 #[test]
-fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_can_do() {
+fn run_with_only_invalid_worker_rows_fails() {
     let folder = Folder::new();
     std::fs::write(folder.file("libtautline_ladspa_cost.so"), "no library").unwrap();
     let ended = capacity("--local --workers 1 --plugins").and([folder.path()]).run();
@@ -130,7 +130,7 @@ fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_
 }
 
 #[test]
-fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link_lets_them() {
+fn blocks_behind_slow_links_return_no_sooner_than_links_allow() {
     shared(|| {
         let Some(report) = in_networks(capacity("--workers 6 --link-rate 20Mbit")) else {
             return;
@@ -164,7 +164,7 @@ mod exclusive {
 
     #[test]
     #[ignore = "soak: a minute, and the plugin here for as long, judged by what a machine has time for"]
-    fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
+    fn seven_busy_workers_answer_in_time_for_a_minute() {
         steady(|| {
             // Tries one cost, 64 % of the period. More depends on other users of the machine.
             let flags = "--step 1400us --fine 1400us --attempt 400ms --idle 400ms --allow 1%";
@@ -187,7 +187,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_a_thread_here_can_use_of_a_period_is_found_and_held_beside_the_plugin_alone() {
+    fn usable_share_of_a_period_is_found_and_held_locally() {
         steady(|| {
             let folder = Folder::new();
             let call = capacity("--workers-here --workers 2 --report-file capacity.html");
@@ -205,7 +205,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed() {
+    fn jack_calls_the_master_and_its_xruns_are_reported() {
         steady(|| {
             let Some(_only) = without_others(&["jackd"]) else { return };
             let report = capacity("--jack --workers-here --workers 1").run().report().0;
@@ -220,7 +220,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks() {
+    fn overlong_call_counts_as_missed_and_as_a_jack_xrun() {
         steady(|| {
             let Some(_only) = without_others(&["jackd"]) else { return };
             // Tries only zero and the whole period, which do not depend on the machine.

@@ -66,7 +66,7 @@ fn word<'a>(report: &'a Report, pointer: &str) -> &'a str {
 }
 
 #[test]
-fn a_stream_that_is_changed_in_every_way_makes_no_click_and_no_gap() {
+fn every_change_of_a_stream_is_free_of_clicks_and_gaps() {
     shared(|| {
         let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
         let mut recv = recv(&folder, &address, "--exit-on-bye");
@@ -159,7 +159,7 @@ fn a_receiver_follows_what_its_sender_promises_anew() {
 }
 
 #[test]
-fn destinations_change_without_a_gap_and_those_left_out_are_told_goodbye() {
+fn destinations_change_gapless_and_removed_ones_get_a_goodbye() {
     shared(|| {
         let (folder, other) = (Folder::new(), Folder::new());
         let (address, onlooker) = (loopback(), Onlooker::new());
@@ -225,7 +225,7 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
 }
 
 #[test]
-fn an_address_that_was_left_can_be_heard_again_and_one_that_is_waited_for_is_told() {
+fn left_address_can_be_heard_again_and_a_pending_one_is_shown() {
     shared(|| {
         let (folder, onlooker) = (Folder::new(), Onlooker::new());
         let (here, there, nowhere) = (loopback(), loopback(), loopback());
@@ -264,7 +264,7 @@ fn opus_is_tuned_otherwise_at_the_bitrate_that_was_given() {
 }
 
 #[test]
-fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
+fn invalid_line_is_answered_with_a_hint_and_changes_nothing() {
     shared(|| {
         let folder = Folder::new();
         let address = loopback();

@@ -70,7 +70,7 @@ fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) 
 }
 
 #[test]
-fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
+fn stream_that_loses_its_address_moves_to_another() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
@@ -97,7 +97,7 @@ fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
 }
 
 #[test]
-fn a_pcm_that_is_given_no_address_claims_one_and_goes_to_another_when_it_is_lost() {
+fn pcm_without_an_address_claims_one_and_moves_when_lost() {
     shared(|| {
         if !is_there("aplay", "--version") {
             return;
@@ -114,7 +114,7 @@ fn a_pcm_that_is_given_no_address_claims_one_and_goes_to_another_when_it_is_lost
 }
 
 #[test]
-fn an_interface_that_goes_down_while_a_stream_is_sent_is_told_of_with_the_mend() {
+fn interface_that_goes_down_mid_stream_is_reported_with_hint() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let own = &cable.left.interface;

@@ -104,7 +104,7 @@ fn a_clock_told_of_by_ethernet_is_what_a_stream_is_played_by() {
 }
 
 #[test]
-fn a_clock_that_is_told_of_at_the_address_of_the_stream_is_followed_by_the_same_socket() {
+fn clock_at_the_streams_address_uses_the_same_socket() {
     shared(|| {
         let (place, onlooker) = (free_udp_ports(), Onlooker::new());
         let copy = onlooker.address().replace("rtp:", "avtp+udp:");

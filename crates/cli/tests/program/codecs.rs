@@ -130,7 +130,7 @@ fn heard(folder: &Folder) -> Vec<f32> {
 }
 
 #[test]
-fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is_not() {
+fn slow_coding_is_reported_with_a_hint_and_fast_coding_is_not() {
     let folder = Folder::new();
     let port = free_udp_ports();
     let reported = |ended: Ended| {
@@ -171,7 +171,7 @@ fn little_endian(path: &Path) -> Vec<f32> {
 }
 
 #[test]
-fn what_no_decoder_reads_is_refused_before_a_sender_is_waited_for() {
+fn unsupported_codec_is_refused_before_the_wait_for_a_sender() {
     let folder = Folder::new();
     let described = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
          m=audio 5004 RTP/AVP 100\r\na=rtpmap:100 opus/44100/2\r\na=ptime:5\r\n";
@@ -193,7 +193,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn without_loss_every_sample_is_heard_by_description_and_by_payload_type() {
+    fn lossless_streams_are_bit_exact_by_sdp_and_payload_type() {
         steady(|| {
             for (coding, format) in
                 [(FileCoding::L16, "lossless16"), (FileCoding::L24, "lossless24")]

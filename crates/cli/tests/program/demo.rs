@@ -19,11 +19,11 @@ fn played(folder: &Folder, seconds: u64) {
 }
 
 #[test]
-fn a_demo_spaces_its_packets_as_a_sender_does_that_is_asked_for_nothing() {
+fn demo_paces_its_packets_like_a_default_sender() {
     // Only users set up queues of the loopback interface.
     for (period, rung) in [("--period 48", "batch"), ("--period 480 --periods 4", "sleep")] {
         let folder = Folder::new();
-        demo(&folder, &format!("--latency 400ms --seconds 1 {period}")).end();
+        demo(&folder, &format!("--latency 400ms --duration 1s {period}")).end();
         let report = std::fs::read(folder.file("sender.json")).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
         let pacing = &report["streams"][0]["pacing"];
@@ -37,7 +37,7 @@ fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
     shared(|| {
         let damage = Duration::from_millis(200);
         let folder = Folder::new();
-        let running = demo(&folder, "--seconds 4");
+        let running = demo(&folder, "--duration 4s");
         for seconds in 1..=3 {
             played(&folder, seconds);
             running.signal("-STOP");
@@ -54,7 +54,7 @@ fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
 }
 
 #[test]
-fn a_demo_whose_latency_is_too_short_says_which_options_would_do_and_they_do() {
+fn demo_with_too_short_latency_names_options_that_work() {
     for (asked, advised) in [
         ("--latency 10ms", "--periods 4"),
         ("--latency 3ms", "--latency 5ms --periods 2"),
@@ -71,7 +71,7 @@ fn a_demo_whose_latency_is_too_short_says_which_options_would_do_and_they_do() {
             false => format!("{asked} {advised}"),
         };
         let options = options.replace("--periods 8", "");
-        let ended = demo(&folder, &format!("{options} --seconds 1")).end();
+        let ended = demo(&folder, &format!("{options} --duration 1s")).end();
         assert!(matches!(ended.status, Some(0 | 1)), "{options}: {ended:#?}");
     }
 }
@@ -83,7 +83,7 @@ mod exclusive {
     fn a_demo_that_nobody_touches_is_identical() {
         timed(|| {
             let folder = Folder::new();
-            let ended = demo(&folder, &format!("{PATIENT} --seconds 3")).end().well();
+            let ended = demo(&folder, &format!("{PATIENT} --duration 3s")).end().well();
             let whole = ended.out.matches(" frames identical to the recording in 3 s").count();
             assert_eq!(whole, 2, "{ended:#?}");
             assert!(!ended.out.contains("stopped"), "{ended:#?}");
@@ -91,7 +91,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_demo_that_is_stopped_by_ctrl_c_tells_how_much_was_identical() {
+    fn demo_stopped_by_ctrl_c_reports_the_identical_part() {
         timed(|| {
             let folder = Folder::new();
             let running = demo(&folder, PATIENT);

@@ -147,7 +147,7 @@ fn what_spoils_sound_on_a_network_is_found_and_mended() {
 }
 
 #[test]
-fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
+fn reverse_path_filter_on_a_second_network_is_found_and_fixed() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let Some([second, _]) = cable.lay_another() else { return };
@@ -173,6 +173,18 @@ fn without_a_network_the_doctor_says_how_to_look() {
         let found = Findings::of(&doctor("").within(&cable.left));
         assert_eq!(found.verdict("network"), "warning");
         assert_eq!(found.of_check("network")["details"], "ip -brief link");
+    });
+}
+
+#[test]
+fn rights_that_sudo_gave_say_nothing_about_the_user() {
+    shared(|| {
+        let verdicts = |user: &str| {
+            let found = Findings::of(&doctor("").with("SUDO_USER", user));
+            ["real-time", "locked-memory"].map(|check| found.verdict(check).to_owned())
+        };
+        assert_eq!(verdicts("alice"), ["unknown"; 2]);
+        assert_eq!(verdicts("root"), verdicts(""));
     });
 }
 

@@ -18,7 +18,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_cable_between_the_sides_of_one_card_is_measured_to_the_frame() {
+    fn cable_within_one_card_is_measured_to_the_frame() {
         steady(|| {
             let call = taut(delay("virtual:?loopback=480&ppm=50"));
             let run = call.and(words("--settle 100ms --duration 1s --report json")).run();
@@ -33,7 +33,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_jack_client_of_both_directions_is_one_client_and_hears_itself_a_cycle_later() {
+    fn duplex_jack_client_hears_itself_one_cycle_later() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             // Its own ports start with its name.

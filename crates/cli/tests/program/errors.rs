@@ -72,7 +72,7 @@ fn the_latency_that_an_error_names_works() {
 }
 
 #[test]
-fn packets_longer_than_the_path_carries_are_refused_or_warned_of() {
+fn packets_longer_than_the_path_mtu_are_refused_or_warned_of() {
     let Some(cable) = Cable::lay() else { return };
     let send = "send --input tone:440 --to rtp://10.77.0.2:5004 --ptime 20ms --duration 50ms";
     let never = taut(words(send)).and(["--fragment", "never"]).within(&cable.left);
@@ -132,13 +132,13 @@ fn a_delay_between_devices_that_nothing_joins_is_told_as_such() {
 }
 
 #[test]
-fn a_delay_to_a_device_that_is_not_there_is_answered_with_the_mend() {
+fn delay_to_a_missing_device_is_refused_with_a_hint() {
     let line = "lab delay --output null: --input alsa:hw:NoSuchCard";
     is_refused(&taut(words(line)), 3);
 }
 
 #[test]
-fn six_channels_for_a_card_of_two_are_answered_with_what_plays_them() {
+fn six_channels_on_a_stereo_card_are_refused_with_a_map() {
     shared(|| {
         let folder = Folder::new();
         let conf = "pcm.pair { type multi slaves.a { pcm { type null } channels 2 } \

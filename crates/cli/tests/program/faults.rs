@@ -75,7 +75,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
+    fn receiver_stopped_for_five_seconds_recovers_within_one() {
         timed(|| {
             let patient = PATIENT.join(" ");
             let (lab, onlooker, recv, send) = seen(&patient, &patient);
@@ -107,7 +107,7 @@ mod exclusive {
     }
 
     #[test]
-    fn when_a_device_had_its_xrun_is_in_the_reports_of_both_ends_and_marked_on_the_page() {
+    fn xrun_times_are_in_both_reports_and_on_the_page() {
         timed(|| {
             let patient = PATIENT.join(" ");
             let (lab, onlooker) = (Lab::straight(), Onlooker::new());

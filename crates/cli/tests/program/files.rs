@@ -14,7 +14,7 @@ use crate::common::{Folder, Lack, loopback, skipped};
 use crate::errors::is_refused;
 
 #[test]
-fn a_broken_settings_file_keeps_nobody_from_what_does_not_read_it() {
+fn broken_settings_file_affects_only_commands_that_read_it() {
     let folder = Folder::new();
     std::fs::write(folder.file("tautline.toml"), "latency = = 5").unwrap();
     let pages = folder.file("pages");
@@ -64,7 +64,7 @@ fn what_cannot_be_written_is_refused_before_the_run() {
 }
 
 #[test]
-fn a_name_that_is_not_utf_8_is_sent_and_looped_until_the_end_of_the_run() {
+fn non_utf8_file_name_is_sent_and_looped_to_the_end() {
     let folder = Folder::new();
     let name = OsStr::from_bytes(b"a\xff.wav");
     Sound::noise(Shape::STEREO_24, 10, 3).write(&folder.path().join(name));
@@ -107,7 +107,7 @@ fn suffix_of_a_report_file_decides_its_format() {
 }
 
 #[test]
-fn a_report_file_whose_name_ends_in_html_is_the_page_that_is_printed() {
+fn html_report_file_equals_the_printed_page() {
     let folder = Folder::new();
     let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 500ms --report html \
                 --packet-log ledger.csv --report-file page.html --report-file report.json";
@@ -183,7 +183,7 @@ fn reports_of_different_commands_are_not_compared() {
 }
 
 #[test]
-fn the_pages_begin_with_what_must_be_given_and_keep_the_lines_of_examples() {
+fn pages_start_with_required_options_and_keep_example_lines() {
     let folder = Folder::new();
     let help = taut(words("--help")).run().well().out;
     for command in ["man", "completions"] {
@@ -230,7 +230,7 @@ fn is_converted(folder: &Folder, input: &str, options: &str) -> Report {
 }
 
 #[test]
-fn the_command_that_is_printed_converts_all_that_stands_against_a_file() {
+fn printed_command_converts_files_that_cannot_be_sent() {
     let there = |program: &str| std::process::Command::new(program).arg("--version").output();
     if there("sox").is_err() || there("ffmpeg").is_err() {
         return skipped(Lack::Package, "there is no sox or no ffmpeg");

@@ -27,7 +27,7 @@ fn what_a_relay_reorders_and_sends_twice_is_whole_and_counted() {
 }
 
 #[test]
-fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
+fn kernel_losses_equal_the_receivers_lost_count() {
     shared(|| {
         let Some(mut lab) = Lab::on_cable(None) else { return };
         let receiver = &lab.cable.as_ref().unwrap().right;
@@ -43,7 +43,7 @@ fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
 }
 
 #[test]
-fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
+fn experiments_are_listed_and_bad_ones_suggest_alternatives() {
     let listed = taut(words("lab list")).run().well().out;
     let (experiments, others) = listed.split_once("\n\n").unwrap();
     assert!(experiments.contains("\nstages  "), "{listed}");

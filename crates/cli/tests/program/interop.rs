@@ -196,7 +196,7 @@ fn taut_to_ffmpeg(coding: FileCoding, options: &str) {
 }
 
 #[test]
-fn a_sender_that_nobody_answers_says_who_hears_no_header_extensions() {
+fn unanswered_sender_names_peers_without_header_extensions() {
     let port = free_udp_ports();
     let _stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     let said = |options: &str| {
@@ -213,7 +213,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
+    fn chosen_latency_stays_and_a_note_names_the_needed_one() {
         steady(|| {
             let Some(report) = received_of_gstreamer(20, "--latency 10ms") else { return };
             assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
@@ -270,7 +270,7 @@ mod exclusive {
     }
 
     #[test]
-    fn packets_of_a_sender_that_announces_nothing_are_heard_without_an_option() {
+    fn foreign_packets_are_played_without_options() {
         for millis in [5, 20] {
             for shape in ["", "--rate 48000 --channels 2"] {
                 is_heard_though_nothing_is_said(millis, shape);

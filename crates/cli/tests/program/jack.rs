@@ -129,7 +129,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
+    fn jack_iodelay_and_lab_delay_measure_the_configured_latency() {
         timed(|| {
             let Some(server) = Server::start(48) else { return };
             for millis in [5, 8] {
@@ -140,7 +140,7 @@ mod exclusive {
     }
 
     #[test]
-    fn between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds() {
+    fn between_jack_programs_latency_is_a_packet_and_a_64_period() {
         timed(|| {
             let Some(server) = Server::start(64) else { return };
             // 140 frames: the path, and 0.25 ms for the network.
@@ -211,7 +211,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of() {
+    fn latency_minimum_follows_the_connected_jack_port() {
         steady(|| {
             let Some(server) = Server::start(64) else { return };
             let _iodelay =
@@ -358,7 +358,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
+    fn server_stall_is_bridged_by_a_timer_and_stop_works_at_once() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
@@ -394,7 +394,7 @@ mod exclusive {
     }
 
     #[test]
-    fn tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends() {
+    fn retries_at_a_stopped_jack_server_leave_one_client() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             let watch = server.client("jack_evmon").listened_to().start();

@@ -133,7 +133,7 @@ mod exclusive {
 
     #[test]
     #[ignore = "soak: two hundred runs of several programs, some minutes"]
-    fn of_200_known_delays_95_in_100_are_read_back_within_their_bound_and_all_within_twice_it() {
+    fn known_delays_are_within_their_bound_95_times_of_100() {
         let _turn = alone();
         let cases = asked_for(CASES.0).unwrap_or(CASES.1);
         let seed = asked_for(SEED).unwrap_or_else(|| Rng::new().u64(..1 << 32));

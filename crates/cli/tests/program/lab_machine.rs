@@ -21,7 +21,7 @@ fn named(rows: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn every_core_is_looked_at_as_often_as_was_asked_and_one_that_is_not_there_is_void() {
+fn every_core_is_sampled_as_requested_and_missing_is_invalid() {
     shared(|| {
         let line = "lab stalls --cpus 0,9999 --scheduler other --period 2ms --duration 400ms";
         let rows = rows(line);
@@ -34,7 +34,7 @@ fn every_core_is_looked_at_as_often_as_was_asked_and_one_that_is_not_there_is_vo
 }
 
 #[test]
-fn without_the_privilege_for_a_scheduler_nothing_is_measured_as_if_it_had_been_granted() {
+fn denied_scheduler_measures_nothing_as_if_granted() {
     let Some(call) = ordinary("lab stalls --duration 100ms --report none") else { return };
     is_refused(&call, 1);
     let line = "lab kernel --ptime 1ms --duration 50ms --report none";
@@ -43,7 +43,7 @@ fn without_the_privilege_for_a_scheduler_nothing_is_measured_as_if_it_had_been_g
 }
 
 #[test]
-fn packets_are_read_by_both_ways_and_the_direct_links_stages_add_up() {
+fn both_readers_get_packets_and_direct_stages_add_up() {
     shared(|| {
         let rows = rows("lab kernel --ptime 5ms --duration 300ms --cpus 0 --scheduler other");
         snapshot!(named(&rows).join("\n"));
@@ -76,7 +76,7 @@ fn came_from(report: &Value, place: &str) {
 const FROM: &str = "lab kernel --ptime 5ms --packets 60 --scheduler other --with";
 
 #[test]
-fn packets_of_another_host_come_by_its_interface_and_an_address_that_is_not_reached_is_void() {
+fn remote_packets_use_its_interface_bad_address_is_invalid() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let Cable { left, right } = &cable;
@@ -139,7 +139,7 @@ fn a_device_that_cannot_be_opened_is_refused_with_the_mend() {
 }
 
 #[test]
-fn what_the_machine_does_is_read_at_every_interval_and_a_process_that_is_not_there_is_void() {
+fn machine_load_is_sampled_per_interval_bad_process_is_invalid() {
     let own = std::process::id();
     let rows =
         rows(&format!("lab resources --pid {own} --pid 4194305 --interval 50ms --duration 250ms"));
@@ -153,7 +153,7 @@ fn what_the_machine_does_is_read_at_every_interval_and_a_process_that_is_not_the
 }
 
 #[test]
-fn what_a_sender_wrote_and_what_arrived_say_the_same_of_its_packets() {
+fn sent_and_received_ledgers_agree_about_packets() {
     shared(|| {
         let folder = Folder::new();
         let port = free_udp_ports();
@@ -178,7 +178,7 @@ fn what_a_sender_wrote_and_what_arrived_say_the_same_of_its_packets() {
 }
 
 #[test]
-fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() {
+fn sleeping_pacer_is_compared_with_a_complete_bare_loop() {
     for avtp in [false, true] {
         shared(|| {
             let Some(cable) = &Cable::lay() else { return };
@@ -241,7 +241,7 @@ fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
 }
 
 #[test]
-fn ambient_traffic_needs_a_capture_that_can_be_read_or_the_privilege_to_tap() {
+fn ambient_traffic_needs_a_readable_capture_or_privilege() {
     let folder = Folder::new();
     std::fs::write(folder.file("none.pcap"), "this is no capture, however long it may be").unwrap();
     let network = |flags: &str| {
@@ -261,7 +261,7 @@ fn with_stress_ng(folder: &Folder, script: &str, line: &str) -> Call {
 }
 
 #[test]
-fn a_stress_ng_that_says_more_than_a_pipe_holds_goes_on_and_its_last_word_is_told() {
+fn verbose_stress_ng_keeps_running_and_its_last_line_is_shown() {
     let folder = Folder::new();
     let script =
         "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2\necho 'no such stressor' >&2\nexit 4";
@@ -272,7 +272,7 @@ fn a_stress_ng_that_says_more_than_a_pipe_holds_goes_on_and_its_last_word_is_tol
 #[test]
 fn a_load_that_cannot_be_is_a_void_row_before_anything_is_sent() {
     let folder = Folder::new();
-    let line = "lab schedulers --case other,.loaded --load stress-ng:cpu,4 --duration 1s";
+    let line = "lab schedulers --only other,.loaded --load stress-ng:cpu,4 --duration 1s";
     let mut line = words(line);
     line.iter_mut().for_each(|word| *word = word.replace(",.", ", "));
     let call =
@@ -281,7 +281,7 @@ fn a_load_that_cannot_be_is_a_void_row_before_anything_is_sent() {
 }
 
 #[test]
-fn what_loads_the_receivers_host_runs_beside_each_stream_of_a_network_and_of_a_load() {
+fn receiver_load_runs_during_each_network_and_load_stream() {
     shared(|| {
         let patient = "--settle 1s --duration 1s --load stress-ng:cpu,1 --report json";
         for (line, rows) in [
@@ -312,7 +312,7 @@ fn what_loads_the_receivers_host_runs_beside_each_stream_of_a_network_and_of_a_l
 }
 
 #[test]
-fn a_load_goes_on_beyond_one_stream_though_streams_hide_each_other_in_the_mix() {
+fn load_exceeds_one_stream_though_streams_mask_in_the_mix() {
     shared(|| {
         let line = "lab load --max-streams 4 --hold 1 --allow 100% --settle 1s --duration 1s --period 240 \
                     --latency 400ms --report json";
@@ -331,7 +331,7 @@ fn a_load_goes_on_beyond_one_stream_though_streams_hide_each_other_in_the_mix() 
 }
 
 #[test]
-fn who_asks_to_stop_is_told_how_long_the_stream_still_takes_and_no_other_follows_it() {
+fn stop_request_reports_remaining_time_and_no_stream_follows() {
     shared(|| {
         let line = "lab overhead --rounds 2 --settle 1s --duration 2s --period 240 --latency 400ms";
         let run = taut(words(line)).start().wait_for("round 1 of 2");

@@ -83,7 +83,7 @@ fn late_packets_are_labelled_as_late() {
 }
 
 #[test]
-fn labels_without_a_recording_and_over_others_are_refused_with_the_mend() {
+fn labels_without_a_recording_or_over_others_are_refused() {
     let folder = Folder::new();
     let refused = |output: &str, status| {
         let line = format!("recv --from {} --labels --output {output}", loopback());

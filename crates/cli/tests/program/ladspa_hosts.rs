@@ -55,7 +55,7 @@ fn a_host_finds_what_the_catalogue_file_has() {
 }
 
 #[test]
-fn a_catalogue_that_is_none_leaves_a_host_without_plugins_and_says_why() {
+fn invalid_catalogue_leaves_a_host_without_plugins() {
     if !is_there("listplugins", "--help") {
         return;
     }

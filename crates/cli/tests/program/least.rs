@@ -26,7 +26,7 @@ fn behind_a_relay(folder: &Folder, delay: &str) {
 }
 
 #[test]
-fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_misses_is_told() {
+fn minimum_latency_over_a_delayed_path_is_found_and_held() {
     shared(|| {
         let folder = Folder::new();
         behind_a_relay(&folder, "200ms");
@@ -69,7 +69,7 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
 }
 
 #[test]
-fn a_hold_that_is_longer_than_the_noise_is_refused_before_the_search() {
+fn hold_longer_than_the_noise_is_refused_before_the_search() {
     let folder = Folder::new();
     executable(&folder.file("ssh"), "#!/bin/sh\nexit 1\n");
     let call = |hold: &str| {

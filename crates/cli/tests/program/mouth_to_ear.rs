@@ -23,7 +23,7 @@ fn nanos(row: &Value, pointer: &str) -> i64 {
 }
 
 #[test]
-fn a_recording_says_of_a_call_by_udp_and_by_tcp_the_latency_that_the_call_says_of_itself() {
+fn recording_confirms_a_calls_own_latency_via_udp_and_tcp() {
     let _turn = beside();
     let folder = Folder::new();
     let ended = run(&folder, "kept at 15 ms", "").well();
@@ -46,7 +46,7 @@ fn a_recording_says_of_a_call_by_udp_and_by_tcp_the_latency_that_the_call_says_o
 }
 
 #[test]
-fn a_delay_that_is_added_at_the_ear_is_found_and_lies_in_the_recording() {
+fn delay_added_at_the_ear_is_found_in_the_recording() {
     let _turn = beside();
     let folder = Folder::new();
     let ended = run(&folder, "kept at 15 ms, UDP", "--ear-delay 3370us --keep kept").well();
@@ -62,7 +62,7 @@ fn a_delay_that_is_added_at_the_ear_is_found_and_lies_in_the_recording() {
 }
 
 #[test]
-fn buffers_that_no_call_has_are_void_rows_with_the_reason_and_rows_that_are_none_are_refused() {
+fn impossible_buffers_give_invalid_rows_unknown_rows_fail() {
     let folder = Folder::new();
     let ended = run(&folder, "mono, 4 KB, playback 4, recording 4,", "--full");
     assert_eq!(ended.status, Some(1), "{ended:#?}");
@@ -77,7 +77,7 @@ fn buffers_that_no_call_has_are_void_rows_with_the_reason_and_rows_that_are_none
 }
 
 #[test]
-fn a_bulk_flow_is_measured_alone_and_beside_a_call_by_each_transport() {
+fn bulk_flow_is_measured_alone_and_next_to_each_transport() {
     let _turn = beside();
     let folder = Folder::new();
     let ended = run(&folder, "kept at 15 ms", "--bulk").well();

@@ -29,7 +29,7 @@ fn figure(row: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
+fn traffic_next_to_a_stream_is_counted_at_both_ends() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab network --only silent --only all --tcp-rate 20Mbit --duration 2s";
@@ -138,7 +138,7 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab latency-sweep --noise noisy --tcp-rate 20Mbit --duration 1s";
-        let call = between(&cable, line).and(["--case", "1 ms", "--case", "test 10"]);
+        let call = between(&cable, line).and(["--only", "1 ms", "--only", "test 10"]);
         let report = call.run().well().json();
         let low = row(&report, "5ms: periods and packets of 1ms, all at once");
         assert!(figure(low, "chatter_per_s") > 0.0 && figure(low, "tcp_mbit_per_s") > 0.0);
@@ -151,7 +151,7 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
 }
 
 #[test]
-fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
+fn receiver_with_half_a_processor_reports_its_share() {
     shared(|| {
         let line = "lab limits --only shared --scheduler other --duration 1s --report json";
         let ended = taut(words(line)).run();
@@ -190,7 +190,7 @@ fn control_groups_are_mounted() -> bool {
 }
 
 #[test]
-fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
+fn measuring_cost_and_stall_monitor_cost_are_reported() {
     shared(|| {
         let line = "lab overhead --rounds 1 --settle 1s --duration 500ms --period 240 --latency 400ms --report json";
         let ended = taut(words(line)).run().well();
@@ -206,7 +206,7 @@ fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
             assert!(row["added_ns"].is_i64(), "{report:#}");
         }
         assert!(rows[2]["latency_added_ns"].is_i64(), "{report:#}");
-        let reported: Vec<_> = rows.iter().map(|row| row["witness_ns"].is_i64()).collect();
+        let reported: Vec<_> = rows.iter().map(|row| row["stall_monitor_ns"].is_i64()).collect();
         assert_eq!(reported, [false, false, false, true], "{report:#}");
     });
 }

@@ -179,7 +179,7 @@ fn a_worker_is_for_this_machine_alone_until_somebody_is_trusted() {
 }
 
 #[test]
-fn a_worker_that_is_not_there_or_a_file_that_is_none_says_what_to_do() {
+fn missing_worker_or_bad_file_is_reported_with_a_hint() {
     for (line, status) in [
         ("plugins --worker 127.0.0.1:1", 3),
         ("plugins --save", 2),

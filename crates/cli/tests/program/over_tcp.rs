@@ -60,7 +60,7 @@ fn sound_over_tcp_comes_bit_for_bit_with_reports_and_a_goodbye() {
 }
 
 #[test]
-fn without_a_receiver_there_is_a_sentence_that_says_how_to_start_one() {
+fn sending_over_tcp_without_a_receiver_gives_a_hint() {
     let port = free_port();
     let line = format!("send --input tone:440 --to rtp+tcp://127.0.0.1:{port}");
     let ended = taut(words(&line)).run();
@@ -138,7 +138,7 @@ fn sealed(
 }
 
 #[test]
-fn sealed_sound_over_tcp_comes_bit_for_bit_and_can_be_read_by_nobody_else() {
+fn encrypted_tcp_sound_is_bit_exact_and_unreadable_to_others() {
     for (profile, _, _) in GSTREAMER {
         shared(|| {
             let folder = Folder::new();

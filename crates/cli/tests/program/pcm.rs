@@ -230,7 +230,7 @@ fn arecord_records_bit_for_bit_with_and_without_mapped_memory() {
 }
 
 #[test]
-fn arecord_that_joins_late_records_bit_for_bit_from_the_first_second() {
+fn late_arecord_is_bit_exact_from_the_first_second() {
     shared(|| {
         if !is_there("arecord", "--version") {
             return;
@@ -256,7 +256,7 @@ fn arecord_that_joins_late_records_bit_for_bit_from_the_first_second() {
 }
 
 #[test]
-fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
+fn invalid_pcm_is_refused_with_one_message_and_a_hint() {
     shared(|| {
         if !is_there("aplay", "--version") {
             return;
@@ -286,7 +286,7 @@ exec aplay -q -D taut:kitchen.example sent.wav
 ";
 
 #[test]
-fn top_shows_a_program_that_plays_by_the_pcm_and_one_that_records() {
+fn top_shows_programs_that_play_and_record_by_the_pcm() {
     shared(|| {
         if !is_there("aplay", "--version") {
             return;
@@ -322,7 +322,7 @@ fn top_shows_a_program_that_plays_by_the_pcm_and_one_that_records() {
 }
 
 #[test]
-fn a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it() {
+fn recorder_reports_silence_of_its_followed_clock() {
     shared(|| {
         if !is_there("arecord", "--version") {
             return;
@@ -345,7 +345,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_name_server_that_does_not_answer_is_given_up_within_a_second() {
+    fn silent_name_server_is_given_up_within_a_second() {
         if !is_there("aplay", "--version") || !is_there("unshare", "--version") {
             return;
         }

@@ -43,7 +43,7 @@ fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
 }
 
 #[test]
-fn what_is_piped_in_is_piped_out_bit_for_bit_and_the_report_beside_it() {
+fn piped_sound_is_bit_exact_and_the_report_is_separate() {
     shared(|| {
         for coding in [FileCoding::L16, FileCoding::L24, FileCoding::F32] {
             let folder = Folder::new();
@@ -185,7 +185,7 @@ fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
 }
 
 #[test]
-fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
+fn invalid_standard_input_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let send = |options: &str| taut(words(&format!("send --to rtp://127.0.0.1:5004 {options}")));
     is_refused(&send("--input file:-"), 3);
@@ -195,7 +195,7 @@ fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
 }
 
 #[test]
-fn pipe_that_no_program_writes_is_waited_for_as_long_as_the_run_lasts() {
+fn pipe_without_a_writer_is_awaited_for_the_run() {
     shared(|| {
         let folder = Folder::new();
         shell(&folder, "mkfifo in.wav in.sdp").run().well();

@@ -62,7 +62,7 @@ fn record_both(desktop: &Desktop) -> Running {
 }
 
 #[test]
-fn standard_error_has_our_line_alone_where_the_library_has_something_to_say() {
+fn only_our_line_is_on_standard_error_despite_library_output() {
     let folder = Folder::new();
     let recv = format!("recv --output pipewire:x --from {}", loopback());
     // Without a client configuration, the library would print three lines.
@@ -123,7 +123,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
+    fn sound_to_the_sink_is_bit_exact_and_on_time() {
         timed(|| {
             let Some(desktop) = Desktop::start() else { return };
             let sent = noise(&desktop, 1500);
@@ -172,7 +172,7 @@ mod exclusive {
     }
 
     #[test]
-    fn in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised() {
+    fn cycles_of_64_frames_play_complete_sound_on_time() {
         timed(|| {
             let (quantum, latency) = (64, 20);
             let Some(desktop) = Desktop::with_cycles_of(quantum) else { return };
@@ -252,7 +252,7 @@ mod exclusive {
     }
 
     #[test]
-    fn the_latency_is_the_configured_one_by_another_programs_recording() {
+    fn another_programs_recording_confirms_the_latency() {
         timed(|| {
             let Some(desktop) = Desktop::start() else { return };
             let sent = noise(&desktop, 1500);
@@ -383,7 +383,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
+    fn server_stall_is_bridged_by_a_timer_and_stop_works_at_once() {
         steady(|| {
             let Some(desktop) = Desktop::start() else { return };
             let onlooker = Onlooker::new();
@@ -410,7 +410,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_server_without_a_session_manager_is_answered_with_what_is_missing() {
+    fn server_without_a_session_manager_is_reported() {
         steady(|| {
             let Some(mut desktop) = Desktop::start() else { return };
             desktop.lose_manager();

@@ -15,7 +15,7 @@ fn judged(line: &str, folder: &Folder) -> Value {
 }
 
 #[test]
-fn known_sound_of_24_and_of_16_bits_is_heard_bit_for_bit_with_the_noise_of_its_bits() {
+fn noise_of_24_and_16_bits_is_bit_exact_with_its_noise_level() {
     shared(|| {
         let report = judged("--only l24 --only l16", &Folder::new());
         // Rounding is 98 dB below a full-scale sine at 16 bits, and 146 dB at 24; this sine is 12
@@ -32,7 +32,7 @@ fn known_sound_of_24_and_of_16_bits_is_heard_bit_for_bit_with_the_noise_of_its_b
 }
 
 #[test]
-fn a_card_of_another_clock_is_told_by_how_many_ppm_it_was_resampled_for() {
+fn card_of_another_rate_reports_its_resampling_in_ppm() {
     shared(|| {
         let report = judged("--only resampled", &Folder::new());
         let row = &report["rows"][0];
@@ -43,7 +43,7 @@ fn a_card_of_another_clock_is_told_by_how_many_ppm_it_was_resampled_for() {
 }
 
 #[test]
-fn a_file_is_carried_with_the_words_of_whoever_asks_and_a_refused_word_is_a_void_row() {
+fn file_is_sent_with_given_options_and_a_bad_one_is_invalid() {
     shared(|| {
         let folder = Folder::new();
         Sound::noise(Shape::STEREO_24, 1000, 5).write(&folder.file("sent.wav"));

@@ -109,7 +109,7 @@ fn addresses_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn options_and_commands_that_are_none_are_answered_with_the_ones_meant() {
+fn unknown_options_and_commands_suggest_similar_ones() {
     are_refused(
         "",
         &[

@@ -7,7 +7,7 @@ use crate::common::{Onlooker, loopback, shared};
 use tautline_trial::snapshot;
 
 #[test]
-fn the_repair_budget_is_what_the_latency_leaves_whatever_changes() {
+fn repair_budget_follows_the_latency_through_changes() {
     shared(|| {
         let onlooker = Onlooker::new();
         let line = format!(
@@ -58,7 +58,7 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
 }
 
 #[test]
-fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
+fn receiver_without_time_for_repairs_reports_it_once() {
     shared(|| {
         let mut lab = Lab::straight();
         // After an xrun, packets carry less redundancy for a while. This buffer, 30 ms above the
@@ -83,7 +83,7 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
 }
 
 #[test]
-fn with_a_budget_redundancy_may_be_asked_for_later_but_not_without_header_extensions() {
+fn redundancy_can_be_added_later_only_with_header_extensions() {
     let line = format!("send --input tone:440 --to {} --duration 50ms", loopback());
     let later = taut(words(&line))
         .and(words("--redundancy-budget 10ms --no-header-extensions"))

@@ -38,7 +38,7 @@ fn summary(lines: &str, status: i32, ci: &str) -> Ended {
 }
 
 #[test]
-fn what_was_skipped_is_counted_by_what_is_lacking_and_for_which_reason() {
+fn skipped_tests_are_counted_by_requirement_and_reason() {
     let lines = "SKIPPED (host): some::one: 5 runs proved nothing\\n\
                  test two ... SKIPPED (host): two: 5 runs proved nothing\\n\
                  SKIPPED (package): three: there is no sox\\nok\\n";
@@ -60,7 +60,7 @@ fn what_fails_is_not_hidden_by_the_count_of_what_was_skipped() {
 }
 
 #[test]
-fn a_package_or_privilege_that_the_list_does_not_name_fails_in_continuous_integration() {
+fn unlisted_package_or_privilege_fails_in_ci() {
     for kind in [" (package)", " (privilege)", ""] {
         let lines = format!("SKIPPED{kind}: one: there is no such thing\\n");
         assert_eq!(summary(&lines, 0, "").status, Some(0), "{kind}");

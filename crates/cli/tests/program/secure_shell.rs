@@ -132,7 +132,7 @@ fn two_machines_are_paired_by_ssh_in_one_command() {
 }
 
 #[test]
-fn a_call_through_ssh_is_heard_at_both_ends_and_ends_with_a_goodbye() {
+fn call_through_ssh_is_heard_at_both_ends_and_says_goodbye() {
     let _turn = beside();
     let Some(there) = ThereBySsh::new() else { return };
     let home = Folder::new();
@@ -165,7 +165,7 @@ fn a_delay_is_measured_by_ssh_to_within_what_is_said_of_it() {
 }
 
 #[test]
-fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_said_of_them() {
+fn call_between_two_clocks_is_measured_within_uncertainty() {
     shared(|| {
         let Some(there) = ThereBySsh::new() else { return };
         // Its monotonic clock is an hour ahead.

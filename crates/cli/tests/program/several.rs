@@ -130,7 +130,7 @@ fn the_map_and_the_volume_are_applied_at_either_end() {
 }
 
 #[test]
-fn options_stand_in_the_settings_file_and_the_command_line_overrules_it() {
+fn settings_file_supplies_options_and_command_line_wins() {
     shared(|| {
         let scene = Scene::new();
         let sent = scene.noise("sent.wav", 300, 1);
@@ -185,7 +185,7 @@ fn has(value: &Value, names: &[&str]) {
 }
 
 #[test]
-fn an_interrupted_receiver_and_sender_end_cleanly_with_every_field_of_the_report() {
+fn interrupted_ends_finish_cleanly_with_complete_reports() {
     shared(|| {
         let scene = Scene::new();
         let sent = scene.noise("sent.wav", 30_000, 1);
@@ -280,7 +280,7 @@ fn senders(report: &Report) -> Vec<(String, u64, u64)> {
 }
 
 #[test]
-fn two_senders_at_one_port_are_heard_as_their_sum_and_each_is_told() {
+fn two_senders_at_one_port_are_summed_and_both_reported() {
     shared(|| {
         let scene = Scene::new();
         let (early, late) = (scene.noise("early.wav", 1500, 1), scene.noise("late.wav", 400, 2));

@@ -48,7 +48,7 @@ fn killed_sender(address: &str) {
 }
 
 #[test]
-fn a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds() {
+fn killed_senders_silence_is_shown_live_in_whole_seconds() {
     shared(|| {
         let address = loopback();
         let recv = format!("recv --from {address} --output null: --exit-on-bye");
@@ -65,7 +65,7 @@ fn a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds() {
 }
 
 #[test]
-fn a_sender_that_vanished_ends_the_run_with_a_note_and_a_status_of_its_own() {
+fn vanished_sender_ends_the_run_with_note_and_own_status() {
     shared(|| {
         let (folder, address, other) = (Folder::new(), loopback(), loopback());
         let line = format!(
@@ -123,7 +123,7 @@ fn a_run_in_which_nothing_came_fails_and_still_reports() {
 }
 
 #[test]
-fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
+fn invalid_datagrams_are_reported_if_nothing_else_arrives() {
     let port = free_udp_ports();
     let line = format!(
         "recv --from rtp://127.0.0.1:{port} --output null: --channels 2 --rate 48000 --duration 1s \
@@ -164,7 +164,7 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
 }
 
 #[test]
-fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
+fn full_disk_fails_ledgers_and_files_but_prints_the_report() {
     shared(|| {
         let address = loopback();
         for option in ["--packet-log", "--report-file"] {
@@ -196,7 +196,7 @@ fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
 }
 
 #[test]
-fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_never_heard() {
+fn mismatched_coding_is_refused_with_a_fix_and_never_played() {
     shared(|| {
         for (ours, theirs) in [("l16", "l24"), ("f32", "l24"), ("l24", "l16"), ("l16", "f32")] {
             let (folder, address) = (Folder::new(), loopback());
@@ -225,7 +225,7 @@ const WALL: &str =
     "table inet wall {\n chain input {\n type filter hook input priority 0; policy drop;\n }\n}\n";
 
 #[test]
-fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end() {
+fn firewall_that_drops_all_is_named_during_and_after_the_run() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         if !cable.right.rules(WALL) {
@@ -265,7 +265,7 @@ fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
 }
 
 #[test]
-fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
+fn device_that_needs_more_latency_is_reported_in_advance() {
     shared(|| {
         // 1 ms in packets, 10 ms in the device buffer, and 1 ms for the network.
         for (latency, reported) in [(" --latency 11ms", said::TOO_LITTLE), ("", said::DEVICE_TAKES)]
@@ -288,7 +288,7 @@ fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
 }
 
 #[test]
-fn a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
+fn jack_server_that_needs_more_latency_is_reported_in_advance() {
     shared(|| {
         let Some(server) = Server::start(64) else { return };
         let (address, onlooker) = (loopback(), Onlooker::new());

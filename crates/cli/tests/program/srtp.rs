@@ -128,7 +128,7 @@ pub(crate) fn readable(sent: &Sound, datagrams: &[Vec<u8>]) -> usize {
 const TOLD: &str = "--rate 48000 --channels 2 --format l16";
 
 #[test]
-fn forged_flipped_and_replayed_packets_are_refused_and_counted_and_the_sound_is_whole() {
+fn forged_altered_and_replayed_packets_are_refused_harmlessly() {
     shared(|| {
         for profile in ["AEAD_AES_256_GCM", "AEAD_AES_128_GCM", COUNTER] {
             let folder = Folder::new();
@@ -177,7 +177,7 @@ fn in_clear_the_sound_can_be_read_on_the_wire() {
 }
 
 #[test]
-fn all_of_a_group_hear_by_its_key_and_who_has_another_hears_nothing() {
+fn group_members_share_a_key_and_other_keys_hear_nothing() {
     let folder = Folder::new();
     let sent = noise(FileCoding::L16, &folder);
     make_key("AEAD_AES_256_GCM", "key", &folder);
@@ -298,7 +298,7 @@ mod exclusive {
     }
 
     #[test]
-    fn ffmpeg_hears_our_sealed_sound_by_our_description_that_is_its_owners_alone() {
+    fn ffmpeg_reads_our_encrypted_stream_by_a_private_sdp() {
         steady(|| {
             if !has_ffmpeg() {
                 return;

@@ -148,7 +148,7 @@ mod exclusive {
     }
 
     #[test]
-    fn sealed_reports_of_gstreamer_are_opened_and_ours_that_answers_them_is_by_gstreamer() {
+    fn encrypted_reports_are_exchanged_with_gstreamer() {
         steady(|| {
             if !has_srtp() {
                 return;

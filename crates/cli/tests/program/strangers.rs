@@ -99,7 +99,7 @@ fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
 }
 
 #[test]
-fn a_stranger_that_announces_before_the_first_packet_spoils_at_most_its_first_tenths_of_a_second() {
+fn stranger_announcing_first_costs_at_most_tenths_of_a_second() {
     shared(|| {
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 4000, 47);
@@ -121,7 +121,7 @@ fn a_stranger_that_announces_before_the_first_packet_spoils_at_most_its_first_te
 }
 
 #[test]
-fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
+fn stranger_announcing_during_a_stream_is_ignored() {
     shared(|| {
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 5000, 48);
@@ -146,7 +146,7 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
 }
 
 #[test]
-fn standard_output_that_began_with_what_a_stranger_announced_is_told_the_options_that_fit() {
+fn stdout_begun_with_a_false_announcement_names_the_options() {
     shared(|| {
         let to = free_udp_ports();
         let recv =
@@ -189,7 +189,7 @@ fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
 }
 
 #[test]
-fn a_recording_in_progress_is_not_begun_anew_for_a_sender_of_another_shape() {
+fn running_recording_does_not_restart_for_another_format() {
     shared(|| {
         let folder = Folder::new();
         let [first, second] = [50, 51].map(|seed| Sound::noise(Shape::STEREO_24, 2000, seed));
@@ -237,7 +237,7 @@ fn asks(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_sender_does_what_its_receivers_ask_for_and_nothing_for_a_stranger() {
+fn sender_obeys_its_receivers_and_ignores_a_stranger() {
     shared(|| {
         let to = free_udp_ports();
         let (_media, reports) = (bound(to), bound(to + 1));

@@ -88,7 +88,7 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
 }
 
 #[test]
-fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
+fn packets_handed_over_together_are_counted_one_by_one() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         // Between these, the kernel carries a burst as one frame.
@@ -124,7 +124,7 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
 }
 
 #[test]
-fn without_the_privilege_the_kernels_counters_are_told_and_how_to_get_more() {
+fn unprivileged_run_uses_kernel_counters_and_gives_a_hint() {
     let line =
         "lab network --only silent --scheduler other --settle 1s --duration 1s --report json";
     let Some(call) = ordinary(line) else { return };

@@ -80,7 +80,7 @@ fn stream<'a>(reported: &'a Value, role: &str) -> &'a Value {
 }
 
 #[test]
-fn top_shows_a_sender_and_a_receiver_that_run_and_neither_when_they_ended() {
+fn top_shows_running_sender_and_receiver_until_they_end() {
     shared(|| {
         let stage = Stage::new();
         let recv = stage.recv();
@@ -155,7 +155,7 @@ fn a_run_that_nobody_can_look_at_goes_on_quietly() {
 fn a_demo_can_be_looked_at_as_three_runs() {
     shared(|| {
         let stage = Stage::new();
-        let demo = stage.call("demo --seconds 5 --quiet --out").and([stage.folder.file("out")]);
+        let demo = stage.call("demo --duration 5s --quiet --out").and([stage.folder.file("out")]);
         let demo = demo.start();
         stage.sockets_when(3);
         let reported = stage.top();
@@ -188,7 +188,7 @@ fn a_socket_is_for_its_own_user_and_root_alone() {
 }
 
 #[test]
-fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
+fn ctrl_c_ends_an_experiment_and_reports_so_far() {
     shared(|| {
         let folder = Folder::new();
         let call = |line: &str| {

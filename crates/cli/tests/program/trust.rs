@@ -105,7 +105,7 @@ fn key(home: &Folder) -> Value {
 }
 
 #[test]
-fn two_machines_are_paired_once_both_users_confirm_the_same_code() {
+fn machines_are_paired_once_both_users_confirm_the_code() {
     let (here, there) = (Folder::new(), Folder::new());
     let [calls, waits] = both_show_a_code(&here, &there, "studio=");
     assert_eq!(code(&calls), code(&waits));

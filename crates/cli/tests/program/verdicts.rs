@@ -27,7 +27,7 @@ fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
 }
 
 #[test]
-fn a_stream_of_another_shape_is_refused_at_once_and_has_no_figures() {
+fn stream_of_another_format_is_refused_without_figures() {
     shared(|| {
         let lab = Lab::straight();
         let recv = lab.recv_to("virtual:", "--rate 48000 --channels 2 --latency 20ms");

@@ -67,7 +67,7 @@ const EACH: [&str; 3] =
     ["memory is not locked", "stall monitor runs without", "thread runs as other"];
 
 #[test]
-fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
+fn missing_privileges_are_reported_once_in_one_line() {
     let address = loopback();
     let _send = sounding_at(&address);
     let recv = format!("recv --rate 48000 --channels 2 --output null: --from {address}");
@@ -112,7 +112,7 @@ fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
     for path in [folder.path(), &out] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
     }
-    let Some(demo) = ordinary(&format!("demo --seconds 1 --out {}", out.display())) else {
+    let Some(demo) = ordinary(&format!("demo --duration 1s --out {}", out.display())) else {
         return;
     };
     let ended = demo.run();
@@ -145,7 +145,7 @@ fn a_quiet_run_says_nothing_but_errors() {
         assert!(report.said.is_empty(), "{report:#?}");
         report.report();
     }
-    let ended = taut(words("demo --seconds 1 -q --out demo")).in_folder(folder.path()).run();
+    let ended = taut(words("demo --duration 1s -q --out demo")).in_folder(folder.path()).run();
     assert!(ended.out.is_empty(), "{ended:#?}");
     assert_eq!(ended.said.is_empty(), ended.status == Some(0), "{ended:#?}");
     let wrong = taut(words("send -q --input file:missing.wav --to rtp://127.0.0.1:5004")).run();
@@ -179,7 +179,7 @@ fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
 }
 
 #[test]
-fn what_the_command_line_says_of_the_voice_stands_before_what_the_file_says() {
+fn verbosity_on_the_command_line_overrides_the_file() {
     let folder = Folder::new();
     std::fs::write(folder.file("tautline.toml"), "quiet = true\n").unwrap();
     let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms";

@@ -8,7 +8,7 @@ use crate::offload::{TestWorker, children, cost_library};
 const PLUGIN: &str = "libtautline_ladspa_cost:waste_time";
 
 #[test]
-fn who_uses_a_worker_and_what_becomes_of_it_is_told_as_it_happens() {
+fn worker_logs_its_clients_and_their_events() {
     let mut worker = TestWorker::start(&[&cost_library()], "");
     let (client, opened) = (worker.client(), worker.open(PLUGIN, 48_000, 64));
     let id = opened.stream.id;
@@ -33,7 +33,7 @@ fn who_uses_a_worker_and_what_becomes_of_it_is_told_as_it_happens() {
 }
 
 #[test]
-fn a_quiet_worker_says_nothing_of_its_streams_and_a_verbose_one_their_ports_too() {
+fn quiet_worker_hides_streams_and_verbose_one_shows_ports() {
     for (options, expected) in [("-q", 0), ("-v", 1)] {
         let worker = TestWorker::start(&[&cost_library()], options);
         let stream = worker.open(PLUGIN, 48_000, 64).stream;

@@ -14,7 +14,7 @@ fn at_volume(sound: &Sound, gain: impl Fn(usize) -> f64) -> Sound {
 }
 
 #[test]
-fn a_channel_that_goes_dead_in_resampled_sound_is_named_with_the_time() {
+fn dead_channel_in_resampled_sound_is_reported_with_time() {
     let sent = noise(480_000);
     for dead in [240_000..480_000, 0..240_000] {
         let mut heard = sent.resampled(100.0);
@@ -32,7 +32,7 @@ fn a_channel_that_goes_dead_in_resampled_sound_is_named_with_the_time() {
 }
 
 #[test]
-fn a_channel_that_is_dead_for_a_moment_of_resampled_sound_is_not_all_there() {
+fn briefly_dead_resampled_channel_is_incomplete() {
     let sent = noise(192_000);
     for frames in [100, 480, 2400] {
         let mut heard = sent.resampled(100.0);
@@ -44,7 +44,7 @@ fn a_channel_that_is_dead_for_a_moment_of_resampled_sound_is_not_all_there() {
 }
 
 #[test]
-fn a_volume_that_changes_along_the_sound_is_named_and_not_resampled() {
+fn volume_change_is_reported_and_not_as_resampling() {
     let sent = noise(480_000);
     let down = |frame: usize| 10_f64.powf(-22.0 * frame as f64 / 480_000.0 / 20.0);
     let waves = |frame: usize| {
@@ -91,7 +91,7 @@ fn a_fade_of_low_tones_is_not_resampled() {
 }
 
 #[test]
-fn a_click_of_one_sample_in_resampled_sound_is_found_with_its_place() {
+fn one_sample_click_in_resampled_sound_is_located() {
     let loud = noise(192_000).with(|sample| sample * 3.0);
     for (ppm, by) in [(100.0, 1.0), (-300.0, -1.0), (100.0, 0.35)] {
         let (sent, resampled) = (&loud, loud.resampled(ppm));

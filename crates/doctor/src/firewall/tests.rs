@@ -15,7 +15,7 @@ fn verdict(rules: &Rules) -> crate::Verdict {
 }
 
 #[test]
-fn a_chain_that_drops_input_spoils_unless_a_rule_lets_both_ports_in() {
+fn dropping_chain_fails_unless_both_ports_are_accepted() {
     let found = judge(&nft("drop", "tcp dport 5004-5005 accept"), USUAL);
     assert_eq!(found.verdict, Failure);
     let fix = "sudo nft insert rule inet filter input udp dport '{ 5004, 5005 }' accept";
@@ -210,7 +210,7 @@ fn what_depends_on_more_is_not_judged() {
 }
 
 #[test]
-fn an_open_chain_that_refuses_the_ports_or_some_interface_is_seen() {
+fn open_chain_with_rejected_ports_is_detected() {
     let open = |rules: &str| verdict(&nft("accept", rules));
     assert_eq!(open("udp dport 5000-6000 drop"), Failure);
     assert_eq!(open("udp dport 5005 reject"), Failure);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_or_what_is_shorter_than_asked_for_holds_no_sound_and_breaks_nothing() {
+    fn holes_and_short_input_match_nothing() {
         let landmarks = landmarks(&sound(), 0.01);
         assert_eq!(found(&landmarks, &[f32::NAN; 60], 40), [0; 0]);
         assert_eq!(found(&landmarks, &brought(40, &[7])[..12], 40), [0; 0]);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_near_by_is_refined_to_the_line_along_which_the_sound_was_heard() {
+    fn nearby_line_is_refined_to_the_true_line() {
         let sound: Vec<f32> = (0..3000).map(|at| (f64::from(at) * 0.1).sin() as f32).collect();
         let mut reader = Interpolator::new(Quality::Best, 500);
         let along = Along { place: 700.3, drift: 1e-4 };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_in_which_the_other_is_upside_down_or_unlike_says_nothing() {
+    fn round_with_an_inverted_or_unlike_sound_has_no_result() {
         let (here, after) = ([1.0, 0.5, -1.0, 0.25], [0.5, 1.0, 0.25, 1.0]);
         let turned = here.map(|sample: f32| -sample);
         assert_eq!(nudge(&turned, &here, &after, 1.0), None);

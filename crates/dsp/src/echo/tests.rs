@@ -39,7 +39,7 @@ fn less(before: &[f32], after: &[f32], tenths: core::ops::Range<usize>) -> f64 {
 }
 
 #[test]
-fn captured_sound_is_untouched_until_sound_is_played_and_long_after() {
+fn captured_sound_is_bit_exact_without_playback() {
     let mut canceller = EchoCanceller::new(RATE, 1, 1);
     let near = words(1, 4);
     let mut played = vec![0.0; near.len()];

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_comes_through_gain_dither_fewer_bits_or_a_shift_of_a_part_of_a_frame() {
+    fn words_do_not_survive_gain_dither_or_resampling() {
         let half = sound(BitDepth::Bits16).into_iter().map(|sample| sample * 0.5);
         assert_eq!(words_in(half, BitDepth::Bits16), 0, "half a step does not count");
         let louder = sound(BitDepth::Bits16).into_iter().map(|sample| sample * 2.0);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turned_polarity_leaves_words_whole_and_a_dropped_frame_takes_one() {
+    fn inverted_polarity_keeps_words_dropped_frame_loses_one() {
         let turned = sound(BitDepth::Bits16).into_iter().map(|sample| -sample);
         assert_eq!(words_in(turned, BitDepth::Bits16), 50);
         let mut short = sound(BitDepth::Bits16);

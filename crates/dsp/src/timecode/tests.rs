@@ -164,7 +164,7 @@ fn how_the_sound_is_cut_into_blocks_changes_nothing() {
 }
 
 #[test]
-fn after_a_resampler_the_place_is_still_known_to_a_hundredth_of_a_frame() {
+fn resampled_mark_position_is_exact_to_0_01_frame() {
     use crate::resample::{Quality, Resampler, Step};
     for (quality, ppm) in
         [(Quality::LowDelay, 500.0), (Quality::Best, -500.0), (Quality::Balanced, 30.0)]

@@ -72,7 +72,7 @@ fn heading(first: &str) {
 }
 
 #[test]
-fn concealment_is_nearer_to_what_was_sent_than_silence_and_repetition() {
+fn concealment_beats_silence_and_repetition() {
     let materials = [
         ("speech, made", material::speech(6)),
         ("chords, made", material::chords(6)),

@@ -9,7 +9,7 @@ use crate::measure::{fit, sine, tolerance};
 const BLOCK: usize = 48;
 
 #[test]
-fn after_ten_million_frames_of_changing_steps_the_place_is_exact() {
+fn place_is_exact_after_ten_million_frames() {
     let mut resampler = Resampler::new(Quality::LowDelay, 1, BLOCK);
     let (mut place, mut pushed) = (0_u128, 0);
     let (input, mut out) = ([0.0; 2 * BLOCK], [0.0; BLOCK]);

@@ -62,7 +62,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
     pub(crate) fn flaw(&self) -> Option<String> {
         let (path, error) = (self.path.display(), self.failed.as_ref()?);
         let hint = write_hint(error, &self.path, "make room, or write it elsewhere");
-        Some(format!("the ledger {path} is incomplete: {error}; {hint}"))
+        Some(format!("the packet log {path} is incomplete: {error}; {hint}"))
     }
 
     pub(crate) fn finish(mut self) -> Option<String> {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_kept_until_the_run_is_over_and_the_oldest_are_written_where_there_is_no_room() {
+    fn ledger_lines_stay_in_memory_until_full_or_finished() {
         let path = std::env::temp_dir().join(format!("tautline-ledger-{}", std::process::id()));
         let mut ledger = LedgerFile::with_room(&path, 100).unwrap();
         let room = ledger.lines.capacity() as u32;

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_told_until_somebody_asks_and_all_of_it_from_then_on() {
+    fn levels_are_measured_only_after_a_request() {
         let (mut tap, mut reader) = levels(2);
         let mut reported = Vec::new();
         let play = |tap: &mut LevelTap| {

@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn of_packets_that_follow_each_other_closely_no_more_are_kept_than_a_median_needs() {
+    fn last_second_keeps_no_more_packets_than_a_median_needs() {
         let mut second = LastSecond::since(at(0));
         (0..9000).for_each(|number| second.take(at(number / 10), at(number / 10), number));
         assert_eq!((second.each().count(), second.each().next()), (MAX, Some(&7000)));
     }
 
     #[test]
-    fn of_the_shortest_packets_as_many_have_come_however_long_before_they_are_told_of() {
+    fn last_second_counts_shortest_packets_known_in_advance() {
         for ahead in [0, 256, 900, 2500, 60_000] {
             let mut second = LastSecond::since(at(0));
             for number in 0..8 * (ahead + 4000) {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_that_is_not_renewed_falls_to_nothing_also_for_who_looks_later() {
+    fn stale_meter_falls_to_silence_for_late_observers_too() {
         let (mut tap, reader) = levels(1);
         let mut observed = Observed::<i64>::new(reader);
         observed.look(at(0), true, || true);

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beats_are_just_before_ticks_and_a_half_to_one_and_a_half_apart() {
+    fn beats_precede_ticks_by_half_to_one_and_a_half_intervals() {
         let micros = |at: i64| LocalTime::ZERO + Span::from_micros(at);
         for (now, next) in [
             (0, 19_990),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_block_grows_the_delay_and_a_shorter_one_changes_nothing() {
+    fn delay_grows_with_longer_blocks_only() {
         let mut delay = window(1);
         delay.begin();
         for (frames, change) in [

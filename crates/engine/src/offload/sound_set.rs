@@ -75,7 +75,7 @@ mod tests {
     use tautline_proto::offload::block::BlockLeg;
 
     #[test]
-    fn every_block_of_sound_goes_its_way_and_lies_behind_the_one_before() {
+    fn sound_blocks_have_their_direction_and_order() {
         let set = SoundSet {
             inputs: 2,
             outputs: 3,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_a_worker_is_what_the_next_one_hears_and_the_last_what_the_master_does() {
+    fn pipeline_output_blocks_match_the_next_input_blocks() {
         let max_frames = 64;
         let three = [(2, 3, 4, 1), (3, 1, 0, 2), (1, 2, 5, 0)];
         let sets: Vec<SoundSet> = (0..3)

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sends_by_ethernet_may_have_an_address_found_and_is_then_as_if_it_was_given() {
+    fn claimed_ethernet_address_equals_a_given_one() {
         let group = [0x91, 0xE0, 0xF0, 0x00, 0x0A, 0x01];
         let to = |text: &str| Address::to_send_to(text).unwrap();
         for (without, with) in [

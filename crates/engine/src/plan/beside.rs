@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_comes_to_the_socket_of_a_stream_at_its_own_address_or_at_every_address_here() {
+    fn clock_shares_the_socket_of_an_equal_or_wildcard_address() {
         for (stream, clock, together) in [
             ("avtp+udp://127.0.0.1:17220", "avtp+udp://127.0.0.1:17220", true),
             ("avtp+udp://127.0.0.1", "avtp+udp://127.0.0.1:17220?streamid=2:0:0:0:0:1:7", true),

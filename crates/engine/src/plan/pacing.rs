@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_queue_that_launches_packets_of_a_period_leave_one_by_one_by_ethernet() {
+    fn ethernet_packets_leave_singly_without_launch_times() {
         let roomy = Span::from_secs(1);
         let (mode, spacing) = paced(by_ethernet(), LinkKind::Auto, 6, roomy);
         assert_eq!((mode, spacing.together), (PacingMode::Sleep, 1));

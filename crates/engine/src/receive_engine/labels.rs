@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_lie_where_the_frames_lie_in_the_recording_and_say_what_spoilt_them() {
+    fn labels_have_the_recorded_position_and_cause() {
         let marks = [
             (0, LabelMark::Begin(at(1000))),
             (0, hole(1010, 48, true)),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_xrun_before_the_first_block_lies_where_the_recording_has_its_silence() {
+    fn xrun_before_the_first_block_is_labelled_at_its_silence() {
         let marks = [
             (0, LabelMark::Xrun { spoilt: spoilt(1000, 480), since: at(990) }),
             (0, LabelMark::Begin(at(1010))),

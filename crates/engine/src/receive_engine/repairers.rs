@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_were_taken_within_one_beat_every_stream_gets_one_at_the_next() {
+    fn exhausted_repairers_are_refilled_for_every_stream() {
         let (mut store, mut spares) = repairers(100, 104);
         assert_eq!(take(&mut spares, 100), WAITING);
         store.refill(100);

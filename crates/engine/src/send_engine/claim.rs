@@ -48,7 +48,7 @@ mod tests {
     const OTHER: EthernetAddress = [0x02, 0, 0, 0, 0, 1];
 
     #[test]
-    fn a_stream_leaves_the_address_that_it_lost_and_goes_to_the_next_that_is_held() {
+    fn stream_moves_from_a_lost_claim_to_the_next() {
         let lost = ClaimStanding::Lost { to: OTHER };
         for (goes_to, standing, does) in [
             (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),

@@ -42,7 +42,7 @@ fn an_answer_that_is_lost_spoils_its_own_frames() {
 }
 
 #[test]
-fn a_block_that_is_lost_on_its_way_there_holds_up_those_behind_it_until_it_came_again() {
+fn lost_block_delays_later_blocks_until_retransmission() {
     for (window, damaged) in [(1, vec![50..52]), (2, vec![50..51]), (3, vec![])] {
         let mut stage = Stage::new(config(window), vec![lost(BlockLeg::There, 50..51)]);
         stage.go_on(120);
@@ -73,7 +73,7 @@ fn runs_without_frames_are_handed_on_as_the_host_makes_them() {
 }
 
 #[test]
-fn a_burst_spoils_what_it_holds_up_and_the_state_is_right_afterwards() {
+fn burst_loss_damages_delayed_blocks_but_not_the_state() {
     for (window, damaged) in [(1, 50..56), (2, 50..55)] {
         let mut stage = Stage::new(config(window), vec![lost(BlockLeg::There, 50..55)]);
         stage.go_on(200);
@@ -102,7 +102,7 @@ fn answers_in_another_order_or_twice_spoil_nothing() {
 }
 
 #[test]
-fn answers_that_are_late_are_named_so_and_spoil_their_own_frames() {
+fn late_answers_damage_their_own_frames_as_late() {
     let late = |block| if (50..53).contains(&block) { Fate::Held(block + 4) } else { Fate::Goes };
     let plan: Plan = {
         let mut first = first_time(BlockLeg::Back, late);
@@ -159,7 +159,7 @@ fn spoils_what_did_not_come(plan: Plan, window: u32, runs: u64) {
 }
 
 #[test]
-fn five_percent_of_loss_both_ways_spoils_what_did_not_come_in_time() {
+fn five_percent_loss_damages_only_late_blocks() {
     for (window, seed) in [(1, 11), (2, 12), (3, 13)] {
         let mut chance = Chance(seed);
         let plan: Plan = Box::new(move |_, head| {

@@ -61,7 +61,7 @@ fn blocks_of_any_length_come_back_by_the_same_number_of_frames() {
 }
 
 #[test]
-fn with_more_runs_under_way_than_are_kept_every_sample_comes_back_all_the_same() {
+fn more_runs_in_flight_than_history_lose_no_sample() {
     let delay = OffloadDelay::Frames(100 * BLOCK as u32);
     let mut stage = Stage::smooth(OffloadedConfig { delay, history: 24, ..config(0) });
     stage.go_on(400);

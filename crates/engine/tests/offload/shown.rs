@@ -13,7 +13,7 @@ fn example(name: &str) -> Output {
 }
 
 #[test]
-fn pictures_go_through_a_filter_elsewhere_and_every_byte_is_as_here() {
+fn example_video_frames_equals_the_local_filter() {
     let said = String::from_utf8(example("video_frames").stdout).unwrap();
     assert!(said.contains("300 pictures"), "{said}");
 }

@@ -12,7 +12,7 @@ use crate::road::{Fate, Road, smooth};
 use crate::stage::{BLOCK, Stage, config};
 
 #[test]
-fn what_is_waited_for_leaves_once_more_where_the_last_of_it_was_lost() {
+fn awaited_block_is_sent_again_if_its_last_part_was_lost() {
     // Lost block or answer; without later blocks, no request follows.
     let plan = |leg, head: &tautline_proto::offload::datagram::Head| {
         let is_again = head.flags.has(Flags::REPLAY);
@@ -52,7 +52,7 @@ fn what_is_missing_is_waited_for_no_more_once_its_turn_is_over() {
 }
 
 #[test]
-fn a_render_waits_in_vain_as_long_as_for_one_block_and_for_its_worker_again_once_that_is_heard() {
+fn render_waits_once_for_a_dead_worker_until_it_sends_again() {
     let wait_offline = Span::from_millis(5);
     let mut stage = Stage::smooth(OffloadedConfig { wait_offline, ..config(1) });
     stage.go_on(50);
@@ -75,7 +75,7 @@ fn a_render_waits_in_vain_as_long_as_for_one_block_and_for_its_worker_again_once
 }
 
 #[test]
-fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is() {
+fn silent_worker_is_not_awaited_until_it_sends_again() {
     let wait = Span::from_millis(1);
     let mut stage = Stage::smooth(OffloadedConfig { wait, ..config(1) });
     stage.go_on(50);
@@ -92,7 +92,7 @@ fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is()
 }
 
 #[test]
-fn whoever_has_the_time_waits_for_a_worker_however_often_nothing_is_heard() {
+fn patient_host_waits_after_any_number_of_failures() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(50);
     stage.kill_worker();
@@ -115,7 +115,7 @@ fn waits_of_a_hurry() -> (u64, bool) {
 }
 
 #[test]
-fn a_thread_with_real_time_priority_is_held_up_for_nobody_however_fast_it_runs() {
+fn real_time_thread_never_waits_however_fast_it_runs() {
     let on = |scheduler| {
         let (thread, granted) = spawn("host", scheduler, 0, waits_of_a_hurry).unwrap();
         (thread.join().unwrap(), granted)
@@ -130,7 +130,7 @@ fn a_thread_with_real_time_priority_is_held_up_for_nobody_however_fast_it_runs()
 }
 
 #[test]
-fn a_render_goes_on_where_it_was_with_a_worker_that_comes_in_the_place_of_one_that_went() {
+fn render_continues_with_a_replacement_worker() {
     let wait_offline = Span::from_secs(20);
     let config = OffloadedConfig { wait_offline, ..config(1) };
     let mut stage = Stage::smooth(config);

@@ -9,7 +9,7 @@ use crate::road::{Road, smooth};
 use crate::stage::{BLOCK, Stage, config};
 
 #[test]
-fn a_worker_that_stands_still_spoils_what_is_due_meanwhile_and_is_right_afterwards() {
+fn stalled_worker_damages_only_blocks_due_meanwhile() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(50);
     let held = stage.ends[0].1.hold_of();
@@ -24,7 +24,7 @@ fn a_worker_that_stands_still_spoils_what_is_due_meanwhile_and_is_right_afterwar
 }
 
 #[test]
-fn a_worker_that_dies_and_comes_back_is_told_what_it_missed_and_is_right_afterwards() {
+fn restarted_worker_gets_missed_blocks_and_recovers() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(50);
     stage.kill_worker();
@@ -39,7 +39,7 @@ fn a_worker_that_dies_and_comes_back_is_told_what_it_missed_and_is_right_afterwa
 }
 
 #[test]
-fn what_is_not_kept_any_more_leaves_a_worker_that_comes_back_dirty_and_the_ledger_says_so() {
+fn worker_restarted_beyond_the_history_is_logged_as_dirty() {
     let config = OffloadedConfig { history: 32, ..config(1) };
     let mut stage = Stage::smooth(config);
     stage.go_on(100);
@@ -74,7 +74,7 @@ fn killing_one_of_two_workers_changes_no_sample() {
 }
 
 #[test]
-fn killing_one_of_two_workers_while_a_block_is_under_way_changes_no_sample() {
+fn killing_one_of_two_workers_mid_block_changes_no_sample() {
     for killed in [0, 1] {
         let mut stage = Stage::new(config(1), vec![smooth(), smooth()]);
         stage.go_on(50);
@@ -89,7 +89,7 @@ fn killing_one_of_two_workers_while_a_block_is_under_way_changes_no_sample() {
 }
 
 #[test]
-fn a_worker_that_comes_while_sound_plays_is_heard_from_then_on_as_if_it_had_been_there() {
+fn worker_attached_late_plays_as_if_always_attached() {
     let mut stage = Stage::new(config(1), Vec::new());
     (0..20).for_each(|_| stage.rush(BLOCK));
     let crew = Crew::new(None);
@@ -107,7 +107,7 @@ fn a_worker_that_comes_while_sound_plays_is_heard_from_then_on_as_if_it_had_been
 }
 
 #[test]
-fn a_worker_that_is_taken_off_is_given_back_and_what_is_handed_out_plays_dry() {
+fn detached_worker_is_returned_and_its_runs_play_dry() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(20);
     assert!(stage.attendant.take_gone().is_none());
@@ -171,7 +171,7 @@ fn longer_blocks_grow_the_window_once_and_the_ledger_says_so() {
 }
 
 #[test]
-fn what_is_damaged_at_the_end_of_a_render_is_told_when_it_is_finished() {
+fn damage_at_the_end_of_a_render_is_reported_by_finish() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(20);
     stage.kill_worker();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_known_at_the_next_start_of_the_same_plugin_at_the_same_rate() {
+    fn measured_cost_is_kept_per_plugin_and_rate() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below/costs.json");
         let mut book = CostBook::open(Some(path.clone()));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_is_measured_anew_and_one_that_cannot_be_written_harms_nobody() {
+    fn bad_cost_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("costs.json");
         let mut book = CostBook::open(Some(path.clone()));

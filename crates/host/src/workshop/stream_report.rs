@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn share_is_bounded_by_the_processor_time_of_the_kernel_and_by_one_core() {
+    fn share_is_bounded_by_kernel_time_and_one_core() {
         let second = |number| LocalTime::ZERO + Span::from_secs(number);
         let millis = |number| Some(Span::from_millis(number));
         let share = |report: ChildStanding, time: [Option<Span>; 2]| {

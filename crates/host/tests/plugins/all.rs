@@ -178,6 +178,6 @@ fn every_plugin_of_debian_plays_far_away_what_it_plays_here() {
 
 #[test]
 #[ignore = "soak: ten seconds of two hundred plugins take a minute or two"]
-fn every_plugin_of_debian_plays_ten_seconds_far_away_as_it_does_here() {
+fn debian_plugins_play_10_s_remotely_as_locally() {
     all_play_alike(10 * RATE as usize / 289);
 }

@@ -111,7 +111,7 @@ fn plugin_of_a_stream_reaches_nothing_outside_and_plays() {
 }
 
 #[test]
-fn folder_that_is_made_readable_is_read_and_nothing_else_changes() {
+fn readable_folder_grants_reading_only() {
     let Some((private, shelf)) = scene() else { return };
     let program = program().reading(vec![private.path().to_owned()]);
     let found = scan(&program, &[shelf.path().to_owned()], TIMEOUT);
@@ -136,7 +136,7 @@ fn scheduling(process: u32) -> String {
 }
 
 #[test]
-fn plugin_runs_with_the_priority_and_cannot_change_it_or_pass_it_on() {
+fn plugin_cannot_change_or_pass_on_its_priority() {
     let Some((_private, shelf)) = scene() else { return };
     let scheduler = Scheduler::Fifo(3);
     let granted = std::thread::spawn(move || scheduler.apply()).join().unwrap();

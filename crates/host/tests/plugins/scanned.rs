@@ -48,7 +48,7 @@ fn the_library_that_shows_other_workers_plugins_is_left_out() {
 }
 
 #[test]
-fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
+fn unloadable_library_is_skipped() {
     let shelf = Shelf::new();
     for (name, does) in [
         ("good", &[][..]),
@@ -78,7 +78,7 @@ fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
 }
 
 #[test]
-fn a_library_that_never_comes_back_is_skipped_when_patience_ends() {
+fn hanging_library_is_skipped_after_the_timeout() {
     let shelf = Shelf::new();
     if shelf.with("hangs", &["HANGS"]).is_none() {
         return;
@@ -111,7 +111,7 @@ fn ids(offers: &PluginOffers) -> Vec<&str> {
 }
 
 #[test]
-fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() {
+fn odd_plugin_texts_are_sanitised() {
     let shelf = Shelf::new();
     for (name, does) in [("good", &[][..]), ("odd", &["ODD_TEXTS"]), ("bell", &["BELL_LABEL"])] {
         if shelf.with(name, does).is_none() {
@@ -129,7 +129,7 @@ fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() 
 }
 
 #[test]
-fn what_masters_would_refuse_is_left_out_with_the_reason_and_hides_no_other() {
+fn unacceptable_plugin_is_left_out_with_the_reason() {
     let shelf = Shelf::new();
     for (name, does) in [("good", &[][..]), ("five", &["FIFTH_PORT"]), ("line\nfeed", &[])] {
         if shelf.with(name, does).is_none() {

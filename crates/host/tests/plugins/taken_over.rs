@@ -84,7 +84,7 @@ fn standby_that_dies_is_replaced_and_disturbs_nothing() {
 }
 
 #[test]
-fn standby_takes_over_without_a_pause_however_many_processes_were_killed() {
+fn standby_takes_over_at_once_after_repeated_kills() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     let (mut sum, mut before) = (1.0, 0.0);

@@ -115,7 +115,7 @@ fn a_plugin_far_away_plays_bit_for_bit_what_it_plays_here() {
 }
 
 #[test]
-fn what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before() {
+fn control_outputs_return_and_activation_resets_the_state() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     let worked = far.run(&[vec![1.0, 2.0, 4.0]], &[0.0]);
@@ -131,7 +131,7 @@ fn what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before(
 }
 
 #[test]
-fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
+fn crashing_plugin_affects_only_its_stream() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     let (other, mut beside) = opened(&workshop, request("odd:odd", 48_000, 64));
@@ -152,7 +152,7 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
 }
 
 #[test]
-fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
+fn stream_news_is_reported_with_final_counters() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (news, reported) = channel();
     let workshop = workshop.telling(move |reported| drop(news.send(reported.clone())));
@@ -202,7 +202,7 @@ fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
 }
 
 #[test]
-fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
+fn hanging_plugin_is_killed_and_restarted() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     for what in [2.0, 3.0, 4.0] {
         let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
@@ -216,7 +216,7 @@ fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
 }
 
 #[test]
-fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
+fn killed_process_is_replaced_and_its_state_restored() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.run(&[vec![1.0]], &[0.0]);
@@ -233,7 +233,7 @@ fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
 }
 
 #[test]
-fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died() {
+fn replayed_datagram_is_rejected_after_a_crash() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     for block in 0..10 {
@@ -251,7 +251,7 @@ fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died(
 }
 
 #[test]
-fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
+fn stalled_process_handles_all_waiting_blocks() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
@@ -270,7 +270,7 @@ fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
 }
 
 #[test]
-fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
+fn too_slow_plugin_is_rejected_with_both_figures() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     for _ in 0..2 {
         // Measured, then known: no plugin takes 1 ns.
@@ -284,7 +284,7 @@ fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
 }
 
 #[test]
-fn without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_them() {
+fn without_a_period_short_runs_are_assumed() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let share = |max_frames, period_ns| {
         let asked = StreamRequest { period_ns, ..request("odd:odd", 48_000, max_frames) };
@@ -328,7 +328,7 @@ fn kept_as(path: &Path, fixed_ns: f64) {
 }
 
 #[test]
-fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_reason_to_refuse() {
+fn stored_cost_is_remeasured_only_before_a_rejection() {
     let shelf = Shelf::new();
     if shelf.with("odd", &[]).is_none() {
         return;
@@ -374,7 +374,7 @@ fn a_request_that_fits_no_worker_makes_nobody_go() {
 }
 
 #[test]
-fn who_was_not_heard_of_for_long_makes_room_for_one_that_finds_none() {
+fn silent_stream_makes_room_for_a_new_one() {
     let silence = Span::from_millis(300);
     let few = WorkshopOptions { max_streams: 2, silence, ..options() };
     let Some((_shelf, workshop)) = odd(few) else { return };
@@ -468,7 +468,7 @@ fn words_on_standard_output_disturb_nothing() {
 }
 
 #[test]
-fn controls_that_are_no_numbers_are_told_and_disturb_nothing_else() {
+fn invalid_control_values_are_counted_and_harmless() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -550,7 +550,7 @@ fn requests_that_make_no_sense_are_refused_with_what_does() {
 }
 
 #[test]
-fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
+fn big_endian_master_gets_big_endian_samples() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let other = match ByteOrder::NATIVE {
         ByteOrder::Little => ByteOrder::Big,
@@ -574,7 +574,7 @@ fn the_answer_has_the_byte_order_of_the_request() {
 }
 
 #[test]
-fn of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothing() {
+fn rejected_requests_leave_no_resources() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
     let ids: Vec<u32> = (0..8).map(|_| open().unwrap().id).collect();

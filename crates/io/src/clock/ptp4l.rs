@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_is_asked_in_the_domain_that_it_was_told_and_then_in_the_usual_ones() {
+    fn ptp4l_is_queried_in_its_domain_then_the_usual_ones() {
         let (reported, other) = (Domain { number: 44, transport: 1 }, DOMAINS[2]);
         for answers_in in [reported, other] {
             let daemon = Daemon::new(&format!("told-{}", answers_in.number));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_without_end_and_answers_to_other_questions_are_none() {
+    fn ptp4l_wait_ends_and_foreign_answers_are_ignored() {
         let daemon = Daemon::new("silent");
         let mut asks = Ptp4l::at(&[&daemon.1]).unwrap();
         asks.ask().unwrap();

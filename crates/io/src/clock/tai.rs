@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ptp4l_says_of_its_clock_counts_where_the_system_clock_follows_it() {
+    fn ptp4l_state_counts_if_the_system_clock_follows_it() {
         let system = ClockSource::System;
         assert_eq!(found(200, system, Some(SLAVE)), Some((ClockSource::Ptp, 4_000)));
         assert_eq!(found(200, ClockSource::Ptp, Some(SLAVE)), Some((ClockSource::Ptp, 6_000)));

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_drops_are_named_as_departures_wait_and_the_rest_keeps_its_room() {
+    fn drop_events_leave_room_for_other_events() {
         let (mut teller, mut reported) = telling(160);
         let media = |packet: i64| MediaTime::from_frames(6 * packet);
         let named = (0..200).filter(|packet| teller.dropped_by_queue(media(*packet))).count();

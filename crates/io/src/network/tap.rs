@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_datagram_is_seen_as_it_leaves_and_as_it_comes_with_its_length_and_its_instant() {
+    fn tap_sees_a_datagram_leave_and_arrive() {
         let mut tap = match FrameTap::open(8 << 20) {
             Ok(tap) => tap,
             Err(why) => {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_with_their_interface_their_way_and_a_tag_that_is_kept_apart() {
+    fn tap_frames_have_interface_direction_and_tag() {
         let block = block();
         let expected = |outgoing, bytes, segment, head| TappedFrame {
             interface: 3,
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_cut_short_or_lies_tells_what_is_whole_and_ends() {
+    fn corrupt_tap_block_yields_only_complete_frames() {
         let whole = block();
         for length in 0..whole.len() {
             assert!(read_all(&whole[..length], true).len() <= 2);

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_is_not_played_and_what_was_written_anew_is() {
+    fn rewound_frames_are_replaced_before_playing() {
         let track = ProgramBuffer::new(4, 1);
         track.put(MediaTime::ZERO, &[1.0, 2.0, 3.0, 4.0]);
         track.set_end(MediaTime::from_frames(4));

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_application_costs_silence_and_its_late_frames_are_not_played_later() {
+    fn late_frames_are_replaced_by_silence() {
         let (shared, mut feeder) = scene();
         order(&shared, 1, Mode::Running);
         put(&shared, 0, 1..4);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_begins_with_its_stint_and_loses_whole_blocks_when_nobody_reads() {
+    fn unread_recording_loses_whole_blocks() {
         let shared = Arc::new(ProgramBuffer::new(8, 1));
         let (mut ring, mut giver) =
             (RecordingEnd::new(Arc::clone(&shared)), Giver::new(Arc::clone(&shared)));

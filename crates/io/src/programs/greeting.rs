@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_comes_is_refused_and_never_a_card_that_cannot_be() {
+    fn invalid_greeting_is_rejected() {
         let whole = card().written();
         for length in 0..whole.len() {
             assert!(Greeting::read(&whole[..length]).is_err(), "{length} bytes of it");

@@ -112,7 +112,7 @@ fn ramp(from: i16) -> Vec<f32> {
 }
 
 #[test]
-fn what_programs_play_is_mixed_and_one_alone_is_heard_bit_for_bit() {
+fn programs_are_mixed_and_one_alone_is_bit_exact() {
     let mut card = Card::new("mixed", Direction::Playback);
     let (one, other) = (ramp(1), ramp(-700));
     let first = player(&mut card, &one);
@@ -130,7 +130,7 @@ fn what_programs_play_is_mixed_and_one_alone_is_heard_bit_for_bit() {
 }
 
 #[test]
-fn a_program_that_is_no_more_leaves_the_others_as_they_are_and_its_place_to_the_next() {
+fn ended_program_frees_its_place() {
     let mut card = Card::new("gone", Direction::Playback);
     let frames: Vec<f32> = (0..1400 * PERIOD).map(|at| (at % 4096) as f32 / 32_768.0).collect();
     let others = vec![0.5; frames.len()];
@@ -186,7 +186,7 @@ fn whatever_a_program_writes_where_it_may_is_its_own_harm() {
 }
 
 #[test]
-fn a_program_that_lies_of_what_it_took_loses_its_own_recording_alone() {
+fn false_taken_count_affects_only_its_program() {
     let mut card = Card::new("records", Direction::Capture);
     let [good, bad] = [(); 2].map(|()| card.attach().unwrap());
     let mut end = RecordingEnd::new(std::sync::Arc::clone(good.buffer()));
@@ -207,7 +207,7 @@ fn a_program_that_lies_of_what_it_took_loses_its_own_recording_alone() {
 }
 
 #[test]
-fn a_program_is_woken_when_what_it_waits_for_is_there_and_not_before() {
+fn program_is_woken_at_its_wanted_position() {
     let mut card = Card::new("woken", Direction::Playback);
     let program = player(&mut card, &ramp(1));
     order(&program, 1, Mode::Running);
@@ -249,7 +249,7 @@ fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
 }
 
 #[test]
-fn a_name_is_one_cards_as_long_as_that_lives_and_what_a_killed_one_left_is_taken_over() {
+fn device_name_is_exclusive_and_stale_one_is_reused() {
     let mut card = Card::new("named", Direction::Playback);
     let folder = card.folder.clone();
     let again =
@@ -310,7 +310,7 @@ fn memory_that_was_handed_over_stays_as_long_as_it_is() {
 const ANOTHER: u32 = 65_534;
 
 #[test]
-fn a_folder_that_is_not_this_users_alone_is_passed_over_by_programs() {
+fn programs_skip_folders_that_are_not_private() {
     let mut card = Card::new("foreign", Direction::Playback);
     player(&mut card, &[0.5]);
     for mode in [0o755, 0o701, 0o770] {

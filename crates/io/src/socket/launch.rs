@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launches_do_not_move_with_the_error_of_a_reading_but_with_a_clock_that_is_set() {
+    fn launch_times_follow_clock_steps_not_reading_errors() {
         let nanos = Span::from_nanos;
         let reading = |middle: i64| Bracket { least: middle - 50, most: middle + 50 };
         assert_eq!(kept(nanos(1000), reading(960)), nanos(1000));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_was_dropped_is_named_by_its_launch_time_while_it_is_one_of_the_newest() {
+    fn recent_dropped_packet_is_found_by_launch_time() {
         let zero = LocalTime::ZERO;
         let (clock, lead) = (LaunchClock::Tai, Span::from_micros(500));
         let ahead = Span::from_micros(300);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_too_late_is_launched_as_soon_as_the_queue_takes_it() {
+    fn late_packet_launches_as_soon_as_possible() {
         let at = |micros| LocalTime::ZERO + Span::from_micros(micros);
         let (lead, least) = (Span::from_micros(500), Span::from_micros(300));
         let (clock, ahead) = (LaunchClock::Tai, Span::ZERO);

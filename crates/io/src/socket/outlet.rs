@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_queue_tells_that_it_dropped_is_handed_over_once_and_is_no_error_beside_it() {
+    fn packet_reported_dropped_is_not_also_a_send_error() {
         let late = [0, 3, 4, 9];
         let refuses = |message, _| late.contains(&message).then_some(libc::ENOBUFS);
         let mut counted = 0;
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_queue_refuses_without_a_word_is_an_error_and_the_rest_goes_on() {
+    fn unreported_refusal_is_an_error_and_the_rest_is_sent() {
         let refuses = |message, _| [2, 5].contains(&message).then_some(libc::ENOBUFS);
         let (outcome, _) = send(8, refuses, Some(&mut |_| false));
         assert_eq!(outcome, Sent { sent: 6, refused: 2, last_error: libc::ENOBUFS });

@@ -292,7 +292,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_queue_dropped_is_told_by_both_halves_of_its_launch_time_on_every_kind_of_socket() {
+    fn drop_report_has_the_full_launch_time_on_all_sockets() {
         const LAUNCH: u64 = 1_700_000_037_123_456_789;
         /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `_MISSED` (linux/errqueue.h), with `errno`
         /// (net/sched/sch_etf.c).

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_goes_first_and_is_what_goes_where_there_is_no_room_or_no_time() {
+    fn oldest_frames_are_dropped_first() {
         let at = |n: u8| LocalTime::ZERO + Span::from_millis(n.into());
         let mut waiting = WaitingFrames::new(3, 4);
         let dropped: u64 = (0..5).map(|n| waiting.push(&[n; 2], at(n))).sum();

@@ -156,7 +156,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_mode_lasts_until_its_guard_is_dropped_whatever_is_set_within() {
+    fn float_mode_lasts_until_its_guard_drops() {
         let Some(before) = FloatMode::current() else { return };
         for (outer, inner) in ALL.iter().flat_map(|outer| ALL.map(|inner| (*outer, inner))) {
             let both = |mode: FloatMode| mode.flush_to_zero || mode.denormals_are_zero;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_are_too_small_are_zero_only_while_they_are_flushed() {
+    fn denormals_are_zero_only_while_flushed() {
         if FloatMode::current().is_none() {
             return;
         }

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_added_where_there_is_room_and_given_back_where_there_is_none() {
+    fn push_within_returns_the_value_without_room() {
         let mut items = Vec::with_capacity(2);
         items.push(String::from("a"));
         let room = items.capacity();

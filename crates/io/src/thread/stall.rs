@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_stalls_alone_or_for_longer_than_the_others_is_told() {
+    fn stall_of_one_core_is_reported() {
         let mut log = StallLog::new(2);
         log.record(0, stall(10, 20));
         log.record(1, stall(30, 40));

@@ -65,7 +65,7 @@ mod tests {
     use crate::clock::now;
 
     #[test]
-    fn a_datagram_ends_the_wait_and_nothing_ends_it_when_patience_does() {
+    fn blocked_receive_ends_by_datagram_or_timeout() {
         let timeout = Span::from_millis(20);
         let here = UdpOptions::receiver(([127, 0, 0, 1], 0).into());
         let mut blocked = BlockedUdp::open(&here, timeout).unwrap();

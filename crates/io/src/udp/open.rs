@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_more_sockets_may_be_opened_the_command_that_allows_more_is_named() {
+    fn socket_limit_error_names_the_command_to_raise_it() {
         let hint = |now, most| more_files(Limit { now: Some(now), most });
         assert!(hint(1024, None).contains("`ulimit -n 4096`"));
         assert!(hint(1024, Some(2048)).contains("`ulimit -n 2048`"));

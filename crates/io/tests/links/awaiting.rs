@@ -48,7 +48,7 @@ fn answers_where_it_is_asked_from(link: &mut dyn Link, address: std::net::Socket
 }
 
 #[test]
-fn a_link_over_a_socket_that_was_handed_over_answers_where_it_is_asked_from() {
+fn link_over_an_open_socket_answers_its_peer() {
     let mut link = handed_over();
     let address = link.local();
     answers_where_it_is_asked_from(&mut link, address);

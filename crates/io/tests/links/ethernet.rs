@@ -54,7 +54,7 @@ fn apart(test: fn()) {
 }
 
 #[test]
-fn frames_of_others_never_reach_the_program_however_many_there_are() {
+fn foreign_frames_never_wake_the_program() {
     apart(|| {
         if !in_a_network_of_its_own() {
             return;
@@ -126,7 +126,7 @@ fn flood(stop: &AtomicBool, count: &AtomicU64) {
 }
 
 #[test]
-fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
+fn flood_of_other_frames_does_not_lose_ours() {
     const BATCH: usize = 100;
     apart(|| {
         if !in_a_network_of_its_own() {

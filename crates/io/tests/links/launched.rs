@@ -13,7 +13,7 @@ use tautline_proto::time::Span;
 use crate::common::{collect, departure, outgoing};
 
 #[test]
-fn packets_leave_with_launch_times_to_all_destinations_and_tell_what_they_were() {
+fn launch_times_reach_all_destinations_and_are_reported() {
     let local = || DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let mut receivers = [local(), local()];
     let lead = Span::from_micros(300);

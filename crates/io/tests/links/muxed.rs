@@ -145,7 +145,7 @@ impl Nat {
 }
 
 #[test]
-fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger() {
+fn muxed_link_follows_a_nat_but_no_forger() {
     let (line, server_address) = udp(FarAddress::Newest, 5);
     let mut server = end_with(line);
     let mut nat = Nat::to(server_address);
@@ -254,7 +254,7 @@ fn a_far_end_that_is_known_is_heard_alone_and_may_be_told_anew() {
 }
 
 #[test]
-fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() {
+fn exchanged_transports_deliver_once_and_in_order() {
     for ringed in [false, true] {
         let (left, right) = (muxed(1472, FAR).unwrap(), muxed(1472, FAR).unwrap());
         let (mut switches, wire) =

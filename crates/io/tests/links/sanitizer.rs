@@ -97,9 +97,9 @@ fn sending_and_receiving_is_real_time() {
 }
 
 #[test]
-fn the_calls_that_links_make_would_end_the_program_without_a_permit() {
+fn link_calls_abort_under_rtsan_without_a_permit() {
     const NAME: &str =
-        "sanitizer::the_calls_that_links_make_would_end_the_program_without_a_permit";
+        "sanitizer::link_calls_abort_under_rtsan_without_a_permit";
     let Some(task) = task() else {
         for call in ["sendmmsg", "recvmmsg", "ppoll", "write"] {
             let ended = child(NAME, call);

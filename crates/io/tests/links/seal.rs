@@ -81,7 +81,7 @@ fn with_another(link: &mut (impl Link + ?Sized), number: u8, again: Option<usize
 }
 
 #[test]
-fn a_packet_is_finished_and_sealed_once_for_all_destinations_and_both_networks() {
+fn packet_is_encrypted_once_for_all_destinations() {
     let all = wires::<5>();
     let to = |range: core::ops::Range<usize>| all[range].iter().map(|(_, to)| *to).collect();
     let by_loopback = |destinations| UdpOptions {
@@ -109,7 +109,7 @@ fn a_packet_is_finished_and_sealed_once_for_all_destinations_and_both_networks()
 }
 
 #[test]
-fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
+fn retransmission_has_the_same_encrypted_bytes() {
     for (at_a_time, ringed) in [(1, false), (4, false), (1, true), (4, true)] {
         let [(socket, to)] = wires();
         let mut direct = sealed(&UdpOptions::sender(vec![to]));
@@ -143,7 +143,7 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
 }
 
 #[test]
-fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
+fn decrypted_packet_contains_the_hand_over_time() {
     let mut receiver = sealed(&receiver_options());
     let options = UdpOptions::sender(vec![receiver.local()]);
     let mut direct = sealed(&options);
@@ -180,7 +180,7 @@ fn what_does_not_open_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_is_written_where_it_waits_leaves_as_what_is_copied_there() {
+fn packet_written_in_place_equals_a_copied_one() {
     for ringed in [false, true] {
         let [(socket, to)] = wires();
         let direct = sealed(&UdpOptions::sender(vec![to]));
@@ -217,7 +217,7 @@ fn what_is_written_where_it_waits_leaves_as_what_is_copied_there() {
 }
 
 #[test]
-fn what_is_written_and_finds_no_place_is_counted_like_what_is_copied() {
+fn written_packet_without_room_is_counted_as_dropped() {
     let [(socket, to)] = wires();
     let mut link = sealed(&UdpOptions::sender(vec![to]));
     let (instants, mut room) = (departure(now(), LocalTime::ZERO), vec![0; link.datagram_bytes()]);

@@ -56,7 +56,7 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goes_on_with_the_newest()
+fn stalled_tcp_drops_old_packets_in_whole_frames()
  {
     let [ours, mut theirs] = connected();
     theirs.set_nonblocking(true).unwrap();
@@ -104,7 +104,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
 }
 
 #[test]
-fn a_new_connection_carries_null_packets_until_its_window_is_wide_enough_and_then_whole_packets_alone()
+fn tcp_sends_null_packets_until_the_window_is_wide()
  {
     let [ours, mut theirs] = connected();
     theirs.set_nonblocking(true).unwrap();
@@ -131,7 +131,7 @@ fn a_new_connection_carries_null_packets_until_its_window_is_wide_enough_and_the
 }
 
 #[test]
-fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_ends() {
+fn tcp_reports_are_sent_with_and_without_packets() {
     let [ours, theirs] = connected().map(|stream| line(stream, &TcpOptions::default()).0);
     let (ours, mut theirs) = (end_with(ours), end_with(theirs));
     let (mut sending, [mut one, mut other]) = (ours.sending, ours.controls);
@@ -160,7 +160,7 @@ fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_e
 }
 
 #[test]
-fn whoever_announces_too_long_a_frame_is_cut_off_and_what_came_before_is_heard() {
+fn too_long_tcp_frame_ends_the_connection() {
     let [ours, mut theirs] = connected();
     let (line, watch) = line(ours, &TcpOptions::default());
     let mut end = end_with(line);
@@ -347,7 +347,7 @@ fn sealed(numbers: core::ops::RangeInclusive<u32>) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_opened_by_one_connection_is_not_opened_again_by_the_next() {
+fn replay_over_a_new_connection_is_rejected() {
     let at = free_port();
     let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
     let mut heard = 0;

@@ -44,7 +44,7 @@ fn spacing_sender(
 }
 
 #[test]
-fn packets_that_are_all_late_are_handed_over_no_more_at_once_than_was_asked_for() {
+fn late_packets_respect_the_hand_over_limit() {
     let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let spacing = Spacing { together: 2, lead: Span::ZERO };
     let (mut sender, mut departures) = spacing_sender(receiver.local(), spacing);
@@ -62,7 +62,7 @@ fn packets_that_are_all_late_are_handed_over_no_more_at_once_than_was_asked_for(
 }
 
 #[test]
-fn packets_of_two_periods_are_not_handed_over_at_once_where_so_many_at_most_are_asked_for() {
+fn limited_hand_over_never_mixes_two_periods() {
     let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let spacing = Spacing { together: 3, lead: Span::ZERO };
     let (mut sender, mut departures) = spacing_sender(receiver.local(), spacing);
@@ -110,7 +110,7 @@ fn packets_of_one_period_leave_at_their_own_times() {
 }
 
 #[test]
-fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() {
+fn packets_within_1_ms_leave_together_up_to_a_frame() {
     let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, mut departures) = recording_sender(receiver.local());
     let start = now() + Span::from_millis(20);
@@ -202,7 +202,7 @@ fn a_full_ring_drops_and_counts() {
 }
 
 #[test]
-fn a_packet_too_long_for_the_link_is_dropped_and_the_thread_goes_on() {
+fn too_long_packet_is_dropped_by_the_wire_thread() {
     let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, _) = ringed(&UdpOptions::sender(vec![receiver.local()]), 8);
     assert!(!sender.queue(&outgoing(&mut [0; 2000])));
@@ -258,7 +258,7 @@ fn departed(departures: &mut Consumer<Departure>) -> Departure {
 }
 
 #[test]
-fn a_packet_leaves_whenever_it_comes_whether_its_time_was_foreseen_or_not() {
+fn unpredicted_packet_leaves_on_time() {
     let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let lead = Span::from_micros(300);
     let spacing = Spacing { together: 1, lead };

@@ -42,7 +42,7 @@ fn a_packet_arrives_with_its_stamps_in_order() {
 }
 
 #[test]
-fn packets_of_one_batch_arrive_one_by_one_whatever_their_lengths() {
+fn batched_packets_of_any_length_arrive_separately() {
     for local in [LOOPBACK, "[::1]:0"] {
         let mut receiver = DirectLink::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
         let mut sender = sender_to(receiver.local());
@@ -85,7 +85,7 @@ fn more_than_a_batch_arrives_whole_and_in_order() {
 }
 
 #[test]
-fn two_networks_get_every_packet_and_each_arrival_says_by_which_it_came() {
+fn two_networks_carry_every_packet_and_are_distinguished() {
     let (mut first, mut second) = (receiver(), receiver());
     let by_loopback = |to: SocketAddr| UdpOptions {
         interface: Some("lo".into()),
@@ -417,7 +417,7 @@ fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
 }
 
 #[test]
-fn more_destinations_than_there_is_room_for_are_refused_and_the_old_ones_stay() {
+fn too_many_destinations_are_rejected_unchanged() {
     let mut receivers = [receiver(), receiver()];
     let places: Vec<_> = receivers.iter().map(DirectLink::local).collect();
     let mut sender = sender_to(places[0]);

@@ -147,7 +147,7 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
 }
 
 #[test]
-fn what_happens_to_a_link_on_a_wire_thread_is_told_past_the_devices_thread() {
+fn wire_thread_events_bypass_the_device_thread() {
     let [sender, receiver] = pair();
     let mut sender = ringed(sender);
     let (teller, mut reported) = telling(4);

@@ -207,7 +207,7 @@ impl TapDelays {
             None if by < 0.0 => "frames dropped",
             None => "frames inserted",
         };
-        row.add("because", "", because);
+        row.add("reason", "", because);
         row
     }
 
@@ -227,7 +227,7 @@ impl TapDelays {
         let row = |(invalid, at, count): (&InvalidWindow, Frames, usize)| {
             let mut row = ReportRow::invalid(invalid.name(), invalid.says(self.rate));
             row.add("invalid_windows", "invalid windows", count);
-            row.add("first_void_ns", "the first at", self.at(at).as_nanos());
+            row.add("first_invalid_ns", "the first at", self.at(at).as_nanos());
             if let InvalidWindow::Ambiguous { delays, .. } = invalid {
                 row.add("candidates_frames", "equally good there, frames", listed(delays));
             }

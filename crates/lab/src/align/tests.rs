@@ -42,7 +42,7 @@ fn within(ratios: &[f64]) -> (usize, f64) {
 }
 
 #[test]
-fn the_stated_bound_holds_in_95_of_100_random_cases_and_twice_it_in_all() {
+fn align_bound_holds_in_95_percent_and_doubled_in_all_cases() {
     let (mut delays, mut drifts) = (Vec::new(), Vec::new());
     for seed in 0..200 {
         let mut rng = self::rng(seed);
@@ -77,7 +77,7 @@ fn the_stated_bound_holds_in_95_of_100_random_cases_and_twice_it_in_all() {
 }
 
 #[test]
-fn the_bound_is_a_thousandth_of_a_frame_for_noise_and_a_tenth_for_little_of_it() {
+fn align_bound_is_tight_for_wideband_noise() {
     let mut rng = self::rng(5);
     for (kind, below, bound) in [(Kind::White, 26.0, 0.001), (Kind::Narrow, 0.0, 0.1)] {
         let sound = kind.sound(54_000, &mut rng);
@@ -281,7 +281,7 @@ fn lines(frames: usize, later: f64, seed: u64) -> Vec<f32> {
 }
 
 #[test]
-fn a_sound_of_lines_is_found_the_right_way_up_whatever_the_window() {
+fn line_spectrum_is_found_with_right_polarity_for_any_window() {
     let second = Rate::HZ_48000.hertz() as usize;
     for seed in 0..3 {
         for later in [0.0, 137.37] {

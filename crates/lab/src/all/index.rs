@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_leads_to_its_page_and_tells_its_first_rows_and_all_that_is_void() {
+    fn index_links_page_and_lists_first_and_invalid_rows() {
         let mut rows: Vec<AllRow> =
             (0..8).map(|number| row(&format!("row {number}"), None)).collect();
         rows.push(row("last", Some("the kernel <refused>")));

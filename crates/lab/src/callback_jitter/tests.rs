@@ -51,7 +51,7 @@ fn regular_calls_are_a_period_apart_and_late_by_nothing() {
 }
 
 #[test]
-fn a_late_call_is_late_against_the_grid_and_the_one_after_it_is_not() {
+fn late_call_is_late_on_the_grid_but_the_next_is_not() {
     let mut calls: Vec<_> = (0..100).map(|n| call(1000 * n + 1020, 1000 * n, 0)).collect();
     calls[40] = call(41_520, 40_000, 0);
     let rows = figures::rows(&side(Directions::One(Direction::Capture)), &calls, 0);

@@ -31,8 +31,8 @@ pub(super) fn row(
     row.add("usable_share", "usable, of the period", share(usable, period));
     row.add("result", "held", if search.held().is_some() { "whole" } else { "missed" });
     row.add("too_much_ns", "too much", search.bad().map(Span::as_nanos));
-    row.add("missed_in_freeze", "missed in stalls", misses.in_freeze);
-    row.add("missed_after_freeze", "missed after stalls", misses.after_freeze);
+    row.add("missed_in_stall", "missed in stalls", misses.in_freeze);
+    row.add("missed_after_stall", "missed after stalls", misses.after_freeze);
     row.add("missed_of_a_core", "missed in a stall of one core", misses.of_a_core);
     row.add("overrun", "calls past their period", held.log.overrun);
     tell_detectors(&mut row, BothDetectors::of(held), found.beyond);
@@ -227,7 +227,7 @@ mod tests {
     const UNDER_JACK: BothDetectors = BothDetectors { missed: 2, jack_xruns: Some(3) };
 
     #[test]
-    fn what_both_detectors_saw_stands_in_the_row_where_jack_was_asked_and_nothing_elsewhere() {
+    fn row_shows_both_miss_counts_only_under_jack() {
         let reported = |row: &ReportRow| {
             let row = serde_json::to_value(row).unwrap();
             ["jack_xruns", "too_much_missed", "too_much_jack_xruns"]

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_grid_has_the_workers_and_the_periods_of_each_figure() {
+    fn paper_grid_has_the_workers_and_periods_of_each_figure() {
         let points = CapacityGrid::Paper.points(2);
         let of = |window, hertz, wanted: fn(&CapacityPoint) -> u32| -> Vec<u32> {
             let same =
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goals_have_real_work_on_as_many_workers_as_cores_and_time_alone_on_all_others() {
+    fn goals_grid_has_one_real_point_with_a_worker_per_core() {
         for cores in [1, 2, 16] {
             let points = CapacityGrid::Goals.points(cores);
             let real: Vec<_> = points.iter().filter(|point| point.real).collect();

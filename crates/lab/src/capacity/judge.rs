@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_under_way_in_a_freeze_is_the_hosts_and_one_before_it_is_ours() {
+    fn block_in_flight_during_a_stall_counts_as_the_hosts() {
         let found = of(&[5000, 9000, 12_000], 0);
         assert_eq!((found.missed, found.in_freeze, found.otherwise()), (3, 2, 1));
     }
 
     #[test]
-    fn what_a_busy_worker_is_behind_with_after_a_freeze_is_the_hosts_until_it_can_have_caught_up() {
+    fn backlog_after_a_stall_is_the_hosts_until_caught_up() {
         // Half busy: a backlog of one period lasts two; one more block may be in flight.
         let found = of(&[18_000, 20_000], 1000);
         assert_eq!((found.after_freeze, found.otherwise()), (1, 1));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_period_that_was_due_is_counted_and_so_is_what_it_missed() {
+    fn every_due_period_and_its_misses_are_counted() {
         shared(|| {
             let log = kept(Span::ZERO);
             assert_eq!(log.due, 20);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_outlasts_its_period_is_missed_and_periods_that_it_swallows_are_lost() {
+    fn call_longer_than_its_period_is_missed_and_loses_periods() {
         shared(|| {
             let log = kept(Span::from_millis(19));
             assert_eq!(log.due, 20);

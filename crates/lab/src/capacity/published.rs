@@ -62,7 +62,7 @@ mod tests {
     use crate::capacity::CapacityGrid;
 
     #[test]
-    fn each_of_the_papers_points_is_measured_by_its_grid_and_stands_beside_one_row() {
+    fn each_published_point_is_in_the_grid_next_to_one_row() {
         let points = CapacityGrid::Paper.points(2);
         for there in &POINTS {
             let reported = |point: &CapacityPoint| {

@@ -28,7 +28,7 @@ fn if_no_more_than(capacity: Span) -> impl FnMut(CapacityTry) -> CapacityFinding
 }
 
 #[test]
-fn workers_are_unanswered_where_they_were_asked_for_and_no_row_of_theirs_is_known() {
+fn all_invalid_worker_rows_give_the_first_reason() {
     let invalid = |why: &str| Some(why.to_owned());
     assert_eq!(unanswered(vec![invalid("first"), invalid("second")]), invalid("first"));
     assert_eq!(unanswered(vec![invalid("first"), None]), None);
@@ -36,7 +36,7 @@ fn workers_are_unanswered_where_they_were_asked_for_and_no_row_of_theirs_is_know
 }
 
 #[test]
-fn the_greatest_cost_that_goes_is_found_to_within_what_was_asked_for_and_held() {
+fn greatest_passing_cost_is_found_to_precision_and_held() {
     for micros in (0..=2188).step_by(7) {
         let capacity = Span::from_micros(micros);
         let (tried, held) = searched(if_no_more_than(capacity));
@@ -72,7 +72,7 @@ fn one_miss_by_chance_is_tried_again_and_two_are_not() {
 }
 
 #[test]
-fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
+fn failed_holds_retry_lower_and_end() {
     let capacity = Span::from_micros(1000);
     let (tried, held) = searched(|attempt| {
         let most = if attempt.held { capacity - Span::from_micros(35) } else { capacity };
@@ -104,7 +104,7 @@ fn the_cost_that_was_too_much_lies_above_the_last_that_was_held() {
 }
 
 #[test]
-fn workers_that_miss_what_costs_nothing_and_runs_in_which_nothing_is_due_end_it() {
+fn misses_at_zero_cost_or_invalid_runs_end_the_search() {
     let (tried, held) = searched(|_| CapacityFinding::Missed);
     assert_eq!((tried.len(), held), (2, None));
     let (tried, held) = searched(|_| CapacityFinding::InvalidWindow);
@@ -144,7 +144,7 @@ impl SimulatedWorker {
 }
 
 #[test]
-fn of_simulated_workers_what_their_windows_waits_and_ways_leave_is_found() {
+fn simulated_workers_have_the_capacity_of_window_and_delay() {
     let micros = Span::from_micros;
     let worker = SimulatedWorker { window: 1, wait: Span::ZERO, way: micros(60), seldom: None };
     let blocks = (200, 4000);

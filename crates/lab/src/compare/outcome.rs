@@ -43,7 +43,7 @@ pub(super) fn judge(compared: &mut Compared) {
         !matches!(figure.verdict, ComparedVerdict::Unknown | ComparedVerdict::Follows)
     };
     let nothing = !compared.figures().any(judged);
-    let (outcome, because) = match (worse.is_empty(), open.is_empty() && !nothing) {
+    let (outcome, reasons) = match (worse.is_empty(), open.is_empty() && !nothing) {
         (false, _) => (ComparedOutcome::Worse, worse),
         (true, false) => (ComparedOutcome::Undecided, open),
         (true, true) if !better.is_empty() => (ComparedOutcome::Better, better),
@@ -53,9 +53,9 @@ pub(super) fn judge(compared: &mut Compared) {
         },
     };
     compared.outcome = outcome;
-    compared.because.extend(because);
-    if nothing && compared.because.is_empty() {
-        compared.because.push("no row that both measured has anything to compare".to_owned());
+    compared.reasons.extend(reasons);
+    if nothing && compared.reasons.is_empty() {
+        compared.reasons.push("no row that both measured has anything to compare".to_owned());
     }
 }
 

@@ -77,7 +77,7 @@ fn what_is_slower_beyond_what_both_do_not_know_is_a_regression() {
 }
 
 #[test]
-fn what_is_less_than_a_frame_or_than_the_threshold_is_no_difference_however_sure_it_is() {
+fn difference_below_a_frame_or_threshold_is_ignored() {
     let mut first = report(&[5_000], 1);
     let mut second = report(&[5_015], 2);
     for report in [&mut first, &mut second] {
@@ -104,7 +104,7 @@ fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
         report["rows"][0]["uncertainty_ns"] = json!(1_000);
     }
     let worse = compared(&first, &second);
-    assert_eq!(worse.because, ["test 0: p50, p99"], "{worse}");
+    assert_eq!(worse.reasons, ["test 0: p50, p99"], "{worse}");
     assert_eq!(worse.rows[0].figures[0].threshold_ns, Some(2_000.0));
     // Sound has a resolution of frames.
     first["experiment"] = json!("align");
@@ -162,7 +162,7 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
     assert_eq!(compared(&few, &none).outcome, ComparedOutcome::Same);
     assert_eq!(compared(&many, &none).outcome, ComparedOutcome::Better);
     let worse = compared(&none, &many);
-    assert_eq!(worse.because, ["stalls of every core: stalls"], "{worse}");
+    assert_eq!(worse.reasons, ["stalls of every core: stalls"], "{worse}");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn the_chance_of_what_is_missed_is_that_of_the_reference() {
 }
 
 #[test]
-fn the_chance_of_as_many_as_a_report_may_tell_needs_no_more_than_some_roots_of_them() {
+fn fisher_test_of_huge_counts_is_exact_and_fast() {
     const DUE: u64 = 10_000_000_000;
     let of = |missed| Missed { missed, due: DUE, at_most: 1.0 };
     // Normal approximation: equal, 2.83 standard deviations of 35 355 apart, and far.
@@ -194,7 +194,7 @@ fn the_chance_of_as_many_as_a_report_may_tell_needs_no_more_than_some_roots_of_t
 }
 
 #[test]
-fn seconds_without_any_rank_below_all_others_and_are_not_written_down() {
+fn empty_seconds_rank_below_all_others_without_storage() {
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..200 {
         let seconds = [random.u32(1..60), random.u32(1..60)];
@@ -238,8 +238,8 @@ fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     first["rows"][0]["intervals"].as_array_mut().unwrap().truncate(7);
     let short = compared(&first, &first);
     assert_eq!(short.outcome, ComparedOutcome::Undecided);
-    assert_eq!(short.because.len(), 1, "{short}");
-    snapshot!(short.because[0]);
+    assert_eq!(short.reasons.len(), 1, "{short}");
+    snapshot!(short.reasons[0]);
     let text = short.to_string();
     snapshot!(text);
 }
@@ -260,7 +260,7 @@ fn what_only_the_first_has_measured_is_gone_and_that_is_worse() {
 }
 
 #[test]
-fn a_search_that_ended_elsewhere_is_told_and_none_of_its_rows_is_gone() {
+fn search_with_another_result_loses_no_rows() {
     let search = |found: &[&str]| {
         let mut report = report(&vec![5_000; found.len()], 1);
         report["experiment"] = json!("load");
@@ -274,12 +274,12 @@ fn a_search_that_ended_elsewhere_is_told_and_none_of_its_rows_is_gone() {
     let there = compared(&first, &second);
     assert_eq!(names(&there, |row| row.gone), [""; 0]);
     assert_eq!(there.outcome, ComparedOutcome::Undecided);
-    snapshot!(there.because[0]);
+    snapshot!(there.reasons[0]);
     assert_eq!(compared(&first, &first).outcome, ComparedOutcome::Same);
 }
 
 #[test]
-fn the_least_that_went_is_what_its_search_ended_with_and_no_hold_that_failed() {
+fn min_latency_result_is_its_last_row_not_a_failed_hold() {
     let search = |rows: &[(&str, i64)]| {
         let mut report = report(&vec![5_000; rows.len()], 1);
         report["experiment"] = json!("min-latency");
@@ -375,7 +375,7 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
 }
 
 #[test]
-fn what_the_two_were_measured_on_and_how_is_told_where_it_differs() {
+fn differing_hosts_and_commands_are_reported() {
     let mut first = report(&[5_000], 1);
     let host = |kernel: &str, stalls: u32| json!([{ "name": "local", "kernel": kernel, "processor": "P", "cpus": 2, "stalls": stalls }]);
     first["hosts"] = host("6.1", 0);

@@ -47,7 +47,7 @@ impl fmt::Display for Compared {
 
 impl Compared {
     pub(crate) fn verdict(&self) -> String {
-        let because = self.because.join("; ");
+        let because = self.reasons.join("; ");
         match self.outcome {
             ComparedOutcome::Same => {
                 let judged = |figure: &&ComparedFigure| figure.verdict == ComparedVerdict::None;

@@ -114,7 +114,7 @@ impl MeasuredDelay {
         row.add("marks_played", "marks played", marks.played);
         row.add("marks_missed", "marks missed", marks.missed);
         row.add("marks_repeated", "marks repeated", marks.repeated);
-        row.add("marks_foreign", "marks of other runs", marks.foreign);
+        row.add("marks_of_others", "marks of other runs", marks.foreign);
         let words = "frames dropped, by marks too close together";
         row.add("dropped_frames", words, marks.dropped_frames);
         let words = "frames repeated, by marks too far apart";

@@ -179,7 +179,7 @@ fn a_mark_that_was_silenced_on_the_way_is_missed() {
 }
 
 #[test]
-fn where_nothing_comes_back_all_is_missed_and_no_figure_is_made_up() {
+fn silence_misses_all_marks_and_invents_no_figures() {
     let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
     let report = Loop { spoil, ..Loop::default() }.measure();
     assert!(!report.marks.received_any());
@@ -368,7 +368,7 @@ fn numbers_may_wrap_while_marks_are_under_way() {
 }
 
 #[test]
-fn marks_that_come_again_are_counted_and_those_before_the_beginning_are_not() {
+fn repeated_marks_count_but_not_those_before_the_start() {
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO + Span::from_millis(50));
     for mark in 0..20 {
         let (played, heard) = at(mark, 1000);

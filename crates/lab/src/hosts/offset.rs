@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_clock_is_one_however_long_the_way_and_wherever_it_is_asked_from() {
+    fn same_clock_is_recognized_across_any_delay_and_host() {
         assert!(asked(Span::ZERO, Span::ZERO).meets(&OffsetBounds::HERE));
         let far = Span::from_secs(-5000);
         let (one, other) =

@@ -22,7 +22,7 @@ fn a_place_is_read_as_it_is_written() {
 }
 
 #[test]
-fn an_agent_says_who_it_is_and_answers_each_request_by_its_number() {
+fn agent_greets_and_answers_each_request_by_id() {
     let said = said(
         "{\"id\":7,\"ask\":{\"listen\":{\"pairs\":2}}}\nnonsense\n{\"id\":8,\"ask\":\"heard\"}\n",
     );

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_of_another_clock_are_read_here_to_within_what_the_mapping_says() {
+    fn remote_times_map_within_the_stated_uncertainty() {
         for back in [100, 300] {
             let far = FarClock { back, ..FAR };
             let errors = errors(&far);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_is_longer_back_than_there_moves_instants_by_half_of_that_and_no_more_than_is_said()
+    fn asymmetric_delay_shifts_times_by_half_within_uncertainty()
      {
         let far = FarClock { back: 400, ..FAR };
         let (error, unsure) = errors(&far)[100];

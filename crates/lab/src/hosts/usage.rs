@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_between_two_readings_is_told_of_the_time_between_them() {
+    fn usage_between_two_readings_is_relative_to_their_interval() {
         let group = |cpu_ns, periods| Some(Used { cpu_ns, periods, ..Used::default() });
         let first = ChildUsage { at_ns: 1000, cpu_ns: 700, group: group(Some(900), 2) };
         let last = ChildUsage { at_ns: 2000, cpu_ns: 950, group: group(Some(1400), 12) };

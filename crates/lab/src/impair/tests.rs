@@ -22,7 +22,7 @@ fn released(impairer: &mut Impairer, now: LocalTime) -> Vec<(u8, Leg, UdpPort, i
 }
 
 #[test]
-fn a_datagram_goes_on_when_its_delay_is_over_and_by_the_port_it_came_by() {
+fn datagram_leaves_after_its_delay_on_its_arrival_port() {
     let mut impairer = alike(PathModel::ideal(Span::from_millis(3)), 1);
     assert!(impairer.next_due().is_never());
     impairer.take(Leg::There, UdpPort::Media, &[1; 200], at(0));

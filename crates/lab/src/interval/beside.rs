@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_intervals_of_a_queue_are_compared_and_what_is_not_known_has_no_ratio() {
+    fn only_queue_intervals_are_compared_and_unknown_has_no_ratio() {
         let ours = [row(0..3, None), row(0..3, None)];
         let mut bare = [row([7; 3].into_iter(), Some(40)), row(0..3, None)];
         compare(PacingMode::Etf, &ours, &mut bare);

@@ -23,8 +23,8 @@ pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
     let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();
     let late = lines.iter().map(|line| (line.due, line.packet.at - line.due));
     let schedule = handed_over("packet log, against its schedule".to_owned(), late);
-    let mut rows = vec![intervals("ledger".to_owned(), &packets, unit), schedule];
-    rows.extend(against_media("ledger", &packets, unit).map(|(row, _)| row));
+    let mut rows = vec![intervals("packet log".to_owned(), &packets, unit), schedule];
+    rows.extend(against_media("packet log", &packets, unit).map(|(row, _)| row));
     rows
 }
 

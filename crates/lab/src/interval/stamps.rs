@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_that_are_launch_times_are_known_at_any_rate_and_with_some_that_were_late() {
+    fn launch_time_arrivals_are_recognized_at_any_rate() {
         for hertz in [44_100, 48_000] {
             assert!(are_launch_times(&at(hertz, |_, launch| launch + 12_345)));
             assert!(are_launch_times(&at(hertz, |packet, launch| launch + packet % 2)), "{hertz}");

@@ -180,7 +180,7 @@ fn what_is_missing_repeated_and_out_of_order_is_counted() {
 }
 
 #[test]
-fn a_sender_that_began_anew_is_told_of_for_itself_and_so_is_each_stream() {
+fn restarted_sender_and_each_stream_have_separate_rows() {
     let mut all = frames(0..100);
     all.extend(frames(20_000..20_050));
     all.extend((0..30).map(|n| (TODAY + 500_000 + 1_000_000 * n, tagged(&ipv4(n as u16, 0xdef)))));
@@ -192,7 +192,7 @@ fn a_sender_that_began_anew_is_told_of_for_itself_and_so_is_each_stream() {
 }
 
 #[test]
-fn what_only_looks_like_rtp_is_passed_over_and_an_empty_capture_says_how_to_fill_it() {
+fn rtp_lookalikes_are_skipped_and_empty_capture_has_a_hint() {
     let noise: Vec<_> =
         (0..200_u64).map(|n| (TODAY + n, tagged(&ipv4((n * 7919 % 65_536) as u16, 5)))).collect();
     let report = of(&PLAIN.file(&noise));

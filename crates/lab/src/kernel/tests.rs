@@ -47,7 +47,7 @@ fn heard(arrival: LocalTime, woke: LocalTime) -> Option<ArrivalRecord> {
 }
 
 #[test]
-fn what_is_measured_is_arrival_to_read_with_the_uncertainty_of_the_stamp() {
+fn arrival_to_read_is_measured_with_timestamp_uncertainty() {
     let sent = sent(1000);
     let mut log: Vec<_> =
         sent.iter().map(|sent| heard(sent.due + micros(10), sent.due + micros(30))).collect();
@@ -88,7 +88,7 @@ fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
 }
 
 #[test]
-fn packets_that_overtook_each_other_belong_to_the_seconds_in_which_they_came() {
+fn reordered_packets_belong_to_the_second_of_arrival() {
     let case = KernelCase::of(&options(2000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
     let mut log: Vec<_> =
         (0..2000_i64).map(|number| heard(at(1000 * number), at(1000 * number + 20))).collect();
@@ -117,7 +117,7 @@ fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn a_host_that_is_gone_ends_it_with_a_note_and_a_case_that_failed_does_not() {
+fn lost_host_ends_with_a_note_but_a_failed_case_continues() {
     let gone = HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() };
     let (invalid, notes) = second(Unmeasured::Host(gone.clone()));
     assert_eq!(invalid, [String::new(), gone.to_string()]);
@@ -131,7 +131,7 @@ fn a_host_that_is_gone_ends_it_with_a_note_and_a_case_that_failed_does_not() {
 }
 
 #[test]
-fn at_the_direct_link_waiting_for_the_device_is_told_apart_from_waking_late() {
+fn direct_link_separates_period_wait_from_late_wakeup() {
     let case = KernelCase { tick: micros(1000), ..case(Way::Direct, 3) };
     let log = [
         // Polls at 1000, wakes 40 late.
@@ -157,7 +157,7 @@ fn the_device_meets_every_part_of_its_period_once_in_a_case() {
 }
 
 #[test]
-fn where_the_kernel_gives_no_stamps_the_row_is_void_with_the_mend() {
+fn missing_kernel_timestamps_give_an_invalid_row_with_hint() {
     let sent = sent(2);
     let none = |_: &SentDatagram| {
         Some(ArrivalRecord { arrival: at(1), uncertainty: Span::MAX, woke: at(1), read: at(1) })
@@ -170,7 +170,7 @@ fn where_the_kernel_gives_no_stamps_the_row_is_void_with_the_mend() {
 }
 
 #[test]
-fn how_much_longer_packets_take_is_told_beside_what_others_found() {
+fn growth_with_packet_length_is_listed_next_to_published() {
     let row = |name: &str, nanos| {
         let mut series = crate::statistics::Series::with_room(1);
         series.push(LocalTime::ZERO, Span::from_nanos(nanos));
@@ -185,7 +185,7 @@ fn how_much_longer_packets_take_is_told_beside_what_others_found() {
 }
 
 #[test]
-fn every_packet_is_read_by_both_ways_and_comes_before_it_is_read() {
+fn every_packet_is_read_both_ways_after_it_arrived() {
     let options = KernelOptions { cores: options(1).cores[..1].to_vec(), ..options(30) };
     let report = measure(&options, &Stop::default(), &mut |_| {});
     assert_eq!(report.rows.len(), 4);

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rung_is_told_by_what_is_configured_and_has_a_name_of_its_own() {
+    fn each_sweep_case_has_a_unique_name_from_its_settings() {
         let reported = RUNGS.map(|case| case.to_string());
         snapshot!(reported[0]);
         snapshot!(reported[9]);

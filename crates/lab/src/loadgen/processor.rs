@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stress_ng_is_told_to_end_by_itself_after_what_burdens_with_it() {
+    fn stress_ng_timeout_is_whole_seconds_and_never_zero() {
         let reported = |millis| timeout(Some(Span::from_millis(millis)));
         assert_eq!(reported(61_500).as_deref(), Some("--timeout=62s"));
         assert_eq!(reported(-5).as_deref(), Some("--timeout=1s"), "and 0 would be for ever");

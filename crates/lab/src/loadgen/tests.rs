@@ -21,7 +21,7 @@ fn for_long(stop: &Stop) -> Until<'_> {
 }
 
 #[test]
-fn every_announcement_is_read_as_the_records_it_was_written_with() {
+fn every_announcement_is_read_back_and_truncation_rejected() {
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..1000 {
         let announced = message::write(&mut random);
@@ -114,7 +114,7 @@ fn spinners_take_the_processor_and_memory_is_written() {
 }
 
 #[test]
-fn a_rival_leaves_its_processor_now_and_then_and_one_that_may_not_be_says_so() {
+fn rival_pauses_and_a_refused_scheduler_is_an_error() {
     let core = tautline_io::thread::affinity::usable_cores()[0];
     let rival = |scheduler| LoadKind::Rival { scheduler, core };
     let ran = ran(&rival(Scheduler::Other), 300);

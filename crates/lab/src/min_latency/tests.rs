@@ -62,7 +62,7 @@ fn where_nothing_goes_the_most_was_tried_and_no_least_is_told() {
 }
 
 #[test]
-fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() {
+fn stalled_try_is_repeated_without_moving_the_search() {
     let mut search = LatencySearch::new(100);
     search.tried(SearchResult::Missed);
     let next = search.next();
@@ -79,7 +79,7 @@ fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() 
 }
 
 #[test]
-fn one_of_which_nothing_can_be_found_out_ends_the_search_the_second_time() {
+fn second_invalid_try_in_a_row_ends_the_search() {
     let mut search = LatencySearch::new(100);
     assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::Again);
     assert_eq!(search.tried(SearchResult::Missed), TryVerdict::Fails);
@@ -89,7 +89,7 @@ fn one_of_which_nothing_can_be_found_out_ends_the_search_the_second_time() {
 }
 
 #[test]
-fn two_void_rows_with_one_between_in_which_the_host_froze_do_not_end_the_search() {
+fn invalid_tries_around_a_stall_do_not_end_the_search() {
     let mut search = LatencySearch::new(100);
     for finding in [
         SearchResult::InvalidWindow,
@@ -130,7 +130,7 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> SearchRes
 }
 
 #[test]
-fn on_a_path_with_jitter_and_a_host_that_freezes_the_least_is_what_trying_all_finds() {
+fn search_under_jitter_and_stalls_equals_trying_all() {
     for seed in 0..6 {
         let first = Span::from_millis(3);
         let latency = |steps: u32| first + Span::from_micros(100).times(i64::from(steps));
@@ -179,7 +179,7 @@ fn seen(outcome: StreamOutcome) -> MeasuredTry {
 }
 
 #[test]
-fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
+fn late_lost_unheard_and_xruns_each_count_as_a_miss() {
     assert_eq!(seen(carried(&[])).finding, SearchResult::Whole);
     assert_eq!(seen(carried(&[100])).finding, SearchResult::Whole);
     let lacked = |outcome| {
@@ -216,7 +216,7 @@ fn packets_that_were_never_sent_are_a_miss_that_no_network_made() {
 }
 
 #[test]
-fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
+fn all_packets_late_is_a_miss_not_an_invalid_row() {
     let mut outcome = carried(&[]);
     for packet in &mut outcome.arrivals {
         (packet.late, packet.measured) = (true, None);
@@ -230,7 +230,7 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
 }
 
 #[test]
-fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is() {
+fn xruns_before_counting_are_no_miss_but_untimed_ones_are() {
     let xrun = |at_ms: i64, count: u32| json!({"at_ns": at_ms * 1_000_000, "count": count});
     let with = |end: usize, all: u64, reported: &[serde_json::Value]| {
         let mut outcome = carried(&[]);
@@ -253,7 +253,7 @@ fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is
 }
 
 #[test]
-fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does() {
+fn misses_explained_by_host_stalls_only_spoil_the_try() {
     // A sender's stall shows as an xrun, a receiver's as a late packet.
     let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
         let mut outcome = carried(lost);
@@ -303,7 +303,7 @@ fn names(report: &LabReport) -> Vec<&str> {
 }
 
 #[test]
-fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
+fn holds_failed_only_by_xruns_are_reported_with_the_fix() {
     let of = |lost: &'static [i64]| {
         let report = lab_report(move |latency, held, _| {
             let fails = held && latency < 6;
@@ -320,7 +320,7 @@ fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
 }
 
 #[test]
-fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below() {
+fn each_try_is_a_row_and_the_last_is_the_minimum() {
     let report = lab_report(|latency, held, _| {
         let least = if held { 6 } else { 5 };
         Ok(carried(if latency < least { &[3000, 3001][..] } else { &[] }))
@@ -338,7 +338,7 @@ fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below
 }
 
 #[test]
-fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
+fn stalled_tries_are_rows_of_their_own() {
     let report = lab_report(|_, _, number| {
         let mut outcome = carried(if number <= 2 { &[3000] } else { &[] });
         outcome.heard.host.stalls = 1;
@@ -378,7 +378,7 @@ fn the_bound_says_which_holds_it_leaves_out() {
 }
 
 #[test]
-fn where_nothing_goes_or_nothing_can_be_found_out_the_reason_is_told_and_no_least() {
+fn failed_search_reports_the_reason_and_no_minimum() {
     let report = lab_report(|_, _, _| Ok(carried(&[3000])));
     assert!(!names(&report).contains(&MIN), "{:?}", names(&report));
     let note = &report.notes[0];

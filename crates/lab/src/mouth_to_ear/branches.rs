@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_between_the_branches_is_found_whichever_tap_began_first() {
+    fn branch_delay_is_found_whichever_tap_began_first() {
         let ms = Span::from_millis;
         for begins in [[ms(0), ms(0)], [ms(30), ms(0)], [ms(0), ms(250)], [ms(400), ms(0)]] {
             for (rate, delay) in [1, 720, 14_016]
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_of_two_hosts_that_began_a_part_of_a_frame_apart_is_told_with_that_part() {
+    fn fractional_frame_start_offset_is_included_in_the_delay() {
         let part = Span::from_nanos(7_000);
         let mut recorded = recorded(RATE, 96_000, [Span::ZERO; 2], Frames::new(480));
         let laid = |begins: Span, samples: &Vec<f32>| Branch {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_in_which_nothing_came_are_counted_and_sound_that_is_none_is_refused() {
+    fn silent_windows_are_counted_and_silence_alone_is_rejected() {
         let mut gone = recorded(RATE, 96_000, [Span::ZERO; 2], Frames::new(480));
         gone.travelled[20_000..24_800].fill(0.0);
         let found = gone.delays(Span::from_millis(100)).unwrap();

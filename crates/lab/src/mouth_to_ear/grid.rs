@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sweeps_hold_what_the_paper_settled_for_beside_its_figures() {
+    fn slot_sweeps_include_the_papers_choice_with_its_figures() {
         for points in [short(), full()] {
             let settled = points.iter().filter(|point| point.is_settled());
             let beside =

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_is_read_as_it_was_written_and_what_is_none_is_refused() {
+    fn branch_samples_round_trip_and_invalid_digits_are_rejected() {
         let sound = [0.0, 0.25, -0.25, 0.999_969_5, -1.0, 1.0 / SCALE];
         let tap = |samples: String| BranchTap {
             rate_hz: 48_000,

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_came_after_too_many_ports_is_noted_and_one_that_is_told_apart_is_not() {
+    fn stream_port_beyond_the_tracked_ports_is_noted() {
         let reported =
             |ports: &[u16], more| unseen("silent", "the sender", &tap(ports, more), Some(5004));
         for ports in [&[7, 8][..], &[7, 5004], &[7, 5005]] {

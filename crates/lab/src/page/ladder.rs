@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_has_no_room_keeps_what_tells_it_from_its_neighbours() {
+    fn shortened_name_keeps_its_distinguishing_end() {
         let rung = "20ms: periods of 5ms, packets of 1ms (test 10)";
         assert_eq!(fitted(rung, 46), rung);
         assert_eq!(fitted(rung, 26), "20ms:…ets of 1ms (test 10)");

@@ -116,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_moves_a_length_by_a_twentieth_of_its_error_and_makes_no_error_less(
+        fn rounding_moves_by_a_twentieth_of_the_error_at_most(
             nanos in -10_i64.pow(13)..10_i64.pow(13), error in 1..10_i64.pow(12)
         ) {
             let moved = (to_nearest(nanos, step_nanos(error)).as_nanos() - nanos).abs();

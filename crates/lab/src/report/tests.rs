@@ -28,7 +28,7 @@ fn report() -> LabReport {
 }
 
 #[test]
-fn what_is_missed_of_values_is_counted_in_all_and_second_by_second() {
+fn misses_are_counted_in_total_and_per_second() {
     let series = series((0..2500).map(|index| if [7, 999, 2400].contains(&index) { 9 } else { 1 }));
     let mut row = ReportRow::named("core 0").with(&series);
     row.count_missed(&series, |late| late >= Span::from_nanos(9));
@@ -39,7 +39,7 @@ fn what_is_missed_of_values_is_counted_in_all_and_second_by_second() {
 }
 
 #[test]
-fn a_row_is_told_with_its_error_its_tail_and_a_bound_of_what_it_missed() {
+fn text_row_shows_error_tail_and_miss_bound() {
     let text = report().to_string();
     snapshot!(text);
     let row = text.lines().find(|line| line.starts_with("test 1")).unwrap();
@@ -51,7 +51,7 @@ fn a_row_is_told_with_its_error_its_tail_and_a_bound_of_what_it_missed() {
 }
 
 #[test]
-fn a_percentile_that_so_few_values_do_not_have_is_a_dash_with_a_word() {
+fn percentile_of_too_few_values_is_a_dash_with_a_note() {
     let mut report = report();
     report.rows.push(ReportRow::named("few").with(&series(0..100)));
     let text = report.to_string();
@@ -169,7 +169,7 @@ fn full() -> LabReport {
 }
 
 #[test]
-fn every_field_of_a_report_is_described_with_its_type_and_when_it_is_null() {
+fn every_report_field_is_documented_with_type_and_null() {
     let page = include_str!("../../../../docs/internals/lab-method.md");
     let table: Vec<Vec<&str>> = page
         .lines()
@@ -202,7 +202,7 @@ fn every_field_of_a_report_is_described_with_its_type_and_when_it_is_null() {
 }
 
 #[test]
-fn what_happened_at_instants_of_its_own_is_told_with_when_and_what_is_not_known() {
+fn events_are_listed_with_times_and_untimed_count() {
     let mut report = report();
     report.rows.truncate(1);
     let (key, words) = ("receiver_xruns", "xruns of the receiver's device");
@@ -231,7 +231,7 @@ fn figures_of_others_are_told_with_whose_they_are() {
 }
 
 #[test]
-fn a_host_that_has_both_ends_is_told_once_with_the_most_freezes_that_either_saw() {
+fn host_with_both_ends_is_listed_once_with_most_stalls() {
     let here = HostDescription::here("local");
     let seen = |stalls| HostDescription { stalls, ..here.clone() };
     let other = HostDescription { name: "ssh:studio".to_owned(), ..seen(Some(9)) };

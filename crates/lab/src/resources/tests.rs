@@ -108,7 +108,7 @@ fn record() -> Record {
 }
 
 #[test]
-fn readings_become_rates_by_the_time_that_really_passed_and_join_what_was_measured_then() {
+fn rates_use_actual_intervals_and_join_the_measurement() {
     let record = record();
     let begin = LocalTime::ZERO + Span::from_millis(10_500);
     let machine = record.machine(begin);
@@ -182,7 +182,7 @@ fn a_process_that_ends_is_told_and_keeps_what_was_read() {
 }
 
 #[test]
-fn this_machine_is_read_with_this_process_and_one_that_is_not_there_is_void() {
+fn machine_and_process_are_sampled_and_missing_pid_invalid() {
     let options = SamplerOptions {
         interval: Span::from_millis(20),
         duration: Span::from_millis(100),

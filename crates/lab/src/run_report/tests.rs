@@ -27,7 +27,7 @@ fn ledger(packets: i64) -> RunPackets {
 }
 
 #[test]
-fn a_row_has_every_packet_of_its_own_stream_and_what_made_the_worst() {
+fn row_has_every_packet_of_its_stream_and_worst_causes() {
     let ledger = ledger(4_000);
     let mut row = ReportRow::named("rtp://here");
     assert_eq!(ledger.add_to(&mut row, 0), None);
@@ -47,7 +47,7 @@ fn a_row_has_every_packet_of_its_own_stream_and_what_made_the_worst() {
 }
 
 #[test]
-fn of_a_long_run_the_packets_around_the_worst_are_shown_and_the_page_says_so() {
+fn long_run_shows_packets_around_the_worst_with_a_note() {
     let ledger = ledger(60_000);
     let mut row = ReportRow::named("rtp://here");
     let note = ledger.add_to(&mut row, 0).unwrap();

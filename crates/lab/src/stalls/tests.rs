@@ -50,7 +50,7 @@ fn only_what_every_core_missed_is_a_freeze_of_the_host() {
     assert_eq!((report.hosts[0].stalls, figure(all, "stalls")), (Some(1), 1.into()));
     assert_eq!(all.worst.len(), 1);
     assert_eq!((all.worst[0].at_ns, all.worst[0].value_ns), (510_000_000, 20_020_000));
-    assert_eq!(figure(all, "frozen_ns"), 20_020_000);
+    assert_eq!(figure(all, "stalled_ns"), 20_020_000);
     let because = |row: &ReportRow| row.worst.iter().filter(|worst| worst.cause.is_some()).count();
     assert_eq!(because(&report.rows[0]), 10, "its ten worst lie in the stall");
     snapshot!(report.rows[1].worst[0].cause.as_deref().unwrap());
@@ -74,7 +74,7 @@ fn what_the_watching_costs_is_told_of_each_core() {
 }
 
 #[test]
-fn a_core_that_cannot_be_had_is_a_void_row_and_the_others_are_measured() {
+fn unavailable_core_is_an_invalid_row_and_others_run() {
     let core = tautline_io::thread::affinity::usable_cores()[0];
     let words = format!("--cpus {core},1048576 --scheduler other --period 1ms --duration 50ms");
     let options = parsed(&words);
@@ -86,7 +86,7 @@ fn a_core_that_cannot_be_had_is_a_void_row_and_the_others_are_measured() {
 }
 
 #[test]
-fn the_verdict_names_the_worst_core_and_what_a_stream_must_ride_out() {
+fn verdict_names_the_worst_core_and_the_longest_stall() {
     let report = reported(&[noted(0, &[]), noted(3, &[(300_000, 312_000)])], |_| false);
     let verdict = "99 of 100 wake-ups were at most 2.02ms late, on core 3 as the worst; the host never stalled";
     assert!(report.notes.iter().any(|note| note == verdict), "{:?}", report.notes);

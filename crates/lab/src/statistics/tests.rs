@@ -28,7 +28,7 @@ fn chance_and_delta_are_those_of_the_reference() {
 }
 
 #[test]
-fn of_few_values_every_way_to_part_them_is_counted_and_values_like_those_before_count_less() {
+fn few_values_use_exact_ranks_and_correlation_counts_less() {
     // From all combinations (Python's itertools and Fraction), mean ranks for ties.
     for (first, second, p) in [
         (
@@ -184,7 +184,7 @@ fn a_histogram_shows_body_and_tail_and_loses_nothing() {
 }
 
 #[test]
-fn a_spread_leaves_out_one_of_a_thousand_at_each_end_and_wants_ten_there() {
+fn spread_drops_a_thousandth_per_end_and_needs_ten_there() {
     let spread = |count: i64| {
         let mut series = Series::with_room(count as usize);
         (0..count).for_each(|n| series.push(LocalTime::ZERO, Span::from_nanos(n)));

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_count_alike_though_the_last_packets_were_lost_where_they_have_one_clock() {
+    fn media_time_aligns_on_one_clock_despite_lost_last_packets() {
         let lost: [fn(i64) -> bool; 4] = [
             |_| false,
             |number| number == 1999,

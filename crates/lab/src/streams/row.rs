@@ -42,7 +42,7 @@ impl StreamOutcome {
         if not_found > 0 {
             row.add("unmeasured", "received, not measured", not_found);
             if let Some(why) = stream.and_then(whys) {
-                row.add("unmeasured_because", "why not measured, whole run", why);
+                row.add("unmeasured_reasons", "why not measured, whole run", why);
             }
         }
         row.stages = stages(&counted, stream);

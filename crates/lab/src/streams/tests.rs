@@ -70,7 +70,7 @@ fn a_stream_is_a_row_of_all_packets_after_the_first_seconds() {
 }
 
 #[test]
-fn packets_of_which_the_receiver_knows_no_capture_count_by_the_senders_ledger() {
+fn unknown_capture_times_come_from_the_senders_log() {
     let mut outcome = outcome(4000, &[3000]);
     outcome.arrivals.iter_mut().for_each(|packet| packet.sender = [None; 5]);
     let counted = outcome.counted();
@@ -81,7 +81,7 @@ fn packets_of_which_the_receiver_knows_no_capture_count_by_the_senders_ledger() 
 }
 
 #[test]
-fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
+fn stream_by_second_has_all_parts_and_misses() {
     let mut outcome = outcome(6400, &[100, 2500, 2501, 4000]);
     for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
         packet.late = (5000..5003).contains(&number);
@@ -136,7 +136,7 @@ fn overrun(packets: i64, never_sent: &[i64]) -> StreamOutcome {
 }
 
 #[test]
-fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_have_been() {
+fn sound_lost_by_the_senders_device_is_missed_at_its_time() {
     let lost: Vec<i64> = [100, 2500].into_iter().chain(2998..3003).collect();
     let row = overrun(4400, &lost).row("test");
     let missed = row.missed.unwrap();
@@ -171,7 +171,7 @@ fn a_packet_whose_sound_was_lost_in_part_is_missed() {
 }
 
 #[test]
-fn media_times_of_a_ledger_that_lie_too_far_apart_are_no_packets_for_ever() {
+fn extreme_media_time_gaps_are_bounded_as_never_sent() {
     let mut outcome = overrun(4000, &[]);
     for (number, packet) in outcome.departures[2100..].iter_mut().enumerate() {
         packet.timestamp = (number as u32).wrapping_mul(0x0600_0000);
@@ -184,7 +184,7 @@ fn media_times_of_a_ledger_that_lie_too_far_apart_are_no_packets_for_ever() {
 }
 
 #[test]
-fn a_stream_of_which_nothing_was_measured_is_void_with_the_reason() {
+fn unmeasured_stream_is_invalid_with_a_reason() {
     let mut outcome = outcome(4000, &[]);
     outcome.arrivals.clear();
     outcome.heard.streams[0].counters.received = 0;
@@ -197,7 +197,7 @@ fn a_stream_of_which_nothing_was_measured_is_void_with_the_reason() {
 }
 
 #[test]
-fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
+fn row_reports_how_packets_were_missed_or_unmeasured() {
     let mut outcome = overrun(4400, &[2500, 2501]);
     outcome.arrivals.retain(|packet| packet.timestamp != 3000 * 48 - 480);
     for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
@@ -220,7 +220,7 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
         ("lost", json!(1)),
         ("underrun_discarded", json!(4)),
         ("unmeasured", json!(5)),
-        ("unmeasured_because", json!("4 in other sound, 1 in silence")),
+        ("unmeasured_reasons", json!("4 in other sound, 1 in silence")),
     ];
     assert_eq!(reported, known);
 }
@@ -261,7 +261,7 @@ fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
 }
 
 #[test]
-fn a_scheduler_that_was_asked_for_and_refused_makes_the_row_void_and_another_does_not() {
+fn only_a_refused_requested_scheduler_invalidates_the_row() {
     let mut outcome = outcome(4000, &[]);
     outcome.sent.host.refused.priority = Some("refused fifo:70; root may".into());
     let asked = || Some("fifo:70".to_owned());
@@ -271,7 +271,7 @@ fn a_scheduler_that_was_asked_for_and_refused_makes_the_row_void_and_another_doe
 }
 
 #[test]
-fn freezes_are_those_that_each_ends_witness_saw_and_unknown_where_none_watched() {
+fn stalls_come_from_each_ends_monitor_or_are_unknown() {
     let mut outcome = outcome(10, &[]);
     outcome.sent = read(json!({"role": "send", "host": {"stalls": 2}}));
     let mut plan = LabStream::default();
@@ -285,7 +285,7 @@ fn sampled(key: &str, values: &[(i64, f64)]) -> SampledQuantity {
 }
 
 #[test]
-fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
+fn machine_load_is_joined_to_packets_by_each_clock() {
     let seconds = |at: i64| at * 1_000_000_000;
     let mut outcome = between_two(Span::from_micros(60));
     let sender = 7_000_000_000_000 + seconds(2);
@@ -312,7 +312,7 @@ fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
 }
 
 #[test]
-fn all_that_is_read_of_machines_is_told_and_what_pages_have_room_for_is_drawn() {
+fn all_machine_quantities_are_reported_but_few_drawn() {
     let mut outcome = between_two(Span::from_micros(60));
     let at = |begin: i64| [(begin + 1, 3.0), (begin + 1_000_000_001, 4.0)];
     let read = |begin| {
@@ -339,7 +339,7 @@ fn all_that_is_read_of_machines_is_told_and_what_pages_have_room_for_is_drawn() 
 }
 
 #[test]
-fn a_machine_that_could_not_be_read_is_told_and_the_other_is_not_taken_for_both() {
+fn unreadable_machine_is_noted_and_not_replaced_by_the_other() {
     let mut outcome = between_two(Span::from_micros(60));
     let here = vec![sampled("runnable", &[(3_000_000_000, 1.0)])];
     let gone =
@@ -402,7 +402,7 @@ pub(crate) fn between_two(uncertainty: Span) -> StreamOutcome {
 }
 
 #[test]
-fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
+fn two_clock_row_has_uncertainty_and_one_clock_figures() {
     let row = between_two(Span::from_micros(60)).row("test");
     assert_eq!((&row.invalid, row.uncertainty), (&None, Some(Span::from_micros(60))));
     let figure = |key| row.figures.iter().find(|one| one.key == key).map(|one| one.value.clone());
@@ -418,7 +418,7 @@ fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
 }
 
 #[test]
-fn clocks_that_are_known_to_less_than_was_asked_for_make_a_row_void() {
+fn clock_uncertainty_above_the_limit_invalidates_the_row() {
     let why = between_two(Span::from_micros(251)).row("test").invalid.unwrap();
     snapshot!(why);
     assert_eq!(between_two(MAX_UNSURE).row("test").invalid, None);

@@ -121,7 +121,7 @@ fn the_stream_is_known_by_its_port_and_its_control_by_the_next() {
 }
 
 #[test]
-fn where_both_ends_are_at_one_address_what_the_receiver_says_is_control_too() {
+fn receiver_rtcp_on_a_shared_address_counts_as_control() {
     let both = |from: u16, to: u16| {
         let mut frame = frame(to, 0, &[0x80; 60]);
         frame.copy_within(30..34, 26);
@@ -138,7 +138,7 @@ fn where_both_ends_are_at_one_address_what_the_receiver_says_is_control_too() {
 }
 
 #[test]
-fn later_parts_of_a_packet_are_the_streams_where_its_first_was_and_are_counted_with_it() {
+fn later_fragments_count_with_the_first_ones_stream() {
     let first = frame(5004, 0x2000, &sound(1460));
     let later = frame(0, 185, &[7; 500]);
     let all = tapped(&[at(199, true, &first), at(201, true, &later), at(202, false, &later)]);

@@ -58,7 +58,7 @@ fn what_others_say_stays_text() {
 }
 
 #[test]
-fn a_row_of_everything_has_every_chart_each_with_words_for_who_cannot_see_it() {
+fn full_row_has_every_chart_with_text_for_screen_readers() {
     let page = page(&stages());
     let all = [
         "Stage by stage",
@@ -176,7 +176,7 @@ fn with_xruns(at_ms: &[i64], unreported: u64) -> String {
 }
 
 #[test]
-fn what_was_read_of_machines_beyond_what_there_is_room_for_is_in_no_chart() {
+fn machine_values_beyond_the_chart_limit_are_not_drawn() {
     let mut row = stream(5_000, 5_000.0, 1);
     let values: Vec<_> = (0..5).map(|second| (second * 1_000_000_000, 7.0)).collect();
     let seen = |words: &'static str, drawn| Meanwhile {
@@ -196,7 +196,7 @@ fn bad_lines(page: &str, title: &str) -> usize {
 }
 
 #[test]
-fn each_xrun_is_marked_where_it_was_in_every_chart_by_time_and_told_in_a_table() {
+fn each_xrun_is_marked_in_time_charts_and_listed() {
     let all = with_xruns(&[-700, 1_234, 1_240, 3_210, 9_000], 0);
     assert_eq!(bad_lines(&all, "Second by second"), 3 + 3);
     assert_eq!(bad_lines(&all, "Every value"), 3);

@@ -78,7 +78,7 @@ fn what_is_needed_is_what_packets_and_device_take() {
 }
 
 #[test]
-fn what_is_advised_waits_for_repair_where_more_is_lost_than_may_be() {
+fn advised_latency_includes_repair_above_the_loss_target() {
     let mut arrivals = after_a_second();
     let budget = Span::from_millis(10);
     arrivals.set_repair(budget, 50_000_000);
@@ -113,7 +113,7 @@ fn what_was_late_while_the_device_starved_asks_for_nothing() {
 }
 
 #[test]
-fn packets_late_by_a_step_ask_for_nothing_whenever_they_are_told_of() {
+fn packets_late_by_a_step_do_not_raise_the_latency() {
     let step = Some(LateRun { from: at(4_000), to: at(4_040) });
     let by_step = packet(1_000, 3_020_000);
     let stepped = |millis| StreamTotals { step, ..standing(millis, (1, 0, 0)) };
@@ -142,7 +142,7 @@ fn a_late_packet_is_judged_when_the_witness_has_spoken() {
 }
 
 #[test]
-fn a_way_that_another_clock_measured_excuses_no_late_packet_by_a_stall() {
+fn stall_is_no_excuse_if_another_clock_measured_the_path() {
     let mut arrivals = arrivals();
     (0..500).for_each(|millis| arrivals.enter(&PacketTrace { origin: None, ..packet(millis, 0) }));
     for millis in 500..1_000 {
@@ -163,7 +163,7 @@ fn packets_lost_in_a_stall_are_the_hosts_and_others_are_not() {
 }
 
 #[test]
-fn a_stall_answers_for_the_losses_that_it_overlaps_and_for_no_other_of_their_window() {
+fn stall_causes_only_the_losses_that_it_overlaps() {
     let mut faults = Faults::NONE;
     for (from, to, lost, underrun_discarded) in
         [(900, 905, 7, 0), (940, 945, 2, 1), (980, 985, 30, 4)]

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
+    fn moves_to_tcp_without_datagrams_and_back() {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(pass(&mut choice, (0, 5_000), true), []);
         let moved = pass(&mut choice, (5_000, 30_000), false);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_that_the_other_end_does_not_hear_moves_to_tcp_and_back_when_it_would() {
+    fn silence_at_the_other_end_moves_to_tcp_and_back() {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(one_way(&mut choice, 0, true, true), []);
         let moved = one_way(&mut choice, 10_000, false, true);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_hears_nothing_because_nothing_is_sent_moves_nothing() {
+    fn silence_report_without_sent_packets_moves_nothing() {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(one_way(&mut choice, 0, false, false), []);
         choice.sent(at(10_000));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_passes_and_udp_alone_may_be_used_people_are_told_once_of_each_way() {
+    fn udp_only_silence_is_reported_once_per_direction() {
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
         let mut reported = |seconds: core::ops::Range<i64>, there: bool, back: bool| {
             let mut reported = Vec::new();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_may_be_used_no_more_is_left_at_once_and_not_come_back_to() {
+    fn disallowed_path_is_left_at_once_for_good() {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(choice.allow(&BOTH, at(10)), None);
         assert_eq!(choice.allow(&[CallPath::Tcp], at(20)), Some(PathStep::Use(CallPath::Tcp)));

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_sounds_of_a_call_have_one_number_and_none_is_behind_the_other_ends() {
+    fn transport_numbers_are_unique_and_never_behind_the_peer() {
         let mut made = TransportNumbers::default();
         assert_eq!(made.first(), Some(0), "the call begins with audio");
         made.asked = 1;
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_that_begins_again_has_another_number_and_a_caller_that_says_it_changes_nothing() {
+    fn restarted_audio_has_a_new_number() {
         let mut transport = CalledTransport::new(at(0));
         assert!(transport.begin(at(0)));
         assert_eq!(transport.used(), (CallPath::Udp, 0));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_not_made_is_tried_again_half_a_second_later() {
+    fn failed_connection_is_retried_after_half_a_second() {
         let (mut transport, step) = CallerTransport::begin(&[CallPath::Tcp], 0, at(0));
         assert_eq!(step, TransportStep::Connect);
         transport.not_connected(at(40));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_that_begins_once_the_window_has_grown_never_waits_for_an_acknowledgement() {
+    fn audio_never_waits_after_the_window_has_grown() {
         for (millis, max_rounds) in [(2, 0), (20, 1), (50, 2), (100, 3), (250, 4)] {
             let round_trip = Span::from_millis(millis);
             let (waits, first, nulls) =
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_loses_something_or_does_not_grow_carries_sound_all_the_same() {
+    fn lossy_or_stuck_connection_still_carries_audio() {
         let look = |growth: &mut WindowGrowth, millis: i64, state| {
             let (now, packets) = (LocalTime::ZERO + Span::from_millis(millis), millis as u64 / 2);
             growth.look(now, packets, state)

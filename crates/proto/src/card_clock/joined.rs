@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cards_of_one_rate_that_began_at_shared_starts_are_whole_frames_apart(
+        fn cards_with_shared_starts_are_whole_frames_apart(
             one in 0..1_i64 << 60,
             other in 0..1_i64 << 60,
             rate in rates(),
@@ -97,7 +97,7 @@ mod tests {
         }
 
         #[test]
-        fn a_place_is_where_the_player_was_as_long_before_as_the_cable_takes(
+        fn place_is_the_players_position_one_cable_delay_earlier(
             starts in (0..1_i64 << 50, 0..1_i64 << 50),
             errors in (-1000.0..1000.0, -1000.0..1000.0),
             rate in rates(),

@@ -124,7 +124,7 @@ fn another_rate_is_followed() {
 }
 
 #[test]
-fn a_card_that_takes_a_while_to_get_going_is_found_within_three_rounds() {
+fn slowly_starting_card_is_found_within_three_rounds() {
     let mut bench = Bench::new(0.0);
     bench.line.observe(0, LocalTime::from_nanos(bench.truth(0) - 1_500_000));
     for period in 1..200 {

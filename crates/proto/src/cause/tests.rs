@@ -77,7 +77,7 @@ fn where_a_sender_says_nothing_the_network_answers_for_both() {
 }
 
 #[test]
-fn a_latency_that_is_too_short_for_the_path_is_told_as_the_network() {
+fn latency_too_short_for_the_path_counts_as_network() {
     let mut causes = Causes::new(SCHEDULE);
     let slow = packet([1_010, 9_000, 9_500]);
     causes.observe(&slow);
@@ -87,7 +87,7 @@ fn a_latency_that_is_too_short_for_the_path_is_told_as_the_network() {
 }
 
 #[test]
-fn a_latency_that_the_device_takes_whole_is_told_as_the_receiver() {
+fn latency_used_up_by_the_device_counts_as_receiver() {
     // A JACK server takes 3.9 of 5 ms; packets leave 1 ms old.
     let takes = Span::from_micros(3_900);
     let mut causes = Causes::new(Schedule { takes, ..SCHEDULE });

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_both_ends_run_on_is_believed_unless_the_exchanges_exclude_it() {
+    fn shared_host_clock_is_used_unless_exchanges_contradict_it() {
         let mut choice = Choice::default();
         let (offset, off) = (Span::from_secs(70), Span::from_micros(200));
         choice.exchanged(exchanged(offset + off, 250), NOW).expect("the only one");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_clock_that_contradicts_the_exchanges_is_not_followed() {
+    fn system_clock_that_contradicts_exchanges_is_ignored() {
         let mut choice = Choice::default();
         let offset = Span::from_secs(70) + Span::from_millis(30);
         choice.exchanged(exchanged(offset, 250), NOW).expect("the only one");

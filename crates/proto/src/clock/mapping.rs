@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_that_follows_another_begins_where_that_is_and_ends_where_it_should_be() {
+    fn mapping_transition_starts_at_old_and_ends_at_new_mapping() {
         let through = |local, wall, rate| {
             let source = ClockSource::Exchange;
             ClockMapping::through(local, wall, rate, Span::from_micros(10), source, 0.0)

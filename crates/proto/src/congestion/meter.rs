@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_what_exceeds_the_least_transit_of_the_last_seconds() {
+    fn queue_is_the_excess_over_the_recent_minimum_transit() {
         let mut meter = TransitMeter::default();
         let mut queue_after = |from: i64, to: i64, transit: i64| {
             for ms in (from..to).step_by(20) {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_falls_silent_is_noted_once_each_time_and_so_is_that_it_is_back() {
+    fn each_silence_and_return_of_a_clock_is_noted_once() {
         use CrfState::{Heard, Unheard};
         let doubtful = CrfState::Held { since: SINCE, comes: true };
         let states = [
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_never_heard_is_noted_after_three_seconds_and_when_it_comes() {
+    fn unreceived_clock_is_noted_after_3_s_and_on_arrival() {
         use CrfState::{Heard, Unheard};
         let states =
             [(0, Unheard), (2999, Unheard), (3000, Unheard), (3020, Unheard), (60_000, Heard)];

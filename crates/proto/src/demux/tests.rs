@@ -32,7 +32,7 @@ fn senders_are_told_apart_by_address_and_by_name() {
 }
 
 #[test]
-fn a_sender_that_moved_or_comes_by_a_second_network_keeps_its_place() {
+fn moved_or_two_network_sender_keeps_its_place() {
     let mut senders = Senders::new(4);
     let home = place("10.0.0.1:5004", 2);
     assert_eq!(come(&mut senders, 7, home, 0), Some(0));
@@ -43,7 +43,7 @@ fn a_sender_that_moved_or_comes_by_a_second_network_keeps_its_place() {
 }
 
 #[test]
-fn who_finds_no_place_is_counted_and_gets_one_once_a_sender_is_over() {
+fn sender_without_a_place_is_counted_and_placed_later() {
     let mut senders = Senders::new(2);
     let home = place("10.0.0.1:5004", 2);
     for millis in 0..10 {
@@ -77,7 +77,7 @@ fn a_stray_packet_gives_its_place_back_soon() {
 }
 
 #[test]
-fn a_thousand_senders_that_come_and_go_in_any_order_are_each_found() {
+fn thousand_senders_in_any_order_are_found() {
     let mut senders = Senders::new(1000);
     let from = |n: u32| place(&format!("10.0.{}.{}:{}", n / 200, n % 200 + 1, 1024 + n), 2);
     let mut places = vec![None; 3000];

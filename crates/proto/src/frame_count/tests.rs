@@ -118,7 +118,7 @@ const OTHERS: [fn(i64) -> i64; 4] =
     [|_| 0, |number| 3 * number, |number| number / 2, |number| 1000 - number];
 
 #[test]
-fn a_number_that_does_not_move_as_the_packets_own_is_not_gone_by() {
+fn carried_number_out_of_step_is_ignored() {
     for carried in OTHERS {
         for lost in [0, 1, 2, 127, 128, 255, 256, 257, 1000, 24_000] {
             let mut scene = Scene::carried_by(carried);
@@ -135,7 +135,7 @@ fn a_number_that_does_not_move_as_the_packets_own_is_not_gone_by() {
 }
 
 #[test]
-fn a_talker_that_begins_anew_is_gone_by_the_number_that_it_counts_by_then() {
+fn restarted_talker_is_followed_by_its_new_numbering() {
     let mut scene = Scene::carried_by(|number| if number < 10_000 { 0 } else { number });
     scene.play(1000, |_| true);
     assert_eq!(scene.pause(4800 * 6 + 3, 20_000), Sequel::Anew);
@@ -187,7 +187,7 @@ fn a_clock_that_is_stepped_while_packets_are_lost_is_no_pause() {
 }
 
 #[test]
-fn times_of_a_talker_that_are_as_uneven_as_its_wake_ups_still_tell_an_outage() {
+fn uneven_times_still_identify_an_outage() {
     let mut scene = Scene::new(8);
     for index in 0..2000 {
         // Up to 0.4 ms late.

@@ -69,7 +69,7 @@ fn nothing(_: usize) -> bool {
 }
 
 #[test]
-fn an_address_nobody_objects_to_is_asked_for_four_times_and_then_announced() {
+fn uncontested_address_is_probed_four_times_then_announced() {
     let mut scene = Scene::of(&[ALICE], 1);
     scene.run(Span::from_secs(70), nothing);
     let address = scene.holds(0).unwrap();
@@ -155,7 +155,7 @@ fn a_lost_probe_does_not_matter() {
 }
 
 #[test]
-fn who_has_it_with_less_right_says_that_it_lost_it_and_takes_another() {
+fn owner_without_priority_reports_loss_and_picks_another() {
     // Joined after both have claimed.
     let mut scene = Scene::of(&[ALICE, BOB], 5);
     let both = scene.claims[0].address;
@@ -171,7 +171,7 @@ fn who_has_it_with_less_right_says_that_it_lost_it_and_takes_another() {
 }
 
 #[test]
-fn what_was_lost_is_given_up_at_once_and_the_next_is_asked_for_from_the_first_probe_on() {
+fn lost_address_is_released_and_probes_restart() {
     let mut scene = Scene::of(&[BOB], 11);
     scene.run(Span::from_secs(5), nothing);
     let held = scene.holds(0).unwrap();
@@ -201,7 +201,7 @@ fn what_was_lost_is_given_up_at_once_and_the_next_is_asked_for_from_the_first_pr
 }
 
 #[test]
-fn whoever_defends_all_that_is_asked_for_is_asked_twice_a_second_before_long() {
+fn host_defending_all_addresses_gets_two_probes_per_second() {
     let mut claim = AddressClaim::new(BOB, 12, START);
     let (mut now, mut probes) = (START, 0);
     while now < START + Span::from_secs(20) {
@@ -218,7 +218,7 @@ fn whoever_defends_all_that_is_asked_for_is_asked_twice_a_second_before_long() {
 }
 
 #[test]
-fn an_address_that_nobody_could_be_asked_about_is_claimed_only_after_four_who_could_be() {
+fn only_four_sent_probes_claim_an_address() {
     for down in 0..4 {
         let mut claim = AddressClaim::new(ALICE, 2, START);
         let (mut said, mut tried, mut now) = (Vec::new(), 0, START);
@@ -239,7 +239,7 @@ fn an_address_that_nobody_could_be_asked_about_is_claimed_only_after_four_who_co
 }
 
 #[test]
-fn an_announcement_that_could_not_be_sent_follows_before_the_next_is_due() {
+fn unsent_announcement_is_repeated_early() {
     let mut claim = AddressClaim::new(ALICE, 2, START);
     let mut now = START;
     while claim.poll_event().is_none() {
@@ -255,7 +255,7 @@ fn an_announcement_that_could_not_be_sent_follows_before_the_next_is_due() {
 }
 
 #[test]
-fn what_is_said_of_other_addresses_or_was_said_here_changes_nothing() {
+fn messages_on_other_addresses_and_own_ones_are_ignored() {
     let mut claim = AddressClaim::new(BOB, 6, START);
     let address = claim.address();
     let next = GroupRange::only(GroupRange::only(address).at(1));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_sounded_and_brings_nothing_is_silent_in_whole_seconds() {
+    fn silence_after_sound_is_reported_in_whole_seconds() {
         let mut recent = Recent::NONE;
         recent.look(0, at(60_000));
         assert!(!recent.any() && recent.silent().is_none(), "no packet arrived");

@@ -31,7 +31,7 @@ fn a_coding_that_would_be_read_as_another_is_refused() {
 }
 
 #[test]
-fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
+fn coding_that_is_read_correctly_or_ignored_is_not_refused() {
     let (l16, l24) = (format(SampleFormat::L16, 96), format(SampleFormat::L24, 97));
     let reported =
         |ours, codings, theirs| promise::refusal(&theirs, &ours, &*RtpUnpack::taking(codings));
@@ -106,7 +106,7 @@ impl Heard {
 }
 
 #[test]
-fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not_blamed() {
+fn repeated_talker_restarts_are_not_reported_as_jumps() {
     let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
     for (restarts, blamed) in [(1, false), (0, true)] {
         let mut heard = Heard::of(wire.clone(), 3, LatencyRule::Usual);
@@ -153,13 +153,13 @@ fn least(periods: i64) -> Span {
 }
 
 #[test]
-fn a_device_that_hands_its_blocks_on_at_once_keeps_a_promise_of_140_frames() {
+fn device_without_lead_keeps_a_latency_of_140_frames() {
     assert_eq!(Heard::by(1, LatencyRule::Usual).promised(frames(140)), frames(140));
     assert!(Heard::by(3, LatencyRule::Usual).promised(frames(140)) >= least(3));
 }
 
 #[test]
-fn a_lead_that_is_shorter_than_the_settings_say_is_less_that_the_latency_has_to_hold() {
+fn shorter_lead_than_configured_lowers_the_minimum_latency() {
     let mut heard = Heard::by(3, LatencyRule::Usual);
     let (asked, least) = (frames(140), least(3));
     heard.leads(frames(128));
@@ -176,7 +176,7 @@ fn a_lead_that_is_shorter_than_the_settings_say_is_less_that_the_latency_has_to_
 }
 
 #[test]
-fn a_lead_that_is_longer_again_raises_what_is_kept_and_is_said_of_what_was_chosen() {
+fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
     let mut heard = Heard::by(1, LatencyRule::Usual);
     heard.leads(Span::ZERO);
     assert_eq!(heard.promised(frames(140)), frames(140));
@@ -236,7 +236,7 @@ fn packet(frame: i64) -> PacketTrace {
 }
 
 #[test]
-fn of_a_latency_that_follows_the_packets_nothing_is_said_where_they_become_longer_and_it_follows() {
+fn latency_that_follows_longer_packets_adds_no_short_note() {
     for rule in [LatencyRule::AUTO, LatencyRule::Usual] {
         let mut heard = Heard::by(2, rule);
         heard.promised(Span::from_millis(5));
@@ -267,7 +267,7 @@ fn of_a_latency_that_follows_the_packets_nothing_is_said_where_they_become_longe
 }
 
 #[test]
-fn a_latency_that_follows_the_packets_is_at_once_no_more_than_it_may_be() {
+fn new_maximum_limits_an_automatic_latency_at_once() {
     let mut heard = Heard::by(2, LatencyRule::AUTO);
     heard.promised(Span::from_millis(300));
     assert_eq!(heard.policy.link_offset(), Span::from_millis(300));

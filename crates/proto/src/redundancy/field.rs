@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_of_the_schoolbook_and_every_element_but_zero_has_an_inverse() {
+    fn products_match_the_textbook_and_nonzero_elements_invert() {
         for a in 0..=255 {
             for b in 0..=255 {
                 assert_eq!(product(a, b), slowly(a, b), "{a} times {b}");

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_is_had_once_more_so_many_later_whatever_its_length() {
+    fn each_packet_of_any_length_is_repeated_once_after_the_delay() {
         for (len, before, had_before) in
             [(1000, 5, 5), (1, MAX_WINDOW, MAX_WINDOW), (12_000, 20, 9), (MAX, 20, 1)]
         {

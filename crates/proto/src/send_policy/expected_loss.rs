@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_coder_is_told_of_loss_at_once_and_of_none_when_there_was_none_for_long() {
+    fn codec_learns_of_loss_at_once_and_of_no_loss_after_long() {
         let mut expected = ExpectedLoss::default();
         assert_eq!(expected.changed(), None, "no report yet");
         expected.reported(0);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_length_that_passes_is_found_by_three_probes_of_each_longer_one() {
+    fn longest_passing_length_needs_three_probes_per_longer_length() {
         for (most, probes, passes) in [
             (9_000, vec![5_840], 5_840),
             (1_600, vec![5_840, 5_840, 5_840, 1_520], 1_520),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_stops_carrying_what_passed_gets_short_datagrams_at_the_next_report() {
+    fn shrunken_path_gets_short_datagrams_after_the_next_report() {
         let mut size = PathSize::default();
         probed(&mut size, 9_000, 0..1);
         let mut passes = |millis, highest, sent| {

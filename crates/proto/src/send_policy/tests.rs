@@ -30,7 +30,7 @@ fn said(policy: &mut SendPolicy, millis: i64) -> Vec<SendNote> {
 }
 
 #[test]
-fn of_a_latency_that_follows_longer_packets_by_itself_nothing_is_said() {
+fn automatic_latency_that_follows_longer_packets_has_no_note() {
     let kept = LatencyRule::Chosen(Span::from_millis(13));
     assert_eq!(said(&mut sender(13, kept), 10).len(), 1, "of one that is kept it is");
     // Receivers report the network's part later.
@@ -40,7 +40,7 @@ fn of_a_latency_that_follows_longer_packets_by_itself_nothing_is_said() {
 }
 
 #[test]
-fn automatic_latency_has_its_ceiling_whatever_receivers_ask_for_and_packets_take() {
+fn automatic_latency_never_exceeds_its_ceiling() {
     let most = Span::from_millis(250);
     let mut policy = sender(245, LatencyRule::Auto { most: Some(most) });
     said(&mut policy, 20);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bins_are_in_order_and_none_is_wider_than_20_us_or_a_part_in_256() {
+    fn bins_are_ordered_and_at_most_20_us_or_1_in_256_wide() {
         let mut last = 0;
         for micros in (0..5_000_000).step_by(7) {
             let span = Span::from_micros(micros);

@@ -62,7 +62,7 @@ fn spikes(until: i64) -> impl Fn(i64) -> Span {
 }
 
 #[test]
-fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on() {
+fn quiet_network_sets_the_offset_after_a_tenth_of_a_second() {
     let mut depth = depth_from(Span::from_millis(50));
     assert_eq!(depth.offset(), Span::from_millis(50));
     let reported = pass(&mut depth, (0, 1), false, wire);
@@ -78,7 +78,7 @@ fn a_quiet_wire_is_waited_for_as_long_as_it_takes_from_the_first_tenth_second_on
 }
 
 #[test]
-fn from_little_more_than_a_quiet_wire_takes_it_comes_down_without_a_step_after_ten_seconds() {
+fn small_excess_falls_without_a_step_after_ten_seconds() {
     let mut depth = depth();
     assert_eq!(pass(&mut depth, (0, 10), true, wire), []);
     let reported = pass(&mut depth, (10, 22), false, wire);
@@ -100,7 +100,7 @@ fn a_network_that_slows_down_is_followed_at_once() {
 }
 
 #[test]
-fn one_late_packet_in_ten_thousand_is_not_waited_for_and_two_are() {
+fn one_late_packet_in_10000_is_tolerated_but_two_are_not() {
     for (late, waited) in [(1, false), (2, true)] {
         let mut depth = depth();
         pass(&mut depth, (0, 60), false, |milli| {
@@ -149,7 +149,7 @@ fn a_pause_is_used_to_come_down_at_once() {
 }
 
 #[test]
-fn a_long_way_down_without_a_pause_is_cut_short_within_thirty_seconds() {
+fn large_fall_without_a_pause_is_cut_within_thirty_seconds() {
     let mut depth = depth();
     let slow = |milli| wire(milli) + Span::from_millis(if milli < 20_000 { 80 } else { 0 });
     pass(&mut depth, (0, 20), false, slow);
@@ -159,7 +159,7 @@ fn a_long_way_down_without_a_pause_is_cut_short_within_thirty_seconds() {
 }
 
 #[test]
-fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
+fn past_rare_events_add_at_most_the_spread() {
     let offset_after = |rare: i64| {
         let transit = |milli: i64| {
             let odd = milli % 5_000 < 2 && milli < 100_000;
@@ -180,7 +180,7 @@ fn rare_events_are_waited_for_up_to_the_spread_again_once_they_are_over() {
 }
 
 #[test]
-fn it_stays_between_the_least_that_works_and_the_longest_there_is_room_for() {
+fn offset_stays_between_minimum_and_buffer_maximum() {
     for (transit, offset) in [(0, 3), (3_000, 400)] {
         let mut depth = depth();
         pass(&mut depth, (0, 25), false, |_| Span::from_millis(transit));
@@ -204,7 +204,7 @@ fn repair_gets_its_budget_where_more_is_lost_than_may_be() {
 }
 
 #[test]
-fn what_was_forgotten_is_measured_anew_and_the_offset_stays_until_then() {
+fn forgetting_keeps_the_offset_until_the_next_measurement() {
     let mut depth = depth();
     pass(&mut depth, (0, 10), false, spikes(60));
     let before = depth.offset();
@@ -270,7 +270,7 @@ mod advice {
 }
 
 #[test]
-fn it_goes_no_further_than_it_may_and_comes_down_at_once_where_it_may_less() {
+fn new_maximum_lowers_the_offset_at_once_and_limits_it() {
     let most = Span::from_millis(60);
     let held = |milli: i64| wire(milli) + Span::from_millis((120 - milli % 2_000).max(0));
     let mut depth = depth();
@@ -285,7 +285,7 @@ fn it_goes_no_further_than_it_may_and_comes_down_at_once_where_it_may_less() {
 }
 
 #[test]
-fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fastest_need() {
+fn path_above_the_maximum_gets_fastest_need_plus_a_fifth() {
     let most = Span::from_millis(50);
     let mut depth = depth();
     depth.set_max(Some(most));
@@ -303,7 +303,7 @@ fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fas
 proptest::proptest! {
     /// Paths: delay and jitter in milliseconds, and seconds.
     #[test]
-    fn ceiling_holds_whenever_a_recent_packet_shows_that_the_way_allows_it(
+    fn ceiling_holds_when_a_recent_packet_shows_that_it_can(
         ways in proptest::collection::vec((0_i64..500, 0_i64..400, 1_i64..8), 1..6),
     ) {
         let most = Span::from_millis(250);

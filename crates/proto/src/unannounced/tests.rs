@@ -12,7 +12,7 @@ fn millis(millis: i64) -> Span {
 }
 
 #[test]
-fn the_first_packet_says_what_its_length_needs_and_the_next_like_it_nothing() {
+fn first_packet_reports_its_need_equal_ones_do_not() {
     let mut machine = Unannounced::new(TAKES);
     let need = machine.observe_length(millis(20), DEFAULT).unwrap();
     assert_eq!(need, Need { latency: millis(23), packet: millis(20), apart: Span::ZERO });
@@ -28,7 +28,7 @@ fn short_packets_need_nothing() {
 }
 
 #[test]
-fn what_is_late_once_is_not_waited_for_however_much_is_late_together() {
+fn single_late_run_does_not_raise_the_latency() {
     let mut machine = Unannounced::new(TAKES);
     machine.observe_length(millis(1), DEFAULT);
     for freeze in 0..10 {
@@ -40,7 +40,7 @@ fn what_is_late_once_is_not_waited_for_however_much_is_late_together() {
 }
 
 #[test]
-fn what_is_late_a_third_time_in_two_seconds_is_waited_for_with_some_to_spare() {
+fn third_late_run_in_2_s_raises_latency_with_margin() {
     let mut machine = Unannounced::new(TAKES);
     machine.observe_length(millis(1), DEFAULT);
     assert_eq!(machine.observe_late(at(0), millis(9), DEFAULT), None);

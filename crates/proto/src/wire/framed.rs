@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_what_is_expected_is_refused_before_any_of_it_is_kept() {
+    fn too_long_frame_is_rejected_before_it_is_stored() {
         let refused = Err(TooLongFrame { length: 101, most: 100 });
         assert_eq!(read(&[0, 1, 7, 0, 101], 100, &[1]), refused);
         assert_eq!(read(&[0, 100], 100, &[1]), Ok(Vec::new()));

@@ -219,7 +219,7 @@ impl Road {
 }
 
 #[test]
-fn every_frame_is_heard_at_its_presentation_while_the_clock_comes_round() {
+fn frames_play_at_their_presentation_time_across_a_wrap() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         for coding in SampleFormat::ALL {
             let mut road = Road::over(encapsulation, coding);
@@ -242,7 +242,7 @@ fn an_outage_longer_than_the_numbers_go_round_is_counted() {
 }
 
 #[test]
-fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
+fn paused_or_restarted_talker_resyncs_once_without_loss() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         // Pauses shorter than the playout, longer than a wrap, and of several seconds.
         for (pause, again) in [(12, true), (46, true), (46, false), (600, true), (5_000, false)] {
@@ -264,7 +264,7 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
 }
 
 #[test]
-fn a_talker_that_says_that_it_begins_anew_is_placed_anew_at_once_and_counted() {
+fn announced_restart_resyncs_at_once_and_is_counted() {
     // An xrun of 30 ms, reported at once or in parts.
     for parts in [1, 2, 3, 30] {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
@@ -285,7 +285,7 @@ fn a_talker_that_says_that_it_begins_anew_is_placed_anew_at_once_and_counted() {
 }
 
 #[test]
-fn what_was_sent_before_a_talker_began_again_is_heard_to_its_end_wherever_its_frames_lie_now() {
+fn sound_before_a_restart_plays_to_its_end() {
     let eighth = |eighths| RATE.span_of(Frames::new(1)).times(eighths).divided(8);
     for (eighths, aside) in (0..8).flat_map(|eighths| [(eighths, 1), (eighths, 3), (eighths, 5)]) {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
@@ -307,7 +307,7 @@ fn what_was_sent_before_a_talker_began_again_is_heard_to_its_end_wherever_its_fr
 }
 
 #[test]
-fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_restart() {
+fn packet_with_a_far_time_disturbs_nothing() {
     for (restarts, millis) in [0, 8]
         .into_iter()
         .flat_map(|bit| [-2000, -1000, -30, 30, 1000, 1500, 4000].map(|millis| (bit, millis)))
@@ -341,7 +341,7 @@ fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_re
 }
 
 #[test]
-fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_told() {
+fn one_frame_packets_play_and_overflow_is_reported() {
     // More packets in flight than 125 µs has: 960 for 2048 places, and 4800.
     for (latency, all) in [(LATENCY, true), (Span::from_millis(100), false)] {
         let format = StreamFormat { packet: Frames::new(1), ..format(SampleFormat::L24) };
@@ -360,7 +360,7 @@ fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_t
 }
 
 #[test]
-fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation_it_was() {
+fn capture_time_is_unknown_without_the_talkers_latency() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
     let config = JitterBufferConfig {
         captures_reported: false,
@@ -386,7 +386,7 @@ fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation
 }
 
 #[test]
-fn a_talker_presents_by_the_clock_that_it_was_told_last_and_says_when_that_is_uncertain() {
+fn talker_uses_its_newest_clock_and_marks_uncertainty() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
     let reported = |road: &mut Road| {
         let mut reported = Vec::new();
@@ -406,7 +406,7 @@ fn a_talker_presents_by_the_clock_that_it_was_told_last_and_says_when_that_is_un
 }
 
 #[test]
-fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
+fn captured_foreign_talker_plays_bit_exact() {
     const CAPTURED: &[u8] = include_bytes!("../data/aaf-class-a.pcap");
     const SOUND: &[u8] = include_bytes!("../data/sound-s16le.raw");
     // Nanosecond timestamps in UTC. The talker's TAI is 37 s ahead.
@@ -454,7 +454,7 @@ fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
 }
 
 #[test]
-fn packets_whose_talker_does_not_rely_on_its_clock_are_counted_and_heard_all_the_same() {
+fn uncertain_clock_packets_are_counted_and_played() {
     for (encapsulation, byte) in [(Encapsulation::Ethernet, 3), (Encapsulation::Udp, 7)] {
         let mut road = Road::over(encapsulation, SampleFormat::L24);
         road.play(100, |packet, datagram| {

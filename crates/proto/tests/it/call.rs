@@ -275,7 +275,7 @@ fn one_too_many_is_refused_in_a_sentence_and_the_others_go_on() {
 }
 
 #[test]
-fn a_call_that_fails_at_one_place_ends_there_and_the_others_go_on() {
+fn failed_call_ends_others_continue() {
     let mut world = World::new(2, 2);
     world.run(Span::from_secs(2));
     world.answering.hang_up_at(1, &CallReason::new("no card"));
@@ -306,7 +306,7 @@ fn who_hangs_up_ends_the_call_for_both() {
 }
 
 #[test]
-fn terms_change_while_it_sounds_and_what_cannot_be_is_kept_as_it_was() {
+fn terms_change_mid_call_and_rejected_changes_keep_the_old() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));
     let terms = world.ends[0].caller.call().unwrap().terms.clone();
@@ -325,7 +325,7 @@ fn terms_change_while_it_sounds_and_what_cannot_be_is_kept_as_it_was() {
 }
 
 #[test]
-fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more() {
+fn request_lost_with_its_line_is_retried_once() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));
     let terms = world.ends[0].caller.call().unwrap().terms.clone();
@@ -398,7 +398,7 @@ fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
 }
 
 #[test]
-fn a_caller_that_floods_is_closed_and_its_call_is_over_for_nobody_else() {
+fn flooding_caller_is_closed_others_continue() {
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
     answering.said(ConnectionId(1), call, CallId([1; 16]), now);
@@ -518,7 +518,7 @@ fn a_caller_hangs_up_on_an_answer_that_was_not_offered() {
 }
 
 #[test]
-fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
+fn resumed_call_offers_only_its_running_device_settings() {
     let now = LocalTime::ZERO + Span::from_secs(1);
     let of = |rates: &[u32]| {
         let mut offer = offer();
@@ -592,7 +592,7 @@ fn dialled(caller: &mut CallerEnd, now: LocalTime) -> CallOffer {
 }
 
 #[test]
-fn coding_that_was_told_to_follow_the_network_does_so_in_the_next_call() {
+fn adaptive_coding_persists_in_the_next_call() {
     let now = LocalTime::ZERO;
     let mut caller = CallerEnd::new(offer(), now);
     let first = dialled(&mut caller, now);

@@ -231,7 +231,7 @@ fn the_count_sees_what_is_in_use() {
 }
 
 #[test]
-fn a_day_of_talk_with_lost_lines_changes_and_holds_grows_by_nothing() {
+fn day_of_calls_does_not_grow_memory() {
     const HOURS: usize = 24;
     let mut talk = Talk::new();
     let mut after = [0; HOURS];
@@ -250,7 +250,7 @@ fn a_day_of_talk_with_lost_lines_changes_and_holds_grows_by_nothing() {
 }
 
 #[test]
-fn a_hold_whose_answer_was_lost_lets_the_other_end_take_no_sound_away_later() {
+fn hold_with_a_lost_answer_removes_no_sound_later() {
     let mut talk = Talk::new();
     talk.run(Span::from_secs(1));
     let sounding = talk.caller.call().unwrap().terms.clone();

@@ -51,7 +51,7 @@ impl Limited {
 }
 
 #[test]
-fn one_peer_has_half_of_the_places_and_this_machine_itself_as_many_as_there_are() {
+fn peer_gets_half_the_places_localhost_all() {
     for (places, most) in [(1, 1), (2, 1), (5, 3), (8, 4)] {
         let limits = CallLimits::of(places, places, Some([9; 32]));
         let mut called = Limited::new(places as u16, limits);
@@ -68,7 +68,7 @@ fn one_peer_has_half_of_the_places_and_this_machine_itself_as_many_as_there_are(
 }
 
 #[test]
-fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in() {
+fn per_peer_limits_leave_room_for_another_peer() {
     for (each, most) in [(0, 1), (1, 1), (3, 3), (7, 7)] {
         let limits = CallLimits::of(8, 8, None).each(Some(each));
         let mut called = Limited::new(8, limits);
@@ -87,7 +87,7 @@ fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in(
 }
 
 #[test]
-fn a_call_without_sound_takes_no_place_of_those_that_sound_and_has_one_when_one_is_free() {
+fn silent_call_uses_no_sounding_place_until_it_gets_one() {
     let limits = CallLimits { sounding: 1, of_a_peer: 4, sounding_of_a_peer: 1, own: None };
     let mut called = Limited::new(4, limits);
     assert_eq!(called.call(1, &[CallPath::Udp]), Ok(()));
@@ -148,7 +148,7 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
 }
 
 #[test]
-fn who_is_told_to_hold_before_there_is_a_call_begins_one_without_sound() {
+fn hold_before_the_call_starts_it_without_sound() {
     let now = LocalTime::ZERO + Span::from_secs(1);
     let mut caller = CallerEnd::new(offer(), now);
     caller.poll(now);
@@ -182,7 +182,7 @@ fn one_peer_has_half_of_the_sound_and_lines_beside() {
 }
 
 #[test]
-fn who_is_trusted_no_more_loses_its_calls_and_lines_and_others_keep_theirs() {
+fn revoked_peer_loses_calls_and_lines_others_keep_them() {
     let mut called = Limited::new(4, CallLimits { of_a_peer: 4, ..CallLimits::of(4, 4, None) });
     let calls = [(1, &[CallPath::Udp][..]), (2, &[CallPath::Udp]), (1, &[]), (1, &[CallPath::Udp])];
     for (peer, paths) in calls {

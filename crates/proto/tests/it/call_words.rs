@@ -61,7 +61,7 @@ fn kept(caller: &mut CallerEnd) {
 }
 
 #[test]
-fn a_hold_stays_one_where_what_was_asked_for_before_it_is_refused() {
+fn hold_survives_rejection_of_an_earlier_request() {
     let (mut caller, terms) = calling(CALL_VERSION);
     caller.change(coded(&terms, SampleFormat::L16)).unwrap();
     let held = CallTerms { paths: Vec::new(), ..terms.clone() };
@@ -108,7 +108,7 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
 }
 
 #[test]
-fn an_older_end_is_told_nothing_of_how_sound_follows_the_network() {
+fn older_peer_gets_no_adaptive_coding_fields() {
     let adapts =
         Some(CallAdaptation { codings: vec![SampleFormat::L24.into()], max_bitrate: None });
     for version in 2..=CALL_VERSION {

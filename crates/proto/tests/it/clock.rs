@@ -65,7 +65,7 @@ fn stamps_that_jitter_by_50_us_come_through_with_less_than_5() {
 }
 
 #[test]
-fn a_card_whose_rate_steps_by_100_ppm_is_followed_within_five_seconds() {
+fn card_rate_step_of_100_ppm_is_followed_within_5_s() {
     let mut clock = MediaClock::new(Rate::HZ_48000);
     let mut wall = START;
     for reading in 0..20_000 {

@@ -88,7 +88,7 @@ impl Talker {
 }
 
 #[test]
-fn the_rate_is_known_to_a_ppm_within_two_seconds_whatever_the_shape_of_packets() {
+fn rate_is_known_to_1_ppm_within_2_s_for_any_packets() {
     for ppm in [-500.0, -20.0, 0.0, 3.3, 500.0] {
         for (rate, interval, times) in [
             (Rate::HZ_48000, 96, 1),
@@ -107,7 +107,7 @@ fn the_rate_is_known_to_a_ppm_within_two_seconds_whatever_the_shape_of_packets()
 }
 
 #[test]
-fn packets_that_are_lost_come_late_or_twice_are_counted_and_move_nothing() {
+fn lost_late_and_duplicate_crf_packets_are_only_counted() {
     let mut talker = Talker::usual(50.0);
     talker.speak(1000);
     for lost in [1, 3, 127, 128, 255, 256, 300, 2000] {
@@ -125,7 +125,7 @@ fn packets_that_are_lost_come_late_or_twice_are_counted_and_move_nothing() {
         }
     }
     let counters = talker.follower.standing(talker.now()).counters;
-    assert_eq!((counters.reordered, counters.duplicates), (100, 200));
+    assert_eq!((counters.reordered, counters.duplicate), (100, 200));
     assert_eq!((counters.lost, counters.jumps, counters.on_probation), (expected, 0, 0));
     talker.is_followed(1.0);
 }
@@ -179,7 +179,7 @@ fn another_rate_is_followed_within_two_seconds() {
 }
 
 #[test]
-fn a_talker_that_is_silent_is_held_and_less_sure_with_time_and_followed_again() {
+fn silent_talkers_rate_is_held_then_followed_again() {
     let mut talker = Talker::usual(80.0);
     talker.speak(2000);
     let spoke = talker.now();
@@ -218,7 +218,7 @@ fn times_that_are_said_to_be_uncertain_are_not_relied_upon() {
 }
 
 #[test]
-fn a_talker_that_is_of_another_shape_and_uncertain_is_held_until_it_is_certain() {
+fn uncertain_restarted_talker_is_held_until_certain() {
     let mut talker = Talker::usual(9.0);
     talker.head.uncertain = true;
     talker.speak(1000);
@@ -237,7 +237,7 @@ fn a_talker_that_is_of_another_shape_and_uncertain_is_held_until_it_is_certain()
 }
 
 #[test]
-fn what_is_of_another_stream_or_frequency_is_counted_and_moves_nothing() {
+fn other_streams_and_frequencies_are_only_counted() {
     let mut talker = Talker::usual(-60.0);
     talker.speak(1000);
     let (now, ours) = (talker.now(), talker.head);
@@ -302,7 +302,7 @@ fn astray(reported: bool) -> f64 {
 }
 
 #[test]
-fn a_stream_holds_to_the_rate_that_is_told_however_far_its_own_times_are_astray() {
+fn stream_keeps_the_reported_rate_despite_its_own_times() {
     let (reported, found) = (astray(true), astray(false));
     assert!(reported < 1.0, "{reported} ppm off with the reported rate");
     assert!(
@@ -313,7 +313,7 @@ fn a_stream_holds_to_the_rate_that_is_told_however_far_its_own_times_are_astray(
 
 proptest! {
     #[test]
-    fn whatever_times_come_each_packet_is_counted_and_what_is_told_is_a_rate(
+    fn arbitrary_times_are_counted_and_yield_a_valid_rate(
         packets in proptest::collection::vec(
             (any::<u8>(), prop_oneof![0..i64::MAX, 0..100_000_000_000_i64, Just(0), Just(i64::MAX)], 0..2000_i64, any::<bool>(), any::<bool>()),
             1..60,

@@ -68,7 +68,7 @@ fn a_frame_is_due_the_link_offset_after_its_capture() {
 }
 
 #[test]
-fn without_a_clock_the_fastest_arrival_stands_in_for_the_last_frame() {
+fn without_a_clock_the_fastest_arrival_dates_the_last_frame() {
     let placement = captured(None);
     assert_eq!((placement.capture(frame(480)), placement.local(wall(0))), (None, None));
     // The packet left at least 1 ms after its first frame, and arrived 3 ms later.
@@ -82,7 +82,7 @@ fn without_a_clock_the_fastest_arrival_stands_in_for_the_last_frame() {
 }
 
 #[test]
-fn a_run_that_follows_is_placed_by_its_own_captures_and_keeps_the_clock() {
+fn next_run_uses_its_own_captures_and_the_same_clock() {
     let mut placement = captured(Some(exchanged()));
     placement.begin_run(frame(0), frame(0), false);
     assert_eq!((placement.presentation(frame(0)), placement.due(at(0))), (None, None));
@@ -107,7 +107,7 @@ fn a_run_that_follows_is_placed_by_its_own_captures_and_keeps_the_clock() {
 }
 
 #[test]
-fn runs_that_wait_for_their_turn_are_each_placed_by_their_own_captures_up_to_their_end() {
+fn waiting_runs_use_their_own_captures_to_their_end() {
     let begins = |run: i64| wall(0) + RATE.span_of(Frames::new(1000 * run)) + part(run);
     let heard = |run: i64| at(0) + (begins(run) - wall(0)) + OFFSET;
     for runs in 1..=5 {
@@ -153,7 +153,7 @@ fn part(eighths: i64) -> Span {
 }
 
 #[test]
-fn a_card_that_runs_fast_is_told_by_its_captures_and_by_its_arrivals() {
+fn fast_card_is_measured_by_captures_and_by_arrivals() {
     for mapped in [true, false] {
         let mut placement = Placement::new(RATE, OFFSET);
         if mapped {

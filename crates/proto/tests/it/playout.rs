@@ -178,7 +178,7 @@ fn play(start: i64, steps: &[Step]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
-    fn what_is_placed_comes_out_bit_for_bit_and_what_is_not_is_counted(
+    fn placed_frames_are_bit_exact_missing_ones_are_counted(
         start in prop_oneof![Just(0_i64), -5000..5000_i64, Just(1_i64 << 40)],
         steps in prop::collection::vec(step(), 1..60),
     ) {
@@ -187,7 +187,7 @@ proptest! {
 }
 
 #[test]
-fn a_block_longer_than_the_buffer_plays_what_there_is_and_then_silence() {
+fn block_longer_than_the_buffer_ends_in_silence() {
     let steps = [Step::Place(0, 300), Step::Move(0), Step::Pull(5000), Step::Pull(300)];
     play(100, &steps).unwrap();
 }
@@ -213,7 +213,7 @@ fn what_is_missing_after_the_end_of_a_source_is_its_silence() {
 }
 
 #[test]
-fn a_hole_is_concealed_as_if_each_frame_had_been_learnt_when_it_was_played() {
+fn deferred_learning_conceals_like_immediate_learning() {
     const BLOCK: usize = 50;
     // Longer and shorter than the concealer's history.
     for room in [4000, 100] {

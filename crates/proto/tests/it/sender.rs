@@ -130,7 +130,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn packets_hold_what_was_captured_and_silence_for_what_was_lost_within_them(
+    fn packets_hold_captured_frames_and_silence_for_lost_ones(
         packet in 1..60_i64,
         redundancy in any::<bool>(),
         steps in prop::collection::vec(step(), 1..60),
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn the_room_is_that_of_the_longest_datagram_that_can_be_asked_for() {
+fn room_fits_the_longest_possible_datagram() {
     let mono = |packet, sample| StreamFormat { channels: Channels::MONO, ..format(packet, sample) };
     // 20 ms of floats at 48 kHz, plus 40 bytes.
     let short = Packetizer::new(config(mono(48, SampleFormat::L16), Layout::NONE));
@@ -296,7 +296,7 @@ fn what_packets_carry_changes_with_the_next_one() {
 }
 
 #[test]
-fn a_packet_that_leaves_again_is_told_by_how_many_left_since_and_packed_once() {
+fn repeat_is_named_by_distance_and_packed_once() {
     let mut sender = Packetizer::new(config(format(40, SampleFormat::L16), Layout::repeated(3)));
     let mut sent = Vec::new();
     for number in 0..8 {

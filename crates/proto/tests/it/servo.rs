@@ -121,7 +121,7 @@ fn a_drift_is_made_up_for_to_less_than_a_microsecond() {
 }
 
 #[test]
-fn a_drift_is_made_up_for_at_every_rate_and_copied_again_once_it_is_over() {
+fn drift_is_followed_at_every_rate_then_copied_again() {
     for rate in Rate::SUPPORTED.map(|hertz| Rate::new(hertz).expect("supported")) {
         // Whole frames: see `Due::tolerance`.
         let tolerance = Span::from_micros(50) + rate.span_of(Frames::new(1));
@@ -217,7 +217,7 @@ fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
 }
 
 #[test]
-fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
+fn jump_against_turning_drift_keeps_pitch_within_a_cent() {
     // Worst case found by a search.
     let (drifts, jumps) = ([149.2, -149.7, 147.6], [491, 499, 697]);
     for noise in 0..20 {
@@ -274,7 +274,7 @@ fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
 }
 
 #[test]
-fn a_place_found_before_the_clocks_were_known_is_corrected_once_however_instants_wander() {
+fn early_place_is_corrected_once_despite_wandering_times() {
     for beside in [-180, -67, 67, 180] {
         for wander in [0.0, 30.0] {
             let mut card = Card::new(Span::from_micros(250));
@@ -297,7 +297,7 @@ fn a_place_that_is_right_is_not_moved_however_instants_wander() {
 }
 
 #[test]
-fn a_place_that_cannot_be_gone_over_to_is_said_to_be_wrong_until_it_was_moved() {
+fn misplacement_is_reported_until_moved() {
     let mut card = Card::new(Span::from_micros(250));
     card.looks_ahead = false;
     assert_eq!(moves(&mut card, 67, 0.0), 0);
@@ -327,7 +327,7 @@ fn cards_of_one_clock_are_copied_whatever_errors_say() {
 }
 
 #[test]
-fn what_stays_beside_of_cards_of_one_clock_is_seen_within_two_seconds() {
+fn lasting_shared_clock_error_is_detected_within_2_s() {
     for frames in [3, -3, 64, -1000] {
         let mut card = Card::new(Span::from_micros(21));
         card.one_clock = true;
@@ -343,7 +343,7 @@ fn what_stays_beside_of_cards_of_one_clock_is_seen_within_two_seconds() {
 }
 
 #[test]
-fn another_latency_is_followed_by_cards_of_one_clock_until_they_copy_again() {
+fn shared_clock_cards_follow_a_latency_change_then_copy() {
     let mut card = Card::new(Span::from_micros(21));
     card.one_clock = true;
     card.blocks(1, 0.0);

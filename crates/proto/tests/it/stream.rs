@@ -61,7 +61,7 @@ proptest! {
 }
 
 #[test]
-fn the_packing_age_is_one_period_or_one_packet_where_one_divides_the_other() {
+fn packing_age_is_the_longer_if_period_and_packet_divide() {
     let rate = Rate::HZ_48000;
     let age = |packet, period| format(rate, packet).packing_age(Frames::new(period));
     assert_eq!(age(48, 240), Span::from_millis(5));

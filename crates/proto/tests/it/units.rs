@@ -39,7 +39,7 @@ fn a_length_that_no_64_bits_hold_is_held_at_the_end() {
 }
 
 #[test]
-fn frames_of_any_count_last_as_long_by_parts_of_a_nanosecond_as_by_whole_ones() {
+fn frame_length_agrees_with_whole_nanosecond_conversion() {
     for hertz in Rate::SUPPORTED {
         let rate = Rate::new(hertz).unwrap();
         for count in [0, 1, 48, 34_359, 34_360, 131_072, 1 << 24, u32::MAX] {

@@ -253,14 +253,14 @@ fn crf_allocates_nothing() {
         received,
         lost,
         reordered,
-        duplicates,
+        duplicate,
         uncertain_clock: uncertain,
         on_probation: doubted,
         jumps,
         media_clock_restarts: restarts,
     } = standing.counters;
     assert_eq!(received, packets.len() as u64);
-    let happened = [lost, reordered, duplicates, uncertain, doubted, jumps, restarts];
+    let happened = [lost, reordered, duplicate, uncertain, doubted, jumps, restarts];
     assert!(!happened.contains(&0), "{:?}", standing.counters);
     assert_eq!((count, standing.state), (0, CrfState::Heard));
 }

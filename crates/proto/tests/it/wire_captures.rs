@@ -70,7 +70,7 @@ fn gstreamer_l24_carries_the_sound_bit_for_bit() {
 }
 
 #[test]
-fn gstreamer_l16_in_packets_of_20_ms_carries_the_sound_bit_for_bit() {
+fn gstreamer_l16_20_ms_packets_are_bit_exact() {
     let (packets, bytes) = sound(GSTREAMER_L16, 41014, &stereo_48k(SampleFormat::L16, 960, 96));
     assert_eq!(packets, 8);
     assert!(bytes == SOUND_16[..bytes.len()]);

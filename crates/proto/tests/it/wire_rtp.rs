@@ -352,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_carried_of_other_packets_is_read_again_and_everything_beside_it(
+    fn carried_redundancy_and_other_fields_round_trip(
         header in any_header(),
         repair_data in prop::collection::vec(any::<u8>(), 1..1200),
         payload: Vec<u8>,

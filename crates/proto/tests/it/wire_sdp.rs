@@ -154,7 +154,7 @@ fn the_static_payload_types_need_no_rtpmap() {
 }
 
 #[test]
-fn ptime_is_written_as_aes67_devices_do_and_read_as_they_mean_it() {
+fn ptime_is_written_and_read_as_by_aes67_devices() {
     // Rate, frames per packet, and their text.
     let known = [
         (48_000, 6, "0.12"),
@@ -192,7 +192,7 @@ fn the_first_payload_type_that_can_be_decoded_is_taken() {
 }
 
 #[test]
-fn opus_is_described_with_two_channels_whatever_it_has_and_read_as_it_is() {
+fn opus_rtpmap_has_two_channels_and_is_read_correctly() {
     for (channels, says) in [(Channels::MONO, 0), (Channels::STEREO, 1)] {
         let described = Description {
             rate: Rate::HZ_48000,
@@ -220,7 +220,7 @@ fn opus_is_described_with_two_channels_whatever_it_has_and_read_as_it_is() {
 }
 
 #[test]
-fn a_sealed_stream_says_so_and_gives_its_keys_or_none_and_no_key_is_printed() {
+fn encrypted_stream_describes_keys_and_prints_none() {
     let sealed = Description { sealed: true, ..ours() };
     let text = String::from_utf8(sealed.write()).unwrap();
     assert!(text.contains("RTP/SAVP ") && text.contains("a=cryptex\r\n"), "{text}");
@@ -256,7 +256,7 @@ fn a_stream_over_plain_rtp_is_found_behind_others() {
 }
 
 #[test]
-fn a_ptime_that_two_decimals_do_not_say_gets_as_many_as_it_needs() {
+fn ptime_gets_as_many_decimals_as_needed() {
     let rate = Rate::new(192_000).unwrap();
     let text = Description { rate, packet: Some(Frames::new(23)), ..ours() }.write();
     let text = String::from_utf8(text).unwrap();

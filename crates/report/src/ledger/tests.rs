@@ -38,7 +38,7 @@ fn what_is_left_out_of_a_ledger_is_said() {
 }
 
 #[test]
-fn a_sender_knows_the_first_stages_and_what_is_unknown_has_no_length() {
+fn sender_knows_the_first_stages_and_omits_unknown_ones() {
     let sent = packets::<SentPacket>(SENT)[0];
     let all: Vec<_> = lengths(&sent.instants()).collect();
     assert_eq!(all, [("capture", 1000), ("pack", 100), ("send", 100)]);

@@ -107,7 +107,7 @@ mod tests {
     use crate::{InvalidCount, PtpReport};
 
     #[test]
-    fn what_is_followed_is_told_with_how_well_and_since_when_it_is_silent() {
+    fn followed_clock_text_has_quality_and_silence() {
         let never = FollowedClockReport {
             address: "avtp://eth0/91:E0:F0:00:FE:01".to_owned(),
             stream: None,

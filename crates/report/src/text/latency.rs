@@ -16,7 +16,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
         _ if role == "send" && stream.address.starts_with("avtp://") => {
             write!(out, "avtp:// has no way back: see the report of taut recv there")?;
         }
-        _ if role == "send" => write!(out, "measured by the receivers, in their reports")?,
+        _ if role == "send" => by_receivers(out, stream)?,
         _ if stream.refused.is_some() && !stream.played => {
             write!(out, "not measured, as none of it was played")?
         }
@@ -25,7 +25,6 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
             if latency.presented.is_some() && latency.configured_ns.is_some() {
                 write!(out, ", as packets only carry their presentation time")?;
             }
-            others(out, &latency.not_measured, ": ")?;
         }
     }
     writeln!(out)?;
@@ -86,18 +85,30 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
     }
     let every = latency.not_measured == NotFound::default();
     let all = if every { "all " } else { "" };
-    write!(out, "{all}{} packets", summary.count)?;
-    others(out, &latency.not_measured, "; without: ")?;
-    write!(out, ")")
+    write!(out, "{all}{} packets)", summary.count)
 }
 
-fn others(out: &mut String, not_found: &NotFound, before: &str) -> fmt::Result {
-    let mut before = before;
-    for (why, count) in not_found.each().into_iter().filter(|(_, count)| *count > 0) {
-        write!(out, "{before}{count} {why}")?;
-        before = ", ";
+fn by_receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
+    let measured = stream.receivers.iter().filter_map(|receiver| receiver.effective_ns);
+    match (measured.clone().min(), measured.clone().max(), measured.count()) {
+        (Some(measured), _, 1) => write!(out, "measured {} by the receiver", Nanos(measured)),
+        (Some(least), Some(most), receivers) => {
+            let [least, most] = [least, most].map(Nanos);
+            write!(out, "measured {least} to {most} by {receivers} receivers")
+        }
+        _ => write!(out, "not reported by a receiver"),
     }
-    Ok(())
+}
+
+/// Writes how many packets the measurement does not cover, and why.
+pub(super) fn unmeasured(out: &mut String, latency: &LatencyReport) -> fmt::Result {
+    let counts = latency.not_measured.each().into_iter().filter(|(_, count)| *count > 0);
+    let counts: Vec<_> = counts.map(|(why, count)| format!("{count} {why}")).collect();
+    let sound = if latency.method.as_deref() == Some("sound") { "" } else { " in the sound" };
+    match counts.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "  not measured{sound}: {}", counts.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -121,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_that_a_file_took_late_is_told_beside_the_greatest_latency() {
+    fn late_sound_of_a_file_is_shown_with_the_maximum_latency() {
         let reported = |by: &'static str, late: &[i64]| {
             let [mut measured, mut error] = [Distribution::default(), Distribution::default()];
             for &late in late {
@@ -157,9 +168,16 @@ mod tests {
         let sound = "measured from the sound 20.00ms  (min 20.00ms, max 20.00ms, all 20 packets)";
         assert_eq!(reported("sound", every), sound);
         let some = NotFound { late: 3, silent: 80, ..every };
-        let device = "reported by the device 20.00ms  (min 20.00ms, max 20.00ms, 20 packets; without: \
-                      3 late, 80 in silence)";
+        let device = "reported by the device 20.00ms  (min 20.00ms, max 20.00ms, 20 packets)";
         assert_eq!(reported("device", some), device);
         snapshot!(reported("due", some));
+        let unmeasured = |not_measured| {
+            let latency = LatencyReport { not_measured, ..LatencyReport::unmeasured() };
+            let mut out = String::new();
+            super::unmeasured(&mut out, &latency).unwrap();
+            out
+        };
+        assert_eq!(unmeasured(some), "  not measured in the sound: 3 late, 80 in silence\n");
+        assert_eq!(unmeasured(every), "");
     }
 }

@@ -103,7 +103,7 @@ fn peer_replaces_a_connection_of_its_own_host_first() {
 }
 
 #[test]
-fn busy_places_are_limited_by_host_and_some_are_reserved_for_this_machine() {
+fn busy_places_are_limited_per_host_with_local_reserve() {
     let mut places = Places::default();
     let mut busy = |address| {
         let (id, _) = places.enter(address).unwrap();

@@ -35,7 +35,7 @@ fn is_closed(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_handshake_that_breaks_off_at_any_byte_disturbs_no_call_and_leaves_its_place() {
+fn aborted_handshake_frees_its_place_and_harms_no_call() {
     shared(|| {
         let server = CallServer::at("127.0.0.1:0", 2);
         let mut call = server.call();
@@ -96,7 +96,7 @@ fn trickles(stream: &mut TcpStream, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn a_handshake_and_a_call_that_come_byte_by_byte_get_no_more_time_than_others() {
+fn slow_handshake_and_call_get_no_extra_time() {
     shared(|| {
         let server = CallServer::at("127.0.0.1:0", 1);
         let mut call = server.call();
@@ -131,7 +131,7 @@ fn a_handshake_and_a_call_that_come_byte_by_byte_get_no_more_time_than_others() 
 }
 
 #[test]
-fn a_hundred_callers_are_answered_and_one_more_is_told_that_there_are_enough() {
+fn caller_beyond_one_hundred_is_rejected() {
     shared(|| {
         let server = CallServer::at("127.0.0.1:0", 100);
         let mut calls = std::thread::scope(|scope| {
@@ -156,7 +156,7 @@ const CROWD: [[u8; 4]; 4] = [[10, 0, 1, 1], [10, 0, 1, 2], [10, 0, 2, 1], [10, 0
 const CALLER: [u8; 4] = [10, 0, 9, 1];
 
 #[test]
-fn four_hosts_that_hold_all_places_for_handshakes_keep_no_caller_out() {
+fn full_handshake_places_keep_no_caller_out() {
     if std::env::var_os(CROWDED).is_some() {
         return crowd();
     }
@@ -164,7 +164,7 @@ fn four_hosts_that_hold_all_places_for_handshakes_keep_no_caller_out() {
                 && exec \"$0\" \"$@\"";
     let mut child = Command::new("unshare");
     child.args(["-rn", "sh", "-c", made]).arg(std::env::current_exe().unwrap());
-    let test = "attacks::four_hosts_that_hold_all_places_for_handshakes_keep_no_caller_out";
+    let test = "attacks::full_handshake_places_keep_no_caller_out";
     child.args(["--exact", test, "--nocapture"]).env(CROWDED, "1");
     let is_allowed = Command::new("unshare").args(["-rn", "true"]).status();
     let ended = match is_allowed.is_ok_and(|status| status.success()) {
@@ -209,7 +209,7 @@ fn crowd() {
 }
 
 #[test]
-fn connection_that_is_closed_in_its_handshake_is_an_error_of_its_own() {
+fn connection_closed_in_handshake_has_its_own_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string().parse().unwrap();
     let (_, friend) = friends();
@@ -235,7 +235,7 @@ const CONNECTIONS: usize = 10_000;
 const MAX_GROWN: u64 = 16 << 20;
 
 #[test]
-fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
+fn ten_thousand_silent_connections_block_no_caller() {
     if std::env::var_os(FLOODED).is_some() {
         let reported = RefCell::default();
         shared(|| flood(&reported));
@@ -245,7 +245,7 @@ fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
     let raised = format!("ulimit -n {} || exit 77; exec \"$0\" \"$@\"", CONNECTIONS + 1000);
     let mut child = Command::new("sh");
     child.args(["-c", &raised]).arg(std::env::current_exe().unwrap()).env(FLOODED, "1");
-    let test = "attacks::ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out";
+    let test = "attacks::ten_thousand_silent_connections_block_no_caller";
     let child = child.args(["--exact", test, "--nocapture"]);
     let ended = child.output().unwrap();
     if ended.status.code() == Some(77) {

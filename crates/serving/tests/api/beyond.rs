@@ -57,7 +57,7 @@ fn who_comes_from_elsewhere_needs_a_key_and_gets_no_cleartext() {
 }
 
 #[test]
-fn a_connection_that_was_made_in_trust_is_answered_no_longer_than_that() {
+fn connection_ends_when_its_peer_loses_trust() {
     let (worker, master) = friends();
     let (server, _) = worker.serving();
     let name = ServerName::IpAddress(server.address().ip().into());

@@ -82,7 +82,7 @@ fn idle_local_connections_shut_out_no_local_request() {
 }
 
 #[test]
-fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_another() {
+fn slow_request_head_gets_no_extra_time() {
     let (server, _) = serving(None);
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

@@ -21,7 +21,7 @@ fn next(reported: &Receiver<ServingNews>) -> ServingNews {
 }
 
 #[test]
-fn who_opens_a_stream_is_told_by_the_name_that_is_trusted_or_by_the_address() {
+fn opener_is_reported_by_trusted_name_or_address() {
     let (worker, master) = friends();
     let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
     let here = [127, 0, 0, 1].into();

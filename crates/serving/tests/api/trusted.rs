@@ -59,7 +59,7 @@ fn hosts_that_trust_each_other_come_to_the_same_secret() {
 }
 
 #[test]
-fn a_host_that_the_worker_does_not_trust_is_told_what_to_run_there() {
+fn untrusted_host_gets_the_command_to_run_on_the_worker() {
     let (worker, _) = friends();
     let stranger = Host::new();
     stranger.trusts("worker", &worker);
@@ -83,7 +83,7 @@ fn a_worker_that_is_not_trusted_is_asked_nothing() {
 }
 
 #[test]
-fn a_worker_with_a_name_is_that_host_and_no_other_that_is_trusted() {
+fn named_worker_must_be_that_trusted_host() {
     let (worker, master) = friends();
     let other = Host::new();
     master.trusts("studio", &other);
@@ -100,7 +100,7 @@ fn a_worker_with_a_name_is_that_host_and_no_other_that_is_trusted() {
 }
 
 #[test]
-fn a_worker_with_a_name_is_asked_for_its_key_even_where_a_resolver_says_that_it_is_here() {
+fn named_worker_proves_its_key_even_if_resolved_to_loopback() {
     let (worker, master) = friends();
     let other = Host::new();
     master.trusts("studio", &other);
@@ -118,7 +118,7 @@ fn a_worker_with_a_name_is_asked_for_its_key_even_where_a_resolver_says_that_it_
 }
 
 #[test]
-fn who_is_trusted_while_the_worker_runs_is_answered_and_who_is_removed_is_not() {
+fn trust_changes_apply_to_a_running_worker() {
     let (worker, master) = friends();
     let late = Host::new();
     late.trusts("worker", &worker);
@@ -179,7 +179,7 @@ fn beyond_loopback_nobody_listens_while_nobody_is_trusted() {
 }
 
 #[test]
-fn a_list_that_is_spoilt_or_open_to_others_keeps_a_worker_from_listening() {
+fn invalid_or_writable_trust_list_stops_the_worker() {
     use std::os::unix::fs::PermissionsExt;
     let (worker, _) = friends();
     let path = worker.store.trusted().path();

@@ -32,7 +32,7 @@ fn a_caller_of_the_version_before_is_answered_in_its_words() {
 }
 
 #[test]
-fn an_end_of_the_version_before_is_called_in_words_that_it_knows() {
+fn previous_version_gets_messages_that_it_knows() {
     let (host, friend) = friends();
     let mut config = Arc::unwrap_or_clone(answering(&host.store).unwrap());
     config.alpn_protocols = vec![BEFORE.to_vec(), b"http/1.1".to_vec()];

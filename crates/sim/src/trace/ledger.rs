@@ -42,7 +42,7 @@ pub(super) fn packets<'a>(
             text => text.parse::<i64>().map(Some).map_err(|_| TraceError::Line {
                 line,
                 text: text.into(),
-                wanted: "a whole number; use a ledger as written by taut recv --packet-log",
+                wanted: "a whole number; use a packet log as written by taut recv --packet-log",
             }),
         };
         let (Some(timestamp), Some(handed), Some(arrival)) =

@@ -40,7 +40,7 @@ fn a_receivers_ledger_is_a_record_and_its_holes_are_losses() {
 }
 
 #[test]
-fn packets_lost_where_the_clocks_mapping_moved_back_are_sent_in_order() {
+fn losses_are_in_order_although_the_clock_mapping_moved_back() {
     let text = "rtp_timestamp,handed,arrival\n0,9000000,9100000\n48,2000000,9200000\n\
                 144,5000000,9400000\n192,10000000,11000000\n";
     let sent = micros(text).into_iter().map(|(sent, _)| sent).collect::<Vec<_>>();
@@ -118,7 +118,7 @@ fn the_record_of_a_cable_in_the_tree_is_of_microseconds() {
 }
 
 #[test]
-fn the_record_with_spikes_in_the_tree_is_the_one_its_recipe_makes() {
+fn recorded_spikes_equal_their_recipe() {
     let text = include_str!("../../traces/spikes.csv");
     assert!(text == spikes(1), "crates/sim/traces/spikes.csv is not what its first lines say");
     let trace = Trace::read(text).unwrap();

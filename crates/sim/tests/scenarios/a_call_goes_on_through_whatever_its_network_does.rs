@@ -104,7 +104,7 @@ fn a_call_goes_on_through_whatever_its_network_does() {
 }
 
 #[test]
-fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
+fn vanished_peer_is_dialled_with_growing_pauses() {
     let network =
         Network { datagrams: [lossy(), lossy()], way: WAY, down: Vec::new(), starved: Vec::new() };
     let mut call = Call::new(network, &offer(), 1);
@@ -142,7 +142,7 @@ fn starved(silent: bool) -> Call {
 }
 
 #[test]
-fn received_sound_keeps_a_call_alive_without_a_control_connection() {
+fn received_sound_keeps_a_call_alive_without_control() {
     let call = starved(false);
     let reported = format!("{:?}", call.log);
     assert_eq!(millis(&call, "begins").len(), 1, "{reported}");

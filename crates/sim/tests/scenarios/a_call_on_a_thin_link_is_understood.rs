@@ -93,7 +93,7 @@ fn not_understood(outcome: &Outcome, disturbed: &[usize]) -> Vec<(usize, usize)>
 }
 
 #[test]
-fn a_call_on_a_thin_link_is_understood_two_seconds_after_it_begins_and_after_a_cut() {
+fn thin_link_call_is_intelligible_2_s_after_start_and_cut() {
     let most = Span::from_millis(100);
     for (rate, used) in RATES.into_iter().zip(USED) {
         for queue in QUEUES {

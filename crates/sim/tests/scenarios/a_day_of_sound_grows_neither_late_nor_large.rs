@@ -187,7 +187,7 @@ fn call_grows_not(whole: Span) -> String {
 }
 
 #[test]
-fn twenty_minutes_of_a_call_whose_bits_move_grow_neither_late_nor_large() {
+fn adaptive_call_of_20_minutes_keeps_latency_and_memory() {
     println!("{}", call_grows_not(Span::from_secs(1200)));
 }
 

@@ -240,7 +240,7 @@ fn a_stream_is_coded_in_what_the_network_carries() {
 }
 
 #[test]
-fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
+fn opus_bitrate_leaves_room_for_packet_headers() {
     for rate in [80_000, 110_000, 150_000, 250_000, 300_000, 350_000] {
         let stream = stream(&any_coding(), narrow(rate), 600, 4);
         let reported = in_words(&stream);
@@ -258,7 +258,7 @@ fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
 }
 
 #[test]
-fn opus_that_is_kept_to_follows_the_network_in_its_bit_rate_alone_and_comes_back() {
+fn fixed_opus_follows_the_network_by_bitrate_and_recovers() {
     let path = becoming(narrow(100_000_000), &[(30, 250_000), (60, 100_000_000)]);
     let stream = stream(&only(Coding::OPUS, Span::from_millis(5)), path, 240, 5);
     let reported = in_words(&stream);
@@ -287,7 +287,7 @@ fn random_loss_of_5_percent_costs_no_bits() {
 }
 
 #[test]
-fn a_path_that_becomes_narrow_is_followed_within_three_seconds_and_back() {
+fn narrowed_path_is_followed_within_three_seconds_and_back() {
     let path = becoming(narrow(100_000_000), &[(60, 1_500_000), (120, 100_000_000)]);
     let stream = stream(&any_coding(), path, 240, 2);
     let reported = in_words(&stream);
@@ -309,7 +309,7 @@ fn loss_that_fewer_bits_do_not_lessen_costs_no_quality() {
 }
 
 #[test]
-fn a_stream_whose_feedback_finds_no_room_is_sent_in_fewer_bits_and_comes_back() {
+fn stream_without_room_for_feedback_shrinks_and_recovers() {
     // The minimum is 42.4 kbit/s over IP.
     for (rate, seed) in [(20_000, 1), (30_000, 2), (40_000, 3)] {
         let path = becoming(narrow(100_000_000), &[(30, rate), (90, 100_000_000)]);

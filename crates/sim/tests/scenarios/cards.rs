@@ -10,7 +10,7 @@ use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{World, play};
 
 #[test]
-fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
+fn card_that_steps_by_100_ppm_is_in_time_within_ten_seconds() {
     for (before, after) in [(0.0, 100.0), (40.0, -60.0), (-400.0, -500.0), (400.0, 500.0)] {
         let seed = 21;
         let mut scenario = Scenario::on(Preset::Wired, seed);
@@ -132,7 +132,7 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
 const FIRST_SECOND: Span = Span::from_secs(1);
 
 #[test]
-fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
+fn cards_of_one_clock_copy_from_the_first_second() {
     let ways = [
         (Preset::Wired, 37.0),
         (Preset::Wired, -463.0),
@@ -160,7 +160,7 @@ fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
 }
 
 #[test]
-fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_clock() {
+fn common_clock_cards_copy_again_after_a_ten_second_outage() {
     for ppm in [37.0, -63.0] {
         let mut scenario = Scenario::one_clock(Preset::Wired, ppm, 1, FIRST_SECOND, 17);
         let begins = TrueTime::from_nanos(20_000_000_000);

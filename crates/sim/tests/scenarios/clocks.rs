@@ -163,7 +163,7 @@ fn a_place_found_before_the_clocks_were_known_is_corrected_once() {
 /// A return path slower by 0.2 ms for two seconds places sound 0.1 ms early. Packets have 0.06 ms
 /// to spare, too little to resample.
 #[test]
-fn near_the_least_latency_packets_are_late_no_longer_than_until_the_clocks_are_known() {
+fn tight_latency_has_late_packets_only_until_clocks_are_known() {
     let path = Preset::Wired.path();
     let settles = TrueTime::ZERO.after(Span::from_secs(2));
     let period = Frames::new(64);
@@ -245,7 +245,7 @@ fn no_place_makes_a_mapping_worse_than_it_says() {
 
 /// A position may be 0.2 ms off until the clocks are known: here at most 90 s.
 #[test]
-fn receivers_with_clocks_of_their_own_play_the_same_frame_at_the_same_instant() {
+fn receivers_with_own_clocks_play_in_sync() {
     for seed in 1..=16 {
         let mut scenario = Scenario::on(Preset::SwitchUnderLoad, seed);
         scenario.latency = Span::from_millis(10);

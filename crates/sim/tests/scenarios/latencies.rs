@@ -43,7 +43,7 @@ fn late(heard: &Heard) -> f64 {
 }
 
 #[test]
-fn what_comes_later_than_it_may_is_late_and_the_rest_is_heard_in_time() {
+fn packets_beyond_the_maximum_are_late_and_others_in_time() {
     for seed in 1..=5 {
         let without = received_by(connection(), None, seed);
         assert!(longest(&without) > Span::from_millis(400), "this proves nothing: {without}");
@@ -148,7 +148,7 @@ fn auto_latency_follows_a_long_tail_as_the_evidence_comes() {
 // Automatic latency on every preset after one minute. Losses do not raise it.
 
 #[test]
-fn auto_latency_keeps_late_packets_below_the_target_at_every_place() {
+fn auto_latency_keeps_late_packets_below_target_everywhere() {
     // Expected maximum: delay, holds or jitter tail, 3 ms for packet and ring, plus half of the
     // varying part.
     let most = [
@@ -186,7 +186,7 @@ const Q99: Span = Span::from_micros(13);
 const Q9999: Span = Span::from_micros(20);
 
 #[test]
-fn auto_latency_on_a_quiet_wire_is_what_it_takes_within_a_second() {
+fn auto_latency_on_a_quiet_wire_settles_within_a_second() {
     let seed = 11;
     let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.auto = Some(LossTarget::DEFAULT);
@@ -229,7 +229,7 @@ const PEAK: Span = Span::from_micros(6_150);
 const QUIET: Span = Span::from_micros(1_000 + 2_000 + 800);
 
 #[test]
-fn auto_latency_rides_out_spikes_and_comes_down_within_thirty_seconds() {
+fn auto_latency_covers_spikes_and_falls_within_30_seconds() {
     let seed = 14;
     let trace = Trace::read(include_str!("../../traces/spikes.csv")).unwrap();
     let path = PathModel { trace: Some(trace), ..PathModel::ideal(Span::ZERO) };

@@ -24,7 +24,7 @@ const fn frames(millis: u64) -> u64 {
 }
 
 #[test]
-fn a_worker_that_missed_a_block_catches_up_and_is_bit_for_bit_again() {
+fn worker_that_missed_a_block_becomes_bit_exact_again() {
     for (seed, loss) in
         [(1, Loss::random(0.01)), (2, Loss::random(0.2)), (3, Loss::bursts(0.05, 20.0))]
     {
@@ -40,7 +40,7 @@ fn a_worker_that_missed_a_block_catches_up_and_is_bit_for_bit_again() {
 }
 
 #[test]
-fn a_path_that_is_out_for_a_fifth_of_a_second_is_heard_within_a_tenth() {
+fn path_outage_of_200_ms_recovers_within_100_ms() {
     let mut scenario = OffloadScenario::on(Preset::Wired, 5);
     scenario.workers[0].there.outages = vec![(at(1000), at(1200))];
     let outcome = play_offload(&scenario, Span::from_secs(3));
@@ -51,7 +51,7 @@ fn a_path_that_is_out_for_a_fifth_of_a_second_is_heard_within_a_tenth() {
 }
 
 #[test]
-fn a_worker_that_stood_still_for_a_fifth_of_a_second_is_heard_within_a_tenth() {
+fn worker_stall_of_200_ms_recovers_within_100_ms() {
     let mut scenario = OffloadScenario::on(Preset::Wired, 6);
     scenario.workers[0].frozen = vec![(at(1000), at(1200))];
     let outcome = play_offload(&scenario, Span::from_secs(3));
@@ -77,7 +77,7 @@ fn a_worker_that_died_is_given_all_blocks_while_they_are_kept() {
 }
 
 #[test]
-fn a_worker_that_died_too_late_is_heard_at_once_and_says_that_it_is_dirty() {
+fn worker_that_died_too_late_resumes_at_once_as_dirty() {
     let mut scenario = OffloadScenario::on(Preset::Wired, 8);
     scenario.history = 64;
     scenario.workers[0].dead = vec![(at(1000), at(1200))];
@@ -101,7 +101,7 @@ fn check_whole(outcome: &OffloadOutcome, what: &str) {
 }
 
 #[test]
-fn an_offloaded_block_that_is_lost_spoils_its_own_frames_and_no_other() {
+fn lost_offloaded_block_spoils_only_its_own_frames() {
     for (seed, share) in [(1, 0.001), (2, 0.02), (3, 0.2)] {
         for replacement in [Replacement::Dry, Replacement::Conceal, Replacement::LastGood] {
             let mut scenario =

@@ -131,7 +131,7 @@ fn receivers_that_report_over_bad_networks_are_never_lost() {
 }
 
 #[test]
-fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
+fn receiver_stalled_for_five_seconds_recovers_within_one() {
     let mut scenario = Scenario::on(Preset::Wired, 16);
     let (begins, stands) = (TrueTime::from_nanos(20_000_000_000), Span::from_secs(5));
     let ends = begins.after(stands);

@@ -38,7 +38,7 @@ fn packets_become_as_long_as_the_path_carries_and_none_is_lost() {
 }
 
 #[test]
-fn packets_become_shorter_within_a_second_when_the_path_carries_no_long_ones_any_more() {
+fn packets_shrink_within_a_second_of_a_new_black_hole() {
     let changes = vec![(TrueTime::ZERO.after(BEFORE), path(Some(1_280)))];
     let (packets, heard) = minute(PathModel { changes, ..path(None) });
     let reported = format!("{packets}, {heard}: {:?}", heard.silences);

@@ -25,7 +25,7 @@ fn minute(cut: [bool; 2], way: Span, seed: u64) -> Call {
 }
 
 #[test]
-fn sound_that_either_end_does_not_hear_goes_by_tcp_within_a_second_and_five_ways() {
+fn one_way_udp_loss_moves_sound_to_tcp_quickly() {
     for (seed, cut) in (0..).zip([[true, false], [false, true], [true, true]]) {
         for way in [1, 20, 80, 150].map(Span::from_millis) {
             let call = minute(cut, way, 100 * seed);
@@ -69,7 +69,7 @@ fn on_a_black_hole(holes: [Option<usize>; 2]) -> Call {
 }
 
 #[test]
-fn sound_goes_by_tcp_for_good_where_the_path_drops_its_shortest_datagrams() {
+fn sound_stays_on_tcp_if_even_short_datagrams_are_dropped() {
     for holes in [[Some(1_000); 2], [Some(1_000), None], [None, Some(1_000)]] {
         let call = on_a_black_hole(holes);
         let reported = format!("{holes:?}: {:?}, {:?}", call.silences, call.log);

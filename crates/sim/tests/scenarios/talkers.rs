@@ -136,7 +136,7 @@ fn listened(seed: u64) -> (Counters, usize) {
 }
 
 #[test]
-fn a_talker_whose_card_goes_by_our_clock_is_copied_whoever_joins_when() {
+fn talker_on_our_clock_is_copied_by_late_listeners() {
     for seed in 1..=24 {
         let (counters, wrong) = listened(seed);
         let reported = format!("seed {seed}: {wrong} blocks are wrong, {counters:?}");

@@ -99,7 +99,7 @@ fn what_type_aaf_is_configured_by_is_understood() {
 }
 
 #[test]
-fn what_type_aaf_is_configured_by_is_coded_as_the_program_codes_it() {
+fn type_aaf_uses_the_programs_sample_format() {
     let wish = |format: &str| {
         let place = [("ifname", "eth0"), ("addr", "01:AA:AA:AA:AA:AA"), ("format", format)];
         read("x", &keys(&place), Direction::Playback).unwrap()

@@ -153,7 +153,7 @@ mod tests {
 
     /// ALSA's state may be older than a drop by another thread.
     #[test]
-    fn a_drain_that_was_overtaken_by_a_drop_does_not_play_what_was_dropped() {
+    fn drain_after_a_drop_plays_no_dropped_frames() {
         let (mut pcm, view) = prepared(480);
         pcm.drain(&view).unwrap();
         pcm.stop();

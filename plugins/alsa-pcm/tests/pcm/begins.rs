@@ -65,7 +65,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer() {
+    fn first_packets_leave_on_time_while_a_program_fills_its_buffer() {
         timed(|| {
             let Some((filled, arrivals)) = arrivals(75) else {
                 return skipped(Lack::Privilege, "no real-time priority is granted");

@@ -93,7 +93,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_forked_process_finds_its_pcm_disconnected_and_the_parent_goes_on() {
+    fn fork_disconnects_the_pcm_in_the_child_only() {
         timed(|| {
             let far = Far::listen(Span::from_millis(300));
             let pcm = Handle::to_play(far.port, "latency \"300ms\"");

@@ -128,7 +128,7 @@ mod exclusive {
     }
 
     #[test]
-    fn an_application_that_is_too_slow_has_an_xrun_and_the_stream_goes_on() {
+    fn slow_application_gets_an_xrun_and_the_stream_continues() {
         timed(|| {
             let (far, pcm) = scene();
             pcm.set(Asked::default()).unwrap();
@@ -259,7 +259,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_another_thread_drops_is_not_played_by_a_drain_and_what_it_writes_next_is() {
+    fn drain_plays_frames_written_after_a_drop_only() {
         timed(|| {
             let (far, pcm) = scene();
             pcm.set(Asked::default()).unwrap();

@@ -74,7 +74,7 @@ fn offered(keys: &str, format: snd_pcm_format_t) -> Offered {
 }
 
 #[test]
-fn a_pcm_offers_what_it_is_configured_for_and_buffers_of_seconds_at_most() {
+fn pcm_offers_its_configuration_and_limited_buffers() {
     let known = offered("rate 48000 channels 2", SND_PCM_FORMAT_S32_LE);
     assert_eq!((known.channels, known.rate), ((2, 2), (48_000, 48_000)));
     assert_eq!((known.period, known.buffer), ((16, 8192), (32, 96_000)));
@@ -97,7 +97,7 @@ const FORMATS: [(snd_pcm_format_t, usize); 10] = [
 ];
 
 #[test]
-fn another_rate_or_number_of_channels_than_configured_is_refused() {
+fn unconfigured_rate_or_channels_are_rejected() {
     let pcm = Handle::to_play(9, "rate 44100 channels 2");
     assert_eq!(pcm.set(Asked { channels: 2, ..Asked::default() }), Err(libc::EINVAL));
     let pcm = Handle::to_play(9, "rate 48000 channels 2");
@@ -105,7 +105,7 @@ fn another_rate_or_number_of_channels_than_configured_is_refused() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_is_refused_with_the_right_error() {
+fn impossible_configuration_fails_with_the_right_error() {
     let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
     assert_eq!(play(""), Some(libc::EINVAL));
     assert_eq!(play("to \"rtp://nobody.invalid:5004\""), Some(libc::ENXIO));
@@ -158,7 +158,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_latency_that_no_period_keeps_is_refused_when_the_pcm_is_opened() {
+    fn unreachable_latency_fails_when_the_pcm_opens() {
         let _turn = alone();
         let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
         assert_eq!(play("to \"127.0.0.1:9\" latency \"500us\""), Some(libc::EINVAL));
@@ -175,7 +175,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_recorder_set_up_for_another_rate_than_is_sent_is_refused_at_once() {
+    fn recorder_with_a_different_rate_is_rejected_at_once() {
         let _turn = alone();
         let port = free_udp_ports();
         let sender = Handle::to_play(port, "rate 44100");

@@ -37,7 +37,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_recorder_of_known_sound_that_nobody_sends_to_is_open_in_a_fifth_of_it() {
+    fn recorder_without_a_sender_opens_in_200_ms() {
         timed(|| {
             let keys = format!("from \"127.0.0.1:{}\" rate 48000 channels 2", free_udp_ports());
             let (took, answer) = opened(&keys, SND_PCM_STREAM_CAPTURE);
@@ -47,7 +47,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_description_that_is_a_pipe_is_refused_and_nobody_waits_for_it() {
+    fn description_in_a_pipe_is_rejected_without_waiting() {
         let _turn = alone();
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("x.sdp");

@@ -131,7 +131,7 @@ fn run(
 }
 
 #[test]
-fn what_a_program_plays_is_what_the_card_hears_and_drain_waits_for_the_last_of_it() {
+fn served_card_gets_all_frames_before_drain_returns() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
     let pcm = card.set(Asked::default());
     let sound = sound(24_000, 3);
@@ -152,7 +152,7 @@ fn what_a_program_plays_is_what_the_card_hears_and_drain_waits_for_the_last_of_i
 }
 
 #[test]
-fn two_programs_are_heard_together_and_one_that_ends_leaves_the_other() {
+fn two_programs_are_mixed_and_end_independently() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
     let (one, other) = (card.set(Asked::default()), card.set(Asked::default()));
     one.play(&[1024; 4800]);
@@ -188,7 +188,7 @@ fn a_program_records_each_frame_of_the_cards_once_and_in_order() {
 }
 
 #[test]
-fn a_pause_plays_nothing_and_loses_nothing_and_another_stint_begins_anew() {
+fn pause_is_silent_and_lossless_and_a_new_stint_starts() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
     let pcm = card.set(Asked::default());
     let sound = sound(9600, 5);

@@ -144,7 +144,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn before_the_start_delay_is_what_lies_in_the_buffer_and_the_way() {
+    fn delay_before_the_start_is_buffer_plus_latency() {
         timed(|| {
             let far = Far::listen(Span::from_millis(300));
             let pcm = Handle::to_play(far.port, "latency \"300ms\"");
@@ -165,7 +165,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_recorders_delay_is_true_to_the_far_adc_within_half_a_millisecond() {
+    fn recorder_delay_matches_the_far_adc_within_500_us() {
         timed(|| {
             let (port, link_offset) = (free_udp_ports(), Span::from_millis(300));
             let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
@@ -222,7 +222,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_pcm_adds_a_period_of_the_applications_at_most_to_what_taut_send_takes() {
+    fn pcm_adds_at_most_one_application_period() {
         for period in [PERIOD, 96, 48] {
             timed(|| {
                 let of_send = added_by_taut_send();
@@ -242,7 +242,7 @@ mod exclusive {
     }
 
     #[test]
-    fn delay_is_true_to_the_far_dac_where_the_latency_follows_the_packets() {
+    fn delay_matches_the_far_dac_with_adaptive_latency() {
         let errors = received_less_promised("latency auto");
         println!("heard less promised: {errors:?}");
         assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");

@@ -316,7 +316,7 @@ mod late_tests {
     }
 
     #[test]
-    fn losses_absent_workers_and_a_few_late_answers_are_not_reported() {
+    fn losses_and_few_late_answers_are_not_reported() {
         assert!(reported(1000, 2, 10).is_empty());
         assert!(reported(1000, 0, 0).is_empty());
         assert!(reported(1000, 10, 10).is_empty());

@@ -60,7 +60,7 @@ fn a_seal_for_reports_seals_all_and_opens_reports_alone() {
 }
 
 #[test]
-fn what_comes_again_soon_is_the_receivers_to_count_and_what_is_old_is_refused() {
+fn recent_duplicates_pass_and_old_packets_are_rejected() {
     for profile in Profile::ALL {
         let (mut sender, mut receiver) = ends(profile);
         let number = |step: u64| 65_000_u16.wrapping_add(step as u16);
@@ -125,7 +125,7 @@ fn received_after(
 }
 
 #[test]
-fn who_comes_late_finds_the_roll_over_counter_within_a_few_packets() {
+fn late_receiver_finds_the_roll_over_counter_quickly() {
     for (index, most) in [(0x1_0000, 1), (5 << 16, 3), (200 << 16, 113), (1000 << 16, 700)] {
         let (mut sender, mut receiver) = ends(Profile::AeadAes128Gcm);
         let after = received_after(&mut sender, &mut receiver, index, most + 1);
@@ -134,7 +134,7 @@ fn who_comes_late_finds_the_roll_over_counter_within_a_few_packets() {
 }
 
 #[test]
-fn a_stream_is_heard_again_after_an_outage_of_any_length_and_old_packets_are_not() {
+fn stream_resumes_after_any_outage_without_old_packets() {
     let (mut sender, mut receiver) = ends(Profile::AesCm128HmacSha1);
     let old: Vec<_> = (0..50).map(|step| at(&mut sender, 9, 1000 + step)).collect();
     assert!(old.iter().all(|made| opened(&mut receiver, made).is_some()));
@@ -161,7 +161,7 @@ fn strangers_take_no_memory_and_move_nothing() {
 }
 
 #[test]
-fn what_says_that_its_extension_is_sealed_before_it_is_does_not_leave() {
+fn packet_with_a_premature_cryptex_mark_is_not_sent() {
     for profile in Profile::ALL {
         let (mut sender, mut receiver) = ends(profile);
         for form in [0xC0DE_u16, 0xC2DE] {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 #[test]
-fn a_key_is_read_as_it_is_written_and_as_other_programs_write_it() {
+fn keys_parse_in_our_and_in_foreign_text_form() {
     for profile in Profile::ALL {
         let key = MasterKey::random(profile).unwrap();
         let text = key.to_sdes();
@@ -44,7 +44,7 @@ fn nothing_of_a_key_is_printed_for_debugging() {
 }
 
 #[test]
-fn a_key_file_is_its_owners_alone_and_is_refused_where_others_may_read_it() {
+fn key_file_is_private_and_rejected_if_readable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     let key = MasterKey::random(Profile::default()).unwrap();

@@ -150,7 +150,7 @@ fn other_programs_and_this_host_itself_are_refused() {
 }
 
 #[test]
-fn a_caller_that_leaves_once_it_can_know_the_code_is_told_apart_from_a_port_scan() {
+fn leaving_after_the_code_differs_from_a_port_scan() {
     let (here, there) = (home(), home());
     let leaves = |line: &mut dyn Line| {
         line.write_all(&[7; 32]).unwrap();

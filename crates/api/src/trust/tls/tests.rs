@@ -82,7 +82,7 @@ impl ResolvesServerCert for Thief {
 }
 
 #[test]
-fn hosts_that_trust_each_other_come_to_one_secret_and_to_another_each_time() {
+fn trusted_hosts_share_a_new_secret_per_connection() {
     let (one, other) = friends();
     let shake = || shaken(calling(&one.store, None).unwrap(), answering(&other.store).unwrap());
     let ((here, there), (again, _)) = (shake(), shake());
@@ -91,7 +91,7 @@ fn hosts_that_trust_each_other_come_to_one_secret_and_to_another_each_time() {
 }
 
 #[test]
-fn who_shows_a_trusted_hosts_certificate_without_its_key_is_refused() {
+fn certificate_without_its_private_key_is_rejected() {
     let (one, other) = friends();
     let mut client = (*calling(&one.store, None).unwrap()).clone();
     client.client_auth_cert_resolver = Arc::new(Thief::of(one.store.identity()));

@@ -66,7 +66,7 @@ fn counted(frame: i64) -> [f32; 2] {
 }
 
 #[test]
-fn a_card_of_the_same_clock_hears_the_very_samples_as_long_after_as_the_cable_takes() {
+fn cable_with_one_clock_delays_samples_bit_exactly() {
     for (delay, later) in [(0, 0), (1, 48), (500, 24_000)] {
         let clocks = [clock(1_000_001, 0.0), clock(5_700_000, 0.0)];
         let mut cards = Joined::new(Span::from_millis(delay), clocks);
@@ -83,7 +83,7 @@ fn a_card_of_the_same_clock_hears_the_very_samples_as_long_after_as_the_cable_ta
 }
 
 #[test]
-fn a_card_of_another_clock_hears_what_was_played_at_its_own_instants() {
+fn cable_with_two_clocks_resamples_to_capture_times() {
     let tone = |nanos: f64| (nanos * 1e-9 * 997.0 * core::f64::consts::TAU).sin() * 0.5;
     for (errors, delay) in [
         ([0.0, 0.0], 3_370_000),
@@ -114,7 +114,7 @@ fn a_card_of_another_clock_hears_what_was_played_at_its_own_instants() {
 }
 
 #[test]
-fn a_player_that_is_gone_is_heard_as_silence_and_another_takes_its_place() {
+fn gone_player_is_silence_until_another_replaces_it() {
     let name = name();
     let mut hears = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
     let mut hear = |clock: Option<&CardClock>| {
@@ -162,7 +162,7 @@ fn what_was_written_over_is_silence() {
 }
 
 #[test]
-fn sound_that_is_not_there_yet_where_it_is_interpolated_is_an_xrun_and_no_sound_is_none() {
+fn missing_samples_for_interpolation_are_an_xrun() {
     let mut cards = Joined::new(Span::from_nanos(10_000), [clock(0, 0.0), clock(0, 0.0)]);
     cards.plays.play(&[1.0; 96]);
     let mut heard = [f32::NAN; 64];
@@ -173,7 +173,7 @@ fn sound_that_is_not_there_yet_where_it_is_interpolated_is_an_xrun_and_no_sound_
 }
 
 #[test]
-fn a_hearer_beside_a_player_hears_what_was_played_or_silence_and_nothing_else() {
+fn concurrent_reader_gets_played_samples_or_silence() {
     let (name, ended) = (name(), AtomicBool::new(false));
     let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
     let mut hears = HearingEnd::new(&name, Span::ZERO, &settings(32)).unwrap();
@@ -204,7 +204,7 @@ fn a_hearer_beside_a_player_hears_what_was_played_or_silence_and_nothing_else() 
 }
 
 #[test]
-fn a_second_player_another_rate_and_other_channels_are_refused_with_the_mend() {
+fn second_player_or_other_format_is_rejected_with_hint() {
     let name = name();
     let plays = PlayingEnd::new(&name, &settings(48)).unwrap();
     let refused = |refused: Option<DeviceError>| refused.unwrap().to_string();
@@ -234,7 +234,7 @@ fn file(name: &CableName) -> SharedFile {
 }
 
 #[test]
-fn the_last_one_takes_the_cable_away_and_what_was_left_by_one_who_was_killed_is_made_anew() {
+fn last_user_removes_cable_and_stale_one_is_recreated() {
     let name = name();
     let stale = file(&name);
     stale.renew(100).unwrap();
@@ -248,7 +248,7 @@ fn the_last_one_takes_the_cable_away_and_what_was_left_by_one_who_was_killed_is_
 }
 
 #[test]
-fn a_cable_that_carries_something_else_is_refused_or_heard_as_some_sound() {
+fn corrupt_cable_is_rejected_or_read_as_sound() {
     let name = name();
     let other = file(&name);
     other.lock(USED, Hold::Shared, Span::ZERO).unwrap();

@@ -118,7 +118,7 @@ fn periods(values: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn what_is_recorded_begins_and_ends_when_it_is_said_and_not_a_frame_is_between_two_files() {
+fn recording_starts_on_request_and_files_have_no_gap() {
     let mut world = World::new("begins", Direction::Capture);
     world.turn(1, 0);
     world.recording.begin(&world.file("first.wav")).unwrap();
@@ -134,7 +134,7 @@ fn what_is_recorded_begins_and_ends_when_it_is_said_and_not_a_frame_is_between_t
 }
 
 #[test]
-fn two_recordings_of_one_time_lie_in_step_whichever_device_begins_first() {
+fn two_recordings_align_whichever_device_starts_first() {
     let time = RecordedTime::default();
     let (heard, sent) = (LocalTime::from_nanos(7_000_000_000), Span::from_millis(90));
     let mut files = Vec::new();
@@ -155,7 +155,7 @@ fn later(instant: LocalTime, frames: i64) -> LocalTime {
 }
 
 #[test]
-fn the_next_files_of_two_recordings_begin_at_one_instant_and_not_a_frame_is_between() {
+fn next_files_of_two_recordings_align_without_gap() {
     let begins = LocalTime::from_nanos(7_000_000_000);
     let (first, second) = (RecordedTime::default(), RecordedTime::at(later(begins, 15)));
     for (name, after) in [("heard", 0), ("sent", 2)] {
@@ -175,7 +175,7 @@ fn the_next_files_of_two_recordings_begin_at_one_instant_and_not_a_frame_is_betw
 }
 
 #[test]
-fn what_begins_later_than_it_was_to_or_among_skipped_frames_is_in_step_by_silence() {
+fn late_recording_start_is_padded_with_silence() {
     let begins = LocalTime::from_nanos(7_000_000_000);
     let mut world = World::beginning("late", Direction::Playback, begins);
     world.recording.begin(&world.file("1.wav")).unwrap();
@@ -222,7 +222,7 @@ fn what_is_sent_is_recorded_as_it_is_sent_and_muted_is_silence() {
 }
 
 #[test]
-fn frames_that_the_device_skipped_are_silence_so_that_time_stays_true() {
+fn skipped_frames_are_recorded_as_silence() {
     let mut world = World::new("skipped", Direction::Playback);
     world.recording.begin(&world.file("heard.wav")).unwrap();
     world.turn(1, 0);

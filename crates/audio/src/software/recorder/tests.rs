@@ -56,7 +56,7 @@ fn ended(path: &Path, recorder: Recorder, scribe: Scribe) -> (Vec<f32>, Vec<Stri
 }
 
 #[test]
-fn what_could_not_be_taken_is_silence_and_the_rest_stays_in_place() {
+fn overflowed_samples_become_silence_in_place() {
     let path = scratch("slow");
     let (mut recorder, mut scribe) = stepped(&path, SampleFormat::F32, 8);
     recorder.write(&[1.0; 6]);
@@ -72,7 +72,7 @@ fn what_could_not_be_taken_is_silence_and_the_rest_stays_in_place() {
 }
 
 #[test]
-fn silence_takes_no_room_in_the_ring_and_costs_nothing_that_follows() {
+fn recorded_silence_uses_no_ring_space() {
     let path = scratch("gap");
     let (mut recorder, scribe) = stepped(&path, SampleFormat::L24, 8);
     recorder.silence(1_000_000);
@@ -115,7 +115,7 @@ fn more_silences_than_are_remembered_keep_every_sample_in_place() {
 }
 
 #[test]
-fn a_recording_that_cannot_go_on_tells_what_was_written_and_the_card_goes_on() {
+fn failed_recording_is_reported_and_card_continues() {
     let path = scratch("limited");
     let settings = Settings {
         rate: Rate::HZ_48000,

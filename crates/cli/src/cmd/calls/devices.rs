@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_without_hardware_are_offered_at_every_rate_and_48_khz_stereo_first() {
+    fn virtual_devices_offer_every_rate_and_48_khz_stereo_first() {
         let all = choice("", ["tone:440", "null:"]);
         assert_eq!(hertz(&all), RATES);
         assert_eq!(counts(&all)[..3], [2, 1, 3]);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_longer_of_a_latency_than_the_best_does_is_not_offered() {
+    fn settings_that_would_take_more_latency_are_not_offered() {
         let card = choice("", ["tone:440", "virtual:?period=120"]);
         assert_eq!(hertz(&card), [48_000, 96_000, 192_000, 88_200, 176_400]);
     }

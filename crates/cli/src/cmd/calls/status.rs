@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_told_in_four_lines_whose_beginnings_fit_a_narrow_terminal() {
+    fn call_status_has_four_lines_that_fit_a_narrow_terminal() {
         let peak = |db| Meter { peak_db: Some(db), rms_db: None };
         let stream = |peaks: Vec<Meter>| StreamSnapshot {
             format: "opus".to_owned(),

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_found_a_named_device_is_taken_and_nothing_told_of_it() {
+    fn named_device_is_taken_silently_whatever_is_found() {
         for (input, output) in ALL.into_iter().flat_map(|it| ALL.map(|other| (it, other))) {
             let named = [Some(spec("tone:440")), Some(spec("file:x.wav"))];
             let (chosen, reported) = choose(named, [input, output]).unwrap();

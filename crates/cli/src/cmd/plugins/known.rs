@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_somebody_gave_stands_for_one_worker_and_that_of_a_host_for_all_there() {
+    fn given_name_means_one_worker_a_host_name_all_workers_there() {
         let is_one = |one: &str, other: &str| known(one).is_one_with(&known(other));
         assert!(is_one("studio=10.0.0.2", "studio=10.0.0.3:9000"));
         // First named by the network, later by the user.
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_address_is_none_is_known_by_what_is_written_there() {
+    fn worker_with_an_invalid_address_is_known_by_its_text() {
         let kept = [StoredWorker::kept(&serde_json::json!({ "address": "a b", "name": "x" }))];
         assert_eq!(kept[0].place(), "a b");
         assert!(meant(&kept, "a b").len() == 1 && meant(&kept, "x").len() == 1);

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_is_told_within_80_columns_with_its_id_alone_on_a_line() {
+    fn plugin_fits_80_columns_with_its_id_on_its_own_line() {
         let port = |descriptor: i32| PluginPort {
             name: "P".to_owned(),
             descriptor: descriptor as u32,
@@ -101,7 +101,7 @@ mod tests {
         };
         let why = "loading it: it crashed (SIGABRT: it aborted); remove it from LADSPA_PATH";
         let skipped = [Skipped { path: PathBuf::from("/lib/bad.so"), why: why.to_owned() }];
-        let skipped_file = SkippedFile { path: "/lib/bad.so".into(), why };
+        let skipped_file = SkippedFile { path: "/lib/bad.so".into(), reason: why };
         let list =
             List { schema: SCHEMA, workers: &[one_port(&worker)], skipped: vec![skipped_file] };
         let json = serde_json::to_string(&list).unwrap();

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_worker_is_replaced_in_its_place_and_that_of_others_stays() {
+    fn saving_a_worker_replaces_it_in_place_and_keeps_others() {
         let first = [worker("a:1", "a"), worker("b:1", "b"), worker("d=c:1", "d")];
         let (first, _) = joined(Vec::new(), &first).unwrap();
         let again = ListedWorker {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_forgotten_twice_at_once_is_told_once_and_nobody_goes_where_one_is_not_there() {
+    fn forgetting_twice_reports_once_and_unknown_words_fail() {
         let all = ["old=a:1", "b:1", "c:1"].map(|address| {
             serde_json::to_value(worker(address, address.split(['=', ':']).next().unwrap()))
                 .unwrap()

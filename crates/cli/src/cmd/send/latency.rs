@@ -49,7 +49,8 @@ pub(super) fn latency(
         let (latency, least) = (short.asked, short.least);
         Failure::usage(format!(
             "--latency {latency} is less than the {least} that packets of {} take at a period of \
-             {} frames\nhint: use --latency {least} or more, a shorter --ptime or a shorter --period",
+             {} frames\nhint: use --latency {least} or more, a shorter --ptime or a shorter device period \
+             (--period, or jackd -p)",
             format.ptime(),
             device.period
         ))

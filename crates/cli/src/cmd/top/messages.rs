@@ -62,7 +62,7 @@ pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
 const fn state(state: StreamState) -> Option<&'static str> {
     match state {
         StreamState::Connected | StreamState::Unknown => None,
-        StreamState::Waiting => Some("nothing yet"),
+        StreamState::Waiting => Some("waiting"),
         StreamState::Silent => Some("silent"),
         StreamState::Refused => Some("refused"),
         StreamState::NoReceiver => Some("no receiver"),
@@ -139,7 +139,7 @@ fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
     let StreamSnapshot { rate, channels, .. } = stream;
     let format = coding(stream);
     let by = stream.transport.as_ref();
-    let by = by.map_or(String::new(), |by| format!(" by {}", by.to_uppercase()));
+    let by = by.map_or(String::new(), |by| format!(" via {}", by.to_uppercase()));
     let plural = if *channels == 1 { "" } else { "s" };
     let muted = if stream.muted { "; muted" } else { "" };
     let state = state(stream.state).map_or(String::new(), |state| format!("; {state}"));
@@ -153,15 +153,21 @@ fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
 pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
     let known = &stream.latency;
     let mut line = match known.configured_ns {
-        Some(configured) => format!("latency: {} kept", Nanos(configured)),
+        Some(configured) => format!("latency: {} configured", Nanos(configured)),
         None => "latency: unknown".to_owned(),
     };
     if let Some(depth) = stream.target_delay_ns {
         line += &format!(", arrivals need {}", Nanos(depth));
     }
     if known.measured_ns.is_some() {
-        let by = if known.method == "due" { "when it was due" } else { &known.method };
-        line += &format!("; {} by {by}", latency(stream));
+        let source = match &*known.method {
+            "sound" => "measured from the sound",
+            "device" => "reported by the device",
+            "due" => "scheduled",
+            "receivers" => "reported by a receiver",
+            other => other,
+        };
+        line += &format!("; {source} {}", latency(stream));
     }
     line
 }
@@ -184,7 +190,7 @@ fn waterfall(stages: &[StageLength], lines: &mut Vec<String>) {
 
 fn worst(worst: &WorstStages) -> String {
     let stages = worst.stages.iter().map(|stage| format!("  {} {}", stage.name, Nanos(stage.ns)));
-    let total = worst.total_ns.map(|ns| format!("  in all {}", Nanos(ns)));
+    let total = worst.total_ns.map(|ns| format!("  total {}", Nanos(ns)));
     let stages: String = stages.chain(total).collect();
     format!("worst of the last minute: the packet of RTP timestamp {}{stages}", worst.rtp_timestamp)
 }
@@ -194,7 +200,7 @@ fn counted(stream: &StreamSnapshot) -> Option<String> {
     let counted = stream.counters.iter().filter(|(name, count)| reported(name, **count));
     let counted = counted.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
     let counted = counted.collect::<Vec<_>>().join(", ");
-    (!counted.is_empty()).then(|| format!("counted: {counted}"))
+    (!counted.is_empty()).then(|| format!("counters: {counted}"))
 }
 
 fn levels(meters: &[Meter]) -> String {
@@ -206,12 +212,12 @@ fn levels(meters: &[Meter]) -> String {
 
 fn clock(whose: &str, clock: &ClockSnapshot) -> String {
     if clock.source == "host" {
-        return format!("{whose} clock: this machine's, which both ends read");
+        return format!("{whose} clock: this machine's");
     }
-    let mut line = format!("{whose} clock: known by {}", clock.source);
+    let mut line = format!("{whose} clock: via {}", clock.source);
     line += &clock
         .uncertainty_ns
-        .map_or(", uncertainty unknown".to_owned(), |known| format!(" to ± {}", Nanos(known)));
+        .map_or(", uncertainty unknown".to_owned(), |known| format!(", ± {}", Nanos(known)));
     if let Some(trip) = clock.round_trip_ns {
         line += &format!(", round trip {}", Nanos(trip));
     }
@@ -226,11 +232,11 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
     let mut line = format!("clock followed: CRF{stream} at {}", clock.address);
     line += &match (clock.rate_ppm, clock.uncertainty_ppm, clock.state) {
         (Some(rate), Some(unsure), _) => format!(", {rate:+.2} ± {unsure:.2} ppm against TAI"),
-        (.., FollowedClockState::Waiting) => ", nothing yet".to_owned(),
+        (.., FollowedClockState::Waiting) => ", no packet yet".to_owned(),
         _ => ", not received for long enough".to_owned(),
     };
     if let Some(held) = clock.holdover_ns {
-        line += &format!("; silent for {:.0} s, and held", held as f64 / 1e9);
+        line += &format!("; in holdover for {:.0} s, without packets", held as f64 / 1e9);
     }
     line
 }

@@ -127,7 +127,7 @@ fn press(choice: &mut StreamRow, bytes: &str) -> ControlFlow<()> {
 }
 
 #[test]
-fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_counters() {
+fn stream_is_drawn_as_a_row_with_stages_and_counters() {
     let screen = drawn(&reported(&run(vec![received()])), &StreamRow::default(), (140, 24));
     let row = &screen[3];
     let cells = [">! recv 4242", "rtp://0.0.0.0:5004", "5.000 ± 0.012 ms", "5.100ms", "-400.0us"];
@@ -137,11 +137,11 @@ fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_count
     for reported in [
         "recv 4242: taut recv --from",
         "from 10.0.0.7:5004: l24 48000 Hz, 2 channels, 1.000ms per packet, for 9 s",
-        "5.000ms kept, arrivals need 4.200ms; 5.000 ± 0.012 ms by sound",
+        "5.000ms configured, arrivals need 4.200ms; measured from the sound 5.000 ± 0.012 ms",
         "  wire      250.0us  ██\n",
         "  device    3.000ms            ██████████████████████████████",
-        "worst of the last minute: the packet of RTP timestamp 4711  wire 2.000ms  in all 6.000ms",
-        "counted: 2 late, 7 lost, 9000 packets received",
+        "worst of the last minute: the packet of RTP timestamp 4711  wire 2.000ms  total 6.000ms",
+        "counters: 2 late, 7 lost, 9000 packets received",
         "peak / RMS in dBFS: -18.0 / -21.0, -60.0 / -63.0",
     ] {
         assert!(below.contains(reported), "{reported:?} in\n{below}");
@@ -156,7 +156,7 @@ fn by_what_the_sound_of_a_call_goes_is_shown() {
 }
 
 #[test]
-fn a_narrow_terminal_does_without_columns_and_a_tiny_one_with_what_fits() {
+fn narrow_terminal_omits_columns_and_tiny_one_cuts_lines() {
     let programs = reported(&run(vec![received()]));
     let narrow = drawn(&programs, &StreamRow::default(), (80, 24));
     assert!(narrow[2].contains("LATENCY") && narrow[2].contains("LOSS"), "{narrow:#?}");
@@ -195,7 +195,7 @@ fn keys_choose_a_stream_show_it_alone_and_end() {
 }
 
 #[test]
-fn a_clock_that_is_followed_is_shown_with_its_rate_and_for_how_long_it_is_silent() {
+fn followed_clock_shows_its_rate_and_silence() {
     let still = StreamSnapshot { second: SecondCounts::default(), ..received() };
     let page = |clock: &FollowedClockSnapshot| {
         page::page(&reported(&Snapshot { clock: Some(clock.clone()), ..run(vec![still.clone()]) }))
@@ -235,7 +235,7 @@ fn of_many_streams_the_chosen_one_is_seen() {
 }
 
 #[test]
-fn plugins_that_a_worker_runs_are_shown_with_their_client_and_counts() {
+fn running_plugins_show_their_client_and_counts() {
     let worked = OffloadSnapshot {
         id: 3,
         plugin: "cmt:freeverb3".into(),
@@ -293,7 +293,7 @@ fn help_gives_the_shape_of_the_json() {
 }
 
 #[test]
-fn who_says_no_snapshot_is_named_with_the_reason_and_nothing_more() {
+fn program_without_a_snapshot_shows_only_the_reason() {
     let foreign: [(&[u8], &str); 5] = [
         (b"hello\n", "invalid snapshot"),
         (b"{\"schema\": 9}\n", "schema 9 instead of 2"),
@@ -334,7 +334,7 @@ fn a_program_that_stopped_talking_is_not_shown_as_it_was() {
 }
 
 #[test]
-fn a_line_that_comes_in_pieces_is_read_whole_and_the_newest_counts() {
+fn line_in_pieces_is_read_whole_and_the_newest_counts() {
     let (mut programs, mut talker) = (Programs::default(), Talker::new());
     let line = |seconds: i64| {
         let run = Snapshot { elapsed_ns: seconds * 1_000_000_000, ..run(vec![received()]) };

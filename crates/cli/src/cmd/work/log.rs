@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_who_comes_again_and_again_is_told_once_and_then_how_often() {
+    fn repeated_stranger_is_logged_once_then_counted() {
         let mut log = WorkLog::new(Voice::Usual);
         (0..1000).for_each(|_| log.served(&stranger(7), at(1)));
         let said = log.due(at(1));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_who_asks_make_neither_lines_of_their_own_nor_long_ones() {
+    fn client_text_makes_no_extra_or_long_log_lines() {
         let mut log = WorkLog::new(Voice::Usual);
         let by = ApiAsker { name: None, address: [127, 0, 0, 1].into() };
         let plugin = format!("a\ntaut: \u{1b}[31m{}", "x".repeat(70_000));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_who_wants_no_words_and_a_bounded_part_for_a_terminal_that_takes_none() {
+    fn quiet_log_keeps_nothing_and_blocked_terminal_a_bounded_part() {
         let mut quiet = WorkLog::new(Voice::Quiet);
         quiet.served(&stranger(1), at(1));
         assert!(quiet.due(at(100)).is_empty());

@@ -42,7 +42,7 @@ fn what_came_with_another_payload_type_is_named_with_the_mend() {
 }
 
 #[test]
-fn a_coding_that_would_be_read_as_another_is_refused_with_the_option_that_fits() {
+fn misread_coding_is_refused_with_the_option_that_fits() {
     let (l16, l24) = (format(SampleFormat::L16, 96), format(SampleFormat::L24, 97));
     let reported = |ours, codings, theirs: StreamFormat, coding| {
         refused("rtp://h:5004", &Refusal { theirs, ours, coding: Some(coding), codings })

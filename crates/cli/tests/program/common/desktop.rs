@@ -231,7 +231,7 @@ fn fit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Result<SetUp, String> {
 }
 
 #[test]
-fn versions_that_a_desktop_of_a_tests_own_cannot_be_made_of_are_told() {
+fn unsupported_desktop_versions_are_reported() {
     let said =
         "wireplumber\nCompiled with libwireplumber 0.4.1\nLinked with libwireplumber 0.4.13\n";
     assert_eq!(version(said), Some([0, 4, 13]));

@@ -37,7 +37,7 @@ fn a_take_is_not_lost_by_a_command_repeated() {
 }
 
 #[test]
-fn what_a_killed_run_left_before_it_heard_anything_is_written_over() {
+fn empty_recording_of_a_killed_run_is_overwritten() {
     let folder = Folder::new();
     Sound { shape: Shape::STEREO_24, samples: Vec::new() }.write(&folder.file("heard.wav"));
     let again = format!("--from {} --output file:heard.wav --duration 50ms", loopback());

@@ -89,7 +89,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn without_a_worker_a_plugin_plays_its_input_on_and_says_how_late() {
+    fn plugin_without_a_worker_passes_its_input_and_is_late() {
         let inside = || {
             let mut verb = verb();
             verb.activate();
@@ -121,7 +121,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_render_waits_for_a_worker_that_never_comes_as_long_as_it_is_ahead() {
+    fn render_waits_for_a_missing_worker_while_it_is_ahead() {
         alone(
             || hurries(Scheduler::Other),
             |call| {
@@ -159,7 +159,7 @@ mod exclusive {
     }
 
     #[test]
-    fn an_instance_may_end_whatever_its_state_and_there_may_be_hundreds() {
+    fn instances_may_end_in_any_state_and_hundreds_may_exist() {
         let inside = || {
             drop(verb());
             let mut active = verb();

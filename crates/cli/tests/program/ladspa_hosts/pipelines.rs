@@ -92,7 +92,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn three_plugins_of_two_workers_play_bit_for_bit_what_they_play_here_one_behind_the_other() {
+    fn three_plugins_of_two_workers_equal_the_local_chain() {
         let inside = || {
             let mut both = Both::new();
             both.run(0..300, &recording(2));
@@ -111,7 +111,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_pipeline_whose_second_worker_loses_its_process_is_whole_all_the_same() {
+    fn pipeline_survives_the_loss_of_its_second_workers_process() {
         let inside = || {
             let (mut both, sound) = (Both::new(), recording(2));
             both.run(0..100, &sound);

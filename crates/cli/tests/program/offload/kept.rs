@@ -67,7 +67,7 @@ fn says(ended: &Ended, sentence: &str) {
 }
 
 #[test]
-fn what_is_saved_is_told_and_a_name_stands_for_the_worker_saved_last() {
+fn saving_is_reported_and_a_name_means_the_last_saved_worker() {
     let (workers, desk) = (two_workers(), Desk::new());
     let [one, other] = addresses(&workers);
     desk.run(&format!("plugins --worker {one} --save")).well();
@@ -123,7 +123,7 @@ fn saved_plugins_are_listed_by_their_labels_without_asking() {
 }
 
 #[test]
-fn one_name_for_two_workers_in_one_command_is_refused_before_anybody_is_asked() {
+fn one_name_for_two_workers_is_refused_before_any_contact() {
     let desk = Desk::keeping(&["attic=10.77.0.9:17230"]);
     let line = "plugins --worker studio=127.0.0.1:1 --worker studio=127.0.0.1:2 --save";
     is_refused(&desk.call(line), 2);
@@ -131,7 +131,7 @@ fn one_name_for_two_workers_in_one_command_is_refused_before_anybody_is_asked() 
 }
 
 #[test]
-fn a_worker_is_forgotten_by_its_name_or_its_address_however_that_is_written() {
+fn worker_is_forgotten_by_any_form_of_name_or_address() {
     let all = ["attic=10.77.0.9:17230", "studio=10.77.0.2:17230", "rack=[fe80::2]:9000"];
     for (word, meant) in [
         ("studio", 1),
@@ -159,7 +159,7 @@ fn a_worker_is_forgotten_by_its_name_or_its_address_however_that_is_written() {
 }
 
 #[test]
-fn where_a_word_could_mean_two_workers_each_is_told_as_it_can_be_typed() {
+fn ambiguous_word_lists_each_worker_as_it_can_be_typed() {
     for (word, all) in [
         ("10.77.0.2", ["10.77.0.2:17230", "studio=10.77.0.2:17230"]),
         ("10.77.0.2", ["rack=10.77.0.2:9000", "studio=10.77.0.2:17230"]),
@@ -186,7 +186,7 @@ fn where_nothing_is_kept_forgetting_says_so() {
 }
 
 #[test]
-fn workers_that_answer_are_listed_and_kept_beside_one_that_does_not() {
+fn workers_that_answer_are_listed_despite_one_that_does_not() {
     let workers = two_workers();
     let [one, other] = addresses(&workers);
     let ask =
@@ -208,7 +208,7 @@ fn workers_that_answer_are_listed_and_kept_beside_one_that_does_not() {
 }
 
 #[test]
-fn each_worker_that_does_not_answer_has_its_sentence_and_without_any_nothing_is_listed() {
+fn each_silent_worker_is_reported_and_without_any_no_list() {
     let desk = Desk::keeping(&["attic=127.0.0.1:1"]);
     let line = "plugins --worker attic=127.0.0.1:1 --worker rack=127.0.0.1:2 --save --report json";
     let ended = desk.run(line);
@@ -220,7 +220,7 @@ fn each_worker_that_does_not_answer_has_its_sentence_and_without_any_nothing_is_
 }
 
 #[test]
-fn a_folder_of_ladspa_path_that_is_not_there_is_said_with_the_mend() {
+fn missing_ladspa_path_folder_is_reported_with_a_hint() {
     let desk = Desk::new();
     let there = desk.folder.path().display();
     for path in ["/nodir".to_owned(), format!("/nodir:{there}:/none")] {

@@ -22,7 +22,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame() {
+    fn sound_to_pipewires_rtp_sink_is_received_completely() {
         steady(|| {
             let port = free_udp_ports();
             let sink = format!(
@@ -57,7 +57,7 @@ mod exclusive {
     }
 
     #[test]
-    fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
+    fn pipewires_rtp_source_receives_plain_rtp() {
         steady(|| {
             let (port, announcements) = (free_udp_ports(), free_udp_ports());
             let source = format!(

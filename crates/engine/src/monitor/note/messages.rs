@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_note_of_a_clock_names_it_and_what_fails_ends_with_the_mend() {
+    fn clock_notes_name_the_clock_and_end_with_the_fix() {
         let address = "avtp://eth0/91:E0:F0:00:FE:08";
         let lacks = CrfInvalid::ALL.map(CrfLack::Invalid);
         let lacks = lacks.into_iter().chain([CrfLack::Nothing, CrfLack::Uncertain]);

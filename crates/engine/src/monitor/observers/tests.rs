@@ -44,7 +44,7 @@ impl Observers {
 }
 
 #[test]
-fn who_looks_is_told_a_line_at_a_time_and_nobody_else_is_worked_for() {
+fn snapshots_are_made_only_for_observers_one_line_each() {
     let folder = Folder::new("told");
     let observers = Observers::open_in(&folder.0, "recv").unwrap();
     assert!(!observers.are_here());
@@ -65,7 +65,7 @@ fn who_looks_is_told_a_line_at_a_time_and_nobody_else_is_worked_for() {
 }
 
 #[test]
-fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
+fn observer_that_never_reads_is_dropped_without_blocking() {
     let folder = Folder::new("deaf");
     let observers = Observers::open_in(&folder.0, "send").unwrap();
     let mut deaf = UnixStream::connect(only_socket(&folder.0)).unwrap();
@@ -85,7 +85,7 @@ fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
 }
 
 #[test]
-fn more_than_a_few_are_sent_away_and_come_to_a_place_when_one_is_free() {
+fn extra_observers_are_rejected_until_a_place_is_free() {
     let folder = Folder::new("many");
     let observers = Observers::open_in(&folder.0, "send").unwrap();
     let socket = only_socket(&folder.0);
@@ -100,7 +100,7 @@ fn more_than_a_few_are_sent_away_and_come_to_a_place_when_one_is_free() {
 }
 
 #[test]
-fn sockets_of_dead_processes_are_swept_away_and_ones_own_at_the_end() {
+fn sockets_of_dead_processes_and_own_socket_are_removed() {
     let folder = Folder::new("stale");
     let stale = folder.0.join("4194305.sock");
     drop(UnixListener::bind(&stale).unwrap());
@@ -114,7 +114,7 @@ fn sockets_of_dead_processes_are_swept_away_and_ones_own_at_the_end() {
 }
 
 #[test]
-fn sockets_at_which_somebody_listens_stay_though_their_process_is_not_to_be_seen() {
+fn listening_sockets_of_invisible_processes_stay() {
     let folder = Folder::new("unseen");
     let unseen = folder.0.join("4194305.sock");
     let listener = UnixListener::bind(&unseen).unwrap();
@@ -124,7 +124,7 @@ fn sockets_at_which_somebody_listens_stay_though_their_process_is_not_to_be_seen
 }
 
 #[test]
-fn another_process_of_our_number_keeps_its_sockets_and_we_have_one_beside_them() {
+fn process_with_equal_pid_keeps_its_sockets() {
     let folder = Folder::new("double");
     let names = || (1..1000).map(|more| format!("{}.{more}.sock", std::process::id()));
     let theirs = names().take(60).map(|name| folder.0.join(name)).collect::<Vec<_>>();
@@ -167,7 +167,7 @@ fn a_socket_is_born_under_a_name_that_no_sweeper_takes() {
 }
 
 #[test]
-fn a_socket_that_was_born_long_ago_and_never_named_is_swept_once_its_owner_is_dead() {
+fn old_unnamed_socket_of_a_dead_process_is_removed() {
     let folder = Folder::new("stillborn");
     let [dead, alive, listened] = [
         format!("{}.born", u32::MAX),
@@ -187,7 +187,7 @@ fn a_socket_that_was_born_long_ago_and_never_named_is_swept_once_its_owner_is_de
 }
 
 #[test]
-fn an_onlooker_is_told_as_often_as_others_where_nobody_else_looks() {
+fn in_process_observer_alone_gets_snapshots_at_the_usual_rate() {
     let onlooker = Onlooker::default();
     let observers = Observers::none().and(onlooker.clone());
     assert!(observers.are_here());

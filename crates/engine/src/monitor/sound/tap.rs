@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_follow_each_other_are_told_together_and_others_apart() {
+    fn consecutive_packets_reach_the_measurement_together() {
         let (writer, mut reported) = rings(64, 8);
         let mut tap = PacketTap::new(writer, 0, Frames::new(6));
         let mut runs = Vec::new();

@@ -204,7 +204,7 @@ fn a_mix_says_nothing() {
 }
 
 #[test]
-fn sound_that_is_found_nowhere_is_not_looked_for_everywhere_all_the_time() {
+fn search_everywhere_backs_off_after_failures() {
     let (sent, other) = (noise(4, 48 * 2_000), noise(5, 48 * 2_000));
     let (_, measurement) = World::new(48_000).run(&sent, 0, &other);
     let tried = &measurement.search.tried;
@@ -361,7 +361,7 @@ fn another_stream_with_an_earlier_timeline_is_found_too() {
 }
 
 #[test]
-fn a_line_of_the_books_that_comes_after_its_sound_is_not_too_late() {
+fn ledger_line_after_its_sound_is_still_matched() {
     let sent = noise(12, 48 * 400);
     let mut world = World::new(48_000);
     for (index, samples) in sent.chunks(BLOCK).enumerate() {
@@ -446,7 +446,7 @@ fn what_hid_a_packet_is_told() {
 }
 
 #[test]
-fn sound_that_was_taken_after_it_was_due_counts_when_it_was_taken() {
+fn sound_taken_late_counts_from_its_taking() {
     let sent = noise(17, 48 * 1_200);
     let mut world = World::new(48_000);
     let packets: Vec<&[f32]> = sent.chunks(BLOCK).collect();

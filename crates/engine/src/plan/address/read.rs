@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_frames_of_ethernet_do_not_go_by_is_refused_with_what_they_do() {
+    fn keys_unknown_to_ethernet_are_rejected_with_alternatives() {
         let group = "avtp://eth0/91:E0:F0:00:0A:01";
         for key in ["ttl=4", "loop=0", "iface=eth1", "source=10.0.0.9", "nosuch=1", "volume=-6dB"] {
             let why = Address::to_send_to(&format!("{group}?{key}")).expect_err(key);

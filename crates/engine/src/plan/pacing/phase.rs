@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_thread_departs_after_the_work_of_a_tick_and_before_the_device_s_thread() {
+    fn wire_thread_departs_between_tick_work_and_device_thread() {
         let micros = Span::from_micros;
         let lead = |wake, late, packet| {
             let packet = micros(packet);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_overs_are_moved_until_none_meets_the_next_period_s_packing() {
+    fn hand_overs_avoid_the_packing_of_the_next_period() {
         let way = guest(40, 16).chosen(Span::MAX);
         assert_eq!(way.together, 3);
         let packing = packed(Span::from_micros(5), Span::from_micros(16), 40);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_short_period_as_many_as_can_be_are_handed_over_at_once_and_launched_off_the_tick() {
+    fn short_period_gets_large_hand_overs_launched_off_the_tick() {
         let way = guest(8, 16).chosen(Span::MAX);
         let after = way.lead.as_nanos() % 125_000;
         assert_eq!(way.together, 3);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_is_over_before_the_next_packet_is_due_and_long_after_the_one_before() {
+    fn launch_ends_before_the_next_packet_is_due() {
         let near = |packet: i64, lead: i64| {
             let [packet, takes, lead] = [packet, 20, lead].map(Span::from_micros);
             near_tick(packet, takes, lead).as_nanos() / 1000
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_over_that_meets_the_next_period_waits_until_that_is_packed() {
+    fn hand_over_in_the_next_period_waits_for_its_packing() {
         let micros = Span::from_micros;
         let held = |begin, takes, packing, (packets, together)| {
             let shape = (micros(125), packets, together);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_handed_over_at_once_that_launches_have_their_place_between_two() {
+    fn hand_over_size_leaves_room_for_launches() {
         let micros = Span::from_micros;
         let of = |cost, wake, latest, all| {
             let hands = HandOvers { cost: micros(cost), wake: micros(wake), ..guest(all, latest) };

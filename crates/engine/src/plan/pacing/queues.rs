@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_heed_launch_times_are_found_the_most_regular_first() {
+    fn launch_time_queues_are_listed_most_regular_first() {
         let delta = Span::from_micros(300);
         let etf = EtfSettings { delta, by_tai: true, offload: false, deadlines: false };
         let all = [
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_by_two_networks_are_launched_where_both_have_queues_alike() {
+    fn two_networks_use_launch_times_only_with_equal_queues() {
         let delta = Span::from_micros(300);
         let settings = EtfSettings { delta, by_tai: true, offload: false, deadlines: false };
         let at = |interface, kind, etf| QueueDiscipline { interface, ..queue(kind, etf) };

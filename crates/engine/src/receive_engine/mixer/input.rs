@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_network_has_its_own_count_and_one_alone_is_not_worth_telling() {
+    fn packets_are_counted_per_network_if_there_are_several() {
         let mut paths = Paths::default();
         paths.count(1, &Received::Duplicate);
         assert!(paths.report(10).is_empty());

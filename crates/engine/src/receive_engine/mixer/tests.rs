@@ -211,7 +211,7 @@ fn the_mixer_says_whose_sound_the_sum_is() {
 }
 
 #[test]
-fn what_packets_brought_is_told_together_and_at_once_where_none_follows() {
+fn pending_frames_are_sent_at_once_if_no_packet_follows() {
     let mut world = World::new(Select::Mix, &[0.5]);
     let (writer, mut reported) = rings(48 * PACKET, 48);
     let longest = Frames::from_len(8 * PACKET);
@@ -273,7 +273,7 @@ fn two_streams_add_up_with_their_gains() {
 }
 
 #[test]
-fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_theirs() {
+fn only_streams_with_redundancy_keep_a_repairer() {
     let mut world = World::new(Select::Mix, &[0.0; 6]);
     let waiting = world.mixer.spares.left();
     assert!(waiting < 6);
@@ -314,7 +314,7 @@ fn a_stream_that_never_came_is_not_alive() {
 }
 
 #[test]
-fn a_pause_is_told_once_it_has_lasted_a_while_and_ends_with_the_first_sound() {
+fn pause_is_reported_after_a_while_and_ends_with_sound() {
     let mut world = World::new(Select::Mix, &[0.5]);
     let ticks = |span: Span| (span.as_nanos() / TICK.as_nanos()) as u32;
     let quiet = |world: &World| {
@@ -341,7 +341,7 @@ fn with_nobody_alive_there_is_silence() {
 }
 
 #[test]
-fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
+fn priority_falls_back_and_returns_without_a_click() {
     let mut world = World::new(Select::Priority, &[0.5, -0.5]);
     assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
     let timeout = (TIMEOUT.as_nanos() / TICK.as_nanos()) as u32;
@@ -363,7 +363,7 @@ fn a_stream_that_cannot_be_played_is_never_selected() {
 }
 
 #[test]
-fn first_alive_keeps_the_stream_that_came_first_until_it_falls_silent() {
+fn first_alive_keeps_the_first_stream_until_it_is_silent() {
     let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
     assert_eq!(ends(world.play(10, &[1])), 0.25);
     assert_eq!(ends(world.play(150, &[0, 1])), 0.25);
@@ -433,7 +433,7 @@ fn an_heir_that_never_sounds_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn an_heir_may_be_replaced_before_it_was_heard_and_while_it_comes_in() {
+fn pending_stream_can_itself_be_replaced() {
     let mut world = World::new(Select::Mix, &[0.5]);
     world.play(20, &[0]);
     let first = world.bequeath(0, -0.5);

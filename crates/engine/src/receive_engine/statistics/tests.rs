@@ -34,7 +34,7 @@ fn play(statistics: &mut Statistics, passage: &PacketTrace) {
 }
 
 #[test]
-fn what_packets_were_placed_by_is_known_of_those_that_nobody_measured() {
+fn placement_basis_is_known_without_measurements() {
     for probes in [Probes::Off, Probes::OneIn64] {
         let mut statistics = Statistics::new(probes, levels(0).1);
         play(&mut statistics, &passage(None));
@@ -48,7 +48,7 @@ fn what_packets_were_placed_by_is_known_of_those_that_nobody_measured() {
 }
 
 #[test]
-fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
+fn clock_known_during_playback_stays_known() {
     let mut statistics = Statistics::new(Probes::All, levels(0).1);
     let with = |basis| {
         let mut status = status(990);
@@ -62,7 +62,7 @@ fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
 }
 
 #[test]
-fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
+fn packets_without_a_capture_time_are_counted_separately() {
     let mut statistics = Statistics::new(Probes::All, levels(0).1);
     (0..3).for_each(|_| play(&mut statistics, &passage(None)));
     assert_eq!((statistics.basis(), statistics.unmapped), (Some(Basis::Arrival), 3));
@@ -70,7 +70,7 @@ fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
 }
 
 #[test]
-fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
+fn latency_source_is_device_or_due_unless_found_in_sound() {
     for source in [TimestampSource::Device, TimestampSource::Due] {
         let mut statistics = Statistics::new(Probes::All, levels(0).1);
         statistics.timestamp_source = source;
@@ -95,7 +95,7 @@ fn the_recent_latency_is_that_of_the_newest_packets() {
 }
 
 #[test]
-fn who_looks_sees_a_whole_second_also_of_a_device_that_plays_what_it_took_long_before() {
+fn observers_see_a_whole_second_of_a_long_device_buffer() {
     let mut statistics = Statistics::new(Probes::All, levels(0).1);
     statistics.observed.look(at(0), true, || true);
     for millis in (1_000..5_000).step_by(10) {

@@ -181,14 +181,14 @@ fn faults_in_a_stall_of_all_cores_are_the_hosts() {
 }
 
 #[test]
-fn a_packet_that_was_under_way_in_a_stall_is_the_hosts_and_one_that_was_not_is_not() {
+fn only_packets_in_flight_during_a_stall_blame_the_host() {
     let faults = [(948, 1_000, lost(4))];
     assert_eq!(judged(&faults, &stalled(945, 950)), 4);
     assert_eq!(judged(&faults, &stalled(900, 930)), 0);
 }
 
 #[test]
-fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_window() {
+fn stall_explains_only_overlapping_faults() {
     let faults = [(900, 920, 40), (930, 950, 2), (955, 975, 40), (980, 1_000, 18)]
         .map(|(from, to, count)| (from, to, lost(count)));
     assert_eq!(judged(&faults, &stalled(945, 950)), 2);
@@ -227,7 +227,7 @@ fn a_witness_that_speaks_after_the_fault_is_heard() {
 }
 
 #[test]
-fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
+fn unreliable_talker_clock_gives_no_certain_figures() {
     let known = |uncertain: u64, source: ClockSource| {
         let mut reported = Told::new();
         let mut begun = status(990);

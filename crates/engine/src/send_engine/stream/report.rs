@@ -235,7 +235,7 @@ mod tests {
     use crate::plan::pacing::PacingMode;
 
     #[test]
-    fn dropped_packets_that_nobody_could_name_are_told_and_where_a_ledger_lacks_them_in_words() {
+    fn unidentified_queue_drops_are_noted_with_a_ledger() {
         let link =
             LinkCounters { sent: 90, dropped_by_queue: 9, unnamed: 2, ..LinkCounters::default() };
         let paced = Paced {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_receiver_missed_in_an_outage_is_lost_for_its_sender_too() {
+    fn outage_losses_of_a_receiver_are_reported_at_the_sender() {
         let format = StreamFormat {
             coder: None,
             rate: Rate::HZ_48000,

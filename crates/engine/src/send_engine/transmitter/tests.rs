@@ -158,7 +158,7 @@ fn the_end_of_a_stream_is_sent_and_silence_after_it() {
 }
 
 #[test]
-fn frames_that_the_card_lost_are_silence_in_their_packet_and_none_beyond_it() {
+fn frames_lost_by_the_card_are_silent_within_their_packet() {
     let mut world = World::new(ChannelMap::identity(2));
     world.period(0, 32);
     world.period(8, 32);
@@ -216,7 +216,7 @@ fn commands_are_obeyed_and_the_session_is_told() {
 }
 
 #[test]
-fn when_an_xrun_was_is_told_once_and_waits_while_there_is_no_room_to_tell_it() {
+fn xrun_time_is_reported_once_even_after_a_full_ring() {
     let mut world = World::new(ChannelMap::identity(2));
     let tell = |world: &mut World, xruns| {
         world.transmitter.reported = LocalTime::ZERO;

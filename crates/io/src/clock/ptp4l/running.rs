@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_answers_in_the_domain_of_its_configuration_unless_its_command_line_says_another() {
+    fn ptp4l_command_line_domain_overrides_configuration() {
         let global = "# all\n[global]\ndomainNumber\t\t44\ntransportSpecific 0x1\n";
         let of_a_port = "[global]\ndomainNumber 5\n[eth0]\ndomainNumber 9\ntransportSpecific 1\n";
         let there = Processes::new("domains");

@@ -91,7 +91,7 @@ fn what_comes_back_from_the_second_network_is_read_too() {
 }
 
 #[test]
-fn a_wire_thread_reads_what_comes_back_from_the_second_network_alone() {
+fn wire_thread_reads_errors_of_the_second_network_alone() {
     let (mut link, receivers) = by_two_networks();
     link.also.as_mut().expect("a second network").sample(0);
     let second: OwnedFd = second_of(&link).socket.as_fd().try_clone_to_owned().unwrap();
@@ -201,7 +201,7 @@ impl Pollable for Counted {
 }
 
 #[test]
-fn a_wire_thread_sleeps_after_a_refusal_though_a_stamp_still_came() {
+fn wire_thread_sleeps_after_a_refusal_and_a_late_stamp() {
     let (link, receiver) = with_samples_far_apart();
     let too_long = vec![0; link.datagram_bytes()];
     let asked = Arc::new(AtomicU64::new(0));

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_held_is_dropped_by_whoever_gave_the_next_and_only_when_it_looks() {
+    fn replaced_value_is_dropped_by_its_giver() {
         let (mut user, mut giver) = held();
         let all: Vec<Arc<u8>> = (0..20).map(Arc::new).collect();
         for one in &all {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_look_for_long_finds_the_newest_and_nothing_is_left_behind() {
+    fn slow_reader_finds_the_newest_value_without_leaks() {
         let (mut user, mut giver) = held();
         let all: Vec<Arc<u8>> = (0..20).map(Arc::new).collect();
         all.iter().for_each(|one| giver.give(Arc::clone(one)));

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_either_family_is_read_as_it_was_written_and_once() {
+    fn peer_address_of_either_family_is_read_once() {
         let peer = PeerAddress::new(None);
         let mut seen = 0;
         assert_eq!(peer.news(&mut seen), Some(None));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_is_not_the_newest_and_reports_are_until_sound_came() {
+    fn reports_are_newest_only_before_the_first_packet() {
         let report = [0x80, 201, 0, 1, 0, 0, 0, 1];
         let mut newest = Newest::default();
         assert!(newest.is(&report) && newest.is(&report));

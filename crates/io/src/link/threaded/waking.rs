@@ -90,7 +90,7 @@ mod tests {
     use crate::socket::descriptor::{poll, readable};
 
     #[test]
-    fn a_bell_wakes_nobody_who_does_not_wait_for_it_and_who_does_but_once() {
+    fn bell_wakes_only_a_waiting_thread_and_once() {
         let bell = Bell::new().unwrap();
         let rung = || {
             let mut event = [readable(bell.as_raw_fd())];

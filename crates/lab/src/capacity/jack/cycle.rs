@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_that_come_a_little_early_or_late_lose_none_and_those_left_out_are_lost_once() {
+    fn jitter_loses_no_cycle_and_skipped_cycles_are_lost_once() {
         assert_eq!(lost(&[10_000, 12_030, 13_980, 16_000, 18_400, 20_400]), [0; 6]);
         assert_eq!(lost(&[10_000, 14_100, 16_100, 24_000]), [0, 1, 0, 3]);
     }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_periods_those_between_the_first_and_the_last_sixteen_count() {
+    fn first_and_last_sixteen_periods_do_not_count() {
         let (flow, job) = called(0..52);
         assert_eq!((flow, job.cycle.0), (Flow::Finished, 36));
         assert_eq!((job.log.due, job.log.missed.len()), (20, 0));

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_started_above_the_clients_priority_and_what_jack_cannot_do_is_refused() {
+    fn jackd_runs_above_clients_and_refuses_unsupported_options() {
         let line = |scheduler, waits| reported(scheduler, waits).unwrap();
         assert_eq!(line(Scheduler::Fifo(80), true), "-R -P 85 -S -n a -d dummy -r 48000 -p 64");
         assert_eq!(line(Scheduler::Other, false), "-r -n a -d dummy -r 48000 -p 64");

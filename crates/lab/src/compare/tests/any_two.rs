@@ -78,12 +78,12 @@ fn reports_of_one_run_are_compared_with_each_other() {
     assert_eq!(differences(&there.rows[0].stages), expected);
     snapshot!(there.to_string());
     let longer = of_run("rtp://127.0.0.1:5004", (24_000, 0), &[]);
-    assert_eq!(compared(&a, &longer).because, ["rtp://127.0.0.1:5004: p50"]);
+    assert_eq!(compared(&a, &longer).reasons, ["rtp://127.0.0.1:5004: p50"]);
     assert_eq!(compared(&longer, &a).outcome, ComparedOutcome::Better);
     let lossy = of_run("rtp://127.0.0.1:5004", (20_000, 900), &[]);
     let there = compared(&a, &lossy);
     assert_eq!(
-        (there.outcome, &there.because[..]),
+        (there.outcome, &there.reasons[..]),
         (ComparedOutcome::Worse, &["rtp://127.0.0.1:5004: missed".to_owned()][..])
     );
     let counted = &there.rows[0].counters[0];

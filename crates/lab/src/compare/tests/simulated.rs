@@ -233,7 +233,7 @@ fn figure<'a>(row: &'a ComparedRow, words: &str) -> &'a super::super::ComparedFi
 }
 
 #[test]
-fn one_stream_each_is_compared_however_it_is_configured_but_for_the_latency() {
+fn single_streams_are_compared_despite_different_settings() {
     let [first, second] = pair(|one| (one.latency_ns, one.wire_us) = (10_000_000, [100.0, 100.0]));
     let there = compared(&first, &second);
     let row = &there.rows[0];
@@ -245,11 +245,11 @@ fn one_stream_each_is_compared_however_it_is_configured_but_for_the_latency() {
     let [first, second] = pair(|one| one.latency_ns = 10_000_000);
     let there = compared(&first, &second);
     assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
-    snapshot!(there.because[0]);
+    snapshot!(there.reasons[0]);
 }
 
 #[test]
-fn stages_that_follow_from_periods_and_packets_are_not_judged_of_other_ones() {
+fn stages_set_by_period_or_packet_are_not_judged() {
     let [first, mut second] = pair(|one| (one.latency_ns, one.period) = (10_000_000, 480));
     let there = compared(&first, &second);
     for words in ["capture p50", "send p99", "wakeup p50", "device p99", "buffer p50"] {
@@ -271,7 +271,7 @@ fn of_several_rows_none_is_taken_for_another() {
 }
 
 #[test]
-fn a_stage_that_took_a_period_longer_is_found_and_a_shorter_time_is_the_phase() {
+fn stage_one_period_longer_is_found_and_less_is_phase() {
     let by = |more: i64| {
         let [first, mut second] = pair(|_| {});
         let parts = second["rows"][0]["stream"]["parts"].as_array_mut().unwrap();
@@ -285,7 +285,7 @@ fn a_stage_that_took_a_period_longer_is_found_and_a_shorter_time_is_the_phase() 
     };
     assert_eq!(by(900_000).outcome, ComparedOutcome::Same);
     let more = by(1_100_000);
-    assert!(more.because[0].contains("wakeup p50"), "{more}");
+    assert!(more.reasons[0].contains("wakeup p50"), "{more}");
 }
 
 #[test]
@@ -367,14 +367,14 @@ fn a_report_of_any_numbers_is_refused_or_compared() {
 }
 
 #[test]
-fn a_stream_of_an_older_report_has_its_latency_and_misses_compared_and_the_rest_is_told() {
+fn older_stream_reports_compare_only_latency_and_misses() {
     let [mut first, second] = pair(|_| {});
     first["rows"][0]["stages"] = json!([{ "name": "wire", "uncertainty_ns": 7 }]);
     first["rows"][0].as_object_mut().unwrap().remove("stream");
     let there = compared(&first, &second);
     assert_eq!(there.rows[0].figures.len(), 3, "{there}");
     assert_eq!(there.outcome, ComparedOutcome::Undecided);
-    snapshot!(there.because[0]);
+    snapshot!(there.reasons[0]);
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn a_threshold_may_be_asked_for() {
 }
 
 #[test]
-fn why_a_stream_is_too_short_is_said_once_and_not_of_each_figure() {
+fn too_short_stream_is_reported_once_not_per_figure() {
     let mut random = Rng::with_seed(7);
     let short = Simulated { seconds: 5, ..Simulated::usual(&mut random) }.report(&mut random);
     let there = compared(&short, &short);

@@ -115,7 +115,7 @@ const NEAR: FarHost = FarHost {
 const FAR: FarHost = FarHost { ahead: Span::from_secs(-5000), ..NEAR };
 
 #[test]
-fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
+fn marks_between_hosts_are_measured_within_clock_uncertainty() {
     for hosts in [[NEAR, FAR], [FAR, NEAR], [FAR, FAR]] {
         let report = joined(hosts, Span::from_micros(250));
         let row = &report.rows[0];
@@ -134,7 +134,7 @@ fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
 }
 
 #[test]
-fn what_two_clocks_leave_unsure_is_in_the_bound_in_full_beside_what_varies() {
+fn bound_includes_full_clock_uncertainty_plus_scatter() {
     // Each clock errs by the maximum, in opposite directions.
     for hosts in
         [[NEAR, FarHost { waits_back: true, ..FAR }], [FarHost { waits_back: true, ..FAR }, NEAR]]
@@ -193,7 +193,7 @@ fn marks_that_no_exchange_was_near_to_are_not_compared() {
 }
 
 #[test]
-fn a_clock_that_is_off_by_more_than_any_delay_is_within_what_is_said_of_it() {
+fn clock_error_beyond_the_delay_stays_within_uncertainty() {
     // All 60 ms are in one direction: marks seem 30 ms early.
     let slow = FarHost { round_trip: Span::from_millis(60), ..FAR };
     let here = FarHost::default();
@@ -209,12 +209,12 @@ fn a_clock_that_is_off_by_more_than_any_delay_is_within_what_is_said_of_it() {
         assert!(error.abs() > 29_000_000, "{report}");
         assert!(error.abs() <= row.uncertainty.unwrap().as_nanos(), "{error} {report}");
         assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
-        assert_eq!(figure(&report, "marks_foreign"), 0, "{report}");
+        assert_eq!(figure(&report, "marks_of_others"), 0, "{report}");
     }
 }
 
 #[test]
-fn beyond_a_log_that_is_full_no_mark_is_missed_and_none_is_anothers() {
+fn full_log_causes_no_missed_or_foreign_marks() {
     let here = FarHost::default();
     let clocks = || [HostTimeline::Same, HostTimeline::Same];
     for full in [0, 1] {
@@ -224,7 +224,7 @@ fn beyond_a_log_that_is_full_no_mark_is_missed_and_none_is_anothers() {
         logs[full].end.unkept = 300;
         let report = join(logs, &clocks(), &between(Span::ZERO)).unwrap().report(["here", "there"]);
         assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
-        assert_eq!(figure(&report, "marks_foreign"), 0, "{report}");
+        assert_eq!(figure(&report, "marks_of_others"), 0, "{report}");
         let played = figure(&report, "marks_played").as_i64().unwrap();
         assert!((195..=200).contains(&played), "{report}");
         assert!(report.notes.iter().any(|note| note.contains("300 marks were")), "{report}");
@@ -232,7 +232,7 @@ fn beyond_a_log_that_is_full_no_mark_is_missed_and_none_is_anothers() {
 }
 
 #[test]
-fn sweeps_that_come_closer_than_clocks_are_known_are_not_told_apart() {
+fn sweeps_closer_than_the_clock_uncertainty_are_rejected() {
     let slow = FarHost { round_trip: Span::from_millis(600), ..FAR };
     let plan = between(Span::from_secs(1));
     let plan =

@@ -82,7 +82,7 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
 }
 
 #[test]
-fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
+fn samples_changed_only_by_xruns_are_reported_as_such() {
     let reported = |lost: u64, xruns: [u64; 2], skipped: [i64; 2]| {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..2000 {
@@ -114,7 +114,7 @@ fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
 }
 
 #[test]
-fn a_bound_is_wider_where_groups_that_follow_each_other_are_alike() {
+fn bound_is_wider_for_correlated_neighbouring_groups() {
     let bound = |place: fn(i64) -> i64| {
         let delay = |mark: i64| Span::from_micros(5 * place(mark / 5) + mark % 5);
         let values: Vec<_> = (0..100)

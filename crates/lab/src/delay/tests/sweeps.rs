@@ -72,7 +72,7 @@ fn with_noise(sound: &mut [f32]) {
 }
 
 #[test]
-fn a_sweep_is_found_to_a_twentieth_of_a_frame_and_stands_out_by_30_db() {
+fn sweep_is_found_to_a_twentieth_frame_and_30_db_clear() {
     for frames in [0, 1, 240, 20_001] {
         let found = measured(frames, |_| {});
         is_found(&found, frames);
@@ -94,7 +94,7 @@ fn a_sweep_is_found_in_noise_that_is_as_loud_as_it_is() {
 }
 
 #[test]
-fn echoes_are_told_by_the_ratio_and_the_first_and_strongest_way_is_measured() {
+fn echoes_lower_the_ratio_and_the_strongest_path_counts() {
     let found = measured(480, |sound| {
         for at in (2 * 700..sound.len()).rev() {
             sound[at] += 0.5 * sound[at - 2 * 300] + 0.25 * sound[at - 2 * 700];
@@ -117,7 +117,7 @@ fn an_inverted_polarity_is_told_even_in_noise() {
 }
 
 #[test]
-fn where_noise_alone_is_heard_the_row_is_void_and_says_by_how_little_the_best_stood_out() {
+fn noise_alone_is_an_invalid_row_with_the_best_ratio() {
     let found = measured(480, |sound| {
         sound.fill(0.0);
         with_noise(sound);
@@ -140,7 +140,7 @@ fn swept(mark: u32) -> (Played, JudgedMark) {
 }
 
 #[test]
-fn a_sweep_that_was_missed_is_counted_though_one_was_heard_that_was_not_due() {
+fn missed_sweep_is_counted_despite_an_undue_received_one() {
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO)
         .with_marks(spacing(), Marker::LEVEL_DB)
         .with_sweeps();
@@ -157,7 +157,7 @@ fn a_sweep_that_was_missed_is_counted_though_one_was_heard_that_was_not_due() {
 }
 
 #[test]
-fn cards_that_drift_drop_and_repeat_nothing_where_sweeps_were_missed() {
+fn card_drift_with_missed_sweeps_is_no_drop_or_repeat() {
     for ppm in [150.0, -150.0] {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO)
             .with_marks(spacing(), Marker::LEVEL_DB)
@@ -177,7 +177,7 @@ fn cards_that_drift_drop_and_repeat_nothing_where_sweeps_were_missed() {
 }
 
 #[test]
-fn a_delay_of_400_ms_is_read_back_at_96_khz_and_the_report_says_what_is_added_to_a_longer_one() {
+fn delay_of_400_ms_is_measured_at_96_khz() {
     for rate in [44_100, 48_000, 96_000, 192_000] {
         let rate = Rate::new(rate).unwrap();
         let spacing = rate.span_of(Frames::from_len(sweep::spacing(rate)));
@@ -228,7 +228,7 @@ fn a_sweep_that_came_whole_before_frames_were_skipped_is_heard() {
 }
 
 #[test]
-fn a_second_of_sweeps_is_played_on_until_they_are_found_and_what_is_played_then_does_not_count() {
+fn sweeps_played_after_the_duration_do_not_count() {
     let options = DelayOptions {
         configured: None,
         settle: Span::ZERO,

@@ -71,7 +71,7 @@ fn intervals_of_avtp_are_measured_in_ethernet_and_udp() {
 }
 
 #[test]
-fn loss_longer_than_eight_bits_count_is_counted_by_presentation_times() {
+fn long_avtp_loss_is_counted_by_presentation_times() {
     for (gap, missed) in [(100..110, 10), (100..356, 256), (100..700, 600)] {
         let kept = (0..2000).filter(|n| !gap.contains(n));
         let report = of(&captured(kept, |n| nth(n).in_ethernet()));

@@ -134,7 +134,7 @@ fn parts_of_a_long_packet_are_of_its_protocol() {
 }
 
 #[test]
-fn capture_that_breaks_off_is_noted_and_one_without_frames_is_void() {
+fn truncated_capture_is_noted_and_empty_one_is_invalid() {
     let whole = pcap(&network());
     let report = of_capture(&whole[..whole.len() - 10]);
     assert_eq!(figure(&report.rows[0], "packets"), 108.0);

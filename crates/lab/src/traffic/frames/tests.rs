@@ -63,7 +63,7 @@ fn tapped(link: TapLink, segment: Option<u16>, frame: &[u8]) -> ReadFrame {
 }
 
 #[test]
-fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
+fn audio_packet_has_the_thesis_byte_counts_per_layer() {
     let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &rtp(192))));
     let read = tapped(TapLink::Ethernet, None, &frame);
     assert_eq!(
@@ -84,7 +84,7 @@ fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
 }
 
 #[test]
-fn extension_heads_of_ipv6_that_are_cut_short_are_not_read_beyond_their_end() {
+fn truncated_ipv6_extensions_are_not_read_past_the_end() {
     // Destination options, then each header type announced but missing; truncated anywhere.
     for next in [0, 43, 44, 51, 60] {
         let whole = ipv6(60, &[next, 0, 1, 4, 0, 0, 0, 0, 17, 1, 0, 0, 0, 0, 0, 0]);
@@ -117,7 +117,7 @@ fn tags_and_extension_heads_of_ipv6_are_heads_of_their_layers() {
 }
 
 #[test]
-fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
+fn fragments_are_identified_and_all_their_bytes_counted() {
     let whole = udp([40_000, 5004], &rtp(3840));
     let mut read = Vec::new();
     for (at, piece) in whole.chunks(1480).enumerate() {
@@ -158,7 +158,7 @@ fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
 }
 
 #[test]
-fn what_goes_as_one_frame_is_counted_as_the_packets_that_it_becomes() {
+fn offloaded_frame_counts_as_its_packets() {
     let three = [rtp(192), rtp(192), rtp(192)].concat();
     let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &three)));
     let one = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &rtp(192))));
@@ -261,7 +261,7 @@ fn what_a_cable_fills_up_is_no_part_of_the_packet() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_too_bad_to_be_counted_and_no_layer_is_longer_than_the_one_around_it(
+    fn any_bytes_are_counted_with_layers_nested(
         start in 0..6_usize,
         cut in 0..200_usize,
         noise in proptest::collection::vec(any::<u8>(), 0..160),

@@ -54,7 +54,7 @@ fn packets_are_as_short_as_both_can() {
 }
 
 #[test]
-fn the_latency_is_the_callers_word_then_that_of_the_one_that_is_called() {
+fn callers_latency_precedes_the_called_ends() {
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     let ms = Span::from_millis;
     assert_eq!(one.choose(&other).unwrap().latency, CallLatency::Auto { most: ms(250) });
@@ -74,7 +74,7 @@ fn the_latency_is_the_callers_word_then_that_of_the_one_that_is_called() {
 }
 
 #[test]
-fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
+fn agreed_latency_suits_the_devices_of_both_ends() {
     let ms = Span::from_millis;
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     one.latency = Some(CallLatency::Kept(ms(5)));
@@ -126,7 +126,7 @@ fn different_rates_there_and_back_are_refused() {
 }
 
 #[test]
-fn an_offer_of_no_path_is_a_call_without_sound_and_no_path_in_common_is_none() {
+fn offer_without_paths_is_on_hold_and_no_common_path_fails() {
     let (mut one, mut here) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     assert!(one.choose(&here).unwrap().sound());
     here.paths = vec![CallPath::Tcp];
@@ -146,7 +146,7 @@ fn refused(change: impl Fn(&mut CallOffer)) -> String {
 }
 
 #[test]
-fn each_refusal_of_an_offer_says_of_what_it_is_and_ends_with_its_mend() {
+fn offer_errors_name_the_property_and_the_fix() {
     let ms = Span::from_millis;
     for (number, reported) in [
         refused(|one| one.back.rates.clear()),
@@ -175,7 +175,7 @@ fn each_refusal_of_an_offer_says_of_what_it_is_and_ends_with_its_mend() {
 }
 
 #[test]
-fn terms_that_an_end_cannot_keep_are_refused_by_what_it_cannot_with_the_mend() {
+fn unsupported_terms_are_rejected_with_reason_and_fix() {
     let ms = Span::from_millis;
     let here = offer(&[48_000], &BOTH);
     let terms = here.choose(&here).unwrap();
@@ -218,7 +218,7 @@ fn terms_that_an_end_cannot_keep_are_refused_by_what_it_cannot_with_the_mend() {
 }
 
 #[test]
-fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
+fn first_common_entry_of_the_callers_list_is_chosen() {
     let all = [48_000, 96_000, 44_100, 16_000];
     for hertz in all {
         let one = offer(&all, &BOTH);
@@ -243,7 +243,7 @@ fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
 }
 
 #[test]
-fn a_coding_that_is_not_had_at_the_rate_is_passed_over_or_refused_by_what_it_is_had_at() {
+fn coding_unsupported_at_the_rate_is_skipped_or_rejected() {
     let rates = [Rate::new(16_000).unwrap()];
     let coded = |codings: &[Coding]| {
         let mut one = offer(&[16_000], &BOTH);
@@ -297,7 +297,7 @@ fn both(coding: Coding, ptime: Span) -> CallTerms {
 }
 
 #[test]
-fn the_next_length_of_packets_is_one_that_both_codings_have_or_none() {
+fn next_packet_length_is_supported_by_both_codings() {
     let (ms, us) = (Span::from_millis, Span::from_micros);
     let next = |coding, ptime, way| both(coding, ptime).next_ptime(way);
     assert_eq!(next(SampleFormat::L24.into(), us(2500), Ordering::Less), Some(ms(1)));
@@ -316,7 +316,7 @@ fn the_next_length_of_packets_is_one_that_both_codings_have_or_none() {
 }
 
 #[test]
-fn redundancy_is_the_callers_choice_then_that_of_the_end_that_is_called() {
+fn callers_redundancy_precedes_the_called_ends() {
     let with = |redundancy| CallOffer { redundancy, ..offer(&[48_000], &BOTH) };
     let (off, auto) = (Some(Redundancy::Off), Some(Redundancy::Auto));
     for (caller, called, agreed) in

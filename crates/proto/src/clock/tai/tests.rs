@@ -70,7 +70,7 @@ impl Host {
 }
 
 #[test]
-fn a_grandmaster_that_is_gone_for_a_minute_leaves_tai_within_what_is_said_and_returns_without_a_jump()
+fn holdover_stays_within_its_bound_and_ends_without_a_jump()
  {
     for rate in [-40e-6, 12e-6] {
         let mut host = Host::new(rate);
@@ -96,7 +96,7 @@ fn a_grandmaster_that_is_gone_for_a_minute_leaves_tai_within_what_is_said_and_re
 }
 
 #[test]
-fn what_a_clock_was_set_by_is_gone_over_to_and_what_is_another_time_at_once() {
+fn small_clock_changes_are_slewed_and_large_ones_stepped() {
     let mut host = Host::new(0.0);
     host.pass(20, Some(KEPT), Span::ZERO);
     host.pass(50, Some(KEPT), Span::from_millis(8));
@@ -108,7 +108,7 @@ fn what_a_clock_was_set_by_is_gone_over_to_and_what_is_another_time_at_once() {
 }
 
 #[test]
-fn what_is_held_over_becomes_uncertain_after_a_minute_and_is_sure_when_it_is_locked_again() {
+fn holdover_is_uncertain_after_a_minute_until_locked_again() {
     let mut host = Host::new(12e-6);
     host.pass(60, Some(KEPT), Span::ZERO);
     assert!(!host.clock.is_uncertain());
@@ -121,7 +121,7 @@ fn what_is_held_over_becomes_uncertain_after_a_minute_and_is_sure_when_it_is_loc
 }
 
 #[test]
-fn a_clock_that_nothing_ever_kept_is_free_and_shows_what_the_kernel_shows() {
+fn unsynchronised_clock_is_free_and_equals_the_kernels_tai() {
     let mut host = Host::new(12e-6);
     host.pass(20, None, Span::ZERO);
     assert_eq!(host.clock.state(), TaiState::Free);
@@ -130,7 +130,7 @@ fn a_clock_that_nothing_ever_kept_is_free_and_shows_what_the_kernel_shows() {
 }
 
 #[test]
-fn a_system_clock_that_ptp_left_is_held_over_until_something_keeps_it_better() {
+fn holdover_lasts_until_a_better_source_than_the_system_clock() {
     let system = |micros| {
         Some(Keeping { source: ClockSource::System, uncertainty: Span::from_micros(micros) })
     };

@@ -92,7 +92,7 @@ fn nobody_is_told_of_packets_that_came_in_part_or_were_rebuilt() {
 }
 
 #[test]
-fn what_a_sender_leaves_out_between_two_packets_is_skipped_and_not_lost() {
+fn gap_left_by_the_sender_is_skipped_not_lost() {
     let mut turns = Turns::new(16);
     let sent = [(0, 0, 48), (1, 48, 48), (2, 196, 48)];
     sent.iter().for_each(|&(sequence, first, frames)| {
@@ -109,7 +109,7 @@ fn what_a_sender_leaves_out_between_two_packets_is_skipped_and_not_lost() {
 }
 
 #[test]
-fn a_packet_that_is_missing_begins_where_the_one_before_it_ended() {
+fn missing_packet_begins_at_the_end_of_the_previous_one() {
     let sent = [(0, 0, 48), (1, 48, 48), (2, 96, 96), (3, 192, 48)];
     let mut turns = Turns::new(16);
     for &(sequence, first, frames) in &sent[..2] {
@@ -138,7 +138,7 @@ fn a_packet_that_is_missing_begins_before_the_next_that_came() {
 }
 
 #[test]
-fn where_nothing_tells_otherwise_packets_are_as_long_as_the_newest() {
+fn unknown_packets_have_the_length_of_the_newest() {
     let source = source(&[(0, 0, 48), (5, 240, 48)]);
     let mut turns = Turns::new(16);
     turns.begin(3);
@@ -235,7 +235,7 @@ fn what_is_kept_of_a_packet_is_what_came() {
 }
 
 #[test]
-fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
+fn packet_trace_has_all_times_on_the_local_clock() {
     let (wall, ahead) = (WallTime::from_unix_nanos, Span::from_secs(50));
     let mut placement = Placement::new(Rate::HZ_48000, Span::from_millis(5));
     let micros = Span::from_micros;
@@ -278,7 +278,7 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
 }
 
 #[test]
-fn what_has_no_place_and_is_still_to_be_heard_is_not_followed_and_not_unheard() {
+fn packet_without_a_place_but_due_later_is_unfollowed() {
     let mut turns = Turns::new(8);
     (0..8).for_each(|sequence| {
         turns.keep(&usual(sequence));

@@ -110,7 +110,7 @@ mod tests {
     use crate::offload::returns::{Cause, Replacement};
 
     #[test]
-    fn entries_keep_their_order_round_the_end_and_what_has_no_room_is_refused() {
+    fn ring_keeps_order_when_wrapping_and_rejects_overflow() {
         let entry = |from| {
             let (cause, replacement) = (Cause::Lost, Replacement::Dry);
             Damage { epoch: 1, from, frames: 1, cause, replacement }

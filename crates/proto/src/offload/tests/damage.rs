@@ -36,7 +36,7 @@ fn all(returns: &mut Returns) -> Vec<(u64, u32, Cause)> {
 }
 
 #[test]
-fn runs_of_one_cause_are_one_entry_whatever_blocks_the_host_makes() {
+fn adjacent_damage_of_one_cause_is_one_entry() {
     let mut returns = returns(64);
     (0..10).for_each(|_| run(&mut returns, 64));
     (0..3).for_each(|_| run(&mut returns, 17));

@@ -17,7 +17,7 @@ fn frames() -> impl Strategy<Value = Vec<u32>> {
 
 proptest! {
     #[test]
-    fn any_loss_is_caught_up_with_and_every_block_runs_once_in_order(
+    fn every_block_runs_once_in_order_after_any_loss(
         frames in frames(),
         there in fates(),
         back in fates(),
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_no_more_makes_all_that_follows_dirty_and_nothing_before(
+    fn lost_history_makes_only_later_blocks_dirty(
         frames in frames(),
         there in fates(),
         history in 1usize..6,

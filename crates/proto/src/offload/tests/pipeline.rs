@@ -56,7 +56,7 @@ fn run_first(worker: &mut Worker, plugin: &mut Recursive) -> u32 {
 
 proptest! {
     #[test]
-    fn what_two_workers_make_one_after_the_other_is_whole_whatever_is_lost(
+    fn chain_of_two_workers_is_complete_after_any_loss(
         frames in proptest::collection::vec(0u32..=MAX_FRAMES, 1..50),
         ways in (fates(), fates(), fates(), fates()),
         lost_asks in 0usize..20,

@@ -44,7 +44,7 @@ fn each_gap_is_asked_for_at_once_and_only_once() {
 }
 
 #[test]
-fn a_question_that_nobody_answers_is_asked_again_ever_more_seldom() {
+fn unanswered_request_is_retried_with_backoff() {
     let mut road = with_losses(3, &[1], worker_config(None));
     let mut now = road.now;
     assert_eq!(asks(&mut road.worker, now), [(1, 2)]);
@@ -67,7 +67,7 @@ fn nothing_is_asked_for_while_nothing_is_missing() {
 }
 
 #[test]
-fn a_block_whose_last_part_is_lost_is_asked_for_when_nothing_follows() {
+fn lost_last_part_is_requested_when_nothing_follows() {
     let mut road = Road::new(master_config(8), worker_config(None));
     road.there = OneWay::new(vec![Fate::Arrives, Fate::Lost]);
     road.hand_out(256);
@@ -80,7 +80,7 @@ fn a_block_whose_last_part_is_lost_is_asked_for_when_nothing_follows() {
 }
 
 #[test]
-fn a_worker_that_joins_late_is_given_the_epoch_from_its_beginning() {
+fn late_worker_gets_the_whole_epoch() {
     let mut road = Road::new(master_config(64), worker_config(None));
     let late = core::mem::replace(&mut road.worker, Worker::new(worker_config(None)).unwrap());
     (0..40).for_each(|_| {
@@ -100,7 +100,7 @@ fn a_worker_that_joins_late_is_given_the_epoch_from_its_beginning() {
 }
 
 #[test]
-fn a_worker_that_joins_too_late_is_given_what_is_kept_and_is_dirty() {
+fn too_late_worker_gets_kept_blocks_and_is_dirty() {
     let config = MasterConfig { hold: 64, ..master_config(10) };
     let mut road = Road::new(config, worker_config(None));
     road.there = OneWay::new(vec![Fate::Lost; 30]);
@@ -151,7 +151,7 @@ fn replays_leave_after_what_is_new_and_a_few_at_a_time() {
 }
 
 #[test]
-fn a_worker_that_takes_over_too_late_to_hear_all_is_sent_the_end_alone() {
+fn too_late_successor_gets_only_the_last_blocks() {
     for (handed_out, first) in [(64_u64, 0), (200, 200 - OutboundBlocks::CAUGHT_UP)] {
         let mut road = Road::new(master_config(64), worker_config(None));
         let mut room = [0; 600];
@@ -233,7 +233,7 @@ fn a_new_epoch_resets_the_plugin_and_what_is_old_counts_no_more() {
 }
 
 #[test]
-fn a_block_that_goes_on_coming_after_it_was_asked_for_is_asked_for_again() {
+fn requested_block_still_arriving_is_requested_again() {
     let master = MasterConfig { set: sound(512), ..master_config(8) };
     let worker = WorkerConfig { set: sound(512), ..worker_config(None) };
     let mut road = Road::new(master, worker);

@@ -20,7 +20,7 @@ fn answer(came: i64, dirty: bool) -> BlockAnswer<'static> {
 }
 
 #[test]
-fn the_first_clean_answer_is_played_and_a_dirty_one_only_where_there_is_none() {
+fn first_clean_answer_is_played_else_a_dirty_one() {
     let chosen = |answers: &[(usize, BlockAnswer<'static>)]| {
         let chosen = choose_answer(answers.iter().copied())?;
         Some((chosen.worker, chosen.clean))
@@ -89,7 +89,7 @@ fn a_card_that_is_fast_never_makes_a_host_a_render() {
 }
 
 #[test]
-fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
+fn render_and_its_end_are_detected_within_a_second() {
     let mut runs = Runs::new();
     runs.run(1000, Span::from_millis(10), Span::ZERO);
     assert!(runs.run(60, Span::from_millis(1), Span::ZERO));
@@ -99,7 +99,7 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
 }
 
 #[test]
-fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead() {
+fn rendering_host_waits_only_while_it_is_ahead() {
     let mut runs = Runs::new();
     assert_eq!(runs.pace.timeout(), Span::ZERO);
     // 27 runs are 267 ms ahead, perhaps filling buffers.

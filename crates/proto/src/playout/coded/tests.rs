@@ -87,7 +87,7 @@ fn burst_is_recovered_from_the_packet_after_it() {
 }
 
 #[test]
-fn a_packet_that_begins_before_the_end_of_the_one_before_is_heard_from_there_on() {
+fn overlapping_packet_plays_from_the_previous_end() {
     let mut playout = playout();
     place(&mut playout, 0, 240, Codec::Lossless, 1, 9);
     place(&mut playout, 240, 240, Codec::Lossless, 2, 9);
@@ -103,7 +103,7 @@ fn a_packet_that_begins_before_the_end_of_the_one_before_is_heard_from_there_on(
 }
 
 #[test]
-fn of_packets_whose_bytes_share_a_place_the_later_is_whole_and_the_other_missing() {
+fn overlapping_payloads_keep_only_the_later_one() {
     let mut playout = playout();
     place(&mut playout, 0, 240, Codec::Lossless, 1, 9);
     // 960 bytes of room, half of them in use.

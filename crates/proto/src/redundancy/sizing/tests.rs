@@ -31,7 +31,7 @@ fn one_symbol_meets_five_percent_within_ten_packets() {
 }
 
 #[test]
-fn where_bursts_fill_the_budget_a_copy_at_its_end_is_the_first_help() {
+fn copy_at_the_end_of_the_budget_is_first_against_long_bursts() {
     assert_eq!(fitting(BURSTS, 3, 1), Layout::copies(1, 3));
     assert_eq!(fitting(BURSTS, 40, 1), Layout::code(1, 40));
 }

@@ -62,7 +62,7 @@ fn an_error_or_a_state_that_there_is_not_is_no_answer() {
 }
 
 #[test]
-fn a_daemon_is_locked_once_one_of_its_ports_follows_a_grandmaster() {
+fn daemon_is_locked_when_a_port_follows_a_grandmaster() {
     let mut said = PtpAnswers::default();
     assert_eq!(said.state(), None);
     answers().iter().for_each(|answer| said.take(answer.reported));

@@ -30,7 +30,7 @@ mod tests {
     use crate::time::Frames;
 
     #[test]
-    fn the_static_payload_types_are_taken_for_what_they_stand_for_and_no_other_rate() {
+    fn static_payload_types_match_only_their_rate_and_channels() {
         for (hertz, channels, taken) in [
             (44_100, Channels::STEREO, [true, false]),
             (44_100, Channels::MONO, [false, true]),

@@ -27,7 +27,7 @@ impl Road {
 }
 
 #[test]
-fn each_packet_that_came_before_the_first_block_is_heard_or_counted_as_unasked() {
+fn packets_before_the_first_block_are_played_or_counted() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         for periods in [1, 5, 17, 18, 19, 27, 40] {
             let mut road = Road::over(encapsulation, SampleFormat::L16);

@@ -6,7 +6,7 @@ use super::*;
 const FADE: i64 = 48;
 
 #[test]
-fn packets_that_are_lost_cost_their_own_frames_and_a_fade_and_no_other_a_bit() {
+fn lost_packets_affect_only_their_frames_and_a_fade() {
     assert_eq!(Concealer::new(1, RATE.hertz()).return_frames() as i64, FADE);
     // Times wrap at packet 160, numbers at every 256th.
     for (first, packets) in [(100, 1), (159, 1), (160, 1), (159, 3), (255, 1), (255, 2), (2000, 1)]

@@ -7,7 +7,7 @@ fn carried(number: impl Fn(u32) -> u32) -> impl Fn(i64, &mut [u8]) {
 }
 
 #[test]
-fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its_own() {
+fn foreign_carried_number_falls_back_to_the_own_number() {
     // Constant, or counting three listeners.
     let others: [fn(u32) -> u32; 3] = [|_| 0, |_| u32::MAX, |packet| 3 * packet];
     for (kind, number) in others.into_iter().enumerate() {
@@ -40,7 +40,7 @@ fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its
 }
 
 #[test]
-fn an_outage_is_counted_by_the_number_before_the_packets_however_long_it_takes() {
+fn carried_number_counts_any_outage() {
     for lost in [257, 3001, 60_000] {
         let mut road = Road::over(Encapsulation::Udp, SampleFormat::L16);
         road.play(lost / 8 + 500, |packet, _| !(800..800 + lost).contains(&packet));

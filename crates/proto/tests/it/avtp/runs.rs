@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at_their_own_times() {
+fn runs_within_the_latency_play_fully_at_their_own_times() {
     let part = |parts: i64| RATE.span_of(Frames::new(1)).times(parts).divided(16);
     for (restarts, aside) in [1, 2, 3, 4].into_iter().flat_map(|r| [1, 5, 9, 13].map(|a| (r, a))) {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);

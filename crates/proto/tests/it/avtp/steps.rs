@@ -15,7 +15,7 @@ struct Step {
 }
 
 #[test]
-fn a_clock_that_is_stepped_moves_the_sound_once_and_every_frame_is_where_it_is_to_be() {
+fn clock_step_moves_the_sound_once_to_exact_positions() {
     // Packets throughout a block, and around the wrap.
     let firsts = [3600, 3604, 3607, ROUND - 1, ROUND, ROUND + 1];
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
@@ -67,7 +67,7 @@ fn check(step: Step) {
 }
 
 #[test]
-fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next_packet_agrees() {
+fn outlying_times_need_one_confirmation() {
     const ALL: u64 = 8000;
     const HALF: u64 = 4000;
     let counted = [
@@ -106,7 +106,7 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
 }
 
 #[test]
-fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pause() {
+fn clock_step_over_half_a_number_range_looks_like_a_pause() {
     // Half of 256 class A packets, 16 ms; with 32-bit numbers the tolerance, 20 ms.
     let doubted = [
         (Encapsulation::Ethernet, 15, 0),

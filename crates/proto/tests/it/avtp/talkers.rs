@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn packets_of_any_length_are_heard_whatever_length_the_listener_expects() {
+fn packets_of_unexpected_length_play() {
     // Class B, whole periods, and lengths that do not divide a period.
     for frames in [12, 48, 5, 7, 1] {
         for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
@@ -18,7 +18,7 @@ fn packets_of_any_length_are_heard_whatever_length_the_listener_expects() {
 }
 
 #[test]
-fn a_talker_that_goes_on_in_packets_of_another_length_loses_nothing() {
+fn packet_length_change_loses_nothing() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
     road.play(300, |_, _| true);
     for frames in [12, 6] {

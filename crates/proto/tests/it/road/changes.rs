@@ -67,7 +67,7 @@ fn a_change_of_coding_misses_no_frame() {
 }
 
 #[test]
-fn packets_that_overtake_each_other_across_a_change_of_coding_are_each_read_in_their_own() {
+fn reordered_packets_keep_their_own_coding() {
     let mut world = World::new(Scene { latency: Span::from_millis(12), ..Scene::default() });
     for step in 0..60 {
         set_sample(&mut world, CODINGS[step % 3]);
@@ -109,7 +109,7 @@ fn no_packet_is_older_when_it_leaves_than_its_format_says() {
 }
 
 #[test]
-fn numbers_and_time_go_on_across_a_change_and_the_marker_is_not_set() {
+fn format_change_keeps_numbers_and_time_without_marker() {
     let mut world = World::new(Scene { latency: PATIENT, ..Scene::default() });
     let mut chance = Chance(7);
     let mut next: Option<(Wrapped, Wrapped)> = None;
@@ -171,7 +171,7 @@ fn changes_at_any_time_and_of_any_kind_miss_no_frame() {
 }
 
 #[test]
-fn a_change_that_no_datagram_can_hold_is_refused_and_nothing_changes() {
+fn change_too_large_for_a_datagram_is_rejected() {
     let channels = Channels::new(64).expect("64 channels");
     let scene = Scene { channels, rate: Rate::HZ_48000, latency: PATIENT, ..Scene::default() };
     let mut world = World::new(scene);

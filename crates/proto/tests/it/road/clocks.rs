@@ -41,7 +41,7 @@ fn a_card_that_drifts_is_resampled_and_stays_in_time() {
 }
 
 #[test]
-fn a_card_that_drifts_is_resampled_where_only_arrivals_are_known() {
+fn drifting_card_is_resampled_by_arrivals_alone() {
     let card = Ppm::from_f64(-100.0);
     let mut world = World::new(Scene { card, mapped: false, stamps: false, ..Scene::default() });
     for _ in 0..60_000 {
@@ -151,7 +151,7 @@ fn a_mapping_that_becomes_less_sure_resamples_nothing() {
 }
 
 #[test]
-fn frames_that_the_device_played_as_silence_are_skipped_and_cost_no_resync() {
+fn device_silence_is_skipped_without_resync() {
     let mut world = World::new(Scene { latency: Span::from_millis(8), ..Scene::default() });
     for period in 0..1000 {
         if period % 100 == 50 {
@@ -256,7 +256,7 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
 }
 
 #[test]
-fn cards_of_one_clock_are_copied_however_what_they_say_of_their_instants_wanders() {
+fn shared_clock_cards_are_copied_despite_wandering_times() {
     for one_clock in [true, false] {
         let wander = Span::from_micros(80);
         let mut world = World::new(Scene { one_clock, wander, ..Scene::default() });
@@ -272,7 +272,7 @@ fn cards_of_one_clock_are_copied_however_what_they_say_of_their_instants_wanders
 }
 
 #[test]
-fn a_place_found_by_arrivals_is_left_once_when_both_cards_prove_to_be_of_one_clock() {
+fn proof_of_a_shared_clock_moves_the_place_once() {
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });
     for _ in 0..400 {
         world.period(perfect);

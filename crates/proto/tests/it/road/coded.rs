@@ -77,7 +77,7 @@ fn packets_in_any_order_are_decoded_in_theirs() {
 }
 
 #[test]
-fn of_a_lost_packet_is_heard_what_the_next_carries_and_of_two_what_the_decoder_has() {
+fn one_loss_uses_the_copy_two_use_concealment() {
     let mut world = world();
     for _ in 0..900 {
         world.period(|datagram| match datagram.number {
@@ -106,7 +106,7 @@ fn of_a_lost_packet_is_heard_what_the_next_carries_and_of_two_what_the_decoder_h
 }
 
 #[test]
-fn of_a_packet_that_comes_while_its_turn_is_on_the_rest_is_heard() {
+fn packet_during_its_turn_plays_the_rest() {
     let mut world = world();
     for _ in 0..900 {
         world.period(|mut datagram| {
@@ -145,7 +145,7 @@ fn of_a_packet_that_the_next_stood_in_for_nothing_is_decoded() {
 }
 
 #[test]
-fn frames_that_the_senders_card_lost_put_packets_on_no_other_grid_than_their_own() {
+fn card_losses_do_not_shift_the_packet_grid() {
     let mut world = world();
     run(&mut world, 203);
     world.skip(Frames::new(100));
@@ -221,7 +221,7 @@ fn without_a_decoder_what_is_compressed_is_another_payload_type() {
 }
 
 #[test]
-fn a_stream_that_is_compressed_and_not_by_turns_misses_no_more_than_what_was_looked_ahead() {
+fn codec_changes_lose_at_most_the_look_ahead() {
     let mut world = world();
     let coder = world.scene.coder;
     for turn in 0..6 {

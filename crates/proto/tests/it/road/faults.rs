@@ -153,7 +153,7 @@ fn restarted(scene: Scene, identity: Identity) -> Packetizer {
 }
 
 #[test]
-fn a_sender_that_restarts_at_once_under_its_old_name_is_followed() {
+fn restart_with_the_old_ssrc_is_followed() {
     for marked in [true, false] {
         let mut world = World::new(Scene::default());
         for _ in 0..300 {
@@ -181,7 +181,7 @@ fn a_sender_that_restarts_at_once_under_its_old_name_is_followed() {
 }
 
 #[test]
-fn another_name_without_a_pause_is_heard_once_the_old_one_is_silent() {
+fn new_ssrc_plays_after_the_old_one_is_silent() {
     let mut world = World::new(Scene::default());
     for _ in 0..300 {
         world.period(perfect);
@@ -233,7 +233,7 @@ fn packets_that_an_outage_swallowed_are_lost_however_many() {
 }
 
 #[test]
-fn an_outage_in_which_the_senders_card_skipped_is_counted_all_the_same() {
+fn outage_with_skipped_card_frames_is_counted() {
     let scene = Scene { packet: Frames::new(6), ..Scene::default() };
     let mut world = World::new(scene);
     for period in 0..2400 {

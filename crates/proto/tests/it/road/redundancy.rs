@@ -116,7 +116,7 @@ fn lost_packets_are_heard_as_if_they_had_come() {
 }
 
 #[test]
-fn a_burst_as_long_as_the_window_is_bridged_by_a_copy_of_the_oldest() {
+fn copy_of_the_oldest_repairs_a_window_long_burst() {
     let burst = |number: i64| (100..108).contains(&number);
     for layout in [Layout::copies(1, 8), Layout::code(2, 8)] {
         let (wrong, counters) = play(layout, 200, burst);
@@ -141,7 +141,7 @@ fn what_carries_too_much_for_an_ethernet_frame_carries_less() {
 }
 
 #[test]
-fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
+fn long_packet_is_repeated_and_dropped_if_received() {
     let (wrong, counters) = play(Layout::repeated(5), 100, |_| false);
     assert_eq!((wrong, counters.duplicate, counters.received), (0, 95, 195));
     // Lost with the packet: the repeat of the fifth before it.
@@ -174,7 +174,7 @@ fn passages(latency: Span) -> Vec<PacketTrace> {
 }
 
 #[test]
-fn what_was_lost_and_sent_again_was_longer_on_the_way_and_not_longer_at_its_sender() {
+fn repeat_adds_network_time_not_sender_time() {
     let millis = Span::from_millis;
     let passages = passages(millis(20));
     let (again, first): (Vec<PacketTrace>, Vec<PacketTrace>) =
@@ -187,7 +187,7 @@ fn what_was_lost_and_sent_again_was_longer_on_the_way_and_not_longer_at_its_send
 }
 
 #[test]
-fn what_was_lost_and_came_again_too_late_is_laid_at_the_networks_door() {
+fn late_repeat_of_a_lost_packet_counts_as_network() {
     let millis = Span::from_millis;
     let mut causes =
         Causes::new(Schedule { packing_age: millis(1), takes: millis(1), period: millis(1) });
@@ -199,7 +199,7 @@ fn what_was_lost_and_came_again_too_late_is_laid_at_the_networks_door() {
 }
 
 #[test]
-fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
+fn repair_works_on_both_sides_of_a_coding_change() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::code(1, 8));
     let mut receiver =
@@ -220,7 +220,7 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
 }
 
 #[test]
-fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
+fn packet_after_its_repair_counts_as_reordered() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::copies(2, 4));
     let mut receiver =
@@ -235,7 +235,7 @@ fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
 }
 
 #[test]
-fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
+fn repair_budget_ignores_the_packet_after_a_gap() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::copies(1, 32));
     let mut receiver =
@@ -291,7 +291,7 @@ fn the_first_packet_of_all_may_be_the_one_that_is_lost() {
 }
 
 #[test]
-fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_packets_carry_others()
+fn spare_repairer_is_kept_only_if_packets_carry_repair()
 {
     let format = format(SampleFormat::L24);
     let config = JitterBufferConfig::new(unpack(), format, Span::from_millis(20));

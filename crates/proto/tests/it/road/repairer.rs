@@ -274,7 +274,7 @@ fn inverse(a: u8) -> u8 {
 }
 
 #[test]
-fn a_code_brings_back_half_a_window_in_a_row_wherever_it_is_lost() {
+fn code_restores_a_burst_of_half_a_window_anywhere() {
     for (window, first) in [(4, 0), (16, 120), (64, 65_500)] {
         let sent = sent(Layout::code(1, window), first, &[(96, 24, 500)]);
         for lost in [window, 128 - window / 2, 200, 255] {
@@ -293,7 +293,7 @@ fn a_code_brings_back_half_a_window_in_a_row_wherever_it_is_lost() {
 }
 
 #[test]
-fn repair_data_that_names_packets_of_another_coding_brings_nothing_back() {
+fn repair_data_of_another_coding_restores_nothing() {
     let mut repairer = Repairer::default();
     let sum = [7; 6];
     for sequence in 0..10 {

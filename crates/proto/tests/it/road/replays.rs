@@ -20,7 +20,7 @@ fn again(old: &Datagram, now: &Datagram) -> Datagram {
 }
 
 #[test]
-fn what_is_replayed_into_a_running_stream_is_no_loss_and_moves_nothing() {
+fn replay_into_a_running_stream_changes_nothing() {
     // Within and beyond the range of late packets, and after a wrap.
     for back in [500, 3_500, 20_000, 60_000, 64_500, 66_000, 69_000] {
         let mut world = World::new(Scene::default());
@@ -46,7 +46,7 @@ fn what_is_replayed_into_a_running_stream_is_no_loss_and_moves_nothing() {
 }
 
 #[test]
-fn what_is_replayed_while_the_sender_is_not_heard_adds_no_loss_to_the_outage() {
+fn replay_during_an_outage_adds_no_loss() {
     let mut world = World::new(Scene::default());
     let record = recorded(&mut world, 9_000);
     let mut replayed = record.iter();

@@ -16,7 +16,7 @@ fn longest_whole_run(world: &World) -> usize {
 }
 
 #[test]
-fn what_is_played_is_what_was_captured_at_every_rate_format_and_ptime() {
+fn playback_equals_capture_at_every_rate_format_and_ptime() {
     for hertz in Rate::SUPPORTED {
         for micros in [125, 333, 1000, 5000, 20_000] {
             for format in SampleFormat::ALL {
@@ -111,7 +111,7 @@ fn a_hole_is_concealed_and_counted_lost() {
 }
 
 #[test]
-fn which_frames_had_not_come_is_told_and_which_of_them_count_if_the_stream_goes_on() {
+fn missing_frames_are_reported_and_count_if_stream_continues() {
     let mut world = World::new(Scene::default());
     for _ in 0..200 {
         let is_lost = |number| [50, 120, 121].contains(&number) || (150..170).contains(&number);
@@ -160,7 +160,7 @@ fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {
 }
 
 #[test]
-fn frames_that_the_senders_card_skipped_are_told_from_those_that_were_lost() {
+fn skipped_frames_are_distinguished_from_lost_ones() {
     for latency in [20, 5] {
         let counted = after_a_skip(Span::from_millis(latency), false);
         assert_eq!(counted, (2, 432 + 96, 432), "{latency} ms");

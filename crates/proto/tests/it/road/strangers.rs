@@ -81,7 +81,7 @@ fn a_forged_timeline_of_a_stranger_stops_nothing() {
 }
 
 #[test]
-fn a_sender_takes_its_name_back_from_a_stranger_that_used_a_pause() {
+fn sender_regains_its_ssrc_from_an_attacker_after_a_pause() {
     let mut world = world();
     for period in 0..1500 {
         world.period(|datagram| match period {
@@ -169,7 +169,7 @@ fn only_the_senders_own_host_tells_its_clock() {
 }
 
 #[test]
-fn a_stream_by_two_networks_is_whole_and_a_stranger_on_either_is_not_heard() {
+fn two_network_stream_is_complete_despite_an_attacker() {
     let mut world = world();
     for period in 0..1000 {
         world.period(|datagram| {

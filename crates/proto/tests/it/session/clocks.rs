@@ -104,7 +104,7 @@ fn kept(micros: i64) -> (ClockSource, Span) {
 }
 
 #[test]
-fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
+fn system_clock_better_than_the_round_trip_is_used() {
     // Half the round trip; asymmetry is not observable.
     let (source, error) = kept(100);
     assert_eq!(source, ClockSource::System);
@@ -115,7 +115,7 @@ fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
 }
 
 #[test]
-fn a_report_that_waits_for_the_first_route_makes_no_later_one_odd() {
+fn first_report_delayed_by_arp_makes_no_later_one_odd() {
     // The first packets to a host wait for ARP.
     for (slow_end, count, millis) in
         [(0, 1, 10), (0, 1, 65), (1, 1, 65), (0, 2, 30), (1, 3, 65), (0, 1, 300)]

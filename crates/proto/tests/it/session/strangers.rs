@@ -6,7 +6,7 @@ use tautline_proto::wire::rtcp::{Announcement, RtcpReport};
 use super::talk::{FORMAT, LISTENER, SENDER, Talk, steady};
 
 #[test]
-fn a_thousand_strangers_neither_grow_it_nor_hurry_it_nor_drive_out_the_peer() {
+fn thousand_strangers_do_not_evict_the_peer() {
     let mut talk = Talk::new(steady(Span::from_millis(1), Span::from_millis(1)));
     talk.run(Span::from_secs(3));
     let before = talk.hosts[0].reports.len();

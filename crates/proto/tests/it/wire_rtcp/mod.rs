@@ -108,7 +108,7 @@ fn effective() -> Effective {
 }
 
 #[test]
-fn what_a_receiver_of_an_older_version_says_of_its_latency_is_understood() {
+fn latency_report_of_an_older_receiver_is_read() {
     let report = RtcpReport { effective: Some(effective()), ..RtcpReport::new(9) };
     let mut bytes = written(&report);
     let app = bytes.len() - 12 - 36;
@@ -137,7 +137,7 @@ fn what_a_sender_of_an_older_version_announces_is_understood() {
 }
 
 #[test]
-fn what_a_receiver_of_an_older_version_says_of_its_losses_is_understood() {
+fn loss_report_of_an_older_receiver_is_read() {
     let bytes = written(&RtcpReport { losses: Some(losses()), ..RtcpReport::new(9) });
     let app = bytes.len() - 12 - 60;
     assert_eq!(&bytes[app + 8..app + 12], b"taut");
@@ -354,7 +354,7 @@ fn what_a_later_version_may_add_is_passed_over() {
 }
 
 #[test]
-fn app_packets_of_others_and_streams_that_cannot_be_are_passed_over() {
+fn foreign_app_packets_and_impossible_streams_are_skipped() {
     let bytes = written(&RtcpReport { announcement: Some(announcement()), ..RtcpReport::new(1) });
     let items = |at: usize, value: u8| {
         let mut app = bytes[20..].to_vec();
@@ -407,7 +407,7 @@ fn a_report_that_does_not_fit_says_what_it_takes() {
 }
 
 #[test]
-fn clocks_that_are_hidden_are_the_only_thing_that_a_report_does_not_tell() {
+fn report_omits_only_hidden_clocks() {
     let report = everything(&[], &[]);
     let mut bytes = written(&report);
     hide_clocks(&mut bytes);

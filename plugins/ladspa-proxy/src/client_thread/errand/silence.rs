@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn short_silence_and_a_worker_that_never_answered_are_not_reported() {
+    fn short_or_initial_silence_is_not_reported() {
         let mut host = Host::new();
         assert_eq!(host.goes_on(10_000, 2, 0), []);
         host.goes_on(1000, 2, 2);

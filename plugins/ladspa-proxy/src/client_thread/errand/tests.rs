@@ -77,7 +77,7 @@ fn see_to(errand: &mut StreamErrand, script: &mut Script, millis: core::ops::Ran
 }
 
 #[test]
-fn a_worker_that_is_away_is_asked_often_and_one_that_refuses_seldom() {
+fn absent_worker_is_retried_often_refusing_one_rarely() {
     let (_offloaded, standing, mut errand) = errand();
     let away = || Opening::Away("the worker is absent".into());
     let mut script = Script { openings: (0..20).map(|_| away()).collect(), ..Script::default() };
@@ -139,7 +139,7 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
 }
 
 #[test]
-fn of_a_worker_that_is_away_the_clerks_of_its_plugins_try_no_more_often_together_than_one() {
+fn client_threads_of_an_absent_worker_share_one_retry() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (tell, tried) = channel();
@@ -206,7 +206,7 @@ fn a_stream_that_is_not_there_any_more_is_opened_anew() {
 }
 
 #[test]
-fn a_stream_that_its_worker_gave_up_is_closed_said_and_opened_anew_a_second_later() {
+fn failed_stream_is_reported_and_reopened_after_1_s() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script { openings: [opened(1), opened(2)].into(), ..Script::default() };
     script.lives = [Alive::Abandoned("it crashed".into())].into();
@@ -232,7 +232,7 @@ fn the_first_frame_that_differs_is_said_once() {
 }
 
 #[test]
-fn blocks_longer_than_the_delay_are_said_once_however_many_runs_had_them() {
+fn blocks_longer_than_the_delay_are_reported_once() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
     for look in 0..5 {

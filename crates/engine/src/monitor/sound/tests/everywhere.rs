@@ -26,7 +26,7 @@ fn sound(kind: usize, random: &mut u32) -> Vec<f32> {
 }
 
 #[test]
-fn looking_at_many_places_together_finds_those_that_match_one_by_one() {
+fn joint_search_finds_the_same_places_as_single_search() {
     let mut random = 17_u32;
     let mut found = 0;
     for round in 0..48 {

@@ -61,7 +61,7 @@ fn resampled_sound_is_measured_between_holes() {
 }
 
 #[test]
-fn what_lies_beside_a_window_is_looked_for_where_that_costs_little() {
+fn overlapping_windows_use_only_cheap_searches() {
     let (sent, other) = (noise(21, 48 * 2_000), noise(22, 48 * 2_000));
     let (_, measurement) = World::new(48_000).run(&sent, 0, &other);
     assert!(measurement.search.tried.windows <= 48 * 2_000 / WINDOW as u64);

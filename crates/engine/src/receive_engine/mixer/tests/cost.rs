@@ -291,26 +291,26 @@ fn play(scene: CostScene) -> (Counters, u32) {
 }
 
 #[test]
-fn a_stream_with_everything_on_is_copied_where_the_cards_run_alike() {
+fn cost_full_features_equal_clocks_copies_frames() {
     let (counters, _) = play(CostScene { drift: 0, carried: Layout::NONE, everything: true });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
-fn a_stream_that_nobody_measures_is_copied_where_the_cards_run_alike() {
+fn cost_unmeasured_equal_clocks_copies_frames() {
     let (counters, _) = play(CostScene { drift: 0, carried: Layout::NONE, everything: false });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
-fn a_stream_with_everything_on_whose_packets_carry_others_is_copied() {
+fn cost_full_features_with_redundancy_copies_frames() {
     let (counters, _) =
         play(CostScene { drift: 0, carried: Layout::copies(1, 2), everything: true });
     assert_eq!(counters.resampled_frames, 0);
 }
 
 #[test]
-fn a_stream_with_everything_on_is_resampled_where_the_card_runs_50_ppm_faster() {
+fn cost_full_features_card_50_ppm_fast_resamples() {
     let (counters, periods) =
         play(CostScene { drift: 50, carried: Layout::NONE, everything: true });
     let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;

@@ -52,7 +52,7 @@ fn play(world: &mut World, ticks: u32, sending: &[usize]) -> f32 {
 }
 
 #[test]
-fn each_sender_at_a_link_is_heard_and_one_that_goes_leaves_the_others_alone() {
+fn all_senders_at_a_link_play_and_one_can_leave() {
     let (mut world, mut ordinary) = senders(Select::Mix, &[0.1, 0.2, 0.4, 0.05], 4);
     assert_eq!(play(&mut world, 50, &[0, 1, 2]), 0.1 + 0.2 + 0.4);
     assert_eq!((ordinary.came(), ordinary.gone()), (vec![0, 7, 8], vec![]));
@@ -78,7 +78,7 @@ fn who_is_chosen_stays_chosen_when_another_goes() {
 }
 
 #[test]
-fn where_no_receiver_waits_the_sender_is_heard_once_one_is_laid_out() {
+fn sender_plays_once_a_receiver_is_ready() {
     let (mut world, mut ordinary) = senders(Select::Mix, &[0.1, 0.2, 0.4, 0.05, 0.3], 5);
     world.mixer.inputs.reserve_exact(8);
     assert_eq!(play(&mut world, 50, &[0, 1, 2, 3, 4]), 0.1 + 0.2 + 0.4 + 0.05);
