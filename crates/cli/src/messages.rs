@@ -260,11 +260,7 @@ mod tests {
             words(&Note::DroppedByQueue { address, dropped: 9, of: 90, unnamed }).unwrap()
         };
         snapshot!(reported(2));
-        assert!(
-            !reported(0).contains("log") && reported(0).contains("9 of 90"),
-            "{}",
-            reported(0)
-        );
+        assert!(!reported(0).contains("log") && reported(0).contains("9 of 90"), "{}", reported(0));
     }
 
     #[test]

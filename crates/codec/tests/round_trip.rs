@@ -87,8 +87,7 @@ fn exactly(sample: SampleFormat, channels: Channels, sound: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn similar_channels_compress_together()
-{
+fn similar_channels_compress_together() {
     let mut random = fastrand::Rng::with_seed(5);
     let noise: Vec<f32> = (0..480).map(|_| random.f32() / 2.0 - 1.0).collect();
     let both = |other: &mut dyn FnMut(f32) -> f32| -> Vec<f32> {

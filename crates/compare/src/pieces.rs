@@ -152,11 +152,7 @@ pub(super) struct RoutedLine {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Exact,
-    Alike {
-        resampled: bool,
-        energy: f64,
-        rest: f64,
-    },
+    Alike { resampled: bool, energy: f64, rest: f64 },
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -443,7 +443,10 @@ mod tests {
         let identical = format!("{all} frames identical to the recording");
         let stopped = Some(Cut::Stopped);
         snapshot!(reported(&verdict, stopped, &good));
-        assert_eq!(reported(&verdict, Some(Cut::After(Span::from_secs(4))), &good), format!("{identical} in 4s"));
+        assert_eq!(
+            reported(&verdict, Some(Cut::After(Span::from_secs(4))), &good),
+            format!("{identical} in 4s")
+        );
         snapshot!(reported(&verdict, None, &good));
         assert!(!is_good(&verdict, None, &good), "nobody asked it to end");
         let nothing = until(0, 0..0);

@@ -310,7 +310,8 @@ fn call_on_a_terminal_shows_levels_and_obeys_keys() {
         .wait_for(said::STAGES)
         .wait_for(said::CALLS_QUIT_KEY);
     let call = call.tell("+").wait_for("latency: 402.5ms configured").tell(">");
-    let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms configured");
+    let call =
+        call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms configured");
     let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
     let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
     let call = call.tell("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");

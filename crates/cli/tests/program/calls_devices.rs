@@ -102,8 +102,7 @@ mod exclusive {
 
     #[cfg(feature = "pipewire")]
     #[test]
-    fn pipewire_nodes_outlive_callers_and_carry_both_ways()
-    {
+    fn pipewire_nodes_outlive_callers_and_carry_both_ways() {
         use crate::common::desktop::{Desktop, is_linked};
         use crate::common::sound::Shape;
         steady(|| {

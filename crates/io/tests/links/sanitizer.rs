@@ -98,8 +98,7 @@ fn sending_and_receiving_is_real_time() {
 
 #[test]
 fn link_calls_abort_under_rtsan_without_a_permit() {
-    const NAME: &str =
-        "sanitizer::link_calls_abort_under_rtsan_without_a_permit";
+    const NAME: &str = "sanitizer::link_calls_abort_under_rtsan_without_a_permit";
     let Some(task) = task() else {
         for call in ["sendmmsg", "recvmmsg", "ppoll", "write"] {
             let ended = child(NAME, call);

@@ -56,8 +56,7 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn stalled_tcp_drops_old_packets_in_whole_frames()
- {
+fn stalled_tcp_drops_old_packets_in_whole_frames() {
     let [ours, mut theirs] = connected();
     theirs.set_nonblocking(true).unwrap();
     let options = TcpOptions { max_wait: Span::from_millis(5), ..TcpOptions::default() };
@@ -104,8 +103,7 @@ fn stalled_tcp_drops_old_packets_in_whole_frames()
 }
 
 #[test]
-fn tcp_sends_null_packets_until_the_window_is_wide()
- {
+fn tcp_sends_null_packets_until_the_window_is_wide() {
     let [ours, mut theirs] = connected();
     theirs.set_nonblocking(true).unwrap();
     let options = TcpOptions { grows_window: true, ..TcpOptions::default() };

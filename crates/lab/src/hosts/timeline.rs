@@ -145,8 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn asymmetric_delay_shifts_times_by_half_within_uncertainty()
-     {
+    fn asymmetric_delay_shifts_times_by_half_within_uncertainty() {
         let far = FarClock { back: 400, ..FAR };
         let (error, unsure) = errors(&far)[100];
         let beside = error.abs() - Span::from_micros(150);

@@ -70,8 +70,7 @@ impl Host {
 }
 
 #[test]
-fn holdover_stays_within_its_bound_and_ends_without_a_jump()
- {
+fn holdover_stays_within_its_bound_and_ends_without_a_jump() {
     for rate in [-40e-6, 12e-6] {
         let mut host = Host::new(rate);
         host.pass(120, Some(KEPT), Span::ZERO);

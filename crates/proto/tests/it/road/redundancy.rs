@@ -291,8 +291,7 @@ fn the_first_packet_of_all_may_be_the_one_that_is_lost() {
 }
 
 #[test]
-fn spare_repairer_is_kept_only_if_packets_carry_repair()
-{
+fn spare_repairer_is_kept_only_if_packets_carry_repair() {
     let format = format(SampleFormat::L24);
     let config = JitterBufferConfig::new(unpack(), format, Span::from_millis(20));
     let mut spare = Some(Box::default());
