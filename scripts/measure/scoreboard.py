@@ -188,11 +188,11 @@ def encryption(parts):
 
 # Claim, part, goal with its source, and the function that reads the result and judges it.
 CLAIMS = (
-    ("The measured latency is the configured one", "ladder", "≤ 0.021 ms, one frame ([Lund](#sources): 5 to 20 ms more)", accuracy),
+    ("Measured and configured latency differ by at most one frame", "ladder", "≤ 0.021 ms, one frame ([Lund](#sources): 5 to 20 ms more)", accuracy),
     ("At the thesis's ten settings, packets arrive in time", "ladder", "10 of 10 with ≤ 0.1 % missed on each network", packets_kept),
-    ("5 ms on a wired network, without loss", "ladder", "5 ms, 0 missed ([aes67-linux-daemon](#sources): 6.0 ms)", wired),
+    ("5 ms over a veth with virtual cards, without loss", "ladder", "5 ms, 0 missed ([aes67-linux-daemon](#sources): 6.0 ms)", wired),
     ("5 % random loss leaves no gap, within 10 ms", "claims", "no gap over one packet ([JackTrip](#sources)'s loss)", loss),
-    ("Ten seconds after a card steps by 100 ppm, sound is in time", "claims", "< 50 µs (project)", step),
+    ("Playout error ten seconds after the rate of a card jumps by 100 ppm", "claims", "< 50 µs (project)", step),
     ("Two receivers play at the same instant", "claims", "< 100 µs, < 500 µs ([Snapcast](#sources): < 200 µs)", apart),
     ("Packet intervals are regular: standard deviation", "rungs", f"≤ {TIMER_NS} ns ([AAF plugin](#sources); with its card: {CARD_NS} ns)", paced),
     ("A stream takes less processor time than GStreamer's", "processes", "< 1 time (project)", gstreamer),

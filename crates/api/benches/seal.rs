@@ -147,11 +147,11 @@ fn handed_over(bytes: usize) -> f64 {
     let options = UdpOptions::sender(vec![there.local_addr().unwrap()]);
     let mut link = DirectLink::open(&options).unwrap();
     let mut datagram = vec![7; bytes];
-    let mut least = f64::MAX;
+    let mut minimum = f64::MAX;
     there.set_nonblocking(true).unwrap();
     let mut room = [0; 2000];
     for _ in 0..ROUNDS {
-        least = least.min(per_call(|| {
+        minimum = minimum.min(per_call(|| {
             let instants = Departure {
                 media: MediaTime::ZERO,
                 capture: LocalTime::ZERO,
@@ -167,7 +167,7 @@ fn handed_over(bytes: usize) -> f64 {
         }));
         while there.recv(&mut room).is_ok() {}
     }
-    least
+    minimum
 }
 
 fn ours(bytes: usize) {

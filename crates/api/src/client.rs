@@ -123,7 +123,7 @@ impl WorkerClient {
 
     /// State of one stream, if it exists.
     pub fn state(&self, id: u32) -> Result<Option<WorkStreamState>, AskError> {
-        let answered = self.ask(Method::GET, &format!("/v1/streams/{id}"), None)?;
+        let answered = self.request(Method::GET, &format!("/v1/streams/{id}"), None)?;
         if answered.status == 404 {
             return Ok(None);
         }
@@ -133,7 +133,7 @@ impl WorkerClient {
     /// Opens a stream, which stays open until closed, even without this client.
     pub fn open(&self, request: &StreamRequest) -> Result<WorkOpened, AskError> {
         let body = serde_json::to_vec(request).map_err(|error| self.nonsense(error.to_string()))?;
-        let answered = self.ask(Method::POST, "/v1/streams", Some(body))?;
+        let answered = self.request(Method::POST, "/v1/streams", Some(body))?;
         let mut stream: WorkStream = self.read(&answered)?;
         let secret = self.secret(&mut stream, request.cleartext, &answered.met)?;
         let far = SocketAddr::new(answered.met.peer.ip(), stream.udp_port);
@@ -142,7 +142,7 @@ impl WorkerClient {
 
     /// Closes a stream; returns whether it existed.
     pub fn close(&self, id: u32) -> Result<bool, AskError> {
-        let answered = self.ask(Method::DELETE, &format!("/v1/streams/{id}"), None)?;
+        let answered = self.request(Method::DELETE, &format!("/v1/streams/{id}"), None)?;
         match answered.status {
             404 => Ok(false),
             204 => Ok(true),
@@ -173,7 +173,7 @@ impl WorkerClient {
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AskError> {
-        self.read(&self.ask(Method::GET, path, None)?)
+        self.read(&self.request(Method::GET, path, None)?)
     }
 
     fn read<T: DeserializeOwned>(&self, answered: &Answered) -> Result<T, AskError> {
@@ -183,7 +183,12 @@ impl WorkerClient {
         serde_json::from_slice(&answered.body).map_err(|error| self.nonsense(error.to_string()))
     }
 
-    fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Answered, AskError> {
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Answered, AskError> {
         let connector = WorkerConnector::new(
             self.address.clone(),
             self.trust.clone(),

@@ -48,10 +48,10 @@ pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
         return Err(size());
     }
     for pair in stages.windows(2) {
-        let (plays, hears) = (count(&pair[..1], PLAYED), count(&pair[1..], HEARD));
-        if plays != hears || plays == 0 {
+        let (plays, handles) = (count(&pair[..1], PLAYED), count(&pair[1..], HEARD));
+        if plays != handles || plays == 0 {
             return Err(format!(
-                "in pipeline `{name}`, {} has {plays} output channels but {} has {hears} inputs\n\
+                "in pipeline `{name}`, {} has {plays} output channels but {} has {handles} inputs\n\
                  hint: make them equal, for example with a chain on one of the workers",
                 pair[0].id, pair[1].id
             ));

@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     let to: SocketAddr = address.parse()?;
     let name = name.clone();
-    let (report, hear) = std::sync::mpsc::channel();
+    let (report, handle) = std::sync::mpsc::channel();
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let (running, _granted) = thread::spawn("bare", Scheduler::Fifo(70), 256 << 10, move || {
         let run = || {
@@ -109,7 +109,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Readable only while the thread exists.
         let _ = wait.recv();
     })?;
-    let xruns = hear.recv()?;
+    let xruns = handle.recv()?;
     let time = processor_time()?;
     drop(done);
     running.join().map_err(|_| "the thread panicked")?;

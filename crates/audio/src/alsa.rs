@@ -48,8 +48,8 @@ pub(crate) fn offered(
 pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<ChannelsOffered> {
     let pcm = spec.open(direction).ok()?;
     let (params, _) = params::all(&pcm).ok()?;
-    let (least, most) = params::channels(&params);
-    Some(ChannelsOffered { least, most, converter: spec.plugged() })
+    let (minimum, maximum) = params::channels(&params);
+    Some(ChannelsOffered { minimum, maximum, converter: spec.plugged() })
 }
 
 pub(crate) fn goes(spec: &AlsaSpec, direction: Direction) -> bool {

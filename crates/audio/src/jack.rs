@@ -51,8 +51,8 @@ pub(crate) fn settle(
     directions: Directions,
     wanted: Settings,
 ) -> Result<Settings, DeviceError> {
-    let asked = spec.clone();
-    let work = move |client: &mut Client| settings(&asked, client, wanted.channels);
+    let requested = spec.clone();
+    let work = move |client: &mut Client| settings(&requested, client, wanted.channels);
     Ok(enter(spec, directions, TIMEOUT, work)?.1)
 }
 
@@ -348,7 +348,7 @@ impl JackDevice {
             let latency = self.latency.get();
             if latency != signals.stream() || signals.stale.swap(false, Ordering::Relaxed) {
                 signals.set_stream(latency);
-                client.ask(|client| client.tell());
+                client.request(|client| client.notify());
             }
             sleep_until(now() + LOOK);
         }
@@ -391,7 +391,7 @@ impl Device for JackDevice {
         let adaptor = Adaptor::new(self.directions, settings).by(self.pace);
         let adaptor = if spec.at_ports { adaptor.at_ports() } else { adaptor };
         let (directions, word) = (self.directions, self.word.clone());
-        client.ask(move |client| {
+        client.request(move |client| {
             client.tell_in(word);
             let counterparts = Sides::each(|direction| match directions.has(direction) {
                 true => counterparts(&spec, client, direction, settings.channels),

@@ -68,10 +68,10 @@ fn each(f: impl FnMut(&mut Cycle<'_>) -> Flow + Send + 'static) -> Box<dyn Proce
     Box::new(Each(f))
 }
 
-type Heard = (LocalTime, Vec<f32>);
+type Received = (LocalTime, Vec<f32>);
 
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<Heard>>>);
+struct Ear(Arc<Mutex<Vec<Received>>>);
 
 impl Ear {
     fn samples(&self) -> Vec<f32> {

@@ -96,8 +96,8 @@ pub enum Offers {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelsOffered {
-    pub least: u32,
-    pub most: u32,
+    pub minimum: u32,
+    pub maximum: u32,
     pub converter: Option<String>,
 }
 

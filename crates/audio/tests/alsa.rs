@@ -94,7 +94,7 @@ fn pattern() -> impl Iterator<Item = f32> {
 }
 
 #[derive(Default)]
-struct Told {
+struct Reported {
     samples: Vec<f32>,
     meets: Vec<LocalTime>,
     skipped: Frames,
@@ -106,8 +106,8 @@ struct Runs {
     direction: Direction,
     left: usize,
     sound: Box<dyn Iterator<Item = f32> + Send>,
-    reported: Told,
-    teller: Sender<Told>,
+    reported: Reported,
+    teller: Sender<Reported>,
 }
 
 impl Process for Runs {
@@ -135,12 +135,12 @@ impl Drop for Runs {
     }
 }
 
-fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
+fn run(name: &str, direction: Direction, periods: usize) -> (Reported, Ended) {
     let (teller, reported) = mpsc::channel();
-    let room = Told {
+    let room = Reported {
         samples: Vec::with_capacity(periods * 48 * 2),
         meets: Vec::with_capacity(periods),
-        ..Told::default()
+        ..Reported::default()
     };
     let sound = Box::new(pattern());
     let process = Box::new(Runs { direction, left: periods, sound, reported: room, teller });
@@ -216,8 +216,8 @@ fn what_has_no_card_behind_it_is_paced_by_a_timer() {
 
 #[test]
 fn a_device_that_is_asked_to_stop_stops() {
-    struct Asks(Stop);
-    impl Process for Asks {
+    struct Requests(Stop);
+    impl Process for Requests {
         fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
             self.0.request();
             Flow::Continue
@@ -227,7 +227,7 @@ fn a_device_that_is_asked_to_stop_stops() {
         let stop = Stop::default();
         let name = format!("alsa:nothing?wakeup={wakeup}");
         let opened = open(&spec(&name), Direction::Playback, settings(), extras());
-        let (_, ended) = opened.unwrap().device.run(Box::new(Asks(stop.clone())), &stop);
+        let (_, ended) = opened.unwrap().device.run(Box::new(Requests(stop.clone())), &stop);
         assert!(matches!(ended, Ended::Stopped), "{ended:?}");
     }
 }

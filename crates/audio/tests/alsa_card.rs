@@ -88,10 +88,10 @@ impl Process for Hears {
 fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     let (blocks, heard) = mpsc::channel();
     let done = Arc::<AtomicBool>::default();
-    let hears = Hears { blocks, done: Arc::clone(&done), left: 10 };
+    let handles = Hears { blocks, done: Arc::clone(&done), left: 10 };
     let mut ear =
         open(&end(1, cable, format), Direction::Capture, SETTINGS, extras()).expect("an end");
-    let ear = thread::spawn(move || ear.device.run(Box::new(hears), &Stop::default()).1);
+    let ear = thread::spawn(move || ear.device.run(Box::new(handles), &Stop::default()).1);
     let first = heard.recv().expect("a block");
     let plays = Plays { sound: Box::new(pattern()), left: PLAYED };
     let mut player =
@@ -197,8 +197,8 @@ fn duplex_card_captures_the_echo_after_its_delay() {
     let (stop, format) = (Stop::default(), CardFormat::S16);
     let (held, holds) = mpsc::channel();
     let mut echo = open(&end(1, 7, format), Directions::Both, SETTINGS, extras()).expect("an end");
-    let asked = stop.clone();
-    let echo = thread::spawn(move || echo.device.run(Box::new(Echo { held }), &asked).1);
+    let requested = stop.clone();
+    let echo = thread::spawn(move || echo.device.run(Box::new(Echo { held }), &requested).1);
     holds.recv().expect("a cycle");
     let (cycles, reported) = mpsc::channel();
     let process = PlaysAndHears { sound: Box::new(pattern()), cycles, left: 2 * PLAYED };

@@ -42,7 +42,7 @@ fn room(seed: u64) -> Vec<f32> {
         .collect()
 }
 
-struct Heard {
+struct Received {
     /// Power of echo, residue, and near speech.
     echo: f64,
     left: f64,
@@ -56,7 +56,7 @@ enum Played {
 }
 
 /// With near speech in the last second if `speaks`; returns that second's powers.
-fn play(seconds: usize, block: usize, channels: usize, (what, speaks): (Played, bool)) -> Heard {
+fn play(seconds: usize, block: usize, channels: usize, (what, speaks): (Played, bool)) -> Received {
     let count = Channels::new(channels as u32).expect("one or two");
     let mut canceller = Canceller::new(RATE, count, count).expect("a canceller");
     let rooms: Vec<Vec<f32>> = (0..channels * channels).map(|way| room(way as u64 + 1)).collect();
@@ -64,7 +64,7 @@ fn play(seconds: usize, block: usize, channels: usize, (what, speaks): (Played, 
     let mut far: Vec<Words> = (0..channels).map(|one| Words::new(seed(one))).collect();
     let mut near = Words::new(99);
     let mut past = vec![vec![0.0_f32; 3000]; channels];
-    let mut heard = Heard { echo: 0.0, left: 0.0, spoken: 0.0 };
+    let mut heard = Received { echo: 0.0, left: 0.0, spoken: 0.0 };
     let total = seconds * 48_000 / block;
     for number in 0..total {
         let last = number >= total - 48_000 / block;

@@ -27,7 +27,7 @@ impl Listener for Deaf {
 struct Count {
     calls: u32,
     first: u64,
-    asked: Arc<Mutex<Option<u64>>>,
+    requested: Arc<Mutex<Option<u64>>>,
 }
 
 impl Process for Count {
@@ -36,7 +36,7 @@ impl Process for Count {
         match self.calls {
             2 => self.first = allocator_calls(),
             200 => {
-                *self.asked.lock().unwrap_or_else(|poison| poison.into_inner()) =
+                *self.requested.lock().unwrap_or_else(|poison| poison.into_inner()) =
                     Some(allocator_calls() - self.first);
                 return Flow::Finished;
             }
@@ -52,7 +52,7 @@ struct Outlast {
     first: u64,
     supervision: Option<Supervision>,
     given: Arc<Mutex<Option<Supervision>>>,
-    asked: Arc<Mutex<Option<u64>>>,
+    requested: Arc<Mutex<Option<u64>>>,
 }
 
 impl Process for Outlast {
@@ -69,14 +69,14 @@ impl Process for Outlast {
         if !self.supervision.as_ref().is_some_and(back) {
             return Flow::Continue;
         }
-        let asked = allocator_calls() - self.first;
+        let requested = allocator_calls() - self.first;
         let _permit = tautline_io::thread::realtime::permit("a test takes notes");
-        *self.asked.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(asked);
+        *self.requested.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(requested);
         Flow::Finished
     }
 }
 
-fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
+fn requested(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
     let spec: DeviceSpec = spec.parse().expect("the tests know how to write one");
     let period = Frames::new(2);
     let settings =
@@ -90,7 +90,7 @@ fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
         open(&spec, directions, settings, extras).expect("virtual devices are always here");
     let mut device = opened.device;
     let counted = Arc::new(Mutex::new(None));
-    let count = Count { calls: 0, first: 0, asked: Arc::clone(&counted) };
+    let count = Count { calls: 0, first: 0, requested: Arc::clone(&counted) };
     device.run(Box::new(count), &Stop::default());
     *counted.lock().unwrap_or_else(|poison| poison.into_inner())
 }
@@ -99,7 +99,7 @@ fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
 fn a_card_that_records_does_not_allocate_per_period() {
     let path = std::env::temp_dir().join(format!("tautline-alloc-{}.wav", std::process::id()));
     let spec = format!("virtual:?record={}", path.display());
-    assert_eq!(asked(&spec, Direction::Playback), Some(0));
+    assert_eq!(requested(&spec, Direction::Playback), Some(0));
     std::fs::remove_file(path).unwrap();
 }
 
@@ -115,7 +115,7 @@ fn recording_start_and_end_do_not_allocate() {
     let (mut device, mut recording) =
         recorded(opened.device, Direction::Capture, SampleFormat::L24);
     let counted = Arc::new(Mutex::new(None));
-    let count = Count { calls: 0, first: 0, asked: Arc::clone(&counted) };
+    let count = Count { calls: 0, first: 0, requested: Arc::clone(&counted) };
     let files = std::thread::scope(|scope| {
         let runs = scope.spawn(|| drop(device.run(Box::new(count), &Stop::default())));
         let mut files = 0;
@@ -142,15 +142,15 @@ fn recording_start_and_end_do_not_allocate() {
 
 #[test]
 fn tone_and_file_capture_do_not_allocate_per_period() {
-    assert_eq!(asked("tone:440", Direction::Capture), Some(0));
+    assert_eq!(requested("tone:440", Direction::Capture), Some(0));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pattern24.flac");
-    assert_eq!(asked(&format!("file:{}", path.display()), Direction::Capture), Some(0));
+    assert_eq!(requested(&format!("file:{}", path.display()), Direction::Capture), Some(0));
 }
 
 #[test]
 fn a_card_that_goes_both_ways_does_not_allocate_per_period() {
     for spec in ["null:", "virtual:?loopback=5", "virtual:?tone=440"] {
-        assert_eq!(asked(spec, Directions::Both), Some(0), "{spec}");
+        assert_eq!(requested(spec, Directions::Both), Some(0), "{spec}");
     }
 }
 
@@ -165,11 +165,16 @@ fn lost_and_restored_card_does_not_allocate() {
         let extras = Extras { listener, record_format: SampleFormat::L24, ..Extras::default() };
         let opened = open_supervised(&spec, direction, settings, extras).unwrap();
         let mut device = opened.device;
-        let asked = Arc::new(Mutex::new(None));
+        let requested = Arc::new(Mutex::new(None));
         let given = Arc::new(Mutex::new(Some(opened.supervision)));
-        let outlast =
-            Outlast { calls: 0, first: 0, supervision: None, given, asked: Arc::clone(&asked) };
+        let outlast = Outlast {
+            calls: 0,
+            first: 0,
+            supervision: None,
+            given,
+            requested: Arc::clone(&requested),
+        };
         device.run(Box::new(outlast), &Stop::default());
-        assert_eq!(*asked.lock().unwrap(), Some(0), "{direction:?}");
+        assert_eq!(*requested.lock().unwrap(), Some(0), "{direction:?}");
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct Caller {
     keys: Option<TransportKeys>,
     heard: bool,
     ended: EndedSound,
-    pub(crate) asked: Option<Changed>,
+    pub(crate) requested: Option<Changed>,
     pub(crate) held_next: Option<bool>,
     reported: Option<String>,
     pub(crate) open: bool,
@@ -131,7 +131,7 @@ impl Caller {
             keys: None,
             heard: false,
             ended: EndedSound::default(),
-            asked: None,
+            requested: None,
             held_next: None,
             reported: None,
             open: !config.muted,
@@ -142,13 +142,13 @@ impl Caller {
         }
     }
 
-    pub(crate) fn tell(&self, event: CallEvent) {
-        self.config.end.tell(Event::Call(self.host.clone(), event));
+    pub(crate) fn notify(&self, event: CallEvent) {
+        self.config.end.notify(Event::Call(self.host.clone(), event));
     }
 
     fn tell_once(&mut self, why: String) {
         if self.reported.as_ref() != Some(&why) {
-            self.tell(CallEvent::Retrying(why.clone()));
+            self.notify(CallEvent::Retrying(why.clone()));
             self.reported = Some(why);
         }
     }
@@ -195,7 +195,7 @@ impl Caller {
         }
         self.turn_trust(now);
         if let Err(why) = self.set_open(common.microphone.is_open(now)) {
-            self.tell(CallEvent::CannotChange(why));
+            self.notify(CallEvent::CannotChange(why));
         }
         let recordings = self.endpoint.as_mut().and_then(|endpoint| endpoint.recordings.as_mut());
         if let Some(recordings) = recordings {
@@ -246,7 +246,7 @@ impl Caller {
         }
         if let Connection::Up(line) = &mut self.connection {
             let control = &mut self.session.control;
-            let received = line.hear(&mut |message| control.said(message, now));
+            let received = line.handle(&mut |message| control.handle_message(message, now));
             if let Err(why) = received {
                 self.lost(why, now);
             }
@@ -288,9 +288,9 @@ impl Caller {
         Ok(())
     }
 
-    fn say(&mut self, message: &CallMessage, now: LocalTime) {
+    fn emit(&mut self, message: &CallMessage, now: LocalTime) {
         if let Connection::Up(line) = &mut self.connection
-            && let Err(why) = line.say(message)
+            && let Err(why) = line.emit(message)
         {
             self.lost(why, now);
         }
@@ -318,22 +318,22 @@ impl Caller {
                 CallerAction::Change(terms, sound) => {
                     self.adopt(&terms, sound, common)?;
                     if let SoundChange::Begins(_) = sound {
-                        self.tell(CallEvent::Sounds(terms));
+                        self.notify(CallEvent::Sounds(terms));
                     }
                 }
                 CallerAction::Transport(TransportStep::Report(way)) => {
-                    self.tell(CallEvent::NoDatagrams(way, self.udp_port()));
+                    self.notify(CallEvent::NoDatagrams(way, self.udp_port()));
                 }
                 CallerAction::Transport(step) => self.go_by(step)?,
                 CallerAction::Moved(path) => {
                     let call = self.session.control.call();
                     let by_udp = call.is_some_and(|call| call.terms.paths.contains(&CallPath::Udp));
-                    self.tell(CallEvent::MovedTo(path, by_udp.then(|| self.udp_port())));
+                    self.notify(CallEvent::MovedTo(path, by_udp.then(|| self.udp_port())));
                 }
             }
         }
-        if self.session.control.asked().is_none() {
-            self.asked = None;
+        if self.session.control.requested().is_none() {
+            self.requested = None;
         }
         Ok(None)
     }
@@ -345,24 +345,25 @@ impl Caller {
     fn take(&mut self, step: CallerStep, now: LocalTime) -> Result<(), Error> {
         match step {
             CallerStep::Dial => return self.dial(now),
-            CallerStep::Say(message) => self.say(&message, now),
+            CallerStep::Say(message) => self.emit(&message, now),
             CallerStep::Close if self.connection().is_some() => self.close(),
             CallerStep::Away => {
                 let why = match &mut self.connection {
                     Connection::Down(why, _) => why.take(),
                     Connection::Dialling(_) | Connection::Up(_) => None,
                 };
-                self.tell(CallEvent::Away(why));
+                self.notify(CallEvent::Away(why));
             }
             CallerStep::Resumed => {
                 self.reported = None;
-                self.tell(CallEvent::Resumed);
+                self.notify(CallEvent::Resumed);
             }
             CallerStep::Kept(why) => {
-                let asked = self.asked.take_if(|_| self.session.control.asked().is_none());
-                self.tell(CallEvent::Refused(asked, why));
+                let requested =
+                    self.requested.take_if(|_| self.session.control.requested().is_none());
+                self.notify(CallEvent::Refused(requested, why));
             }
-            CallerStep::Dropped(terms) => self.tell(CallEvent::Dropped(terms)),
+            CallerStep::Dropped(terms) => self.notify(CallEvent::Dropped(terms)),
             CallerStep::TurnedAway(why) => {
                 self.sockets = None;
                 self.tell_once(format!("{}: {}", self.host, why.as_str()));
@@ -375,21 +376,21 @@ impl Caller {
     fn begin(&mut self, call: &AgreedCall) {
         self.keys = self.secret.map(|(secret, called)| TransportKeys::new(secret, called, call));
         self.reported = None;
-        let (asked, kept) = (self.config.end.latency, call.terms.latency.kept());
-        if let (Some(LatencyRule::Chosen(asked)), Some(kept)) = (asked, kept)
-            && kept > asked
+        let (requested, kept) = (self.config.end.latency, call.terms.latency.kept());
+        if let (Some(LatencyRule::Chosen(requested)), Some(kept)) = (requested, kept)
+            && kept > requested
         {
-            self.tell(CallEvent::LatencyRaised { asked, kept });
+            self.notify(CallEvent::LatencyRaised { requested, kept });
         }
     }
 
     fn begun(&mut self, terms: &CallTerms) {
         let sounds = terms.sound();
-        self.tell(CallEvent::Begun(sounds.then(|| terms.clone())));
+        self.notify(CallEvent::Begun(sounds.then(|| terms.clone())));
         if sounds {
-            let (asked, agreed) = (self.config.end.ptime, terms.there);
-            if agreed.coding.coder.is_none() && agreed.ptime > asked {
-                self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
+            let (requested, agreed) = (self.config.end.ptime, terms.there);
+            if agreed.coding.coder.is_none() && agreed.ptime > requested {
+                self.notify(CallEvent::PtimeRaised { requested, agreed: agreed.ptime });
             }
         }
         // An older peer receives the bit rate only with a change.
@@ -399,12 +400,12 @@ impl Caller {
             if wanted != *terms
                 && let Err(why) = self.session.control.change(wanted)
             {
-                self.tell(CallEvent::CannotChange(not_asked(why)));
+                self.notify(CallEvent::CannotChange(not_asked(why)));
             }
         }
         let held = self.held_next.take().filter(|held| *held == sounds);
         if let Some(Err(why)) = held.map(|held| self.ask_to_hold(held)) {
-            self.tell(CallEvent::CannotChange(why));
+            self.notify(CallEvent::CannotChange(why));
         }
     }
 
@@ -425,7 +426,7 @@ impl Caller {
         }
         let adopted = self.endpoint.as_mut().map(|endpoint| endpoint.adopt(terms, Side::Caller));
         if let Some(Err(why)) = adopted {
-            self.tell(CallEvent::CannotChange(why));
+            self.notify(CallEvent::CannotChange(why));
         }
         Ok(())
     }
@@ -486,9 +487,9 @@ impl Caller {
         self.watched = Watched::default();
         self.session.control.offers(offer_of(&self.config, &self.choice));
         if let Some(failed) = self.ended.keep(left?) {
-            self.tell(CallEvent::Failed(failed));
+            self.notify(CallEvent::Failed(failed));
         }
-        self.tell(CallEvent::Held);
+        self.notify(CallEvent::Held);
         Ok(())
     }
 
@@ -501,7 +502,7 @@ impl Caller {
             Ok(false) => None,
             Err(unreadable) => Some(unreadable.to_string()),
         };
-        self.tell(CallEvent::Untrusted(why));
+        self.notify(CallEvent::Untrusted(why));
         let why = CallReason::new("the called machine is no longer trusted");
         self.session.control.hang_up(why);
     }
@@ -523,7 +524,7 @@ impl Caller {
         !self.heard && endpoint.link.heard() == 0 && now >= transport.began() + span
     }
 
-    fn unheard(&self) -> Error {
+    fn not_received(&self) -> Error {
         let by_udp = self.session.transport().is_some_and(CallerTransport::is_by_udp_alone);
         let fix = match by_udp {
             true => &*format!("open UDP port {} there, or use --transport auto", self.udp_port()),
@@ -536,7 +537,7 @@ impl Caller {
         self.session.control.hang_up(CallReason::new("it failed at the caller"));
         while let Some(action) = self.session.action(now) {
             if let CallerAction::Control(CallerStep::Say(message)) = action {
-                self.say(&message, now);
+                self.emit(&message, now);
             }
         }
         self.close();
@@ -554,7 +555,7 @@ impl Caller {
             Some(endpoint) => endpoint.link.heard() > 0,
             None => self.keys.is_some(),
         };
-        let unheard = self.is_silent_for(LAST_WORDS, now).then(|| self.unheard());
+        let not_received = self.is_silent_for(LAST_WORDS, now).then(|| self.not_received());
         let ended = self.endpoint.take().map(Endpoint::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
         let (mut reports, before) = core::mem::take(&mut self.ended).finish();
@@ -562,12 +563,12 @@ impl Caller {
         let recorded = before.and(recorded);
         let host = &self.host;
         let over = match over {
-            CallOver::HungUp => recorded.and(unheard.map_or(Ok(()), Err)),
+            CallOver::HungUp => recorded.and(not_received.map_or(Ok(()), Err)),
             CallOver::Ended(why) if !has_sounded => {
                 Err(Error::Open(format!("{host} hung up: {}", split_hint(why.as_str()))))
             }
             CallOver::Ended(why) => {
-                self.tell(CallEvent::Over(why));
+                self.notify(CallEvent::Over(why));
                 recorded
             }
             CallOver::Refused(why) => {

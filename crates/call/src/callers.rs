@@ -80,7 +80,7 @@ impl Callers {
                 Some(Ok((_, Err(error))) | Err(error)) if several && !was_over => error.to_string(),
                 _ => continue,
             };
-            self.common.config.end.tell(Event::Note(failed));
+            self.common.config.end.notify(Event::Note(failed));
         }
         let is_used = self.has_sound();
         if let Some(shared) = &mut self.common.shared
@@ -156,7 +156,7 @@ impl Callers {
                 (command, answer, self.callers.get(index))
                 && caller.over.is_none()
             {
-                caller.tell(CallEvent::CannotChange(why));
+                caller.notify(CallEvent::CannotChange(why));
             }
         }
         first

@@ -59,7 +59,7 @@ fn said(why: impl Into<String>) -> CannotChange {
 }
 
 fn received_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
-    let standing = match end.recv.ask(RecvChange::Status)? {
+    let standing = match end.recv.request(RecvChange::Status)? {
         Changed::Receiving(standing) => standing.streams.into_iter().next(),
         _ => None,
     };
@@ -89,11 +89,11 @@ fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
 }
 
 impl Caller {
-    pub(crate) fn change(&mut self, ask: Command, open: bool) -> Answer {
-        match ask {
+    pub(crate) fn change(&mut self, request: Command, open: bool) -> Answer {
+        match request {
             Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
             Command::Hold(held, _) => self.ask_to_hold(held),
-            Command::Volume(gain) => self.sounding()?.recv.ask(RecvChange::Volume(None, gain)),
+            Command::Volume(gain) => self.sounding()?.recv.request(RecvChange::Volume(None, gain)),
             Command::Status => self.status(open),
             Command::Ptime(ptime) => self.in_packets_of(ptime),
             Command::PtimeBy(way) => {
@@ -189,7 +189,7 @@ impl Caller {
             return Ok(Changed::Held(held));
         }
         control.hold(held, self.paths).map_err(not_asked)?;
-        self.asked = Some(Changed::Held(held));
+        self.requested = Some(Changed::Held(held));
         Ok(Changed::Held(held))
     }
 
@@ -207,7 +207,7 @@ impl Caller {
         if self.standing() == Standing::Held {
             return Ok(Changed::Said("status held".to_owned()));
         }
-        let standing = self.sounding()?.recv.ask(RecvChange::Status)?;
+        let standing = self.sounding()?.recv.request(RecvChange::Status)?;
         let mut words = (self.config.end.change_words)(&standing);
         if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) =
             self.session.control.call()
@@ -230,16 +230,16 @@ impl Caller {
         self.sounding()?;
         let control = &self.session.control;
         let call = control.call().ok_or(CannotChange::Busy)?;
-        Ok(control.asked().unwrap_or(&call.terms).clone())
+        Ok(control.requested().unwrap_or(&call.terms).clone())
     }
 
-    fn code_by(&mut self, mut terms: CallTerms, most: Option<u32>, changed: Changed) -> Answer {
+    fn code_by(&mut self, mut terms: CallTerms, maximum: Option<u32>, changed: Changed) -> Answer {
         let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
-        let bits = CallAdaptation { codings: Vec::new(), max_bitrate: most };
+        let bits = CallAdaptation { codings: Vec::new(), max_bitrate: maximum };
         terms.adapts = terms.adapts.map(|_| bits);
         let changed = self.change_to(terms, changed)?;
         if was_auto {
-            self.tell(CallEvent::CodingKept);
+            self.notify(CallEvent::CodingKept);
         }
         Ok(changed)
     }
@@ -253,7 +253,7 @@ impl Caller {
     fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Answer {
         self.takes(&terms)?;
         self.session.control.change(terms).map_err(not_asked)?;
-        self.asked = Some(changed.clone());
+        self.requested = Some(changed.clone());
         Ok(changed)
     }
 
@@ -261,7 +261,7 @@ impl Caller {
         match &self.endpoint {
             Some(endpoint) if open != self.open => {
                 self.open = open;
-                endpoint.send.ask(SendChange::Mute(!open))
+                endpoint.send.request(SendChange::Mute(!open))
             }
             _ => Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted: !open })),
         }
@@ -270,20 +270,20 @@ impl Caller {
     /// Checks this device before asking the peer.
     fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
         let room = received_latency(self.sounding()?)?.1;
-        if let Some(asked) = terms.latency.beyond(room) {
+        if let Some(requested) = terms.latency.beyond(room) {
             return Err(said(format!(
-                "a latency of {asked} is more than the {room} that this call has room for since it began; hang up and \
+                "a latency of {requested} is more than the {room} that this call has room for since it began; hang up and \
                  call with --latency {}",
                 terms.latency
             )));
         }
-        let Some(asked) = terms.latency.kept() else { return Ok(()) };
+        let Some(requested) = terms.latency.kept() else { return Ok(()) };
         let Some(format) = terms.back.format(0) else { return Ok(()) };
         let playback = &self.devices.playback;
-        let kept = lay::kept(LatencyRule::Chosen(asked), None, &format, playback);
+        let kept = lay::kept(LatencyRule::Chosen(requested), None, &format, playback);
         kept.map(|_| ()).map_err(|short| CannotChange::Latency {
             address: self.host.clone(),
-            refused: LatencyRefused::TooShort { asked, least: enough_latency(short.least) },
+            refused: LatencyRefused::TooShort { requested, minimum: enough_latency(short.minimum) },
         })
     }
 }

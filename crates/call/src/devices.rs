@@ -118,12 +118,12 @@ pub(crate) fn echo(config: &Config, devices: &DevicePair) -> Result<Option<Witho
     let Some(required) = config.cancel_echo else { return Ok(None) };
     match WithoutEcho::new(devices.capture, devices.playback) {
         Ok(without) => {
-            config.tell(Event::EchoCancelled);
+            config.notify(Event::EchoCancelled);
             Ok(Some(without))
         }
         Err(why) if required => Err(Error::Usage(why.to_string())),
         Err(why) => {
-            config.tell(Event::Note(why.to_string()));
+            config.notify(Event::Note(why.to_string()));
             Ok(None)
         }
     }
@@ -249,7 +249,7 @@ impl SharedDevices {
             latency.set(longest.unwrap_or(Span::ZERO));
         }
         let notes = self.sides.each_ref().map(|(notes, _)| notes.take());
-        self.teller.tell(notes.iter().rev().flatten());
+        self.teller.notify(notes.iter().rev().flatten());
     }
 
     /// Returns how often other callers' sound was searched again, and its missing periods.

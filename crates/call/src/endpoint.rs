@@ -76,7 +76,7 @@ impl Setup<'_> {
 
     fn observers(&self, direction: Direction, transport: CurrentTransport) -> Observers {
         let observers = Observers::open(self.side.role()).unwrap_or_else(|why| {
-            self.config.tell(Event::Detail(why.to_string()));
+            self.config.notify(Event::Detail(why.to_string()));
             Observers::none()
         });
         let way = usize::from(direction == Direction::Playback);
@@ -167,7 +167,7 @@ impl Endpoint {
         coding.adopts(Direction::Playback, &heard);
         let udp = udp_options(&sent, devices.capture);
         let made = muxed(udp.datagram_bytes, FAR)?;
-        let Muxed { sending, receiving, controls: [sends, hears], switch } = made;
+        let Muxed { sending, receiving, controls: [sends, handles], switch } = made;
         let (link_packets, own_packets) = <(Arc<EngineState>, Arc<EngineState>)>::default();
         let mut link = CallLink {
             switch,
@@ -178,18 +178,18 @@ impl Endpoint {
         let send_plan = send_plan(setup, sent, &link.udp, sending, Box::new(sends))?;
         let latency = terms.latency.rule();
         let begins = lay::kept(latency, None, &heard, &devices.playback).map_err(|short| {
-            let least = enough_latency(short.least);
+            let minimum = enough_latency(short.minimum);
             Error::Usage(format!(
-                "--latency {} is less than packets and device take\nhint: use --latency {least} or more, a shorter \
+                "--latency {} is less than packets and device take\nhint: use --latency {minimum} or more, a shorter \
                  --ptime or a shorter device period (--period, or jackd -p)",
-                short.asked
+                short.requested
             ))
         })?;
         let mut receiver =
             JitterBufferConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
         receiver.resampler = Quality::default();
         receiver.decoders = Some(decoder);
-        let control = Some(Box::new(hears) as Box<dyn Control>);
+        let control = Some(Box::new(handles) as Box<dyn Control>);
         let mut stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
         (stream.policy.latency, stream.sealed) = (latency, Some(SEALED));
         let recv_plan =
@@ -225,8 +225,8 @@ impl Endpoint {
 
         let mut engine = RecvEngine::new(recv_plan)?;
         engine.show_to(setup.observers(Direction::Playback, transport.clone()));
-        let (recv, asked) = requests();
-        engine.listen(asked);
+        let (recv, requested) = requests();
+        engine.listen(requested);
         let (device, notes, latency) = open(plays, Direction::Playback, engine.listener())?;
         let mut follow = Follower::new(config, notes, latency, link_packets);
         let stopped = stop.clone();
@@ -236,8 +236,8 @@ impl Endpoint {
 
         let mut engine = SendEngine::new(send_plan)?;
         engine.show_to(setup.observers(Direction::Capture, transport));
-        let (send, asked) = requests();
-        engine.listen(asked);
+        let (send, requested) = requests();
+        engine.listen(requested);
         let (device, notes, latency) = open(captures, Direction::Capture, None)?;
         let mut follow = Follower::new(config, notes, latency, own_packets);
         let stopped = stop.clone();
@@ -248,12 +248,12 @@ impl Endpoint {
 
         if setup.muted {
             // Muted from the first packet; `unmute` restores unity gain.
-            send.ask(SendChange::Mute(true))
-                .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
+            send.request(SendChange::Mute(true))
+                .and_then(|_| send.request(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| running((config.refusal_words)(&why)))?;
         }
         let sent = (*setup.terms(Direction::Capture), setup.limits(), terms.latency);
-        let agreed = terms.regulator(config.redundancy).asked();
+        let agreed = terms.regulator(config.redundancy).requested();
         let redundancy = SentRedundancy { own: config.redundancy, agreed, carried: agreed };
         Ok((
             Self {
@@ -284,17 +284,17 @@ impl Endpoint {
         let sent = (stream, limits(terms, &stream), terms.latency);
         if sent != self.sent {
             // Current adapted packets may be too long for the latency.
-            self.send.ask(SendChange::Adapt(None))?;
-            let ask = |change| self.send.ask(change);
-            let made = adopt_coding(&ask, stream.ptime, stream.coding)
-                .and_then(|()| ask(SendChange::Latency(terms.latency.rule())).map(drop));
+            self.send.request(SendChange::Adapt(None))?;
+            let request = |change| self.send.request(change);
+            let made = adopt_coding(&request, stream.ptime, stream.coding)
+                .and_then(|()| request(SendChange::Latency(terms.latency.rule())).map(drop));
             let adapts = if made.is_ok() { &sent.1 } else { &self.sent.1 };
-            self.send.ask(SendChange::Adapt(adapts.clone()))?;
+            self.send.request(SendChange::Adapt(adapts.clone()))?;
             made?;
             self.sent = sent;
         }
-        self.redundancy.agreed = terms.regulator(self.redundancy.own).asked();
-        self.recv.ask(RecvChange::Latency(None, terms.latency.rule()))?;
+        self.redundancy.agreed = terms.regulator(self.redundancy.own).requested();
+        self.recv.request(RecvChange::Latency(None, terms.latency.rule()))?;
         Ok(())
     }
 
@@ -304,7 +304,7 @@ impl Endpoint {
         // TCP retransmits, and has less room for copies.
         let wanted = if self.link.switch.transport().is_tcp() { Redundancy::Off } else { agreed };
         // A latency too short for repairs was reported at the start. Shorter packets may fit later.
-        if wanted != carried && self.send.ask(SendChange::Redundancy(wanted)).is_ok() {
+        if wanted != carried && self.send.request(SendChange::Redundancy(wanted)).is_ok() {
             self.redundancy.carried = wanted;
         }
     }
@@ -402,7 +402,7 @@ impl Follower {
         self.latency.set(progress.link_offset);
         self.state.packets.store(progress.packets, Ordering::Relaxed);
         self.state.left.store(progress.left, Ordering::Relaxed);
-        self.teller.tell(progress.notes.iter().chain(&self.notes.take()));
+        self.teller.notify(progress.notes.iter().chain(&self.notes.take()));
     }
 }
 

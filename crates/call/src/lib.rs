@@ -116,7 +116,7 @@ impl Config {
         file(&self.input) || file(&self.output)
     }
 
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn notify(&self, event: Event) {
         (self.events)(event);
     }
 }
@@ -213,14 +213,14 @@ pub enum CallEvent {
     /// Caller: agreed latency exceeds the requested one.
     LatencyRaised {
         /// Requested latency.
-        asked: Span,
+        requested: Span,
         /// Agreed value.
         kept: Span,
     },
     /// Caller: agreed packet time exceeds the requested one.
     PtimeRaised {
         /// Requested packet time.
-        asked: Span,
+        requested: Span,
         /// Agreed value.
         agreed: Span,
     },
@@ -362,7 +362,7 @@ impl NoteSender {
         Self { events, reported: Vec::new() }
     }
 
-    pub(crate) fn tell<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
+    pub(crate) fn notify<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
         for note in notes {
             if self.reported.len() < Self::MAX_NOTES && !self.reported.contains(note) {
                 (self.events)(Event::Note(note.clone()));

@@ -26,7 +26,7 @@ pub(crate) struct Recordings {
     mixed: Option<PathBuf>,
     names: Vec<FileName>,
     events: Events,
-    most: u64,
+    maximum: u64,
     calls: u32,
     name: Option<FileName>,
     devices: Vec<(Direction, Recording)>,
@@ -44,8 +44,8 @@ impl Recordings {
     /// Creates this folder, or mixes into this file if it is a WAV.
     pub(crate) fn at(path: &Path, events: &Events) -> Result<Self, Error> {
         let mixed = is_mixed(path).then(|| path.to_owned());
-        let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = if mixed.is_some() { beside.unwrap_or(Path::new(".")) } else { path };
+        let alongside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = if mixed.is_some() { alongside.unwrap_or(Path::new(".")) } else { path };
         std::fs::create_dir_all(folder).map_err(|error| {
             let folder = folder.display();
             Error::Open(format!(
@@ -53,13 +53,13 @@ impl Recordings {
             ))
         })?;
         let folder = folder.to_owned();
-        let most = MAX_OF_A_PART;
+        let maximum = MAX_OF_A_PART;
         Ok(Self {
             folder,
             mixed,
             names: Vec::new(),
             events: Events::clone(events),
-            most,
+            maximum,
             calls: 0,
             name: None,
             devices: Vec::new(),
@@ -109,8 +109,8 @@ impl Recordings {
     }
 
     pub(crate) fn turn(&mut self, now: LocalTime) {
-        let most = self.most;
-        let is_full = self.devices.iter().any(|(_, recording)| recording.holds(most));
+        let maximum = self.maximum;
+        let is_full = self.devices.iter().any(|(_, recording)| recording.holds(maximum));
         if let Some(name) = self.name.take_if(|_| is_full) {
             let begins = RecordedTime::at(now + AHEAD);
             self.record(FileName { part: name.part + 1, begins, ..name });

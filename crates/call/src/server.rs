@@ -107,8 +107,8 @@ impl Server {
         let server = serve_calls(&listening, events, news);
         let server = server.map_err(|error| Error::Open(error.to_string()))?;
         // The first caller uses the control port's number: one firewall rule is enough.
-        let asked = config.listen.port() != 0;
-        let sockets = seats(server.address(), asked, config.callers)?;
+        let requested = config.listen.port() != 0;
+        let sockets = seats(server.address(), requested, config.callers)?;
         let ports = sockets.iter().map(|socket| socket.local_addr().map(|at| at.port()));
         let ports = ports.collect::<std::io::Result<_>>().map_err(again)?;
         let sounding = usize::from(config.callers.min(MAX_SOUNDING));
@@ -122,7 +122,7 @@ impl Server {
         let mut shared = SharedDevices::open(&config.end, &devices, calls, formats)?;
         shared.run()?;
         if config.bridged && config.callers > 1 && !shared.are_bridged() {
-            config.end.tell(Event::Note(
+            config.end.notify(Event::Note(
                 "the two devices differ in rate or channels: callers do not hear one another"
                     .into(),
             ));
@@ -228,7 +228,7 @@ impl Server {
         self.server.stop();
         let [realigned, missed] = self.shared.end()?;
         if realigned + missed > 0 {
-            self.config.end.tell(Event::Detail(format!(
+            self.config.end.notify(Event::Detail(format!(
                 "sound between callers was realigned {realigned} times, and missing for {missed} periods"
             )));
         }
@@ -247,14 +247,14 @@ impl Server {
         self.answering.keep_trusted(is_trusted, &CallReason::new(UNTRUSTED), now);
         let unreadable = self.trust.trusted().hosts().err().map(|error| error.to_string());
         if let Some(why) = unreadable.clone().filter(|_| unreadable != self.unreadable) {
-            self.config.end.tell(Event::Note(why));
+            self.config.end.notify(Event::Note(why));
         }
         self.unreadable = unreadable;
     }
 
     fn take(&mut self, event: ConnectionEvent, now: LocalTime) -> Result<(), Error> {
         match event {
-            ConnectionEvent::Came(line) => {
+            ConnectionEvent::Arrived(line) => {
                 self.answering.came(line.id, line.peer.bytes(), now);
                 self.connections.insert(line.id, *line);
             }
@@ -262,14 +262,14 @@ impl Server {
                 let fresh = fresh_call().ok_or_else(|| {
                     running("cannot read random bytes\nhint: check that getrandom is allowed here")
                 })?;
-                self.answering.said(line, *message, fresh, now);
+                self.answering.handle_message(line, *message, fresh, now);
             }
             ConnectionEvent::Media { ticket, stream, from, place: _ } => {
                 self.take_connection(&ticket, stream, from, now)
             }
             ConnectionEvent::Gone(line, why) => {
                 if let (Some(why), Some(whose)) = (why, self.connections.get(&line)) {
-                    self.tell(who(whose), CallEvent::Fault(why));
+                    self.notify(who(whose), CallEvent::Fault(why));
                 }
                 self.answering.gone(line, now);
                 self.connections.remove(&line);
@@ -284,7 +284,7 @@ impl Server {
             match step {
                 AnsweringStep::Say(line, message) => {
                     // A blocked connection is gone or will time out.
-                    self.connections.get(&line).map(|line| line.teller.say(message));
+                    self.connections.get(&line).map(|line| line.teller.emit(message));
                 }
                 AnsweringStep::Close(line) => drop(self.connections.remove(&line)),
                 AnsweringStep::Begin { place, line, call, terms } => {
@@ -293,7 +293,7 @@ impl Server {
                 }
                 AnsweringStep::Resumed { line, .. } => {
                     if let Some(line) = self.connections.get(&line) {
-                        self.tell(who(line), CallEvent::Resumed);
+                        self.notify(who(line), CallEvent::Resumed);
                     }
                 }
                 AnsweringStep::Change { place, terms, sound } => {
@@ -302,7 +302,7 @@ impl Server {
                 }
                 AnsweringStep::Path { place, transport, is_used, .. } => {
                     if is_used && let Err(failure) = self.go_by_udp(place, transport) {
-                        self.config.end.tell(Event::Note(failure.to_string()));
+                        self.config.end.notify(Event::Note(failure.to_string()));
                     }
                 }
                 AnsweringStep::Away { place } => self.tell_of(place, CallEvent::Away(None)),
@@ -312,26 +312,26 @@ impl Server {
                 }
                 AnsweringStep::Refused { line, why } => {
                     let whose = self.connections.get(&line).map_or("a caller".to_owned(), who);
-                    self.tell(whose, CallEvent::Rejected(why));
+                    self.notify(whose, CallEvent::Rejected(why));
                 }
             }
         }
     }
 
-    fn tell(&self, who: String, event: CallEvent) {
-        self.config.end.tell(Event::Call(who, event));
+    fn notify(&self, who: String, event: CallEvent) {
+        self.config.end.notify(Event::Call(who, event));
     }
 
     fn tell_of(&self, seat: usize, event: CallEvent) {
         let who = self.calls.get(&seat).map_or("a caller", |call| &call.who);
-        self.tell(who.to_owned(), event);
+        self.notify(who.to_owned(), event);
     }
 
     fn hang_up_if_failed(&mut self, place: usize, done: Result<(), Error>) {
         if let Err(failure) = done {
             let why = failure.to_string();
             self.answering.hang_up_at(place, &CallReason::new(&why));
-            self.config.end.tell(Event::Note(why));
+            self.config.end.notify(Event::Note(why));
         }
     }
 
@@ -358,7 +358,7 @@ impl Server {
         if sounds {
             self.sound(seat, &terms, 0)?;
         }
-        self.tell(who, CallEvent::Begun(sounds.then_some(terms)));
+        self.notify(who, CallEvent::Begun(sounds.then_some(terms)));
         Ok(())
     }
 
@@ -433,7 +433,7 @@ impl Server {
     fn keep(&mut self, endpoint: Endpoint) {
         let left = endpoint.end().unwrap_or_else(|failure| (Vec::new(), Err(failure)));
         if let Some(failed) = self.ended.keep(left) {
-            self.config.end.tell(Event::Note(failed));
+            self.config.end.notify(Event::Note(failed));
         }
     }
 
@@ -443,7 +443,7 @@ impl Server {
         };
         let Some(endpoint) = &mut call.endpoint else { return Ok(()) };
         let event = CallEvent::MovedTo(CallPath::Udp, None);
-        self.config.end.tell(Event::Call(call.who.clone(), event));
+        self.config.end.notify(Event::Call(call.who.clone(), event));
         let (keys, far) = (call.keys.keys(number), FarAddress::Newest);
         use_udp(&mut endpoint.link, clone(socket)?, far, (&keys, Side::Called))
     }
@@ -463,7 +463,7 @@ impl Server {
         let Some((seat, number, call)) = expected else {
             if now >= self.strangers_reported {
                 self.strangers_reported = now + STRANGERS_TOLD;
-                self.tell(from.ip().to_canonical().to_string(), CallEvent::Stranger);
+                self.notify(from.ip().to_canonical().to_string(), CallEvent::Stranger);
             }
             return;
         };
@@ -472,7 +472,7 @@ impl Server {
         let Some(endpoint) = &mut call.endpoint else { return };
         if use_tcp(&mut endpoint.link, stream, (&keys, Side::Called)).is_ok() {
             let event = CallEvent::MovedTo(CallPath::Tcp, None);
-            self.config.end.tell(Event::Call(call.who.clone(), event));
+            self.config.end.notify(Event::Call(call.who.clone(), event));
         }
     }
 
@@ -497,7 +497,7 @@ impl Server {
     }
 }
 
-fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket>, Error> {
+fn seats(address: SocketAddr, requested: bool, callers: u16) -> Result<Vec<UdpSocket>, Error> {
     let seat = |seat| {
         let port = address.port().checked_add(seat).ok_or_else(|| {
             Error::Usage(format!(
@@ -506,7 +506,7 @@ fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket
             ))
         })?;
         let socket = match bind(SocketAddr::new(address.ip(), port)) {
-            Err(_) if !asked => bind(SocketAddr::new(address.ip(), 0)),
+            Err(_) if !requested => bind(SocketAddr::new(address.ip(), 0)),
             bound => bound,
         }?;
         socket.set_nonblocking(true).map_err(again)?;
@@ -545,7 +545,7 @@ mod tests {
     fn busy_ports_are_replaced_unless_the_user_asked_for_them() {
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         let busy = other.local_addr().unwrap();
-        let bound = |asked| seats(busy, asked, 1);
+        let bound = |requested| seats(busy, requested, 1);
         let ports: Vec<_> =
             bound(false).unwrap().iter().map(|seat| seat.local_addr().unwrap().port()).collect();
         assert!(ports.len() == 1 && ports[0] != busy.port(), "{ports:?}");

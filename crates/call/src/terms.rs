@@ -17,8 +17,8 @@ pub(crate) fn codings() -> Vec<Coding> {
 pub(crate) const fn latency_by(rule: LatencyRule) -> CallLatency {
     match rule {
         LatencyRule::Chosen(latency) => CallLatency::Kept(latency),
-        LatencyRule::Usual | LatencyRule::Auto { most: None } => CallLatency::AUTO,
-        LatencyRule::Auto { most: Some(most) } => CallLatency::Auto { most },
+        LatencyRule::Usual | LatencyRule::Auto { maximum: None } => CallLatency::AUTO,
+        LatencyRule::Auto { maximum: Some(maximum) } => CallLatency::Auto { maximum },
     }
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn offer(
     side: Side,
     paths: &[CallPath],
 ) -> CallOffer {
-    let codings = config.format.map_or_else(codings, |asked| vec![asked]);
+    let codings = config.format.map_or_else(codings, |requested| vec![requested]);
     let [sent, heard] = choice.first.take().map(|takes| StreamAbilities {
         rates: choice.rates(),
         channels: choice.channels(),
@@ -52,29 +52,29 @@ pub fn bits_in_words(bits: Option<u32>) -> String {
 
 /// Changes packet time and codec, or neither.
 pub(crate) fn adopt_coding(
-    ask: &dyn Fn(SendChange) -> Answer,
+    request: &dyn Fn(SendChange) -> Answer,
     ptime: Span,
     coding: Coding,
 ) -> Result<(), CannotChange> {
-    let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
+    let Changed::Sending(before) = request(SendChange::Status)? else { return Ok(()) };
     if before.ptime == ptime && before.format.is_coded_as(coding) {
         return if before.format == coding {
             Ok(())
         } else {
-            ask(SendChange::Format(coding)).map(drop)
+            request(SendChange::Format(coding)).map(drop)
         };
     }
     // Either order may need a combination that no codec supports.
-    let (other, back) = match ask(SendChange::Ptime(ptime)) {
+    let (other, back) = match request(SendChange::Ptime(ptime)) {
         Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),
         Err(_) => {
-            ask(SendChange::Format(coding))?;
+            request(SendChange::Format(coding))?;
             (SendChange::Ptime(ptime), SendChange::Format(before.format))
         }
     };
-    match ask(other) {
+    match request(other) {
         Ok(_) => Ok(()),
-        Err(why) => ask(back).and(Err(why)),
+        Err(why) => request(back).and(Err(why)),
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
             let made = fits && coders.contains(&coding);
             made.then(|| sent.set((ptime, coding))).map(|()| changed).ok_or(CannotChange::Busy)
         };
-        let ask = |change| match change {
+        let request = |change| match change {
             SendChange::Ptime(ptime) => take((ptime, sent.get().1), Changed::Ptime(ptime)),
             SendChange::Format(coding) => take((sent.get().0, coding), Changed::Format(coding)),
             _ => Ok(Changed::Sending(SendStanding {
@@ -118,7 +118,7 @@ mod tests {
                 receivers: ReceiverCounts::default(),
             })),
         };
-        let made = adopt_coding(&ask, to.0, to.1).is_ok();
+        let made = adopt_coding(&request, to.0, to.1).is_ok();
         (sent.get(), made)
     }
 

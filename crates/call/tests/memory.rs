@@ -44,9 +44,9 @@ fn round(server: &mut Server, trust: &Arc<TrustStore>) {
     callers.into_iter().for_each(|caller| caller.join().unwrap());
 }
 
-fn settles(server: &mut Server, most: i64) -> i64 {
+fn settles(server: &mut Server, maximum: i64) -> i64 {
     let until = Instant::now() + TIMEOUT;
-    while (!server.views().is_empty() || live_bytes_of_all() > most) && Instant::now() < until {
+    while (!server.views().is_empty() || live_bytes_of_all() > maximum) && Instant::now() < until {
         assert!(server.turn().unwrap());
     }
     live_bytes_of_all()

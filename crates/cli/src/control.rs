@@ -23,15 +23,15 @@ pub(crate) fn listen<C: Send + 'static>(
     let answer = move || {
         let mut input = std::io::stdin().lock();
         while let Some(line) = next_line(&mut input) {
-            let Some((verb, rest)) = asked(&line) else { continue };
+            let Some((verb, rest)) = requested(&line) else { continue };
             let answer = match (verb, rest) {
                 ("quit", "") => {
                     stop.request();
                     Ok("quit".into())
                 }
-                _ => read(verb, rest).and_then(|change| in_words(&asker.ask(change))),
+                _ => read(verb, rest).and_then(|change| in_words(&asker.request(change))),
             };
-            answers.say(&words_of(line.trim(), answer));
+            answers.emit(&words_of(line.trim(), answer));
         }
     };
     let thread = std::thread::Builder::new().name("taut-control".into()).spawn(answer);
@@ -39,7 +39,7 @@ pub(crate) fn listen<C: Send + 'static>(
 }
 
 /// Splits off the verb. `None` for an empty line or a comment.
-pub(crate) fn asked(line: &str) -> Option<(&str, &str)> {
+pub(crate) fn requested(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     (!line.is_empty() && !line.starts_with('#')).then_some((verb, rest.trim()))

@@ -125,9 +125,9 @@ mod tests {
         assert!(reported(&mut details, 50).contains("± 50us"));
         assert!(reported(&mut details, 100).contains("± 100us"));
         let host = Some(KnownClock { source: "host", uncertainty: Span::ZERO, round_trip: None });
-        let beside = Progress { known: host, ..at(40) };
-        assert!(details.news(&beside).concat().contains("this host's"));
-        assert!(details.news(&beside).is_empty());
+        let alongside = Progress { known: host, ..at(40) };
+        assert!(details.news(&alongside).concat().contains("this host's"));
+        assert!(details.news(&alongside).is_empty());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The command line, defined once: help, man pages, completions and `tautline.toml` follow from it.
 
-mod asked;
 mod call;
 mod files;
+mod requested;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -36,9 +36,9 @@ use crate::page;
 use crate::report_file::{ReportFiles, ReportPath, report_path};
 use crate::voice::{Voice, VoiceFlags};
 
-pub(crate) use asked::RedundancyFlag;
 pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use files::{Compare, Join, OutFolder};
+pub(crate) use requested::RedundancyFlag;
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
 };

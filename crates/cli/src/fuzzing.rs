@@ -18,7 +18,7 @@ use tautline_proto::wire::WireForm;
 
 use crate::cmd::recv::RecvLines;
 use crate::cmd::send::SendLines;
-use crate::control::{asked, next_line};
+use crate::control::{next_line, requested};
 use crate::failure::Failure;
 use crate::flags::{Command, Taut};
 
@@ -115,7 +115,7 @@ fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Canonical) -> Vec<Can
     let mut answers = Vec::new();
     while let Some(line) = next_line(input) {
         // Host names might block in the resolver.
-        if let Some((verb, rest)) = asked(&line).filter(|(_, rest)| !may_wait(rest)) {
+        if let Some((verb, rest)) = requested(&line).filter(|(_, rest)| !may_wait(rest)) {
             answers.push(read(verb, rest));
         }
     }
@@ -145,8 +145,8 @@ fn latency_words(rule: LatencyRule) -> String {
     match rule {
         LatencyRule::Chosen(latency) => nanos(latency),
         LatencyRule::Usual => "announced".into(),
-        LatencyRule::Auto { most: None } => "auto".into(),
-        LatencyRule::Auto { most: Some(most) } => format!("auto:{}", nanos(most)),
+        LatencyRule::Auto { maximum: None } => "auto".into(),
+        LatencyRule::Auto { maximum: Some(maximum) } => format!("auto:{}", nanos(maximum)),
     }
 }
 

@@ -10,6 +10,7 @@ mod flags;
 pub mod fuzzing;
 mod help;
 mod messages;
+mod not_received;
 mod on_lost;
 mod outcome;
 mod page;
@@ -17,7 +18,6 @@ mod redundancy;
 mod sealing;
 mod show;
 mod sound_files;
-mod unheard;
 mod voice;
 
 use std::ffi::OsString;

@@ -170,13 +170,15 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             "{address}: {packets} packets of another sender, at {host}, came to the same UDP port \
              and were not played; use ?senders=all, one --from per sender, or ?source= to select one"
         ),
-        Note::NoPlace { address, most, from } => {
-            let more = most.saturating_mul(2).min(MAX_SENDERS);
-            let hint = match more > *most {
+        Note::NoPlace { address, maximum, from } => {
+            let more = maximum.saturating_mul(2).min(MAX_SENDERS);
+            let hint = match more > *maximum {
                 true => format!("use ?senders={more} for more"),
                 false => "use another port for some of them".to_owned(),
             };
-            format!("{address}: a sender at {from} is ignored: {most} are received already; {hint}")
+            format!(
+                "{address}: a sender at {from} is ignored: {maximum} are received already; {hint}"
+            )
         }
         Note::Followed { address, journal, first, last } => {
             followed(address, journal, [*first, *last])
@@ -226,12 +228,12 @@ fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
     if journal.increases + journal.decreases == 0 && span == [journal.before; 2] {
         return format!("{address}: latency auto stayed at {}", nanos(journal.before));
     }
-    let Journal { before, least, greatest, increases, decreases, .. } = *journal;
-    let [before, least, greatest] = [before, least, greatest].map(nanos);
+    let Journal { before, minimum, greatest, increases, decreases, .. } = *journal;
+    let [before, minimum, greatest] = [before, minimum, greatest].map(nanos);
     let [first, last] = span.map(nanos);
     format!(
         "{address}: latency auto: {before} until packets were measured, then {first}, {last} at the end \
-         (min {least}, max {greatest}); raised {}, lowered {}",
+         (min {minimum}, max {greatest}); raised {}, lowered {}",
         times(increases),
         times(decreases)
     )

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tautline_engine::send_engine::LostHook;
 
-use crate::screen::tell;
+use crate::screen::notify;
 
 /// Maximum running commands: a network failure loses all receivers of a group.
 const MAX_RUNNING: usize = 16;
@@ -19,7 +19,7 @@ pub(crate) fn hook(command: String) -> LostHook {
     Box::new(move |host, stream| {
         // One reference is our own.
         if Arc::strong_count(&running) > MAX_RUNNING {
-            return tell(&format!(
+            return notify(&format!(
                 "--on-lost: not started for {host}: {MAX_RUNNING} commands are still running"
             ));
         }
@@ -40,14 +40,16 @@ fn start(command: &str, host: &str, stream: &str, running: Arc<()>) {
         std::thread::Builder::new().name("taut-on-lost".into()).spawn(move || {
             match child.wait() {
                 Ok(status) if status.success() => {}
-                Ok(status) => tell(&format!("--on-lost: the command for {host} failed: {status}")),
-                Err(error) => tell(&format!("--on-lost: waiting for the command: {error}")),
+                Ok(status) => {
+                    notify(&format!("--on-lost: the command for {host} failed: {status}"))
+                }
+                Err(error) => notify(&format!("--on-lost: waiting for the command: {error}")),
             }
             drop(running);
         })
     });
     if let Err(error) = waiting.and_then(|thread| thread.map(drop)) {
-        tell(&format!("--on-lost: starting sh: {error}; check that sh is in the PATH"));
+        notify(&format!("--on-lost: starting sh: {error}; check that sh is in the PATH"));
     }
 }
 

@@ -21,11 +21,11 @@ pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Optio
     if let Some(refusal) = report.streams.iter().find_map(|stream| stream.refused.clone()) {
         return Some(Failure::running(refusal));
     }
-    let unheard: Vec<&StreamReport> =
+    let not_received: Vec<&StreamReport> =
         report.streams.iter().filter(|stream| is_unheard(stream)).collect();
-    if report.role == "recv" && !unheard.is_empty() {
-        let all = unheard.len() == report.streams.len();
-        let sentence = nothing(&unheard, if all { blame() } else { Blame::default() });
+    if report.role == "recv" && !not_received.is_empty() {
+        let all = not_received.len() == report.streams.len();
+        let sentence = nothing(&not_received, if all { blame() } else { Blame::default() });
         report.notes.push(sentence.clone());
         if all {
             return Some(Failure::running(sentence));
@@ -48,20 +48,21 @@ fn is_unheard(stream: &StreamReport) -> bool {
     stream.counters.received == 0
 }
 
-fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> String {
-    let mut at = places(unheard);
+fn nothing(not_received: &[&StreamReport], Blame { limits, firewall }: Blame) -> String {
+    let mut at = places(not_received);
     if !limits.is_empty() {
         at.push_str(&format!(" ({limits})"));
     }
-    let foreign: u64 = unheard.iter().map(|stream| stream.counters.other_source).sum();
-    let other = unheard.iter().flat_map(|stream| &stream.invalid).max_by_key(|other| other.count);
+    let foreign: u64 = not_received.iter().map(|stream| stream.counters.other_source).sum();
+    let other =
+        not_received.iter().flat_map(|stream| &stream.invalid).max_by_key(|other| other.count);
     match (other, firewall) {
         (Some(other), _) => format!(
             "nothing of the stream was received at {at}: {} datagrams are not its packets ({})\n\
              hint: compare --format, --channels and --payload-type of both ends{}",
             other.count,
             other.reason,
-            match unheard.iter().any(|stream| stream.encryption.is_some()) {
+            match not_received.iter().any(|stream| stream.encryption.is_some()) {
                 true => "",
                 false => ", or use --srtp-key-file if they are encrypted",
             }

@@ -16,7 +16,7 @@ use crate::flags::Send;
 
 pub(crate) struct Budget {
     /// `None`: all that the latency leaves.
-    pub(crate) asked: Option<Span>,
+    pub(crate) requested: Option<Span>,
     pub(crate) first: Span,
     /// Minimum latency for that time, for a receiver like this end. Zero without redundancy.
     pub(crate) latency: Span,
@@ -28,21 +28,21 @@ pub(crate) fn budget(
     device: &Settings,
 ) -> Result<Budget, Failure> {
     check(flags)?;
-    let least = min_latency(format.packing_age(device.period), device);
+    let minimum = min_latency(format.packing_age(device.period), device);
     let (ptime, amount) = (format.ptime(), flags.redundancy.amount);
     let kept = match flags.latency {
         Some(LatencyRule::Chosen(latency)) => Some(latency),
         Some(LatencyRule::Auto { .. } | LatencyRule::Usual) | None => None,
     };
-    let asked = flags.redundancy_budget.or_else(|| kept.is_none().then_some(DEFAULT_BUDGET));
-    let leaves = kept.map(|latency| repair_time(least, latency));
-    let first = asked.into_iter().chain(leaves).fold(ptime.times(MAX_WINDOW as i64), Span::min);
+    let requested = flags.redundancy_budget.or_else(|| kept.is_none().then_some(DEFAULT_BUDGET));
+    let leaves = kept.map(|latency| repair_time(minimum, latency));
+    let first = requested.into_iter().chain(leaves).fold(ptime.times(MAX_WINDOW as i64), Span::min);
     let on = amount != Redundancy::Off;
-    let latency = if on { repair_latency(least, first) } else { Span::ZERO };
+    let latency = if on { repair_latency(minimum, first) } else { Span::ZERO };
     if first >= ptime || !on {
-        return Ok(Budget { asked, first, latency });
+        return Ok(Budget { requested, first, latency });
     }
-    Err(Failure::usage(match (asked, kept) {
+    Err(Failure::usage(match (requested, kept) {
         (Some(budget), _) if budget < ptime => format!(
             "--redundancy-budget {budget} is less than a packet of {ptime}\nhint: use {ptime} or more, or a \
              shorter --ptime"
@@ -51,20 +51,20 @@ pub(crate) fn budget(
             "--latency {} leaves no time for --redundancy {amount}, which repairs packets with later \
              ones\nhint: use --latency {} or more, or --ptime below {ptime}",
             kept.unwrap_or_default(),
-            repair_latency(least, ptime)
+            repair_latency(minimum, ptime)
         ),
     }))
 }
 
 pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
-    let asked = flags.redundancy.amount == Redundancy::Auto;
-    if let Some(limit) = flags.redundancy_limit.filter(|_| !asked && !flags.running.control) {
+    let requested = flags.redundancy.amount == Redundancy::Auto;
+    if let Some(limit) = flags.redundancy_limit.filter(|_| !requested && !flags.running.control) {
         return Err(Failure::usage(format!(
             "--redundancy-limit {limit} has no effect without --redundancy auto\n\
              hint: add --redundancy auto, or leave the option out"
         )));
     }
-    let latency = flags.latency.and_then(LatencyRule::most);
+    let latency = flags.latency.and_then(LatencyRule::maximum);
     Ok(Limits { latency, symbols: flags.redundancy_limit })
 }
 
@@ -123,24 +123,24 @@ pub(crate) fn by_networks(paths: &[String], mut udp: UdpOptions) -> Result<UdpOp
     Ok(udp)
 }
 
-pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
-    let (bounds, asked) = (regulator.bounds(), flags.redundancy.amount);
-    let most = bounds.max_symbols(format);
-    let wanted = match asked {
+pub(crate) fn notify(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
+    let (bounds, requested) = (regulator.bounds(), flags.redundancy.amount);
+    let maximum = bounds.max_symbols(format);
+    let wanted = match requested {
         Redundancy::Off => return,
         Redundancy::Copies(wanted) | Redundancy::Code(wanted) => usize::from(wanted),
         Redundancy::Auto => 1,
     };
-    if most == 0 {
-        flags.running.voice().tell(&format!(
+    if maximum == 0 {
+        flags.running.voice().notify(&format!(
             "packets of {} bytes are too long to carry a copy, so each is sent twice, the second time {} \
              later; a shorter --ptime avoids this",
             format.payload_bytes(),
             format.ptime().times(bounds.window(format) as i64)
         ));
-    } else if wanted > most {
-        flags.running.voice().tell(&format!(
-            "a packet has room for {most} copies, not for the {wanted} of --redundancy {asked}; a shorter \
+    } else if wanted > maximum {
+        flags.running.voice().notify(&format!(
+            "a packet has room for {maximum} copies, not for the {wanted} of --redundancy {requested}; a shorter \
              --ptime leaves more room"
         ));
     }

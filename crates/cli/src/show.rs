@@ -17,11 +17,11 @@ use crate::failure::{Failure, on_one_line};
 use crate::flags::{ReportKind, RunFlags};
 use crate::live::ANSWER;
 use crate::messages;
+use crate::not_received::NotReceived;
 use crate::outcome::{self, Blame};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
 use crate::screen::{self, Answers, LiveLine};
-use crate::unheard::Unheard;
 use crate::voice::Voice;
 
 pub(crate) struct Show {
@@ -39,7 +39,7 @@ pub(crate) struct Show {
     refused: Option<Option<String>>,
     packets_since: Option<Span>,
     /// For a receiver until the first packet.
-    unheard: Option<Unheard>,
+    not_received: Option<NotReceived>,
     reported_unopened: bool,
     observers: Observers,
 }
@@ -67,7 +67,7 @@ impl Show {
             reported: Vec::new(),
             refused: None,
             packets_since: None,
-            unheard: None,
+            not_received: None,
             reported_unopened: false,
             observers: observers(name, flags.voice()),
         })
@@ -83,8 +83,10 @@ impl Show {
         }
         let (state, streams) = (StreamState::Waiting, StreamSnapshot::default());
         let awaited = |at: A| StreamSnapshot { address: at.to_string(), state, ..streams.clone() };
-        self.observers
-            .tell(|| Snapshot { streams: addresses.map(awaited).collect(), ..Snapshot::default() });
+        self.observers.notify(|| Snapshot {
+            streams: addresses.map(awaited).collect(),
+            ..Snapshot::default()
+        });
     }
 
     pub(crate) fn leave_output_to_the_sound(&mut self) {
@@ -96,7 +98,7 @@ impl Show {
     }
 
     pub(crate) fn restart(&mut self, why: &str) {
-        self.tell(why);
+        self.notify(why);
         self.line.restart();
         self.details = Details::default();
         self.packets_since = None;
@@ -106,14 +108,14 @@ impl Show {
         self.device = device;
     }
 
-    pub(crate) fn wait_for(&mut self, unheard: Unheard) {
-        self.unheard = Some(unheard);
+    pub(crate) fn wait_for(&mut self, not_received: NotReceived) {
+        self.not_received = Some(not_received);
     }
 
     /// Reports possible reasons after a while without packets.
     pub(crate) fn still_unheard(&mut self) {
-        let blame = self.unheard.as_mut().and_then(|unheard| unheard.still(now()));
-        blame.iter().for_each(|blame| self.tell(blame));
+        let blame = self.not_received.as_mut().and_then(|not_received| not_received.still(now()));
+        blame.iter().for_each(|blame| self.notify(blame));
     }
 
     /// Reports only once.
@@ -124,7 +126,7 @@ impl Show {
     ) {
         if !std::mem::replace(&mut self.reported_unopened, true) {
             let from: Vec<_> = from.map(ToString::to_string).collect();
-            self.tell(&messages::auth_failed(&from.join(" "), datagrams));
+            self.notify(&messages::auth_failed(&from.join(" "), datagrams));
         }
     }
 
@@ -137,13 +139,13 @@ impl Show {
         }
         if let Some(refused) = progress.refused.filter(|_| self.refused.is_none()) {
             self.refused = Some(refused.line());
-            self.refused.clone().flatten().iter().for_each(|line| self.tell(line));
+            self.refused.clone().flatten().iter().for_each(|line| self.notify(line));
         }
         for note in progress.notes {
-            self.tell(note);
+            self.notify(note);
         }
         for note in self.device.take() {
-            self.tell(&note);
+            self.notify(&note);
             self.said.push(note);
         }
     }
@@ -161,16 +163,16 @@ impl Show {
         // Presentation times use this host's clock, even if the latency is unknown.
         let unplaced = progress.latency.is_none() && progress.known.is_none();
         if unplaced && progress.elapsed - since > ANSWER {
-            self.tell(
+            self.notify(
                 "the sender's clock is not known (no RTCP answer), so the fastest arrivals set the \
                  playout time; check that no firewall drops the next UDP port",
             );
         }
     }
 
-    fn tell(&mut self, note: &str) {
+    fn notify(&mut self, note: &str) {
         if !self.reported.iter().any(|reported| reported == note) {
-            self.line.suspend(|| self.voice.tell(note));
+            self.line.suspend(|| self.voice.notify(note));
             self.reported.push(note.to_owned());
         }
     }
@@ -179,16 +181,16 @@ impl Show {
         report.notes.append(&mut self.said);
         report.notes.extend(self.device.take());
         report.incomplete_files.extend(self.device.failed());
-        let mut unheard = self.unheard.take();
+        let mut not_received = self.not_received.take();
         let blame = || {
-            let limits = unheard.as_ref().map_or(String::new(), Unheard::limits);
-            Blame { limits, firewall: unheard.as_mut().and_then(Unheard::blame) }
+            let limits = not_received.as_ref().map_or(String::new(), NotReceived::limits);
+            Blame { limits, firewall: not_received.as_mut().and_then(NotReceived::blame) }
         };
         let mut failure = outcome::judge(&mut report, blame);
         if self.kind != ReportKind::Text {
             let last = failure.as_ref().map(|failure| on_one_line(&failure.to_string()));
             let notes = report.notes.iter().filter(|note| last != Some(on_one_line(note)));
-            notes.for_each(|note| self.tell(note));
+            notes.for_each(|note| self.notify(note));
         }
         drop(self.line);
         let print = if self.aside { screen::print_aside } else { screen::print };

@@ -68,15 +68,15 @@ impl Voice {
         }
     }
 
-    pub(crate) fn tell(self, sentence: &str) {
+    pub(crate) fn notify(self, sentence: &str) {
         if self != Self::Quiet {
-            screen::tell(sentence);
+            screen::notify(sentence);
         }
     }
 
     pub(crate) fn detail(self, sentence: &str) {
         if self == Self::Verbose {
-            screen::tell(sentence);
+            screen::notify(sentence);
         }
     }
 

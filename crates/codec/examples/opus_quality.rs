@@ -70,10 +70,11 @@ fn main() {
                 let count = coded.packet_bytes.len() as f64;
                 let mean =
                     coded.packet_bytes.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / count;
-                let most = coded.packet_bytes.iter().max().map_or(0.0, |bytes| f64::from(*bytes));
+                let maximum =
+                    coded.packet_bytes.iter().max().map_or(0.0, |bytes| f64::from(*bytes));
                 let (snr, nmr) = (snr(sound, &coded), nmr(sound, &coded));
                 let kbits = mean * 8.0 * RATE as f64 / 240.0 / 1000.0;
-                format!("{snr:.1} / {nmr:.1} in {kbits:.0} kbit/s, longest {:.1} ×", most / mean)
+                format!("{snr:.1} / {nmr:.1} in {kbits:.0} kbit/s, longest {:.1} ×", maximum / mean)
             });
             println!("| {version}: {name} | {} kbit/s | {} |", bitrate / 1000, cells.join(" | "));
         }

@@ -84,7 +84,7 @@ impl<'a> RiceReader<'a> {
     }
 
     /// `None` for more than `most` zeros.
-    pub(crate) fn get_unary(&mut self, most: u32) -> Option<u32> {
+    pub(crate) fn get_unary(&mut self, maximum: u32) -> Option<u32> {
         let mut zeros = 0;
         loop {
             self.fill();
@@ -93,7 +93,7 @@ impl<'a> RiceReader<'a> {
             }
             let here = self.held.leading_zeros().min(self.count);
             zeros += here;
-            if zeros > most {
+            if zeros > maximum {
                 return None;
             }
             if here < self.count {

@@ -45,7 +45,7 @@ impl DredReader {
     pub(crate) fn read(&mut self, payload: &[u8], back: Frames) -> bool {
         let Ok(len) = i32::try_from(payload.len()) else { return false };
         let (rate, mut end): (i32, c_int) = (Opus::RATE.hertz() as i32, 0);
-        let Ok(most) = i32::try_from((back + CHUNK).count()) else { return false };
+        let Ok(maximum) = i32::try_from((back + CHUNK).count()) else { return false };
         // SAFETY: both states are alive; the call reads `len` bytes and writes one number.
         let reach = unsafe {
             sys::opus_dred_parse(
@@ -53,7 +53,7 @@ impl DredReader {
                 self.packet.as_ptr(),
                 payload.as_ptr(),
                 len,
-                most.min(rate),
+                maximum.min(rate),
                 rate,
                 &mut end,
                 0,

@@ -76,8 +76,8 @@ impl LosslessEncoder {
         let (heads, rest) = room.split_at_mut(head);
         heads[..2].copy_from_slice(&u16::try_from(frames).ok()?.to_be_bytes());
         let depth_flag = if self.sample == SampleFormat::L24 { FLAG } else { 0 };
-        let most = rest.len().min(raw.len());
-        let mut bits = RiceWriter::new(&mut rest[..most]);
+        let maximum = rest.len().min(raw.len());
+        let mut bits = RiceWriter::new(&mut rest[..maximum]);
         for channel in 0..channels {
             let one = &mut self.one[..frames];
             for (number, frame) in one.iter_mut().zip(raw.chunks_exact(channels * bytes)) {

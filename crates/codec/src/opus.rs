@@ -125,7 +125,8 @@ impl Encode for OpusEncoder {
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let frames = self.channels.frames_in(samples.len());
-        let most = Codec::Opus(self.opus).payload_bytes((self.channels, frames), 0).min(room.len());
+        let maximum =
+            Codec::Opus(self.opus).payload_bytes((self.channels, frames), 0).min(room.len());
         // SAFETY: the state is alive; the call reads `frames` frames and writes at most `out`.
         let bytes = unsafe {
             sys::opus_encode_float(
@@ -133,7 +134,7 @@ impl Encode for OpusEncoder {
                 samples.as_ptr(),
                 frames.as_len() as c_int,
                 room.as_mut_ptr(),
-                most as i32,
+                maximum as i32,
             )
         };
         usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)

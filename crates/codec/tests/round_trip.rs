@@ -63,8 +63,8 @@ fn without_loss_every_number_comes_back_whatever_the_sound() {
                     let sound = &rounded(sample, &sound[..frames * count]);
                     let mut room = [0; 1 << 14];
                     let bytes = encoder.encode(sound, &mut room).unwrap();
-                    let most = 2 + count + sound.len() * sample.bytes();
-                    assert!(bytes <= most, "{bytes} bytes for {frames} frames of {count}");
+                    let maximum = 2 + count + sound.len() * sample.bytes();
+                    assert!(bytes <= maximum, "{bytes} bytes for {frames} frames of {count}");
                     let payload = &room[..bytes];
                     assert_eq!(Codec::Lossless.frames(payload), Some(Frames::from_len(frames)));
                     let mut out = vec![0.0; sound.len()];
@@ -171,15 +171,15 @@ fn decoded(
     heard
 }
 
-fn best_delay(sound: &[f32], heard: &[f32], channels: usize, most: usize) -> (usize, f32) {
+fn best_delay(sound: &[f32], heard: &[f32], channels: usize, maximum: usize) -> (usize, f32) {
     let error = |delay: usize| {
-        let (from, until) = (4800 * channels, sound.len() - most * channels);
+        let (from, until) = (4800 * channels, sound.len() - maximum * channels);
         let power = |all: &mut dyn Iterator<Item = f32>| all.map(|x| x * x).sum::<f32>();
         let apart = sound[from..until].iter().zip(&heard[from + delay * channels..]);
         let error = power(&mut apart.map(|(a, b)| a - b));
         10.0 * (error / power(&mut sound[from..until].iter().copied())).log10()
     };
-    (0..=most)
+    (0..=maximum)
         .map(|delay| (delay, error(delay)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .expect("one at least")
@@ -188,11 +188,11 @@ fn best_delay(sound: &[f32], heard: &[f32], channels: usize, most: usize) -> (us
 #[test]
 fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
     let (music_packets, voice_packets) = (&[120, 240, 480, 960][..], &[480, 960][..]);
-    for (tuning, packets, most) in [
+    for (tuning, packets, maximum) in [
         (OpusTuning::Music, music_packets, [-36.0, -20.0]),
         (OpusTuning::Voice, voice_packets, [-15.0, -20.0]),
     ] {
-        for (channels, most) in [Channels::MONO, Channels::STEREO].into_iter().zip(most) {
+        for (channels, maximum) in [Channels::MONO, Channels::STEREO].into_iter().zip(maximum) {
             let count = channels.count();
             for packet in packets {
                 let each = if tuning == OpusTuning::Music { 192_000 } else { 64_000 };
@@ -213,7 +213,7 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                 let (delay, error) = best_delay(&sound, &heard, count, 480);
                 let off = (delay as i64 - Codec::Opus(opus).delay().count()).abs();
                 assert!(off <= 4, "{tuning:?} {packet}: {delay} frames, {error} dB");
-                assert!(error < most, "{tuning:?} {count} {packet}: {error} dB");
+                assert!(error < maximum, "{tuning:?} {count} {packet}: {error} dB");
             }
         }
     }
@@ -518,25 +518,25 @@ fn what_is_cut_changed_or_random_does_no_harm() {
 
 #[test]
 fn no_packet_without_loss_is_longer_than_streams_have() {
-    let most = Rate::new(192_000).unwrap().frames_within(PTIME_RANGE.1).as_len();
+    let maximum = Rate::new(192_000).unwrap().frames_within(PTIME_RANGE.1).as_len();
     let mut encoder = LosslessEncoder::new(SampleFormat::L16, Channels::MONO);
     let mut decoder = LosslessDecoder::new(Channels::MONO);
-    let (mut room, mut out) = (vec![0; 4 * most], vec![0.0; most]);
-    let bytes = encoder.encode(&music(most, 1), &mut room).expect("the longest");
+    let (mut room, mut out) = (vec![0; 4 * maximum], vec![0.0; maximum]);
+    let bytes = encoder.encode(&music(maximum, 1), &mut room).expect("the longest");
     decoder.decode(&room[..bytes], &mut out).expect("the longest");
-    assert_eq!(encoder.encode(&music(most + 1, 1), &mut room), None);
+    assert_eq!(encoder.encode(&music(maximum + 1, 1), &mut room), None);
 }
 
 #[test]
 fn music_is_heard_in_the_fewest_bits_and_fewer_are_refused() {
     let mono = Channels::MONO;
-    for (packet, least) in [(120, 9_600), (240, 6_000)] {
+    for (packet, minimum) in [(120, 9_600), (240, 6_000)] {
         let opus = |bitrate| Opus { tuning: OpusTuning::Music, bitrate };
-        let heard = by_opus(opus(least), mono, packet, &music(48_000, 1));
-        let loudest = heard.iter().fold(0.0_f32, |most, sample| most.max(sample.abs()));
+        let heard = by_opus(opus(minimum), mono, packet, &music(48_000, 1));
+        let loudest = heard.iter().fold(0.0_f32, |maximum, sample| maximum.max(sample.abs()));
         assert!(loudest > 0.05, "{packet} frames: {loudest}");
-        let coder = Codec::Opus(opus(least - 1));
+        let coder = Codec::Opus(opus(minimum - 1));
         let format = stream(coder, SampleFormat::L24, mono, packet as i64);
-        assert!(encoder(&format).is_err(), "{packet} frames in {} bit/s", least - 1);
+        assert!(encoder(&format).is_err(), "{packet} frames in {} bit/s", minimum - 1);
     }
 }

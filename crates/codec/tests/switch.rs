@@ -102,7 +102,7 @@ fn change_of_coding_is_no_click() {
         ("opus to opus-voice", [(opus, 240), (Coding::OPUS_VOICE, 960)], -45.0),
         ("opus-voice to opus", [(Coding::OPUS_VOICE, 960), (opus, 240)], -45.0),
     ];
-    for (name, codings, most) in cases {
+    for (name, codings, maximum) in cases {
         let mut worst = f64::NEG_INFINITY;
         for before in [24_000, 24_960, 25_920, 26_880, 27_840] {
             let sound = heard(codings, before);
@@ -110,6 +110,6 @@ fn change_of_coding_is_no_click() {
             worst = treble(&sound[around]).into_iter().fold(worst, f64::max);
         }
         println!("{name}: {worst:.1} dB");
-        assert!(worst <= most, "{name}: {worst:.1} dB");
+        assert!(worst <= maximum, "{name}: {worst:.1} dB");
     }
 }

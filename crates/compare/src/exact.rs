@@ -50,7 +50,7 @@ impl Both<'_> {
         let end = self.heard.frames();
         among.into_iter().find(|from| {
             let run = *from..from + RUN.min(end - from);
-            self.agree(sources, run.clone(), offset) && self.heard.tells(run)
+            self.agree(sources, run.clone(), offset) && self.heard.notifies(run)
         })
     }
 
@@ -63,7 +63,7 @@ impl Both<'_> {
         reach: i64,
     ) -> Option<i64> {
         let probe = at..at + PROBE;
-        if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {
+        if probe.end > self.heard.frames() || !self.heard.notifies(probe.clone()) {
             return None;
         }
         let (sent, first) = (&self.sent.channels[*sources.first()?], self.heard.channels[0][at]);
@@ -101,7 +101,7 @@ impl Both<'_> {
 
     pub(super) fn find_received(&self, at: usize) -> Option<(i64, ChannelRouting)> {
         let probe = at..at + PROBE;
-        if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {
+        if probe.end > self.heard.frames() || !self.heard.notifies(probe.clone()) {
             return None;
         }
         let lead = self.heard.loudest(probe.clone());

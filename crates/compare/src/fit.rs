@@ -176,7 +176,7 @@ impl<'a> WindowFitter<'a> {
         let fitted = self.refined(&turned, (at, line), ROUNDS, sent)?;
         let between = self.likeness((channel, source), window, &fitted);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
-        let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
+        let minimum = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
         // The expected line wins if as good: one window is weak evidence.
         let whole = FrameLine::whole(fitted.nearest(at + count / 2));
         let centre = centre(&self.both.heard.channels[channel], window);
@@ -185,7 +185,7 @@ impl<'a> WindowFitter<'a> {
         let lines = [one, other, undrifted];
         let good = lines
             .into_iter()
-            .find(|line| rest(&self.likeness((channel, source), window, line)) <= least);
+            .find(|line| rest(&self.likeness((channel, source), window, line)) <= minimum);
         Some(good.unwrap_or(fitted))
     }
 
@@ -218,8 +218,8 @@ impl<'a> WindowFitter<'a> {
     }
 
     fn is_loud(&self, alike: &Likeness, count: usize) -> bool {
-        let least = 100.0 * (self.floor + QUIET) + ABOVE_NOISE * self.noise;
-        alike.energy() > least * count as f64
+        let minimum = 100.0 * (self.floor + QUIET) + ABOVE_NOISE * self.noise;
+        alike.energy() > minimum * count as f64
     }
 
     fn sounds_again(
@@ -256,10 +256,10 @@ impl<'a> WindowFitter<'a> {
             let gain =
                 if self.is_loud(&alike, count) { alike.gain() } else { routing.gains[channel] };
             let rest = |(heard, here): (&f32, &f32)| f64::from(*heard) - gain * f64::from(*here);
-            let least = CLICK * alike.rest(gain) / count as f64 + CLICK * (self.floor + QUIET);
+            let minimum = CLICK * alike.rest(gain) / count as f64 + CLICK * (self.floor + QUIET);
             for index in 0..count {
                 let off = rest((&heard[index], &here[index])).powi(2);
-                if off <= least || !among.contains(&(at + index)) {
+                if off <= minimum || !among.contains(&(at + index)) {
                     continue;
                 }
                 let near = index.saturating_sub(BLOCK / 2)..count.min(index + BLOCK / 2);

@@ -94,7 +94,11 @@ impl Comparison {
             format!("{:.1}", 20.0 * gain.log10()).replace('-', "−").replace("−0.0", "0.0")
         };
         let between = |volume: &GainRange| {
-            format!("its volume changes: between {} and {} dB", db(volume.least), db(volume.most))
+            format!(
+                "its volume changes: between {} and {} dB",
+                db(volume.minimum),
+                db(volume.maximum)
+            )
         };
         let reported: Vec<_> =
             self.volumes.iter().map(|volume| volume.as_ref().map(between)).collect();
@@ -188,8 +192,8 @@ impl Comparison {
                     write!(f, "{} for a moment at {}", instead(by), self.at(at))?;
                 }
                 Difference::Replaced { at, frames, by: Instead::Same } => {
-                    let spoilt = self.range(at..at + frames);
-                    write!(f, "{frames} nearly the same: {spoilt}")?;
+                    let damaged = self.range(at..at + frames);
+                    write!(f, "{frames} nearly the same: {damaged}")?;
                 }
                 Difference::Replaced { at, frames, by } => {
                     let (lost, by) = (self.range(at..at + frames), instead(by));

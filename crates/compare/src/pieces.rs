@@ -40,21 +40,21 @@ impl ChannelRouting {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct GainRange {
-    pub(super) least: f64,
-    pub(super) most: f64,
+    pub(super) minimum: f64,
+    pub(super) maximum: f64,
 }
 
 impl GainRange {
     pub(super) fn of(gain: f64) -> Self {
-        Self { least: gain.abs(), most: gain.abs() }
+        Self { minimum: gain.abs(), maximum: gain.abs() }
     }
 
     pub(super) fn and(self, other: Self) -> Self {
-        Self { least: self.least.min(other.least), most: self.most.max(other.most) }
+        Self { minimum: self.minimum.min(other.minimum), maximum: self.maximum.max(other.maximum) }
     }
 
     pub(super) fn changes(self) -> bool {
-        self.most > ANOTHER_GAIN * self.least
+        self.maximum > ANOTHER_GAIN * self.minimum
     }
 }
 

@@ -34,7 +34,7 @@ impl Sound {
     }
 
     /// Constant frames match anywhere.
-    pub(super) fn tells(&self, frames: Range<usize>) -> bool {
+    pub(super) fn notifies(&self, frames: Range<usize>) -> bool {
         self.channels.iter().any(|channel| {
             let part = channel.get(frames.clone()).unwrap_or_default();
             part.iter().any(|sample| sample != &part[0])

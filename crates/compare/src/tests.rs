@@ -1,8 +1,8 @@
 //! Comparisons of recordings.
 
 mod altered;
+mod damaged;
 mod periodic;
-mod spoilt;
 
 use tautline_trial::snapshot;
 

@@ -48,7 +48,7 @@ pub(super) fn tones(sent: &Sound, heard: &Sound, sources: &[usize]) -> Vec<TestT
 }
 
 /// By residual, over the seconds.
-fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
+fn median(sound: &Sound, channel: usize, maximum: f64) -> Option<Tone> {
     let sounding = sound.sounding();
     let samples = &sound.channels[channel][sounding];
     let second = (sound.rate.hertz() as usize).min(samples.len());
@@ -58,8 +58,8 @@ fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     let mut transform = Transform::new(second);
     let mut all: Vec<Tone> = Vec::new();
     for part in samples.chunks_exact(second) {
-        let fitted = fit(part, f64::from(sound.rate.hertz()), &mut transform, most);
-        if fitted.is_none() && all.is_empty() && most == SINE {
+        let fitted = fit(part, f64::from(sound.rate.hertz()), &mut transform, maximum);
+        if fitted.is_none() && all.is_empty() && maximum == SINE {
             return None;
         }
         all.extend(fitted);
@@ -69,7 +69,7 @@ fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
 }
 
 /// Four-parameter sine fit per IEEE 1057.
-fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Option<Tone> {
+fn fit(samples: &[f32], rate: f64, transform: &mut Transform, maximum: f64) -> Option<Tone> {
     let count = samples.len() as f64;
     let mut turn = strongest(samples, transform)?;
     let middle = (count - 1.0) / 2.0;
@@ -101,8 +101,8 @@ fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Opti
         total += sample * sample;
         rest.push(sample - cosine * c - sine * s);
     }
-    let beside: f64 = rest.iter().map(|rest| rest * rest).sum();
-    if total <= 0.0 || beside > most * total {
+    let alongside: f64 = rest.iter().map(|rest| rest * rest).sum();
+    if total <= 0.0 || alongside > maximum * total {
         return None;
     }
     let harmonics: f64 = (2..=HARMONICS)
@@ -123,9 +123,9 @@ fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Opti
     Some(Tone {
         hertz: turn / TAU * rate,
         level_dbfs: decibels(2.0 * level / count),
-        thd_n_db: decibels(beside / total),
+        thd_n_db: decibels(alongside / total),
         thd_db: decibels(harmonics / level),
-        noise_dbfs: decibels(2.0 * (beside - harmonics).max(0.0) / count),
+        noise_dbfs: decibels(2.0 * (alongside - harmonics).max(0.0) / count),
     })
 }
 

@@ -388,7 +388,7 @@ impl<'a> PieceWalk<'a> {
     fn is_exact(&self, heard: Range<usize>, line: &FrameLine, routing: &ChannelRouting) -> bool {
         heard.len() == RUN
             && self.both.agree(&routing.sources, heard.clone(), line.nearest(heard.start))
-            && self.both.heard.tells(heard)
+            && self.both.heard.notifies(heard)
     }
 
     fn room_after(&self, at: usize, line: &FrameLine, end: usize) -> usize {

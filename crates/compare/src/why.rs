@@ -12,7 +12,8 @@ impl Comparison {
         let ends = (self.missed_first > 0, self.missed_last > 0);
         if !self.is_found() {
             return format!(
-                "{heard} contains nothing of {sent}\nhint: check that both are from one run"
+                "{heard} contains nothing of {sent}\nhint: check that both are from one run; if most packets were missed, see the report \
+                 of taut recv"
             );
         }
         if let Delay::Ambiguous { period, .. } = self.delay

@@ -70,18 +70,18 @@ pub(crate) fn kept(
             ClockSource::Ptp => "a hardware clock that follows PTP",
             _ => "NTP or similar",
         };
-        let most = rounded(clock.uncertainty);
+        let maximum = rounded(clock.uncertainty);
         let said = kernel.map_or(String::new(), |kernel| {
-            format!("; the kernel reports it synchronised, at most {} off", rounded(kernel.most))
+            format!("; the kernel reports it synchronised, at most {} off", rounded(kernel.maximum))
         });
         return Finding::passed(format!(
-            "the system clock is synchronised by {by}, to {most}{said}"
+            "the system clock is synchronised by {by}, to {maximum}{said}"
         ));
     }
     let what = match kernel {
         Some(kernel) => format!(
             "the system clock is not synchronised: up to {} off, as reported by the kernel",
-            rounded(kernel.most)
+            rounded(kernel.maximum)
         ),
         None => "the kernel does not report whether its clock is synchronised".to_owned(),
     };
@@ -120,7 +120,7 @@ pub(crate) fn ask_ptp4l() -> Option<Option<(PtpState, Domain)>> {
     let mut daemon = Ptp4l::find(true)?;
     // If its domain is unknown, each attempt tries other domains.
     let answered = (0..2).find_map(|_| {
-        daemon.ask().ok()?;
+        daemon.request().ok()?;
         daemon.wait(ANSWERS)
     });
     Some(answered.zip(daemon.domain()))
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn free_running_clock_warns_with_suitable_hardware() {
-        let most = Span::from_millis(16_000);
-        let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
+        let maximum = Span::from_millis(16_000);
+        let kernel = KernelClock { synchronised: false, maximum, tai_offset: Span::ZERO };
         let found = kept(Some(kernel), None, &[]);
         snapshot!("not synchronised", found.message);
         assert_eq!(found.fix.as_deref(), Some("sudo apt install chrony"));
@@ -237,8 +237,8 @@ mod tests {
         let uncertainty = Span::from_nanos(350_200);
         let clock =
             DisciplinedClock { offset: Span::ZERO, uncertainty, source: ClockSource::System };
-        let most = Span::from_micros(350);
-        let kernel = KernelClock { synchronised: true, most, ..kernel };
+        let maximum = Span::from_micros(350);
+        let kernel = KernelClock { synchronised: true, maximum, ..kernel };
         let found = kept(Some(kernel), Some(clock), &[]);
         snapshot!("kept", found.message);
     }
@@ -247,7 +247,7 @@ mod tests {
     fn kernel_without_tai_offset_warns_with_the_cost_for_avtp() {
         let kernel = |seconds| KernelClock {
             synchronised: true,
-            most: Span::from_micros(350),
+            maximum: Span::from_micros(350),
             tai_offset: Span::from_secs(seconds),
         };
         let found = tai(kernel(37));

@@ -33,14 +33,14 @@ pub(crate) fn release(machine: &Machine) -> String {
 
 /// Empty if unknown.
 pub(crate) fn config(machine: &Machine) -> String {
-    let beside = machine.read(&format!("boot/config-{}", release(machine)));
+    let alongside = machine.read(&format!("boot/config-{}", release(machine)));
     let own = || {
         let file = std::fs::File::open(machine.path("proc/config.gz")).ok()?;
         let mut gzip = Command::new("gzip");
         let output = gzip.arg("-dc").stdin(file).stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    beside.or_else(own).unwrap_or_default()
+    alongside.or_else(own).unwrap_or_default()
 }
 
 fn model(machine: &Machine) -> (Preemption, bool) {

@@ -169,9 +169,9 @@ impl Report {
 }
 
 /// Most important first. Takes a second.
-pub fn examine(asked: &Requirements) -> Report {
+pub fn examine(requested: &Requirements) -> Report {
     let machine = &Machine::system();
-    let Requirements { latency, ref format } = *asked;
+    let Requirements { latency, ref format } = *requested;
     let is_root = machine.is_root();
     let sudo_user = std::env::var("SUDO_USER").ok();
     let sudo_user = sudo_user.filter(|user| is_root && !matches!(&**user, "" | "root"));
@@ -193,7 +193,7 @@ pub fn examine(asked: &Requirements) -> Report {
         Some(user) => privileges::of_user(user),
         None => found,
     };
-    add("floor", vec![packets::floor(asked)]);
+    add("floor", vec![packets::floor(requested)]);
     let priority = privileges::priority(&limits, granted, is_root, latency);
     add("real-time", vec![of_user(priority)]);
     add("locked-memory", vec![of_user(privileges::memory(&limits, lock().is_ok(), is_root))]);
@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    pub(crate) fn asked(millis: i64) -> Requirements {
+    pub(crate) fn requested(millis: i64) -> Requirements {
         let format = StreamFormat {
             coder: None,
             rate: Rate::HZ_48000,
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn what_is_found_on_this_machine_is_told_whole() {
-        let found = examine(&asked(5)).findings;
+        let found = examine(&requested(5)).findings;
         assert!(found.len() >= 10, "{found:#?}");
         for finding in &found {
             let Finding { check, verdict, message, reason, improvement, .. } = finding;
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn every_command_can_be_pasted() {
-        for finding in examine(&asked(1)).findings {
+        for finding in examine(&requested(1)).findings {
             let Some((_, command)) = finding.command() else { continue };
             let read = Command::new("sh").args(["-n", "-c", command]).output().unwrap();
             let said = String::from_utf8_lossy(&read.stderr);

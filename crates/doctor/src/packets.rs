@@ -13,19 +13,19 @@ use crate::{Finding, Machine, Requirements};
 const HEADERS: usize = 28;
 
 /// The latency must hold one packet plus two card periods of the same length.
-pub(crate) fn floor(asked: &Requirements) -> Finding {
-    let StreamFormat { rate, channels, packet: period, .. } = asked.format;
+pub(crate) fn floor(requested: &Requirements) -> Finding {
+    let StreamFormat { rate, channels, packet: period, .. } = requested.format;
     let device = Settings { rate, channels, period, periods: 2 };
-    let least = min_latency(asked.format.packing_age(period), &device);
-    let ptime = asked.format.ptime();
+    let minimum = min_latency(requested.format.packing_age(period), &device);
+    let ptime = requested.format.ptime();
     let what = format!(
-        "packets of {ptime} and a card of two such periods take {least}, without hosts and network"
+        "packets of {ptime} and a card of two such periods take {minimum}, without hosts and network"
     );
-    if least <= asked.latency {
+    if minimum <= requested.latency {
         return Finding::passed(what);
     }
     let why = format!(
-        "no receiver accepts less; use --latency {least}, or a shorter --ptime and \
+        "no receiver accepts less; use --latency {minimum}, or a shorter --ptime and \
                  --period"
     );
     Finding::new(Failure, what, why)
@@ -73,13 +73,13 @@ pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
     let capabilities = machine.own_status("CapEff:");
     let capabilities = capabilities.and_then(|bits| u64::from_str_radix(&bits, 16).ok());
     let may_exceed = capabilities.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1);
-    let least = receive.min(send);
+    let minimum = receive.min(send);
     let what = format!(
         "socket buffers are limited to {} KiB, but a quarter of a second takes {}",
-        least >> 10,
+        minimum >> 10,
         wanted >> 10
     );
-    if may_exceed || least >= wanted {
+    if may_exceed || minimum >= wanted {
         return Finding::passed(what);
     }
     let why = "packets that arrive while this machine stalls are lost early";
@@ -93,23 +93,23 @@ mod tests {
 
     use super::*;
     use crate::Verdict::Passed;
-    use crate::tests::asked;
+    use crate::tests::requested;
 
     #[test]
     fn a_latency_that_no_receiver_keeps_spoils() {
-        assert_eq!(floor(&asked(5)).verdict, Passed);
-        assert_eq!(floor(&asked(3)).verdict, Passed);
-        let found = floor(&asked(2));
+        assert_eq!(floor(&requested(5)).verdict, Passed);
+        assert_eq!(floor(&requested(3)).verdict, Passed);
+        let found = floor(&requested(2));
         assert_eq!(found.verdict, Failure);
         assert!(found.reason.unwrap().contains("use --latency 3ms,"));
-        let mut short = asked(2);
+        let mut short = requested(2);
         short.format.packet = Frames::new(32);
         assert_eq!(floor(&short).verdict, Passed);
     }
 
     #[test]
     fn packets_that_are_too_long_at_any_length_want_fewer_channels() {
-        let mut wide = asked(5);
+        let mut wide = requested(5);
         wide.format.rate = Rate::new(192_000).unwrap();
         wide.format.channels = Channels::new(64).unwrap();
         let found = longest(&Interface::wired("eth0"), &wide.format);
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn packets_too_long_for_an_interface_name_the_length_that_fits() {
-        assert_eq!(longest(&Interface::wired("eth0"), &asked(5).format).verdict, Passed);
-        let mut wide = asked(5);
+        assert_eq!(longest(&Interface::wired("eth0"), &requested(5).format).verdict, Passed);
+        let mut wide = requested(5);
         wide.format.channels = Channels::new(16).unwrap();
         let found = longest(&Interface::wired("eth0"), &wide.format);
         assert_eq!(found.verdict, Warning);
@@ -139,10 +139,14 @@ mod tests {
         for (caps, verdict) in [("0000000000000400", Warning), ("0000000000001000", Passed)] {
             let status = format!("Name:\tx\nCapEff:\t{caps}\n");
             let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];
-            assert_eq!(buffers(&Machine::of(&files), &asked(5).format).verdict, verdict, "{caps}");
+            assert_eq!(
+                buffers(&Machine::of(&files), &requested(5).format).verdict,
+                verdict,
+                "{caps}"
+            );
         }
         let large =
             ["rmem_max", "wmem_max"].map(|name| (format!("proc/sys/net/core/{name}"), "4194304"));
-        assert_eq!(buffers(&Machine::of(&large), &asked(5).format).verdict, Passed);
+        assert_eq!(buffers(&Machine::of(&large), &requested(5).format).verdict, Passed);
     }
 }

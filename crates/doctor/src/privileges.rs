@@ -20,7 +20,7 @@ pub(crate) fn granted() -> Granted {
             let _ = thread.join();
             granted
         }
-        Err(error) => Granted { asked: ASKED, errno: error.raw_os_error().unwrap_or(-1) },
+        Err(error) => Granted { requested: ASKED, errno: error.raw_os_error().unwrap_or(-1) },
     }
 }
 
@@ -34,10 +34,10 @@ pub(crate) fn priority(
         return Finding::passed(format!("threads run as {ASKED}"));
     }
     let verdict = if latency < NEEDS_PRIORITY { Failure } else { Warning };
-    let may = |bound: Option<u64>| bound.is_none_or(|most| most >= 99);
+    let may = |bound: Option<u64>| bound.is_none_or(|maximum| maximum >= 99);
     let limit = limits.priority.now.map_or("unlimited".to_owned(), |limit| limit.to_string());
     let what = format!("{ASKED} is refused, the rtprio limit is {limit}");
-    let (more, fix) = if may(limits.priority.most) && !may(limits.priority.now) {
+    let (more, fix) = if may(limits.priority.maximum) && !may(limits.priority.now) {
         ("this shell may raise the limit for its programs", Some("ulimit -r 99"))
     } else if is_root {
         ("this container lacks CAP_SYS_NICE: grant it that capability", None)
@@ -95,13 +95,13 @@ mod tests {
     use super::*;
     use crate::Verdict::Passed;
 
-    const NONE: Limit = Limit { now: Some(0), most: Some(0) };
+    const NONE: Limit = Limit { now: Some(0), maximum: Some(0) };
     const LIMITS: ResourceLimits = ResourceLimits {
         priority: NONE,
         locked_bytes: Limit { now: Some(8 << 20), ..NONE },
         files: NONE,
     };
-    const REFUSED: Granted = Granted { asked: ASKED, errno: 1 };
+    const REFUSED: Granted = Granted { requested: ASKED, errno: 1 };
     const TIGHT: Span = Span::from_millis(5);
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_the_shell_may_raise_is_mended_by_the_shell() {
-        let limits = ResourceLimits { priority: Limit { most: Some(99), ..NONE }, ..LIMITS };
+        let limits = ResourceLimits { priority: Limit { maximum: Some(99), ..NONE }, ..LIMITS };
         let found = priority(&limits, REFUSED, false, TIGHT);
         assert_eq!(found.fix.as_deref(), Some("ulimit -r 99"));
     }

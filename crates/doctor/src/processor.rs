@@ -46,13 +46,13 @@ pub(crate) fn idle(machine: &Machine, latency: Span) -> Finding {
         return Finding::passed("this kernel puts no core to sleep");
     };
     let what = format!("a core in {name} takes {wakes} to wake");
-    let most = latency.divided(PART);
-    let deep = states.iter().filter(|(.., wakes)| *wakes > most);
+    let maximum = latency.divided(PART);
+    let deep = states.iter().filter(|(.., wakes)| *wakes > maximum);
     let numbers: String = deep.map(|(number, ..)| number.to_string()).collect();
     if numbers.is_empty() {
         return Finding::passed(what);
     }
-    let why = format!("more than {most}, 1/50 of the latency, each time it waits for a period");
+    let why = format!("more than {maximum}, 1/50 of the latency, each time it waits for a period");
     let fix =
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu*/cpuidle/state[{numbers}]/disable");
     Finding::new(Warning, what, why).fix(fix)
@@ -105,9 +105,9 @@ pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Find
             "{machine} did not stall in {WATCHED}, but single cores did {times}, for at most \
              {longest}"
         ),
-        (Some((times, longest)), Some((single, most))) => format!(
+        (Some((times, longest)), Some((single, maximum))) => format!(
             "{machine} stalled {times} in {WATCHED}, for at most {longest}, and single cores \
-             {single}, for at most {most}"
+             {single}, for at most {maximum}"
         ),
     };
     let longest = all.iter().chain(&single).map(|(_, longest)| *longest).max();

@@ -19,11 +19,11 @@ pub(crate) fn server(processes: &[Process], latency: Span) -> Option<Finding> {
     let listed = run("timeout", &["1", "pw-metadata", "-n", "settings"]).ok();
     match listed.and_then(|listed| Graph::listed(&listed)) {
         Some(graph) => Some(pipewire(&graph, latency)),
-        None => unasked(processes),
+        None => unrequested(processes),
     }
 }
 
-fn unasked(processes: &[Process]) -> Option<Finding> {
+fn unrequested(processes: &[Process]) -> Option<Finding> {
     processes.iter().find(|process| process.name == "pipewire")?;
     let what = "cannot query PipeWire's cycle: this taut was built without PipeWire, and \
                 pw-metadata does not answer";
@@ -33,10 +33,10 @@ fn unasked(processes: &[Process]) -> Option<Finding> {
 }
 
 fn pipewire(graph: &Graph, latency: Span) -> Finding {
-    let least = graph.forced.unwrap_or(graph.min_quantum);
-    let cycle = Span::from_nanos(least.count() * 1_000_000_000 / i64::from(graph.rate.max(1)));
+    let minimum = graph.forced.unwrap_or(graph.min_quantum);
+    let cycle = Span::from_nanos(minimum.count() * 1_000_000_000 / i64::from(graph.rate.max(1)));
     let shown = Span::from_micros(cycle.as_nanos() / 1000);
-    let (frames, rate) = (least.count(), graph.rate);
+    let (frames, rate) = (minimum.count(), graph.rate);
     let how = if graph.forced.is_some() { "forces" } else { "grants" };
     let min_word = if graph.forced.is_some() { "" } else { "at least " };
     let what = format!("PipeWire {how} {min_word}{frames} frames per cycle ({shown} at {rate} Hz)");
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_quantum_that_leaves_no_time_spoils_with_what_sets_it() {
-        let graph = |least, forced: Option<i64>| Graph {
+        let graph = |minimum, forced: Option<i64>| Graph {
             quantum: Frames::new(1024),
-            min_quantum: Frames::new(least),
+            min_quantum: Frames::new(minimum),
             max_quantum: Frames::new(2048),
             forced: forced.map(Frames::new),
             rate: 48_000,
@@ -144,10 +144,10 @@ mod tests {
 
     #[test]
     fn a_server_that_could_not_be_asked_is_told_and_none_is_not() {
-        let found = unasked(&[Process::new(7, "pipewire", 0, 0)]).unwrap();
+        let found = unrequested(&[Process::new(7, "pipewire", 0, 0)]).unwrap();
         assert_eq!(found.verdict, Unknown);
         assert!(found.details.unwrap().ends_with("pw-metadata -n settings"));
-        assert_eq!(unasked(&[Process::new(7, "pipewire-pulse", 0, 0)]), None);
+        assert_eq!(unrequested(&[Process::new(7, "pipewire-pulse", 0, 0)]), None);
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn main() {
         let difference = (0..1000)
             .map(|index| f64::from(index) / 1000.0 * half)
             .map(|x| goal.quality.weight(x) - sinc(x) * windowed(&cosines, x / half))
-            .fold(0.0, |most: f64, difference| most.max(difference.abs()));
+            .fold(0.0, |maximum: f64, difference| maximum.max(difference.abs()));
         println!("{}: {}", goal.quality, text.join(", "));
         println!("    the resampler's own differs by {difference:.0e} at most");
     }
@@ -131,13 +131,13 @@ fn window(goal: &Goal) -> Vec<f64> {
             .zip(&waves)
             .map(|(all, wave)| all.iter().map(error).sum::<f64>().sqrt() / wanted(*wave))
             .collect();
-        let most = errors.iter().copied().fold(0.0, f64::max);
+        let maximum = errors.iter().copied().fold(0.0, f64::max);
         // These weights apply to values, Lawson's to squares.
         for (weight, error) in weights.iter_mut().zip(&errors) {
-            *weight *= (error / most).max(1e-3).sqrt();
+            *weight *= (error / maximum).max(1e-3).sqrt();
         }
-        let most = weights.iter().copied().fold(0.0, f64::max);
-        weights.iter_mut().for_each(|weight| *weight = (*weight / most).max(1e-6));
+        let maximum = weights.iter().copied().fold(0.0, f64::max);
+        weights.iter_mut().for_each(|weight| *weight = (*weight / maximum).max(1e-6));
     }
     let first = 1.0 - others.iter().sum::<f64>();
     std::iter::once(first).chain(others).collect()

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_no_integer_can_hold_is_clamped_and_nan_is_silence() {
         let samples = [2.0, -2.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0];
-        for (format, most) in
+        for (format, maximum) in
             [(CardFormat::S32, i32::MAX), (CardFormat::S24, 0x7f_ffff), (CardFormat::S16, 0x7fff)]
         {
             let mut out = vec![0; samples.len() * format.bytes()];
@@ -207,8 +207,8 @@ mod tests {
                 }
                 _ => out.as_chunks().0.iter().map(|&bytes| i32::from_ne_bytes(bytes)).collect(),
             };
-            let least = -most - 1;
-            assert_eq!(steps, [most, least, most, least, 0, most], "{format}");
+            let minimum = -maximum - 1;
+            assert_eq!(steps, [maximum, minimum, maximum, minimum, 0, maximum], "{format}");
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Concealer {
     /// Frames since models were fitted, and the minimum.
     fresh: usize,
     refit: usize,
-    least: usize,
+    minimum: usize,
     state: ConcealState,
     ending: bool,
     concealed: u64,
@@ -76,7 +76,7 @@ impl Concealer {
             rise: half_cosine(frames(1000)).map(|gone| 1.0 - gone).collect(),
             fresh: usize::MAX,
             refit: frames(10_000),
-            least: frames(10_000).max(bench.least()),
+            minimum: frames(10_000).max(bench.minimum()),
             bench,
             state: ConcealState::New,
             ending: false,
@@ -129,7 +129,7 @@ impl Concealer {
                     ConcealState::New | ConcealState::Sound => break,
                 };
                 let Some(&rise) = self.rise.get(risen) else { break };
-                self.tell(age);
+                self.notify(age);
                 for (sample, reported) in frame.iter_mut().zip(&self.reported) {
                     *sample = *sample * rise + reported * (1.0 - rise);
                 }
@@ -171,7 +171,7 @@ impl Concealer {
             if age >= self.silent_at() {
                 break;
             }
-            self.tell(age);
+            self.notify(age);
             frame.copy_from_slice(&self.reported);
             self.state = ConcealState::Hole { age: age + 1 };
             reported += 1;
@@ -198,7 +198,7 @@ impl Concealer {
         self.state = ConcealState::Hole { age: 0 };
         self.history.last_frame(&mut self.held);
         let known = self.history.known();
-        if self.ending || known < self.least {
+        if self.ending || known < self.minimum {
             self.predicted = 0;
             return;
         }
@@ -217,7 +217,7 @@ impl Concealer {
         if self.predicted > 0 { self.fall.len() } else { self.plain.len() }
     }
 
-    fn tell(&mut self, age: usize) {
+    fn notify(&mut self, age: usize) {
         let plain = self.plain.get(age).copied().unwrap_or(0.0);
         for (reported, held) in self.reported.iter_mut().zip(&self.held).skip(self.predicted) {
             *reported = held * plain;

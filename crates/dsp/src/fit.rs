@@ -90,11 +90,14 @@ impl CommonSlope {
 }
 
 /// Peaks of equal-signed runs from `least` on: index and value.
-pub fn hills(values: impl Iterator<Item = f64>, least: f64) -> impl Iterator<Item = (usize, f64)> {
+pub fn hills(
+    values: impl Iterator<Item = f64>,
+    minimum: f64,
+) -> impl Iterator<Item = (usize, f64)> {
     let mut hill: Option<(usize, f64)> = None;
     let values = values.map(Some).chain([None]).enumerate();
     values.filter_map(move |(at, value)| {
-        let here = value.filter(|value| value.abs() >= least && *value != 0.0);
+        let here = value.filter(|value| value.abs() >= minimum && *value != 0.0);
         let goes_on = hill.zip(here).is_some_and(|((_, top), here)| top * here > 0.0);
         let is_higher = hill.zip(here).is_some_and(|((_, top), here)| here.abs() > top.abs());
         let next = if goes_on && !is_higher { hill } else { here.map(|here| (at, here)) };

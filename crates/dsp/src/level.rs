@@ -29,7 +29,7 @@ impl Level {
 }
 
 /// Adds frames to `levels`, one per channel.
-pub fn hear(levels: &mut [Level], samples: &[f32]) {
+pub fn handle(levels: &mut [Level], samples: &[f32]) {
     for frame in samples.chunks_exact(levels.len().max(1)) {
         for (level, sample) in levels.iter_mut().zip(frame) {
             let heard = Level { peak: sample.abs(), squares: sample * sample, frames: 1 };
@@ -46,8 +46,8 @@ mod tests {
     #[test]
     fn each_channel_has_its_own_peak_and_rms() {
         let mut levels = [Level::default(); 2];
-        hear(&mut levels, &[0.5, -1.0, -0.5, 0.0]);
-        hear(&mut levels, &[0.5, 0.0, -0.5, 0.0]);
+        handle(&mut levels, &[0.5, -1.0, -0.5, 0.0]);
+        handle(&mut levels, &[0.5, 0.0, -0.5, 0.0]);
         let reported = levels.map(|level| (level.peak, level.rms(), level.frames));
         assert_eq!(reported, [(0.5, 0.5, 4), (1.0, 0.5, 4)]);
         assert_eq!(Level::default().rms(), 0.0);
@@ -58,7 +58,7 @@ mod tests {
         let mut samples = [0.0; 4800];
         Sine::new("1000".parse().unwrap(), 48_000).fill(1, &mut samples);
         let mut level = [Level::default()];
-        hear(&mut level, &samples);
+        handle(&mut level, &samples);
         let crest = 20.0 * (level[0].peak / level[0].rms()).log10();
         assert!((crest - 3.01).abs() < 0.02, "{crest}");
     }

@@ -62,7 +62,7 @@ fn marks_for_voices_are_found_on_their_frame() {
 }
 
 /// 3.4 kHz at 8 kHz, 8-bit µ-law.
-fn telephone(sound: &[f32], least: f64) -> Vec<f32> {
+fn telephone(sound: &[f32], minimum: f64) -> Vec<f32> {
     // Biquads of the audio EQ cookbook.
     let filter = |sound: Vec<f32>, hertz: f64, is_high: bool| -> Vec<f32> {
         let turn = core::f64::consts::TAU * hertz / f64::from(RATE);
@@ -79,7 +79,7 @@ fn telephone(sound: &[f32], least: f64) -> Vec<f32> {
         sound.into_iter().map(pass).collect()
     };
     let mut sound = sound.to_vec();
-    for (hertz, is_high) in [(least, true), (3400.0, false), (3400.0, false)] {
+    for (hertz, is_high) in [(minimum, true), (3400.0, false), (3400.0, false)] {
         sound = filter(sound, hertz, is_high);
     }
     let coarse = |sample: f32| {
@@ -95,9 +95,9 @@ fn telephone(sound: &[f32], least: f64) -> Vec<f32> {
 
 #[test]
 fn marks_for_voices_are_found_through_a_telephone() {
-    for least in [300.0, 200.0, 100.0, 20.0] {
+    for minimum in [300.0, 200.0, 100.0, 20.0] {
         let (share, _) =
-            judge(&format!("telephone from {least} Hz"), &telephone(&marks().0, least));
+            judge(&format!("telephone from {minimum} Hz"), &telephone(&marks().0, minimum));
         assert!(share >= 0.99, "{share}");
     }
 }

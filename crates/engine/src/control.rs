@@ -144,7 +144,7 @@ pub enum CannotChange {
     /// No stream with this index.
     NoStream {
         /// From 0.
-        asked: usize,
+        requested: usize,
         /// Number of streams.
         streams: usize,
     },
@@ -190,7 +190,7 @@ pub fn requests<C>() -> (ChangeSender<C>, Requests<C>) {
 
 impl<C> ChangeSender<C> {
     /// Requests a change; blocks for at most one beat (20 ms).
-    pub fn ask(&self, change: C) -> Answer {
+    pub fn request(&self, change: C) -> Answer {
         let (answer, answered) = mpsc::channel();
         self.0.send(Request { change, answer }).map_err(|_| CannotChange::Over)?;
         answered.recv().map_err(|_| CannotChange::Over)?

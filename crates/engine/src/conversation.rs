@@ -37,10 +37,10 @@ impl Conversation {
 
     /// Passes each event with its host to `tell`. With `heard`, only reports about that SSRC change
     /// the peer.
-    pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
+    pub(crate) fn handle(&mut self, heard: Option<u32>, mut notify: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };
-        control.receive(&mut |datagram| self.listen(heard, &datagram, &mut tell));
+        control.receive(&mut |datagram| self.listen(heard, &datagram, &mut notify));
         self.control = Some(control);
     }
 
@@ -55,7 +55,7 @@ impl Conversation {
         &mut self,
         heard: Option<u32>,
         datagram: &Datagram<'_>,
-        tell: &mut impl FnMut(Host, Event),
+        notify: &mut impl FnMut(Host, Event),
     ) {
         let Self { session, audience, invalid, .. } = self;
         let stamp_uncertainty =
@@ -64,7 +64,7 @@ impl Conversation {
         let mut concerns = heard.is_none();
         let listen = |event: Event| {
             concerns |= heard == Some(event.ssrc());
-            tell(from, event);
+            notify(from, event);
         };
         let arrived = ReportArrival { from, at: datagram.arrival.at, stamp_uncertainty };
         match session.handle(datagram.bytes, arrived, listen) {

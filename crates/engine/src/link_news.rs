@@ -19,7 +19,7 @@ impl LinkNews {
     }
 
     /// Notes lost and restored connections, and passes on packets that the queue dropped.
-    pub(crate) fn hear(
+    pub(crate) fn handle(
         &mut self,
         address: &str,
         mut note: impl FnMut(&Note<'_>),
@@ -63,12 +63,12 @@ mod tests {
         for event in [LinkEvent::Connected(far), LinkEvent::Error(5), LinkEvent::Error(6)] {
             link.push(event).unwrap();
         }
-        news.hear("here", |note| reported.push(format!("{note:?}")), |_| ());
+        news.handle("here", |note| reported.push(format!("{note:?}")), |_| ());
         assert!(reported.is_empty(), "{reported:?}");
         for event in [LinkEvent::Lost(far), LinkEvent::Connected(far), LinkEvent::Connected(far)] {
             link.push(event).unwrap();
         }
-        news.hear("here", |note| reported.push(format!("{note:?}")), |_| ());
+        news.handle("here", |note| reported.push(format!("{note:?}")), |_| ());
         assert_eq!(reported.len(), 2, "{reported:?}");
         assert!(reported[0].starts_with("LinkLost"), "{reported:?}");
         assert!(reported[1].starts_with("LinkFound"), "{reported:?}");

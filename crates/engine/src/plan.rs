@@ -1,7 +1,7 @@
 //! Plans: a run's settings, fixed before the start.
 
 pub mod address;
-pub mod beside;
+pub mod alongside;
 pub mod claim;
 pub mod lay;
 pub mod pacing;

@@ -117,7 +117,7 @@ impl RecvEngine {
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
             let mut heard = measurement(rate, number, received_channel, longest, ptime);
             heard.0.probes = probes;
-            let several = stream.senders.map(|most| (stream.fed(), most.get()));
+            let several = stream.senders.map(|maximum| (stream.fed(), maximum.get()));
             let (mut received, mut input) = connect(stream, receiver, Some(heard), number, &mix)?;
             if let Some(several) = several {
                 let (ours, links) = share(several, shared.len(), &mut received, &mut input);

@@ -62,7 +62,7 @@ impl SendEngine {
         let (teller, reported) = telling(2048);
         let measures = plan.stream.probes != Probes::Off;
         let mut link = plan.link;
-        link.tell(if measures { teller } else { teller.without_departures() });
+        link.notify(if measures { teller } else { teller.without_departures() });
         let (status_in, status) = memory::ring(64);
         let (commands, commanded) = memory::ring(64);
         let (stamps_in, stamps) = memory::ring(STAMPS);

@@ -94,9 +94,9 @@ fn assert_found(stream: &StreamReport) {
 
 fn assert_each_is_reported(stream: &StreamReport) {
     let LatencyReport { measured, not_measured, .. } = &stream.latency;
-    let beside: u64 = not_measured.each().map(|(_, count)| count).iter().sum();
+    let alongside: u64 = not_measured.each().map(|(_, count)| count).iter().sum();
     let came = stream.counters.received + stream.counters.lost;
-    assert_eq!(measured.count + beside, came - stream.counters.duplicate, "{stream:#?}");
+    assert_eq!(measured.count + alongside, came - stream.counters.duplicate, "{stream:#?}");
 }
 
 struct Line {
@@ -200,8 +200,8 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
         ..Road::default()
     };
     let (mut report, _) = road.run(|process| process, |_| {});
-    let [asked, heard] = road.started.each_ref().map(|started| *started.0.get().unwrap());
-    let starts = [CardClock::start_at_tick(asked), heard];
+    let [requested, heard] = road.started.each_ref().map(|started| *started.0.get().unwrap());
+    let starts = [CardClock::start_at_tick(requested), heard];
     let delays = marks::delays(&record.0, starts.into());
     assert!(delays.len() > 30, "{} marks were found: {report:#?}", delays.len());
     (delays[delays.len() / 2], report.streams.remove(0).latency)

@@ -181,16 +181,16 @@ static ELSEWHERE: OnceLock<SocketAddr> = OnceLock::new();
 fn ask_sender(asker: &ChangeSender<SendChange>) {
     for _ in 0..3 {
         for ptime in [125, 20_000, 1_500, 1_000] {
-            asker.ask(SendChange::Ptime(Span::from_micros(ptime))).unwrap();
+            asker.request(SendChange::Ptime(Span::from_micros(ptime))).unwrap();
         }
         for sample in [SampleFormat::L16, SampleFormat::F32, SampleFormat::L24] {
-            asker.ask(SendChange::Format(sample.into())).unwrap();
+            asker.request(SendChange::Format(sample.into())).unwrap();
         }
-        asker.ask(SendChange::Volume(Gain::from_db(-6.0).unwrap())).unwrap();
-        asker.ask(SendChange::Volume(Gain::UNITY)).unwrap();
+        asker.request(SendChange::Volume(Gain::from_db(-6.0).unwrap())).unwrap();
+        asker.request(SendChange::Volume(Gain::UNITY)).unwrap();
     }
     move_to(asker, *ELSEWHERE.wait());
-    assert!(asker.ask(SendChange::Latency(LatencyRule::Chosen(Span::from_micros(1)))).is_err());
+    assert!(asker.request(SendChange::Latency(LatencyRule::Chosen(Span::from_micros(1)))).is_err());
 }
 
 fn move_to(asker: &ChangeSender<SendChange>, elsewhere: SocketAddr) {
@@ -199,21 +199,21 @@ fn move_to(asker: &ChangeSender<SendChange>, elsewhere: SocketAddr) {
         destinations: Destinations::new(&[elsewhere]).unwrap(),
         reports_to: vec![SocketAddr::new(elsewhere.ip(), elsewhere.port() + 1).into()],
     };
-    asker.ask(SendChange::To(Box::new(destined))).unwrap();
+    asker.request(SendChange::To(Box::new(destined))).unwrap();
 }
 
 fn ask_receiver(asker: &ChangeSender<RecvChange>) {
     for millis in [80, 120, 85, 100] {
         asker
-            .ask(RecvChange::Latency(None, LatencyRule::Chosen(Span::from_millis(millis))))
+            .request(RecvChange::Latency(None, LatencyRule::Chosen(Span::from_millis(millis))))
             .unwrap();
-        asker.ask(RecvChange::Mute(Some(0), millis == 120)).unwrap();
-        asker.ask(RecvChange::Mute(None, millis == 80)).unwrap();
+        asker.request(RecvChange::Mute(Some(0), millis == 120)).unwrap();
+        asker.request(RecvChange::Mute(None, millis == 80)).unwrap();
     }
     let (address, plan) = Road::default().stream();
-    asker.ask(RecvChange::From(None, Box::new(plan))).unwrap();
+    asker.request(RecvChange::From(None, Box::new(plan))).unwrap();
     ELSEWHERE.set(address).unwrap();
-    assert!(asker.ask(RecvChange::Volume(Some(1), Gain::UNITY)).is_err());
+    assert!(asker.request(RecvChange::Volume(Some(1), Gain::UNITY)).is_err());
 }
 
 #[test]
@@ -243,14 +243,14 @@ fn thinned(link: Box<dyn Link>) -> Box<dyn Link> {
 
 fn move_when_it_lacks(asker: &ChangeSender<SendChange>) {
     while !LACKS.load(Ordering::Relaxed) {
-        asker.ask(SendChange::Volume(Gain::UNITY)).unwrap();
+        asker.request(SendChange::Volume(Gain::UNITY)).unwrap();
     }
     move_to(asker, *NEXT.wait());
 }
 
 fn ask_for_another(asker: &ChangeSender<RecvChange>) {
     let (address, plan) = Road { between: thinned, ..Road::default() }.stream();
-    asker.ask(RecvChange::From(None, Box::new(plan))).unwrap();
+    asker.request(RecvChange::From(None, Box::new(plan))).unwrap();
     NEXT.set(address).unwrap();
 }
 

@@ -72,7 +72,7 @@ impl Honest {
             }
             (CallerStep::Say(message), Some(line)) => {
                 let fresh = CallId([self.lines as u8 ^ 0xAA; 16]);
-                answering.said(line, message, fresh, now);
+                answering.handle_message(line, message, fresh, now);
             }
             (CallerStep::Close, Some(line)) => {
                 self.line = None;
@@ -85,7 +85,7 @@ impl Honest {
     fn on_answer(&mut self, step: AnsweringStep, now: LocalTime) {
         match step {
             AnsweringStep::Say(line, message) if self.line == Some(line) => {
-                self.caller.said(message, now);
+                self.caller.handle_message(message, now);
             }
             AnsweringStep::Close(line) if self.line == Some(line) => {
                 self.line = None;
@@ -166,7 +166,7 @@ pub fn call(bytes: &[u8]) {
         }
         honest.request(&message);
         honest.settle(&mut answering, now);
-        answering.said(line, message.clone(), CallId([number as u8; 16]), now);
+        answering.handle_message(line, message.clone(), CallId([number as u8; 16]), now);
         answering.poll(now);
         let answers =
             core::iter::from_fn(|| answering.step()).map(|step| honest.on_answer(step, now));
@@ -186,7 +186,7 @@ pub fn call(bytes: &[u8]) {
             if let CallMessage::Change(terms) = &message {
                 drop(caller.change(terms.clone()));
             }
-            caller.said(message.clone(), now);
+            caller.handle_message(message.clone(), now);
             caller.poll(now);
             assert!(core::iter::from_fn(|| caller.step()).count() < 8);
         }

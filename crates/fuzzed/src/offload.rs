@@ -137,7 +137,7 @@ impl World {
     }
 
     fn forge(&mut self, fields: &[u8; 8], body: &[u8]) {
-        let kinds = [DatagramKind::Block, DatagramKind::Ask, DatagramKind::Gone];
+        let kinds = [DatagramKind::Block, DatagramKind::Request, DatagramKind::Gone];
         let head = Head {
             kind: kinds[usize::from(fields[0] % 3)],
             flags: Flags(u16::from(fields[1] % 4)),

@@ -155,7 +155,7 @@ impl World {
             11 => {
                 let datagram = self.last[0].clone();
                 self.now += bytes.micros();
-                self.hear(&datagram, host(0), Span::ZERO);
+                self.handle(&datagram, host(0), Span::ZERO);
             }
             12 => self.change(bytes),
             13 => {
@@ -262,7 +262,7 @@ impl World {
             self.now += bytes.micros();
             let stamp = Span::from_micros((fate >> 4).into());
             let datagram = self.last[0].clone();
-            self.hear(&datagram, host(0), stamp);
+            self.handle(&datagram, host(0), stamp);
         }
     }
 
@@ -283,11 +283,11 @@ impl World {
         let mut ssrc = || ssrcs[usize::from(bytes.byte() % 4)];
         let (whose, of, about) = (ssrc(), ssrc(), ssrc());
         // An attacker who reads our reports knows our reference times.
-        let mut asked = CompactNtp::from_bits(bytes.word());
+        let mut requested = CompactNtp::from_bits(bytes.word());
         if let Ok(ours) = Compound::parse(&self.last[1]) {
             ours.visit(|_, item| {
                 if let Item::ReferenceTime(time) = item {
-                    asked = time.compact();
+                    requested = time.compact();
                 }
             });
         }
@@ -302,7 +302,7 @@ impl World {
             delay: CompactSpan::from_bits(bytes.word()),
         }];
         let delay = CompactSpan::from_bits(bytes.word());
-        let delays = [DelaySince { ssrc: about, last_reference: asked, delay }];
+        let delays = [DelaySince { ssrc: about, last_reference: requested, delay }];
         let clock = HostClock::of(b"one").reported(bytes.span());
         let has = bytes.byte();
         let info = SenderInfo { ntp, rtp_timestamp: bytes.word(), packets: 1, octets: 1 };
@@ -346,10 +346,10 @@ impl World {
         // Attacks from the peer's own host are rare.
         let from = if from > 250 { 0 } else { 1 + from % 3 };
         self.honest &= from != 0;
-        self.hear(datagram, host(from), stamp);
+        self.handle(datagram, host(from), stamp);
     }
 
-    fn hear(&mut self, datagram: &[u8], from: Host, stamp: Span) {
+    fn handle(&mut self, datagram: &[u8], from: Host, stamp: Span) {
         let mut events = vec![];
         let arrived = ReportArrival { from, at: self.now + stamp, stamp_uncertainty: stamp };
         let read = self.ours.handle(datagram, arrived, |event| events.push(event));

@@ -53,7 +53,7 @@ fn parent() -> io::Result<File> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(pipe) }
 }
 
-fn say(pipe: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
+fn emit(pipe: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
     let line = serde_json::to_string(line)? + "\n";
     pipe.write_all(line.as_bytes())
 }
@@ -96,6 +96,6 @@ fn run(path: &Path, readable: &[PathBuf]) -> io::Result<()> {
         }
         Err(error) => LibraryAnswer::Refused(error.to_string()),
     };
-    say(&mut parent, &answer)?;
+    emit(&mut parent, &answer)?;
     leave()
 }

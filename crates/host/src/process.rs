@@ -95,7 +95,7 @@ impl ChildProcess {
         self.child.id()
     }
 
-    pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
+    pub(crate) fn notify(&mut self, line: &str) -> io::Result<()> {
         let Some(stdin) = &mut self.child.stdin else { return Ok(()) };
         stdin.write_all(format!("{line}\n").as_bytes())?;
         stdin.flush()
@@ -270,10 +270,10 @@ mod tests {
     #[test]
     fn child_inherits_no_descriptor_but_those_it_is_given() {
         let file = tempfile::tempfile().unwrap();
-        let copy = |least: libc::c_int| {
+        let copy = |minimum: libc::c_int| {
             // SAFETY: no pointers; the new descriptor, which exec does not close, has no other
             // owner.
-            unsafe { OwnedFd::from_raw_fd(libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, least)) }
+            unsafe { OwnedFd::from_raw_fd(libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, minimum)) }
         };
         let (left_open, kept) = (copy(700), copy(800));
         let is_open = |fd: &OwnedFd, kept| {

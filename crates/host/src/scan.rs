@@ -70,21 +70,21 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], timeout: Span) -> Scan 
             // Locks only here: other threads take files during a query.
             let next = files.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
             let Some(path) = next else { break };
-            let asked = match name_of(&path).as_str() {
+            let requested = match name_of(&path).as_str() {
                 OURS => Err("its plugins belong to other workers".to_owned()),
-                _ => ask(program, &path, timeout),
+                _ => request(program, &path, timeout),
             };
             let hash = hash_of(&path);
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            match asked.and_then(|asked| Ok((asked, hash?))) {
-                Ok((asked, hash)) => {
+            match requested.and_then(|requested| Ok((requested, hash?))) {
+                Ok((requested, hash)) => {
                     let skip = |why| Skipped { path: path.clone(), why };
-                    found.skipped.extend(asked.skipped.into_iter().map(skip));
+                    found.skipped.extend(requested.skipped.into_iter().map(skip));
                     let file = name_of(&path);
                     found.libraries.push(ScannedLibrary {
                         file,
                         hash,
-                        plugins: asked.plugins,
+                        plugins: requested.plugins,
                         path,
                     });
                 }
@@ -148,7 +148,7 @@ pub(crate) struct LibraryRequest {
     pub(crate) skipped: Vec<String>,
 }
 
-pub(crate) fn ask(
+pub(crate) fn request(
     program: &ChildProgram,
     path: &Path,
     timeout: Span,
@@ -162,7 +162,7 @@ pub(crate) fn ask(
     let until = now() + timeout;
     match child.line(until, None) {
         ChildMessage::Line(line) => match serde_json::from_str(&line) {
-            Ok(LibraryAnswer::Library(asked)) => Ok(asked),
+            Ok(LibraryAnswer::Library(requested)) => Ok(requested),
             Ok(LibraryAnswer::Refused(why)) => Err(why),
             Err(error) => Err(format!(
                 "its process returned invalid data: {error}; remove it from LADSPA_PATH"

@@ -62,7 +62,7 @@ pub struct PluginWorkshop {
     streams: Mutex<BTreeMap<u32, OpenStream>>,
     taken: Arc<AtomicUsize>,
     next: Mutex<u32>,
-    tell: TellWork,
+    notify: TellWork,
 }
 
 struct OpenStream {
@@ -117,13 +117,13 @@ impl PluginWorkshop {
             streams: Mutex::default(),
             taken: Arc::default(),
             next: Mutex::new(u32::from_ne_bytes(first)),
-            tell: Arc::new(|_| ()),
+            notify: Arc::new(|_| ()),
         }
     }
 
     #[must_use]
-    pub fn telling(mut self, tell: impl Fn(&WorkNews) + Send + Sync + 'static) -> Self {
-        self.tell = Arc::new(tell);
+    pub fn telling(mut self, notify: impl Fn(&WorkNews) + Send + Sync + 'static) -> Self {
+        self.notify = Arc::new(notify);
         self
     }
 
@@ -140,13 +140,13 @@ impl PluginWorkshop {
     }
 
     fn take_place(&self) -> Result<WorkPlace, NotOpened> {
-        let most = self.options.max_streams;
+        let maximum = self.options.max_streams;
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            (taken < most).then_some(taken + 1)
+            (taken < maximum).then_some(taken + 1)
         });
         let full = |_| {
             NotOpened::NoPlace(WorkRefused::Overloaded(format!(
-                "busy: maximum of streams reached ({most}); close some, or start it with a larger --max-streams"
+                "busy: maximum of streams reached ({maximum}); close some, or start it with a larger --max-streams"
             )))
         };
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
@@ -184,7 +184,7 @@ impl PluginWorkshop {
         let OpenStream { process, _promise: promise, _place: place } = stream;
         let state = process.end();
         drop((promise, place));
-        (self.tell)(&WorkNews::Ended(state, how));
+        (self.notify)(&WorkNews::Ended(state, how));
     }
 
     fn next_number(&self) -> u32 {
@@ -316,7 +316,7 @@ impl PluginWorkshop {
             admission: Arc::clone(&self.admission),
             plugin: offer.plugin.id.clone(),
             controls: offer.plugin.ports.clone(),
-            tell: Arc::clone(&self.tell),
+            notify: Arc::clone(&self.notify),
         };
         let (process, measured) = StreamProcess::begin(plan, StreamSockets { own, fed }, setting)?;
         let (share, promise) = match (promised, measured) {

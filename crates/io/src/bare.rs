@@ -11,7 +11,7 @@ use crate::link::OpenError;
 use crate::socket::address::RawAddress;
 use crate::socket::descriptor::Fixed;
 use crate::socket::descriptor::Socket;
-use crate::socket::launch::{LAUNCH_WORDS, LaunchClock, LaunchOptions, ask, launch_messages};
+use crate::socket::launch::{LAUNCH_WORDS, LaunchClock, LaunchOptions, launch_messages, request};
 use crate::udp::UdpOptions;
 use crate::udp::open::open;
 
@@ -51,7 +51,7 @@ impl BareSocket {
         launch: Option<LaunchOptions>,
     ) -> Result<Self, OpenError> {
         let launching = |launch: LaunchOptions| {
-            ask(launch, &socket).map_err(|error| {
+            request(launch, &socket).map_err(|error| {
                 let tried = "enabling launch times".to_owned();
                 OpenError::new(tried, &error, "see `taut doctor`")
             })?;
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn bare_packets_arrive_with_and_without_launch_times() {
         let (clock, none) = (LaunchClock::Monotonic, Span::ZERO);
-        let launched = LaunchOptions { clock, lead: none, least: none, ahead: none };
+        let launched = LaunchOptions { clock, lead: none, minimum: none, ahead: none };
         for launch in [None, Some(launched)] {
             let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let timeout = Span::from_secs(5);

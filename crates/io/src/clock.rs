@@ -63,8 +63,8 @@ pub(crate) const fn timespec(nanos: i64) -> libc::timespec {
 }
 
 /// Converts a timeout; negative values become zero.
-pub const fn limit(most: Span) -> libc::timespec {
-    timespec(most.as_nanos())
+pub const fn limit(maximum: Span) -> libc::timespec {
+    timespec(maximum.as_nanos())
 }
 
 /// Sleeps until `due` despite signals; forever for [`LocalTime::NEVER`].
@@ -107,8 +107,8 @@ pub(crate) const BRACKETS: usize = 4;
 /// Bounds in nanoseconds of (other clock − CLOCK_MONOTONIC) from one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
-    pub(crate) least: i64,
-    pub(crate) most: i64,
+    pub(crate) minimum: i64,
+    pub(crate) maximum: i64,
 }
 
 impl Bracket {
@@ -119,7 +119,7 @@ impl Bracket {
     pub(crate) fn of(clock: libc::clockid_t, tries: usize) -> Self {
         let first = Self::read(clock);
         (1..tries).map(|_| Self::read(clock)).fold(first, |best, next| {
-            if next.most - next.least < best.most - best.least { next } else { best }
+            if next.maximum - next.minimum < best.maximum - best.minimum { next } else { best }
         })
     }
 
@@ -127,15 +127,15 @@ impl Bracket {
         let before = now().as_nanos();
         let other = read(clock);
         let after = now().as_nanos();
-        Self { least: other - after, most: other - before }
+        Self { minimum: other - after, maximum: other - before }
     }
 
     pub(crate) const fn offset(&self) -> Span {
-        Span::from_nanos(self.least + (self.most - self.least) / 2)
+        Span::from_nanos(self.minimum + (self.maximum - self.minimum) / 2)
     }
 
     pub(crate) const fn uncertainty(&self) -> Span {
-        Span::from_nanos((self.most - self.least + 1) / 2)
+        Span::from_nanos((self.maximum - self.minimum + 1) / 2)
     }
 }
 

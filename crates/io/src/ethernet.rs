@@ -31,7 +31,7 @@ pub type EthernetAddress = [u8; 6];
 
 /// Address of an Ethernet interface.
 pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
-    let answer = interface::ask(interface, libc::SIOCGIFHWADDR)?;
+    let answer = interface::query(interface, libc::SIOCGIFHWADDR)?;
     // SAFETY: the call succeeded, so an address was written; any bytes are valid.
     let found = unsafe { answer.ifr_ifru.ifru_hwaddr };
     if found.sa_family != libc::ARPHRD_ETHER {
@@ -41,7 +41,7 @@ pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
 }
 
 fn max_bytes(interface: &str) -> io::Result<usize> {
-    let answer = interface::ask(interface, libc::SIOCGIFMTU)?;
+    let answer = interface::query(interface, libc::SIOCGIFMTU)?;
     // SAFETY: the call succeeded, so an MTU was written.
     Ok(usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
@@ -103,12 +103,12 @@ pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,
 ) -> Result<OpenedStream, OpenError> {
-    let most = max_bytes(&options.interface).unwrap_or(usize::MAX);
-    if options.sends && options.datagram_bytes > most.max(1500) {
+    let maximum = max_bytes(&options.interface).unwrap_or(usize::MAX);
+    if options.sends && options.datagram_bytes > maximum.max(1500) {
         let EthernetOptions { interface, datagram_bytes, .. } = options;
         return Err(OpenError {
             tried: format!("sending packets of {datagram_bytes} bytes via {interface}"),
-            answer: format!("its frames hold at most {most}, and Ethernet does not fragment"),
+            answer: format!("its frames hold at most {maximum}, and Ethernet does not fragment"),
             hint: "use a shorter --ptime".to_owned(),
             errno: libc::EMSGSIZE,
         });

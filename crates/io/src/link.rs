@@ -21,11 +21,11 @@ use crate::link::event_queue::EventSender;
 
 pub use crate::socket::{Datagram, LinkCounters, OpenError, TransmitStamp};
 
-/// A link to the network. Except for [`Link::tell`], methods are real-time: bounded work, no
+/// A link to the network. Except for [`Link::notify`], methods are real-time: bounded work, no
 /// allocation, lock or blocking call.
 pub trait Link: Send {
     /// Sets the [`EventSender`]. Called once, before the first packet.
-    fn tell(&mut self, _teller: EventSender) {}
+    fn notify(&mut self, _teller: EventSender) {}
 
     /// Queues a packet with the earlier one sent again. `false` (counted) without room.
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;

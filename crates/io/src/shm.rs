@@ -163,7 +163,7 @@ impl SharedFile {
 
     /// Acquires or releases a lock; `false` if another process holds it.
     pub fn try_lock(&self, lock: Lock, hold: Hold) -> Result<bool, SharedError> {
-        match self.ask(libc::F_OFD_SETLK, lock, hold) {
+        match self.request(libc::F_OFD_SETLK, lock, hold) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
                 Ok(false)
@@ -172,20 +172,21 @@ impl SharedFile {
         }
     }
 
-    fn ask(&self, command: c_int, Lock(place): Lock, hold: Hold) -> io::Result<()> {
+    fn request(&self, command: c_int, Lock(place): Lock, hold: Hold) -> io::Result<()> {
         // SAFETY: all zeros are a valid value of this plain structure.
-        let mut asked: libc::flock = unsafe { core::mem::zeroed() };
+        let mut requested: libc::flock = unsafe { core::mem::zeroed() };
         let kind = match hold {
             Hold::Free => libc::F_UNLCK,
             Hold::Shared => libc::F_RDLCK,
             Hold::Alone => libc::F_WRLCK,
         };
-        asked.l_type = kind as c_short;
-        asked.l_whence = libc::SEEK_SET as c_short;
+        requested.l_type = kind as c_short;
+        requested.l_whence = libc::SEEK_SET as c_short;
         // A lock is one byte, even beyond the file's end.
-        (asked.l_start, asked.l_len) = (place.into(), 1);
+        (requested.l_start, requested.l_len) = (place.into(), 1);
         // SAFETY: the structure outlives the call, which keeps no pointer to it.
-        checked(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw const asked) }).map(drop)
+        checked(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw const requested) })
+            .map(drop)
     }
 
     /// Maps `longs` 64-bit, then `words` 32-bit numbers, with every page in memory. `None` if the

@@ -144,11 +144,12 @@ impl Scheduler {
 
     /// Requests this policy. If refused, the old one stays.
     pub fn apply(self) -> Granted {
-        let errno = self.ask().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
-        Granted { asked: self, errno }
+        let errno =
+            self.request().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
+        Granted { requested: self, errno }
     }
 
-    fn ask(self) -> io::Result<()> {
+    fn request(self) -> io::Result<()> {
         let (policy, priority) = match self {
             Self::Other => (libc::SCHED_OTHER, 0),
             Self::Fifo(priority) => (libc::SCHED_FIFO, priority),
@@ -180,7 +181,7 @@ impl Scheduler {
 #[must_use = "the report says once how threads run"]
 pub struct Granted {
     /// Requested scheduler.
-    pub asked: Scheduler,
+    pub requested: Scheduler,
     /// Error number; 0 if granted.
     pub errno: i32,
 }
@@ -193,23 +194,23 @@ impl Granted {
 
     /// Returns the scheduler in effect.
     pub const fn effective(&self) -> Scheduler {
-        if self.is_granted() { self.asked } else { Scheduler::Other }
+        if self.is_granted() { self.requested } else { Scheduler::Other }
     }
 }
 
 impl fmt::Display for Granted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_granted() {
-            return write!(f, "{}", self.asked);
+            return write!(f, "{}", self.requested);
         }
-        let hint = match (self.errno, self.asked) {
+        let hint = match (self.errno, self.requested) {
             (libc::EBUSY, _) => "other deadlines leave too little time: request less runtime",
             (_, Scheduler::Deadline { .. }) => "run it as root, or with CAP_SYS_NICE on all cores",
             _ => {
                 "give the user an rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
             }
         };
-        write!(f, "other: the system refused {}: {}; {hint}", self.asked, sentence(self.errno))
+        write!(f, "other: the system refused {}: {}; {hint}", self.requested, sentence(self.errno))
     }
 }
 
@@ -233,16 +234,16 @@ pub fn spawn<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<(JoinHandle<T>, Granted)> {
     let stack_bytes = stack_bytes.max(MIN_STACK);
-    let (tell, hear) = mpsc::sync_channel(1);
+    let (sender, receiver) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name(name.into()).stack_size(stack_bytes);
     let handle = thread.spawn(move || {
         set_timer_slack();
         touch_stack((stack_bytes - STACK_MARGIN) / PAGE);
-        let _ = tell.send(scheduler.apply());
-        drop(tell);
+        let _ = sender.send(scheduler.apply());
+        drop(sender);
         run()
     })?;
-    let granted = hear.recv().unwrap_or(Granted { asked: scheduler, errno: libc::ESRCH });
+    let granted = receiver.recv().unwrap_or(Granted { requested: scheduler, errno: libc::ESRCH });
     Ok((handle, granted))
 }
 
@@ -321,15 +322,15 @@ mod tests {
             deadline: Span::from_millis(10),
             period: Span::from_millis(10),
         };
-        for (asked, policy) in [
+        for (requested, policy) in [
             (Scheduler::Fifo(3), libc::SCHED_FIFO),
             (Scheduler::RoundRobin(3), libc::SCHED_RR),
             (deadline, libc::SCHED_DEADLINE),
             (Scheduler::Other, libc::SCHED_OTHER),
         ] {
-            let (handle, granted) = spawn("test", asked, 0, policy_of_this_thread).unwrap();
+            let (handle, granted) = spawn("test", requested, 0, policy_of_this_thread).unwrap();
             if granted.is_granted() {
-                assert_eq!(handle.join().unwrap(), policy, "{asked}");
+                assert_eq!(handle.join().unwrap(), policy, "{requested}");
             } else {
                 skipped(Lack::Privilege, &granted.to_string());
                 assert_eq!(handle.join().unwrap(), libc::SCHED_OTHER);
@@ -357,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_with_the_mend() {
-        let refused = Granted { asked: Scheduler::Fifo(70), errno: libc::EPERM };
+        let refused = Granted { requested: Scheduler::Fifo(70), errno: libc::EPERM };
         assert_eq!(
             refused.to_string(),
             "other: the system refused fifo:70: operation not permitted; give the user an \

@@ -111,9 +111,9 @@ impl MuxedTransport {
         let link = DirectLink::over_socket(another()?, &options, seals.sending)?;
         let sending =
             SendingTransport { link: Box::new(link), peer: Some(Arc::clone(&peer)), seen: 0 };
-        let hears = UdpOptions { max_destinations: 0, ..options };
-        let link = DirectLink::over_socket(another()?, &hears, seals.receiving)?;
-        let hears = match far {
+        let handles = UdpOptions { max_destinations: 0, ..options };
+        let link = DirectLink::over_socket(another()?, &handles, seals.receiving)?;
+        let handles = match far {
             FarAddress::At(_) => Hears::Peer(Arc::clone(&peer)),
             FarAddress::Newest => Hears::Newest(Arc::clone(&peer)),
         };
@@ -130,7 +130,7 @@ impl MuxedTransport {
             })
         };
         let reports = [report(one)?, report(other)?];
-        let receiving = ReceivingTransport { link: Box::new(link), hears };
+        let receiving = ReceivingTransport { link: Box::new(link), handles };
         Ok(Self { sending, receiving, reports, peer: Some(peer) })
     }
 }

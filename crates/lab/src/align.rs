@@ -186,7 +186,7 @@ fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<L
     let opened = open_measured(spec, Direction::Capture, flags.pace.settings(count))?;
     let frames = opened.device.settings().rate.frames_within(flags.duration);
     check_room(frames.as_len())?;
-    answer.tell(&format!("recording {spec} for {}", flags.duration));
+    answer.notify(&format!("recording {spec} for {}", flags.duration));
     let options = RecordOptions {
         channels: channels.map(|channel| channel - 1).into(),
         frames,
@@ -194,7 +194,7 @@ fn of_device(flags: &AlignFlags, spec: &DeviceSpec, answer: &Answer) -> Result<L
     };
     let DeviceRecording { sound, notes, .. } =
         record(opened.device, &options, &answer.stop, |taken| {
-            answer.tell(&format!("{taken} of {}", flags.duration));
+            answer.notify(&format!("{taken} of {}", flags.duration));
         })?;
     let [first, second] = [0, 1].map(|tap| &*sound.channels[tap]);
     let mut report = taps(flags, sound.rate, [first, second], channels)?;

@@ -133,9 +133,9 @@ const LOOK: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_secs(20);
 
 fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
-    let tell = |sentence: &str| {
+    let notify = |sentence: &str| {
         if flags.report != PlainKind::None {
-            screen::tell(sentence);
+            screen::notify(sentence);
         }
     };
     let begun = Instant::now();
@@ -154,7 +154,7 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
         }
         // Preparations belong to their experiment.
         let left = steps[number..].iter().filter(|step| step.is_experiment()).count();
-        tell(&format!("{}: {} ({left} left)", step.name, step.does));
+        notify(&format!("{}: {} ({left} left)", step.name, step.does));
         let words = step.words(&flags.out, &flags.with);
         let began = Instant::now();
         let status = once(step, &words, &flags.out, stop)?;
@@ -163,7 +163,7 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
             continue;
         }
         let outcome = AllOutcome::read(step, &words, &flags.out, status.success(), took);
-        tell(&outcome.to_string());
+        notify(&outcome.to_string());
         report.experiments.push(outcome);
     }
     report.duration_ns = begun.elapsed().as_nanos() as u64;

@@ -53,13 +53,13 @@ impl Answer {
         Ok(Self { kind: flags.report, files, begun: now(), stop })
     }
 
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn notifies(&self) -> bool {
         self.kind != ReportKind::None
     }
 
-    pub(crate) fn tell(&self, sentence: &str) {
-        if self.tells() {
-            screen::tell(sentence);
+    pub(crate) fn notify(&self, sentence: &str) {
+        if self.notifies() {
+            screen::notify(sentence);
         }
     }
 

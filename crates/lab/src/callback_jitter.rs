@@ -76,8 +76,10 @@ pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
     let both = flags.device.iter().map(|spec| (spec, Directions::Both));
     let played = flags.output.iter().map(|spec| (spec, Direction::Playback.into()));
     let captured = flags.input.iter().map(|spec| (spec, Direction::Capture.into()));
-    let asked: Vec<(&DeviceSpec, Directions)> = both.chain(played).chain(captured).collect();
-    if asked.iter().any(|(spec, _)| matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))))
+    let requested: Vec<(&DeviceSpec, Directions)> = both.chain(played).chain(captured).collect();
+    if requested
+        .iter()
+        .any(|(spec, _)| matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))))
     {
         return Err(Failure::usage(
             "file:- has no clock\nhint: choose a device that `taut devices` lists",
@@ -85,7 +87,7 @@ pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
     }
     let answer = Answer::open(&flags.reporting)?;
     let (mut devices, mut notes, mut reported) = (Vec::<OpenedSide>::new(), Vec::new(), Vec::new());
-    for (spec, directions) in asked {
+    for (spec, directions) in requested {
         let opened = open_measured(spec, directions, flags.pace.settings(flags.channels))?;
         check_room(flags.calls(&opened.device.settings()))?;
         notes.extend(at_ports(spec));
@@ -101,7 +103,7 @@ pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
     }
     let plural = if devices.len() == 1 { "" } else { "s" };
     let time = flags.settle + flags.duration;
-    answer.tell(&format!("{} device{plural} for {time}", devices.len()));
+    answer.notify(&format!("{} device{plural} for {time}", devices.len()));
     let mut report = measure(devices, flags, &answer.stop)?;
     report.notes.extend(notes);
     report.notes.extend(reported.iter().flat_map(|notes| notes.take()));

@@ -227,20 +227,20 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
         link_rate: flags.link_rate.map(|rate| rate.0),
         scheduler: flags.scheduler,
     };
-    let most = points.iter().map(|point| point.workers).max();
-    if most > Some(0) {
+    let maximum = points.iter().map(|point| point.workers).max();
+    if maximum > Some(0) {
         machines.check().map_err(Failure::open)?;
     }
     let answer = Answer::open(&flags.reporting)?;
     let jack = flags.jack.then(|| JackMaster::new(Box::new(jack_client))).transpose();
     let made = jack.map_err(|why| ("JACK", why)).and_then(|jack| {
-        Ok((jack, Machines::make(machines, most).map_err(|why| ("workers", why))?))
+        Ok((jack, Machines::make(machines, maximum).map_err(|why| ("workers", why))?))
     });
     match made {
         Ok((mut jack, mut machines)) => {
             let both = (&mut machines, jack.as_mut());
             let (report, unanswered) =
-                measure((flags, &points), both, &answer.stop, &mut |point| answer.tell(point));
+                measure((flags, &points), both, &answer.stop, &mut |point| answer.notify(point));
             answer.give_unless(unanswered, report)
         }
         Err((what, why)) => answer.unusable("capacity", what, Failure::open(why)),
@@ -266,10 +266,10 @@ fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
 }
 
 fn plugins(program: &Path) -> Vec<PathBuf> {
-    let beside = program.parent().unwrap_or(Path::new("/"));
+    let alongside = program.parent().unwrap_or(Path::new("/"));
     let path = std::env::var_os("LADSPA_PATH").unwrap_or_default();
-    let installed = beside.parent().unwrap_or(beside).join("lib/ladspa");
-    let built = [beside.to_owned(), beside.join("deps"), installed];
+    let installed = alongside.parent().unwrap_or(alongside).join("lib/ladspa");
+    let built = [alongside.to_owned(), alongside.join("deps"), installed];
     // An empty variable yields one empty path.
     let named = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
     named.chain(built).collect()
@@ -328,7 +328,7 @@ fn measure(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
     stop: &Stop,
-    tell: &mut dyn FnMut(&str),
+    notify: &mut dyn FnMut(&str),
 ) -> (LabReport, Option<String>) {
     let mut report = LabReport::asking("capacity");
     report.notes.extend(lock_memory());
@@ -337,16 +337,16 @@ fn measure(
     let mut measuring = point::CapacityMeasuring { options, stop, stall_monitor, jack };
     let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());
     let mut of_workers = Vec::<Option<String>>::new();
-    for asked in points {
-        let here = asked.local();
+    for requested in points {
+        let here = requested.local();
         let first = (!local.contains(&here)).then_some(here);
-        for point in first.into_iter().chain((asked.workers > 0).then_some(*asked)) {
+        for point in first.into_iter().chain((requested.workers > 0).then_some(*requested)) {
             if stop.is_requested() {
                 unmeasured.push(measuring.name(&point));
                 continue;
             }
             let name = measuring.name(&point);
-            tell(&name);
+            notify(&name);
             let row = match point.workers {
                 0 => measuring.here(&point),
                 _ => measuring.offloaded(&point, machines),

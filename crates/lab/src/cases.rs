@@ -22,13 +22,13 @@ pub(crate) struct Cases<'a> {
     pub(crate) report: LabReport,
     /// Why measured rows do not answer the question.
     pub(crate) unanswered: Option<String>,
-    tell: TellRow<'a>,
+    notify: TellRow<'a>,
     over: bool,
 }
 
 impl<'a> Cases<'a> {
-    pub(crate) fn of(experiment: &'static str, tell: TellRow<'a>) -> Self {
-        Self { report: LabReport::asking(experiment), unanswered: None, tell, over: false }
+    pub(crate) fn of(experiment: &'static str, notify: TellRow<'a>) -> Self {
+        Self { report: LabReport::asking(experiment), unanswered: None, notify, over: false }
     }
 
     pub(crate) fn run<H: CaseHosts>(
@@ -71,13 +71,13 @@ impl<'a> Cases<'a> {
     }
 
     pub(crate) fn row(&mut self, row: ReportRow) {
-        let goes_on = (self.tell)(&row);
+        let goes_on = (self.notify)(&row);
         let after = row.name.clone();
         self.report.rows.push(row);
-        self.asked(goes_on, &after);
+        self.requested(goes_on, &after);
     }
 
-    pub(crate) fn asked(&mut self, goes_on: bool, after: &str) {
+    pub(crate) fn requested(&mut self, goes_on: bool, after: &str) {
         if !goes_on && !self.over {
             self.note(format!("stopped after {after}, as requested"));
             self.over = true;
@@ -123,8 +123,8 @@ mod tests {
 
     fn second(came: HostError, answer: Result<(), HostError>) -> (Vec<String>, Vec<String>, u32) {
         let mut agents = Agents { replaced: 0, answer };
-        let mut tell = |_: &ReportRow| true;
-        let mut cases = Cases::of("test", &mut tell);
+        let mut notify = |_: &ReportRow| true;
+        let mut cases = Cases::of("test", &mut notify);
         let mut came = Some(came);
         for name in ["first", "second", "third"] {
             cases.run(name, &mut agents, |_| match came.take_if(|_| name == "second") {
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn who_asks_for_the_end_has_the_row_and_nothing_after() {
         let mut agents = Agents { replaced: 0, answer: Ok(()) };
-        let mut tell = |row: &ReportRow| row.name != "second";
-        let mut cases = Cases::of("test", &mut tell);
+        let mut notify = |row: &ReportRow| row.name != "second";
+        let mut cases = Cases::of("test", &mut notify);
         for name in ["first", "second", "third"] {
             cases.run(name, &mut agents, |_| Ok(ReportRow::named(name)));
         }

@@ -102,14 +102,14 @@ pub enum Lab {
 
 fn list() {
     for experiment in EXPERIMENTS {
-        screen::say(&format!("{:15} {}", experiment.name, experiment.asks));
+        screen::emit(&format!("{:15} {}", experiment.name, experiment.requests));
     }
-    screen::say("");
-    screen::say(
+    screen::emit("");
+    screen::emit(
         "all             run every experiment briefly and write an index page of their reports",
     );
-    screen::say("compare         compare two reports stage by stage and detect regressions");
-    screen::say(
+    screen::emit("compare         compare two reports stage by stage and detect regressions");
+    screen::emit(
         "impair          relay a stream like a bad network: delay, lose, reorder, duplicate",
     );
 }
@@ -130,7 +130,7 @@ impl Lab {
             Self::Align(flags) => align::run(flags),
             Self::Delay(flags) => delay::run(flags),
             Self::Play(flags) => delay::play(flags),
-            Self::Hear(flags) => delay::hear(flags),
+            Self::Hear(flags) => delay::handle(flags),
             Self::MouthToEar(flags) => mouth_to_ear::run(flags),
             Self::Mouth(flags) => mouth_to_ear::mouth(flags),
             Self::Tap(flags) => mouth_to_ear::tap(flags),

@@ -146,11 +146,11 @@ fn discount(rows: &mut [ComparedRow]) -> usize {
         figures.filter(|figure| figure.p_of_all.is_some()).collect();
     judged.sort_by(|a, b| a.p.total_cmp(&b.p));
     let all = judged.len();
-    let mut least = 0.0_f64;
+    let mut minimum = 0.0_f64;
     for (rank, figure) in judged.into_iter().enumerate() {
-        least = least.max(figure.p * (all - rank) as f64).min(1.0);
-        figure.p_of_all = Some(least);
-        if least >= CHANCE {
+        minimum = minimum.max(figure.p * (all - rank) as f64).min(1.0);
+        figure.p_of_all = Some(minimum);
+        if minimum >= CHANCE {
             figure.verdict = ComparedVerdict::None;
         }
     }

@@ -177,7 +177,7 @@ pub struct MarkSide {
     /// Maximum number of marks kept
     #[arg(long, value_name = "N", default_value_t = 360_000,
           value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
-    most: u32,
+    maximum: u32,
     /// Time limit if no program ends it
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<Span>,
@@ -253,9 +253,9 @@ pub(crate) fn run(flags: &DelayFlags) -> Result<(), Failure> {
         level_db: f64::from(shape.level),
     };
     let devices = [&output.spec, &input.spec].map(|spec| format!("{spec:#}"));
-    let tell = || {
+    let notify = || {
         let [output, input] = &devices;
-        answer.tell(&format!("playing marks on {output} and recording them on {input}"));
+        answer.notify(&format!("playing marks on {output} and recording them on {input}"));
     };
     if flags.with.is_some() || flags.played_at.is_some() {
         let places = [&flags.played_at, &flags.with];
@@ -264,9 +264,9 @@ pub(crate) fn run(flags: &DelayFlags) -> Result<(), Failure> {
             devices: [output, input].map(|device| device.given.clone()),
             settings: wanted,
             options,
-            max_uncertainty: flags.clocks.most(),
+            max_uncertainty: flags.clocks.maximum(),
         };
-        tell();
+        notify();
         let mut report = measure_between(places, &plan, &answer.stop);
         report
             .notes
@@ -275,7 +275,7 @@ pub(crate) fn run(flags: &DelayFlags) -> Result<(), Failure> {
     }
     let found = if output.spec.is_same(&input.spec) {
         let device = open_measured(&output.spec, Directions::Both, wanted)?;
-        tell();
+        notify();
         let mut found = measure_both_ways(device.device, &options, &answer.stop)?;
         found.notes.extend(at_ports(&output.spec));
         found.notes.extend(device.notes.take());
@@ -283,7 +283,7 @@ pub(crate) fn run(flags: &DelayFlags) -> Result<(), Failure> {
     } else {
         let played = open_measured(&output.spec, Direction::Playback, wanted)?;
         let heard = open_measured(&input.spec, Direction::Capture, wanted)?;
-        tell();
+        notify();
         let mut found = measure(played.device, heard.device, &options, &answer.stop)?;
         found.notes.extend([&output.spec, &input.spec].into_iter().filter_map(at_ports));
         found.notes.extend(played.notes.take().into_iter().chain(heard.notes.take()));
@@ -296,8 +296,8 @@ pub(crate) fn play(flags: &MarkSide) -> Result<(), Failure> {
     side(flags, Direction::Playback, apart::play)
 }
 
-pub(crate) fn hear(flags: &MarkSide) -> Result<(), Failure> {
-    side(flags, Direction::Capture, apart::hear)
+pub(crate) fn handle(flags: &MarkSide) -> Result<(), Failure> {
+    side(flags, Direction::Capture, apart::handle)
 }
 
 type SideRun = fn(MarkPart<'_>, &mut dyn std::io::Write) -> Result<(), PartError>;
@@ -426,9 +426,9 @@ pub fn measure(
 ) -> Result<MeasuredDelay, RunError> {
     let (player, recorder, measured) = set_up([output.settings(), input.settings()], options);
     // The recorder first, so that no mark is missed.
-    let hears = Running::start(input, Box::new(recorder), options.scheduler, stop)?;
+    let handles = Running::start(input, Box::new(recorder), options.scheduler, stop)?;
     let plays = Running::start(output, Box::new(player), options.scheduler, stop)?;
-    measured.run(vec![("output", plays), ("input", hears)], options, stop)
+    measured.run(vec![("output", plays), ("input", handles)], options, stop)
 }
 
 pub fn measure_both_ways(

@@ -4,7 +4,7 @@ use crate::{align, delay, quality};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
-    pub(crate) asks: &'static str,
+    pub(crate) requests: &'static str,
     pub(crate) does: &'static str,
     /// In `taut lab all`: the machine first.
     pub(crate) turn: u8,
@@ -15,7 +15,7 @@ pub(crate) struct Experiment {
 }
 
 const ALONE: Experiment =
-    Experiment { name: "", asks: "", does: "", turn: 0, words: "", sends: false, needs: None };
+    Experiment { name: "", requests: "", does: "", turn: 0, words: "", sends: false, needs: None };
 const SENDS: Experiment = Experiment { sends: true, ..ALONE };
 
 const DEMO: Experiment = Experiment {
@@ -36,7 +36,7 @@ const SENT: Experiment = Experiment {
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "delay",
-        asks: delay::QUESTION,
+        requests: delay::QUESTION,
         does: "play time marks on one device and find them on another",
         turn: 14,
         words: "lab delay --output virtual:?cable=taut-all --input virtual:?cable=taut-all&delay=5ms \
@@ -45,7 +45,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "align",
-        asks: align::QUESTION,
+        requests: align::QUESTION,
         does: "find the delay between two taps of one sound",
         turn: 16,
         words: "lab align {folder}/receiver-1.wav",
@@ -54,7 +54,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "mouth-to-ear",
-        asks: "how long does sound take from the mouth at one end of a call to the ear at the other?",
+        requests: "how long does sound take from the mouth at one end of a call to the ear at the other?",
         does: "call, and compare the sound at the mouth with the sound at the far ear",
         turn: 15,
         words: "lab mouth-to-ear --only latency --duration 1s --settle 500ms",
@@ -62,7 +62,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "stages",
-        asks: "where does the time of every packet go?",
+        requests: "where does the time of every packet go?",
         does: "send a stream and measure each packet stage by stage",
         turn: 4,
         words: "lab stages --duration 5s --settle 1s",
@@ -70,7 +70,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "kernel",
-        asks: "how long does a packet take from the kernel to the program?",
+        requests: "how long does a packet take from the kernel to the program?",
         does: "measure packets from the kernel's timestamp to the receiving program",
         turn: 2,
         words: "lab kernel --duration 500ms",
@@ -78,7 +78,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "latency-sweep",
-        asks: "does the measured latency equal the configured one?",
+        requests: "does the measured latency equal the configured one?",
         does: "compare measured with configured latency, from 100 ms down to 3 ms",
         turn: 5,
         words: "lab latency-sweep --duration 1s --settle 1s",
@@ -86,7 +86,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "min-latency",
-        asks: "what is the minimum latency without loss?",
+        requests: "what is the minimum latency without loss?",
         does: "find the minimum latency without loss, and hold it",
         turn: 6,
         // Outlasts interruptions of a shared machine, up to 119 ms.
@@ -96,7 +96,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "schedulers",
-        asks: "which scheduler is best for audio?",
+        requests: "which scheduler is best for audio?",
         does: "send the same stream with each scheduler, idle and loaded",
         turn: 7,
         words: "lab schedulers --duration 500ms --settle 1s",
@@ -104,7 +104,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "network",
-        asks: "how does other traffic affect a stream, and what does a stream cost the network?",
+        requests: "how does other traffic affect a stream, and what does a stream cost the network?",
         does: "send a stream next to multicast, chatter and bulk TCP, and count the traffic",
         turn: 8,
         words: "lab network --duration 500ms --settle 1s",
@@ -112,7 +112,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "callback-jitter",
-        asks: "how regular are the callbacks on both sides of a sound device?",
+        requests: "how regular are the callbacks on both sides of a sound device?",
         does: "measure the callbacks on both sides of a sound device",
         turn: 3,
         words: "lab callback-jitter --device virtual: --duration 3s",
@@ -120,7 +120,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "limits",
-        asks: "how does a stream fare if its receiver has little CPU or memory?",
+        requests: "how does a stream fare if its receiver has little CPU or memory?",
         does: "send a stream to a receiver that has little CPU or memory",
         turn: 9,
         words: "lab limits --duration 1s --settle 1s",
@@ -128,7 +128,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "stalls",
-        asks: "how late does this host wake a thread?",
+        requests: "how late does this host wake a thread?",
         does: "measure the wake-up lateness of each core, and stalls of all cores",
         turn: 0,
         words: "lab stalls --duration 3s",
@@ -136,7 +136,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "resources",
-        asks: "how busy is this machine?",
+        requests: "how busy is this machine?",
         does: "sample the load of this machine and its programs",
         turn: 1,
         words: "lab resources --duration 3s",
@@ -144,7 +144,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "quality",
-        asks: quality::QUESTION,
+        requests: quality::QUESTION,
         does: "send known sound and compare it with the received sound",
         turn: 13,
         words: "lab quality",
@@ -152,7 +152,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "load",
-        asks: "how many streams run without a miss?",
+        requests: "how many streams run without a miss?",
         does: "send more and more streams until the first miss, then hold the maximum",
         turn: 10,
         words: "lab load --duration 1s --settle 1s --max-streams 16 --hold 2 --allow 1%",
@@ -160,7 +160,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "capacity",
-        asks: "how much of a period can plugins on other machines use?",
+        requests: "how much of a period can plugins on other machines use?",
         does: "send blocks to plugins on other machines, with growing run times, until one is \
                missed",
         turn: 11,
@@ -170,7 +170,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "overhead",
-        asks: "what does measuring cost?",
+        requests: "what does measuring cost?",
         does: "compare the cost of a measured stream with that of an unmeasured one",
         turn: 12,
         words: "lab overhead --duration 1s --settle 1s --rounds 2",
@@ -178,7 +178,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "interval",
-        asks: "at which intervals do packets leave or arrive?",
+        requests: "at which intervals do packets leave or arrive?",
         does: "measure the packet intervals in a packet log",
         turn: 17,
         words: "lab interval --packet-log {folder}/sent.csv",
@@ -195,6 +195,6 @@ impl Experiment {
 
 impl LabReport {
     pub(crate) fn asking(experiment: &'static str) -> Self {
-        Self::of(experiment, Experiment::named(experiment).map_or("", |known| known.asks))
+        Self::of(experiment, Experiment::named(experiment).map_or("", |known| known.requests))
     }
 }

@@ -62,7 +62,7 @@ pub struct LabHost {
     to: Option<ChildStdin>,
     from: Receiver<BoundedLine>,
     complaints: Receiver<BoundedLine>,
-    asked: u64,
+    requested: u64,
     hello: Hello,
     silent: bool,
     stop: Stop,
@@ -91,7 +91,7 @@ impl LabHost {
             to,
             from,
             complaints,
-            asked: 0,
+            requested: 0,
             hello: Hello::default(),
             silent: false,
             stop: stop.clone(),
@@ -154,14 +154,14 @@ impl LabHost {
         limits: Option<ChildLimits>,
     ) -> Result<u32, HostError> {
         let start = Start { words: words.to_vec(), cpus: cpus.to_vec(), limits };
-        match self.ask(AgentAsk::Start(start))? {
+        match self.request(AgentAsk::Start(start))? {
             AgentAnswer::Started { child } => Ok(child),
             other => Err(self.confused(&other)),
         }
     }
 
-    pub fn wait(&mut self, child: u32, most: Duration) -> Result<ChildState, HostError> {
-        let deadline = Instant::now() + most;
+    pub fn wait(&mut self, child: u32, maximum: Duration) -> Result<ChildState, HostError> {
+        let deadline = Instant::now() + maximum;
         loop {
             let longest = if self.heeds { SHORT_TURN } else { TURN };
             let turn = deadline.saturating_duration_since(Instant::now()).min(longest);
@@ -204,21 +204,21 @@ impl LabHost {
     }
 
     pub fn usage(&mut self, child: u32) -> Result<ChildUsage, HostError> {
-        match self.ask(AgentAsk::Usage { child })? {
+        match self.request(AgentAsk::Usage { child })? {
             AgentAnswer::Usage(usage) => Ok(usage),
             other => Err(self.confused(&other)),
         }
     }
 
     pub fn interrupt(&mut self, child: u32) -> Result<(), HostError> {
-        self.ask(AgentAsk::Interrupt { child }).map(|_| ())
+        self.request(AgentAsk::Interrupt { child }).map(|_| ())
     }
 
     pub fn read(&mut self, file: &str) -> Result<String, HostError> {
         let mut text = String::new();
         loop {
             let from = text.len() as u64;
-            match self.ask(AgentAsk::Read { file: file.to_owned(), from, most: PIECE })? {
+            match self.request(AgentAsk::Read { file: file.to_owned(), from, maximum: PIECE })? {
                 AgentAnswer::Text { text: piece } if piece.is_empty() => return Ok(text),
                 AgentAnswer::Text { text: piece } => text += &piece,
                 other => return Err(self.confused(&other)),
@@ -227,7 +227,7 @@ impl LabHost {
     }
 
     pub fn noise(&mut self, file: &str, seconds: u32, rate: u32) -> Result<(), HostError> {
-        self.ask(AgentAsk::Noise { file: file.to_owned(), seconds, rate }).map(|_| ())
+        self.request(AgentAsk::Noise { file: file.to_owned(), seconds, rate }).map(|_| ())
     }
 
     /// An address that `other` reaches, and the first of `pairs` free port pairs.
@@ -237,14 +237,16 @@ impl LabHost {
         pairs: u16,
     ) -> Result<(IpAddr, u16), HostError> {
         let AgentAnswer::Listening { addresses, knock_at, ports } =
-            self.ask(AgentAsk::Listen { pairs })?
+            self.request(AgentAsk::Listen { pairs })?
         else {
             return Err(self.refused("cannot open a UDP socket"));
         };
         for _ in 0..KNOCKS {
             let addresses = addresses.clone();
-            other.ask(AgentAsk::Knock { addresses, port: knock_at })?;
-            if let AgentAnswer::Reached { address: Some(address) } = self.ask(AgentAsk::Heard)? {
+            other.request(AgentAsk::Knock { addresses, port: knock_at })?;
+            if let AgentAnswer::Reached { address: Some(address) } =
+                self.request(AgentAsk::Received)?
+            {
                 return Ok((address, ports));
             }
         }
@@ -256,41 +258,42 @@ impl LabHost {
 
     /// The first of `pairs` consecutive free UDP port pairs, each an even port and the next.
     pub fn ports(&mut self, pairs: u16) -> Result<u16, HostError> {
-        match self.ask(AgentAsk::Listen { pairs })? {
+        match self.request(AgentAsk::Listen { pairs })? {
             AgentAnswer::Listening { ports, .. } => Ok(ports),
             other => Err(self.confused(&other)),
         }
     }
 
     pub fn round_robin_slice(&mut self, slice: Span) -> Result<(), HostError> {
-        self.ask(AgentAsk::Slice { slice_ms: (slice.as_nanos() / 1_000_000) as u32 }).map(|_| ())
+        self.request(AgentAsk::Slice { slice_ms: (slice.as_nanos() / 1_000_000) as u32 })
+            .map(|_| ())
     }
 
-    fn ask(&mut self, ask: AgentAsk) -> Result<AgentAnswer, HostError> {
-        self.ask_for(ask, TIMEOUT)
+    fn request(&mut self, request: AgentAsk) -> Result<AgentAnswer, HostError> {
+        self.ask_for(request, TIMEOUT)
     }
 
-    fn ask_for(&mut self, ask: AgentAsk, most: Duration) -> Result<AgentAnswer, HostError> {
+    fn ask_for(&mut self, request: AgentAsk, maximum: Duration) -> Result<AgentAnswer, HostError> {
         if self.is_given_up() {
             return Err(HostError::Interrupted { place: self.name.clone() });
         }
         if self.silent {
             return Err(self.not_answering());
         }
-        self.asked += 1;
-        let request = AgentRequest { id: self.asked, ask };
+        self.requested += 1;
+        let request = AgentRequest { id: self.requested, request };
         let line = serde_json::to_string(&request).unwrap_or_default() + "\n";
         let written = self.to.as_mut().map(|to| to.write_all(line.as_bytes()));
         if !matches!(written, Some(Ok(()))) {
             return Err(self.ended());
         }
-        let deadline = Instant::now() + most;
+        let deadline = Instant::now() + maximum;
         loop {
             let line = self.line(deadline.saturating_duration_since(Instant::now()))?;
             let Ok(Reply { id, answer }) = serde_json::from_str::<Reply>(&line) else {
                 return Err(self.refused(&format!("unexpected output '{}'", first(&line, 80))));
             };
-            if id != self.asked {
+            if id != self.requested {
                 continue;
             }
             return match answer {
@@ -300,8 +303,8 @@ impl LabHost {
         }
     }
 
-    fn line(&mut self, most: Duration) -> Result<String, HostError> {
-        match self.next_line(most) {
+    fn line(&mut self, maximum: Duration) -> Result<String, HostError> {
+        match self.next_line(maximum) {
             Err(RecvTimeoutError::Timeout) if self.is_given_up() => {
                 Err(HostError::Interrupted { place: self.name.clone() })
             }
@@ -320,8 +323,8 @@ impl LabHost {
     }
 
     /// In short turns, to notice a stop.
-    fn next_line(&self, most: Duration) -> Result<BoundedLine, RecvTimeoutError> {
-        let deadline = Instant::now() + most;
+    fn next_line(&self, maximum: Duration) -> Result<BoundedLine, RecvTimeoutError> {
+        let deadline = Instant::now() + maximum;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let come = self.from.recv_timeout(left.min(LOOK));
@@ -364,8 +367,8 @@ impl LabHost {
     }
 
     fn give_up(&mut self) -> std::io::Result<ExitStatus> {
-        let most = if self.is_given_up() { HURRIED } else { GOODBYE };
-        let deadline = Instant::now() + most;
+        let maximum = if self.is_given_up() { HURRIED } else { GOODBYE };
+        let deadline = Instant::now() + maximum;
         // A stopped agent must continue to end its children.
         self.signal(Signal::CONT);
         while matches!(self.agent.try_wait(), Ok(None)) && Instant::now() < deadline {
@@ -441,6 +444,6 @@ fn nobody() -> Receiver<BoundedLine> {
     sync_channel(0).1
 }
 
-fn first(text: &str, most: usize) -> String {
-    printable(text, most)
+fn first(text: &str, maximum: usize) -> String {
+    printable(text, maximum)
 }

@@ -154,7 +154,7 @@ pub(crate) fn run(flags: &ImpairFlags) -> Result<(), Failure> {
     let begun = now();
     let relay = Relay::start(&options(flags)?)?;
     if flags.report != PlainKind::None {
-        screen::tell(&format!("relaying rtp://{} to {}", relay.address(), flags.to));
+        screen::notify(&format!("relaying rtp://{} to {}", relay.address(), flags.to));
     }
     let ends = flags.duration.map(|duration| begun + duration);
     while !stop.is_requested() && ends.is_none_or(|ends| now() < ends) {
@@ -208,12 +208,12 @@ fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<
     let (listen, to) = (by_udp(&flags.listen, listen)?, by_udp(&flags.to, to)?);
     let apart = flags.listen.interface != flags.to.interface && to.0.ip().is_multicast();
     let at = listen.0.ip();
-    let hears = |ip: IpAddr| {
+    let handles = |ip: IpAddr| {
         at == ip || (at.is_unspecified() || ip.is_unspecified()) && is_own(at) && is_own(ip)
     };
     let ours = [listen.0.port(), listen.1.port()];
     let heard = [to.0, to.1].into_iter().find(|to| ours.contains(&to.port()));
-    let Some(heard) = heard.filter(|heard| !apart && hears(heard.ip())) else { return Ok(()) };
+    let Some(heard) = heard.filter(|heard| !apart && handles(heard.ip())) else { return Ok(()) };
     Err(Failure::usage(format!(
         "--to {}: the relay itself receives {heard} at --listen {}, an endless loop\nhint: use the \
          receiver's address, with UDP ports at least two apart from the relay's",

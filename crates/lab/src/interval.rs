@@ -1,8 +1,8 @@
 //! Packet intervals: from a sender's packet log, at a socket, or in a capture. Compares packets
 //! with their media clock's grid, and counts missing ones.
 
+mod alongside;
 mod bare;
-mod beside;
 mod figures;
 mod flows;
 mod listen;
@@ -256,7 +256,7 @@ fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<La
             return Err(Failure::usage(format!("{why}\nhint: capture it and use --pcap FILE")));
         }
     };
-    answer.tell(&format!("listening at {address} for {}", flags.duration));
+    answer.notify(&format!("listening at {address} for {}", flags.duration));
     Ok(listen(socket, flags, &answer.stop))
 }
 
@@ -303,7 +303,7 @@ pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let mut report = report();
     let ReadCapture { flows, ended, notes } = read_capture(file);
     report.notes = notes;
-    let few = tell(&mut report, flows.streams(rate));
+    let few = notify(&mut report, flows.streams(rate));
     match (report.rows.is_empty(), ended) {
         (false, ended) => report.notes.splice(0..0, ended).for_each(drop),
         (true, Some(why)) => report.rows.push(ReportRow::invalid("capture", why)),
@@ -325,7 +325,7 @@ fn nothing(few: usize) -> String {
 }
 
 /// Returns the RTP-like datagrams of senders that sent too few.
-fn tell(report: &mut LabReport, sorted: SortedFlows) -> usize {
+fn notify(report: &mut LabReport, sorted: SortedFlows) -> usize {
     let SortedFlows { streams: flows, strange, few } = sorted;
     if strange > 0 {
         report.notes.push(format!(

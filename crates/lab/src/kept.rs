@@ -13,17 +13,17 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     scheduler: Scheduler,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<Option<T>>, String> {
-    let (tell, hear) = mpsc::sync_channel(1);
+    let (notify, handle) = mpsc::sync_channel(1);
     let (start, started) = mpsc::sync_channel::<()>(1);
     let (thread, granted) = spawn(name, scheduler, 0, move || {
         // The channel is closed if the spawner is gone.
-        let _ = tell.send(pin_to(core));
+        let _ = notify.send(pin_to(core));
         started.recv().ok().map(|()| run())
     })
     .map_err(|error| {
         format!("cannot start its thread: {error}\nhint: end other programs or raise ulimit -u")
     })?;
-    let kept = hear.recv().unwrap_or_else(|_| Err(std::io::Error::other("the thread ended")));
+    let kept = handle.recv().unwrap_or_else(|_| Err(std::io::Error::other("the thread ended")));
     let refused = if granted.is_granted() {
         kept.err().map(|error| {
             format!(

@@ -174,7 +174,7 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
     let longest = ptimes.iter().copied().max().unwrap_or(Span::ZERO);
     let options = KernelOptions {
         packets: ptimes.into_iter().map(shape).collect::<Result<_, _>>()?,
-        most: flags.packets.unwrap_or(PACKETS) as usize,
+        maximum: flags.packets.unwrap_or(PACKETS) as usize,
         duration: flags.duration.unwrap_or(match flags.packets {
             Some(packets) => {
                 Span::from_nanos(longest.as_nanos().saturating_mul(i64::from(packets)))
@@ -188,14 +188,14 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
     options.packets.iter().try_for_each(|packets| check_room(options.count(*packets)))?;
     let answer = Answer::open(&flags.reporting)?;
     let Some(with) = &flags.with else {
-        let report = measure(&options, &answer.stop, &mut |case| answer.tell(case));
+        let report = measure(&options, &answer.stop, &mut |case| answer.notify(case));
         return answer.give(report);
     };
     match here_and_at(with, &answer.stop) {
         Ok((mut here, mut far)) => {
-            let mut tell = |case: &str| answer.tell(case);
+            let mut notify = |case: &str| answer.notify(case);
             let (at, stop) = (flags.at, &answer.stop);
-            let report = measure_from(&options, &mut far, &mut here, at, stop, &mut tell);
+            let report = measure_from(&options, &mut far, &mut here, at, stop, &mut notify);
             answer.give(report)
         }
         Err((place, error)) => answer.unusable("kernel", place, error),
@@ -213,7 +213,7 @@ pub(crate) fn send(flags: &PacketsFlags) -> Result<(), Failure> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelOptions {
     pub packets: Vec<PacketShape>,
-    pub most: usize,
+    pub maximum: usize,
     pub duration: Span,
     pub period: Span,
     pub cores: Vec<usize>,
@@ -235,7 +235,7 @@ const LARGEST: usize = 65_507;
 impl KernelOptions {
     pub fn count(&self, packets: PacketShape) -> usize {
         let within = self.duration.as_nanos() / packets.ptime.as_nanos().max(1);
-        self.most.min(within.max(0) as usize)
+        self.maximum.min(within.max(0) as usize)
     }
 }
 
@@ -245,7 +245,7 @@ enum Way {
     Direct,
 }
 
-pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str)) -> LabReport {
+pub fn measure(options: &KernelOptions, stop: &Stop, notify: &mut dyn FnMut(&str)) -> LabReport {
     let mut report = LabReport::asking("kernel");
     report.hosts.push(HostDescription::here("here"));
     report.notes.extend(lock_memory());
@@ -257,7 +257,7 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
                     return report;
                 }
                 let case = KernelCase::of(options, packets, way, sender.clone());
-                tell(&format!("{}: {} packets", case.name(), case.count));
+                notify(&format!("{}: {} packets", case.name(), case.count));
                 report.rows.push(
                     run_case(options, &case, stop)
                         .unwrap_or_else(|why| ReportRow::invalid(case.name(), why)),
@@ -292,14 +292,15 @@ fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<R
     let at = Ipv4Addr::LOCALHOST.into();
     let receiver = KernelReceiver::open(case, begins, over.clone(), at)?;
     let sender = KernelSender::open(&case.sent(), schedule, receiver.local())?;
-    let hears = receiver.start(here, options.scheduler)?;
-    let asked = stop.clone();
-    let sends =
-        spawn_on(there, "taut-sends", options.scheduler.one_below(), move || sender.run(&asked));
+    let handles = receiver.start(here, options.scheduler)?;
+    let requested = stop.clone();
+    let sends = spawn_on(there, "taut-sends", options.scheduler.one_below(), move || {
+        sender.run(&requested)
+    });
     let sent = sends.map(joined);
     // Packets in flight arrive within the timeout.
     over.request();
-    let heard = joined(hears);
+    let heard = joined(handles);
     let (sent, Some(Log { heard, error })) = (sent?.ok_or("the sender was not started")?, heard)
     else {
         return Err("the receiver was not started".to_owned());

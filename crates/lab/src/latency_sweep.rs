@@ -3,7 +3,7 @@
 //! The ten tests of table 2.1 of a 2020 thesis on a networked audio pipeline, and lower ones. The
 //! link offset left by blocks and devices is reported as the network's.
 
-mod rungs;
+mod modes;
 
 use clap::Args;
 use tautline_proto::time::Span;
@@ -12,7 +12,7 @@ use tautline_ui::failure::Failure;
 use crate::loadgen::{BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
-pub use rungs::{RUNGS, SweepCase};
+pub use modes::{RUNGS, SweepCase};
 
 const SHORT_HELP: &str = r#"Examples:
   taut lab latency-sweep --with ssh:studio --report-file sweep.html
@@ -71,13 +71,13 @@ fn case(text: &str) -> Result<SweepCase, String> {
 }
 
 pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
-    let rungs = if flags.only.is_empty() { &RUNGS[..] } else { &flags.only };
+    let modes = if flags.only.is_empty() { &RUNGS[..] } else { &flags.only };
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
     let (plan, load) = (flags.streams.plan(), flags.busy.load.as_ref());
-    let words = counted_down(rungs.len() * noises.len(), line);
+    let words = counted_down(modes.len() * noises.len(), line);
     flags.streams.run("latency-sweep", words, |ends, cases, _| {
         for (case, noise) in
-            rungs.iter().flat_map(|case| noises.iter().map(move |noise| (case, *noise)))
+            modes.iter().flat_map(|case| noises.iter().map(move |noise| (case, *noise)))
         {
             let name = match noise {
                 Noise::SILENT => case.to_string(),
@@ -86,12 +86,12 @@ pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
             let name = BusyHost::named(load, name);
             cases.run(&name, ends, |ends| {
                 let plan = case.plan(&plan);
-                let (outcome, beside) =
+                let (outcome, alongside) =
                     BusyHost::around_if(load, ends, &plan, |ends| noise.around(ends, &plan))?;
                 let mut row = judged(outcome.row(&name), case, plan.rate);
                 // The published values had only network load.
                 row.published = load.map_or_else(|| case.published(noise), |_| Vec::new());
-                beside.tell(&mut row);
+                alongside.notify(&mut row);
                 Ok(row)
             });
         }
@@ -115,8 +115,8 @@ pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
     if let (Some(middle), Some(configured)) = (middle, row.configured) {
         let rest = middle - configured.as_nanos();
         let frame = 1_000_000_000 / i64::from(rate.max(1));
-        let most = frame + row.uncertainty.map_or(0, Span::as_nanos);
+        let maximum = frame + row.uncertainty.map_or(0, Span::as_nanos);
         row.add("rest_ns", "measured minus configured", rest);
-        row.add("within_a_frame", "within a frame", rest.abs() <= most);
+        row.add("within_a_frame", "within a frame", rest.abs() <= maximum);
     }
 }

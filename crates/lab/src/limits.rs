@@ -120,7 +120,7 @@ impl LimitStep {
             }
             // Uncapped, but counted.
             ResourceLimit::Memory(bytes) => {
-                ChildLimits { cpu_percent: Some(100), memory_high: Some(bytes), beside: None }
+                ChildLimits { cpu_percent: Some(100), memory_high: Some(bytes), alongside: None }
             }
         }
     }
@@ -175,8 +175,8 @@ fn starved(
     let start = |running: &mut RunningBurdens, ends: &mut StreamEnds| {
         running.start(ends, LoadSide::Receiver, &burden, Some(limits))
     };
-    let (outcome, _) = among(ends, plan, start, |ends, beside| {
-        let with = ChildLimits { beside: Some(beside), ..ChildLimits::default() };
+    let (outcome, _) = among(ends, plan, start, |ends, alongside| {
+        let with = ChildLimits { alongside: Some(alongside), ..ChildLimits::default() };
         ends.run(&LabStream { limits: Some(with), ..plan.clone() })
     })?;
     Ok(outcome)
@@ -210,10 +210,10 @@ mod tests {
             steps(&RESOURCE_LIMITS, None).iter().map(LimitStep::name).collect();
         assert_eq!(names.len(), 2 * RESOURCE_LIMITS.len());
         assert_eq!(names[..3], ["no cap, real time", "no cap, other", "50 %, real time"]);
-        let asked: Vec<String> =
+        let requested: Vec<String> =
             steps(&RESOURCE_LIMITS, Some("rr:5")).iter().map(LimitStep::name).collect();
-        assert_eq!(asked.len(), RESOURCE_LIMITS.len());
-        assert_eq!(asked[5], "64 MiB, shared, rr:5");
+        assert_eq!(requested.len(), RESOURCE_LIMITS.len());
+        assert_eq!(requested[5], "64 MiB, shared, rr:5");
         assert_eq!("shared".parse(), Ok(ResourceLimit::Shared(50)));
         assert!("5%".parse::<ResourceLimit>().unwrap_err().contains("100%, 50%"));
     }

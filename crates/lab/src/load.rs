@@ -107,7 +107,7 @@ impl LoadSearch {
 }
 
 pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
-    let max_uncertainty = flags.streams.clocks.asked();
+    let max_uncertainty = flags.streams.clocks.requested();
     let plan = LabStream { max_uncertainty, ..flags.streams.shaped(&flags.shape)? };
     let words = |row: &ReportRow| {
         Some(match row.missed.filter(|_| row.invalid.is_none()) {
@@ -194,10 +194,10 @@ fn judged(
     let mut row = outcome.row_of_misses(name);
     let counted = |count| outcome.counted_at_receiver(count);
     let (lost, late) = (counted(|all| all.lost), counted(|all| all.late));
-    let unheard = counted(|all| all.underrun_discarded);
+    let not_received = counted(|all| all.underrun_discarded);
     // Loss at the sender's device affects all streams.
     let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
-    let missed = lost + late + unheard + never_sent;
+    let missed = lost + late + not_received + never_sent;
     let frozen = outcome.frozen() + if outcome.sender_only_froze() { never_sent } else { 0 };
     let came = (counted(|all| all.received) + lost).saturating_sub(counted(|all| all.duplicate));
     let due = came + never_sent;
@@ -208,7 +208,7 @@ fn judged(
         row.add("never_sent", "missed: never sent", never_sent);
         row.add("late", "missed: late", late);
         row.add("lost", "missed: lost", lost);
-        row.add("underrun_discarded", "missed: discarded by underruns", unheard);
+        row.add("underrun_discarded", "missed: discarded by underruns", not_received);
     }
     row.points.clear();
     row.add("streams", "streams", streams);

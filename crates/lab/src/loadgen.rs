@@ -29,7 +29,7 @@ use crate::answer::print_json;
 use crate::impair::BitRate;
 use crate::signals::stop_with_agent;
 pub use busy::BusyHost;
-pub use noise::{Beside, Noise, TcpRate};
+pub use noise::{Alongside, Noise, TcpRate};
 pub(crate) use running::{LoadSide, RunningBurdens, among};
 
 /// `taut lab loadgen`

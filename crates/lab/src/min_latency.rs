@@ -112,9 +112,9 @@ impl MinLatencyOptions {
     }
 }
 
-pub fn whole_steps(least: Span, step: Span) -> Span {
+pub fn whole_steps(minimum: Span, step: Span) -> Span {
     let step = step.as_nanos().max(1);
-    Span::from_nanos(step * (least.as_nanos() + step - 1).div_euclid(step))
+    Span::from_nanos(step * (minimum.as_nanos() + step - 1).div_euclid(step))
 }
 
 /// Minimum that `taut` accepts ([`min_latency`]): packets and the receiver's device buffer.
@@ -124,7 +124,7 @@ pub fn taken(rate: Rate, plan: &LabStream) -> Span {
 }
 
 pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
-    let max_uncertainty = flags.streams.clocks.asked();
+    let max_uncertainty = flags.streams.clocks.requested();
     let blocks = flags.streams.in_blocks(&flags.blocks);
     let plan = LabStream { periods: flags.periods, max_uncertainty, ..blocks };
     let (options, load) = (options(flags, &plan)?, flags.busy.load.as_ref());
@@ -134,7 +134,7 @@ pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
             BusyHost::around_if(load, ends, plan, |ends| ends.run(plan))
         });
         let over = cases.is_over();
-        tries.tell(&mut cases.report, options, over);
+        tries.notify(&mut cases.report, options, over);
         if !cases.report.rows.iter().any(|row| row.name == MIN) && !answer.stop.is_requested() {
             cases.unanswered = cases.report.notes.last().cloned();
         }
@@ -253,13 +253,13 @@ impl Tries {
         row
     }
 
-    fn tell(&self, report: &mut LabReport, options: MinLatencyOptions, over: bool) {
+    fn notify(&self, report: &mut LabReport, options: MinLatencyOptions, over: bool) {
         if self.repeated > 0 {
             report
                 .notes
                 .push(format!("repeated tries (host stalled, or invalid): {}", self.repeated));
         }
-        match (self.search.least(), &self.held) {
+        match (self.search.minimum(), &self.held) {
             (Some(steps), Some(held)) => self.tell_min(report, options, (steps, held)),
             _ if over => {}
             _ if self.search.gave_up() => report.notes.push(

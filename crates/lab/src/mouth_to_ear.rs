@@ -133,10 +133,10 @@ fn percent(text: &str) -> Result<u32, String> {
 }
 
 fn ear_delay(text: &str) -> Result<Span, String> {
-    let most = Span::from_millis(500);
+    let maximum = Span::from_millis(500);
     match span(text)? {
-        delay if delay <= most => Ok(delay),
-        _ => Err(format!("must be at most {most}")),
+        delay if delay <= maximum => Ok(delay),
+        _ => Err(format!("must be at most {maximum}")),
     }
 }
 
@@ -147,7 +147,7 @@ impl MouthToEarFlags {
 }
 
 pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
-    let asked = cases(flags)?;
+    let requested = cases(flags)?;
     if let Some(folder) = &flags.keep {
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::open(format!(
@@ -161,21 +161,21 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
         Ok(hosts) => hosts,
         Err(error) => return answer.unusable("mouth-to-ear", &flags.host, error),
     };
-    let left = asked.len() + usize::from(flags.bulk);
-    let about = lasts(&asked, flags).as_nanos() / 60_000_000_000 + 1;
-    answer.tell(&format!("{left} rows, at most {about} min; Ctrl-C ends after the current row"));
+    let left = requested.len() + usize::from(flags.bulk);
+    let about = lasts(&requested, flags).as_nanos() / 60_000_000_000 + 1;
+    answer.notify(&format!("{left} rows, at most {about} min; Ctrl-C ends after the current row"));
     let mut words = counted_down(left, reported_row);
-    let mut tell = |row: &ReportRow| {
-        words(row).iter().for_each(|words| answer.tell(words));
+    let mut notify = |row: &ReportRow| {
+        words(row).iter().for_each(|words| answer.notify(words));
         !answer.stop.is_requested()
     };
-    let mut reported = Cases::of("mouth-to-ear", &mut tell);
+    let mut reported = Cases::of("mouth-to-ear", &mut notify);
     reported.note(NOTE);
     let mut notes = Vec::new();
     if flags.bulk {
         reported.run(bulk::ALONE, &mut hosts, |hosts| hosts.bulk_alone(flags));
     }
-    for (case, number) in asked.iter().zip(1..) {
+    for (case, number) in requested.iter().zip(1..) {
         match case {
             Ok(case) => reported.run(&case.name, &mut hosts, |hosts| {
                 hosts.measure(case, number, flags).map(|measured| {
@@ -188,7 +188,7 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
             Err(_) => {}
         }
     }
-    let capped = asked.iter().flatten().any(|case| case.is_capped) && flags.cpu < 100;
+    let capped = requested.iter().flatten().any(|case| case.is_capped) && flags.cpu < 100;
     match &hosts.uncapped {
         Some(why) => {
             reported.note(format!("NOT CAPPED: the near end ran without a CPU limit: {why}"))
@@ -242,7 +242,7 @@ const SCHEDULER: Scheduler = Scheduler::Fifo(70);
 fn open(flags: &NoiseFlags, direction: Direction) -> Result<Box<dyn Device>, Failure> {
     let NoiseFlags { device, rate, channels, .. } = flags;
     let device: &DeviceSpec = device;
-    let settings = tap::beside(*rate, *channels);
+    let settings = tap::alongside(*rate, *channels);
     Ok(tautline_audio::open(device, direction, settings, Extras::default())?.device)
 }
 

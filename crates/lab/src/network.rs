@@ -19,7 +19,7 @@ use crate::answer::Answer;
 use crate::cases::Cases;
 use crate::hosts::{HostError, LabHost};
 use crate::interval::unread;
-use crate::loadgen::{Beside, BusyHost, Noise, TcpRate};
+use crate::loadgen::{Alongside, BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
@@ -93,7 +93,7 @@ pub struct NetworkFlags {
 
 struct TrafficSeries {
     outcome: StreamOutcome,
-    beside: Beside,
+    alongside: Alongside,
     watched: [WatchedTraffic; 2],
 }
 
@@ -140,7 +140,7 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
                 });
                 continue;
             }
-            NetworkPart::Beside(noise) => vec![(*noise, None, plan.clone())],
+            NetworkPart::Alongside(noise) => vec![(*noise, None, plan.clone())],
             NetworkPart::Overhead => {
                 let all = parts::PACKETS.iter();
                 all.map(|packets| (Noise::SILENT, Some(packets), packets.plan(plan))).collect()
@@ -155,7 +155,7 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
             cases.run(&name, ends, |ends| {
                 let seen = BusyHost::around_if(load, ends, &plan, |ends| seen(ends, &plan, noise))?;
                 let mut row = seen.outcome.row(&name);
-                seen.beside.tell(&mut row);
+                seen.alongside.notify(&mut row);
                 notes.extend(mix::notes(&name, &seen, one_machine(ends)));
                 let stamped = !plan.send.iter().any(|word| word == "--no-header-extensions");
                 match packets {
@@ -216,9 +216,9 @@ fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<Traffic
     let came = noise.around(ends, plan);
     // Both must be ended on errors too.
     let watched = [watched(&mut ends.sender, at_sender), watched(&mut ends.receiver, at_receiver)];
-    let (outcome, beside) = came?;
+    let (outcome, alongside) = came?;
     let [sender, receiver] = watched;
-    Ok(TrafficSeries { outcome, beside, watched: [sender?, receiver?] })
+    Ok(TrafficSeries { outcome, alongside, watched: [sender?, receiver?] })
 }
 
 const WRITING: Duration = Duration::from_secs(10);

@@ -80,8 +80,8 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
                     }
                     // A stop after this message applies to the next stream.
                     let goes_on = !answer.stop.is_requested();
-                    answer.tell(&name);
-                    cases.asked(goes_on, &name);
+                    answer.notify(&name);
+                    cases.requested(goes_on, &name);
                 }
             }
             let times = found.each_ref().map(|runs| by_round(runs, |run| Some(run.per_period)));

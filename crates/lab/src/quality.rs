@@ -145,7 +145,7 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     let times = cases.len() * noises_of(&noises).len();
     let words = |row: &ReportRow| Some(line(row));
     let answer = Answer::open(&flags.reporting)?;
-    answer.tell(&format!("sending {lasts} of sound {times} times"));
+    answer.notify(&format!("sending {lasts} of sound {times} times"));
     run_streams(answer, ("quality", &flags.far), words, |ends, reported, _| {
         carry(ends, reported, &plan, &sound, &cases, &noises);
     })

@@ -39,7 +39,7 @@ pub fn record(
     device: Box<dyn Device>,
     options: &RecordOptions,
     stop: &Stop,
-    mut tell: impl FnMut(Span),
+    mut notify: impl FnMut(Span),
 ) -> Result<DeviceRecording, RunError> {
     let settings = device.settings();
     let mut notes: Vec<String> = lock_memory().into_iter().collect();
@@ -52,7 +52,7 @@ pub fn record(
     while !running.is_over() && !stop.is_requested() {
         let taken = recorded.samples.slots() / options.channels.len().max(1);
         if settings.rate.span_of(Frames::from_len(taken)) >= next {
-            tell(next);
+            notify(next);
             next = if next < TOLD { TOLD } else { next + TOLD };
         }
         sleep_until(now() + BEAT);

@@ -87,7 +87,7 @@ pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
     let readings = options.duration.as_nanos() / options.interval.as_nanos().max(1);
     check_room((readings.max(0) as usize).saturating_mul(20 * (1 + options.pids.len())))?;
     let answer = Answer::open(&flags.reporting)?;
-    answer.tell(&format!("reading every {} for {}", options.interval, options.duration));
+    answer.notify(&format!("reading every {} for {}", options.interval, options.duration));
     let report = measure(&options, &answer.stop).map_err(Failure::open)?;
     answer.give(report)
 }

@@ -43,12 +43,12 @@ pub(crate) struct ClockFlags {
 }
 
 impl ClockFlags {
-    pub(crate) fn most(&self) -> Span {
+    pub(crate) fn maximum(&self) -> Span {
         self.max_uncertainty.unwrap_or(MAX_UNSURE)
     }
 
     /// Default none: misses need no clock.
-    pub(crate) const fn asked(&self) -> Option<Span> {
+    pub(crate) const fn requested(&self) -> Option<Span> {
         self.max_uncertainty
     }
 }
@@ -145,7 +145,7 @@ impl StreamFlags {
             input: self.input.clone(),
             output: self.output.clone(),
             at: self.far.at,
-            max_uncertainty: Some(self.clocks.most()),
+            max_uncertainty: Some(self.clocks.maximum()),
             ..LabStream::default()
         }
     }
@@ -156,11 +156,11 @@ impl StreamFlags {
 
     pub(crate) fn shaped(&self, shape: &StreamShape) -> Result<LabStream, Failure> {
         let plan = LabStream { latency: shape.latency, ..self.in_blocks(&shape.blocks) };
-        let least = plan.min_accepted(self.rate);
-        if plan.latency < least {
+        let minimum = plan.min_accepted(self.rate);
+        if plan.latency < minimum {
             return Err(Failure::usage(format!(
-                "--latency {} is less than the {least} that packets of {} and the buffer of {} periods of {} frames \
-                 take\nhint: use --latency {least} or more, or a shorter --ptime or --period",
+                "--latency {} is less than the {minimum} that packets of {} and the buffer of {} periods of {} frames \
+                 take\nhint: use --latency {minimum} or more, or a shorter --ptime or --period",
                 plan.latency, plan.ptime, plan.periods, plan.period
             )));
         }
@@ -189,14 +189,14 @@ pub(crate) fn run_streams(
         Ok((here, receiver)) => StreamEnds::new(here, receiver),
         Err((place, error)) => return answer.unusable(experiment, place, error),
     };
-    if answer.tells() {
-        ends.tell_ending(|left| screen::tell(&ending(left)));
+    if answer.notifies() {
+        ends.tell_ending(|left| screen::notify(&ending(left)));
     }
-    let mut tell = |row: &ReportRow| {
-        words(row).iter().for_each(|words| answer.tell(words));
+    let mut notify = |row: &ReportRow| {
+        words(row).iter().for_each(|words| answer.notify(words));
         !answer.stop.is_requested()
     };
-    let mut cases = Cases::of(experiment, &mut tell);
+    let mut cases = Cases::of(experiment, &mut notify);
     run(&mut ends, &mut cases, &answer);
     let Cases { mut report, unanswered, .. } = cases;
     report.hosts = ends.descriptions();

@@ -140,11 +140,11 @@ pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
         )));
     }
     let period = flags.streams.rate.span_of(Frames::new(i64::from(flags.shape.blocks.period)));
-    let mut asked = cases(period);
+    let mut requested = cases(period);
     if !flags.only.is_empty() {
-        let names: Vec<_> = asked.iter().map(|case| case.name.clone()).collect();
-        asked.retain(|case| flags.only.iter().any(|begin| case.name.starts_with(begin)));
-        if asked.is_empty() {
+        let names: Vec<_> = requested.iter().map(|case| case.name.clone()).collect();
+        requested.retain(|case| flags.only.iter().any(|begin| case.name.starts_with(begin)));
+        if requested.is_empty() {
             return Err(Failure::usage(format!(
                 "no case name starts with {}\nhint: the cases are {}",
                 flags.only.join(" or "),
@@ -158,14 +158,14 @@ pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
         [sender, receiver, ..] => [vec![sender], vec![receiver]],
     };
     let plan = LabStream { cpus, ..flags.streams.shaped(&flags.shape)? };
-    flags.streams.run("schedulers", counted_down(asked.len(), line), |ends, cases, _| {
-        if asked.iter().any(|case| case.as_thesis) {
+    flags.streams.run("schedulers", counted_down(requested.len(), line), |ends, cases, _| {
+        if requested.iter().any(|case| case.as_thesis) {
             cases.note(
                 "deadlines of 16 to 25 ms are the thesis's, and use its first test: periods and \
                  packets of 20 ms at 100 ms",
             );
         }
-        for case in &asked {
+        for case in &requested {
             cases.run(&case.name, ends, |ends| one(ends, &plan, case, &flags.load));
         }
     })
@@ -211,10 +211,10 @@ fn one(
             "99 of 100 there",
         ),
     ];
-    for (late, (middle, middle_words, most, max_words)) in outcome.wake_ups().iter().zip(names) {
+    for (late, (middle, middle_words, maximum, max_words)) in outcome.wake_ups().iter().zip(names) {
         let summary = late.summary();
         row.add(middle, middle_words, summary.p50_ns);
-        row.add(most, max_words, summary.p99_ns);
+        row.add(maximum, max_words, summary.p99_ns);
     }
     row.add("xruns", "xruns", outcome.counted_at_receiver(|counted| counted.xruns));
     Ok(row)

@@ -53,11 +53,11 @@ pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
         |_| None,
         |ends, cases, answer| {
             let seconds = plan.settle + plan.duration;
-            answer.tell(&format!("sending a stream for {seconds}; Ctrl-C ends it early"));
+            answer.notify(&format!("sending a stream for {seconds}; Ctrl-C ends it early"));
             let name =
                 BusyHost::named(load, format!("{} in packets of {}", plan.latency, plan.ptime));
             cases.run(&name, ends, |ends| {
-                let mut progress = |sentence: &str| answer.tell(sentence);
+                let mut progress = |sentence: &str| answer.notify(sentence);
                 let run = |ends: &mut StreamEnds| ends.run_watched(&plan, Some(&mut progress));
                 Ok(BusyHost::around_if(load, ends, &plan, run)?.row(&name))
             });

@@ -62,7 +62,7 @@ pub struct StallFlags {
 pub(crate) fn run(flags: &StallFlags) -> Result<(), Failure> {
     check_room(flags.values())?;
     let answer = Answer::open(&flags.reporting)?;
-    answer.tell(&format!(
+    answer.notify(&format!(
         "watching {} cores every {} for {}; use the machine as usual",
         flags.cores().len(),
         flags.period,
@@ -115,7 +115,7 @@ fn measure(options: &StallFlags, stop: &Stop) -> LabReport {
             Err(why) => invalid.push(ReportRow::invalid(name(core), why)),
         }
     }
-    tell(&mut report, &logs, |stall| went_on.ended(stall));
+    notify(&mut report, &logs, |stall| went_on.ended(stall));
     report.rows.extend(invalid);
     if options.scheduler == Scheduler::Other {
         report.notes.push(
@@ -152,7 +152,7 @@ impl Watch {
     }
 }
 
-fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) {
+fn notify(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) {
     let mut stalls: Vec<(usize, Stall)> = Vec::new();
     for (index, log) in logs.iter().enumerate() {
         stalls.extend(stalls_of(&log.late).map(|stall| (index, stall)));

@@ -23,8 +23,8 @@ pub struct Series {
 }
 
 impl Series {
-    pub fn with_room(most: usize) -> Self {
-        let mut values = vec![(LocalTime::ZERO, Span::ZERO); most];
+    pub fn with_room(maximum: usize) -> Self {
+        let mut values = vec![(LocalTime::ZERO, Span::ZERO); maximum];
         values.clear();
         Self { values, unkept: 0 }
     }
@@ -56,8 +56,8 @@ impl Series {
     /// From the 0.1 % to the 99.9 % quantile; `None` if fewer than ten values lie beyond.
     pub fn spread(&self) -> Option<Span> {
         let sorted = |sign: i64| Sorted::of(self.values.iter().map(|(_, value)| value.times(sign)));
-        let [most, least] = [sorted(1), sorted(-1)].map(|sorted| sorted.share(0.999));
-        Some(Span::from_nanos(most?.saturating_add(least?)))
+        let [maximum, minimum] = [sorted(1), sorted(-1)].map(|sorted| sorted.share(0.999));
+        Some(Span::from_nanos(maximum?.saturating_add(minimum?)))
     }
 
     pub fn intervals(&self, length: Span) -> Vec<Interval> {
@@ -96,13 +96,13 @@ impl Series {
             .collect()
     }
 
-    pub fn worst(&self, most: usize) -> Vec<(LocalTime, Span)> {
+    pub fn worst(&self, maximum: usize) -> Vec<(LocalTime, Span)> {
         let mut values = self.values.clone();
-        let most = most.min(values.len());
-        if most > 0 {
-            values.select_nth_unstable_by_key(most - 1, |(_, value)| -value.as_nanos());
+        let maximum = maximum.min(values.len());
+        if maximum > 0 {
+            values.select_nth_unstable_by_key(maximum - 1, |(_, value)| -value.as_nanos());
         }
-        values.truncate(most);
+        values.truncate(maximum);
         values.sort_by_key(|(due, value)| (-value.as_nanos(), *due));
         values
     }
@@ -161,22 +161,24 @@ impl Sorted {
 
     pub fn summary(&self) -> Summary {
         let values = &self.0;
-        let (least, greatest) = (values.first().copied(), values.last().copied());
+        let (minimum, greatest) = (values.first().copied(), values.last().copied());
         let count = values.len() as f64;
         let mean = values.iter().map(|value| i128::from(*value)).sum::<i128>() as f64 / count;
         let squares: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
         Summary {
             count: values.len() as u64,
-            min_ns: least,
-            mean_ns: least.map(|_| mean.round() as i64),
-            stdev_ns: least.map(|_| (squares / count).sqrt().round() as i64),
+            min_ns: minimum,
+            mean_ns: minimum.map(|_| mean.round() as i64),
+            stdev_ns: minimum.map(|_| (squares / count).sqrt().round() as i64),
             p50_ns: self.share(0.5),
             p90_ns: self.share(0.9),
             p99_ns: self.share(0.99),
             p999_ns: self.share(0.999),
             p9999_ns: self.share(0.9999),
             max_ns: greatest,
-            range_ns: greatest.zip(least).map(|(most, least)| most.saturating_sub(least)),
+            range_ns: greatest
+                .zip(minimum)
+                .map(|(maximum, minimum)| maximum.saturating_sub(minimum)),
         }
     }
 }

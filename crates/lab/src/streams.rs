@@ -160,8 +160,8 @@ impl StreamEnds {
         Self { sender, receiver, stalls: [None; 2], one_clock: None, ending }
     }
 
-    pub fn tell_ending(&mut self, tell: impl FnOnce(Duration) + 'static) {
-        self.ending = StreamEnding::reported_to(tell);
+    pub fn tell_ending(&mut self, notify: impl FnOnce(Duration) + 'static) {
+        self.ending = StreamEnding::reported_to(notify);
     }
 
     pub fn descriptions(&self) -> Vec<HostDescription> {
@@ -308,17 +308,17 @@ impl StreamEnds {
         let mut runs = self.runs(sending, plan.settle - SPARE, may_end, ends)?;
         let begin = self.usages(children)?;
         runs = runs && self.runs(sending, SPARE, may_end, ends)?;
-        if let (true, Some(tell)) = (runs, watch) {
-            tell(COUNTING);
+        if let (true, Some(notify)) = (runs, watch) {
+            notify(COUNTING);
         }
         if runs {
             self.runs(sending, plan.duration - SPARE, may_end, ends)?;
         }
         let end = self.usages(children)?;
         let used = [0, 1].map(|side| begin[side].as_ref()?.until(end[side].as_ref()?));
-        let most = duration(lasts + READY + TAIL) + WRITING;
-        let sent = ended(&mut self.sender, sending, "send", most)?;
-        Ok(((sent, ended(&mut self.receiver, listening, "recv", most)?), used))
+        let maximum = duration(lasts + READY + TAIL) + WRITING;
+        let sent = ended(&mut self.sender, sending, "send", maximum)?;
+        Ok(((sent, ended(&mut self.receiver, listening, "recv", maximum)?), used))
     }
 
     /// Waits for a sender. A stop ends it only if allowed.
@@ -332,7 +332,7 @@ impl StreamEnds {
         let Self { sender, ending, .. } = self;
         sender.runs(sending, duration(lasts), || {
             if !may_end {
-                ending.tell(ends);
+                ending.notify(ends);
             }
             may_end
         })
@@ -381,9 +381,9 @@ fn ended(
     host: &mut LabHost,
     child: u32,
     role: &str,
-    most: Duration,
+    maximum: Duration,
 ) -> Result<ChildEnded, HostError> {
-    match host.end_of(child, role, most)? {
+    match host.end_of(child, role, maximum)? {
         ended if ended.printed.starts_with('{') => Ok(ended),
         ended => Err(host.failed(role, ended)),
     }
@@ -415,17 +415,17 @@ type TellEnding = Box<dyn FnOnce(Duration)>;
 
 #[derive(Default)]
 pub(super) struct StreamEnding {
-    tell: Option<TellEnding>,
+    notify: Option<TellEnding>,
 }
 
 impl StreamEnding {
-    pub(super) fn reported_to(tell: impl FnOnce(Duration) + 'static) -> Self {
-        Self { tell: Some(Box::new(tell)) }
+    pub(super) fn reported_to(notify: impl FnOnce(Duration) + 'static) -> Self {
+        Self { notify: Some(Box::new(notify)) }
     }
 
-    pub(super) fn tell(&mut self, ends: Instant) {
-        if let Some(tell) = self.tell.take() {
-            tell(ends.saturating_duration_since(Instant::now()));
+    pub(super) fn notify(&mut self, ends: Instant) {
+        if let Some(notify) = self.notify.take() {
+            notify(ends.saturating_duration_since(Instant::now()));
         }
     }
 }

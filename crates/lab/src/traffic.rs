@@ -46,7 +46,7 @@ pub struct TrafficFlags {
 
 pub(crate) fn run(flags: &TrafficFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
-    let begun = || screen::tell("interfaces are watched");
+    let begun = || screen::notify("interfaces are watched");
     let end = match (flags.to, flags.at) {
         (Some(to), _) => Some(TrafficEnd::To(to)),
         (None, at) => at.map(TrafficEnd::At),
@@ -97,7 +97,7 @@ pub fn watch(end: TrafficEnd, stop: &Stop, begun: impl FnOnce()) -> WatchedTraff
         TrafficEnd::To(address) => (address, routes::leads_to(address)),
         TrafficEnd::At(address) => (address, routes::has(address)),
     };
-    let (mut tap, untapped) = match TrafficTap::beside(address) {
+    let (mut tap, untapped) = match TrafficTap::alongside(address) {
         Ok(tap) => (Some(tap), None),
         Err(why) => (None, Some(why)),
     };

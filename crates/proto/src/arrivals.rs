@@ -89,11 +89,11 @@ const MAX: usize = 1024;
 impl Arrivals {
     /// Storage grows with late packets.
     pub fn new(config: ArrivalsConfig) -> Self {
-        let (takes, least) = limits(&config, Span::ZERO);
+        let (takes, minimum) = limits(&config, Span::ZERO);
         let ArrivalsConfig { loss_target, start, longest, .. } = config;
         Self {
-            depth: Depth::new(DepthConfig { loss_target, takes, least, longest, start }),
-            advice: Advice::new(takes, least),
+            depth: Depth::new(DepthConfig { loss_target, takes, minimum, longest, start }),
+            advice: Advice::new(takes, minimum),
             causes: Causes::new(schedule(&config, takes)),
             repair: Span::ZERO,
             look_ahead: Span::ZERO,
@@ -126,14 +126,14 @@ impl Arrivals {
         self.depth.offset()
     }
 
-    pub(crate) fn set_max(&mut self, most: Option<Span>) {
-        self.depth.set_max(most);
+    pub(crate) fn set_max(&mut self, maximum: Option<Span>) {
+        self.depth.set_max(maximum);
     }
 
     fn lay_out(&mut self) {
-        let (takes, least) = limits(&self.config, self.look_ahead + self.beyond);
-        self.depth.set_device(takes, least);
-        self.advice.set_device(takes, least);
+        let (takes, minimum) = limits(&self.config, self.look_ahead + self.beyond);
+        self.depth.set_device(takes, minimum);
+        self.advice.set_device(takes, minimum);
         self.causes.set_schedule(schedule(&self.config, takes));
     }
 
@@ -182,9 +182,9 @@ impl Arrivals {
         let before = core::mem::replace(&mut self.standing, standing);
         let lost = standing.lost.saturating_sub(before.lost);
         self.causes.lose(0, before.lost.saturating_sub(standing.lost));
-        let unheard = standing.underrun_discarded.saturating_sub(before.underrun_discarded);
+        let not_received = standing.underrun_discarded.saturating_sub(before.underrun_discarded);
         let starved = standing.xruns.saturating_sub(before.xruns);
-        self.missed = [lost, unheard, starved];
+        self.missed = [lost, not_received, starved];
         // Undecided: jitter or a step.
         if standing.may_step && standing.step == before.step {
             return;
@@ -216,10 +216,10 @@ impl Arrivals {
 
     /// At most as many as were counted.
     fn close(&mut self, faults: &Faults, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
-        let [lost, unheard, starved] = core::mem::take(&mut self.missed);
+        let [lost, not_received, starved] = core::mem::take(&mut self.missed);
         let of_host = self.faults.take(faults, stalled);
         self.causes.lose(lost.min(of_host.lost.into()), 0);
-        self.causes.starve(unheard, unheard.min(of_host.underrun_discarded.into()));
+        self.causes.starve(not_received, not_received.min(of_host.underrun_discarded.into()));
         self.starved_stalled += starved.min(of_host.xruns.into());
     }
 
@@ -240,8 +240,8 @@ impl Arrivals {
 
     /// Minimum latency for every repair, without network delay. `None` without redundancy.
     pub fn repair_takes(&self) -> Option<Span> {
-        let (_, least) = limits(&self.config, self.look_ahead + self.beyond);
-        (self.repair > Span::ZERO).then(|| least + self.repair)
+        let (_, minimum) = limits(&self.config, self.look_ahead + self.beyond);
+        (self.repair > Span::ZERO).then(|| minimum + self.repair)
     }
 
     /// Updates the needed link offset.

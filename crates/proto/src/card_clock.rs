@@ -163,8 +163,8 @@ impl PlaybackRing {
     pub fn finish(&mut self, now: LocalTime) -> Frames {
         let late = self.clock.frame_at(now) - self.program;
         self.program += self.ring.period;
-        let most = if self.timeout > 0 { 0 } else { self.ring.period };
-        Frames::new(late.clamp(0, most))
+        let maximum = if self.timeout > 0 { 0 } else { self.ring.period };
+        Frames::new(late.clamp(0, maximum))
     }
 }
 

@@ -64,7 +64,7 @@ pub struct Causes {
     transits: [Histogram; 3],
     lost_stalled: u64,
     /// Unheard packets: only this program stopped, the host stalled.
-    unheard: [u64; 2],
+    not_received: [u64; 2],
 }
 
 impl Causes {
@@ -84,7 +84,7 @@ impl Causes {
             late: [0; 4],
             transits: Default::default(),
             lost_stalled: 0,
-            unheard: [0; 2],
+            not_received: [0; 2],
         }
     }
 
@@ -173,10 +173,10 @@ impl Causes {
         // Waiting for a wake-up is no delay.
         let receiver = passage.read - passage.arrival - period;
         // A cause must explain at least half of the missing time.
-        let most = network.max(short.half());
-        if receiver > sender.max(most) {
+        let maximum = network.max(short.half());
+        if receiver > sender.max(maximum) {
             Late::Receiver
-        } else if sender > most {
+        } else if sender > maximum {
             Late::Sender
         } else {
             Late::Network
@@ -188,9 +188,9 @@ impl Causes {
         self.lost_stalled = (self.lost_stalled + stalled).saturating_sub(found);
     }
 
-    pub(crate) fn starve(&mut self, unheard: u64, stalled: u64) {
-        self.unheard[0] += unheard - stalled.min(unheard);
-        self.unheard[1] += stalled.min(unheard);
+    pub(crate) fn starve(&mut self, not_received: u64, stalled: u64) {
+        self.not_received[0] += not_received - stalled.min(not_received);
+        self.not_received[1] += stalled.min(not_received);
     }
 
     /// Attributes `late`, `lost` and `dropped` counts to causes.
@@ -198,21 +198,21 @@ impl Causes {
         let [sender, network, receiver, stalled] = self.late;
         // A full ledger ring loses packets. The most frequent cause absorbs the difference.
         let judged = sender + network + receiver + stalled;
-        let most = sender.max(network).max(receiver).max(stalled);
+        let maximum = sender.max(network).max(receiver).max(stalled);
         let lost_stalled = self.lost_stalled.min(lost);
         let discarded = dropped.min(lost - lost_stalled);
         let mut gaps = Gaps {
             late_sender: sender,
             late_network: network,
-            late_receiver: receiver + self.unheard[0],
-            host_stalled: stalled + lost_stalled + self.unheard[1],
+            late_receiver: receiver + self.not_received[0],
+            host_stalled: stalled + lost_stalled + self.not_received[1],
             lost: lost - lost_stalled - discarded,
             discarded,
         };
-        let cause = match most {
-            most if most == network => &mut gaps.late_network,
-            most if most == sender => &mut gaps.late_sender,
-            most if most == receiver => &mut gaps.late_receiver,
+        let cause = match maximum {
+            maximum if maximum == network => &mut gaps.late_network,
+            maximum if maximum == sender => &mut gaps.late_sender,
+            maximum if maximum == receiver => &mut gaps.late_receiver,
             _ => &mut gaps.host_stalled,
         };
         *cause = (*cause + late).saturating_sub(judged);
@@ -226,7 +226,7 @@ impl Causes {
             // A longer latency would not help.
             Late::Receiver => {
                 let too_short = &self.transits[cause as usize];
-                let all = self.late[cause as usize] + self.unheard[0];
+                let all = self.late[cause as usize] + self.not_received[0];
                 if 2 * too_short.count() <= all {
                     return None;
                 }

@@ -29,7 +29,7 @@ pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     /// Departure of our question, our clock.
-    pub asked: LocalTime,
+    pub requested: LocalTime,
     /// Its arrival, peer's clock.
     pub peer_received: WallTime,
     /// Departure of the answer, peer's clock.
@@ -44,18 +44,19 @@ pub struct Exchange {
 impl Exchange {
     /// Network time of both legs, at least 0.
     pub fn round_trip(&self) -> Span {
-        let span = (self.answered - self.asked) - (self.peer_answered - self.peer_received);
+        let span = (self.answered - self.requested) - (self.peer_answered - self.peer_received);
         span.max(Span::ZERO)
     }
 
     /// No packet may arrive before it leaves.
     fn is_possible(&self) -> bool {
         const CENTURY: u64 = 100 * 366 * 86_400 * 1_000_000_000;
-        let (asked, sent) = (self.asked.as_nanos(), self.peer_answered.as_unix_nanos());
-        if asked.unsigned_abs() > CENTURY || sent.unsigned_abs() > CENTURY {
+        let (requested, sent) = (self.requested.as_nanos(), self.peer_answered.as_unix_nanos());
+        if requested.unsigned_abs() > CENTURY || sent.unsigned_abs() > CENTURY {
             return false;
         }
-        let (here, there) = (self.answered - self.asked, self.peer_answered - self.peer_received);
+        let (here, there) =
+            (self.answered - self.requested, self.peer_answered - self.peer_received);
         let slack = self.reading_error + there.abs().divided(1000);
         let asked_for = Span::ZERO..Span::from_secs(3600);
         asked_for.contains(&here) && there >= -slack && here - there >= -slack

@@ -341,8 +341,8 @@ impl CodecRules for Opus {
             _ => return Err(NotCoded::Packet(packet)),
         }
         let bits = u64::from(self.bitrate) * packet.count().unsigned_abs();
-        let least = 8 * Self::MIN_BYTES * u64::from(Self::RATE.hertz());
-        if bits < least { Err(NotCoded::FewBits(self.bitrate, packet)) } else { Ok(()) }
+        let minimum = 8 * Self::MIN_BYTES * u64::from(Self::RATE.hertz());
+        if bits < minimum { Err(NotCoded::FewBits(self.bitrate, packet)) } else { Ok(()) }
     }
 
     fn ptimes(&self) -> Option<&'static [Span]> {

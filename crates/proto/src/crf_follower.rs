@@ -52,9 +52,9 @@ counters! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfState {
     /// Nothing usable yet.
-    Unheard,
+    NotReceived,
     /// Received.
-    Heard,
+    Received,
     /// No longer received; rate held.
     Held {
         /// Start of the interruption.
@@ -159,8 +159,8 @@ impl CrfFollower {
             return;
         }
         // In an outage, the local clock advances equally.
-        let most = (arrival - heard.arrived).times(2) + Span::from_secs(1);
-        counters.lost += heard.lost(ahead, since.min(most));
+        let maximum = (arrival - heard.arrived).times(2) + Span::from_secs(1);
+        counters.lost += heard.lost(ahead, since.min(maximum));
         (heard.head.number, heard.first, heard.arrived) = (head.number, first, arrival);
         let restarts = core::mem::replace(&mut heard.head.restarts, head.restarts) != head.restarts;
         heard.times = packet.times().len() as i64;
@@ -211,12 +211,12 @@ impl CrfFollower {
     /// Current status.
     pub fn standing(&self, now: LocalTime) -> CrfStanding {
         let state = match self.heard {
-            None => CrfState::Unheard,
+            None => CrfState::NotReceived,
             Some(heard) if heard.is_silent(now - heard.reported) => {
                 let comes = !heard.is_silent(now - heard.arrived);
                 CrfState::Held { since: heard.reported, comes }
             }
-            Some(_) => CrfState::Heard,
+            Some(_) => CrfState::Received,
         };
         CrfStanding {
             stream: self.heard.map(|heard| heard.head.stream).or(self.only),
@@ -286,10 +286,10 @@ impl CrfReading {
         line.advance(at(newest));
         let error = line.error(at(newest), first);
         let deviation = line.deviation().hypot(self.jitter.1.sqrt());
-        let most = (Self::NOISE * deviation).min(interval / 4.0);
-        if error.abs() > most {
+        let maximum = (Self::NOISE * deviation).min(interval / 4.0);
+        if error.abs() > maximum {
             let before = self.doubt.replace(error);
-            let confirmed = before.is_some_and(|before| (error - before).abs() <= most);
+            let confirmed = before.is_some_and(|before| (error - before).abs() <= maximum);
             return if confirmed { ReadingOutcome::Jumped } else { ReadingOutcome::Doubted };
         }
         self.doubt = None;

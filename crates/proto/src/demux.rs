@@ -45,11 +45,11 @@ impl Senders {
     const REST: Span = Span::from_millis(100);
 
     /// Only this function allocates.
-    pub fn new(most: usize) -> Self {
+    pub fn new(maximum: usize) -> Self {
         Self {
-            places: vec![None; most].into_boxed_slice(),
-            by_name: Vec::with_capacity(most),
-            after: vec![0; most].into_boxed_slice(),
+            places: vec![None; maximum].into_boxed_slice(),
+            by_name: Vec::with_capacity(maximum),
+            after: vec![0; maximum].into_boxed_slice(),
             last: 0,
             unplaced: Unplaced::default(),
         }

@@ -150,29 +150,29 @@ pub trait Process: Send {
 /// Request to stop at the next period. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
     whole: Option<Arc<Self>>,
 }
 
 impl Stop {
     /// Creates a request for a part; this one sets it too.
     pub fn part(&self) -> Self {
-        Self { asked: Arc::default(), whole: Some(Arc::new(self.clone())) }
+        Self { requested: Arc::default(), whole: Some(Arc::new(self.clone())) }
     }
 
     /// Requests the stop.
     pub fn request(&self) {
-        self.asked.store(true, Ordering::Release);
+        self.requested.store(true, Ordering::Release);
     }
 
     /// Flag for a signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.asked)
+        Arc::clone(&self.requested)
     }
 
     /// Whether a stop is requested. Wait-free.
     pub fn is_requested(&self) -> bool {
-        self.asked.load(Ordering::Acquire)
+        self.requested.load(Ordering::Acquire)
             || self.whole.as_ref().is_some_and(|whole| whole.is_requested())
     }
 }

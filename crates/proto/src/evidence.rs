@@ -146,8 +146,8 @@ impl Seen {
             return;
         }
         let step = media - self.timeline.highest();
-        let most = (number - next + 1).saturating_mul(Evidence::MAX_FRAMES);
-        if !(1..=most).contains(&step) {
+        let maximum = (number - next + 1).saturating_mul(Evidence::MAX_FRAMES);
+        if !(1..=maximum).contains(&step) {
             (self.pace, self.agreeing) = (Pace::from(media, arrival), 0);
             self.sound.clear();
         } else if number == next {

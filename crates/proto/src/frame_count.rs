@@ -217,9 +217,9 @@ impl CountedPacket {
         let rounds = (by_time - by_number + round / 2).div_euclid(round);
         if rounds != 0 {
             let rounded = by_number + rounds * round;
-            let tells = near < rate.span_of(Frames::new(round)).divided(FrameCounter::CHANCE);
+            let notifies = near < rate.span_of(Frames::new(round)).divided(FrameCounter::CHANCE);
             let packets = steps.packets + (rounds << steps.bits.min(32));
-            return match tells && off(rounded) <= near {
+            return match notifies && off(rounded) <= near {
                 true => (Follows::Agreed(rounded, off(rounded)), Steps { packets, ..steps }),
                 false => (Follows::Astray(by_time), steps),
             };

@@ -198,7 +198,7 @@ impl JitterBuffer {
 
     /// Most frequent unexpected payload type.
     pub fn other_type(&self) -> Option<OtherType> {
-        self.others.most()
+        self.others.maximum()
     }
 
     /// Losses before any repair.

@@ -16,13 +16,13 @@ pub enum LatencyRule {
     /// Packet arrivals determine it. A sender promises the maximum that its receivers request.
     Auto {
         /// Maximum, which a longer path delay raises. `None`: limited by the buffer.
-        most: Option<Span>,
+        maximum: Option<Span>,
     },
 }
 
 impl LatencyRule {
     /// Limited by the buffer only.
-    pub const AUTO: Self = Self::Auto { most: None };
+    pub const AUTO: Self = Self::Auto { maximum: None };
 
     /// Buffer room for automatic latency: a satellite path and Wi-Fi.
     const MAX_AUTO: Span = Span::from_millis(400);
@@ -34,7 +34,9 @@ impl LatencyRule {
         match self {
             Self::Chosen(_) => link_offset,
             Self::Usual => link_offset.max(Self::MAX_UNANNOUNCED),
-            Self::Auto { most } => link_offset.max(Self::MAX_AUTO).max(most.unwrap_or(Span::ZERO)),
+            Self::Auto { maximum } => {
+                link_offset.max(Self::MAX_AUTO).max(maximum.unwrap_or(Span::ZERO))
+            }
         }
     }
 
@@ -44,9 +46,9 @@ impl LatencyRule {
     }
 
     /// Configured maximum.
-    pub const fn most(self) -> Option<Span> {
+    pub const fn maximum(self) -> Option<Span> {
         match self {
-            Self::Auto { most } => most,
+            Self::Auto { maximum } => maximum,
             Self::Chosen(_) | Self::Usual => None,
         }
     }
@@ -82,17 +84,17 @@ pub fn usual_latency_in_graph(format: &StreamFormat, cycle: Frames) -> Span {
 const GRAPH_RING: i64 = 3;
 
 /// Maximum of the promise and this device's minimum.
-pub fn kept_latency(promised: Span, least: Span) -> Span {
-    if leaves_no_transit(promised, least) { enough_latency(least) } else { promised }
+pub fn kept_latency(promised: Span, minimum: Span) -> Span {
+    if leaves_no_transit(promised, minimum) { enough_latency(minimum) } else { promised }
 }
 
-pub(crate) fn leaves_no_transit(latency: Span, least: Span) -> bool {
-    latency < least + MIN_WAY
+pub(crate) fn leaves_no_transit(latency: Span, minimum: Span) -> bool {
+    latency < minimum + MIN_WAY
 }
 
 /// Minimum latency if `least` leaves no time for the network. In steps of 0.1 ms.
-pub fn enough_latency(least: Span) -> Span {
-    tenths(least + WAY)
+pub fn enough_latency(minimum: Span) -> Span {
+    tenths(minimum + WAY)
 }
 
 /// Two wake-ups and a wired network. With less, JACK at 64 frames had 100 % late packets at
@@ -105,13 +107,13 @@ const WAY: Span = Span::from_millis(1);
 const REPAIR_SPARE: Span = Span::from_millis(1);
 
 /// Minimum latency with `budget` for repairs; `least` is [`min_latency`].
-pub fn repair_latency(least: Span, budget: Span) -> Span {
-    least + REPAIR_SPARE + budget
+pub fn repair_latency(minimum: Span, budget: Span) -> Span {
+    minimum + REPAIR_SPARE + budget
 }
 
 /// Repair time at `latency`. Not positive if too short.
-pub fn repair_time(least: Span, latency: Span) -> Span {
-    latency - least - REPAIR_SPARE
+pub fn repair_time(minimum: Span, latency: Span) -> Span {
+    latency - minimum - REPAIR_SPARE
 }
 
 #[cfg(test)]
@@ -141,10 +143,10 @@ mod tests {
         for hertz in [44_100, 48_000, 88_200, 96_000, 192_000] {
             // Three of these cycles last at most 5 ms.
             for cycle in (16..=hertz / 600).step_by(16) {
-                let [promised, usual, least] = in_graph(hertz, i64::from(cycle));
-                assert_eq!(kept_latency(promised, least), promised, "{cycle} frames at {hertz}");
-                let most = usual + Span::from_micros(2_100);
-                assert!(promised <= most, "{promised} for {cycle} frames at {hertz}");
+                let [promised, usual, minimum] = in_graph(hertz, i64::from(cycle));
+                assert_eq!(kept_latency(promised, minimum), promised, "{cycle} frames at {hertz}");
+                let maximum = usual + Span::from_micros(2_100);
+                assert!(promised <= maximum, "{promised} for {cycle} frames at {hertz}");
             }
         }
         assert_eq!(in_graph(48_000, 64)[0], Span::from_millis(7));

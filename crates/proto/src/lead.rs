@@ -7,11 +7,11 @@ use crate::time::Span;
 #[derive(Debug, Clone, Copy)]
 pub struct Lead {
     /// Minimum of the latest wake-ups. Only late ones shorten it.
-    least: Option<Span>,
+    minimum: Option<Span>,
     wakes: u32,
     kept: Option<Span>,
     /// Maximum and number of the current series.
-    most: Option<Span>,
+    maximum: Option<Span>,
     while_wakes: u32,
 }
 
@@ -22,7 +22,8 @@ impl Lead {
     const SURE: u32 = 1024;
 
     /// Unknown lead.
-    pub const NONE: Self = Self { least: None, wakes: 0, kept: None, most: None, while_wakes: 0 };
+    pub const NONE: Self =
+        Self { minimum: None, wakes: 0, kept: None, maximum: None, while_wakes: 0 };
 
     /// Lead determined by the settings.
     pub fn of(settings: &Settings) -> Self {
@@ -31,18 +32,18 @@ impl Lead {
 
     /// Adds a wake-up.
     pub fn wake(&mut self, lead: Span) {
-        self.least = Some(self.least.map_or(lead, |least| least.min(lead)));
+        self.minimum = Some(self.minimum.map_or(lead, |minimum| minimum.min(lead)));
         self.wakes += 1;
         if self.wakes == Self::ENOUGH {
-            self.kept = self.kept.max(self.least);
-            (self.least, self.wakes) = (None, 0);
+            self.kept = self.kept.max(self.minimum);
+            (self.minimum, self.wakes) = (None, 0);
         }
-        let most = self.most.map_or(lead, |most| most.max(lead));
-        self.most = Some(most);
+        let maximum = self.maximum.map_or(lead, |maximum| maximum.max(lead));
+        self.maximum = Some(maximum);
         self.while_wakes += 1;
         if self.while_wakes == Self::SURE {
-            self.kept = self.kept.map(|kept| kept.min(most));
-            (self.most, self.while_wakes) = (None, 0);
+            self.kept = self.kept.map(|kept| kept.min(maximum));
+            (self.maximum, self.while_wakes) = (None, 0);
         }
     }
 

@@ -104,7 +104,7 @@ impl AddressClaim {
             }
             (State::Defend, _) if self.precedes(from) => {}
             (State::Defend, _) => {
-                self.tell(ClaimEvent::Lost { address: self.address, to: from });
+                self.notify(ClaimEvent::Lost { address: self.address, to: from });
                 self.pick(now);
             }
         }
@@ -128,7 +128,7 @@ impl AddressClaim {
             }
             State::Probe(0) => {
                 (self.state, self.taken) = (State::Defend, 0);
-                self.tell(ClaimEvent::Claimed(self.address));
+                self.notify(ClaimEvent::Claimed(self.address));
                 self.wait(now, Self::ANNOUNCE_INTERVAL);
                 MaapKind::Announce
             }
@@ -155,15 +155,15 @@ impl AddressClaim {
     }
 
     /// One answer per host, to its last probe.
-    fn owe(&mut self, to: [u8; 6], requested: GroupRange) {
-        let asked = self.owed.iter().position(|owed| owed.is_some_and(|(who, _)| who == to));
+    fn owe(&mut self, to: [u8; 6], range: GroupRange) {
+        let requested = self.owed.iter().position(|owed| owed.is_some_and(|(who, _)| who == to));
         let free = || self.owed.iter().position(Option::is_none);
-        if let Some(place) = asked.or_else(free) {
-            self.owed[place] = Some((to, requested));
+        if let Some(place) = requested.or_else(free) {
+            self.owed[place] = Some((to, range));
         }
     }
 
-    fn tell(&mut self, event: ClaimEvent) {
+    fn notify(&mut self, event: ClaimEvent) {
         let [first, second] = &mut self.events;
         *(if first.is_none() { first } else { second }) = Some(event);
     }

@@ -27,8 +27,8 @@ pub const MAX_KEPT_BYTES: usize = 256 << 20;
 pub enum OffloadError {
     /// Datagram size too small.
     #[error(
-        "datagram size of {0} bytes is too small: must be at least {least}",
-        least = datagram::MIN_DATAGRAM_BYTES
+        "datagram size of {0} bytes is too small: must be at least {minimum}",
+        minimum = datagram::MIN_DATAGRAM_BYTES
     )]
     Datagram(usize),
     /// Too much data to keep.

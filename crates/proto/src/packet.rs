@@ -291,7 +291,7 @@ pub trait Pack: Debug + Sync {
     fn head_bytes(&self, stamps: bool, carried: usize) -> usize;
 
     /// Maximum redundancy in a header of at most `most` bytes.
-    fn carried_within(&self, stamps: bool, most: usize) -> usize;
+    fn carried_within(&self, stamps: bool, maximum: usize) -> usize;
 
     /// Writes the header to `room`, at least [`Self::head_bytes`] long.
     fn pack(

@@ -389,9 +389,9 @@ impl Packetizer {
             }),
         };
         let payload = &self.buffer[HEADER_ROOM..HEADER_ROOM + payload_bytes];
-        let most = self.encoder.layout().max_bytes().saturating_sub(payload_bytes);
-        let most = wire.carried_within(stamps, most).min(self.repair_data.len());
-        let room = &mut self.repair_data[..most];
+        let maximum = self.encoder.layout().max_bytes().saturating_sub(payload_bytes);
+        let maximum = wire.carried_within(stamps, maximum).min(self.repair_data.len());
+        let room = &mut self.repair_data[..maximum];
         let repair_data = self.encoder.write(self.number, payload_type, payload, room);
         let start = HEADER_ROOM - wire.head_bytes(stamps, repair_data);
         let (wall, uncertain) = match &self.presentation {

@@ -1,6 +1,6 @@
 //! Receive policy of one stream: source, latency, playability, end, and notes.
 //!
-//! Run it on an ordinary thread. Pass peer messages to [`ReceivePolicy::hear`], device status to
+//! Run it on an ordinary thread. Pass peer messages to [`ReceivePolicy::handle`], device status to
 //! [`ReceivePolicy::follow`], and each packet at its turn to [`ReceivePolicy::take`]. Call
 //! [`ReceivePolicy::poll`] periodically.
 
@@ -146,7 +146,7 @@ impl ReceivePolicy {
             start: link_offset,
             longest,
         });
-        arrivals.set_max(config.latency.most());
+        arrivals.set_max(config.latency.maximum());
         Self {
             format,
             longest,
@@ -182,7 +182,7 @@ impl ReceivePolicy {
     }
 
     /// Handles an RTCP event of `host`.
-    pub fn hear(&mut self, host: Host, event: Event, context: &mut ReceiveContext<'_>) {
+    pub fn handle(&mut self, host: Host, event: Event, context: &mut ReceiveContext<'_>) {
         let author = |ssrc| Author { ssrc, host };
         let command = match event {
             Event::Mapped(ssrc, mapping) => {
@@ -488,7 +488,7 @@ enum Repairable {
     #[default]
     InTime,
     ShortSince(LocalTime),
-    Told,
+    Reported,
 }
 
 impl Repairable {
@@ -498,14 +498,14 @@ impl Repairable {
     /// Returns whether to report.
     fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
         let next = match *self {
-            Self::Told => Self::Told,
+            Self::Reported => Self::Reported,
             _ if !short => Self::InTime,
             Self::InTime => Self::ShortSince(now),
-            Self::ShortSince(since) if now - since >= Self::TIMEOUT => Self::Told,
+            Self::ShortSince(since) if now - since >= Self::TIMEOUT => Self::Reported,
             since => since,
         };
         let before = core::mem::replace(self, next);
-        next == Self::Told && before != Self::Told
+        next == Self::Reported && before != Self::Reported
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Renderer {
     channels: Channels,
     pub(crate) playout: Playout,
     resampler: Resampler,
-    least: usize,
+    minimum: usize,
     /// Whether the resampler's history is deferred, which saves 52 instructions per block.
     unreported: bool,
     pub(crate) servo: Servo,
@@ -48,7 +48,7 @@ impl Renderer {
     /// Only this function allocates.
     pub(crate) fn new(rate: Rate, channels: Channels, frames: Frames, quality: Quality) -> Self {
         let resampler = Resampler::new(quality, channels.count(), Self::PIECE);
-        let most = resampler.wants(Self::PIECE, Step::from_ppm(10_000.0));
+        let maximum = resampler.wants(Self::PIECE, Step::from_ppm(10_000.0));
         let playout = Playout::new(rate, channels, frames);
         let kept = Frames::from_len(resampler.half());
         let lies = kept <= playout.history();
@@ -58,12 +58,12 @@ impl Renderer {
             channels,
             playout,
             resampler,
-            least: if lies { channels.samples_in(kept) } else { usize::MAX },
+            minimum: if lies { channels.samples_in(kept) } else { usize::MAX },
             unreported: false,
             servo: Servo::new(rate),
             step: Step::ONE,
             moved: false,
-            room: vec![0.0; most * channels.count()].into(),
+            room: vec![0.0; maximum * channels.count()].into(),
         }
     }
 
@@ -191,7 +191,7 @@ impl Renderer {
         if !copied || self.resampler.ahead() != 0 {
             return None;
         }
-        let later = out.len() >= self.least;
+        let later = out.len() >= self.minimum;
         if !later {
             self.tell_resampler();
         }
@@ -281,11 +281,11 @@ mod tests {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let mut renderer = Renderer::new(rate, channels, Frames::new(4800), Quality::default());
         assert!(
-            (2 * 5 + 1..=2 * 40).contains(&renderer.least),
+            (2 * 5 + 1..=2 * 40).contains(&renderer.minimum),
             "the history is deferred for some lengths only"
         );
         if !later {
-            renderer.least = usize::MAX;
+            renderer.minimum = usize::MAX;
         }
         renderer.begin(MediaTime::from_frames(start).into());
         let (mut heard, mut bytes, mut placed) = (Vec::new(), [0; 2 * BLOCK * 4], start);

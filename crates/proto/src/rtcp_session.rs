@@ -148,7 +148,7 @@ pub struct Session {
     kept: Option<DisciplinedClock>,
     reported: (u64, u64),
     /// Last requests: compact timestamp and exact time.
-    asked: [(CompactNtp, LocalTime); Self::QUESTIONS],
+    requested: [(CompactNtp, LocalTime); Self::QUESTIONS],
     reports: u32,
     next: LocalTime,
     hurry: Hurry,
@@ -185,7 +185,7 @@ impl Session {
             foreign: 0,
             kept: None,
             reported: (0, 0),
-            asked: [(CompactNtp::NONE, LocalTime::ZERO); Self::QUESTIONS],
+            requested: [(CompactNtp::NONE, LocalTime::ZERO); Self::QUESTIONS],
             reports: 0,
             next: LocalTime::ZERO,
             hurry: Hurry::new(),
@@ -289,7 +289,7 @@ impl Session {
         &mut self,
         datagram: &[u8],
         arrived: ReportArrival,
-        mut tell: impl FnMut(Event),
+        mut notify: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         if let Some((ssrc, bytes)) = probe_of(datagram) {
             // The answer is shorter than the probe, so it cannot amplify a flood.
@@ -313,7 +313,7 @@ impl Session {
                     }
                     _ => {}
                 }
-                self.take(ssrc, item, arrived, sent, &mut tell);
+                self.take(ssrc, item, arrived, sent, &mut notify);
             }
         });
         self.foreign += u64::from(poses);
@@ -326,7 +326,7 @@ impl Session {
         item: Item<'_>,
         ReportArrival { from, at: arrival, stamp_uncertainty }: ReportArrival,
         sent: Option<NtpTime>,
-        tell: &mut impl FnMut(Event),
+        notify: &mut impl FnMut(Event),
     ) {
         let (author, heard) = (Author { ssrc, host: from }, self.heard);
         // With the source's SSRC, only its own hosts reach this point.
@@ -336,10 +336,10 @@ impl Session {
         };
         if let Item::Bye = item {
             self.peers.retain(|peer| !same(peer));
-            return tell(Event::Left(ssrc));
+            return notify(Event::Left(ssrc));
         }
         let (own, host) = (self.config.ssrc, self.config.host);
-        let asked = self.asked;
+        let requested = self.requested;
         let kept = self.kept;
         let (next, hurry) = (&mut self.next, &mut self.hurry);
         let peer = remember(&mut self.peers, same, author, arrival);
@@ -347,7 +347,7 @@ impl Session {
             Item::Sender(info) => {
                 peer.report = Some((info.ntp.compact(), arrival));
                 let wall = WallTime::from_unix_nanos(info.ntp.to_unix_nanos());
-                tell(Event::Captured(ssrc, info.rtp_timestamp, wall));
+                notify(Event::Captured(ssrc, info.rtp_timestamp, wall));
             }
             Item::ReferenceTime(ntp) => {
                 peer.question = Some((ntp.compact(), arrival));
@@ -359,12 +359,12 @@ impl Session {
             Item::Delay(delay) if delay.ssrc == own => {
                 let Some(sent) = sent.filter(|_| !delay.last_reference.is_none()) else { return };
                 // Of equal timestamps, the older never makes the round trip too short.
-                let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
-                let Some((_, asked)) = question else { return };
+                let question = requested.iter().rfind(|(said, _)| *said == delay.last_reference);
+                let Some((_, requested)) = question else { return };
                 peer.proven = true;
                 let peer_answered = WallTime::from_unix_nanos(sent.to_unix_nanos());
                 let mapping = peer.clock.observe(Exchange {
-                    asked: *asked,
+                    requested: *requested,
                     peer_received: peer_answered + -delay.delay.to_span(),
                     peer_answered,
                     answered: arrival,
@@ -372,36 +372,36 @@ impl Session {
                 });
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.exchanged(m, arrival)) {
                     peer.mapping = Some(mapping);
-                    tell(Event::Mapped(ssrc, mapping));
+                    notify(Event::Mapped(ssrc, mapping));
                 }
             }
-            Item::Block(block) if block.ssrc == own => tell(Event::Reception(ssrc, block)),
+            Item::Block(block) if block.ssrc == own => notify(Event::Reception(ssrc, block)),
             Item::Announcement(announcement) => {
                 peer.announcement = Some(announcement);
                 // First, so that the card's clock is known before the mapping.
-                tell(Event::Announced(ssrc, announcement));
+                notify(Event::Announced(ssrc, announcement));
                 let reported = host.zip(announcement.host);
                 let offset = reported.and_then(|(ours, theirs)| ours.wall_offset(theirs));
                 if let Some(mapping) = offset.and_then(|o| peer.choice.same_host(o, arrival)) {
                     peer.mapping = Some(mapping);
-                    tell(Event::Mapped(ssrc, mapping));
+                    notify(Event::Mapped(ssrc, mapping));
                 }
             }
             Item::Effective(effective) if effective.ssrc == own => {
-                tell(Event::Effective(ssrc, effective));
+                notify(Event::Effective(ssrc, effective));
             }
             Item::Kept(theirs) => {
                 let mapping = kept.map(|ours| ours.mapping(&theirs, arrival));
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.kept(m, arrival)) {
                     peer.mapping = Some(mapping);
-                    tell(Event::Mapped(ssrc, mapping));
+                    notify(Event::Mapped(ssrc, mapping));
                 }
             }
-            Item::Losses(losses) if losses.ssrc == own => tell(Event::Losses(ssrc, losses)),
+            Item::Losses(losses) if losses.ssrc == own => notify(Event::Losses(ssrc, losses)),
             Item::Feedback(feedback) if feedback.ssrc == own => {
-                tell(Event::Feedback(ssrc, feedback));
+                notify(Event::Feedback(ssrc, feedback));
             }
-            Item::Passed(stream, bytes) if stream == own => tell(Event::Passed(ssrc, bytes)),
+            Item::Passed(stream, bytes) if stream == own => notify(Event::Passed(ssrc, bytes)),
             _ => {}
         }
     }

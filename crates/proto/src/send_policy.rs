@@ -1,10 +1,9 @@
 //! Policy of a sent stream: latency, receivers' requests, changes, and notes.
 //!
-//! Run it on an ordinary thread. Pass reports to [`SendPolicy::hear`] and device state to
+//! Run it on an ordinary thread. Pass reports to [`SendPolicy::handle`] and device state to
 //! [`SendPolicy::follow`]. Call [`SendPolicy::poll`] periodically.
 
 mod adaptation;
-mod asks;
 mod change;
 mod duplicates;
 mod expected_loss;
@@ -14,6 +13,7 @@ mod path_size;
 mod presence;
 mod redundancy;
 mod regulator;
+mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +31,6 @@ use crate::time::{Frames, LocalTime, Span};
 use crate::wire::WireForm;
 
 use adaptation::Adaptation;
-pub use asks::{Ask, Limits, TrustLevel};
 pub use change::SendRefused;
 use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
@@ -43,6 +42,7 @@ pub(crate) use path_size::TAG;
 pub use presence::{Presence, ReceiverCounts};
 pub use redundancy::DEFAULT_BUDGET;
 pub use regulator::Regulator;
+pub use requests::{Limits, Request, TrustLevel};
 
 /// RTCP before the first packet: receivers learn our clock and open their devices.
 pub const PRELUDE: Span = Span::from_millis(100);
@@ -230,9 +230,9 @@ impl SendPolicy {
     }
 
     /// Handles an RTCP event.
-    pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
+    pub fn handle(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = TrustLevel::of(host, self.config.destinations.iter().copied());
-        if let Some(back) = self.receivers.hear(host, worth, event, now) {
+        if let Some(back) = self.receivers.handle(host, worth, event, now) {
             self.notes.note(back);
         }
         match event {
@@ -306,11 +306,12 @@ impl SendPolicy {
             return;
         }
         let now = context.now;
-        let most = self.config.latency.most();
-        let limit = most.unwrap_or_else(|| self.config.limits.latency(self.goes_to_group()));
-        let Some(needed) = asks::latency(self.receivers.asks(), limit, now) else { return };
-        let beyond = |known: &&KnownReceiver| known.ask.needs(now).is_some_and(|need| need > limit);
-        if most.is_none()
+        let maximum = self.config.latency.maximum();
+        let limit = maximum.unwrap_or_else(|| self.config.limits.latency(self.goes_to_group()));
+        let Some(needed) = requests::latency(self.receivers.requests(), limit, now) else { return };
+        let beyond =
+            |known: &&KnownReceiver| known.request.needs(now).is_some_and(|need| need > limit);
+        if maximum.is_none()
             && let Some(known) = self.receivers.all().find(beyond)
         {
             self.notes.note(SendNote::AsksBeyond { host: known.host, limit });
@@ -358,7 +359,7 @@ impl SendPolicy {
 
     /// Strangers matter only if their requests would have an effect.
     fn note_strangers(&mut self) {
-        if !self.is_as_needed() && self.config.redundancy.asked() != Redundancy::Auto {
+        if !self.is_as_needed() && self.config.redundancy.requested() != Redundancy::Auto {
             return;
         }
         let stranger = |known: &&KnownReceiver| !known.is_believed();

@@ -168,7 +168,7 @@ impl Servo {
         }
         if self.mode == ServoMode::Copying {
             let precision =
-                observed.precision.map_or(f64::MAX, |most| most.as_nanos() as f64 / 1e9);
+                observed.precision.map_or(f64::MAX, |maximum| maximum.as_nanos() as f64 / 1e9);
             self.watch.begin(precision);
             let strayed = self.watch.strayed(error, seconds) * 1e9 > strays.as_nanos() as f64;
             if error.abs() > tolerance || strayed {
@@ -223,8 +223,8 @@ impl Servo {
 
     fn correcting(&mut self, left: i64, fraction: u32, frames: Frames) -> Step {
         let block = frames.count().max(1);
-        let most = (Self::PULL * FineFrames::ONE as f64) as i64;
-        let each = (left / block).clamp(-most, most);
+        let maximum = (Self::PULL * FineFrames::ONE as f64) as i64;
+        let each = (left / block).clamp(-maximum, maximum);
         if each == 0 {
             self.mode = ServoMode::Landing;
             return self.landing(fraction, frames);
@@ -273,8 +273,8 @@ impl Servo {
         }
         let left = if fraction < 1 << 31 { -parts } else { FineFrames::ONE - parts };
         let each = -(-left).div_euclid(frames);
-        let most = (Self::PULL * FineFrames::ONE as f64) as i64;
-        Step::from_bits((FineFrames::ONE + each.clamp(-most, most)) as u64)
+        let maximum = (Self::PULL * FineFrames::ONE as f64) as i64;
+        Step::from_bits((FineFrames::ONE + each.clamp(-maximum, maximum)) as u64)
     }
 }
 
@@ -339,13 +339,13 @@ impl StrayWatch {
     /// `rounding` and [`Self::KNOWN`] times the precision. The next correction needs a precision
     /// better by that factor.
     fn stands(&mut self, precision: f64, rounding: f64, seconds: f64, lacks: f64) -> Option<f64> {
-        let least = rounding.max(Self::MIN);
+        let minimum = rounding.max(Self::MIN);
         let max_off = Self::KNOWN * precision;
-        let known = max_off <= self.found && (max_off <= least || self.since >= Self::BEGINS);
-        let least = least.max(max_off);
+        let known = max_off <= self.found && (max_off <= minimum || self.since >= Self::BEGINS);
+        let minimum = minimum.max(max_off);
         let (low, high) = self.between;
         let (low, high) = (low.min(self.slow), high.max(self.slow));
-        if !known || self.slow.abs() <= least || high - low > least / 2.0 {
+        if !known || self.slow.abs() <= minimum || high - low > minimum / 2.0 {
             self.stand_anew();
             return None;
         }
@@ -438,10 +438,10 @@ impl Drift {
     }
 
     /// Limits a pull so that the pitch error stays below one cent, but leaves a quarter of `most`.
-    fn leave_room(&self, pull: f64, most: f64) -> f64 {
-        let (room, least) = (Self::MAX_OFF - Self::SUDDEN, most / 4.0);
-        let above = (room - self.astray[0]).clamp(least, most);
-        let below = (room + self.astray[0]).clamp(least, most);
+    fn leave_room(&self, pull: f64, maximum: f64) -> f64 {
+        let (room, minimum) = (Self::MAX_OFF - Self::SUDDEN, maximum / 4.0);
+        let above = (room - self.astray[0]).clamp(minimum, maximum);
+        let below = (room + self.astray[0]).clamp(minimum, maximum);
         pull.clamp(-below, above)
     }
 

@@ -46,16 +46,16 @@ pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);
 
 /// Packet time outside [`PTIME_RANGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("invalid packet time {asked}: must be 125us to 20ms")]
+#[error("invalid packet time {requested}: must be 125us to 20ms")]
 pub struct PtimeError {
     /// Requested packet time.
-    pub asked: Span,
+    pub requested: Span,
 }
 
 /// Whole frames in `ptime`, rounded down.
 pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
     if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 {
-        return Err(PtimeError { asked: ptime });
+        return Err(PtimeError { requested: ptime });
     }
     Ok(rate.frames_within(ptime))
 }
@@ -65,7 +65,7 @@ impl Coding {
     pub fn shortest(
         self,
         (rate, channels): (Rate, Channels),
-        (least, most): (Span, Span),
+        (minimum, maximum): (Span, Span),
     ) -> Option<Span> {
         let takes = |ptime: Span| {
             let packet = packet_frames(rate, ptime).ok()?;
@@ -73,8 +73,8 @@ impl Coding {
             checked.is_none_or(|checked| checked.is_ok()).then_some(ptime)
         };
         let ptimes = self.coder.map_or(&[][..], |coder| coder.ptimes().unwrap_or(&Opus::PTIMES));
-        let mut within = ptimes.iter().filter(|ptime| (least..=most).contains(ptime));
-        takes(least).or_else(|| within.find_map(|ptime| takes(*ptime)))
+        let mut within = ptimes.iter().filter(|ptime| (minimum..=maximum).contains(ptime));
+        takes(minimum).or_else(|| within.find_map(|ptime| takes(*ptime)))
     }
 }
 

@@ -67,8 +67,8 @@ impl Unannounced {
             return None;
         }
         self.packet = length;
-        let least = length + self.takes;
-        (kept < least).then(|| self.need(least + Self::WAY, Span::ZERO))
+        let minimum = length + self.takes;
+        (kept < minimum).then(|| self.need(minimum + Self::WAY, Span::ZERO))
     }
 
     /// Adds a late packet with its transit. Returns the need after repeated lateness.

@@ -17,7 +17,7 @@ pub struct Distribution {
     above: Pages,
     below: Pages,
     count: u64,
-    least: i64,
+    minimum: i64,
     greatest: i64,
     sum: i128,
     squares: f64,
@@ -55,7 +55,7 @@ impl Default for Distribution {
             above: Pages::default(),
             below: Pages::default(),
             count: 0,
-            least: i64::MAX,
+            minimum: i64::MAX,
             greatest: i64::MIN,
             sum: 0,
             squares: 0.0,
@@ -72,7 +72,7 @@ impl Distribution {
         let bins = if away >= 0 { &mut self.above } else { &mut self.below };
         bins.count(bin(away.unsigned_abs()));
         self.count += 1;
-        self.least = self.least.min(value);
+        self.minimum = self.minimum.min(value);
         self.greatest = self.greatest.max(value);
         self.sum += i128::from(value);
         self.squares += (away as f64).powi(2);
@@ -105,7 +105,7 @@ impl Distribution {
             Some(before) => distance(self.above.bin_after(before)?),
             None => -distance(self.below.bin_after(below - rank)?),
         };
-        Some(Span::from_nanos((centre + away).clamp(self.least, self.greatest)))
+        Some(Span::from_nanos((centre + away).clamp(self.minimum, self.greatest)))
     }
 
     /// For reports.
@@ -115,7 +115,7 @@ impl Distribution {
         let mean = any.then(|| (self.sum as f64 / self.count as f64).round() as i64);
         Summary {
             count: self.count,
-            min_ns: any.then_some(self.least),
+            min_ns: any.then_some(self.minimum),
             mean_ns: mean,
             stdev_ns: any.then(|| self.deviation().round() as i64),
             p50_ns: nanos(self.percentile(0.5)),
@@ -124,7 +124,7 @@ impl Distribution {
             p999_ns: nanos(self.percentile(0.999)),
             p9999_ns: nanos(self.percentile(0.9999)),
             max_ns: any.then_some(self.greatest),
-            range_ns: any.then(|| self.greatest - self.least),
+            range_ns: any.then(|| self.greatest - self.minimum),
         }
     }
 

@@ -43,7 +43,7 @@ impl FollowedClockReport {
             uncertainty_ppm: standing.reported.map(|reported| reported.uncertainty().as_f64()),
             holdover_since_ns: match standing.state {
                 CrfState::Held { since, .. } => Some(since.as_nanos()),
-                CrfState::Unheard | CrfState::Heard => None,
+                CrfState::NotReceived | CrfState::Received => None,
             },
             counters: standing.counters,
             socket_drops,
@@ -72,7 +72,7 @@ mod tests {
         let counters =
             CrfCounters { received: 500, media_clock_restarts: 2, ..CrfCounters::default() };
         let invalid = [3; CrfInvalid::COUNT];
-        let state = CrfState::Heard;
+        let state = CrfState::Received;
         let standing = CrfStanding { stream: None, reported: None, state, counters, invalid };
         let reported = FollowedClockReport::of("avtp://eth0", &standing, 7);
         let reported = serde_json::to_value(reported).unwrap();

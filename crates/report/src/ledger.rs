@@ -177,15 +177,15 @@ impl<R: BufRead> LedgerLines<R> {
     }
 
     /// Reads up to `most` packets.
-    pub fn packets<P: LedgerPacket>(self, most: usize) -> Result<ReadLedger<P>, LedgerError> {
-        self.packets_with(P::COLUMNS, most)
+    pub fn packets<P: LedgerPacket>(self, maximum: usize) -> Result<ReadLedger<P>, LedgerError> {
+        self.packets_with(P::COLUMNS, maximum)
     }
 
     /// Requires `columns`; reads up to `most` packets.
     pub fn packets_with<P: LedgerPacket>(
         mut self,
         columns: &[&'static str],
-        most: usize,
+        maximum: usize,
     ) -> Result<ReadLedger<P>, LedgerError> {
         if let Some(column) = columns.iter().find(|name| !self.has(name)) {
             return Err(LedgerError::NoColumn(column));
@@ -193,7 +193,7 @@ impl<R: BufRead> LedgerLines<R> {
         let mut read = ReadLedger { packets: Vec::new(), torn: None, more: false };
         for (number, line) in self.lines.by_ref().enumerate() {
             let line = line?;
-            if read.packets.len() == most {
+            if read.packets.len() == maximum {
                 read.more = true;
                 break;
             }
@@ -366,8 +366,8 @@ fn joined_line(sent: &SentPacket, heard: &ReceivedPacket) -> String {
     let stages = [a, b, c, d, e, f, g, h, Some(resample), device];
     let total = stages.iter().copied().sum::<Option<i64>>();
     let lateness = sent.handed.checked_sub(sent.due);
-    let beside = [total, heard.measured, lateness, Some(heard.late.into())];
+    let alongside = [total, heard.measured, lateness, Some(heard.late.into())];
     let cell = |cell: Option<i64>| cell.map_or(String::new(), |number| number.to_string());
-    let cells = stages.into_iter().chain(beside).map(cell);
+    let cells = stages.into_iter().chain(alongside).map(cell);
     core::iter::once(sent.timestamp.to_string()).chain(cells).collect::<Vec<_>>().join(",")
 }

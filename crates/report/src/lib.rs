@@ -33,7 +33,7 @@ pub struct Report {
     pub schema: u32,
     /// `send` or `recv`.
     pub role: Cow<'static, str>,
-    /// Start, on this machine's monotonic clock, as in ledgers.
+    /// Start, on this machine's monotonic clock, as in packet logs.
     pub started_ns: i64,
     /// From the first period to the last.
     pub duration_ns: i64,
@@ -155,7 +155,7 @@ pub struct LatencyReport {
     pub uncertainty_ns: Option<i64>,
     /// Maximum uncertainty, for minimum and maximum.
     pub uncertainty_max_ns: Option<i64>,
-    /// Latency from the sound minus that from the ledger.
+    /// Latency from the sound minus that from the packet log.
     pub trace_error: Summary,
     /// Basis of the presentation times: `clock` or `arrival`.
     pub basis: Cow<'static, str>,
@@ -275,7 +275,7 @@ pub struct Auto {
     pub largest_step_ns: i64,
 }
 
-/// Simultaneous xruns. Times are on this machine's monotonic clock, as in ledgers.
+/// Simultaneous xruns. Times are on this machine's monotonic clock, as in packet logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Xrun {
@@ -483,7 +483,7 @@ pub struct PacingReport {
     pub reason: String,
     /// Packets dropped by the queue, too late for their launch.
     pub dropped_by_queue: u64,
-    /// Dropped packets that no ledger line marks.
+    /// Dropped packets that no line of the packet log marks.
     pub unidentified: u64,
 }
 

@@ -258,8 +258,8 @@ impl FollowedClockSnapshot {
     /// From a clock's state.
     pub fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
         let (state, holdover_ns) = match standing.state {
-            CrfState::Unheard => (FollowedClockState::Waiting, None),
-            CrfState::Heard => (FollowedClockState::Locked, None),
+            CrfState::NotReceived => (FollowedClockState::Waiting, None),
+            CrfState::Received => (FollowedClockState::Locked, None),
             CrfState::Held { since, .. } => {
                 (FollowedClockState::Holdover, Some((now - since).as_nanos()))
             }

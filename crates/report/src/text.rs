@@ -93,8 +93,8 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let c = &stream.counters;
     let missed = c.missed() + c.undecodable + c.too_early;
-    let beside = c.duplicate + c.before_start + c.on_probation;
-    let due = c.received.saturating_sub(beside);
+    let alongside = c.duplicate + c.before_start + c.on_probation;
+    let due = c.received.saturating_sub(alongside);
     if role == "send" {
         write!(out, "sent: {} packets", c.sent)?;
         let connected = stream.receivers.iter().filter(|receiver| receiver.trusted);
@@ -140,7 +140,7 @@ fn details(
     if let Some(carried) = &stream.redundancy {
         redundancy::redundancy(out, carried, stream.ptime_ns)?;
     }
-    hints.repairs.tell(out)?;
+    hints.repairs.notify(out)?;
     if hints.advice.is_some() {
         arrivals::curve(out, &stream.latency)?;
     }
@@ -295,8 +295,8 @@ fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
             write!(out, "no report for the last {}; until then ", Nanos(receiver.silent_ns))?;
         }
         write!(out, "{lost} lost")?;
-        if let Some(asked) = receiver.requested_ns {
-            write!(out, ", requested {}", Nanos(asked))?;
+        if let Some(requested) = receiver.requested_ns {
+            write!(out, ", requested {}", Nanos(requested))?;
         }
         if let Some(repaired) = receiver.repaired.filter(|repaired| *repaired > 0) {
             let rest = receiver.unrepaired.unwrap_or(0);

@@ -22,7 +22,7 @@ const WAITING: usize = 32;
 const STUCK: Duration = Duration::from_secs(5);
 
 pub enum ConnectionEvent {
-    Came(Box<CalledConnection>),
+    Arrived(Box<CalledConnection>),
     Said(ConnectionId, Box<CallMessage>),
     /// A media connection, after its ticket.
     Media {
@@ -56,7 +56,7 @@ pub struct ConnectionEventSender(mpsc::Sender<CallMessage>);
 
 impl ConnectionEventSender {
     /// `false` if the queue is full or the connection is closed.
-    pub fn say(&self, message: CallMessage) -> bool {
+    pub fn emit(&self, message: CallMessage) -> bool {
         self.0.try_send(message).is_ok()
     }
 }
@@ -81,7 +81,7 @@ impl CallConnections {
     }
 
     /// `false` if the queue is full or has no reader.
-    fn tell(&self, event: ConnectionEvent) -> bool {
+    fn notify(&self, event: ConnectionEvent) -> bool {
         match self.events.try_send(event) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
@@ -103,7 +103,7 @@ impl CallConnections {
         let ticket = matches!(read, Ok(Ok(_))).then(|| MediaTicket::read(&shown)).flatten();
         let (Some(ticket), Ok(stream)) = (ticket, stream.into_std()) else { return };
         guest.hold();
-        self.tell(ConnectionEvent::Media { ticket, stream, from, place: MediaPlace(guest) });
+        self.notify(ConnectionEvent::Media { ticket, stream, from, place: MediaPlace(guest) });
     }
 
     pub(crate) async fn attend<S>(self, stream: S, caller: ConnectedCaller)
@@ -115,7 +115,7 @@ impl CallConnections {
         let ConnectedCaller { from, local, peer, name, secret } = caller;
         let teller = ConnectionEventSender(teller);
         let came = CalledConnection { id, from, local, peer, name, secret, teller };
-        if self.tell(ConnectionEvent::Came(Box::new(came))) {
+        if self.notify(ConnectionEvent::Arrived(Box::new(came))) {
             let why = self.carry(stream, id, reported).await;
             self.tell_gone(id, why).await;
         }
@@ -131,7 +131,7 @@ impl CallConnections {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let (mut incoming, mut outgoing) = tokio::io::split(stream);
-        let hear = async {
+        let handle = async {
             let mut arrived = LineBuffer::default();
             let mut bytes = [0; 1024];
             loop {
@@ -143,7 +143,7 @@ impl CallConnections {
                 let taken = arrived.take(&bytes[..count], |line| {
                     match read(line) {
                         Ok(message) if fault.is_none() => {
-                            if !self.tell(ConnectionEvent::Said(id, Box::new(message))) {
+                            if !self.notify(ConnectionEvent::Said(id, Box::new(message))) {
                                 fault = Some("too many requests to answer".to_owned());
                             }
                         }
@@ -159,7 +159,7 @@ impl CallConnections {
                 }
             }
         };
-        let say = async {
+        let emit = async {
             while let Some(message) = reported.recv().await {
                 let line = written(&message);
                 match timeout(STUCK, outgoing.write_all(&line)).await {
@@ -170,8 +170,8 @@ impl CallConnections {
             let _ = timeout(STUCK, outgoing.shutdown()).await;
         };
         tokio::select! {
-            why = hear => why,
-            () = say => None,
+            why = handle => why,
+            () = emit => None,
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Reception {
     pub(crate) trust: Option<Arc<TrustStore>>,
     pub(crate) office: Option<CallConnections>,
     pub(crate) ending: watch::Receiver<bool>,
-    pub(crate) tell: TellServing,
+    pub(crate) notify: TellServing,
 }
 
 impl Reception {
@@ -74,7 +74,7 @@ impl Reception {
     }
 
     pub(crate) fn turn_away(&self, from: SocketAddr, why: TurnedAway) {
-        (self.tell)(&ServingNews::TurnedAway { address: from.ip(), why });
+        (self.notify)(&ServingNews::TurnedAway { address: from.ip(), why });
     }
 
     async fn show(

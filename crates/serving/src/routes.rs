@@ -54,7 +54,7 @@ struct ApiDesk {
     workshop: Arc<dyn Workshop>,
     trust: Option<Arc<TrustStore>>,
     owners: Arc<Mutex<StreamOwners>>,
-    tell: TellServing,
+    notify: TellServing,
 }
 
 impl ApiDesk {
@@ -91,9 +91,9 @@ impl ApiDesk {
 pub(crate) fn router(
     workshop: Arc<dyn Workshop>,
     trust: Option<Arc<TrustStore>>,
-    tell: TellServing,
+    notify: TellServing,
 ) -> Router {
-    let desk = ApiDesk { workshop, trust, owners: Arc::default(), tell };
+    let desk = ApiDesk { workshop, trust, owners: Arc::default(), notify };
     let all = ApiCall::ALL.into_iter();
     all.fold(Router::new(), |router, call| router.route(call.path(), handler(call)))
         .fallback(unknown)
@@ -140,7 +140,7 @@ async fn admit(
     };
     match refused {
         Some((lacks, why)) => {
-            (desk.tell)(&ServingNews::TurnedAway { address: caller.address, why: lacks });
+            (desk.notify)(&ServingNews::TurnedAway { address: caller.address, why: lacks });
             HttpRefusal::new(StatusCode::FORBIDDEN, why).into_response()
         }
         None => next.run(request).await,
@@ -159,12 +159,12 @@ fn names_this_host(headers: &HeaderMap) -> bool {
     })
 }
 
-async fn asked<T: Send + 'static>(
+async fn requested<T: Send + 'static>(
     desk: &ApiDesk,
-    ask: impl FnOnce(&dyn Workshop) -> T + Send + 'static,
+    request: impl FnOnce(&dyn Workshop) -> T + Send + 'static,
 ) -> Result<T, HttpRefusal> {
     let workshop = Arc::clone(&desk.workshop);
-    let answer = tokio::task::spawn_blocking(move || ask(&*workshop)).await;
+    let answer = tokio::task::spawn_blocking(move || request(&*workshop)).await;
     answer.map_err(|_| failed())
 }
 
@@ -174,18 +174,18 @@ fn failed() -> HttpRefusal {
 }
 
 async fn catalogue(State(desk): State<ApiDesk>) -> Result<Json<Catalogue>, HttpRefusal> {
-    asked(&desk, |workshop| workshop.catalogue()).await.map(Json)
+    requested(&desk, |workshop| workshop.catalogue()).await.map(Json)
 }
 
 async fn capacity(State(desk): State<ApiDesk>) -> Result<Json<Capacity>, HttpRefusal> {
-    asked(&desk, |workshop| workshop.capacity()).await.map(Json)
+    requested(&desk, |workshop| workshop.capacity()).await.map(Json)
 }
 
 async fn streams(
     State(desk): State<ApiDesk>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<WorkStreamState>>, HttpRefusal> {
-    let mut states = asked(&desk, |workshop| workshop.streams()).await?;
+    let mut states = requested(&desk, |workshop| workshop.streams()).await?;
     let (owners, actor) = (desk.owners(), desk.actor(&caller));
     states.retain(|state| owners.permits(state.id, actor));
     Ok(Json(states))
@@ -200,7 +200,7 @@ async fn stream(
     if !desk.owners().permits(number, desk.actor(&caller)) {
         return Err(no_stream(&id));
     }
-    let state = asked(&desk, move |workshop| workshop.stream(number)).await?;
+    let state = requested(&desk, move |workshop| workshop.stream(number)).await?;
     state.map(Json).ok_or_else(|| no_stream(&id))
 }
 
@@ -213,13 +213,13 @@ async fn close(
     let (by, actor) = (desk.asker(&caller), desk.actor(&caller));
     if !desk.owners().permits(number, actor) {
         if desk.owners().is_foreign(number, actor) {
-            (desk.tell)(&ServingNews::CloseDenied { by, id: number });
+            (desk.notify)(&ServingNews::CloseDenied { by, id: number });
         }
         return Err(no_stream(&id));
     }
     // First, since `close` reports the stream's end.
-    (desk.tell)(&ServingNews::Closing { by, id: number });
-    let was_there = asked(&desk, move |workshop| workshop.close(number)).await?;
+    (desk.notify)(&ServingNews::Closing { by, id: number });
+    let was_there = requested(&desk, move |workshop| workshop.close(number)).await?;
     was_there.then_some(StatusCode::NO_CONTENT).ok_or_else(|| no_stream(&id))
 }
 
@@ -250,22 +250,22 @@ async fn open(
     };
     let given = (!cleartext).then_some(secret);
     let (by, owner) = (desk.asker(&caller), desk.actor(&caller));
-    let (workshop, tell) = (Arc::clone(&desk.workshop), Arc::clone(&desk.tell));
+    let (workshop, notify) = (Arc::clone(&desk.workshop), Arc::clone(&desk.notify));
     let keeper = desk.clone();
-    let opened = asked(&desk, move |asked| {
+    let opened = requested(&desk, move |requested| {
         let plugin = request.plugin.clone();
-        match asked.open(request, given) {
+        match requested.open(request, given) {
             Ok(stream) => {
                 // Before listing open streams; otherwise it drops streams that other requests open.
                 let mut owners = keeper.owners();
-                let open = asked.streams().iter().map(|state| state.id).collect();
+                let open = requested.streams().iter().map(|state| state.id).collect();
                 owners.insert(stream.id, owner, &open);
                 drop(owners);
-                tell(&ServingNews::Opened { by, stream: Box::new(stream.state.clone()) });
+                notify(&ServingNews::Opened { by, stream: Box::new(stream.state.clone()) });
                 Ok(UnreportedStream { stream: Some(stream), workshop })
             }
             Err(refused) => {
-                tell(&ServingNews::Refused { by, plugin, why: refused.to_string() });
+                notify(&ServingNews::Refused { by, plugin, why: refused.to_string() });
                 Err(refused)
             }
         }
@@ -315,7 +315,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
     // Other versions have different fields.
     let version = serde_json::from_slice::<serde_json::Value>(&bytes)
         .ok()
-        .and_then(|asked| asked.get("version").and_then(serde_json::Value::as_u64));
+        .and_then(|requested| requested.get("version").and_then(serde_json::Value::as_u64));
     if let Some(version) = version.filter(|version| *version != u64::from(VERSION)) {
         let why = format!(
             "unsupported version {version}: this worker supports version {VERSION}; update taut on both hosts"

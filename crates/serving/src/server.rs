@@ -65,27 +65,27 @@ pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiSe
 pub fn serve_telling(
     listening: &Listening,
     workshop: Arc<dyn Workshop>,
-    tell: impl Fn(&ServingNews) + Send + Sync + 'static,
+    notify: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
-    let tell: TellServing = Arc::new(tell);
-    let router = router(workshop, listening.trust.clone(), Arc::clone(&tell));
-    start(listening, router, None, tell)
+    let notify: TellServing = Arc::new(notify);
+    let router = router(workshop, listening.trust.clone(), Arc::clone(&notify));
+    start(listening, router, None, notify)
 }
 
 /// Listens for calls. If `events` is full, new connections are closed.
 pub fn serve_calls(
     listening: &Listening,
     events: SyncSender<ConnectionEvent>,
-    tell: impl Fn(&ServingNews) + Send + Sync + 'static,
+    notify: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
-    start(listening, without_workshop(), Some(CallConnections::new(events)), Arc::new(tell))
+    start(listening, without_workshop(), Some(CallConnections::new(events)), Arc::new(notify))
 }
 
 fn start(
     listening: &Listening,
     router: Router,
     office: Option<CallConnections>,
-    tell: TellServing,
+    notify: TellServing,
 ) -> Result<ApiServer, ListenError> {
     listening.check()?;
     let tls = listening.trust.as_ref().map(answering).transpose()?;
@@ -105,7 +105,7 @@ fn start(
         .map_err(ListenError::Thread)?;
     let (ending, ended) = watch::channel(false);
     let trust = listening.trust.clone();
-    let reception = Reception { router, tls, trust, office, ending: ended, tell };
+    let reception = Reception { router, tls, trust, office, ending: ended, notify };
     let thread = std::thread::Builder::new()
         .name("taut-api".to_owned())
         .spawn(move || run(runtime, listener, reception))

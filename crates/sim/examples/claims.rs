@@ -13,7 +13,7 @@ use tautline_proto::time::Span;
 use tautline_proto::units::Ppm;
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::{ClockEvent, TrueTime};
-use tautline_sim::heard::Heard;
+use tautline_sim::heard::Received;
 use tautline_sim::link::{Loss, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
@@ -48,18 +48,18 @@ fn drift() -> Vec<Claim> {
     let claim = |(preset, ppm): (Preset, f64)| {
         let scenario = Scenario::drifting(preset, ppm, SEED);
         let latency = scenario.latency;
-        let Heard { counters, errors, starved, .. } = play(scenario, TEN_MINUTES).remove(0);
+        let Received { counters, errors, starved, .. } = play(scenario, TEN_MINUTES).remove(0);
         let (settled, lost) = (&errors[errors.len() / 20..], counters.lost);
-        let spoilt = counters.missing_frames.saturating_sub(48 * lost) + starved.as_len() as u64;
+        let damaged = counters.missing_frames.saturating_sub(48 * lost) + starved.as_len() as u64;
         Claim {
             what: format!("{}: a card {ppm:+} ppm off at {latency}", preset.name()),
             wanted: "0 frames dropped or repeated".into(),
             found: format!(
-                "{spoilt}; in time to {} (p50), {} (p99)",
+                "{damaged}; in time to {} (p50), {} (p99)",
                 at(settled, 0.5),
                 at(settled, 0.99)
             ),
-            met: spoilt == 0,
+            met: damaged == 0,
         }
     };
     places.into_iter().map(claim).collect()
@@ -84,7 +84,7 @@ fn step() -> Claim {
 
 fn in_step((preset, median, tail): (Preset, i64, i64)) -> Claim {
     let heard = play(Scenario::two_apart(preset, SEED), TEN_MINUTES);
-    let settled = |heard: &Heard| heard.errors[30_000..].to_vec();
+    let settled = |heard: &Received| heard.errors[30_000..].to_vec();
     let apart: Vec<Span> =
         settled(&heard[0]).iter().zip(settled(&heard[1])).map(|(a, b)| *a - b).collect();
     let (p50, p999) = (at(&apart, 0.5), at(&apart, 0.999));
@@ -96,7 +96,7 @@ fn in_step((preset, median, tail): (Preset, i64, i64)) -> Claim {
     }
 }
 
-fn repaired(loss: Loss, redundancy: Redundancy, budget: i64, mtu: usize) -> Heard {
+fn repaired(loss: Loss, redundancy: Redundancy, budget: i64, mtu: usize) -> Received {
     let path = PathModel { loss, mtu, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path, SEED);
     (scenario.redundancy, scenario.budget) = (redundancy, Span::from_millis(budget));

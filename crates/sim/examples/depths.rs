@@ -95,7 +95,7 @@ impl Way for Forgetting {
 /// It falls by a factor of 0.794, at most every 5 s, if the target is below 1/1.7 of it. The peak
 /// decays by 1/60000 per packet.
 struct Envelope {
-    least: f64,
+    minimum: f64,
     mean: f64,
     peak: f64,
     kept: f64,
@@ -107,8 +107,8 @@ impl Way for Envelope {
         "envelope of the peaks"
     }
     fn take(&mut self, transit: f64) {
-        self.least = self.least.min(transit);
-        let jitter = transit - self.least;
+        self.minimum = self.minimum.min(transit);
+        let jitter = transit - self.minimum;
         self.mean += (jitter - self.mean) / 1000.0;
         self.peak = jitter.max(self.peak * (1.0 - 1.0 / 60_000.0));
     }
@@ -119,7 +119,7 @@ impl Way for Envelope {
         } else if self.kept > 1.7 * wanted && millis - self.lowered > 5_000 {
             (self.kept, self.lowered) = (self.kept * 0.794, millis);
         }
-        self.least + self.kept
+        self.minimum + self.kept
     }
 }
 
@@ -127,7 +127,7 @@ fn ways() -> Vec<Box<dyn Way>> {
     let config = DepthConfig {
         loss_target: LossTarget::DEFAULT,
         takes: Span::ZERO,
-        least: Span::ZERO,
+        minimum: Span::ZERO,
         longest: Span::from_secs(5),
         start: Span::from_millis(5),
     };
@@ -137,7 +137,7 @@ fn ways() -> Vec<Box<dyn Way>> {
         Box::new(window("one window of 12 s", 12_000)),
         Box::new(window("one window of 100 s", 100_000)),
         Box::new(Forgetting { bins: vec![0.0; 15_000], factor: 0.983_f64.powf(1.0 / 20.0) }),
-        Box::new(Envelope { least: f64::MAX, mean: 0.0, peak: 0.0, kept: 0.0, lowered: 0 }),
+        Box::new(Envelope { minimum: f64::MAX, mean: 0.0, peak: 0.0, kept: 0.0, lowered: 0 }),
     ]
 }
 

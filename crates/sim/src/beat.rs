@@ -21,7 +21,7 @@ use tautline_proto::wire::rtp::RtpUnpack;
 use crate::card::CardModel;
 use crate::clock::TrueTime;
 use crate::coder::{codings, decoder};
-use crate::heard::Heard;
+use crate::heard::Received;
 use crate::scenario::Scenario;
 
 pub(crate) const BEAT: Span = Span::from_millis(20);
@@ -53,7 +53,7 @@ fn decide<T>(
 
 fn rule(scenario: &Scenario) -> LatencyRule {
     match scenario.auto {
-        Some(_) => LatencyRule::Auto { most: scenario.auto_max },
+        Some(_) => LatencyRule::Auto { maximum: scenario.auto_max },
         None if scenario.unannounced => LatencyRule::Usual,
         None => LatencyRule::Chosen(scenario.latency),
     }
@@ -99,7 +99,7 @@ impl Ordinary {
         self.policy.take(passage);
     }
 
-    pub(crate) fn hear(
+    pub(crate) fn handle(
         &mut self,
         reported: (Host, Vec<Event>),
         receiver: &mut JitterBuffer,
@@ -108,7 +108,7 @@ impl Ordinary {
     ) {
         decide(&mut self.policy, receiver, Some(session), now, |policy, context| {
             for event in reported.1 {
-                policy.hear(reported.0, event, context);
+                policy.handle(reported.0, event, context);
             }
         });
         if let Some(receiving) = self.policy.receiving(None) {
@@ -135,7 +135,7 @@ impl Ordinary {
         session: &mut Session,
         (now, woke): (TrueTime, LocalTime),
         starved: bool,
-        heard: &mut Heard,
+        heard: &mut Received,
     ) {
         self.starved += u64::from(starved);
         if woke < self.next {
@@ -165,7 +165,7 @@ impl Ordinary {
         StreamStatus { counters, faults, ..receiver.status(to) }
     }
 
-    pub(crate) fn finish(&mut self, receiver: &mut JitterBuffer, heard: &mut Heard) {
+    pub(crate) fn finish(&mut self, receiver: &mut JitterBuffer, heard: &mut Received) {
         let status = self.status(receiver, self.next, self.next);
         let (policy, stalls) = (&mut self.policy, &self.stalls);
         let mut context = Context { now: self.next, session: None, command: &mut |_| true };

@@ -204,7 +204,7 @@ impl Call {
             }
             Event::Dialled(false) => self.caller.control.line_lost(now),
             Event::Said(Caller, line, message) if self.line == Some(line) => {
-                self.caller.control.said(*message, now);
+                self.caller.control.handle_message(*message, now);
             }
             Event::Gone(Caller, line) if self.line == Some(line) => {
                 self.line = None;
@@ -213,7 +213,7 @@ impl Call {
             Event::Said(Called, line, message) => {
                 self.numbers[2] += 1;
                 let fresh = CallId([self.numbers[2] as u8; 16]);
-                self.answering.said(line, *message, fresh, now);
+                self.answering.handle_message(line, *message, fresh, now);
             }
             Event::Gone(Called, line) => self.answering.gone(line, now),
             Event::Said(..) | Event::Gone(..) => {}

@@ -41,7 +41,7 @@ pub enum Lie {
 }
 
 impl Lie {
-    pub(crate) fn tell(self, compound: &mut [u8]) {
+    pub(crate) fn notify(self, compound: &mut [u8]) {
         let mut rest = compound;
         while rest.len() >= 8 {
             let length = 4 * (usize::from(u16::from_be_bytes([rest[2], rest[3]])) + 1);

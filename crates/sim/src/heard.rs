@@ -14,7 +14,7 @@ use tautline_proto::units::Rate;
 use crate::clock::TrueTime;
 
 #[derive(Debug, Clone, Default)]
-pub struct Heard {
+pub struct Received {
     pub who: String,
     pub counters: Counters,
     /// For each datagram sent, in order: whether any path carried it.
@@ -23,7 +23,7 @@ pub struct Heard {
     /// True latency minus link offset, for the first frame of each block that began with sound.
     pub errors: Vec<Span>,
     /// Runs of frames not played as captured (gaps with their fades), by length.
-    pub spoilt: BTreeMap<i64, u64>,
+    pub damaged: BTreeMap<i64, u64>,
     /// Runs of blocks with missing frames, by number of missing frames.
     pub holes: BTreeMap<i64, u64>,
     pub bytes: u64,
@@ -52,7 +52,7 @@ pub struct Heard {
     fading: i64,
 }
 
-impl fmt::Display for Heard {
+impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |share| self.error_at(share).unwrap_or(Span::MAX);
         write!(
@@ -62,7 +62,7 @@ impl fmt::Display for Heard {
             self.first_wrong,
             at(0.5),
             at(0.99),
-            self.spoilt,
+            self.damaged,
             self.silences,
             self.resyncs,
             self.gaps,
@@ -71,7 +71,7 @@ impl fmt::Display for Heard {
     }
 }
 
-impl Heard {
+impl Received {
     pub(crate) fn by(who: String) -> Self {
         Self { who, digest: DIGEST, ..Self::default() }
     }
@@ -91,13 +91,13 @@ impl Heard {
     }
 
     pub fn longest_spoilt(&self) -> Frames {
-        Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))
+        Frames::new(self.damaged.keys().next_back().copied().unwrap_or(0))
     }
 
     /// Whether captured sound was played in the last 100 ms of a run of length `whole`.
     pub fn received_until(&self, whole: Span) -> bool {
-        let least = TrueTime::ZERO.after(whole - Span::from_millis(100));
-        self.last_right.is_some_and(|last| last >= least)
+        let minimum = TrueTime::ZERO.after(whole - Span::from_millis(100));
+        self.last_right.is_some_and(|last| last >= minimum)
     }
 
     /// Quantile `share` of the blocks' absolute errors.
@@ -150,7 +150,7 @@ fn rings(index: i64, copied: bool) -> bool {
     !copied && !(RINGS..VALUES - RINGS).contains(&index.rem_euclid(VALUES))
 }
 
-impl Heard {
+impl Received {
     pub(crate) fn digest(&mut self, block: &[f32]) {
         for sample in block {
             let mixed = self.digest ^ u64::from(sample.to_bits());
@@ -163,7 +163,7 @@ const SHORTEST_SILENCE: Span = Span::from_millis(10);
 
 const FADE: i64 = 56;
 
-impl Heard {
+impl Received {
     /// `disturbed`: something disturbed the card. Unless `copied`, the sound may begin just after
     /// the reported frame.
     pub(crate) fn take(
@@ -180,16 +180,16 @@ impl Heard {
         }
         for (index, sample) in (begin..).zip(sound) {
             self.fading -= 1;
-            let most = match rings(index, copied) {
+            let maximum = match rings(index, copied) {
                 true => &mut self.loudest_ringing,
                 false => &mut self.loudest,
             };
-            *most = most.max(sample.abs());
+            *maximum = maximum.max(sample.abs());
             if is_sound(*sample, index, copied) {
                 self.begun = true;
                 right += usize::from(*sample != 0.0);
                 if self.run > 0 {
-                    *self.spoilt.entry(self.run).or_default() += 1;
+                    *self.damaged.entry(self.run).or_default() += 1;
                     self.run = 0;
                 }
             } else if self.begun {

@@ -23,7 +23,7 @@ pub enum Jitter {
     Pareto {
         scale: Span,
         shape: f64,
-        most: Span,
+        maximum: Span,
     },
 }
 
@@ -32,11 +32,11 @@ impl Jitter {
         let nanos = |span: Span| span.as_nanos() as f64;
         let drawn = match self {
             Self::None => 0.0,
-            Self::Uniform(most) => rng.f64() * nanos(most),
+            Self::Uniform(maximum) => rng.f64() * nanos(maximum),
             Self::HalfNormal(deviation) => normal(rng).abs() * nanos(deviation),
             Self::Exponential(mean) => -(1.0 - rng.f64()).ln() * nanos(mean),
-            Self::Pareto { scale, shape, most } => {
-                (nanos(scale) / (1.0 - rng.f64()).powf(1.0 / shape)).min(nanos(most))
+            Self::Pareto { scale, shape, maximum } => {
+                (nanos(scale) / (1.0 - rng.f64()).powf(1.0 / shape)).min(nanos(maximum))
             }
         };
         Span::from_nanos(drawn as i64)

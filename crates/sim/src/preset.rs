@@ -76,7 +76,7 @@ impl Preset {
                 jitter: Jitter::Pareto {
                     scale: micros(300),
                     shape: 1.2,
-                    most: Span::from_millis(60),
+                    maximum: Span::from_millis(60),
                 },
                 holds: Some(Holds {
                     every: Span::from_secs(3),

@@ -55,8 +55,8 @@ pub fn spikes(seed: u64) -> String {
         }
         let pause = Jitter::Exponential(Span::from_secs(2)).draw(&mut rng);
         at += 50 + pause.as_nanos() / 1_000_000;
-        let least = Span::from_millis(2);
-        height = least + Jitter::Uniform(HIGHEST - least).draw(&mut rng);
+        let minimum = Span::from_millis(2);
+        height = minimum + Jitter::Uniform(HIGHEST - minimum).draw(&mut rng);
     }
     let mut text = format!(
         "# A minute with spikes up to 28 s, made by tautline_sim::recipe::spikes({seed}), which says\n\

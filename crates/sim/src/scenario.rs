@@ -148,8 +148,8 @@ impl Scenario {
             ..HostModel::with_card(CardModel::off_by(ppm))
         };
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut at = |from: Span, most: Span| {
-            TrueTime::ZERO.after(from + Span::from_nanos(rng.i64(0..most.as_nanos())))
+        let mut at = |from: Span, maximum: Span| {
+            TrueTime::ZERO.after(from + Span::from_nanos(rng.i64(0..maximum.as_nanos())))
         };
         let (one, frame) =
             (scenario.receivers[0].clone(), scenario.format.rate.span_of(Frames::new(1)));
@@ -165,7 +165,7 @@ impl Scenario {
 
     pub fn call(coding: Coding, packet: Frames, path: PathModel, seed: u64) -> Self {
         let Coding { sample, coder } = coding;
-        let most = Span::from_millis(250);
+        let maximum = Span::from_millis(250);
         Self {
             format: StreamFormat {
                 rate: Rate::HZ_48000,
@@ -176,9 +176,9 @@ impl Scenario {
                 payload_type: StreamFormat::usual_payload_type(sample, coder),
             },
             latency: Span::from_millis(60),
-            promises: LatencyRule::Auto { most: Some(most) },
+            promises: LatencyRule::Auto { maximum: Some(maximum) },
             auto: Some(LossTarget::DEFAULT),
-            auto_max: Some(most),
+            auto_max: Some(maximum),
             ..Self::one_way(path, seed)
         }
     }

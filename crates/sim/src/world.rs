@@ -33,7 +33,7 @@ use crate::beat::BEAT;
 use crate::clock::TrueTime;
 use crate::coder::codings;
 use crate::fault::{Intruder, Lie, SenderFault, Timeline, home};
-use crate::heard::{Heard, is_sound, value};
+use crate::heard::{Received, is_sound, value};
 use crate::scenario::{OTHER_CHANNELS, RealSound, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
@@ -160,11 +160,11 @@ impl World {
         self.policy.format()
     }
 
-    pub fn heard(&self) -> impl Iterator<Item = &Heard> {
+    pub fn heard(&self) -> impl Iterator<Item = &Received> {
         self.listeners.iter().map(|listener| &listener.heard)
     }
 
-    pub fn finish(self) -> Vec<Heard> {
+    pub fn finish(self) -> Vec<Received> {
         self.listeners.into_iter().map(SimReceiver::finish).collect()
     }
 
@@ -431,7 +431,7 @@ impl World {
         // Paths carry only what the peer wrote.
         let _whole = session
             .handle(bytes, ReportArrival::exact(host, local), |reported| events.push(reported));
-        ordinary.hear((host, events), receiver, session, local);
+        ordinary.handle((host, events), receiver, session, local);
         self.next_answer(number);
     }
 
@@ -440,7 +440,7 @@ impl World {
         let Self { policy, host, .. } = self;
         let from = Endpoint::UNKNOWN.host();
         let _whole = host.session.handle(bytes, ReportArrival::exact(from, local), |reported| {
-            policy.hear(from, &reported, local);
+            policy.handle(from, &reported, local);
         });
         self.decide();
         self.speak_again();
@@ -449,7 +449,7 @@ impl World {
 
 fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
     let paths = |model: &ReceiverModel| {
-        model.also_there.iter().fold(model.there.mtu, |least, also| least.min(also.mtu))
+        model.also_there.iter().fold(model.there.mtu, |minimum, also| minimum.min(also.mtu))
     };
     let mtu = scenario.receivers.iter().map(paths).min().unwrap_or(1500);
     let bounds = Bounds {
@@ -481,7 +481,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
     }
 }
 
-pub fn play(scenario: Scenario, span: Span) -> Vec<Heard> {
+pub fn play(scenario: Scenario, span: Span) -> Vec<Received> {
     let mut world = World::new(scenario);
     world.run(span);
     world.finish()
@@ -578,7 +578,7 @@ impl World {
         let changed = self.by_policy(|policy, context| match change {
             Change::Packet(packet) => policy.set_ptime(rate.span_of(packet), context).map(|_| ()),
             Change::Sample(sample) => policy.set_coding(sample.into(), context),
-            Change::Redundancy(asked) => policy.set_redundancy(asked),
+            Change::Redundancy(requested) => policy.set_redundancy(requested),
             Change::Latency(latency) => policy.set_latency(LatencyRule::Chosen(latency), context),
         });
         self.scenario.format = self.policy.format();

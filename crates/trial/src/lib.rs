@@ -21,5 +21,5 @@ pub use ports::{free_udp_ports, is_listed};
 pub use replay::replay;
 pub use shape::{assert_shape, shape_in_help, shape_of_json};
 pub use snapshot::{match_document, match_snapshot};
-pub use timed::{alone, beside, each, mostly, shared, steady, timed};
+pub use timed::{alone, alongside, each, mostly, shared, steady, timed};
 pub use watch::Window;

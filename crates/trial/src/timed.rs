@@ -13,7 +13,7 @@ use crate::watch::{CoreWatch, Seen, Window};
 static TURN: RwLock<()> = RwLock::new(());
 
 /// Keeps tests that need to be alone from running until dropped.
-pub fn beside() -> RwLockReadGuard<'static, ()> {
+pub fn alongside() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -58,12 +58,12 @@ pub fn steady<T: Fn()>(test: T) {
 /// Like [`steady`], but runs in parallel with other tests.
 #[track_caller]
 pub fn shared<T: Fn()>(test: T) {
-    let turns = std::iter::once(TestTurn::Beside(beside())).chain(alone_each_time());
+    let turns = std::iter::once(TestTurn::Alongside(alongside())).chain(alone_each_time());
     judged(&|| mostly(&test), turns);
 }
 
 enum TestTurn {
-    Beside(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alongside(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
 }
 

@@ -38,16 +38,27 @@ pub fn settled(
     }
 }
 
-/// Stops on Ctrl-C and SIGTERM; a second one ends the program at once.
+/// Stops on Ctrl-C, SIGTERM and SIGHUP (a closed terminal); a second one ends the program at once.
 pub fn stop_on_signals() -> Result<Stop, Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Stop::default();
-    for signal in [SIGINT, SIGTERM] {
+    // nohup(1) ignores SIGHUP, which must stay so.
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         signal_hook::flag::register_conditional_default(signal, stop.flag())
             .and_then(|_| signal_hook::flag::register(signal, stop.flag()))
             .map_err(|error| Failure::running(format!("waiting for signals: {error}")))?;
     }
     Ok(stop)
+}
+
+/// Bit n − 1 of `SigIgn` belongs to signal n (proc_pid_status(5)).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Prints a report that has no HTML page.

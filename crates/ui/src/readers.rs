@@ -41,10 +41,10 @@ pub fn span(text: &str) -> Result<Span, String> {
 }
 
 pub fn ptime(text: &str) -> Result<Span, String> {
-    let (least, most) = PTIME_RANGE;
+    let (minimum, maximum) = PTIME_RANGE;
     match span(text)? {
-        ptime if ptime < least || ptime > most => {
-            Err(format!("packets have {least} to {most}\nhint: write a time such as 5ms"))
+        ptime if ptime < minimum || ptime > maximum => {
+            Err(format!("packets have {minimum} to {maximum}\nhint: write a time such as 5ms"))
         }
         ptime => Ok(ptime),
     }
@@ -55,12 +55,12 @@ pub fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
         return Ok(LatencyRule::AUTO);
     }
-    if let Some(most) = text.strip_prefix("auto:") {
-        return match span(most)? {
-            most if most > LONGEST_LINK_OFFSET => Err(format!(
+    if let Some(maximum) = text.strip_prefix("auto:") {
+        return match span(maximum)? {
+            maximum if maximum > LONGEST_LINK_OFFSET => Err(format!(
                 "the maximum latency is {LONGEST_LINK_OFFSET}\nhint: write auto:{LONGEST_LINK_OFFSET} or less"
             )),
-            most => Ok(LatencyRule::Auto { most: Some(most) }),
+            maximum => Ok(LatencyRule::Auto { maximum: Some(maximum) }),
         };
     }
     span(text).map(LatencyRule::Chosen).map_err(|error| format!("{error}, or auto"))
@@ -80,8 +80,8 @@ pub fn bitrate(text: &str) -> Result<u32, String> {
         None => (text, 1),
     };
     let bits = number.parse::<u32>().ok().and_then(|number| number.checked_mul(thousands));
-    let (least, most) = Opus::BITRATES;
-    bits.filter(|bits| (least..=most).contains(bits)).ok_or_else(|| {
+    let (minimum, maximum) = Opus::BITRATES;
+    bits.filter(|bits| (minimum..=maximum).contains(bits)).ok_or_else(|| {
         format!("`{text}` is not a bit rate of Opus\nhint: write 6k to 510k, such as 96k")
     })
 }

@@ -151,7 +151,7 @@ pub struct ReportFile {
 
 enum WrittenHow {
     /// Written to a temporary file, then renamed.
-    Beside,
+    Alongside,
     /// Written directly, for a pipe or device.
     Into(OutputFile),
 }
@@ -172,7 +172,7 @@ impl ReportFile {
             Ok(output) => match output.file() {
                 Some(file) if file.metadata()?.is_file() => {
                     let path = path.canonicalize()?;
-                    Ok(Self { path, way: WrittenHow::Beside })
+                    Ok(Self { path, way: WrittenHow::Alongside })
                 }
                 _ => Ok(Self { path: path.to_owned(), way: WrittenHow::Into(output) }),
             },
@@ -180,7 +180,7 @@ impl ReportFile {
                 File::create(path)?;
                 let made = path.canonicalize()?;
                 std::fs::remove_file(&made)?;
-                Ok(Self { path: made, way: WrittenHow::Beside })
+                Ok(Self { path: made, way: WrittenHow::Alongside })
             }
             Err(error) => Err(error),
         }
@@ -189,7 +189,7 @@ impl ReportFile {
     pub fn write(self, report: &str) -> Result<(), Failure> {
         let path = &self.path;
         let written = match self.way {
-            WrittenHow::Beside => beside(path, report.as_bytes()),
+            WrittenHow::Alongside => alongside(path, report.as_bytes()),
             WrittenHow::Into(mut file) => file.write_all(report.as_bytes()),
         };
         written.map_err(|error| {
@@ -202,7 +202,7 @@ impl ReportFile {
     }
 }
 
-fn beside(path: &Path, report: &[u8]) -> io::Result<()> {
+fn alongside(path: &Path, report: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = path.with_file_name(name);

@@ -19,7 +19,7 @@ pub fn complain(failure: &Failure) {
     }
 }
 
-pub fn tell(sentence: &str) {
+pub fn notify(sentence: &str) {
     print_message("taut", sentence);
 }
 
@@ -96,7 +96,7 @@ fn cut_at_the_edge() -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-pub fn say(line: &str) {
+pub fn emit(line: &str) {
     print(&format!("{line}\n"));
 }
 
@@ -169,7 +169,7 @@ impl Drop for LiveLine {
 pub struct Answers(ProgressBar);
 
 impl Answers {
-    pub fn say(&self, answer: &str) {
+    pub fn emit(&self, answer: &str) {
         // In one write.
         self.0.suspend(|| {
             let _ = std::io::stderr().write_all(format!("{answer}\n").as_bytes());

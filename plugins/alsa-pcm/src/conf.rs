@@ -82,10 +82,10 @@ pub(crate) fn complain(sentence: &str) {
     // The handler expects one line.
     let sentence = on_one_line(sentence).replace('\0', "?");
     let Ok(sentence) = CString::new(sentence) else { return };
-    if let Some(say) = ffi::say() {
+    if let Some(emit) = ffi::emit() {
         // SAFETY: the arguments match the format and are zero-terminated.
         unsafe {
-            say(c"tautline".as_ptr(), 0, c"pcm".as_ptr(), 0, c"%s".as_ptr(), sentence.as_ptr());
+            emit(c"tautline".as_ptr(), 0, c"pcm".as_ptr(), 0, c"%s".as_ptr(), sentence.as_ptr());
         }
     }
 }

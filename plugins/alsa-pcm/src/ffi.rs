@@ -93,8 +93,8 @@ unsafe extern "C" {
     pub(crate) fn snd_pcm_ioplug_set_param_minmax(
         io: *mut Ioplug,
         kind: c_int,
-        least: c_uint,
-        most: c_uint,
+        minimum: c_uint,
+        maximum: c_uint,
     ) -> c_int;
     pub(crate) fn snd_pcm_ioplug_set_param_list(
         io: *mut Ioplug,
@@ -106,7 +106,7 @@ unsafe extern "C" {
 }
 
 /// Current message handler: the library's or the application's (`snd_lib_error_set_handler`).
-pub(crate) fn say() -> Option<ErrorHandler> {
+pub(crate) fn emit() -> Option<ErrorHandler> {
     // SAFETY: the library sets this word before it loads a plugin. The application may write it at
     // any time, so it is read without a reference.
     unsafe { (&raw const snd_lib_error).read_volatile() }

@@ -41,17 +41,17 @@ pub(crate) fn offers(range: &Range) -> Vec<Offer> {
     ];
     let rates = range.rates.iter().map(|rate| rate.hertz()).collect();
     let count = |channels: Channels| channels.count() as c_uint;
-    let (least, most) = (count(range.channels.0), count(range.channels.1));
-    let usual = if least == most { BUFFER } else { BUFFER_OF_ANY };
+    let (minimum, maximum) = (count(range.channels.0), count(range.channels.1));
+    let usual = if minimum == maximum { BUFFER } else { BUFFER_OF_ANY };
     let buffer = range.buffer.map_or(usual, |frames| frames.count() as c_uint);
-    let shortest = range.shortest.count() as c_uint * USUAL.clamp(least, most) * SAMPLE;
+    let shortest = range.shortest.count() as c_uint * USUAL.clamp(minimum, maximum) * SAMPLE;
     vec![
         Offer::List(ffi::HW_ACCESS, accesses.iter().map(|access| *access as c_uint).collect()),
         Offer::List(ffi::HW_FORMAT, samples::numbers().collect()),
-        Offer::Between(ffi::HW_CHANNELS, least, most),
+        Offer::Between(ffi::HW_CHANNELS, minimum, maximum),
         Offer::List(ffi::HW_RATE, rates),
-        Offer::Between(ffi::HW_PERIOD_BYTES, shortest, PERIOD.min(buffer / 2) * most * SAMPLE),
-        Offer::Between(ffi::HW_BUFFER_BYTES, 2 * shortest, buffer * most * SAMPLE),
+        Offer::Between(ffi::HW_PERIOD_BYTES, shortest, PERIOD.min(buffer / 2) * maximum * SAMPLE),
+        Offer::Between(ffi::HW_BUFFER_BYTES, 2 * shortest, buffer * maximum * SAMPLE),
         Offer::Between(ffi::HW_PERIODS, 2, BUFFER),
     ]
 }
@@ -74,7 +74,7 @@ impl Hardware {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Software {
-    pub(crate) least: Frames,
+    pub(crate) minimum: Frames,
     pub(crate) stop: Frames,
     pub(crate) boundary: Frames,
 }

@@ -128,8 +128,8 @@ unsafe fn enroll(
                 Offer::List(kind, list) => {
                     snd_pcm_ioplug_set_param_list(io, *kind, list.len() as u32, list.as_ptr())
                 }
-                Offer::Between(kind, least, most) => {
-                    snd_pcm_ioplug_set_param_minmax(io, *kind, *least, *most)
+                Offer::Between(kind, minimum, maximum) => {
+                    snd_pcm_ioplug_set_param_minmax(io, *kind, *minimum, *maximum)
                 }
             };
             if answer < 0 {

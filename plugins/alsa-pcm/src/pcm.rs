@@ -91,7 +91,7 @@ impl Pcm {
             timer,
             waiter,
             hardware: None,
-            software: Software { least: Frames::new(1), stop: ENDLESS, boundary: ENDLESS },
+            software: Software { minimum: Frames::new(1), stop: ENDLESS, boundary: ENDLESS },
             stream: None,
             notes: channel(),
             order: Order { stint: 0, mode: Mode::Stopped },
@@ -116,11 +116,11 @@ impl Pcm {
     }
 
     pub(crate) fn set_hardware(&mut self, hardware: Hardware) -> Result<(), Complaint> {
-        let least = 2 * self.way.shortest().count();
-        if hardware.buffer.count() < least {
+        let minimum = 2 * self.way.shortest().count();
+        if hardware.buffer.count() < minimum {
             return Err(Complaint::unusable(format!(
                 "a buffer of {} frames is too short; use {} or more",
-                hardware.buffer, least
+                hardware.buffer, minimum
             )));
         }
         let samples = transfer::CHUNK * hardware.channels.count();

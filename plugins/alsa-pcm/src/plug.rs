@@ -253,13 +253,13 @@ unsafe extern "C" fn sw_params(io: *mut Ioplug, params: *mut snd_pcm_sw_params_t
     // SAFETY: `io` and valid parameters come from ALSA.
     done(unsafe {
         enter(io, |plug, _, _| {
-            let (mut least, mut stop, mut boundary) = (0, 0, 0);
-            snd_pcm_sw_params_get_avail_min(params, &raw mut least);
+            let (mut minimum, mut stop, mut boundary) = (0, 0, 0);
+            snd_pcm_sw_params_get_avail_min(params, &raw mut minimum);
             snd_pcm_sw_params_get_stop_threshold(params, &raw mut stop);
             snd_pcm_sw_params_get_boundary(params, &raw mut boundary);
             let frames = |count: c_ulong| i64::try_from(count).unwrap_or(i64::MAX);
             plug.pcm().set_software(Software {
-                least: Frames::new(frames(least).max(1)),
+                minimum: Frames::new(frames(minimum).max(1)),
                 stop: Frames::new(frames(stop)),
                 boundary: Frames::new(frames(boundary).max(1)),
             });

@@ -110,17 +110,17 @@ impl Stream {
                     tell_all(&notes, [said].iter());
                 }
                 shared.set_latency(plan.policy.link_offset);
-                let (reported, asked, promise) =
+                let (reported, requested, promise) =
                     (Arc::clone(&shared), stop.clone(), plan.policy.link_offset);
                 let mut engine = without_signals(|| SendEngine::new(plan))?;
                 engine.show_to(observers("send"));
                 let run = move || {
                     let mut said = 0;
-                    let tell = &mut |progress: &Progress<'_>| {
+                    let notify = &mut |progress: &Progress<'_>| {
                         follow(&reported, progress, promise);
                         said = speak(&notes, progress.notes, said);
                     };
-                    let report = engine.run(card, &options, &asked, tell)?;
+                    let report = engine.run(card, &options, &requested, notify)?;
                     // The report adds the system's refusals.
                     speak(&notes, &report.notes, said);
                     Ok(())
@@ -133,16 +133,19 @@ impl Stream {
                 let plan = recv_plan(reached, &device)?;
                 let promise = plan.streams[0].receiver.link_offset;
                 shared.set_latency(promise);
-                let (reported, asked) = (Arc::clone(&shared), stop.clone());
+                let (reported, requested) = (Arc::clone(&shared), stop.clone());
                 let mut engine = RecvEngine::new(plan)?;
                 engine.show_to(observers("recv"));
                 let run = move || {
                     let mut said = 0;
-                    let tell = &mut |progress: &Progress<'_>| {
+                    let notify = &mut |progress: &Progress<'_>| {
                         follow(&reported, progress, promise);
                         said = speak(&notes, progress.notes, said);
                     };
-                    engine.run(card, &options, &asked, tell).map(drop).map_err(Complaint::from)
+                    engine
+                        .run(card, &options, &requested, notify)
+                        .map(drop)
+                        .map_err(Complaint::from)
                 };
                 (spawn(run)?, SoundEnd::Recording(RecordingEnd::new(Arc::clone(&shared))))
             }

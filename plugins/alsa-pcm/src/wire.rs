@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 
 use tautline_engine::plan::address::{Address, AddressError, Resolved, StreamPlace};
-use tautline_engine::plan::beside::follow;
+use tautline_engine::plan::alongside::follow;
 use tautline_engine::plan::claim::ClaimedAddress;
 use tautline_engine::plan::sockets::{LinkOptions, any_by_ethernet, ethernet_sender};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
@@ -150,12 +150,12 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     if !address.may_wait() {
         return Ok(address.resolve()?);
     }
-    let (tell, hear) = mpsc::channel();
-    let asked = address.clone();
+    let (notify, handle) = mpsc::channel();
+    let requested = address.clone();
     let thread = std::thread::Builder::new().name("taut-resolve".into());
     let started = without_signals(|| {
         thread.spawn(move || {
-            let _ = tell.send(asked.resolve());
+            let _ = notify.send(requested.resolve());
         })
     });
     started.map_err(|error| Complaint {
@@ -164,7 +164,7 @@ fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     })?;
     let timeout = std::time::Duration::from_nanos(LOOK_UP.as_nanos().unsigned_abs());
     let answer: Result<Resolved, AddressError> =
-        hear.recv_timeout(timeout).map_err(|_| unanswered(address))?;
+        handle.recv_timeout(timeout).map_err(|_| unanswered(address))?;
     Ok(answer?)
 }
 
@@ -278,8 +278,8 @@ pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, 
         rates.iter().all(|rate| keeps(reached, direction, &shortest(*rate, *channels)).is_ok())
     };
     let counts = (1..=Channels::MAX.into()).rev();
-    let most = counts.filter_map(|count| Channels::new(count).ok()).find(fits).unwrap_or(fewest);
-    let channels = (fewest, wish.keys.channels.unwrap_or(most));
+    let maximum = counts.filter_map(|count| Channels::new(count).ok()).find(fits).unwrap_or(fewest);
+    let channels = (fewest, wish.keys.channels.unwrap_or(maximum));
     Ok(Range { rates, channels, shortest: Frames::new(PERIODS.0), buffer: None })
 }
 
@@ -343,8 +343,8 @@ pub(crate) fn send_plan(
     Ok(plan)
 }
 
-fn written(least: Span) -> Span {
-    Span::from_micros((least.as_nanos() + 999) / 1000)
+fn written(minimum: Span) -> Span {
+    Span::from_micros((minimum.as_nanos() + 999) / 1000)
 }
 
 /// Latency with the time in a packet queue.
@@ -354,17 +354,17 @@ fn promised(
     device: &Settings,
     held: Span,
 ) -> Result<Span, Complaint> {
-    let least = format.packing_age(device.period) + held;
+    let minimum = format.packing_age(device.period) + held;
     if let Some(transit) = wish.transit {
-        return Ok(least + transit);
+        return Ok(minimum + transit);
     }
     let usual = usual_latency(format, device.period);
-    lay::promised(wish.keys.latency, usual, least).map_err(|short| {
+    lay::promised(wish.keys.latency, usual, minimum).map_err(|short| {
         Complaint::unusable(format!(
-            "latency {} is less than the {least} that packets of {} need; use {} or more, or a shorter ptime",
-            short.asked,
+            "latency {} is less than the {minimum} that packets of {} need; use {} or more, or a shorter ptime",
+            short.requested,
             format.ptime(),
-            written(least)
+            written(minimum)
         ))
     })
 }
@@ -386,11 +386,11 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
         Complaint::unusable(format!(
             "latency {} is less than packets of {} and {} periods of {} frames need; use {} or more, or a shorter \
              ptime",
-            short.asked,
+            short.requested,
             format.ptime(),
             device.periods,
             device.period,
-            written(short.least)
+            written(short.minimum)
         ))
     })
 }

@@ -96,8 +96,8 @@ impl WasteKind {
                 all.push(control(c"One run in", INTEGER | DEFAULT_100, 1.0, 1e6));
             }
             Self::Cache => {
-                let most = MAX_KIBIBYTES as f32;
-                all.push(control(c"KiB", INTEGER | DEFAULT_MAXIMUM, 1.0, most));
+                let maximum = MAX_KIBIBYTES as f32;
+                all.push(control(c"KiB", INTEGER | DEFAULT_MAXIMUM, 1.0, maximum));
             }
         }
         all

@@ -46,7 +46,7 @@ impl Waste {
     }
 
     fn time(&mut self, frames: usize) -> f64 {
-        let beside = match self.kind {
+        let alongside = match self.kind {
             WasteKind::Fixed => self.value(PER_FRAME) * frames as f64,
             WasteKind::Random => {
                 let share = self.next_chance() as f64 / 2f64.powi(32);
@@ -57,7 +57,7 @@ impl Waste {
             }
             WasteKind::Burst | WasteKind::Cache => 0.0,
         };
-        self.value(MICROSECONDS) * 1000.0 + beside
+        self.value(MICROSECONDS) * 1000.0 + alongside
     }
 
     fn work(&mut self, until: LocalTime) {

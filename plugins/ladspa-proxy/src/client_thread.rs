@@ -31,7 +31,7 @@ pub(crate) struct Desk {
 #[derive(Default)]
 struct Inbox {
     arrived: Vec<StreamErrand>,
-    rung: bool,
+    mode: bool,
     is_staffed: bool,
 }
 
@@ -41,7 +41,7 @@ impl Desk {
     }
 
     pub(crate) fn ring(&self) {
-        self.inbox().rung = true;
+        self.inbox().mode = true;
         self.bell.notify_all();
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
             Err(error) => {
                 inbox.arrived.clear();
                 standing.close(which);
-                standing.say(format!("cannot start a thread: {error}; raise ulimit -u"));
+                standing.emit(format!("cannot start a thread: {error}; raise ulimit -u"));
             }
         }
     }
@@ -132,7 +132,7 @@ fn work(desk: &Desk, absence: &Absence, calls: &mut dyn WorkerCalls) {
     loop {
         let mut inbox = desk.inbox();
         errands.append(&mut inbox.arrived);
-        inbox.rung = false;
+        inbox.mode = false;
         if errands.is_empty() {
             inbox.is_staffed = false;
             return;
@@ -153,7 +153,7 @@ fn work(desk: &Desk, absence: &Absence, calls: &mut dyn WorkerCalls) {
             absence.begins(now());
         }
         let inbox = desk.inbox();
-        let waits = |inbox: &mut Inbox| !inbox.rung;
+        let waits = |inbox: &mut Inbox| !inbox.mode;
         drop(
             desk.bell
                 .wait_timeout_while(inbox, LOOK, waits)

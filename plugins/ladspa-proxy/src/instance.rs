@@ -51,11 +51,11 @@ impl Instance {
         let side = Working::new(offer, &options, rate);
         let side = match side {
             Ok(working) => {
-                complaints.into_iter().for_each(|why| working.standing.say(why));
+                complaints.into_iter().for_each(|why| working.standing.emit(why));
                 RunSide::Works(Box::new(working))
             }
             Err(why) => {
-                crate::say::say(&format!("{}: {why}", offer.label));
+                crate::emit::emit(&format!("{}: {why}", offer.label));
                 RunSide::Broken
             }
         };
@@ -156,7 +156,7 @@ impl Instance {
         working.offloaded.finish();
         let seen = {
             let mut watch = working.standing.watch();
-            watch.hear();
+            watch.handle();
             if let Some(rest) = working.twin.as_ref().and_then(Twin::rest) {
                 watch.record.note_span(rest);
             }
@@ -194,7 +194,9 @@ impl Instance {
             && let Err(error) = reported.write(path)
         {
             let path = path.display();
-            crate::say::say(&format!("cannot write {path}: {error}; check that its folder exists"));
+            crate::emit::emit(&format!(
+                "cannot write {path}: {error}; check that its folder exists"
+            ));
         }
     }
 }

@@ -107,8 +107,8 @@ pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
 fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
     let options = names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned));
     let unknown = options.filter(|name| !KEYS.contains(&name.to_lowercase().as_str()));
-    let say = |name| format!("{PREFIX}{name}: unknown option; use {}", KEYS.join(", "));
-    unknown.map(say).collect()
+    let emit = |name| format!("{PREFIX}{name}: unknown option; use {}", KEYS.join(", "));
+    unknown.map(emit).collect()
 }
 
 fn unaddressed_sections(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
@@ -117,13 +117,13 @@ fn unaddressed_sections(path: &Path, text: &str, is_known: impl Fn(&str) -> bool
     let offload = table.get("offload").and_then(Value::as_table);
     let sections = offload.into_iter().flatten().filter(|(_, value)| value.is_table());
     let unknown = sections.filter(|(name, _)| !is_known(name));
-    let say = |(name, _)| {
+    let emit = |(name, _)| {
         format!(
             "in {}, [offload.\"{name}\"]: unknown plugin; listplugins shows the names",
             path.display()
         )
     };
-    unknown.map(say).collect()
+    unknown.map(emit).collect()
 }
 
 fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -> OffloadOptions {
@@ -239,9 +239,11 @@ fn none_of(text: &str, words: &str) -> String {
     format!("invalid value `{text}`; use {words}")
 }
 
-fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
-    let read = text.trim().parse().ok().filter(|count| (least..=most).contains(count));
-    read.ok_or_else(|| format!("invalid value `{text}`: must be a number from {least} to {most}"))
+fn count(text: &str, minimum: u32, maximum: u32) -> Result<u32, String> {
+    let read = text.trim().parse().ok().filter(|count| (minimum..=maximum).contains(count));
+    read.ok_or_else(|| {
+        format!("invalid value `{text}`: must be a number from {minimum} to {maximum}")
+    })
 }
 
 fn truth(text: &str) -> Result<bool, String> {

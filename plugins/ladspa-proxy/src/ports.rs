@@ -7,7 +7,7 @@ pub(crate) enum Carries {
     Input(usize),
     Output(usize),
     Control(usize),
-    Told(usize),
+    Reported(usize),
     /// Added after the plugin's own ports, if it has none.
     Latency,
 }
@@ -45,7 +45,7 @@ impl PortPlan {
                     if name == LATENCY && plan.own_latency.is_none() {
                         plan.own_latency = Some(reported);
                     }
-                    Carries::Told(reported)
+                    Carries::Reported(reported)
                 }
             });
         }
@@ -98,7 +98,7 @@ impl Connections {
             Some(Carries::Input(input)) => self.inputs[*input] = place,
             Some(Carries::Output(output)) => self.outputs[*output] = place,
             Some(Carries::Control(control)) => self.controls[*control] = place,
-            Some(Carries::Told(reported)) => {
+            Some(Carries::Reported(reported)) => {
                 self.reported[*reported] = place;
                 if self.own_latency == Some(*reported) {
                     self.latency = place;

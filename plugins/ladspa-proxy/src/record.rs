@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(record.answered, 1_000_000);
         let median = record.left_but(0.5).unwrap().as_micros_f64();
         assert!((450.0..550.0).contains(&median), "{median}");
-        let least = record.left_but(0.01).unwrap().as_micros_f64();
-        assert!((0.0..30.0).contains(&least), "{least}");
+        let minimum = record.left_but(0.01).unwrap().as_micros_f64();
+        assert!((0.0..30.0).contains(&minimum), "{minimum}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl RunReported<'_> {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let said = self.standing.said();
+        let said = self.standing.notes();
         let opened = Which::ALL.map(|which| self.standing.opened(which));
         let watch = self.standing.watch();
         let record = &watch.record;

@@ -10,9 +10,9 @@ use tautline_host::ladspa::abi::{
     AUDIO, CONTROL, Data, Descriptor, Handle, INPUT, LATENCY, OUTPUT, REALTIME, RangeHint,
 };
 
+use crate::emit::emit;
 use crate::options;
 use crate::ports::{ADDED_BITS, ADDED_HINT, PortPlan};
-use crate::say::say;
 
 pub(crate) struct ShelfOffer {
     pub(crate) descriptor: Descriptor,
@@ -42,11 +42,11 @@ pub(crate) fn offers(calls: &HostCalls) -> &'static [ShelfOffer] {
     OFFERS.get_or_init(|| {
         let Some(path) = saved::place() else { return Vec::new() };
         let workers = saved::read(&path).unwrap_or_else(|why| {
-            say(&why);
+            emit(&why);
             Vec::new()
         });
         let (all, complaints) = saved::offered(workers);
-        complaints.iter().for_each(|why| say(why));
+        complaints.iter().for_each(|why| emit(why));
         all.into_iter().map(|saved| offer(saved, calls)).collect()
     })
 }
@@ -60,7 +60,7 @@ pub(crate) fn say_options_for_nobody() {
     static SAID: Once = Once::new();
     let Some(offers) = OFFERS.get() else { return };
     let is_known = |label: &str| offers.iter().any(|offer| offer.label == label);
-    SAID.call_once(|| options::for_nobody(is_known).iter().for_each(|why| say(why)));
+    SAID.call_once(|| options::for_nobody(is_known).iter().for_each(|why| emit(why)));
 }
 
 fn bits(port: &PluginPort) -> c_int {

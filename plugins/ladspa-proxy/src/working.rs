@@ -112,7 +112,7 @@ impl Working {
         let (offloaded, attendant) = Offloaded::new(config).map_err(|error| error.to_string())?;
         let standing = Arc::new(ClientStanding::new(attendant));
         if history < options.history && options.history > OffloadOptions::default().history {
-            standing.say(format!(
+            standing.emit(format!(
                 "a worker keeps at most {history} blocks of this plugin, fewer than the history of {} requested",
                 options.history
             ));
@@ -156,7 +156,7 @@ impl Working {
         let spare = options.spare.as_deref().filter(|_| {
             let has_one = offer.stages.is_empty();
             if !has_one {
-                standing.say("a pipeline has no spare; remove it for this one".to_owned());
+                standing.emit("a pipeline has no spare; remove it for this one".to_owned());
             }
             has_one
         });
@@ -171,10 +171,10 @@ impl Working {
         }
         let twin = options.compare_local.then(|| {
             let plugin = &offer.plugin;
-            let behind = config.delay.most(MAX_FRAMES);
+            let behind = config.delay.maximum(MAX_FRAMES);
             Twin::new(plugin, rate, (behind, MAX_FRAMES))
         });
-        let twin = twin.and_then(|made| made.map_err(|why| standing.say(why)).ok());
+        let twin = twin.and_then(|made| made.map_err(|why| standing.emit(why)).ok());
         let twin = twin.map(|(twin, spans)| {
             standing.watch().spans = Some(spans);
             twin
@@ -252,7 +252,7 @@ impl Working {
     ) {
         if self.twin.is_some() && frames > MAX_FRAMES as usize {
             self.standing
-                .say(format!("runs of {frames} frames are not compared; use shorter ones"));
+                .emit(format!("runs of {frames} frames are not compared; use shorter ones"));
             self.twin = None;
         }
         if let Some(twin) = &mut self.twin {
@@ -334,8 +334,8 @@ mod tests {
             let set = set.block_set().unwrap();
             let bytes = |leg| set.bytes(leg, MAX_FRAMES);
             let each = bytes(BlockLeg::There) + bytes(BlockLeg::Back);
-            let most = max_history(&plugin, &[]) as usize;
-            assert!(each * most <= MAX_KEPT_BYTES && each * (most + 1) > MAX_KEPT_BYTES);
+            let maximum = max_history(&plugin, &[]) as usize;
+            assert!(each * maximum <= MAX_KEPT_BYTES && each * (maximum + 1) > MAX_KEPT_BYTES);
         }
     }
 }

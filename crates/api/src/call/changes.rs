@@ -58,21 +58,21 @@ impl SoundingCall {
         let mut answer = None;
         while let Some(step) = self.caller.step() {
             if let CallerStep::Say(message) = step {
-                answer = Some(self.say(&message)?);
-                self.caller.said(answer.clone()?, self.now);
+                answer = Some(self.emit(&message)?);
+                self.caller.handle_message(answer.clone()?, self.now);
             }
         }
         answer
     }
 
-    fn say(&mut self, message: &CallMessage) -> Option<CallMessage> {
+    fn emit(&mut self, message: &CallMessage) -> Option<CallMessage> {
         let through = |message: &CallMessage| {
             let line = written(message);
             read(line.strip_suffix(b"\n")?).ok()
         };
         // Stays within the rate limit.
         self.now += Span::from_secs(1);
-        self.called.said(LINE, through(message)?, CallId([1; 16]), self.now);
+        self.called.handle_message(LINE, through(message)?, CallId([1; 16]), self.now);
         let mut answer = None;
         while let Some(step) = self.called.step() {
             match step {
@@ -118,7 +118,7 @@ fn no_requested_format_closes_the_connection() {
                         Err(not) => panic!("{what}: {not:?}"),
                     }
                     // An older version may request it.
-                    let answer = call.say(&CallMessage::Change(wanted));
+                    let answer = call.emit(&CallMessage::Change(wanted));
                     assert!(
                         matches!(answer, Some(CallMessage::Changed(_) | CallMessage::Kept(_))),
                         "{what}: {answer:?}"

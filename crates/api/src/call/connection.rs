@@ -112,13 +112,13 @@ impl CallConnection {
     }
 
     /// Sends a message; any unsent rest leaves with the next call.
-    pub fn say(&mut self, message: &CallMessage) -> Result<(), ConnectionEnd> {
+    pub fn emit(&mut self, message: &CallMessage) -> Result<(), ConnectionEnd> {
         self.tls.writer().write_all(&written(message)).map_err(ConnectionEnd::Lost)?;
         self.flush()
     }
 
     /// Delivers received messages; also sends unsent data.
-    pub fn hear(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
+    pub fn handle(&mut self, notify: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
         self.flush()?;
         loop {
             match self.tls.read_tls(&mut self.stream) {
@@ -132,12 +132,12 @@ impl CallConnection {
                 let refused = DialError::of_tls(self.whom.clone(), &error, &self.trust);
                 return Err(ConnectionEnd::Refused(refused));
             }
-            self.read_lines(tell)?;
+            self.read_lines(notify)?;
             self.flush()?;
         }
     }
 
-    fn read_lines(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
+    fn read_lines(&mut self, notify: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
         let mut bytes = [0; 1024];
         loop {
             let count = match self.tls.reader().read(&mut bytes) {
@@ -148,7 +148,7 @@ impl CallConnection {
             };
             let mut nonsense = Ok(());
             self.arrived.take(&bytes[..count], |line| match read(line) {
-                Ok(message) if nonsense.is_ok() => tell(message),
+                Ok(message) if nonsense.is_ok() => notify(message),
                 Ok(_) => {}
                 Err(error) => nonsense = Err(error),
             })?;
@@ -220,16 +220,16 @@ impl LineBuffer {
     pub fn take(
         &mut self,
         mut bytes: &[u8],
-        mut tell: impl FnMut(&[u8]),
+        mut notify: impl FnMut(&[u8]),
     ) -> Result<(), LineTooLong> {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, after) = (&bytes[..end], &bytes[end + 1..]);
             self.fits(line.len())?;
             match self.0.is_empty() {
-                true => tell(line),
+                true => notify(line),
                 false => {
                     self.0.extend_from_slice(line);
-                    tell(&self.0);
+                    notify(&self.0);
                     self.0.clear();
                 }
             }

@@ -17,7 +17,7 @@ pub enum DialError {
     NoSuchHost(CallAddress),
     /// No answer at this address.
     #[error(
-        "{whom}: {why}\nhint: run taut serve there, and check that no firewall drops TCP {}", whom.0.port
+        "{whom}: {why}\nhint: run taut serve --listen 0.0.0.0 there, and check that no firewall drops TCP {}", whom.0.port
     )]
     Unreachable {
         /// The address dialled.

@@ -54,7 +54,7 @@ fn in_bits(bitrate: u32) -> StreamTerms {
 }
 
 fn within(millis: i64) -> CallLatency {
-    CallLatency::Auto { most: Span::from_millis(millis) }
+    CallLatency::Auto { maximum: Span::from_millis(millis) }
 }
 
 fn offering(latency: CallLatency) -> CallOffer {
@@ -79,7 +79,7 @@ fn all() -> Vec<CallMessage> {
         CallMessage::Changed(terms()),
         CallMessage::Kept(why()),
         CallMessage::Path { path: CallPath::Tcp, transport: 3 },
-        CallMessage::Unheard { transport: 3 },
+        CallMessage::NotReceived { transport: 3 },
         CallMessage::Ping,
         CallMessage::Pong,
         CallMessage::Bye(why()),

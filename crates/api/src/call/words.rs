@@ -69,7 +69,7 @@ enum MessageJson {
         transport: u32,
     },
     /// Since version 4.
-    Unheard {
+    NotReceived {
         transport: u32,
     },
     Ping {},
@@ -167,7 +167,7 @@ impl From<&CallMessage> for MessageJson {
             CallMessage::Path { path, transport } => {
                 Self::Path { path: path.name().to_owned(), transport: *transport }
             }
-            CallMessage::Unheard { transport } => Self::Unheard { transport: *transport },
+            CallMessage::NotReceived { transport } => Self::NotReceived { transport: *transport },
             CallMessage::Ping => Self::Ping {},
             CallMessage::Pong => Self::Pong {},
             CallMessage::Bye(reason) => Self::Bye { reason: text(reason) },
@@ -197,7 +197,7 @@ impl TryFrom<MessageJson> for CallMessage {
                 let path = path.ok_or_else(|| CallNonsense("paths are udp and tcp".to_owned()))?;
                 Self::Path { path, transport }
             }
-            MessageJson::Unheard { transport } => Self::Unheard { transport },
+            MessageJson::NotReceived { transport } => Self::NotReceived { transport },
             MessageJson::Ping {} => Self::Ping,
             MessageJson::Pong {} => Self::Pong,
             MessageJson::Bye { reason } => Self::Bye(CallReason::new(reason)),
@@ -224,7 +224,7 @@ fn read_paths(said: &[String]) -> Vec<CallPath> {
 }
 
 fn read_redundancy(said: Option<String>) -> Result<Option<Redundancy>, CallNonsense> {
-    let known = said.map(|asked| asked.parse()).transpose();
+    let known = said.map(|requested| requested.parse()).transpose();
     known.map_err(|_| CallNonsense("no redundancy that is known".to_owned()))
 }
 
@@ -234,7 +234,7 @@ impl From<&CallOffer> for OfferJson {
         let [latency_ns, latency_max_ns] = offer.latency.map(spans).unwrap_or_default();
         let (there, back) = ((&offer.there).into(), (&offer.back).into());
         let adapts = offer.adapts.as_ref().map(Into::into);
-        let redundancy = offer.redundancy.map(|asked| asked.to_string());
+        let redundancy = offer.redundancy.map(|requested| requested.to_string());
         Self { there, back, paths, latency_ns, latency_max_ns, adapts, redundancy }
     }
 }
@@ -269,11 +269,12 @@ impl TryFrom<AbilitiesJson> for StreamAbilities {
 
     /// Omits unknown values: the peer may be newer.
     fn try_from(said: AbilitiesJson) -> Result<Self, CallNonsense> {
-        let AbilitiesJson { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
+        let AbilitiesJson { rates, channels, codings, ptimes_ns: (minimum, maximum), takes_ns } =
+            said;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MAX_LISTED) {
             return Err(CallNonsense(format!("an offer with more than {MAX_LISTED} entries")));
         }
-        if least < 0 || most < least {
+        if minimum < 0 || maximum < minimum {
             return Err(CallNonsense("an invalid range of packet times".to_owned()));
         }
         if takes_ns.is_some_and(|takes| takes < 0) {
@@ -283,7 +284,7 @@ impl TryFrom<AbilitiesJson> for StreamAbilities {
             rates: rates.into_iter().filter_map(|hertz| Rate::new(hertz).ok()).collect(),
             channels: channels.into_iter().filter_map(|count| Channels::new(count).ok()).collect(),
             codings: codings.iter().filter_map(|name| Coding::named(name)).collect(),
-            ptimes: (Span::from_nanos(least), Span::from_nanos(most)),
+            ptimes: (Span::from_nanos(minimum), Span::from_nanos(maximum)),
             takes: takes_ns.map(Span::from_nanos),
         })
     }
@@ -296,7 +297,7 @@ impl From<&CallTerms> for TermsJson {
         let [latency_ns, latency_max_ns] = if usual { [None; 2] } else { spans(terms.latency) };
         let (there, back) = ((&terms.there).into(), (&terms.back).into());
         let adapts = terms.adapts.as_ref().map(Into::into);
-        let redundancy = terms.redundancy.map(|asked| asked.to_string());
+        let redundancy = terms.redundancy.map(|requested| requested.to_string());
         Self { there, back, paths, latency_ns, latency_max_ns, adapts, redundancy }
     }
 }
@@ -336,7 +337,7 @@ impl TryFrom<AdaptationJson> for CallAdaptation {
 fn spans(latency: CallLatency) -> [Option<i64>; 2] {
     match latency {
         CallLatency::Kept(latency) => [Some(latency.as_nanos()), None],
-        CallLatency::Auto { most } => [None, Some(most.as_nanos())],
+        CallLatency::Auto { maximum } => [None, Some(maximum.as_nanos())],
     }
 }
 
@@ -344,7 +345,7 @@ fn latency(said: [Option<i64>; 2]) -> Result<Option<CallLatency>, CallNonsense> 
     match said.map(|nanos| nanos.map(Span::from_nanos)) {
         [None, None] => Ok(None),
         [Some(latency), None] => Ok(Some(CallLatency::Kept(latency))),
-        [None, Some(most)] => Ok(Some(CallLatency::Auto { most })),
+        [None, Some(maximum)] => Ok(Some(CallLatency::Auto { maximum })),
         [Some(_), Some(_)] => Err(CallNonsense("both a fixed and an adaptive latency".to_owned())),
     }
 }

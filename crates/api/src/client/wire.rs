@@ -278,8 +278,8 @@ pub(super) fn reported(
         HttpError::Timeout(_) => AskError::TimedOut { worker, waited },
         HttpError::HostNotFound => AskError::NoSuchHost(worker),
         HttpError::Io(error) => of_io(worker, waited, &error, connector),
-        HttpError::BodyExceedsLimit(most) => {
-            let what = format!("an answer of more than {most} bytes");
+        HttpError::BodyExceedsLimit(maximum) => {
+            let what = format!("an answer of more than {maximum} bytes");
             AskError::Nonsense { worker, what, version: crate::v1::VERSION }
         }
         other => {

@@ -111,12 +111,12 @@ pub(crate) struct NewFile<'a> {
 impl NewFile<'_> {
     /// Atomic.
     pub(crate) fn replace(&self) -> Result<(), TrustError> {
-        self.beside(|new| fs::rename(new, self.path))
+        self.alongside(|new| fs::rename(new, self.path))
     }
 
     pub(crate) fn make(&self) -> Result<bool, TrustError> {
         let mut made = true;
-        self.beside(|new| match fs::hard_link(new, self.path) {
+        self.alongside(|new| match fs::hard_link(new, self.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 made = false;
                 Ok(())
@@ -127,7 +127,7 @@ impl NewFile<'_> {
     }
 
     /// `place` moves the temporary file.
-    fn beside(
+    fn alongside(
         &self,
         place: impl FnOnce(&Path) -> Result<(), std::io::Error>,
     ) -> Result<(), TrustError> {

@@ -32,9 +32,9 @@ fn main() -> Result<(), AnyError> {
         println!("room of {}", room.name);
         report(&run, &left);
         times.sort();
-        let [middle, most] =
+        let [middle, maximum] =
             [0.5, 0.99].map(|share| times[(times.len() as f64 * share) as usize].as_secs_f64());
-        println!("  {:.1} us a period of 2.5 ms, 99 % below {:.1}", middle * 1e6, most * 1e6);
+        println!("  {:.1} us a period of 2.5 ms, 99 % below {:.1}", middle * 1e6, maximum * 1e6);
         if let Some(folder) = &folder {
             let name = room.name.replace(' ', "");
             for (kind, sound) in

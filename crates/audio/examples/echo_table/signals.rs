@@ -81,14 +81,14 @@ impl Room {
         let mut response = vec![0.0_f64; length];
         let reach = self.size.map(|side| (self.decay * 1.2 * SOUND / side / 2.0).ceil() as i64);
         let images = |axis: usize| {
-            let (side, hears) = (self.size[axis], microphone[axis]);
+            let (side, handles) = (self.size[axis], microphone[axis]);
             (-reach[axis]..=reach[axis]).flat_map(move |fold| {
                 [false, true].map(|mirrored| {
-                    let source = hears + offset[axis];
+                    let source = handles + offset[axis];
                     let place = if mirrored { -source } else { source };
                     let bounces =
                         if mirrored { (fold - 1).abs() + fold.abs() } else { 2 * fold.abs() };
-                    (place + 2.0 * fold as f64 * side - hears, bounces)
+                    (place + 2.0 * fold as f64 * side - handles, bounces)
                 })
             })
         };

@@ -286,9 +286,9 @@ mod tests {
     use super::super::spec::AlsaSpec;
     use super::*;
 
-    struct Heard(Vec<(Frames, LocalTime)>);
+    struct Received(Vec<(Frames, LocalTime)>);
 
-    impl Process for Heard {
+    impl Process for Received {
         fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
             let period = Rate::HZ_48000.span_of(Frames::new(48));
             self.0.push((cycle.capture.skipped, cycle.capture.meets + period));
@@ -316,7 +316,7 @@ mod tests {
             (CardErrors::new(&spec), crate::toolbox::Notes::default().prepare(String::new()));
         let ends = vec![CardSide::new(Direction::Capture, pcm)];
         let mut card = Card::new(ends, settings, Wakeup::Card, losses.0, losses.1);
-        let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));
+        let (stop, mut heard) = (Stop::default(), Received(Vec::with_capacity(8)));
         card.start(&stop).unwrap();
         card.wait(&stop).unwrap();
         card.cycle(&mut heard).unwrap();

@@ -63,10 +63,10 @@ fn offers(spec: &AlsaSpec, direction: Direction) -> Offers {
 fn offered(params: &HwParams<'_>) -> Offers {
     let rates: Vec<u32> = params::rates(params).collect();
     let formats = params::formats(params).map(|format| format.name().to_owned()).collect();
-    let (least, most) = params::channels(params);
+    let (minimum, maximum) = params::channels(params);
     if let Some(&lowest) = rates.first() {
         let _ = params.set_rate(lowest, ValueOr::Nearest);
     }
     let min_period = Frames::new(params.get_period_size_min().unwrap_or(0));
-    Offers::These { rates, formats, channels: least..=most, min_period }
+    Offers::These { rates, formats, channels: minimum..=maximum, min_period }
 }

@@ -112,9 +112,9 @@ impl Narrowing<'_> {
         if self.params.set_channels(wanted).is_ok() {
             return Ok(());
         }
-        let (least, most) = channels(&self.params);
-        let answer = format!("it has {}, not {wanted}", counted(least, most, "channel"));
-        let nearest = wanted.clamp(least, most.max(least));
+        let (minimum, maximum) = channels(&self.params);
+        let answer = format!("it has {}, not {wanted}", counted(minimum, maximum, "channel"));
+        let nearest = wanted.clamp(minimum, maximum.max(minimum));
         Err(self.refuse(answer, &format!("--channels {nearest}")))
     }
 
@@ -126,13 +126,14 @@ impl Narrowing<'_> {
         let ours: Vec<u32> = rates(&self.params).collect();
         let nearest = ours.iter().min_by_key(|rate| rate.abs_diff(wanted.hertz()));
         let Some(nearest) = nearest else {
-            let least = self.params.get_rate_min().unwrap_or(0);
-            let most = self.params.get_rate_max().unwrap_or(0);
+            let minimum = self.params.get_rate_min().unwrap_or(0);
+            let maximum = self.params.get_rate_max().unwrap_or(0);
             let hint = match self.spec.plugged() {
                 Some(plugged) => format!("use {plugged}, which converts"),
                 None => "use another PCM".to_owned(),
             };
-            let answer = format!("it runs at {} Hz, which no stream supports", range(least, most));
+            let answer =
+                format!("it runs at {} Hz, which no stream supports", range(minimum, maximum));
             return Err(refusal(self.spec, answer, hint));
         };
         let listed: Vec<String> = ours.iter().map(u32::to_string).collect();
@@ -173,16 +174,16 @@ impl Narrowing<'_> {
         if self.params.set_period_size(wanted, ValueOr::Nearest).is_ok() {
             return Ok(());
         }
-        let least = self.params.get_period_size_min().unwrap_or(0);
-        let most = self.params.get_period_size_max().unwrap_or(i64::MAX);
+        let minimum = self.params.get_period_size_min().unwrap_or(0);
+        let maximum = self.params.get_period_size_max().unwrap_or(i64::MAX);
         let answer = format!(
             "at {} its periods are {} long, not {wanted}",
             self.wanted.rate,
-            counted(least, most, "frame")
+            counted(minimum, maximum, "frame")
         );
         // Values in between may be forbidden too.
         let near = self.params.clone();
-        let nearest = near.set_period_size_near(wanted, ValueOr::Nearest).unwrap_or(least);
+        let nearest = near.set_period_size_near(wanted, ValueOr::Nearest).unwrap_or(minimum);
         Err(refusal(self.spec, answer, format!("add --period {nearest}")))
     }
 
@@ -191,18 +192,18 @@ impl Narrowing<'_> {
         if self.params.set_buffer_size(period * i64::from(periods)).is_ok() {
             return Ok(());
         }
-        let least = self.params.get_buffer_size_min().unwrap_or(0);
-        let most = self.params.get_buffer_size_max().unwrap_or(i64::MAX);
-        let (fewest, greatest) = ((least + period - 1) / period.max(1), most / period.max(1));
+        let minimum = self.params.get_buffer_size_min().unwrap_or(0);
+        let maximum = self.params.get_buffer_size_max().unwrap_or(i64::MAX);
+        let (fewest, greatest) = ((minimum + period - 1) / period.max(1), maximum / period.max(1));
         let answer = format!(
             "its buffer holds {}: {} of {period}, not {periods}",
-            counted(least, most, "frame"),
+            counted(minimum, maximum, "frame"),
             counted(fewest, greatest.max(fewest), "period")
         );
         let nearest = i64::from(periods).clamp(fewest, greatest.max(fewest));
         let hint = if nearest == i64::from(periods) {
             let near = self.params.clone();
-            let near = near.set_buffer_size_near(period * nearest).unwrap_or(least);
+            let near = near.set_buffer_size_near(period * nearest).unwrap_or(minimum);
             format!("add --period {}", near / i64::from(periods.max(1)))
         } else {
             format!("add --periods {nearest}")
@@ -212,16 +213,20 @@ impl Narrowing<'_> {
 }
 
 pub(super) fn channels(params: &HwParams<'_>) -> (u32, u32) {
-    let least = params.get_channels_min().unwrap_or(1).max(1);
-    let most = params.get_channels_max().unwrap_or(least).min(Channels::MAX.into());
-    (least, most.max(least))
+    let minimum = params.get_channels_min().unwrap_or(1).max(1);
+    let maximum = params.get_channels_max().unwrap_or(minimum).min(Channels::MAX.into());
+    (minimum, maximum.max(minimum))
 }
 
-fn range<N: PartialEq + std::fmt::Display>(least: N, most: N) -> String {
-    if least == most { least.to_string() } else { format!("{least} to {most}") }
+fn range<N: PartialEq + std::fmt::Display>(minimum: N, maximum: N) -> String {
+    if minimum == maximum { minimum.to_string() } else { format!("{minimum} to {maximum}") }
 }
 
-fn counted<N: PartialEq + From<u8> + std::fmt::Display>(least: N, most: N, what: &str) -> String {
-    let plural = if most == N::from(1) { "" } else { "s" };
-    format!("{} {what}{plural}", range(least, most))
+fn counted<N: PartialEq + From<u8> + std::fmt::Display>(
+    minimum: N,
+    maximum: N,
+    what: &str,
+) -> String {
+    let plural = if maximum == N::from(1) { "" } else { "s" };
+    format!("{} {what}{plural}", range(minimum, maximum))
 }

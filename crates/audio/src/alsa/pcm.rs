@@ -61,7 +61,7 @@ const UNASKED: u32 = 31;
 pub(super) struct CardPcm {
     /// Kernel's card state; before `pcm`, which is closed after it.
     shared: Option<Status>,
-    unasked: u32,
+    unrequested: u32,
     pcm: PCM,
     direction: Direction,
     settings: Settings,
@@ -87,8 +87,8 @@ impl CardPcm {
             Access::Copied => samples * format.bytes(),
         };
         let copied = vec![0; copied].into();
-        let unasked = 0;
-        Ok(Self { shared, unasked, pcm, direction, settings, format, access, polled, copied })
+        let unrequested = 0;
+        Ok(Self { shared, unrequested, pcm, direction, settings, format, access, polled, copied })
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -131,23 +131,23 @@ impl CardPcm {
     }
 
     /// Waits about `most`; returns whether there was an event. Blocks.
-    pub(super) fn wait(&mut self, most: Span) -> bool {
-        let millis = most.as_nanos() / Span::from_millis(1).as_nanos() + 1;
+    pub(super) fn wait(&mut self, maximum: Span) -> bool {
+        let millis = maximum.as_nanos() / Span::from_millis(1).as_nanos() + 1;
         let ready = poll(&mut self.polled, millis.try_into().unwrap_or(i32::MAX));
         let _ = self.pcm.revents(&self.polled);
         ready.is_ok_and(|ready| ready > 0)
     }
 
     pub(super) fn read(&mut self, woke: bool) -> Result<Reading, PcmError> {
-        if woke && self.unasked > 0 {
-            self.unasked -= 1;
+        if woke && self.unrequested > 0 {
+            self.unrequested -= 1;
             if let Some(reading) = self.noted() {
                 return Ok(reading);
             }
         }
-        let reading = self.ask()?;
+        let reading = self.request()?;
         let simple = reading.stamp.is_some() && reading.delay == self.held(reading.avail);
-        self.unasked = if simple { UNASKED } else { 0 };
+        self.unrequested = if simple { UNASKED } else { 0 };
         Ok(reading)
     }
 
@@ -176,7 +176,7 @@ impl CardPcm {
         (whole && runs && stamp.is_some()).then_some(Reading { now, avail, delay, stamp })
     }
 
-    fn ask(&self) -> Result<Reading, PcmError> {
+    fn request(&self) -> Result<Reading, PcmError> {
         let status = foreign(|| self.pcm.status())?;
         let now = clock::now();
         match status.get_state() {
@@ -215,7 +215,7 @@ impl CardPcm {
         let channels = self.settings.channels.count();
         let (direction, format) = (self.direction, self.format);
         let permit = realtime::permit(PERMITTED);
-        let most = samples.len() / channels;
+        let maximum = samples.len() / channels;
         let mut code = |bytes: &mut [u8]| {
             let room = (bytes.len() / format.bytes()).min(samples.len());
             match direction {
@@ -224,7 +224,7 @@ impl CardPcm {
             }
             room / channels
         };
-        Ok(self.pcm.io_bytes().mmap(most, |bytes| permit.lifted(|| code(bytes)))?)
+        Ok(self.pcm.io_bytes().mmap(maximum, |bytes| permit.lifted(|| code(bytes)))?)
     }
 
     fn copy(&mut self, samples: &mut [f32]) -> Result<usize, PcmError> {

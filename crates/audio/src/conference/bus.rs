@@ -46,8 +46,8 @@ pub(crate) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusRe
     let frames = buffer(&settings.playback) + buffer(&settings.capture) + frozen;
     let channels = channels.count();
     let (samples, read_samples) = memory::ring(frames * parts * channels);
-    let most = MIN_PIECES.max(2 * frames / period.as_len().max(1));
-    let (pieces, read_pieces) = memory::ring(most);
+    let maximum = MIN_PIECES.max(2 * frames / period.as_len().max(1));
+    let (pieces, read_pieces) = memory::ring(maximum);
     let room = frames.next_power_of_two();
     let writer = BusWriter { samples, pieces, channels, parts, next: 0, piece: None };
     let reader = BusReader {

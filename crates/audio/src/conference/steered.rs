@@ -69,12 +69,13 @@ impl SteeredReader {
         };
         let one_clock = times.clock.is_some() && times.clock == newest.clock;
         let jump = self.settings.rate.frames_nearest(JUMP).count();
-        let beside = (due - place).as_f64().abs() > jump as f64;
-        let from = (beside || self.servo.is_beside() || self.servo.is_misplaced()).then_some(place);
+        let alongside = (due - place).as_f64().abs() > jump as f64;
+        let from =
+            (alongside || self.servo.is_beside() || self.servo.is_misplaced()).then_some(place);
         if from.is_some() {
             place = MediaPoint::from(due.nearest());
             self.servo.moved();
-            if beside {
+            if alongside {
                 self.servo = Servo::new(self.settings.rate);
             }
             news.realigned = true;

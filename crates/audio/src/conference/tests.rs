@@ -83,12 +83,12 @@ impl Room {
         part: usize,
         says: fn(LocalTime, i64) -> f32,
     ) -> Receiver<(LocalTime, Vec<f32>)> {
-        let (heard, hears) = channel();
+        let (heard, handles) = channel();
         for direction in [Direction::Playback, Direction::Capture] {
             let talker = Talker { says, said: 0, heard: heard.clone(), finishes: false };
             self.parts.0.seats[part].of(direction).seat.give(Box::new(talker));
         }
-        hears
+        handles
     }
 
     fn began(&self, period: i64, fast: i64) -> LocalTime {
@@ -168,11 +168,11 @@ fn a_part_that_plays_what_is_no_sound_leaves_the_others_theirs() {
     let mut room = Room::of(3);
     let (_bad, _good) =
         (room.seat(0, |_, said| [f32::NAN, 1e38][said as usize % 2]), room.seat(1, loud));
-    let hears = room.seat(2, silent);
+    let handles = room.seat(2, silent);
     let sum: Vec<f32> = [0.25, 8.25].into_iter().cycle().take(PERIOD).collect();
     assert_eq!(room.play(), sum);
     room.turn(40);
-    let heard = hears.try_iter().last().unwrap().1;
+    let heard = handles.try_iter().last().unwrap().1;
     assert!(heard.iter().all(|sample| [0.25, 8.25].contains(sample)), "{heard:?}");
 }
 
@@ -209,13 +209,13 @@ fn mix_of_32_loud_parts_clips_without_wrapping() {
         let sum = 32.0 * each;
         let mut room = Room::of(33);
         let _talkers: Vec<_> = (0..32).map(|part| room.seat(part, says)).collect();
-        let hears = room.seat(32, silent);
+        let handles = room.seat(32, silent);
         let wave = |at: f32| -> Vec<f32> {
             (0..PERIOD).map(|frame| if frame < 24 { at } else { -at }).collect()
         };
         let played = room.play();
         room.turn(20);
-        let (meets, heard) = hears.try_iter().last().unwrap();
+        let (meets, heard) = handles.try_iter().last().unwrap();
         assert_eq!(meets.as_nanos() % 1_000_000, 0, "a whole period");
         for all in [played, heard] {
             assert_eq!(all, wave(sum), "floats are what they add up to");
@@ -264,7 +264,7 @@ fn muted_device_leaves_only_other_parts_without_click() {
     let heard = [room.seat(0, loud), room.seat(1, silent)];
     room.turn(40);
     heard[1].try_iter().for_each(drop);
-    let mut hears = |muted| {
+    let mut handles = |muted| {
         room.parts.mute(muted);
         for _ in 0..20 {
             room.play();
@@ -272,7 +272,7 @@ fn muted_device_leaves_only_other_parts_without_click() {
         }
         heard[1].try_iter().flat_map(|(_, samples)| samples).collect::<Vec<_>>()
     };
-    let (before, muted, after) = (hears(false), hears(true), hears(false));
+    let (before, muted, after) = (handles(false), handles(true), handles(false));
     assert_eq!(before[..], [0.75; 20 * PERIOD]);
     assert_eq!(muted[10 * PERIOD..], [0.25; 10 * PERIOD], "the other, after 10 ms");
     assert_eq!(after[10 * PERIOD..], [0.75; 10 * PERIOD]);
@@ -383,7 +383,7 @@ fn finished_part_is_not_called_and_others_continue() {
     let other = room.seat(1, loud);
     let part = room.parts.take().unwrap();
     let SharedPart { mut playback, capture } = part;
-    let (heard, hears) = channel();
+    let (heard, handles) = channel();
     let thread = std::thread::spawn(move || {
         let talker = Talker { says: loud, said: 0, heard, finishes: true };
         playback.run(Box::new(talker), &Stop::default()).1
@@ -398,20 +398,20 @@ fn finished_part_is_not_called_and_others_continue() {
     assert!(room.parts.take().is_none(), "its device that captures is there still");
     drop(capture);
     assert!(room.parts.take().is_some());
-    drop((hears, other));
+    drop((handles, other));
 }
 
 #[test]
 fn part_ends_on_request_and_all_end_with_the_device() {
     let room = Room::of(2);
-    let (stop, asked) = (Stop::default(), Stop::default());
-    asked.request();
+    let (stop, requested) = (Stop::default(), Stop::default());
+    requested.request();
     let SharedPart { mut playback, mut capture } = room.parts.take().unwrap();
     let talker = || {
         let (heard, _) = channel();
         Box::new(Talker { says: silent, said: 0, heard, finishes: false })
     };
-    assert!(matches!(playback.run(talker(), &asked).1, Ended::Stopped));
+    assert!(matches!(playback.run(talker(), &requested).1, Ended::Stopped));
     drop(room.processes);
     assert!(matches!(playback.run(talker(), &stop).1, Ended::Finished));
     assert!(matches!(capture.run(talker(), &stop).1, Ended::Finished));

@@ -65,7 +65,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
         period: Frames::new(PERIOD as i64),
         periods: 3,
     };
-    let (to_hear, hears) = channel();
+    let (to_hear, handles) = channel();
     let (to_play, plays) = channel();
     let microphone = Box::new(Called { settings, process: to_hear });
     let loudspeaker = Box::new(Called { settings, process: to_play });
@@ -75,7 +75,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
     let (to_see, mut sees) = RingBuffer::new(PERIOD);
     microphone.run(Box::new(Near(to_see)), &Stop::default());
     loudspeaker.run(Box::new(Far(fastrand::Rng::with_seed(3), [0.0; 2])), &Stop::default());
-    let (mut hear, mut play) = (hears.recv().expect("sent"), plays.recv().expect("sent"));
+    let (mut handle, mut play) = (handles.recv().expect("sent"), plays.recv().expect("sent"));
     let mut random = fastrand::Rng::with_seed(7);
     let room: Vec<f64> = (0..600)
         .map(|tap| 0.2 * (-(tap as f64) / 200.0).exp() * (random.f64() * 2.0 - 1.0))
@@ -143,7 +143,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
             uncertainty: Span::from_nanos(clocks.jitter),
             skipped: Frames::ZERO,
         };
-        hear.process(&mut Cycle::one_way(
+        handle.process(&mut Cycle::one_way(
             tautline_proto::device::Direction::Capture,
             meets,
             side,

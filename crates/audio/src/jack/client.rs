@@ -156,7 +156,7 @@ impl Client {
         answer == 0 || answer == libc::EEXIST
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         // SAFETY: the client is open. The answer of a dead server has no effect.
         unsafe { (self.library.recompute_total_latencies)(self.raw.as_ptr()) };
     }

@@ -44,7 +44,7 @@ impl ClientThread {
         let asking = Asking::at(server).ok_or(NoClient::Stalled)?;
         let asked_for = Arc::clone(&asking.0);
         let (answer, answered) = channel();
-        let (errands, asked) = channel::<Errand>();
+        let (errands, requested) = channel::<Errand>();
         let (closing, closed) = channel();
         let thread = thread::Builder::new().name("taut-jack".to_owned()).stack_size(STACK);
         let serve = move || {
@@ -64,7 +64,7 @@ impl ClientThread {
             let done = work(&mut client).map_err(NoClient::Work);
             drop(asking);
             let _ = answer.send(done.map(|done| (client.signals(), done)));
-            for errand in asked {
+            for errand in requested {
                 errand(&mut client);
             }
         };
@@ -80,7 +80,7 @@ impl ClientThread {
         &self.signals
     }
 
-    pub(super) fn ask(&self, errand: impl FnOnce(&mut Client) + Send + 'static) {
+    pub(super) fn request(&self, errand: impl FnOnce(&mut Client) + Send + 'static) {
         if let Some(errands) = &self.errands {
             let _ = errands.send(Box::new(errand));
         }
@@ -110,11 +110,11 @@ impl Asking {
         if all.iter().any(in_vain) {
             return None;
         }
-        let asked =
+        let requested =
             ClientRequest { server: server.map(str::to_owned), given_up: AtomicBool::new(false) };
-        let asked = Arc::new(asked);
-        all.push(Arc::clone(&asked));
-        Some(Self(asked))
+        let requested = Arc::new(requested);
+        all.push(Arc::clone(&requested));
+        Some(Self(requested))
     }
 }
 
@@ -153,11 +153,11 @@ mod tests {
             refused()
         };
         assert!(matches!(begin("stalls", stalls), NoClient::Stalled));
-        let asks = || {
+        let requests = || {
             ASKED_AGAIN.store(true, Ordering::SeqCst);
             refused()
         };
-        assert!(matches!(begin("stalls", asks), NoClient::Stalled));
+        assert!(matches!(begin("stalls", requests), NoClient::Stalled));
         assert!(!ASKED_AGAIN.load(Ordering::SeqCst));
         assert!(matches!(begin("another", refused), NoClient::Refused(_)));
         drop(let_go);

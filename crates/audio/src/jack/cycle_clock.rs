@@ -16,8 +16,8 @@ const LATEST: Span = Span::from_micros(200);
 /// Time after a restart in which an earlier wake-up counts at once.
 const BEGINNING: Span = Span::from_secs(1);
 /// Consecutive late wake-ups that prove a move, by the earliest.
-const MOVED: Suspicion = Suspicion { cycles: 8, least: Span::from_micros(250) };
-const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, least: Span::from_micros(100) };
+const MOVED: Suspicion = Suspicion { cycles: 8, minimum: Span::from_micros(250) };
+const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, minimum: Span::from_micros(100) };
 /// Maximum distance, for a second, to accept the server's loop again.
 const JOINED: Span = Span::from_micros(30);
 const LONGEST_GAP: Span = Span::from_secs(60);
@@ -43,11 +43,11 @@ pub(crate) enum CycleFault {
 #[derive(Debug, Clone, Copy)]
 struct Suspicion {
     cycles: u32,
-    least: Span,
+    minimum: Span,
 }
 
 impl Suspicion {
-    const NONE: Self = Self { cycles: 0, least: Span::MAX };
+    const NONE: Self = Self { cycles: 0, minimum: Span::MAX };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl CycleClock {
         let due = self.own.map_or(reported.began - behind, |own| own.expected(reported.woke));
         let error = reported.woke - due;
         let moved = match (self.count, reported.trouble) {
-            (None, _) => Some(error).filter(|error| *error > MOVED.least),
+            (None, _) => Some(error).filter(|error| *error > MOVED.minimum),
             (_, CycleFault::Break) if error > length => Some(error),
             (_, trouble) => self.moved_by(error, trouble == CycleFault::Xrun),
         };
@@ -105,7 +105,7 @@ impl CycleClock {
 
     fn move_by(&mut self, by: Span, begun: Begun, reported: &CycleTimes) -> Begun {
         let at = begun.at + by;
-        let server_is_right = (reported.began - at).abs() < MOVED_BY_XRUN.least;
+        let server_is_right = (reported.began - at).abs() < MOVED_BY_XRUN.minimum;
         let at = if server_is_right { reported.began } else { at };
         self.own = if server_is_right { None } else { Some(Loop::from(at)) };
         let skipped = match self.count {
@@ -125,19 +125,19 @@ impl CycleClock {
     fn moved_by(&mut self, error: Span, xrun: bool) -> Option<Span> {
         self.xrun = if xrun { 2 * MOVED_BY_XRUN.cycles } else { self.xrun.saturating_sub(1) };
         let enough = if self.xrun > 0 { MOVED_BY_XRUN } else { MOVED };
-        let Suspicion { cycles, least } = self.suspicion;
-        self.suspicion = match error > enough.least {
-            true if error < least - enough.least => Suspicion { cycles: 1, least: error },
-            true => Suspicion { cycles: cycles + 1, least: least.min(error) },
+        let Suspicion { cycles, minimum } = self.suspicion;
+        self.suspicion = match error > enough.minimum {
+            true if error < minimum - enough.minimum => Suspicion { cycles: 1, minimum: error },
+            true => Suspicion { cycles: cycles + 1, minimum: minimum.min(error) },
             false => Suspicion::NONE,
         };
-        if error < -MOVED.least {
+        if error < -MOVED.minimum {
             return Some(error);
         }
         if self.suspicion.cycles < enough.cycles {
             return None;
         }
-        Some(std::mem::replace(&mut self.suspicion, Suspicion::NONE).least)
+        Some(std::mem::replace(&mut self.suspicion, Suspicion::NONE).minimum)
     }
 }
 
@@ -308,7 +308,7 @@ mod tests {
             let due = LocalTime::ZERO + Rate::HZ_48000.span_of(Frames::new(1024 * cycle));
             let begun = server.cycle(due + late, length, disturbed);
             assert_eq!(begun.skipped, Frames::ZERO);
-            assert!((begun.at - due).abs() < MOVED.least, "{cycle}");
+            assert!((begun.at - due).abs() < MOVED.minimum, "{cycle}");
         }
     }
 

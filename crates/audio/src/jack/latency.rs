@@ -5,8 +5,8 @@ use tautline_proto::time::Frames;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LatencyBounds {
-    pub(crate) least: Frames,
-    pub(crate) most: Frames,
+    pub(crate) minimum: Frames,
+    pub(crate) maximum: Frames,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl PortLatency {
     ) -> Self {
         let kept = if self.counted == was { card } else { self.counted.min(card) };
         let Some(bounds) = connected else { return Self::of_card(kept) };
-        let (least, most) = (bounds.least.min(card), bounds.most.min(card));
-        let counted = kept.clamp(least, most.max(least));
-        Self { counted, spread: (counted - least).max(most - counted) }
+        let (minimum, maximum) = (bounds.minimum.min(card), bounds.maximum.min(card));
+        let counted = kept.clamp(minimum, maximum.max(minimum));
+        Self { counted, spread: (counted - minimum).max(maximum - counted) }
     }
 }
 
@@ -52,8 +52,8 @@ mod tests {
 
     const CARD: Frames = Frames::new(256);
 
-    fn bounds(least: i64, most: i64) -> Option<LatencyBounds> {
-        Some(LatencyBounds { least: Frames::new(least), most: Frames::new(most) })
+    fn bounds(minimum: i64, maximum: i64) -> Option<LatencyBounds> {
+        Some(LatencyBounds { minimum: Frames::new(minimum), maximum: Frames::new(maximum) })
     }
 
     fn followed(changes: &[Option<LatencyBounds>]) -> Vec<(i64, i64)> {

@@ -24,12 +24,12 @@ pub(super) struct Notified {
 }
 
 impl Notified {
-    fn answer_latency(&self, asked: c_int) {
+    fn answer_latency(&self, requested: c_int) {
         for direction in self.directions.each() {
-            if asked == mode(direction) {
+            if requested == mode(direction) {
                 self.follow(direction);
             } else {
-                self.tell(direction, asked);
+                self.notify(direction, requested);
             }
         }
     }
@@ -44,7 +44,7 @@ impl Notified {
         self.signals.follow(direction, bounds, card);
     }
 
-    fn tell(&self, direction: Direction, asked: c_int) {
+    fn notify(&self, direction: Direction, requested: c_int) {
         let stream = self.rate.frames_nearest(self.signals.stream());
         let rest = (stream - self.signals.latency(direction).counted).count();
         let rest = rest.clamp(0, i64::from(u32::MAX)) as u32;
@@ -52,7 +52,7 @@ impl Notified {
         for port in self.ports.of(direction) {
             // SAFETY: the port belongs to an open client, and the range is readable.
             unsafe {
-                (self.library.port_set_latency_range)(port.0.as_ptr(), asked, &mut range);
+                (self.library.port_set_latency_range)(port.0.as_ptr(), requested, &mut range);
             }
         }
     }

@@ -91,9 +91,12 @@ pub(super) fn latency_bounds(
     let frames = |count: u32| Frames::new(i64::from(count));
     let each = ports.into_iter().map(|port| {
         let range = range(library, port, mode(direction));
-        LatencyBounds { least: frames(range.min), most: frames(range.max) }
+        LatencyBounds { minimum: frames(range.min), maximum: frames(range.max) }
     });
-    each.reduce(|a, b| LatencyBounds { least: a.least.min(b.least), most: a.most.max(b.most) })
+    each.reduce(|a, b| LatencyBounds {
+        minimum: a.minimum.min(b.minimum),
+        maximum: a.maximum.max(b.maximum),
+    })
 }
 
 pub(super) fn card_latency(
@@ -102,5 +105,5 @@ pub(super) fn card_latency(
     direction: Direction,
 ) -> Frames {
     let ports = named(library, client, &counterparts(library, client, direction, true));
-    latency_bounds(library, ports, direction).map_or(Frames::ZERO, |bounds| bounds.most)
+    latency_bounds(library, ports, direction).map_or(Frames::ZERO, |bounds| bounds.maximum)
 }

@@ -48,7 +48,7 @@ impl GraphShared {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn tell(&self, course: &GraphTiming, report: CycleReport) {
+    pub(super) fn notify(&self, course: &GraphTiming, report: CycleReport) {
         if let Some(quantum) = course.quantum() {
             let pace = quantum << 32 | u64::from(report.hertz);
             self.pace.store(pace, Ordering::Relaxed);
@@ -119,7 +119,7 @@ impl Callee {
                 break;
             }
         }
-        shared.tell(&self.course, report);
+        shared.notify(&self.course, report);
     }
 
     fn pass_over(&mut self, stream: &StreamRef) {

@@ -53,9 +53,9 @@ impl Graph {
     #[cfg(any(feature = "pipewire", test))]
     pub(super) fn grants(&self, wanted: Frames, rate: Rate) -> Frames {
         let (own, stream) = (i64::from(self.rate), i64::from(rate.hertz()));
-        let (least, most) = (self.min_quantum.count(), self.max_quantum.count());
-        let asked = (wanted.count() * own / stream).clamp(least, most.max(least));
-        let granted = self.forced.map_or(1 << asked.max(1).ilog2(), Frames::count);
+        let (minimum, maximum) = (self.min_quantum.count(), self.max_quantum.count());
+        let requested = (wanted.count() * own / stream).clamp(minimum, maximum.max(minimum));
+        let granted = self.forced.map_or(1 << requested.max(1).ilog2(), Frames::count);
         Frames::new((granted * stream + own - 1) / own)
     }
 }

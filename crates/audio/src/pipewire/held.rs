@@ -109,7 +109,7 @@ impl HeldNode {
         })
     }
 
-    pub(super) fn tell(&self, direction: Direction, latency: Span) {
+    pub(super) fn notify(&self, direction: Direction, latency: Span) {
         if let Made::Stream { stream, .. } = &self.node {
             let [ports, node] = pods::latency(spa_direction(direction), latency);
             let _ = stream.update_params(&mut [ports.pod(), node.pod()]);

@@ -62,7 +62,7 @@ impl Node {
         }
         self.promised = latency;
         if let Directions::One(direction) = self.directions {
-            self.held.tell(direction, latency);
+            self.held.notify(direction, latency);
         }
     }
 
@@ -71,7 +71,7 @@ impl Node {
         Span::from_nanos(i64::from(ticks) * 1_000_000_000 / i64::from(hertz.max(1)))
     }
 
-    fn tell(&mut self) {
+    fn notify(&mut self) {
         let pace = self.shared.pace();
         if pace == self.reported {
             return;
@@ -80,15 +80,15 @@ impl Node {
         let Some((quantum, hertz)) = pace else { return };
         let Settings { rate, period, .. } = self.settings;
         let graph = format!("{}: the graph calls every {quantum} frames at {hertz} Hz", self.name);
-        let asked = period.count() * i64::from(hertz) / i64::from(rate.hertz());
+        let requested = period.count() * i64::from(hertz) / i64::from(rate.hertz());
         let converted = if hertz == rate.hertz() {
             String::new()
         } else {
             format!("; it converts to {rate}, so sound is not bit-exact")
         };
-        self.notes.add(if i64::from(quantum) > asked {
+        self.notes.add(if i64::from(quantum) > requested {
             format!(
-                "{graph} instead of every {asked} frames, which increases the latency: see pw-metadata -n settings, or add \
+                "{graph} instead of every {requested} frames, which increases the latency: see pw-metadata -n settings, or add \
                  force=yes{converted}"
             )
         } else {
@@ -116,7 +116,7 @@ impl Device for Node {
         let mut watch = CallWatch::new(self.shared.seat.calls(), now());
         let ended = loop {
             self.held.iterate(LOOK);
-            self.tell();
+            self.notify();
             self.promise();
             if stop.is_requested() {
                 break Ended::Stopped;

@@ -89,8 +89,8 @@ impl Server {
 
     fn roundtrip(&self, until: Instant) -> Result<(), DeviceError> {
         let failed = |answer: &str| absent(&self.name, answer);
-        let asked = self.core.sync(0).map_err(|error| failed(&error.to_string()))?;
-        while self.heard.done.get() != Some(asked.seq()) {
+        let requested = self.core.sync(0).map_err(|error| failed(&error.to_string()))?;
+        while self.heard.done.get() != Some(requested.seq()) {
             if let Some(error) = self.error() {
                 return Err(failed(&error));
             }

@@ -111,7 +111,7 @@ impl Wired {
         if self.cycle(process, report, now) == Flow::Finished {
             shared.end();
         }
-        shared.tell(&self.courses.playback, report);
+        shared.notify(&self.courses.playback, report);
     }
 
     fn cycle(&mut self, process: &mut dyn Process, report: CycleReport, now: LocalTime) -> Flow {

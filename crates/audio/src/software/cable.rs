@@ -62,9 +62,9 @@ impl CablePlug {
         let refused = |answer: String, hint: &str| error(name, answer, hint);
         let buffer = settings.period.count().saturating_mul(settings.periods.into());
         if buffer > layout.longest_buffer() {
-            let most = layout.longest_buffer();
+            let maximum = layout.longest_buffer();
             let answer =
-                format!("a buffer of {buffer} frames exceeds the cable's maximum of {most}");
+                format!("a buffer of {buffer} frames exceeds the cable's maximum of {maximum}");
             return Err(refused(answer, "use shorter or fewer periods"));
         }
         let cannot = |why: SharedError| {

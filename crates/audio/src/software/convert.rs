@@ -41,7 +41,7 @@ impl Conversion {
             options.push(option.to_owned());
             suffix.push(name.to_owned());
         }
-        let to = quoted(&beside(path, &suffix.join("-")));
+        let to = quoted(&alongside(path, &suffix.join("-")));
         format!("convert it first: sox {} {} {to}", quoted(path), options.join(" "))
     }
 
@@ -65,7 +65,7 @@ pub(crate) fn unpack(path: Option<&Path>, wanted: &Wanted) -> String {
     let conversion =
         Conversion { rate: Some(rate), channels: wanted.channels, ..Conversion::default() };
     let Some(path) = path else { return conversion.in_the_pipe() };
-    let (from, to) = (quoted(path), quoted(&beside(path, &kilohertz(rate))));
+    let (from, to) = (quoted(path), quoted(&alongside(path, &kilohertz(rate))));
     format!("convert it first: ffmpeg -i {from} {} {to}", conversion.options_of_ffmpeg())
 }
 
@@ -73,7 +73,7 @@ fn kilohertz(rate: Rate) -> String {
     format!("{}k", f64::from(rate.hertz()) / 1000.0)
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn alongside(path: &Path, suffix: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}-{suffix}.wav"))
 }

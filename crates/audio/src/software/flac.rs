@@ -32,8 +32,8 @@ struct Untagged {
 impl Read for Untagged {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
-        let most = out.len().min(left);
-        let read = self.source.read(&mut out[..most])?;
+        let maximum = out.len().min(left);
+        let read = self.source.read(&mut out[..maximum])?;
         self.at += read as u64;
         Ok(read)
     }

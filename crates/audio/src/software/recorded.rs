@@ -119,9 +119,9 @@ impl Recording {
     }
 
     /// Whether the file holds this many sound bytes, such as [`MAX_OF_A_PART`].
-    pub fn holds(&self, most: u64) -> bool {
+    pub fn holds(&self, maximum: u64) -> bool {
         let bytes = self.format.bytes() as u64;
-        self.stored.as_ref().is_some_and(|stored| stored.count() * bytes >= most)
+        self.stored.as_ref().is_some_and(|stored| stored.count() * bytes >= maximum)
     }
 
     fn hand(&mut self, handed: NextRecorder) {

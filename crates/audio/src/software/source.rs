@@ -175,7 +175,7 @@ impl Decoder {
                 }
             }
             if !reported {
-                self.tell(is_empty);
+                self.notify(is_empty);
                 reported = true;
             }
             let Some((path, wanted)) = self.again.as_ref().filter(|_| !is_empty) else { return };
@@ -204,7 +204,7 @@ impl Decoder {
         true
     }
 
-    fn tell(&self, is_empty: bool) {
+    fn notify(&self, is_empty: bool) {
         let flaws = self.reader.flaws();
         let name = &self.name;
         if flaws.damaged > 0 {
@@ -240,8 +240,8 @@ impl Drop for Decoder {
 pub(super) fn ring_samples(settings: &Settings) -> usize {
     let channels = settings.channels.count();
     let second = settings.rate.hertz() as usize * channels;
-    let most = MAX.max(second / 2);
-    (2 * second).min(most).max(settings.channels.samples_in(settings.period) * 4)
+    let maximum = MAX.max(second / 2);
+    (2 * second).min(maximum).max(settings.channels.samples_in(settings.period) * 4)
 }
 
 pub(super) fn enough_to_begin(settings: &Settings) -> usize {

@@ -164,9 +164,9 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
         let whole = "use a whole number from 1, such as period=48&periods=2";
         let positive = || {
             let number: u32 = parsed(given, value, whole)?;
-            let least = if key == "periods" { 2 } else { 1 };
-            (least..=MAX).contains(&number).then_some(number).ok_or_else(|| {
-                let hint = format!("use {least} to {MAX}");
+            let minimum = if key == "periods" { 2 } else { 1 };
+            (minimum..=MAX).contains(&number).then_some(number).ok_or_else(|| {
+                let hint = format!("use {minimum} to {MAX}");
                 error(given, &format!("invalid {key} {number}"), &hint)
             })
         };

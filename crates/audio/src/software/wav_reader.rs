@@ -215,8 +215,8 @@ impl WavReader {
             }
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let room = &mut self.bytes[self.filled..];
-            let most = room.len().min(left);
-            match self.input.read(&mut room[..most]) {
+            let maximum = room.len().min(left);
+            match self.input.read(&mut room[..maximum]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Ok(0) | Err(_) => return false,
                 Ok(count) => {

@@ -49,12 +49,12 @@ fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
     let mut card =
         VirtualCard::new(parts(Direction::Playback, settings(48, 2)), ends, Box::new(pace));
     let reported = Arc::new(Mutex::new(vec![]));
-    let tell = Arc::clone(&reported);
+    let notify = Arc::clone(&reported);
     let mut block = 0;
     let process = each(move |cycle| {
         block += 1;
         cycle.playback.samples.fill(block as f32);
-        tell.lock().unwrap().push((cycle.xruns, cycle.playback.skipped.count()));
+        notify.lock().unwrap().push((cycle.xruns, cycle.playback.skipped.count()));
         if block == blocks { Flow::Finished } else { Flow::Continue }
     });
     let (_, ended) = card.run(process, &Stop::default());
@@ -181,7 +181,7 @@ impl Listener for Takes {
 #[test]
 fn patient_card_reports_when_late_blocks_were_taken() {
     let frozen = Span::from_millis(600);
-    for (timeout, most) in [(48_000, frozen - span(48)), (0, Span::ZERO)] {
+    for (timeout, maximum) in [(48_000, frozen - span(48)), (0, Span::ZERO)] {
         let takes = Takes::default();
         let ends = Ends { listener: Some(Box::new(takes.clone())), ..Ends::silent() };
         let timeout = Frames::new(timeout);
@@ -196,9 +196,9 @@ fn patient_card_reports_when_late_blocks_were_taken() {
         card.run(process, &Stop::default());
         let takes = takes.0.lock().unwrap();
         let latest = takes.iter().copied().max().unwrap();
-        assert!((latest - most).abs() <= Span::from_nanos(1), "{timeout:?}: {latest}");
+        assert!((latest - maximum).abs() <= Span::from_nanos(1), "{timeout:?}: {latest}");
         let late = takes.iter().filter(|late| **late > Span::ZERO).count();
-        assert_eq!(late > 590, most > Span::ZERO, "{timeout:?}: {late}");
+        assert_eq!(late > 590, maximum > Span::ZERO, "{timeout:?}: {late}");
     }
 }
 
@@ -376,10 +376,10 @@ fn a_card_stops_when_it_is_asked_to() {
     let pace = Box::new(Scripted::default());
     let parts = parts(Direction::Playback, settings(48, 2));
     let mut card = VirtualCard::new(parts, Ends::silent(), pace);
-    let ask = stop.clone();
+    let request = stop.clone();
     let process = each(move |_| {
-        assert!(!ask.is_requested(), "called after the stop");
-        ask.request();
+        assert!(!request.is_requested(), "called after the stop");
+        request.request();
         Flow::Continue
     });
     assert!(matches!(card.run(process, &stop).1, Ended::Stopped));
@@ -389,11 +389,11 @@ fn a_card_stops_when_it_is_asked_to() {
 fn a_card_that_goes_is_away_as_long_as_told_and_goes_once() {
     let fault = Arc::new(Disappearance::new(Span::from_secs(2), Span::from_secs(1)));
     let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
-    let run = |pace: Scripted, most: u32| {
+    let run = |pace: Scripted, maximum: u32| {
         let mut parts = parts(Direction::Playback, settings(480, 2));
         parts.fault = Some(Arc::clone(&fault));
         let mut card = VirtualCard::new(parts, Ends::silent(), Box::new(pace));
-        let mut left = most;
+        let mut left = maximum;
         let process = each(move |_| {
             left -= 1;
             if left == 0 { Flow::Finished } else { Flow::Continue }

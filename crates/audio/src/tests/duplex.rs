@@ -25,9 +25,9 @@ type Sides = ([i64; 2], [i64; 2], [f32; 2]);
 
 fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
     let reported = Arc::new(Mutex::new(vec![]));
-    let tell = Arc::clone(&reported);
+    let notify = Arc::clone(&reported);
     let process = each(move |cycle| {
-        let mut reported = tell.lock().unwrap();
+        let mut reported = notify.lock().unwrap();
         let frame = |meets: LocalTime| settings(1, 2).rate.frames_nearest(meets - LocalTime::ZERO);
         let (heard, played) = (&cycle.capture, &cycle.playback);
         assert_eq!(heard.samples.len(), played.samples.len(), "both sides of one period");
@@ -61,13 +61,13 @@ fn loopback_returns_frames_after_its_exact_delay() {
         let name = format!("virtual:?loopback={length}");
         let mut device = duplex(&name, 48, Scripted::default());
         let clicks = Arc::new(Mutex::new((vec![], vec![])));
-        let tell = Arc::clone(&clicks);
+        let notify = Arc::clone(&clicks);
         let mut block = 0;
         let process = each(move |cycle| {
             let rate = settings(1, 2).rate;
             let met =
                 |meets: LocalTime, frame: usize| meets + rate.span_of(Frames::from_len(frame));
-            let (played, heard) = &mut *tell.lock().unwrap();
+            let (played, heard) = &mut *notify.lock().unwrap();
             for (frame, samples) in cycle.capture.samples.chunks(2).enumerate() {
                 if samples != [0.0, 0.0] {
                     heard.push((met(cycle.capture.meets, frame), [samples[0], samples[1]]));

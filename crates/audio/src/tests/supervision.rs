@@ -128,10 +128,10 @@ fn a_stop_ends_the_timer_too() {
     let first = Brief { calls: 0, meets: LocalTime::ZERO };
     let (mut device, _) = supervised(first, opener(devices, Arc::default()), &Notes::default());
     let stop = Stop::default();
-    let ask = stop.clone();
+    let request = stop.clone();
     let process = each(move |cycle| {
         assert_eq!(cycle.capture.skipped.count(), 0, "nothing was there before");
-        ask.request();
+        request.request();
         Flow::Continue
     });
     let (_, ended) = device.run(process, &stop);
@@ -188,8 +188,8 @@ fn what_listens_to_a_card_listens_to_the_one_that_comes_back() {
             .docked(Arc::clone(&dock))
     };
     let mut first = card(Ends { listener: Some(Box::new(ear.clone())), ..Ends::silent() });
-    let unheard = each(|_| unreachable!("it goes at once"));
-    assert!(matches!(first.run(unheard, &Stop::default()).1, Ended::Gone(_)));
+    let not_received = each(|_| unreachable!("it goes at once"));
+    assert!(matches!(first.run(not_received, &Stop::default()).1, Ended::Gone(_)));
     drop(first);
     let ends = dock.lock().unwrap().take().unwrap();
     card(ends).run(

@@ -114,7 +114,7 @@ fn frames(file: &Path) -> Vec<i32> {
 fn next_recording_files_begin_together_without_a_gap() {
     let folder = std::env::temp_dir().join(format!("tautline-parts-{}", std::process::id()));
     let mut recordings = Recordings::at(&folder, &(Arc::new(|_| ()) as Events)).unwrap();
-    recordings.most = 24_000 * 6;
+    recordings.maximum = 24_000 * 6;
     recordings.begin();
     let devices = [
         RunningDevice::of(&mut recordings, Direction::Capture, 480, 0),

@@ -81,13 +81,13 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let end = config(&flags.end, (&flags.input, &flags.output), flags.echo_cancel, calls);
     let mut status = CallStatus::on_terminal(voice);
     // Standard input carries either keys or lines.
-    let (mut asked, mut keys) = (None, None);
+    let (mut requested, mut keys) = (None, None);
     if flags.end.running.control {
         let lines = CallLines { hosts: hosts.clone(), of_files: end.has_files() };
-        let (asker, asks) = requests();
+        let (asker, requests) = requests();
         let read = move |verb: &str, rest: &str| lines.read(verb, rest);
         control::listen(asker, status.answers(), stop.clone(), read)?;
-        asked = Some(asks);
+        requested = Some(requests);
     } else if status.are_seen() {
         keys = PressedKeys::listen(stop.clone(), key)?;
         keys.iter().for_each(|_| status.with_keys(KEYS));
@@ -105,10 +105,10 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let mut calls = Callers::new(config, &trust, &choice, stop).map_err(failure)?;
     while calls.turn() {
         tunnels.iter_mut().for_each(Tunnel::turn);
-        asked.iter().for_each(|asked| asked.serve(|command| calls.change(command)));
+        requested.iter().for_each(|requested| requested.serve(|command| calls.change(command)));
         for command in keys.iter().flat_map(PressedKeys::pressed) {
             if let Err(why) = calls.change(command) {
-                voice.tell(&on_one_line(&cannot_change(&why)));
+                voice.notify(&on_one_line(&cannot_change(&why)));
             }
         }
         let microphone = calls.microphone();
@@ -236,7 +236,7 @@ impl CallLines {
             },
             "format" => Ok(Command::Format(coding_in_line(rest, "auto, ")?)),
             "latency" => match latency(rest)? {
-                LatencyRule::Chosen(asked) if asked > LONGEST_LINK_OFFSET => Err(format!(
+                LatencyRule::Chosen(requested) if requested > LONGEST_LINK_OFFSET => Err(format!(
                     "the maximum latency is {LONGEST_LINK_OFFSET}\nhint: write latency {LONGEST_LINK_OFFSET} or less"
                 )),
                 rule => Ok(Command::Latency(rule)),
@@ -260,7 +260,7 @@ mod tests {
             "studio = '{key} 10.0.0.2'\nattic = '{key} [fe80::1]'\nshed = '{key} ssh:me@shed'\nlab = '{key}'"
         );
         let list = TrustedHosts::read(&list).unwrap();
-        for (asked, called) in [
+        for (requested, called) in [
             ("studio", Some("studio=10.0.0.2")),
             ("studio:17250", Some("studio=10.0.0.2:17250")),
             ("attic", Some("attic=[fe80::1]")),
@@ -270,9 +270,9 @@ mod tests {
             ("lab", None),
             ("10.0.0.2", None),
         ] {
-            let [asked, called] =
-                [Some(asked), called].map(|host| host.map(|host| host.parse().unwrap()));
-            assert_eq!(asked.and_then(|asked| paired(&asked, &list)), called);
+            let [requested, called] =
+                [Some(requested), called].map(|host| host.map(|host| host.parse().unwrap()));
+            assert_eq!(requested.and_then(|requested| paired(&requested, &list)), called);
         }
     }
 }

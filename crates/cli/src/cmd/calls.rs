@@ -46,16 +46,16 @@ pub(super) fn config(
                 Direction::Capture => &specs.0,
                 Direction::Playback => &specs.1,
             };
-            voice.tell(&messages::long_coding(long, (spec, *direction), *streams, format));
+            voice.notify(&messages::long_coding(long, (spec, *direction), *streams, format));
         }
-        Event::Note(sentence) => voice.tell(&on_one_line(sentence)),
+        Event::Note(sentence) => voice.notify(&on_one_line(sentence)),
         Event::EchoCancelled => {
-            voice.tell("echo of the loudspeaker is cancelled in the microphone");
+            voice.notify("echo of the loudspeaker is cancelled in the microphone");
         }
         Event::Call(peer, event) => {
             let (names_peer, sentence) = call_words(calls, peer, event);
             let named = format!("{peer}: {sentence}");
-            voice.tell(if calls == Calls::One || names_peer { &sentence } else { &named });
+            voice.notify(if calls == Calls::One || names_peer { &sentence } else { &named });
         }
     };
     Config {
@@ -131,18 +131,18 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         CallEvent::CodingKept => {
             "the format no longer follows the network; format auto makes it follow again".into()
         }
-        CallEvent::Refused(asked, why) => {
-            let asked = asked.as_ref();
-            let asked =
-                asked.map_or(String::new(), |asked| format!("refused {}: ", changed(asked)));
-            format!("{asked}{peer} rejects the change: {}", why.as_str())
+        CallEvent::Refused(requested, why) => {
+            let requested = requested.as_ref();
+            let requested = requested
+                .map_or(String::new(), |requested| format!("refused {}: ", changed(requested)));
+            format!("{requested}{peer} rejects the change: {}", why.as_str())
         }
-        CallEvent::LatencyRaised { asked, kept } => format!(
-            "a latency of {asked} was requested, but packets and devices of both ends need {kept}, which is used; shorter \
+        CallEvent::LatencyRaised { requested, kept } => format!(
+            "a latency of {requested} was requested, but packets and devices of both ends need {kept}, which is used; shorter \
              device periods (--period, or jackd -p) or packets (--ptime) allow less"
         ),
-        CallEvent::PtimeRaised { asked, agreed } => format!(
-            "packets of {asked} were requested, but the other end supports {agreed} or more; a shorter --ptime of taut serve there \
+        CallEvent::PtimeRaised { requested, agreed } => format!(
+            "packets of {requested} were requested, but the other end supports {agreed} or more; a shorter --ptime of taut serve there \
              allows less"
         ),
         CallEvent::NoDatagrams(way, port) => {

@@ -76,7 +76,7 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     let sent = sent?;
     let stopped = stop.is_requested().then_some(Cut::Stopped);
     let cut = stopped.or(flags.duration.map(Cut::After));
-    tell(flags, &sent, &heard, &recording, cut)
+    notify(flags, &sent, &heard, &recording, cut)
 }
 
 struct DemoOutput {
@@ -118,7 +118,7 @@ impl Part {
         if let Some(refused) = progress.refused {
             self.refused.call_once(|| {
                 let line = refused.line();
-                line.iter().for_each(|line| self.lines.suspend(|| self.voice.tell(line)));
+                line.iter().for_each(|line| self.lines.suspend(|| self.voice.notify(line)));
             });
         }
         if self.voice == Voice::Verbose {
@@ -236,10 +236,12 @@ impl DemoReceiver {
         let spec = DeviceSpec::Software(SoftwareSpec::File(played.clone().into()));
         let device = tautline_audio::open(&spec, Direction::Playback, scene.device, extras)?.device;
         let stop = Stop::default();
-        let (asked, options) = (stop.clone(), RunOptions { duration: None, ..scene.options });
+        let (requested, options) = (stop.clone(), RunOptions { duration: None, ..scene.options });
         let thread = std::thread::Builder::new()
             .name(name.into())
-            .spawn(move || engine.run(device, &options, &asked, &mut |progress| part.on(progress)))
+            .spawn(move || {
+                engine.run(device, &options, &requested, &mut |progress| part.on(progress))
+            })
             .map_err(|error| Failure::running(format!("starting {name}: {error}")))?;
         Ok(Self { name, rtp, rtcp, played, stop, thread })
     }
@@ -269,8 +271,8 @@ fn send(
     lay::make_room(&mut udp, format, period, PacketHeads::rtp(true));
     let mut by = LinkOptions::Udp(Box::new(udp));
     let age = format.packing_age(period);
-    let (asked, spare) = ((LinkKind::Auto, None), scene.latency - age);
-    let paced = pacing::pace(&mut by, asked, (format, period), (spare, scheduler))?;
+    let (requested, spare) = ((LinkKind::Auto, None), scene.latency - age);
+    let paced = pacing::pace(&mut by, requested, (format, period), (spare, scheduler))?;
     part.detail(&reported_pacing(&paced));
     let opened = by.open(paced.by_wire_thread.then_some(scheduler))?;
     let address =
@@ -292,7 +294,7 @@ enum Cut {
 }
 
 /// Fails if a receiver did not play all sent sound up to the cut.
-fn tell(
+fn notify(
     flags: &Demo,
     sent: &Report,
     heard: &[ReceiverOutcome],
@@ -300,9 +302,9 @@ fn tell(
     cut: Option<Cut>,
 ) -> Result<(), Failure> {
     write(&flags.out.join("sender.json"), json(sent)?.as_bytes())?;
-    let say = match flags.voice.voice() {
+    let emit = match flags.voice.voice() {
         Voice::Quiet => |_: &str| (),
-        Voice::Usual | Voice::Verbose => screen::say,
+        Voice::Usual | Voice::Verbose => screen::emit,
     };
     let mut broken = None;
     for ReceiverOutcome { name, played, report } in heard {
@@ -311,18 +313,18 @@ fn tell(
             let page = page::of_run(report, None, Drawing::Page);
             write(&flags.out.join(format!("{name}.html")), page.as_bytes())?;
         }
-        say(&format!("── {name}\n{}", text::render(report, Detail::Full).trim_end()));
+        emit(&format!("── {name}\n{}", text::render(report, Detail::Full).trim_end()));
         let verdict = compare(recording, played)?;
         let faults = FaultCounts::of(report).and(&FaultCounts::of(sent));
-        let beside = beside_the_report(report, &verdict.report());
-        say(&format!("{}: {}{beside}\n", played.display(), reported(&verdict, cut, &faults)));
+        let alongside = beside_the_report(report, &verdict.report());
+        emit(&format!("{}: {}{alongside}\n", played.display(), reported(&verdict, cut, &faults)));
         if !is_good(&verdict, cut, &faults) {
             let why = faults.why();
             broken =
                 Some(Failure::running(format!("{name} did not play all of the recording: {why}")));
         }
     }
-    say(&format!("recordings and reports: {}", flags.out.display()));
+    emit(&format!("recordings and reports: {}", flags.out.display()));
     broken.map_or(Ok(()), Err)
 }
 
@@ -467,11 +469,11 @@ mod tests {
 
     #[test]
     fn demo_that_lost_sound_reports_it_whatever_the_cause() {
-        let spoilt = until(183_360, 48_000..48_480);
+        let damaged = until(183_360, 48_000..48_480);
         let faults = FaultCounts { all: 40, host: 31 };
         for cut in [None, Some(Cut::Stopped), Some(Cut::After(Span::from_secs(4)))] {
-            assert!(!is_good(&spoilt, cut, &faults), "{cut:?}");
-            let reported = reported(&spoilt, cut, &faults);
+            assert!(!is_good(&damaged, cut, &faults), "{cut:?}");
+            let reported = reported(&damaged, cut, &faults);
             snapshot!(format!("{cut:?}"), reported);
             assert!(!reported.contains("identical to"), "{reported}");
         }

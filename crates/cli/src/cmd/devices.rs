@@ -22,8 +22,8 @@ const KINDS: [(&str, &str); 3] =
     [("alsa", "Sound cards and other PCMs, by ALSA"), ("jack", "JACK"), ("pipewire", "PipeWire")];
 const NO_HARDWARE: &str = "Without hardware";
 const NO_CARD: &str =
-    "No sound card, JACK or PipeWire is here. Use virtual:, boot the guest that has
-cards (scripts/lab-vm, in the source), or make a card that loops back:
+    "No sound card, JACK or PipeWire is here. Use one of the devices below, such as
+--input tone:440 or --output file:heard.wav, or make a card that loops back:
   sudo modprobe snd-aloop
 ";
 
@@ -89,8 +89,8 @@ fn offered(offers: &Offers) -> String {
             let rates: Vec<_> = rates.iter().map(u32::to_string).collect();
             let channels = match (channels.start(), channels.end()) {
                 (1, 1) => "1 channel".to_owned(),
-                (least, most) if least == most => format!("{most} channels"),
-                (least, most) => format!("{least} to {most} channels"),
+                (minimum, maximum) if minimum == maximum => format!("{maximum} channels"),
+                (minimum, maximum) => format!("{minimum} to {maximum} channels"),
             };
             format!(
                 "{} Hz; {}; {channels}; periods from {} {}{}",

@@ -34,7 +34,7 @@ pub(crate) fn run(flags: &Id) -> Result<(), Failure> {
     if let Some(folder) = &flags.export {
         identity.export(folder)?;
         let folder = folder.display();
-        screen::tell(&format!(
+        screen::notify(&format!(
             "wrote taut-cert.pem and taut-key.pem to {folder}; with the second, any machine can pose as this one"
         ));
     }

@@ -15,8 +15,15 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
         ["rtp_timestamp", "handed", "arrival", "read", "taken", "written", "dac", "measured_ns"];
     let heard = read(&flags.receiver, &columns)?;
     let joined = join(&sent, &heard);
-    joined.lines.iter().for_each(|line| screen::say(line));
-    screen::tell(&joined.counted);
+    if joined.lines.len() == 1 && !(sent.is_empty() || heard.is_empty()) {
+        return Err(Failure::usage(format!(
+            "no packet is in both {} and {}\nhint: name two packet logs of the same run",
+            flags.sender.display(),
+            flags.receiver.display()
+        )));
+    }
+    joined.lines.iter().for_each(|line| screen::emit(line));
+    screen::notify(&joined.counted);
     Ok(())
 }
 

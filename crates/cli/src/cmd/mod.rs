@@ -100,21 +100,21 @@ fn tell_of_coding_time(
 ) {
     let long = coding_cost(format, direction, streams, device.period, &mut thread_time);
     long.iter().for_each(|long| {
-        voice.tell(&long_coding(long, (spec, direction), streams, format));
+        voice.notify(&long_coding(long, (spec, direction), streams, format));
     });
 }
 
 fn tell_period(voice: Voice, spec: &DeviceSpec, timing: &Timing, device: &Settings) {
-    period_note(spec, timing.period, device.period).iter().for_each(|note| voice.tell(note));
+    period_note(spec, timing.period, device.period).iter().for_each(|note| voice.notify(note));
 }
 
-fn period_note(spec: &DeviceSpec, asked: Option<u32>, runs: Frames) -> Option<String> {
-    let asked = asked.filter(|asked| Frames::new(i64::from(*asked)) != runs)?;
+fn period_note(spec: &DeviceSpec, requested: Option<u32>, runs: Frames) -> Option<String> {
+    let requested = requested.filter(|requested| Frames::new(i64::from(*requested)) != runs)?;
     let hint = match spec {
         DeviceSpec::Jack(_) => "; the JACK server sets it (jackd -p)",
         _ => "",
     };
-    Some(format!("--period {asked} ignored: {spec} runs at periods of {runs} frames{hint}"))
+    Some(format!("--period {requested} ignored: {spec} runs at periods of {runs} frames{hint}"))
 }
 
 /// Maximum warnings about one description.
@@ -140,15 +140,15 @@ fn within<T: core::marker::Send + 'static>(
 }
 
 fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
-    let (asked, voice) = (address.clone(), run.voice());
+    let (requested, voice) = (address.clone(), run.voice());
     let is_pipe = address.file().is_some_and(sound_files::is_pipe);
-    let resolved = within(run, (address, is_pipe), move || asked.resolve_or_wait())??;
+    let resolved = within(run, (address, is_pipe), move || requested.resolve_or_wait())??;
     let warnings = &resolved.warnings;
     for warning in warnings.iter().take(MAX_WARNINGS) {
-        voice.tell(&format!("{address}: {warning}"));
+        voice.notify(&format!("{address}: {warning}"));
     }
     if warnings.len() > MAX_WARNINGS {
-        voice.tell(&format!("{address}: {} more lines ignored", warnings.len() - MAX_WARNINGS));
+        voice.notify(&format!("{address}: {} more lines ignored", warnings.len() - MAX_WARNINGS));
     }
     Ok(resolved)
 }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn period_that_the_device_does_not_run_at_is_reported() {
         let jack: DeviceSpec = "jack:x".parse().unwrap();
-        let note = |asked, runs| period_note(&jack, asked, Frames::new(runs));
+        let note = |requested, runs| period_note(&jack, requested, Frames::new(runs));
         assert_eq!(note(None, 256), None);
         assert_eq!(note(Some(256), 256), None);
         let reported = "--period 48 ignored: jack:x runs at periods of 256 frames; the JACK server sets it (jackd -p)";

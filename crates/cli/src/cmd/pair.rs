@@ -45,7 +45,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
     };
     let listener = TcpListener::bind(listen).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    screen::tell(&format!(
+    screen::notify(&format!(
         "run `taut pair HOST` on the other machine, with this machine's address; waiting at {address}"
     ));
     let (ended, exchanges) = sync_channel(0);
@@ -69,7 +69,7 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
             }
             Err(error) if error.is_before_code() => {
                 if reported.len() < MAX_TOLD && reported.insert(from) {
-                    screen::tell(&format!("{from}: {error}"));
+                    screen::notify(&format!("{from}: {error}"));
                 }
             }
             Err(error) => return Err(failure(error)),
@@ -88,8 +88,8 @@ fn compare(
     place: Option<&str>,
 ) -> Result<(), Failure> {
     peer.check(store)?;
-    screen::tell(&format!("code: {}, of {}", pairing.code(), peer.name));
-    screen::tell("type y if the other screen shows the same code, otherwise n:");
+    screen::notify(&format!("code: {}, of {}", pairing.code(), peer.name));
+    screen::notify("type y if the other screen shows the same code, otherwise n:");
     // Discards keys typed before the question. Fails if standard input is not a terminal.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     let mut answer = String::new();
@@ -98,7 +98,7 @@ fn compare(
         .map_err(|error| Failure::running(format!("reading the answer: {error}")))?;
     let same = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
     if same {
-        screen::tell("waiting for the other machine's answer");
+        screen::notify("waiting for the other machine's answer");
     }
     pairing.confirm(same).map_err(failure)?;
     peer.trust(store, place)
@@ -141,7 +141,7 @@ impl Peer {
             Some(_) => format!("; if taut serve runs there: taut call {name}"),
             None => String::new(),
         };
-        screen::tell(&format!("paired: {name} is now trusted here{next}"));
+        screen::notify(&format!("paired: {name} is now trusted here{next}"));
         Ok(())
     }
 }
@@ -185,10 +185,10 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
         Ok(Some(peer))
     };
     let accepted = accepted();
-    if matches!(accepted, Ok(Some(_)))
-        && let Some(mut go_on) = go_on
-    {
-        let _ = go_on.write_all(b"ok\n");
+    match go_on.filter(|_| matches!(accepted, Ok(Some(_)))) {
+        Some(mut go_on) => drop(go_on.write_all(b"ok\n")),
+        // Closed before the wait below: `read` there waits for it.
+        None => {}
     }
     let status =
         ssh.wait().map_err(|error| Failure::running(format!("ssh {destination}: {error}")))?;

@@ -49,7 +49,7 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
         return offered::show(flags.report);
     }
     if !flags.forget.is_empty() {
-        screen::tell(&saved::forget(&flags.forget)?);
+        screen::notify(&saved::forget(&flags.forget)?);
         return Ok(());
     }
     // Hosts find this machine's plugins themselves.
@@ -57,25 +57,25 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     let offered = || offers(&ChildProgram::this(), flags.chains.as_deref());
     let here = with_here.then(offered).transpose()?;
     if let Some(missing) = missing_folders().filter(|_| with_here) {
-        screen::tell(&missing);
+        screen::notify(&missing);
     }
-    let asked = match &*flags.worker {
+    let requested = match &*flags.worker {
         // Chains are a local file.
         [] if flags.chains.is_some() => Vec::new(),
         [] => named_workers()?,
         given => given.to_vec(),
     };
-    if flags.save && asked.is_empty() {
+    if flags.save && requested.is_empty() {
         return Err(Failure::usage(
             "--save needs a worker\nhint: write --worker HOST, or workers = [\"HOST\"] in tautline.toml",
         ));
     }
     if flags.save {
-        saved::check_names(&asked)?;
+        saved::check_names(&requested)?;
     }
     let mut workers: Vec<_> = here.as_ref().map(listed_here).into_iter().collect();
     let mut failures = Vec::new();
-    for address in &asked {
+    for address in &requested {
         match listed(address) {
             Ok(worker) => workers.push(worker),
             // Local problems, such as a missing key, are reported once.
@@ -99,7 +99,7 @@ fn keep_and_show(
     skipped: &[Skipped],
 ) -> Result<(), Failure> {
     if flags.save {
-        saved::keep(workers)?.iter().for_each(|sentence| screen::tell(sentence));
+        saved::keep(workers)?.iter().for_each(|sentence| screen::notify(sentence));
     }
     match flags.report {
         PlainKind::Text => screen::print(&page::page(workers, skipped)),
@@ -133,10 +133,10 @@ fn skipped_here(offers: &PluginOffers) -> impl Iterator<Item = Skipped> {
 }
 
 fn listed(address: &WorkerAddress) -> Result<ListedWorker, Failure> {
-    let asked = WorkerClient::usual(address).and_then(|client| client.catalogue());
-    let (catalogue, wrong) = asked.map_err(|error| Failure::open(error.to_string()))?;
+    let requested = WorkerClient::usual(address).and_then(|client| client.catalogue());
+    let (catalogue, wrong) = requested.map_err(|error| Failure::open(error.to_string()))?;
     if let [first, ..] = &wrong[..] {
-        screen::tell(&format!(
+        screen::notify(&format!(
             "{address}: plugins left out: {}, the first: {first}\nhint: update taut or these plugins there",
             wrong.len()
         ));

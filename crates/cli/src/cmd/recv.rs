@@ -27,11 +27,11 @@ use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind, StreamFlags};
 use crate::messages::counted;
+use crate::not_received::NotReceived;
 use crate::screen::Answers;
 use crate::sealing::StreamKey;
 use crate::show::Show;
 use crate::sound_files;
-use crate::unheard::Unheard;
 use changes::PlayedFormat;
 pub(crate) use changes::RecvLines;
 use layout::{PlayoutSetup, check_fits, check_reported, knows_shape, layout};
@@ -62,9 +62,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let described = described.as_ref();
     tell_of_others(flags, &from);
     // Reports impossible settings before the wait for a sender.
-    let unheard = layout(flags, described, None)?;
-    latency(flags, None, &unheard.format, &unheard.device)?;
-    tell_period(voice, &flags.output, &flags.timing, &unheard.device);
+    let not_received = layout(flags, described, None)?;
+    latency(flags, None, &not_received.format, &not_received.device)?;
+    tell_period(voice, &flags.output, &flags.timing, &not_received.device);
     if let Some(path) = &flags.running.packet_log {
         OutputFile::check(path).map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
@@ -72,7 +72,10 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     if matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         show.leave_output_to_the_sound();
     }
-    show.wait_for(Unheard::at(from.iter().map(|heard| (heard.address, &heard.resolved)), now()));
+    show.wait_for(NotReceived::at(
+        from.iter().map(|heard| (heard.address, &heard.resolved)),
+        now(),
+    ));
     let shape = PlayedFormat::default();
     let mut requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, show.answers(), stop.clone())?),
@@ -81,7 +84,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let wait = SenderWait { show: &mut show, over: &over };
-    let mut settled = settle(flags, &mut from, unheard, Believe::Anybody, wait)?;
+    let mut settled = settle(flags, &mut from, not_received, Believe::Anybody, wait)?;
     let mut begun = 0;
     loop {
         let Settled { layout: PlayoutSetup { format, device, map }, announced, proven, by } =
@@ -166,9 +169,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         settled = match another.announcement {
             Some(theirs) => Settled::heard(flags, described, theirs)?,
             None => {
-                let unheard = layout(flags, described, None)?;
+                let not_received = layout(flags, described, None)?;
                 let wait = SenderWait { show: &mut show, over: &over };
-                settle(flags, &mut from, unheard, Believe::Senders, wait)?
+                settle(flags, &mut from, not_received, Believe::Senders, wait)?
             }
         };
     }
@@ -231,15 +234,15 @@ struct SenderWait<'a> {
 fn settle(
     flags: &Recv,
     from: &mut [ReceiveAddress<'_>],
-    unheard: PlayoutSetup,
+    not_received: PlayoutSetup,
     believe: Believe,
     mut wait: SenderWait<'_>,
 ) -> Result<Settled, Failure> {
     let said = knows_shape(flags, from);
     let described = from.iter().find_map(|heard| heard.resolved.description.clone());
     let described = described.as_ref();
-    let mut asked = (!said).then_some(believe);
-    while let Some(believe) = asked.take() {
+    let mut requested = (!said).then_some(believe);
+    while let Some(believe) = requested.take() {
         let (announced, sends) = match learnt(flags, from, believe, &mut wait)? {
             Learnt::Announced { announcement, sends } => (announcement, sends),
             Learnt::Shaped(format) => {
@@ -260,14 +263,14 @@ fn settle(
             Ok(settled) => return Ok(Settled { by: By::Anybody, ..settled }),
             Err(failure) if sends => return Err(failure),
             // Without packets the announcement may be forged, so it must not end the run.
-            Err(_) => asked = Some(Believe::Senders),
+            Err(_) => requested = Some(Believe::Senders),
         }
     }
     if !(wait.over)() {
-        check_fits(&flags.output, &unheard)?;
+        check_fits(&flags.output, &not_received)?;
     }
     let by = if said { By::User } else { By::Sender };
-    Ok(Settled { layout: unheard, announced: None, proven: false, by })
+    Ok(Settled { layout: not_received, announced: None, proven: false, by })
 }
 
 fn take_changes(
@@ -285,7 +288,7 @@ fn take_changes(
 fn tell_listening(flags: &Recv) {
     if flags.running.report() != ReportKind::None {
         let voice = flags.running.voice();
-        flags.from.iter().for_each(|from| voice.tell(&format!("listening at {from}")));
+        flags.from.iter().for_each(|from| voice.notify(&format!("listening at {from}")));
     }
 }
 
@@ -323,7 +326,7 @@ fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     format.channels = channels.unwrap_or(carried);
     check_reported(flags, &format)?;
     let assumed = if proof.rate.is_some() { "" } else { " (assumed)" };
-    flags.running.voice().tell(&format!(
+    flags.running.voice().notify(&format!(
         "no announcement: the packets have {bytes} bytes per frame at {}{assumed}, played as {} with {}; \
          --format, --channels and --rate override that",
         format.rate,
@@ -367,7 +370,7 @@ fn learnt(
         heard.begun = Some(listened.to_be_played(&learnt));
     }
     if learnt == Learnt::Unannounced(None) {
-        flags.running.voice().tell(
+        flags.running.voice().notify(
             "no announcement, and the packets prove no format: 48 kHz stereo is assumed; use --rate and \
              --channels for another",
         );

@@ -99,10 +99,11 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
-    let asked = (link_kind(flags)?, flags.pacing);
+    let requested = (link_kind(flags)?, flags.pacing);
     let age = format.packing_age(device.period);
     let spare = flags.transit().unwrap_or(latency - age);
-    let paced = pacing::pace(&mut by, asked, (&format, device.period), (spare, options.scheduler))?;
+    let paced =
+        pacing::pace(&mut by, requested, (&format, device.period), (spare, options.scheduler))?;
     if let Some(every) = flags.tx_timestamp_every {
         by.stamp_every(every);
     }
@@ -125,7 +126,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     };
     policy.stamps = heads.stamps;
     policy.redundancy = regulator;
-    policy.repair_budget = budget.asked;
+    policy.repair_budget = budget.requested;
     policy.limits = limits;
     policy.form = heads.form;
     policy.identity = lay::identity(&to)?;
@@ -161,7 +162,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     tell_of_packets(flags, &to, (&format, heads));
     file.iter().for_each(|file| tell_of_rounding(flags, file, &format));
     tell_of_pacing(flags, &paced, latency, age);
-    redundancy::tell(flags, &regulator, &format);
+    redundancy::notify(flags, &regulator, &format);
     let stop = stop_on_signals()?;
     if flags.running.control {
         let (asker, requests) = requests();
@@ -181,7 +182,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         show.on(progress);
     })?;
     if awaited.is_some_and(|reader| !reader.is_finished()) {
-        flags.running.voice().tell("--sdp: no program read the description");
+        flags.running.voice().notify("--sdp: no program read the description");
     }
     show.end(report)
 }
@@ -196,7 +197,7 @@ fn claim(flags: &mut Send) -> Result<Option<Arc<ClaimedAddress>>, Failure> {
     let refused = |error: ClaimError| Failure::open(error.to_string());
     let Some(claim) = ClaimedAddress::begin(&without).map_err(refused)? else { return Ok(None) };
     let goes_to = claim.wait().map_err(refused)?;
-    flags.running.voice().tell(&claimed(&without.to_string(), &goes_to.to_string()));
+    flags.running.voice().notify(&claimed(&without.to_string(), &goes_to.to_string()));
     flags.to = vec![goes_to];
     Ok(Some(Arc::new(claim)))
 }
@@ -237,7 +238,9 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
         ("--sdp", flags.sdp.is_some()),
         ("--no-header-extensions", flags.no_header_extensions),
     ];
-    if let Some((option, _)) = refused.into_iter().find(|(_, asked)| *asked && form.presents()) {
+    if let Some((option, _)) =
+        refused.into_iter().find(|(_, requested)| *requested && form.presents())
+    {
         return Err(Failure::usage(format!(
             "{option} is for RTP, but {} is AVTP\nhint: leave the option out",
             flags.to[0]
@@ -271,9 +274,9 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
         )));
     };
     let uncertainty = flags.time_uncertainty;
-    let most = MAX_AHEAD - age - uncertainty;
-    let hint = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
-        most if most > Span::ZERO => format!("use --max-transit-time {most} or less"),
+    let maximum = MAX_AHEAD - age - uncertainty;
+    let hint = match Span::from_millis(maximum.as_nanos().div_euclid(1_000_000)) {
+        maximum if maximum > Span::ZERO => format!("use --max-transit-time {maximum} or less"),
         _ => "use a shorter --time-uncertainty".to_owned(),
     };
     Err(Failure::usage(format!(
@@ -454,7 +457,7 @@ fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
     }
     let dither = if sample == SampleFormat::L16 { " with dither" } else { "" };
     let (input, bits, sample) = (&flags.input, 8 * sample.bytes(), sample.name());
-    flags.running.voice().tell(&format!(
+    flags.running.voice().notify(&format!(
         "{input}: samples of more than {bits} bits are rounded to {sample}{dither}"
     ));
 }
@@ -463,13 +466,13 @@ fn tell_of_packets(flags: &Send, to: &[Resolved], (format, heads): (&StreamForma
     let voice = flags.running.voice();
     let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);
     if ptime != flags.ptime() {
-        let asked = flags.ptime();
-        voice.tell(&format!(
-            "--ptime {asked} is {packet} whole frames at {rate}, so packets have {ptime}"
+        let requested = flags.ptime();
+        voice.notify(&format!(
+            "--ptime {requested} is {packet} whole frames at {rate}, so packets have {ptime}"
         ));
     }
     let bytes = heads.datagram_bytes(format);
     for long in too_long(to.iter().filter_map(Resolved::media), bytes, format) {
-        voice.tell(&fragments(&long, ptime));
+        voice.notify(&fragments(&long, ptime));
     }
 }

@@ -14,7 +14,7 @@ use super::calls::{Calls, config, failure, tell_reports};
 use super::keys::{Pressed, PressedKeys};
 use super::stop_on_signals;
 use super::work::log::WorkLog;
-use super::work::{locked, say};
+use super::work::{emit, locked};
 use crate::failure::Failure;
 use crate::flags::{ReportKind, ServeFlags};
 use crate::screen;
@@ -94,12 +94,12 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         if status.are_seen() {
             status.show(lines(&server, flags.max_callers, muted));
         }
-        say(voice, &log, now());
+        emit(voice, &log, now());
     }
     server.hang_up();
     status.end();
     let ended = server.finish();
-    say(voice, &log, LocalTime::NEVER);
+    emit(voice, &log, LocalTime::NEVER);
     tell_reports("serve", ended.map_err(failure)?, files, running)
 }
 
@@ -117,7 +117,7 @@ const fn key(byte: u8) -> Option<Pressed<Mute>> {
 fn lines(server: &Server, callers: u16, muted: bool) -> Vec<String> {
     let rows = Term::stdout().size_checked().map_or(DEFAULT_ROWS, |(rows, _)| rows);
     let rows = usize::from(if rows == 0 { DEFAULT_ROWS } else { rows });
-    let most = (rows.saturating_sub(OTHER_ROWS) / ROWS_OF_A_CALL).max(1);
+    let maximum = (rows.saturating_sub(OTHER_ROWS) / ROWS_OF_A_CALL).max(1);
     let mut calls = server.views();
     let (all, address) = (calls.len(), server.address());
     calls.retain(|call| matches!(call.standing, Standing::By(_)));
@@ -130,9 +130,9 @@ fn lines(server: &Server, callers: u16, muted: bool) -> Vec<String> {
             all - sounding
         ),
     }];
-    lines.extend(calls.iter().take(most).flat_map(|call| page(call, true, word)));
-    if sounding > most {
-        lines.push(format!("and {} more with sound", sounding - most));
+    lines.extend(calls.iter().take(maximum).flat_map(|call| page(call, true, word)));
+    if sounding > maximum {
+        lines.push(format!("and {} more with sound", sounding - maximum));
     }
     lines
 }

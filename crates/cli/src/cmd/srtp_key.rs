@@ -8,7 +8,7 @@ pub(crate) fn run(flags: &SrtpKey) -> Result<(), Failure> {
     let key = MasterKey::random(flags.profile).map_err(|error| Failure::open(error.to_string()))?;
     write_key(&flags.file, &key)?;
     let (file, profile) = (flags.file.display(), flags.profile);
-    screen::tell(&format!(
+    screen::notify(&format!(
         "{file} contains a key for {profile}; with it, any machine can decrypt the stream"
     ));
     Ok(())

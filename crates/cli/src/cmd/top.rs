@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
     let until = now() + LOOKED;
     while now() < until && !programs.have_reported_all() {
         sleep_until(now() + STEP);
-        programs.hear(now());
+        programs.handle(now());
     }
     match flags.report {
         PlainKind::Text => output::print(&page::page(&programs)),
@@ -65,7 +65,7 @@ fn watch() -> Result<(), Failure> {
             programs.look(&sockets());
             looked = now();
         }
-        programs.hear(now());
+        programs.handle(now());
         choice.keep_within(programs.streams().count());
         terminal.show(|size| screen::draw(&programs, &choice, size))?;
         let mut timeout = REDRAW;

@@ -25,13 +25,15 @@ pub(crate) fn run(flags: &TrustFlags) -> Result<(), Failure> {
     }
     if let Some((name, key)) = flags.name.as_ref().zip(flags.key) {
         if let Some(before) = file.trust(name, key)? {
-            screen::tell(&format!("{name} had another key, {before}, which is no longer trusted"));
+            screen::notify(&format!(
+                "{name} had another key, {before}, which is no longer trusted"
+            ));
         }
         return Ok(());
     }
     let hosts = file.hosts()?;
     if hosts.is_empty() {
-        screen::tell(
+        screen::notify(
             "no machine is trusted\nhint: run `taut pair` here, and `taut pair HOST` on the other machine",
         );
     }

@@ -36,19 +36,20 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     let program = ChildProgram::this().reading(flags.allow_read.clone());
     let offers = offers(&program, flags.chains.as_deref())?;
     if let Some(missing) = missing_folders() {
-        voice.tell(&missing);
+        voice.notify(&missing);
     }
     if let Some(refused) = refused(flags.scheduler) {
-        voice.tell(&format!("plugins run as {refused}"));
+        voice.notify(&format!("plugins run as {refused}"));
     }
     let confinement = Confinement::of_this_kernel();
     if !confinement.is_whole() {
-        voice.tell(&format!("plugins are {confinement}; `taut doctor` shows the fix"));
+        voice.notify(&format!("plugins are {confinement}; `taut doctor` shows the fix"));
     }
     let left_out = offers.skipped().len();
     if left_out > 0 {
-        voice
-            .tell(&format!("{left_out} libraries or plugins are left out; taut plugins shows why"));
+        voice.notify(&format!(
+            "{left_out} libraries or plugins are left out; taut plugins shows why"
+        ));
     }
     for skipped in offers.skipped() {
         let why = on_one_line(&skipped.why);
@@ -76,12 +77,12 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         locked(&served).served(news, now());
     });
     let server = server.map_err(|error| Failure::open(error.to_string()))?;
-    screen::say(&format!("worker at {} with {count} plugins", server.address()));
+    screen::emit(&format!("worker at {} with {count} plugins", server.address()));
     let (observers, began) = (observers("work", voice), now());
     while !stop.is_requested() {
-        say(voice, &log, now());
+        emit(voice, &log, now());
         if observers.are_here() {
-            observers.tell(|| {
+            observers.notify(|| {
                 let states = workshop.streams();
                 shown::snapshot(&states, &locked(&log), now() - began)
             });
@@ -90,7 +91,7 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     }
     server.stop();
     drop(workshop);
-    say(voice, &log, LocalTime::NEVER);
+    emit(voice, &log, LocalTime::NEVER);
     Ok(())
 }
 
@@ -100,9 +101,9 @@ pub(super) fn locked(log: &Mutex<WorkLog>) -> MutexGuard<'_, WorkLog> {
 }
 
 /// Releases the lock before printing, which may block.
-pub(super) fn say(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
+pub(super) fn emit(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
     let due = locked(log).due(now);
-    due.iter().for_each(|line| voice.tell(line));
+    due.iter().for_each(|line| voice.notify(line));
 }
 
 /// Loopback needs no key, but uses an existing one.

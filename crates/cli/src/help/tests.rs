@@ -177,7 +177,7 @@ fn every_change_in_the_help_is_understood() {
 fn launch_time_packets_cannot_move_to_another_interface() {
     let mut udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let (clock, none) = (LaunchClock::Monotonic, Span::ZERO);
-    udp.launch = Some(LaunchOptions { clock, lead: none, least: none, ahead: none });
+    udp.launch = Some(LaunchOptions { clock, lead: none, minimum: none, ahead: none });
     let lines = |udp: &tautline_io::udp::UdpOptions| SendLines {
         form: WireForm::Rtp,
         udp: Some(udp.clone()),

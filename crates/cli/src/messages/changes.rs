@@ -11,8 +11,10 @@ use super::sending::no_repair;
 
 pub(crate) fn changed(changed: &Changed) -> String {
     match changed {
-        Changed::Latency(LatencyRule::Auto { most: None }) => "latency auto".into(),
-        Changed::Latency(LatencyRule::Auto { most: Some(most) }) => format!("latency auto:{most}"),
+        Changed::Latency(LatencyRule::Auto { maximum: None }) => "latency auto".into(),
+        Changed::Latency(LatencyRule::Auto { maximum: Some(maximum) }) => {
+            format!("latency auto:{maximum}")
+        }
         Changed::Latency(LatencyRule::Usual) => "latency usual".into(),
         Changed::Latency(LatencyRule::Chosen(latency)) => format!("latency {latency}"),
         Changed::Latencies(latencies) => {
@@ -24,7 +26,9 @@ pub(crate) fn changed(changed: &Changed) -> String {
         Changed::Held(true) => "hold".into(),
         Changed::Held(false) => "resume".into(),
         Changed::Volume(fader) => format!("volume {fader}"),
-        Changed::Redundancy(asked, budget) => format!("redundancy {}", within(*asked, *budget)),
+        Changed::Redundancy(requested, budget) => {
+            format!("redundancy {}", within(*requested, *budget))
+        }
         Changed::To(address) => format!("to {address}"),
         Changed::From(address) => format!("from {address}, played when its packets arrive"),
         Changed::Sending(standing) => format!("status {}", sending(standing)),
@@ -33,10 +37,10 @@ pub(crate) fn changed(changed: &Changed) -> String {
     }
 }
 
-fn within(asked: Redundancy, budget: Span) -> String {
-    match asked {
+fn within(requested: Redundancy, budget: Span) -> String {
+    match requested {
         Redundancy::Off => "off".into(),
-        asked => format!("{asked} within {budget}"),
+        requested => format!("{requested} within {budget}"),
     }
 }
 
@@ -90,10 +94,10 @@ pub(crate) fn cannot_change(why: &CannotChange) -> String {
         }
         CannotChange::Sending(refused) => send_refused(refused),
         CannotChange::Latency { address, refused } => latency_refused(address, refused),
-        CannotChange::NoStream { asked, streams } => {
+        CannotChange::NoStream { requested, streams } => {
             format!(
                 "there is no stream {}\nhint: write a number from 1 to {streams}, or none",
-                asked + 1
+                requested + 1
             )
         }
         CannotChange::WhichStream => {
@@ -116,12 +120,12 @@ pub(crate) fn cannot_change(why: &CannotChange) -> String {
 
 fn latency_refused(address: &str, refused: &LatencyRefused) -> String {
     match refused {
-        LatencyRefused::TooShort { asked, least } => format!(
-            "{asked} is less than the {least} that the packets of {address} and the device here \
-             take\nhint: use {least} or more"
+        LatencyRefused::TooShort { requested, minimum } => format!(
+            "{requested} is less than the {minimum} that the packets of {address} and the device here \
+             take\nhint: use {minimum} or more"
         ),
-        LatencyRefused::TooLong { asked, longest } => format!(
-            "the maximum of this run is {longest}\nhint: restart taut with --latency {asked} for more"
+        LatencyRefused::TooLong { requested, longest } => format!(
+            "the maximum of this run is {longest}\nhint: restart taut with --latency {requested} for more"
         ),
         LatencyRefused::Busy => cannot_change(&CannotChange::Busy),
     }
@@ -129,17 +133,17 @@ fn latency_refused(address: &str, refused: &LatencyRefused) -> String {
 
 fn send_refused(refused: &SendRefused) -> String {
     match refused {
-        SendRefused::TooShort { asked, least, ptime, period } => format!(
-            "{asked} is less than the {least} that packets of {ptime} take at a period of {period} \
-             frames\nhint: use {least} or more, or a shorter ptime first"
+        SendRefused::TooShort { requested, minimum, ptime, period } => format!(
+            "{requested} is less than the {minimum} that packets of {ptime} take at a period of {period} \
+             frames\nhint: use {minimum} or more, or a shorter ptime first"
         ),
         SendRefused::Ptime(error) => error.to_string(),
         SendRefused::TooOld { ptime, packing_age, promised } => format!(
             "packets of {ptime} are up to {packing_age} old when they leave and {promised} is \
              promised\nhint: raise the latency first"
         ),
-        SendRefused::TooLarge { bytes, most, fits, coding } => format!(
-            "packets of {bytes} bytes are longer than the maximum of {most} of this run\nhint: use \
+        SendRefused::TooLarge { bytes, maximum, fits, coding } => format!(
+            "packets of {bytes} bytes are longer than the maximum of {maximum} of this run\nhint: use \
              a ptime of {fits} or less with {}",
             coding.name()
         ),

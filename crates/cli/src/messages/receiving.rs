@@ -42,13 +42,13 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             }
         }
         ReceiveNote::TooShort { packing_age, device, latency } => {
-            let least = *packing_age + *device;
-            let most = if *latency < least { "most " } else { "" };
+            let minimum = *packing_age + *device;
+            let maximum = if *latency < minimum { "most " } else { "" };
             format!(
                 "{address}: packets are up to {packing_age} old when they leave and the device here \
-                 takes {device}, so {latency} is too little and {most}packets will be late; use \
+                 takes {device}, so {latency} is too little and {maximum}packets will be late; use \
                  --latency {} or more, or shorter periods at both ends",
-                enough_latency(least)
+                enough_latency(minimum)
             )
         }
         ReceiveNote::PresentedTooSoon(later) => format!(

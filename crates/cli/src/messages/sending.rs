@@ -74,8 +74,8 @@ pub(super) fn no_repair(why: &NoRepair) -> String {
             "a budget of {budget} is less than a packet of {ptime}\nhint: restart taut with a longer \
              --redundancy-budget, or use a shorter ptime first"
         ),
-        NoRepair::Latency { latency, asked, enough, ptime } => format!(
-            "a latency of {latency} leaves no time for redundancy {asked}, which repairs packets with \
+        NoRepair::Latency { latency, requested, enough, ptime } => format!(
+            "a latency of {latency} leaves no time for redundancy {requested}, which repairs packets with \
              later ones\nhint: use a latency of {enough} or more, or a ptime below {ptime}"
         ),
     }

@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
+use crate::common::messages;
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::errors::is_refused;
 
@@ -17,16 +17,16 @@ fn send(options: &str) -> Call {
 fn ethernet_address_of_another_machine_is_reported() {
     let Some(cable) = Cable::lay() else { return };
     let name = &cable.left.interface;
-    let said = |address: &str| {
+    let messages = |address: &str| {
         let line = format!("recv --output null: --duration 10ms --from avtp://{name}/{address}");
         let ended = taut(words(&line)).within(&cable.left).run();
-        ended.said.into_iter().find(|line| line.contains(said::OWN_ADDRESS_DIFFERS))
+        ended.messages.into_iter().find(|line| line.contains(messages::OWN_ADDRESS_DIFFERS))
     };
-    let reported = said("02:00:00:00:00:01").expect("a line that says so");
+    let reported = messages("02:00:00:00:00:01").expect("a line that says so");
     let own =
         reported.split_once("which is ").and_then(|(_, rest)| rest.get(..17)).expect("its own");
-    assert_eq!(said(own), None);
-    assert_eq!(said("91:E0:F0:00:FE:01"), None);
+    assert_eq!(messages(own), None);
+    assert_eq!(messages("91:E0:F0:00:FE:01"), None);
 }
 
 #[test]
@@ -63,12 +63,13 @@ fn ignored_description_lines_are_reported_at_both_ends() {
     std::fs::write(folder.file("odd.sdp"), described).unwrap();
     for line in ["send --input null: --to odd.sdp", "recv --output null: --from odd.sdp"] {
         let call = taut(words(&format!("{line} --duration 20ms"))).in_folder(folder.path());
-        let said = call.run().said;
+        let messages = call.run().messages;
         for (number, reason) in [(3, "UDP port 0"), (6, "packets of 1s exceed")] {
             let beginning = format!("taut: odd.sdp: line {number} ignored (");
-            let reported =
-                said.iter().filter(|line| line.starts_with(&beginning) && line.contains(reason));
-            assert_eq!(reported.count(), 1, "{line}: {said:#?}");
+            let reported = messages
+                .iter()
+                .filter(|line| line.starts_with(&beginning) && line.contains(reason));
+            assert_eq!(reported.count(), 1, "{line}: {messages:#?}");
         }
     }
 }
@@ -96,12 +97,12 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
         let recv = format!("recv --from {from} --output null: --report json");
         taut(words(&recv)).and(PATIENT).within(place).start().listening()
     };
-    let (beside, away) = (recv(&cable.left), recv(&cable.right));
+    let (alongside, away) = (recv(&cable.left), recv(&cable.right));
     let to = format!("rtp://239.69.77.4:5004?iface={}{choice}", cable.left.interface);
     let send = format!("send --input tone:440 --duration 1s --to {to}");
     let send = taut(words(&send)).and(PATIENT).in_folder(folder.path());
     send.within(&cable.left).run().well();
-    let packets = [beside, away].map(|recv| {
+    let packets = [alongside, away].map(|recv| {
         recv.signal("-INT");
         let ended = recv.end();
         let report = Report(ended.json());
@@ -116,9 +117,9 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
 fn group_is_looped_to_the_senders_machine_unless_disabled() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        let (beside, away) = heard(&cable, "");
-        assert!(beside > 0 && away > 0, "{beside} {away}");
-        let (beside, away) = heard(&cable, "&loop=0");
-        assert!(beside == 0 && away > 0, "{beside} {away}");
+        let (alongside, away) = heard(&cable, "");
+        assert!(alongside > 0 && away > 0, "{alongside} {away}");
+        let (alongside, away) = heard(&cable, "&loop=0");
+        assert!(alongside == 0 && away > 0, "{alongside} {away}");
     });
 }

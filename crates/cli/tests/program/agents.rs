@@ -113,8 +113,8 @@ fn could_not_begin(script: &str, parts: &[&str]) {
     let folder = Folder::new();
     let ended = with_ssh(&folder, script).run();
     assert_eq!(ended.status, Some(3), "{ended:#?}");
-    assert_eq!(ended.said.len(), 1, "{ended:#?}");
-    assert!(parts.iter().all(|part| ended.said[0].contains(part)), "{ended:#?}");
+    assert_eq!(ended.messages.len(), 1, "{ended:#?}");
+    assert!(parts.iter().all(|part| ended.messages[0].contains(part)), "{ended:#?}");
     let report = ended.json();
     let rows = report["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &rows[0]["name"]), (1, &"ssh:x".into()), "{report:#}");
@@ -186,8 +186,9 @@ fn loading(folder: &Folder, goes_on: &str) -> (Child, BufReader<fs::File>) {
         .spawn()
         .unwrap();
     let words = ["lab", "loadgen", "--longest", "600s", "stress-ng", "--temp-path", "{dir}"];
-    let ask = json!({"id": 1, "ask": {"start": {"words": words, "cpus": [], "limits": null}}});
-    writeln!(agent.stdin.as_mut().unwrap(), "{ask}").unwrap();
+    let request =
+        json!({"id": 1, "request": {"start": {"words": words, "cpus": [], "limits": null}}});
+    writeln!(agent.stdin.as_mut().unwrap(), "{request}").unwrap();
     let mut held = BufReader::new(fs::File::open(&held).unwrap());
     let mut begun = String::new();
     held.read_line(&mut begun).unwrap();

@@ -13,8 +13,8 @@ fn all_writes_each_report_and_a_page_that_links_them() {
         let line = "lab all --out here --only stalls --only interval --report json";
         let ended = taut(words(line)).in_folder(folder.path()).run();
         for (step, left) in [("stalls", 2), ("sent", 1), ("interval", 1)] {
-            let reported = |said: &&String| said.starts_with(&format!("taut: {step}: "));
-            let line = ended.said.iter().find(reported).unwrap();
+            let reported = |messages: &&String| messages.starts_with(&format!("taut: {step}: "));
+            let line = ended.messages.iter().find(reported).unwrap();
             assert!(line.ends_with(&format!("({left} left)")), "{line}");
         }
         let report = ended.report().0;

@@ -113,9 +113,9 @@ pub(crate) fn ended_when_reached(call: &Call, folder: &Folder) -> (Ended, Durati
     assert!(Command::new("mkfifo").arg(&reached).status().unwrap().success());
     let running = call.start();
     fs::read(&reached).unwrap();
-    let asked = Instant::now();
+    let requested = Instant::now();
     running.signal("-INT");
-    (running.end(), asked.elapsed())
+    (running.end(), requested.elapsed())
 }
 
 /// Less than the timeouts of silent agents and of their cleanup.

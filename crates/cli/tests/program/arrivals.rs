@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::common::host::timed;
 use crate::common::lab::Lab;
-use crate::common::said;
+use crate::common::messages;
 use crate::common::{Onlooker, shared};
 
 #[test]
@@ -34,7 +34,7 @@ fn auto_latency_rises_with_spikes() {
         let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
         let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
         carried.heard.adds_up();
-        assert!(carried.heard.notes().iter().any(|note| note.contains(said::LATENCY_AUTO)));
+        assert!(carried.heard.notes().iter().any(|note| note.contains(messages::LATENCY_AUTO)));
         let greatest = carried.heard.nanos("/latency/auto/max_ns");
         assert!(greatest >= 8_000_000, "{carried}");
     });
@@ -50,10 +50,10 @@ mod exclusive {
             let recv = lab.recv_to("null:", "--latency 20ms");
             let send = "--input tone:997 --ptime 125us --latency 20ms --duration 5s";
             let send = lab.send_call(send).and(["--to", &onlooker.address()]).start();
-            onlooker.hear(1_500);
+            onlooker.handle(1_500);
             recv.signal("-STOP");
             // More than 2 s: a late sender catches up with older packets.
-            onlooker.hear(2_300);
+            onlooker.handle(2_300);
             recv.signal("-CONT");
             send.end().well();
             let heard = recv.end().report();
@@ -67,7 +67,7 @@ mod exclusive {
             // The host may have stalled for a tenth of the 16 000 packets.
             assert!(heard.cause("host_stalled") < 1_600, "{:#}", heard.0);
             assert!(
-                heard.notes().iter().any(|note| note.contains(said::STOPPED_FOR_2)),
+                heard.notes().iter().any(|note| note.contains(messages::STOPPED_FOR_2)),
                 "{:#}",
                 heard.0
             );

@@ -86,7 +86,7 @@ fn avtp_talker_reports_nothing_beyond_presentation_times() {
         );
         at(&cable.left, &folder, &send).run().well();
         let ended = recv.end();
-        assert!(!ended.said.iter().any(|line| line.contains("RTCP")), "{:#?}", ended.said);
+        assert!(!ended.messages.iter().any(|line| line.contains("RTCP")), "{:#?}", ended.messages);
         let report = ended.report();
         let reported = format!("{:#}", report.0);
         assert!(report.count("packets_received") > 1000, "{reported}");
@@ -132,7 +132,7 @@ fn avtp_sender_refuses_redundancy_during_the_run() {
         .controlled()
         .start()
         .refuses("redundancy red:1")
-        .ask("quit", "ok")
+        .request("quit", "ok")
         .end()
         .well();
 }

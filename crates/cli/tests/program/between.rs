@@ -147,7 +147,7 @@ fn taps_that_have_no_delay_say_why() {
     ] {
         let ended = taut(words(&format!("lab align {line}"))).in_folder(folder.path()).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
-        snapshot!(line, ended.said.join("\n"));
+        snapshot!(line, ended.messages.join("\n"));
     }
 }
 
@@ -168,7 +168,7 @@ fn sine_without_onset_is_void_with_its_period() {
     for (key, nanos) in [("ambiguous_modulo_ns", 3_333_333), ("nearest_to_0_ns", 250_000)] {
         assert!((row[key].as_i64().unwrap() - nanos).abs() < 100, "{key}: {report:#}");
     }
-    snapshot!(ended.said.join("\n"));
+    snapshot!(ended.messages.join("\n"));
 }
 
 #[test]

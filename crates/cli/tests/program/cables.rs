@@ -1,9 +1,9 @@
 //! Cables between virtual cards of one process and of several.
 
 use crate::common::host::{mostly, timed};
+use crate::common::messages;
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::{Folder, PATIENT, loopback, shared};
 use crate::errors::is_refused;
 
@@ -54,7 +54,7 @@ fn second_player_and_delay_without_cable_are_refused() {
     };
     let name = cable("twice");
     let play = |output: &str| format!("lab delay --output {output} --input null: --settle 10ms");
-    let first = taut(words(&play(&name))).start().wait_for(said::MARKS_PLAYED);
+    let first = taut(words(&play(&name))).start().wait_for(messages::MARKS_PLAYED);
     refused(&play(&name), 3);
     first.signal("-INT");
     first.end();

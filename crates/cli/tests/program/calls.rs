@@ -4,9 +4,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use tautline_trial::snapshot;
 
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{Call, Ended, Running, call as program, taut, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, grows};
 
@@ -34,7 +34,7 @@ impl CalledMachine {
     }
 
     pub(crate) fn begun(serve: Call, folder: Folder) -> Self {
-        let running = serve.listened_to().start().wait_for(said::AWAITS_CALLS);
+        let running = serve.listened_to().start().wait_for(messages::AWAITS_CALLS);
         Self { address: running.address(), running, folder }
     }
 
@@ -55,7 +55,7 @@ impl CalledMachine {
 
 #[test]
 fn call_closed_in_its_handshake_is_retried() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let gate = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -72,25 +72,25 @@ fn call_closed_in_its_handshake_is_retried() {
     let line = format!("call {at} --report none --input null: --output null: --duration 100ms");
     let ended = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path()).run().well();
     let closed: Vec<_> =
-        ended.said.iter().filter(|line| line.contains(said::CLOSED_EARLY)).collect();
+        ended.messages.iter().filter(|line| line.contains(messages::CLOSED_EARLY)).collect();
     let [closed] = closed[..] else { panic!("not once: {ended:#?}") };
     snapshot!(closed.replace(&at.to_string(), "HOST:PORT"));
-    assert!(ended.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line.contains(messages::IN_A_CALL)), "{ended:#?}");
     called.ends();
 }
 
 #[test]
 fn each_end_of_a_call_hears_the_other_bit_for_bit() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let sent = Sound::noise(SHAPE, 2_000, 7);
     sent.write(&called.folder.file("caller-says.wav"));
     let call = called.call(home.path(), "--input file:caller-says.wav --output file:heard.wav");
     let ended = call.run().well();
-    assert!(ended.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line.contains(messages::IN_A_CALL)), "{ended:#?}");
     let (ended, folder) = called.ends();
-    assert!(ended.said.iter().any(|line| line.contains(said::CALL_OVER)), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line.contains(messages::CALL_OVER)), "{ended:#?}");
     Sound::read(&folder.file("caller.wav")).is_exactly(&sent);
     let heard = Sound::read(&folder.file("heard.wav"));
     let began = heard.begins().expect("the tone");
@@ -111,7 +111,7 @@ pub(crate) fn without_fade(mut sound: Sound) -> Sound {
 
 #[test]
 fn both_directions_are_recorded_and_no_later_call_overwrites() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let options = "--input tone:440 --output null: --duration 2s --record both.wav";
@@ -126,35 +126,49 @@ fn both_directions_are_recorded_and_no_later_call_overwrites() {
 }
 
 #[test]
+fn a_closed_terminal_ends_a_call_and_its_recording() {
+    let _turn = alongside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let options = "--input tone:440 --output null: --record both.wav";
+    let call = called.call(home.path(), options).controlled().start();
+    let call = call.wait_for(messages::IN_A_CALL);
+    call.signal("-HUP");
+    call.end().well();
+    assert!(called.folder.file("both.wav").exists());
+    called.ends();
+}
+
+#[test]
 fn untrusted_caller_gets_a_hint_and_other_calls_continue() {
-    let _turn = beside();
+    let _turn = alongside();
     let (home, stranger) = (Folder::new(), Folder::new());
     let called = CalledMachine::at_home(home.path(), "");
     let mine = called.call(home.path(), "--input null: --output null:").controlled().start();
-    let mine = mine.wait_for(said::IN_A_CALL);
+    let mine = mine.wait_for(messages::IN_A_CALL);
     // The caller trusts no machine, so it hangs up first.
     let options = "--input null: --output null: --report-file refused.json";
     let refused = called.call(stranger.path(), options).run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
     assert!(!called.folder.file("refused.json").exists(), "a call that never began has no report");
-    assert!(refused.said.iter().any(|line| line.contains(said::UNTRUSTED)), "{refused:#?}");
+    assert!(refused.messages.iter().any(|line| line.contains(messages::UNTRUSTED)), "{refused:#?}");
     let mine = mine.becomes(|status| status.contains("latency 400ms"));
-    assert!(mine.tell("quit").end().well().said.len() > 1);
+    assert!(mine.notify("quit").end().well().messages.len() > 1);
     let (ended, _) = called.ends();
-    let turned = ended.said.iter().filter(|line| line.contains(said::TURNED_AWAY)).count();
+    let turned = ended.messages.iter().filter(|line| line.contains(messages::TURNED_AWAY)).count();
     assert_eq!(turned, 1, "{ended:#?}");
 }
 
 #[test]
 fn a_caller_that_was_killed_calls_again_and_is_heard() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
     let killed = called.call(home.path(), "--input tone:300 --output null:").start();
-    let killed = killed.wait_for(said::IN_A_CALL);
+    let killed = killed.wait_for(messages::IN_A_CALL);
     killed.signal("-KILL");
     killed.end();
-    called.running = called.running.wait_for(said::CONTROL_LOST);
+    called.running = called.running.wait_for(messages::CONTROL_LOST);
     let sent = Sound::noise(SHAPE, 1_000, 8);
     sent.write(&called.folder.file("again.wav"));
     called.call(home.path(), "--input file:again.wav --output null:").run().well();
@@ -165,23 +179,26 @@ fn a_caller_that_was_killed_calls_again_and_is_heard() {
 
 #[test]
 fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
     let options = "--format opus --input tone:300 --output file:heard.wav";
     let mut call = called.call(home.path(), options).controlled().start();
-    call = call.wait_for(said::IN_A_CALL);
-    let line = call.said().last().unwrap();
-    assert!(line.contains(&said::coded("opus", "2.5ms")) && line.contains("192 kbit/s"), "{line}");
+    call = call.wait_for(messages::IN_A_CALL);
+    let line = call.messages().last().unwrap();
+    assert!(
+        line.contains(&messages::coded("opus", "2.5ms")) && line.contains("192 kbit/s"),
+        "{line}"
+    );
     for coding in ["lossless24", "opus-voice", "l16", "opus"] {
         called.hears_a_second_more();
-        call = call.ask(&format!("format {coding}"), "ok ");
-        called.running = called.running.wait_for(&said::call_is_now(&format!("{coding} ")));
+        call = call.request(&format!("format {coding}"), "ok ");
+        called.running = called.running.wait_for(&messages::call_is_now(&format!("{coding} ")));
     }
     called.hears_a_second_more();
-    let caller = call.tell("quit").end().well();
+    let caller = call.notify("quit").end().well();
     let (called, folder) = called.ends();
-    let reported: Vec<_> = [caller.said, called.said].concat();
+    let reported: Vec<_> = [caller.messages, called.messages].concat();
     assert!(
         !reported.iter().any(|line| line.contains("payload type")),
         "both know them: {reported:#?}"
@@ -217,7 +234,7 @@ fn echoed(rule: &str) -> f64 {
 
 #[test]
 fn a_microphone_that_hears_its_loudspeaker_sends_no_echo_of_it() {
-    let _turn = beside();
+    let _turn = alongside();
     let (kept, cancelled) = (echoed("off"), echoed("on"));
     println!("{kept:.1} dBFS with echo, {cancelled:.1} without");
     // A tone of −18 dBFS has a power of −21 dBFS.
@@ -244,7 +261,7 @@ fn stripped(sound: &Sound) -> &[i32] {
 
 #[test]
 fn both_ends_record_each_call_as_it_was_sent_and_heard() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--record kept/there");
     for seed in [3, 4] {
@@ -271,7 +288,7 @@ fn both_ends_record_each_call_as_it_was_sent_and_heard() {
 
 #[test]
 fn unwritable_record_folder_is_refused_before_any_sound() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     std::fs::write(called.folder.file("file"), "no folder").unwrap();
@@ -293,7 +310,7 @@ pub(crate) fn on_a_terminal(line: &str, rows: u16) -> Call {
 
 #[test]
 fn call_on_a_terminal_shows_levels_and_obeys_keys() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let options = PATIENT.join(" ");
@@ -302,20 +319,22 @@ fn call_on_a_terminal_shows_levels_and_obeys_keys() {
         called.address
     );
     let call = on_a_terminal(&line, 24).with("TAUT_HOME", home.path());
-    let call = call.in_folder(called.folder.path()).asked();
-    let call = call.start().wait_for(said::IN_A_CALL).wait_for("-inf dBFS  muted");
-    let call = call.wait_for("heard  ").wait_for(said::NO_LOSS);
+    let call = call.in_folder(called.folder.path()).requested();
+    let call = call.start().wait_for(messages::IN_A_CALL).wait_for("-inf dBFS  muted");
+    let call = call.wait_for("heard  ").wait_for(messages::NO_LOSS);
     let call = call
         .wait_for("latency: 400.0ms configured")
-        .wait_for(said::STAGES)
-        .wait_for(said::CALLS_QUIT_KEY);
-    let call = call.tell("+").wait_for("latency: 402.5ms configured").tell(">");
-    let call =
-        call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms configured");
-    let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
-    let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
-    let call = call.tell("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
-    call.tell("q").end().well();
+        .wait_for(messages::STAGES)
+        .wait_for(messages::CALLS_QUIT_KEY);
+    let call = call.notify("+").wait_for("latency: 402.5ms configured").notify(">");
+    let call = call
+        .wait_for(messages::PACKETS_OF_5_MS)
+        .notify("-")
+        .wait_for("latency: 397.5ms configured");
+    let call = call.notify(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
+    let call = call.notify("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
+    let call = call.notify("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
+    call.notify("q").end().well();
     let (_, folder) = called.ends();
     let heard = Sound::read(&folder.file("caller.wav"));
     assert!(!heard.silences(1_920).is_empty(), "once talked and once unmuted");

@@ -5,23 +5,23 @@ use tautline_trial::snapshot;
 
 use crate::calls::without_fade;
 use crate::common::Folder;
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{Call, Running, taut, words};
-use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::errors::is_refused;
 
 fn served(home: &Folder, options: &str) -> (Running, String) {
     let line = format!("serve --listen 127.0.0.1:0 --report none --no-stall-monitor {options}");
     let serve = taut(words(&line)).listened_to().with("TAUT_HOME", home.path());
-    let serve = serve.start().wait_for(said::AWAITS_CALLS);
+    let serve = serve.start().wait_for(messages::AWAITS_CALLS);
     let address = serve.address();
     (serve, address)
 }
 
 #[test]
 fn latency_too_short_for_the_peers_device_is_raised() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     // Its device buffer is 40 ms; its packets of 2.5 ms are 20 ms old at departure.
     let devices = "--input tone:440 --output null: --period 960 --periods 2";
@@ -30,33 +30,34 @@ fn latency_too_short_for_the_peers_device_is_raised() {
         "call {address} --report none --no-stall-monitor --input tone:300 --output null: --period 120 --periods 2 --latency 8ms"
     );
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).controlled().start();
-    let call = call.wait_for(said::LESS_LEAVES_NO_TIME);
-    snapshot!(call.said().last().unwrap());
+    let call = call.wait_for(messages::LESS_LEAVES_NO_TIME);
+    snapshot!(call.messages().last().unwrap());
     let call = call.wait_for("latency 43.5ms");
     let serve = serve.wait_for("latency 43.5ms");
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
-    let call = call.ask("latency 20ms", "ok ").wait_for(said::CALL_KEEPS);
-    snapshot!("kept", call.said().last().unwrap());
+    let call = call.request("latency 20ms", "ok ").wait_for(messages::CALL_KEEPS);
+    snapshot!("kept", call.messages().last().unwrap());
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
-    let call = call.ask("latency 60ms", "ok ");
-    let serve = serve.wait_for(&said::call_is_now(&said::coded("l24", "2.5ms")));
+    let call = call.request("latency 60ms", "ok ");
+    let serve = serve.wait_for(&messages::call_is_now(&messages::coded("l24", "2.5ms")));
     let call = call.becomes(|status| status.contains("latency 60ms"));
-    let called = call.tell("quit").end().well();
+    let called = call.notify("quit").end().well();
     serve.signal("-TERM");
     let ended = serve.end().well();
-    let reported = [called.said, ended.said].concat();
-    let doubts = |line: &&String| line.contains(said::TOO_LITTLE) || line.contains("the announced");
+    let reported = [called.messages, ended.messages].concat();
+    let doubts =
+        |line: &&String| line.contains(messages::TOO_LITTLE) || line.contains("the announced");
     assert_eq!(reported.iter().find(doubts), None, "{reported:#?}");
 }
 
 #[test]
 fn a_report_in_json_is_all_that_an_end_that_is_called_prints() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let line =
         "serve --listen 127.0.0.1:0 --no-stall-monitor --input null: --output null: --report json";
     let serve = taut(words(line)).with("TAUT_HOME", home.path()).start();
-    let serve = serve.wait_for(said::AWAITS_CALLS);
+    let serve = serve.wait_for(messages::AWAITS_CALLS);
     serve.signal("-TERM");
     let report: Value = serde_json::from_str(&serve.end().well().out).expect("a report alone");
     assert_eq!((&report["role"], &report["schema"]), (&"serve".into(), &2.into()));
@@ -79,7 +80,7 @@ const fn shape(rate: u32, channels: usize) -> Shape {
 
 #[test]
 fn caller_without_a_rate_takes_the_machines_rate_bit_exactly() {
-    let _turn = beside();
+    let _turn = alongside();
     let (home, folder) = (Folder::new(), Folder::new());
     let shape = shape(44_100, 1);
     let played = Sound::noise(shape, 8_000, 11);
@@ -94,7 +95,7 @@ fn caller_without_a_rate_takes_the_machines_rate_bit_exactly() {
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(folder.path());
     let called = call.run().well();
     let reported = "l24 44100 Hz, 1 channel, 2.5ms per packet both ways";
-    assert!(called.said.iter().any(|line| line.contains(reported)), "{called:#?}");
+    assert!(called.messages.iter().any(|line| line.contains(reported)), "{called:#?}");
     serve.signal("-TERM");
     serve.end().well();
     let heard = without_fade(Sound::read(&folder.file("heard.wav")));
@@ -115,7 +116,7 @@ fn called(home: &Folder, address: &str, options: &str) -> Call {
 
 #[test]
 fn calls_keep_the_agreed_rate_with_and_without_sound() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let devices = "--input tone:440 --output null:";
     let (serve, address) = served(&home, &format!("--rate 16000 --channels 1 {devices}"));
@@ -123,23 +124,23 @@ fn calls_keep_the_agreed_rate_with_and_without_sound() {
     // Opus is available at 48 kHz only.
     let reported = "lossless16 16000 Hz, 1 channel, 2.5ms per packet both ways";
     let call = call.controlled().start().wait_for(reported);
-    let call = call.ask("hold", "ok ").wait_for(said::CALL_SILENT);
-    let call = call.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
-    assert!(call.said().last().unwrap().contains(" 16000 Hz, 1 channel"));
-    call.tell("quit").end().well();
+    let call = call.request("hold", "ok ").wait_for(messages::CALL_SILENT);
+    let call = call.request("resume", "ok ").wait_for(messages::CALL_SOUNDS);
+    assert!(call.messages().last().unwrap().contains(" 16000 Hz, 1 channel"));
+    call.notify("quit").end().well();
     serve.signal("-TERM");
     serve.end().well();
 }
 
 #[test]
 fn packets_are_as_short_as_the_caller_asks_if_a_period_fits() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--input tone:440 --output null:");
-    for (asked, agreed) in [("--ptime 500us", "1ms"), ("", "2.5ms")] {
-        let options = format!("--input tone:300 --output null: {asked}");
+    for (requested, agreed) in [("--ptime 500us", "1ms"), ("", "2.5ms")] {
+        let options = format!("--input tone:300 --output null: {requested}");
         let call = called(&home, &address, &options).controlled().start();
-        call.wait_for(&said::coded("l24", agreed)).tell("quit").end().well();
+        call.wait_for(&messages::coded("l24", agreed)).notify("quit").end().well();
     }
     serve.signal("-TERM");
     serve.end().well();
@@ -147,22 +148,22 @@ fn packets_are_as_short_as_the_caller_asks_if_a_period_fits() {
 
 #[test]
 fn file_of_a_virtual_device_keeps_its_rate_and_transport() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     Sound::noise(shape(44_100, 2), 300, 3).write(&home.file("song.wav"));
     let song = format!("virtual:?source={}", home.file("song.wav").display());
     let (serve, address) = served(&home, &format!("--input {song} --output null:"));
     let options = format!("--input {song} --output null: --duration 4s");
-    let reported = called(&home, &address, &options).run().well().said;
+    let reported = called(&home, &address, &options).run().well().messages;
     assert!(reported.iter().any(|line| line.contains("l24 44100 Hz, 2 channels")), "{reported:#?}");
-    assert!(!reported.iter().any(|line| line.contains(said::BY_TCP)), "{reported:#?}");
+    assert!(!reported.iter().any(|line| line.contains(messages::BY_TCP)), "{reported:#?}");
     serve.signal("-TERM");
     serve.end().well();
 }
 
 #[test]
 fn requested_rate_is_kept_and_a_mismatch_is_refused() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--input tone:440 --output null:");
     let song = Sound::noise(shape(44_100, 2), 100, 3);
@@ -188,7 +189,7 @@ fn requested_rate_is_kept_and_a_mismatch_is_refused() {
 
 #[test]
 fn opus_at_another_rate_is_refused_with_the_reason() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--rate 16000 --input tone:440 --output null:");
     let call = called(&home, &address, "--format opus --input null: --output null:").run();

@@ -3,8 +3,8 @@
 use crate::calls::CalledMachine;
 use crate::common::host::steady;
 use crate::common::jack::Server;
+use crate::common::messages;
 use crate::common::program::{Call, Running, taut, words};
-use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
@@ -20,7 +20,7 @@ fn called(serve: Call, input: &str, output: &str) -> CalledMachine {
 fn call(called: &CalledMachine, heard: &str) -> Running {
     let options = format!("{TONE} --output file:{heard}");
     let call = called.call(called.folder.path(), &options).controlled();
-    call.start().wait_for(said::IN_A_CALL)
+    call.start().wait_for(messages::IN_A_CALL)
 }
 
 /// Rising zero crossings per second, from half a second after the start.
@@ -42,7 +42,7 @@ fn is_the_tone(sound: &Sound) {
 
 fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     let plays = server.client("jack_iodelay").listened_to().start();
-    let plays = plays.wait_for(said::JACK_LATENCY);
+    let plays = plays.wait_for(messages::JACK_LATENCY);
     server.client("jack_connect jack_delay:out speaker:in_1").run().well();
     let call = call(called, heard);
     server.hears_sound("microphone:out_1");
@@ -50,7 +50,7 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     let record = server.client("jack_rec -d 2 -b 16 -f").and([&file]);
     record.and(["microphone:out_1"]).run().well();
     is_the_tone(&Sound::read(&file));
-    call.tell("quit").end().well();
+    call.notify("quit").end().well();
     drop(plays);
     let heard = Sound::read(&called.folder.file(heard));
     let played = hertz(&heard, 0);
@@ -129,7 +129,7 @@ mod exclusive {
                 crate::common::grows(&there, 3000);
                 record.signal("-INT");
                 record.end();
-                call.tell("quit").end().well();
+                call.notify("quit").end().well();
                 is_the_tone(&Sound::read(&there));
                 has_a_piece_of(&Sound::read(&called.folder.file(heard)), &sent);
                 are_there();

@@ -6,11 +6,11 @@ use std::path::Path;
 use crate::calls::CalledMachine;
 use crate::calls_of_several::{SOUNDS, level};
 use crate::calls_trusted::Friends;
-use crate::common::host::beside;
+use crate::common::host::alongside;
 use crate::common::program::{Running, taut, words};
 use tautline_trial::snapshot;
 
-use crate::common::said;
+use crate::common::messages;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT, grows, until};
 
@@ -45,19 +45,19 @@ fn held(called: &CalledMachine, home: &Folder, options: &str) -> Running {
 
 #[test]
 fn call_on_hold_starts_and_stops_sound_on_request() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "--report-file report.json");
     let call = held(&called, &home, "--record kept");
-    called.running = called.running.wait_for(said::CALLS_SILENTLY);
+    called.running = called.running.wait_for(messages::CALLS_SILENTLY);
     assert!(heard(&called.folder).is_empty(), "no device runs");
-    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
+    let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
     all_hear(&called.folder, 1);
-    let call = call.ask("hold", "ok hold").wait_for(said::CALL_SILENT);
-    called.running = called.running.wait_for(said::CALL_SILENT);
-    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
+    let call = call.request("hold", "ok hold").wait_for(messages::CALL_SILENT);
+    called.running = called.running.wait_for(messages::CALL_SILENT);
+    let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
     all_hear(&called.folder, 2);
-    call.tell("quit").end().well();
+    call.notify("quit").end().well();
     let (_, folder) = called.ends();
     let begins = |sound: &Sound| sound.begins().is_some();
     assert!(heard(&folder).iter().all(begins), "the tone of the server, each time");
@@ -67,16 +67,16 @@ fn call_on_hold_starts_and_stops_sound_on_request() {
 
 #[test]
 fn sound_that_was_over_before_it_began_leaves_the_next_as_it_is() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let call = held(&called, &home, "--transport udp");
-    let call = call.tell("resume\nhold").wait_for("ok resume").wait_for("ok hold");
-    let running = called.running.wait_for(said::CALL_SILENT);
+    let call = call.notify("resume\nhold").wait_for("ok resume").wait_for("ok hold");
+    let running = called.running.wait_for(messages::CALL_SILENT);
     let called = CalledMachine { running, ..called };
-    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
+    let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
     called.hears_a_second_more();
-    let call = call.ask("hold", "ok hold").wait_for(said::CALL_SILENT);
+    let call = call.request("hold", "ok hold").wait_for(messages::CALL_SILENT);
     let (_, folder) = called.ends();
     call.end().well();
     assert!(Sound::read(&folder.file("caller.wav")).begins().is_some(), "it was heard");
@@ -84,19 +84,19 @@ fn sound_that_was_over_before_it_began_leaves_the_next_as_it_is() {
 
 #[test]
 fn lines_without_sound_leave_those_that_have_some_as_they_are() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--max-callers 40 --report-file report.json");
     let lines: Vec<_> = (0..12).map(|_| held(&called, &home, "")).collect();
     let call = called.call(home.path(), "--input tone:2500 --output file:heard.wav");
-    let sounds = call.controlled().start().wait_for(said::IN_A_CALL);
+    let sounds = call.controlled().start().wait_for(messages::IN_A_CALL);
     called.hears_a_second_more();
-    let lines: Vec<_> = lines.into_iter().map(|line| line.ask("mute", "ok ")).collect();
+    let lines: Vec<_> = lines.into_iter().map(|line| line.request("mute", "ok ")).collect();
     called.hears_a_second_more();
-    sounds.tell("quit").end().well();
-    lines.into_iter().for_each(|line| drop(line.tell("quit").end().well()));
+    sounds.notify("quit").end().well();
+    lines.into_iter().for_each(|line| drop(line.notify("quit").end().well()));
     let (ended, folder) = called.ends();
-    let over = ended.said.iter().filter(|line| line.contains(said::CALL_OVER)).count();
+    let over = ended.messages.iter().filter(|line| line.contains(messages::CALL_OVER)).count();
     assert_eq!(over, 13, "{ended:#?}");
     assert_eq!(directions(&folder), 2, "of one call alone");
     assert!(Sound::read(&folder.file("heard.wav")).begins().is_some());
@@ -119,7 +119,7 @@ fn threads(call: &Running) -> Vec<String> {
 
 #[test]
 fn several_calls_are_held_and_resumed_together_or_by_name() {
-    let _turn = beside();
+    let _turn = alongside();
     let (home, folder) = (Folder::new(), Folder::new());
     let [mut one, mut other] =
         [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
@@ -134,15 +134,15 @@ fn several_calls_are_held_and_resumed_together_or_by_name() {
     assert!(heard(&folder).is_empty(), "no device runs");
     let quiet = threads(&call);
 
-    let call = call.ask("resume", "ok resume");
-    let sounds = |host: &String| format!("{host}: {}", said::CALL_SOUNDS);
+    let call = call.request("resume", "ok resume");
+    let sounds = |host: &String| format!("{host}: {}", messages::CALL_SOUNDS);
     let call = call.wait_for_each(&hosts.each_ref().map(sounds));
     all_hear(&folder, 2);
     let frames = || [0, 1].map(|recording: usize| heard(&folder)[recording].frames());
 
-    let call = call.ask(&format!("hold {}", one.address), "ok hold");
-    one.running = one.running.wait_for(said::CALL_SILENT);
-    let call = call.wait_for(&said::is_silent(&one.address));
+    let call = call.request(&format!("hold {}", one.address), "ok hold");
+    one.running = one.running.wait_for(messages::CALL_SILENT);
+    let call = call.wait_for(&messages::is_silent(&one.address));
     let before = frames();
     let grown = || [0, 1].map(|recording: usize| frames()[recording] - before[recording]);
     until("the other is silent", || grown().into_iter().any(|grown| grown >= 48_000));
@@ -150,21 +150,21 @@ fn several_calls_are_held_and_resumed_together_or_by_name() {
 
     // With all calls on hold, no device is open.
     let call = call.refuses("hold nobody");
-    let call = call.ask("hold", "ok hold");
-    other.running = other.running.wait_for(said::CALL_SILENT);
+    let call = call.request("hold", "ok hold");
+    other.running = other.running.wait_for(messages::CALL_SILENT);
     comes_to_threads(&call, &quiet);
 
-    let call = call.ask(&format!("resume {}", one.address), "ok resume");
+    let call = call.request(&format!("resume {}", one.address), "ok resume");
     all_hear(&folder, 3);
-    let call = call.ask("resume", "ok resume");
+    let call = call.request("resume", "ok resume");
     all_hear(&folder, 4);
 
     // Muting during hold applies to the first packet after it.
-    let call = call.ask("hold", "ok hold").ask("mute", "ok ");
+    let call = call.request("hold", "ok hold").request("mute", "ok ");
     comes_to_threads(&call, &quiet);
-    let call = call.ask("resume", "ok resume");
+    let call = call.request("resume", "ok resume");
     all_hear(&folder, 6);
-    call.tell("quit").end().well();
+    call.notify("quit").end().well();
     assert!(heard(&folder).iter().all(|sound| sound.begins().is_some()), "each heard a tone");
     for called in [one, other] {
         let (_, folder) = called.ends();
@@ -175,7 +175,7 @@ fn several_calls_are_held_and_resumed_together_or_by_name() {
 
 #[test]
 fn one_output_file_serves_overlapping_calls() {
-    let _turn = beside();
+    let _turn = alongside();
     let (home, folder) = (Folder::new(), Folder::new());
     let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
     let line = format!(
@@ -189,17 +189,18 @@ fn one_output_file_serves_overlapping_calls() {
     let path = folder.file("heard.wav");
     assert!(!path.exists(), "no device is open before any has sound");
     let gone = one.address.clone();
-    let call = call.ask(&format!("resume {gone}"), "ok resume").wait_for(said::CALL_SOUNDS);
+    let call = call.request(&format!("resume {gone}"), "ok resume").wait_for(messages::CALL_SOUNDS);
     grows(&path, 3000);
     one.ends();
-    let call = call.wait_for(said::SERVER_ENDED);
+    let call = call.wait_for(messages::SERVER_ENDED);
     grows(&path, 1000);
-    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
+    let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
     grows(&path, 3000);
-    let call = call.ask("resume", "ok resume");
-    let reported = call.said().find(|line| line.contains(&format!("{gone}: {}", said::RUN_OVER)));
+    let call = call.request("resume", "ok resume");
+    let reported =
+        call.messages().find(|line| line.contains(&format!("{gone}: {}", messages::RUN_OVER)));
     assert_eq!(reported, None);
-    call.tell("quit").end();
+    call.notify("quit").end();
     other.ends();
     let sound = Sound::read(&path);
     let mut seconds = sound.samples.chunks_exact(96_000);
@@ -211,21 +212,21 @@ fn one_output_file_serves_overlapping_calls() {
 
 #[test]
 fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
-    let _turn = beside();
+    let _turn = alongside();
     let Friends { studio: home, bob: far } = Friends::new();
     for options in ["--max-callers 2", "--max-callers 3 --max-calls-per-host 1"] {
         let called = CalledMachine::at_home(home.path(), options);
         let call =
             |home: &Folder| called.call(home.path(), "--input null: --output null:").controlled();
-        let first = call(&far).start().wait_for(said::IN_A_CALL);
+        let first = call(&far).start().wait_for(messages::IN_A_CALL);
         let refused = call(&far).run();
         assert_eq!(refused.status, Some(3), "{refused:#?}");
         snapshot!(options, refused.last());
-        let other = call(&home).start().wait_for(said::IN_A_CALL);
+        let other = call(&home).start().wait_for(messages::IN_A_CALL);
         for call in [first, other] {
-            call.tell("quit").end().well();
+            call.notify("quit").end().well();
         }
-        call(&far).start().wait_for(said::IN_A_CALL).tell("quit").end().well();
+        call(&far).start().wait_for(messages::IN_A_CALL).notify("quit").end().well();
         called.ends();
     }
 }
@@ -233,20 +234,20 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
 #[test]
 #[ignore = "soak: a minute and more, and a hundred programs"]
 fn hundred_callers_with_twenty_sounding_stay_within_memory() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--max-callers 100 --report-file report.json");
     let lines: Vec<_> = (0..80).map(|_| held(&called, &home, "")).collect();
     let sounding = called.call(home.path(), "--input tone:2500 --output null:").controlled();
-    let start = |_| sounding.start().wait_for(said::IN_A_CALL);
+    let start = |_| sounding.start().wait_for(messages::IN_A_CALL);
     let calls: Vec<_> = lines.into_iter().chain((0..20).map(start)).collect();
     (0..10).for_each(|_| called.hears_a_second_more());
     let before = called.running.memory();
     (0..60).for_each(|_| called.hears_a_second_more());
     let after = called.running.memory();
-    calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
+    calls.into_iter().for_each(|call| drop(call.notify("quit").end().well()));
     let (ended, folder) = called.ends();
-    let over = ended.said.iter().filter(|line| line.contains(said::CALL_OVER)).count();
+    let over = ended.messages.iter().filter(|line| line.contains(messages::CALL_OVER)).count();
     assert_eq!(over, 100, "each once: none was cut off or taken up again: {ended:#?}");
     assert_eq!(directions(&folder), 40, "two of each that sounds");
     assert!(after <= before + before / 50, "from {before} to {after} bytes");
@@ -257,7 +258,7 @@ mod exclusive {
 
     #[test]
     fn call_that_cannot_resume_yet_is_reported_and_others_resume() {
-        let _turn = beside();
+        let _turn = alongside();
         let home = Folder::new();
         let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
         let line = format!(
@@ -266,15 +267,15 @@ mod exclusive {
         );
         let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
         let in_calls =
-            [&one, &other].map(|called| format!("{}{}", said::IN_A_CALL, called.address));
+            [&one, &other].map(|called| format!("{}{}", messages::IN_A_CALL, called.address));
         let call = call.controlled().start().wait_for_each(&in_calls);
         // It does not answer, so the end of its sound is unknown.
         one.running.signal("-STOP");
-        let call = call.ask(&format!("hold {}", one.address), "ok hold");
+        let call = call.request(&format!("hold {}", one.address), "ok hold");
         let busy = format!("{}: the device accepts no changes now", one.address);
-        let call = call.tell("resume").wait_for(&busy).wait_for("ok resume");
+        let call = call.notify("resume").wait_for(&busy).wait_for("ok resume");
         one.running.signal("-CONT");
-        call.tell("quit").end();
+        call.notify("quit").end();
         for called in [one, other] {
             called.ends();
         }

@@ -5,9 +5,9 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::common::Folder;
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{taut, words};
-use crate::common::said;
 
 /// Duration and interval of pauses.
 const HELD: Duration = Duration::from_millis(400);
@@ -63,7 +63,7 @@ fn greatest_of(options: &str) -> [i64; 2] {
     };
     let serve =
         run("serve --listen 127.0.0.1:0 --input tone:440 --output null: --report-file there.json");
-    let serve = serve.listened_to().start().wait_for(said::AWAITS_CALLS);
+    let serve = serve.listened_to().start().wait_for(messages::AWAITS_CALLS);
     let address = through_holds(&serve.address());
     let line = format!(
         "call {address} --input tone:1000 --output null: --transport tcp --duration 4s --report-file here.json \
@@ -77,7 +77,7 @@ fn greatest_of(options: &str) -> [i64; 2] {
 
 #[test]
 fn adaptive_latency_stays_below_its_maximum_at_both_ends() {
-    let _turn = beside();
+    let _turn = alongside();
     let all = ["", "--latency auto:120ms", "--latency auto:1s"];
     let all = all.map(|options| std::thread::spawn(move || greatest_of(options)));
     let [usual, less, more] = all.map(|call| call.join().unwrap());

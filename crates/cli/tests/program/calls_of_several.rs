@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::calls::CalledMachine;
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{Ended, Running, taut, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, grows};
 
@@ -32,22 +32,22 @@ fn levels(path: &Path, tones: &[f64]) -> Vec<f64> {
 
 fn caller(called: &CalledMachine, home: &Folder, tone: u32, heard: &str) -> Running {
     let options = format!("--input tone:{tone} --output file:{heard}");
-    called.call(home.path(), &options).controlled().start().wait_for(said::IN_A_CALL)
+    called.call(home.path(), &options).controlled().start().wait_for(messages::IN_A_CALL)
 }
 
 /// Tones play at 18 dB below full scale.
 pub(crate) const SOUNDS: std::ops::Range<f64> = -18.5..-17.5;
-pub(crate) const UNHEARD: f64 = -70.0;
+pub(crate) const NOT_RECEIVED: f64 = -70.0;
 
 #[test]
 fn two_callers_hear_each_other_and_the_server_not_themselves() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--report-file report.json");
     let calls =
         [caller(&called, &home, 1000, "one.wav"), caller(&called, &home, 2500, "other.wav")];
     grows(&called.folder.file("other.wav"), 4000);
-    calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
+    calls.into_iter().for_each(|call| drop(call.notify("quit").end().well()));
     let (_, folder) = called.ends();
     let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
@@ -58,7 +58,7 @@ fn two_callers_hear_each_other_and_the_server_not_themselves() {
     for (who, levels, own) in [("one", one, 1), ("other", other, 2), ("server", server, 0)] {
         for (tone, level) in levels.iter().enumerate() {
             match tone == own {
-                true => assert!(*level < UNHEARD, "{who} hears itself: {levels:.1?}"),
+                true => assert!(*level < NOT_RECEIVED, "{who} hears itself: {levels:.1?}"),
                 false => assert!(SOUNDS.contains(level), "{who}: {levels:.1?}"),
             }
         }
@@ -67,36 +67,36 @@ fn two_callers_hear_each_other_and_the_server_not_themselves() {
 
 #[test]
 fn callers_of_a_private_server_do_not_hear_one_another() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--private");
     let calls =
         [caller(&called, &home, 1000, "one.wav"), caller(&called, &home, 2500, "other.wav")];
     grows(&called.folder.file("other.wav"), 2000);
-    calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
+    calls.into_iter().for_each(|call| drop(call.notify("quit").end().well()));
     let (_, folder) = called.ends();
     let heard = levels(&folder.file("one.wav"), &[440.0, 2500.0]);
-    assert!(SOUNDS.contains(&heard[0]) && heard[1] < UNHEARD, "{heard:.1?}");
+    assert!(SOUNDS.contains(&heard[0]) && heard[1] < NOT_RECEIVED, "{heard:.1?}");
 }
 
 #[test]
 fn caller_that_leaves_or_moves_to_tcp_leaves_no_gap_for_others() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
     let stays = caller(&called, &home, 1000, "stays.wav");
     let leaves = caller(&called, &home, 2500, "leaves.wav");
     grows(&called.folder.file("stays.wav"), 3000);
-    leaves.tell("quit").end().well();
-    called.running = called.running.wait_for(said::CALL_OVER);
+    leaves.notify("quit").end().well();
+    called.running = called.running.wait_for(messages::CALL_OVER);
     let options = "--input tone:3000 --output null: --transport tcp";
     let moves = called.call(home.path(), options).controlled().start();
-    let moves = moves.wait_for(said::IN_A_CALL);
-    called.running = called.running.wait_for(said::BY_TCP);
+    let moves = moves.wait_for(messages::IN_A_CALL);
+    called.running = called.running.wait_for(messages::BY_TCP);
     grows(&called.folder.file("stays.wav"), 3000);
-    moves.tell("quit").end().well();
+    moves.notify("quit").end().well();
     grows(&called.folder.file("stays.wav"), 1000);
-    stays.tell("quit").end().well();
+    stays.notify("quit").end().well();
     let (_, folder) = called.ends();
     for name in ["stays.wav", "caller.wav"] {
         let heard = Sound::read(&folder.file(name));
@@ -112,7 +112,7 @@ fn caller_that_leaves_or_moves_to_tcp_leaves_no_gap_for_others() {
 
 #[test]
 fn caller_of_two_servers_hears_both_without_bridging_them() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
     let folder = Folder::new();
@@ -122,35 +122,36 @@ fn caller_of_two_servers_hears_both_without_bridging_them() {
     );
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.in_folder(folder.path()).controlled().start();
-    let in_calls = [&one, &other].map(|called| format!("{}{}", said::IN_A_CALL, called.address));
+    let in_calls =
+        [&one, &other].map(|called| format!("{}{}", messages::IN_A_CALL, called.address));
     let mut call = call.wait_for_each(&in_calls);
     grows(&folder.file("heard.wav"), 3000);
-    for ask in ["mute", "unmute"] {
-        call = call.ask(ask, "ok ");
+    for request in ["mute", "unmute"] {
+        call = call.request(request, "ok ");
         for called in [&one, &other] {
             grows(&called.folder.file("caller.wav"), 1000);
         }
     }
-    let call = call.ask("ptime 5ms", "ok ").refuses("hold");
-    call.tell("quit").end().well();
+    let call = call.request("ptime 5ms", "ok ").refuses("hold");
+    call.notify("quit").end().well();
     let heard = levels(&folder.file("heard.wav"), &[440.0, 1200.0, 2500.0]);
     assert!(SOUNDS.contains(&heard[0]) && SOUNDS.contains(&heard[1]), "{heard:.1?}");
-    assert!(heard[2] < UNHEARD, "itself: {heard:.1?}");
+    assert!(heard[2] < NOT_RECEIVED, "itself: {heard:.1?}");
     let names = folder.file("kept").read_dir().unwrap().count();
     assert_eq!(names, 4, "of each call two files");
     for (called, others) in [(one, 1200.0), (other, 440.0)] {
         let (ended, folder) = called.ends();
-        assert!(ended.said.iter().any(|line| line.contains("5ms per packet")), "{ended:#?}");
+        assert!(ended.messages.iter().any(|line| line.contains("5ms per packet")), "{ended:#?}");
         let path = folder.file("caller.wav");
         let heard = levels(&path, &[2500.0, others]);
-        assert!(SOUNDS.contains(&heard[0]) && heard[1] < UNHEARD, "{heard:.1?}");
+        assert!(SOUNDS.contains(&heard[0]) && heard[1] < NOT_RECEIVED, "{heard:.1?}");
         assert!(!Sound::read(&path).silences(24_000).is_empty(), "never muted");
     }
 }
 
 #[test]
 fn unreachable_host_is_reported_and_the_other_call_continues() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -170,27 +171,27 @@ fn mute_host() -> (std::net::TcpListener, String) {
 
 #[test]
 fn lines_are_answered_while_a_silent_host_is_dialled() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let (_mute, address) = mute_host();
     let line =
         format!("call {address} {} --report none --input tone:1000 --output null:", called.address);
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
-    let call = call.controlled().start().wait_for(said::IN_A_CALL);
-    let call = call.ask("ptime 5ms", "ok ").ask("mute", "ok ").ask("hold", "ok hold");
-    let call = call.wait_for(said::CALL_SILENT);
-    answered_first(&call.tell("quit").end());
+    let call = call.controlled().start().wait_for(messages::IN_A_CALL);
+    let call = call.request("ptime 5ms", "ok ").request("mute", "ok ").request("hold", "ok hold");
+    let call = call.wait_for(messages::CALL_SILENT);
+    answered_first(&call.notify("quit").end());
     called.ends();
 
     let alone = taut(words(&format!("call {address} --report none --input null: --output null:")));
     let alone = alone.and(PATIENT).with("TAUT_HOME", home.path()).controlled().start();
-    answered_first(&alone.ask("mute", "ok ").tell("quit").end().well());
+    answered_first(&alone.request("mute", "ok ").notify("quit").end().well());
 }
 
 /// Lines were answered before the silent host's timeout.
 fn answered_first(ended: &Ended) {
-    let answered = ended.said.iter().rposition(|line| line.starts_with("ok "));
-    let before = &ended.said[..answered.expect("an answer")];
-    assert!(!before.iter().any(|line| line.contains(said::NO_ANSWER)), "{ended:#?}");
+    let answered = ended.messages.iter().rposition(|line| line.starts_with("ok "));
+    let before = &ended.messages[..answered.expect("an answer")];
+    assert!(!before.iter().any(|line| line.contains(messages::NO_ANSWER)), "{ended:#?}");
 }

@@ -9,9 +9,9 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_trial::{Window, each, steady};
 
 use crate::codecs::{FULL, by_opus_alone};
+use crate::common::messages;
 use crate::common::network::ThinLink;
 use crate::common::program::{Running, taut, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, grows, until};
 
@@ -123,7 +123,7 @@ impl ThinCall {
             call.with("TAUT_HOME", home.path()).in_folder(folder.path())
         };
         let line = "serve --listen 0.0.0.0 --input file:sent.wav --output file:caller.wav";
-        let serve = end(line, &link.right).listened_to().start().wait_for(said::AWAITS_CALLS);
+        let serve = end(line, &link.right).listened_to().start().wait_for(messages::AWAITS_CALLS);
         let line = format!(
             "call studio={} --format auto --input file:sent.wav --output file:heard.wav",
             link.right.address
@@ -133,7 +133,7 @@ impl ThinCall {
             until("nothing is recorded", || folder.file(name).exists());
             now()
         });
-        let call = call.wait_for(said::IN_A_CALL);
+        let call = call.wait_for(messages::IN_A_CALL);
         Some(Self { link, serve, call, folder, _home: home, begun })
     }
 
@@ -174,12 +174,13 @@ mod exclusive {
             let Some(mut thin) = ThinCall::begin() else { return };
             thin.carries(RATE, 6_000);
             let lifted = thin.carries(20_000_000, 0);
-            thin.call = thin.call.wait_for(&format!("{}l24 ", said::AT_THE_LEVEL_OF_THE_NETWORK));
+            thin.call =
+                thin.call.wait_for(&format!("{}l24 ", messages::AT_THE_LEVEL_OF_THE_NETWORK));
             let less = thin.carries(1_000_000, 6_000);
             let cut = thin.carries(RATE, 7_000);
             let ThinCall { link, serve, call, folder, begun, .. } = thin;
             let ended = now();
-            call.tell("quit").end().well();
+            call.notify("quit").end().well();
             serve.signal("-TERM");
             serve.end().well();
             let enough = (UNDERSTOOD * understood_by_codec_alone() as f64).ceil() as usize;

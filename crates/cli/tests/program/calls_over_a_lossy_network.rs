@@ -1,9 +1,9 @@
 //! Calls on a network with random loss in both directions.
 
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::network::Cable;
 use crate::common::program::{taut, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT};
 
@@ -15,7 +15,7 @@ const PERCENT: u32 = 5;
 /// losses.
 #[test]
 fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
-    let _turn = beside();
+    let _turn = alongside();
     let Some(cable) = Cable::lay() else { return };
     let lossy = |port| {
         format!(
@@ -35,7 +35,7 @@ fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
     let line = "serve --listen 0.0.0.0 --ptime 1ms --input tone:400 --output file:caller.wav --report none";
     let serve = taut(words(line)).and(PATIENT).within(&cable.right).listened_to();
     let serve = serve.with("TAUT_HOME", home.path()).in_folder(folder.path());
-    let serve = serve.start().wait_for(said::AWAITS_CALLS);
+    let serve = serve.start().wait_for(messages::AWAITS_CALLS);
     let line = format!(
         "call studio={} --ptime 1ms --redundancy fec:2 --transport udp --input file:sent.wav --output file:heard.wav \
          --report none",

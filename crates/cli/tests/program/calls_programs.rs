@@ -1,9 +1,9 @@
 //! ALSA programs whose sound card is a call: a PCM of `type tautline`.
 
 use crate::calls::without_fade;
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{Call, Ended, Running, taut, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, grows, shared};
 use crate::one_clock::is_copied;
@@ -23,7 +23,7 @@ impl CalledMachine {
         let serve = taut(words(line)).and(PATIENT).listened_to().in_folder(scene.folder.path());
         let serve = serve.with("TAUT_HOME", home.path());
         let running = serve.with("XDG_RUNTIME_DIR", home.path()).start();
-        let running = running.wait_for(said::AWAITS_CALLS);
+        let running = running.wait_for(messages::AWAITS_CALLS);
         let address = running.address();
         Self { running, address, scene, home }
     }
@@ -50,7 +50,7 @@ impl CalledMachine {
 
 #[test]
 fn a_program_records_what_the_caller_says_bit_for_bit() {
-    let _turn = beside();
+    let _turn = alongside();
     if !is_there("arecord", "--version") {
         return;
     }
@@ -67,7 +67,7 @@ fn a_program_records_what_the_caller_says_bit_for_bit() {
 
 #[test]
 fn a_program_plays_on_while_one_call_ends_and_another_begins() {
-    let _turn = beside();
+    let _turn = alongside();
     if !is_there("aplay", "--version") {
         return;
     }
@@ -77,9 +77,9 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
     let player = called.program("aplay", "-q -D tautserve sent.wav").start();
     for heard in ["first.wav", "second.wav"] {
         let call = called.call(&format!("--input null: --output file:{heard}")).controlled();
-        let call = call.start().wait_for(said::IN_A_CALL);
+        let call = call.start().wait_for(messages::IN_A_CALL);
         grows(&called.scene.folder.file(heard), 1000);
-        call.tell("quit").end().well();
+        call.notify("quit").end().well();
         is_copied(&without_fade(called.heard(heard)), &sent, heard);
     }
     player.signal("-TERM");
@@ -95,14 +95,14 @@ fn program_is_told_when_no_server_runs_and_when_it_ended() {
         }
         let called = CalledMachine::new();
         let other = called.program("aplay", "-q -D tautserve:other /dev/null").run();
-        let said = other.said.join("\n");
-        assert!(said.contains("taut serve --input programs:other"), "{other:#?}");
-        assert!(said.contains(said::NO_DEVICE), "{other:#?}");
+        let messages = other.messages.join("\n");
+        assert!(messages.contains("taut serve --input programs:other"), "{other:#?}");
+        assert!(messages.contains(messages::NO_DEVICE), "{other:#?}");
         // It prints its settings once it is set up.
         let line = "-v -t raw -f S24_3LE -r 48000 -c 2 -D tautserve /dev/zero";
         let player = called.program("aplay", line).start().wait_for("boundary");
         called.ends();
         let ended = player.end();
-        assert!(ended.said.iter().any(|line| line.contains(said::NO_DEVICE)), "{ended:#?}");
+        assert!(ended.messages.iter().any(|line| line.contains(messages::NO_DEVICE)), "{ended:#?}");
     });
 }

@@ -1,9 +1,9 @@
 //! Display and keys of `taut serve` on a terminal.
 
 use crate::calls::on_a_terminal;
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{Running, taut, words};
-use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
@@ -12,7 +12,7 @@ fn served(home: &Folder, options: &str, rows: u16) -> (Running, String) {
     let line =
         format!("serve --listen 127.0.0.1:0 {patient} --input tone:300 --output null: {options}");
     let serve = on_a_terminal(&line, rows).with("TAUT_HOME", home.path());
-    let serve = serve.in_folder(home.path()).asked().start().wait_for(said::AWAITS_CALLS);
+    let serve = serve.in_folder(home.path()).requested().start().wait_for(messages::AWAITS_CALLS);
     let address = serve.address();
     (serve, address)
 }
@@ -25,34 +25,34 @@ fn caller(address: &str, home: &Folder, options: &str) -> Running {
 
 #[test]
 fn server_on_a_terminal_shows_callers_and_obeys_keys() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--report none", 12);
     let serve = serve.wait_for(&format!("no callers at {address}")).wait_for("q: end");
-    let call = caller(&address, &home, "--output file:heard.wav").wait_for(said::IN_A_CALL);
-    let serve = serve.wait_for(&format!("1 of 8 at {address}: {}", said::with_sound(1, 0)));
+    let call = caller(&address, &home, "--output file:heard.wav").wait_for(messages::IN_A_CALL);
+    let serve = serve.wait_for(&format!("1 of 8 at {address}: {}", messages::with_sound(1, 0)));
     let serve = serve.wait_for("this machine (127.0.0.1)").wait_for("-18.0 dBFS  open ");
-    let serve = serve.wait_for("heard  ").wait_for(said::NO_LOSS);
-    let serve = serve.wait_for("latency: 400.0ms configured").wait_for(said::STAGES);
-    let serve = serve.tell("m").wait_for("0 without; muted").wait_for("-inf dBFS  muted");
-    let serve = serve.tell("m").wait_for("-18.0 dBFS  open ");
+    let serve = serve.wait_for("heard  ").wait_for(messages::NO_LOSS);
+    let serve = serve.wait_for("latency: 400.0ms configured").wait_for(messages::STAGES);
+    let serve = serve.notify("m").wait_for("0 without; muted").wait_for("-inf dBFS  muted");
+    let serve = serve.notify("m").wait_for("-18.0 dBFS  open ");
     let other = caller(&address, &home, "--output null: --hold").wait_for("without sound");
-    let serve = serve.wait_for("2 of 8 at ").wait_for(&said::with_sound(1, 1));
-    let other = other.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
-    let serve = serve.wait_for(&said::with_sound(2, 0)).wait_for("and 1 more");
-    let other = other.ask("ptime 5ms", "ok ");
-    let serve = serve.wait_for(said::PACKETS_OF_5_MS);
-    let other = other.ask("hold", "ok ").wait_for(said::CALL_SILENT);
-    call.tell("quit").end().well();
-    let serve = serve.wait_for("1 of 8 at ").wait_for(&said::with_sound(0, 1));
-    other.tell("quit").end().well();
-    let ended = serve.wait_for(&format!("no callers at {address}")).tell("q").end().well();
+    let serve = serve.wait_for("2 of 8 at ").wait_for(&messages::with_sound(1, 1));
+    let other = other.request("resume", "ok ").wait_for(messages::CALL_SOUNDS);
+    let serve = serve.wait_for(&messages::with_sound(2, 0)).wait_for("and 1 more");
+    let other = other.request("ptime 5ms", "ok ");
+    let serve = serve.wait_for(messages::PACKETS_OF_5_MS);
+    let other = other.request("hold", "ok ").wait_for(messages::CALL_SILENT);
+    call.notify("quit").end().well();
+    let serve = serve.wait_for("1 of 8 at ").wait_for(&messages::with_sound(0, 1));
+    other.notify("quit").end().well();
+    let ended = serve.wait_for(&format!("no callers at {address}")).notify("q").end().well();
     assert!(
-        !ended.said.iter().any(|line| line.contains("too many calls use these devices")),
+        !ended.messages.iter().any(|line| line.contains("too many calls use these devices")),
         "{ended:#?}"
     );
     // Each redraw is a line here.
-    let drawn = |word| ended.said.iter().map(|line| line.matches(word).count()).max();
+    let drawn = |word| ended.messages.iter().map(|line| line.matches(word).count()).max();
     assert_eq!((drawn("heard  "), drawn("q: end")), (Some(1), Some(1)), "{ended:#?}");
     let heard = Sound::read(&home.file("heard.wav"));
     // The meter covers 100 ms, so it showed the silence.
@@ -62,25 +62,25 @@ fn server_on_a_terminal_shows_callers_and_obeys_keys() {
 
 #[test]
 fn a_quiet_server_on_a_terminal_shows_nothing() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--report none --quiet --duration 500ms", 24);
     let ended = serve.end().well();
-    let reported = ended.said.iter().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
-    assert_eq!(reported, [&format!("{}{address}", said::AWAITS_CALLS)]);
+    let reported = ended.messages.iter().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    assert_eq!(reported, [&format!("{}{address}", messages::AWAITS_CALLS)]);
 }
 
 #[test]
 fn nothing_is_drawn_over_the_report_of_a_server_on_a_terminal() {
-    let _turn = beside();
+    let _turn = alongside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--report text", 24);
     let serve = serve.wait_for("q: end");
-    let call = caller(&address, &home, "--output null:").wait_for(said::IN_A_CALL);
+    let call = caller(&address, &home, "--output null:").wait_for(messages::IN_A_CALL);
     let serve = serve.wait_for("heard  ");
-    call.tell("quit").end().well();
-    let ended = serve.wait_for("no callers at ").tell("q").end().well();
-    let mut report = ended.said.iter().skip_while(|line| !line.starts_with("  received: "));
+    call.notify("quit").end().well();
+    let ended = serve.wait_for("no callers at ").notify("q").end().well();
+    let mut report = ended.messages.iter().skip_while(|line| !line.starts_with("  received: "));
     assert!(report.next().is_some_and(|line| line.contains(" 0 lost")), "no report: {ended:#?}");
     let rest: Vec<_> = report.clone().filter(|line| !line.trim().is_empty()).collect();
     assert_eq!(rest.len(), 1, "three lines with the one before: {ended:#?}");

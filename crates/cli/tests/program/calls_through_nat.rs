@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use tautline_trial::steady;
 
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::network::Behind;
 use crate::common::program::{Running, taut, words};
-use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT, grows, until};
 
@@ -42,14 +42,14 @@ impl CallThroughNat {
         let line = "serve --listen 0.0.0.0 --input tone:440 --output file:caller.wav --report none";
         let serve = taut(words(line)).and(PATIENT).within(&network.outside).listened_to();
         let serve = serve.with("TAUT_HOME", home.path()).in_folder(folder.path());
-        let serve = serve.start().wait_for(said::AWAITS_CALLS);
+        let serve = serve.start().wait_for(messages::AWAITS_CALLS);
         let there = network.outside.address;
         let line = format!(
             "call studio={there} --input tone:300 --output file:heard.wav --report none {options}"
         );
         let call = taut(words(&line)).and(PATIENT).within(&network.inside).controlled();
         let call = call.with("TAUT_HOME", home.path()).in_folder(folder.path());
-        let call = call.start().wait_for(said::IN_A_CALL);
+        let call = call.start().wait_for(messages::IN_A_CALL);
         let serve = serve.wait_for("studio (10.77.9.1) calls");
         Some(Self { network, serve, call, folder, _home: home })
     }
@@ -62,7 +62,7 @@ impl CallThroughNat {
     }
 
     fn hang_up(self) -> [(&'static str, Sound); 2] {
-        self.call.tell("quit").end().well();
+        self.call.notify("quit").end().well();
         self.serve.signal("-TERM");
         self.serve.end().well();
         ["caller.wav", "heard.wav"].map(|name| (name, Sound::read(&self.folder.file(name))))
@@ -91,18 +91,18 @@ fn recorded(talk: &CallThroughNat, name: &str) -> usize {
 
 #[test]
 fn call_moves_to_tcp_without_datagrams_and_back() {
-    let _turn = beside();
+    let _turn = alongside();
     let Some(mut talk) = CallThroughNat::begin() else { return };
     talk.sounds();
     talk.network.drops("meta l4proto udp");
-    talk.call = talk.call.wait_for(said::BY_TCP);
-    talk.serve = talk.serve.wait_for(said::BY_TCP);
+    talk.call = talk.call.wait_for(messages::BY_TCP);
+    talk.serve = talk.serve.wait_for(messages::BY_TCP);
     // After the latency, over two seconds came via TCP.
     let names = ["caller.wav", "heard.wav"];
     names.iter().for_each(|name| grows(&talk.folder.file(name), 3000));
     talk.network.carries_all();
-    talk.call = talk.call.wait_for(said::BY_UDP);
-    talk.serve = talk.serve.wait_for(said::BY_UDP);
+    talk.call = talk.call.wait_for(messages::BY_UDP);
+    talk.serve = talk.serve.wait_for(messages::BY_UDP);
     let moved = names.map(|name| recorded(&talk, name));
     names.iter().for_each(|name| grows(&talk.folder.file(name), 2000));
     for ((name, heard), moved) in talk.hang_up().into_iter().zip(moved) {
@@ -138,14 +138,15 @@ const SHORT: &str = "l24 in packets of 2.5ms";
 fn in_short_packets(mut talk: CallThroughNat) -> [(&'static str, Sound); 2] {
     talk.call = talk.call.becomes(|status| status.matches(SHORT).count() == 2);
     ["caller.wav", "heard.wav"].iter().for_each(|name| grows(&talk.folder.file(name), 4_000));
-    let moved: Vec<_> = talk.call.said().filter(|line| line.contains(said::BY_TCP)).collect();
+    let moved: Vec<_> =
+        talk.call.messages().filter(|line| line.contains(messages::BY_TCP)).collect();
     assert!(moved.is_empty(), "{moved:?}");
     talk.hang_up()
 }
 
 #[test]
 fn udp_only_call_starts_gapless_on_a_path_with_a_black_hole() {
-    let _turn = beside();
+    let _turn = alongside();
     let options = "--ptime 5ms --transport udp";
     let Some(talk) = CallThroughNat::made(options, Some(BLACK_HOLE)) else { return };
     for (name, heard) in in_short_packets(talk) {
@@ -156,7 +157,7 @@ fn udp_only_call_starts_gapless_on_a_path_with_a_black_hole() {
 
 #[test]
 fn call_stays_on_udp_when_a_black_hole_appears() {
-    let _turn = beside();
+    let _turn = alongside();
     let Some(mut talk) = CallThroughNat::begin_with("--ptime 5ms") else { return };
     talk.call = talk.call.becomes(|status| status.matches(LONG).count() == 2);
     talk.sounds();
@@ -168,7 +169,7 @@ fn call_stays_on_udp_when_a_black_hole_appears() {
 
 #[test]
 fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
-    let _turn = beside();
+    let _turn = alongside();
     let Some(mut talk) = CallThroughNat::begin_with("--transport udp") else { return };
     let there = talk.network.outside.address;
     for (address, way) in [("daddr", "to"), ("saddr", "from")] {
@@ -190,18 +191,22 @@ fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
 
 #[test]
 fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
-    let _turn = beside();
+    let _turn = alongside();
     let udp = Some("meta l4proto udp");
     let Some(talk) = CallThroughNat::made("--transport udp", udp) else { return };
-    let call = talk.call.wait_for(said::NO_DATAGRAM);
-    let to = call.said().any(|line| line.contains(said::NO_DATAGRAM_TO));
-    let call = call.wait_for(if to { said::NO_DATAGRAM_FROM } else { said::NO_DATAGRAM_TO });
-    let ended = call.tell("quit").end();
+    let call = talk.call.wait_for(messages::NO_DATAGRAM);
+    let to = call.messages().any(|line| line.contains(messages::NO_DATAGRAM_TO));
+    let call =
+        call.wait_for(if to { messages::NO_DATAGRAM_FROM } else { messages::NO_DATAGRAM_TO });
+    let ended = call.notify("quit").end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     for reported in
-        [said::NO_DATAGRAM_TO, said::NO_DATAGRAM_FROM, "nothing was received from studio"]
+        [messages::NO_DATAGRAM_TO, messages::NO_DATAGRAM_FROM, "nothing was received from studio"]
     {
-        assert!(ended.said.iter().any(|line| line.contains(reported)), "{reported}: {ended:#?}");
+        assert!(
+            ended.messages.iter().any(|line| line.contains(reported)),
+            "{reported}: {ended:#?}"
+        );
     }
 }
 
@@ -229,9 +234,10 @@ mod exclusive {
             // bounds.
             let (away, back) = (cut.elapsed(), Instant::now());
             talk.network.carries_all();
-            talk.call = talk.call.wait_for(said::CONTROL_LOST).wait_for(said::CALL_GOES_ON);
+            talk.call = talk.call.wait_for(messages::CONTROL_LOST).wait_for(messages::CALL_GOES_ON);
             let control = back.elapsed();
-            talk.serve = talk.serve.wait_for(said::CONTROL_LOST).wait_for(said::CALL_GOES_ON);
+            talk.serve =
+                talk.serve.wait_for(messages::CONTROL_LOST).wait_for(messages::CALL_GOES_ON);
             talk.sounds();
             for (name, heard) in talk.hang_up() {
                 let gap = heard.silences(0).into_iter().map(|gap| gap.len()).max().expect("sound");

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use tautline_trial::{Lack, skipped};
 
 use crate::calls::CalledMachine;
-use crate::calls_of_several::{SOUNDS, UNHEARD, level};
-use crate::common::host::beside;
+use crate::calls_of_several::{NOT_RECEIVED, SOUNDS, level};
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{Running, taut, words};
-use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, grows, until};
 
@@ -37,12 +37,12 @@ fn trust(home: &Folder, what: &[&str]) {
 }
 
 fn call(called: &CalledMachine, home: &Folder, options: &str) -> Running {
-    called.call(home.path(), options).controlled().start().wait_for(said::IN_A_CALL)
+    called.call(home.path(), options).controlled().start().wait_for(messages::IN_A_CALL)
 }
 
 #[test]
 fn caller_that_loses_trust_is_hung_up_and_others_continue() {
-    let _turn = beside();
+    let _turn = alongside();
     let Friends { studio, bob } = Friends::new();
     let mut called = CalledMachine::at_home(studio.path(), "--max-callers 2");
     let mine = call(&called, &studio, "--input tone:2500 --output file:heard.wav");
@@ -51,20 +51,23 @@ fn caller_that_loses_trust_is_hung_up_and_others_continue() {
     grows(&heard, 2000);
     trust(&studio, &["--remove", "bob"]);
     called.running =
-        called.running.wait_for(&said::is_over("bob (127.0.0.1)", said::CALLER_UNTRUSTED));
+        called.running.wait_for(&messages::is_over("bob (127.0.0.1)", messages::CALLER_UNTRUSTED));
     let bobs = bobs.end().well();
-    assert!(bobs.said.iter().any(|line| line.contains(said::CALLER_UNTRUSTED)), "{bobs:#?}");
+    assert!(
+        bobs.messages.iter().any(|line| line.contains(messages::CALLER_UNTRUSTED)),
+        "{bobs:#?}"
+    );
     let next = "--input null: --output null: --duration 100ms";
     called.call(studio.path(), next).run().well();
     grows(&heard, 3000);
-    mine.tell("quit").end().well();
+    mine.notify("quit").end().well();
     let (_, _folder) = called.ends();
     let heard = Sound::read(&heard);
     let begins = heard.begins().expect("a tone") * 2;
     // Without the sound during the hang-up.
     let sound = &heard.samples[begins..heard.samples.len() - 48_000];
     let last = &sound[sound.len() - 96_000..];
-    assert!(level(last, 1000.0) < UNHEARD, "bob is heard: {} dBFS", level(last, 1000.0));
+    assert!(level(last, 1000.0) < NOT_RECEIVED, "bob is heard: {} dBFS", level(last, 1000.0));
     assert!(SOUNDS.contains(&level(last, 440.0)), "{} dBFS", level(last, 440.0));
     let bob_was = sound.chunks_exact(96_000).any(|second| level(second, 1000.0) > -30.0);
     assert!(bob_was, "he was heard before");
@@ -87,12 +90,12 @@ fn connections(address: &str) -> usize {
 
 #[test]
 fn untrusted_caller_that_does_not_hang_up_is_cut_off() {
-    let _turn = beside();
+    let _turn = alongside();
     let Friends { studio, bob } = Friends::new();
     let mut called = CalledMachine::at_home(studio.path(), "");
     let options = "--transport tcp --input tone:1000 --output null:";
     let bobs = call(&called, &bob, options);
-    called.running = called.running.wait_for(said::BY_TCP);
+    called.running = called.running.wait_for(messages::BY_TCP);
     let held = "--hold --input null: --output null:";
     let held = called.call(bob.path(), held).controlled().start().wait_for("without sound");
     assert_eq!(connections(&called.address), 3, "two control connections and one of sound");
@@ -100,28 +103,31 @@ fn untrusted_caller_that_does_not_hang_up_is_cut_off() {
     trust(&studio, &["--remove", "bob"]);
     until("some of them stay", || connections(&called.address) == 0);
     let (ended, _) = called.ends();
-    let over = said::is_over("", said::CALLER_UNTRUSTED);
-    let reported = ended.said.iter().filter(|line| line.contains(&over));
+    let over = messages::is_over("", messages::CALLER_UNTRUSTED);
+    let reported = ended.messages.iter().filter(|line| line.contains(&over));
     assert_eq!(reported.count(), 2, "{ended:#?}");
 }
 
 #[test]
 fn a_host_that_is_trusted_no_more_is_hung_up_on() {
-    let _turn = beside();
+    let _turn = alongside();
     let Friends { studio, bob } = Friends::new();
     let mut called = CalledMachine::at_home(studio.path(), "");
     let bobs = call(&called, &bob, "--input tone:1000 --output null:");
     trust(&bob, &["--remove", "studio"]);
     let bobs = bobs.end().well();
-    assert!(bobs.said.iter().any(|line| line.contains(said::NO_LONGER_TRUSTED)), "{bobs:#?}");
-    let over = said::is_over("bob (127.0.0.1)", said::CALLEE_UNTRUSTED);
+    assert!(
+        bobs.messages.iter().any(|line| line.contains(messages::NO_LONGER_TRUSTED)),
+        "{bobs:#?}"
+    );
+    let over = messages::is_over("bob (127.0.0.1)", messages::CALLEE_UNTRUSTED);
     called.running = called.running.wait_for(&over);
     called.ends();
 }
 
 #[test]
 fn words_of_a_hostile_caller_are_escaped_and_cut_in_the_log() {
-    let _turn = beside();
+    let _turn = alongside();
     let Friends { studio, bob } = Friends::new();
     let keys = bob.file("keys");
     taut(words("id --export")).and([&keys]).with("TAUT_HOME", bob.path()).run().well();
@@ -137,20 +143,20 @@ fn words_of_a_hostile_caller_are_escaped_and_cut_in_the_log() {
         .stderr(Stdio::null())
         .spawn();
     let Ok(mut caller) = caller else { return skipped(Lack::Package, "openssl is missing") };
-    let (mut says, hears) = (caller.stdin.take().unwrap(), caller.stdout.take().unwrap());
+    let (mut says, handles) = (caller.stdin.take().unwrap(), caller.stdout.take().unwrap());
     let way =
         r#"{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]}"#;
     let offer = format!(r#"{{"there":{way},"back":{way},"paths":["udp"]}}"#);
     writeln!(says, r#"{{"call":{{"version":5,"offer":{offer}}}}}"#).unwrap();
     let mut answer = String::new();
-    BufReader::new(hears).read_line(&mut answer).unwrap();
+    BufReader::new(handles).read_line(&mut answer).unwrap();
     assert!(answer.contains("accepted"), "{answer}");
     let long = "x".repeat(2_000);
     writeln!(says, r#"{{"bye":{{"reason":"exe.\u202egpj\u2028\u001b[2J{long}"}}}}"#).unwrap();
-    let over = said::is_over("bob (127.0.0.1)", r"exe.\u{202e}gpj\u{2028}\u{1b}[2Jxxx");
+    let over = messages::is_over("bob (127.0.0.1)", r"exe.\u{202e}gpj\u{2028}\u{1b}[2Jxxx");
     called.running = called.running.wait_for(&over);
     drop(says);
     caller.wait().unwrap();
     let (ended, _) = called.ends();
-    assert!(ended.said.iter().all(|line| line.chars().count() < 400), "{ended:#?}");
+    assert!(ended.messages.iter().all(|line| line.chars().count() < 400), "{ended:#?}");
 }

@@ -2,16 +2,16 @@
 
 use crate::calls::CalledMachine;
 use crate::common::Folder;
-use crate::common::host::{beside, steady};
+use crate::common::host::{alongside, steady};
 use crate::common::jack::Server;
+use crate::common::messages;
 use crate::common::program::{Call, taut, words};
-use crate::common::said;
 use crate::errors::is_refused;
 use tautline_trial::snapshot;
 
 /// ALSA's default PCM plays to nothing and does not capture.
 const PLAYS_ALONE: &str = "pcm.!default { type asym playback.pcm { type null } }";
-const ECHO: &str = said::ECHO_OFF;
+const ECHO: &str = messages::ECHO_OFF;
 
 fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
     let file = folder.file("asound.conf");
@@ -26,7 +26,7 @@ fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
 #[test]
 fn call_without_a_loudspeaker_fails_with_a_hint() {
     // Independent of time, so a busy host excuses no failure.
-    let _turn = beside();
+    let _turn = alongside();
     let (folder, home) = (Folder::new(), Folder::new());
     let call = |options: &str| {
         let call = taut(words(&format!("call 127.0.0.1:9 {options}")));
@@ -35,21 +35,21 @@ fn call_without_a_loudspeaker_fails_with_a_hint() {
     is_refused(&call(""), 3);
     is_refused(&call("--input null:"), 3);
     let ended = call("--output null:").run();
-    snapshot!("without --input", ended.said[0]);
+    snapshot!("without --input", ended.messages[0]);
     let ended = call("--output null: --input null:").run();
-    assert!(ended.said.iter().all(|line| !line.contains("microphone")), "{ended:#?}");
+    assert!(ended.messages.iter().all(|line| !line.contains("microphone")), "{ended:#?}");
 }
 
 #[test]
 fn call_without_a_microphone_sends_silence_to_default_pcm() {
-    let _turn = beside();
+    let _turn = alongside();
     let (folder, home) = (Folder::new(), Folder::new());
     let called = CalledMachine::at_home(home.path(), "");
     let call = called.call(home.path(), "--duration 300ms");
     let ended = among(call, &folder, PLAYS_ALONE).run().well();
-    snapshot!(ended.said[0]);
-    assert!(ended.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{ended:#?}");
-    assert!(ended.said.iter().all(|line| !line.contains(ECHO)), "{ended:#?}");
+    snapshot!(ended.messages[0]);
+    assert!(ended.messages.iter().any(|line| line.contains(messages::IN_A_CALL)), "{ended:#?}");
+    assert!(ended.messages.iter().all(|line| !line.contains(ECHO)), "{ended:#?}");
     called.ends();
 }
 
@@ -64,14 +64,14 @@ mod exclusive {
             let called = CalledMachine::at_home(home.path(), "");
             let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE).controlled();
             let call = call.with("JACK_DEFAULT_SERVER", &server.name).start();
-            let call = call.wait_for(&said::devices("jack:taut", "jack:taut"));
-            let call = call.wait_for(said::IN_A_CALL);
+            let call = call.wait_for(&messages::devices("jack:taut", "jack:taut"));
+            let call = call.wait_for(messages::IN_A_CALL);
             let ports = server.await_ports("taut", 4);
             let plays =
                 ports.iter().find(|port| port.ends_with(":out_1")).expect("a port that plays");
             server.hears_sound(plays);
-            let ended = call.tell("quit").end().well();
-            assert!(ended.said.iter().all(|line| !line.contains(ECHO)), "{ended:#?}");
+            let ended = call.notify("quit").end().well();
+            assert!(ended.messages.iter().all(|line| !line.contains(ECHO)), "{ended:#?}");
             called.ends();
         });
     }
@@ -90,13 +90,13 @@ mod exclusive {
                 let call = ["XDG_RUNTIME_DIR", "PIPEWIRE_RUNTIME_DIR"]
                     .into_iter()
                     .fold(call, |call, key| call.with(key, desktop.folder()));
-                call.controlled().start().wait_for(reported).wait_for(said::IN_A_CALL)
+                call.controlled().start().wait_for(reported).wait_for(messages::IN_A_CALL)
             };
-            let deaf = call(&said::loudspeaker("pipewire:taut?as=stream"));
+            let deaf = call(&messages::loudspeaker("pipewire:taut?as=stream"));
             desktop.wait_for("a way to the speakers", |objects| {
                 is_linked(objects, "taut", "Speakers")
             });
-            deaf.tell("quit").end().well();
+            deaf.notify("quit").end().well();
             let line = format!(
                 "recv --from {} --output pipewire:Stage --report none --rate 48000 --channels 2",
                 loopback()
@@ -104,7 +104,7 @@ mod exclusive {
             let stage = desktop.taut(&line).start();
             desktop.node("Stage", 2);
             let stream = "pipewire:taut?as=stream";
-            let both = call(&said::devices(stream, stream));
+            let both = call(&messages::devices(stream, stream));
             // Two streams have the same name.
             desktop.wait_for("a way from the source", |objects| {
                 let stage = node(objects, "Stage").map(|stage| &stage["id"]);
@@ -113,7 +113,7 @@ mod exclusive {
                     stage == Some(&link["output-node-id"]) && link["state"] == "active"
                 })
             });
-            both.tell("quit").end().well();
+            both.notify("quit").end().well();
             stage.signal("-INT");
             stage.end();
             called.ends();

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::common::host::{steady, timed};
 use crate::common::jack::without_others;
+use crate::common::messages;
 use crate::common::program::{Call, Ended, call, taut, words};
-use crate::common::said;
 use crate::common::{Folder, Lack, shared, skipped};
 use crate::errors::is_refused;
 
@@ -62,7 +62,7 @@ fn missing_jack_server_is_reported_with_a_hint() {
 
 fn in_networks(call: Call) -> Option<Value> {
     let ended: Ended = call.run();
-    let refused = ended.said.iter().find(|line| line.contains(said::MAKES_A_NETWORK));
+    let refused = ended.messages.iter().find(|line| line.contains(messages::MAKES_A_NETWORK));
     if let Some(why) = refused.filter(|_| ended.status == Some(3)) {
         skipped(Lack::reported_by(why), why);
         return None;
@@ -125,8 +125,8 @@ fn run_with_only_invalid_worker_rows_fails() {
     let why = there["invalid"].as_str().unwrap();
     assert!(why.contains("waste_time"), "{why}");
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let said = on_one_line(ended.last());
-    assert_eq!(said, format!("error: {why}"), "{ended:#?}");
+    let messages = on_one_line(ended.last());
+    assert_eq!(messages, format!("error: {why}"), "{ended:#?}");
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn blocks_behind_slow_links_return_no_sooner_than_links_allow() {
         // Three workers' sound of 1920 bytes leaves one link in sequence, after a burst of 1600
         // bytes.
         let bytes = 3 * 1920 - 1600;
-        let least = bytes * 8 * 1_000_000_000 / 20_000_000;
-        assert!(there["idle_p50_ns"].as_i64().unwrap() >= least, "{there:#}");
+        let minimum = bytes * 8 * 1_000_000_000 / 20_000_000;
+        assert!(there["idle_p50_ns"].as_i64().unwrap() >= minimum, "{there:#}");
         let notes = report["notes"].as_array().unwrap();
         let reported = |note: &Value| note.as_str().unwrap().contains("20 Mbit/s");
         assert!(notes.iter().any(reported), "{notes:#?}");

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::common::messages;
 use crate::common::program::{Call, Running, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 
@@ -33,13 +33,15 @@ impl Tone {
     fn sharpest(&self, hertz: f64) -> (f64, usize, usize) {
         let own = PEAK * (core::f64::consts::TAU * hertz / 48_000.0).powi(2);
         let bends = self.0.windows(3).map(|three| (three[0] - 2.0 * three[1] + three[2]).abs());
-        let (at, most) = bends.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("sound");
-        (most / own, at, self.0.len())
+        let (at, maximum) = bends.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("sound");
+        (maximum / own, at, self.0.len())
     }
 
     /// In pieces of 3 ms: more than a period of 440 Hz.
     fn peaks(&self) -> impl Iterator<Item = f64> + '_ {
-        self.0.chunks_exact(144).map(|piece| piece.iter().fold(0.0, |most, s| s.abs().max(most)))
+        self.0
+            .chunks_exact(144)
+            .map(|piece| piece.iter().fold(0.0, |maximum, s| s.abs().max(maximum)))
     }
 
     fn softest(&self) -> f64 {
@@ -71,7 +73,7 @@ fn every_change_of_a_stream_is_free_of_clicks_and_gaps() {
         let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
         let mut recv = recv(&folder, &address, "--exit-on-bye");
         let to = format!("{address} --to {}", onlooker.address());
-        let mut send = send(&folder, 440, &to).ask("status", "ptime 1ms, format l24");
+        let mut send = send(&folder, 440, &to).request("status", "ptime 1ms, format l24");
         let changes = [
             "ptime 2ms",
             "format l16",
@@ -86,18 +88,18 @@ fn every_change_of_a_stream_is_free_of_clicks_and_gaps() {
             "ptime 1.5ms",
             "format l24",
         ];
-        onlooker.hear(400);
+        onlooker.handle(400);
         for line in changes {
-            send = send.ask(line, &format!("ok {line}"));
+            send = send.request(line, &format!("ok {line}"));
             // Longer packets are announced 600 ms in advance.
-            onlooker.hear(if line.starts_with("ptime") { 900 } else { 300 });
+            onlooker.handle(if line.starts_with("ptime") { 900 } else { 300 });
         }
         for line in ["volume -3dB", "volume 0dB"] {
-            recv = recv.ask(line, &format!("ok {line}"));
-            onlooker.hear(300);
+            recv = recv.request(line, &format!("ok {line}"));
+            onlooker.handle(300);
         }
-        recv = recv.ask("status", "latency 400ms");
-        let sent = send.ask("quit", "ok quit").end().report();
+        recv = recv.request("status", "latency 400ms");
+        let sent = send.request("quit", "ok quit").end().report();
         let heard = recv.end().report();
         assert_eq!(heard.missed(), 0, "{:#}", heard.0);
         assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{:#}", heard.0);
@@ -107,7 +109,7 @@ fn every_change_of_a_stream_is_free_of_clicks_and_gaps() {
             assert_eq!(report.nanos("/ptime_ns"), 1_500_000);
         }
         assert_eq!(sent.nanos("/latency/configured_ns"), 450_000_000);
-        let reported = sent.notes().iter().any(|note| note.contains(said::SAME_PAYLOAD_TYPE));
+        let reported = sent.notes().iter().any(|note| note.contains(messages::SAME_PAYLOAD_TYPE));
         assert!(
             reported,
             "receivers with a description would refuse the new coding: {:#?}",
@@ -132,22 +134,22 @@ fn a_receiver_follows_what_its_sender_promises_anew() {
         );
         let recv = taut(words(&line)).in_folder(folder.path()).controlled().start().listening();
         let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
-        onlooker.hear(1000);
+        onlooker.handle(1000);
         let recv = recv.becomes(|status| status.contains("latency 400ms"));
-        let send = send.ask("latency 300ms", "ok latency 300ms");
-        onlooker.hear(300);
+        let send = send.request("latency 300ms", "ok latency 300ms");
+        onlooker.handle(300);
         let recv = recv.becomes(|status| status.contains("latency 300ms"));
-        let recv = recv.ask("latency 430ms", "ok latency 430ms");
-        let recv = recv.ask("latency announced", "ok latency 300ms");
+        let recv = recv.request("latency 430ms", "ok latency 430ms");
+        let recv = recv.request("latency announced", "ok latency 300ms");
         // The device takes 160 ms, a packet 20 ms, and the network 1 ms, so the receiver raises
         // 170 ms to 181 ms, before the first longer packet.
-        let send = send.ask("latency 170ms", "ok latency 170ms");
-        onlooker.hear(300);
+        let send = send.request("latency 170ms", "ok latency 170ms");
+        onlooker.handle(300);
         let recv = recv.becomes(|status| status.contains("latency 170ms"));
-        let send = send.ask("ptime 20ms", "ok ptime 20ms");
-        onlooker.hear(1200);
+        let send = send.request("ptime 20ms", "ok ptime 20ms");
+        onlooker.handle(1200);
         let recv = recv.becomes(|status| status.contains("latency 181ms"));
-        let sent = send.ask("quit", "ok quit").end().report();
+        let sent = send.request("quit", "ok quit").end().report();
         let heard = recv.end().report();
         assert_eq!(sent.nanos("/ptime_ns"), 20_000_000);
         assert_eq!(heard.nanos("/ptime_ns"), 20_000_000);
@@ -167,15 +169,15 @@ fn destinations_change_gapless_and_removed_ones_get_a_goodbye() {
         let second_address = loopback();
         let second = recv(&other, &second_address, "--exit-on-bye");
         let send = send(&folder, 440, &format!("{address} --to {}", onlooker.address()));
-        onlooker.hear(500);
+        onlooker.handle(500);
         let all = [&address[..], &onlooker.address(), &second_address].join(",");
-        let send = send.ask(&format!("to {all}"), &format!("ok to {}", all.replace(',', " ")));
-        onlooker.hear(500);
-        let send = send.ask(&format!("to {},{second_address}", onlooker.address()), "ok to ");
+        let send = send.request(&format!("to {all}"), &format!("ok to {}", all.replace(',', " ")));
+        onlooker.handle(500);
+        let send = send.request(&format!("to {},{second_address}", onlooker.address()), "ok to ");
         let heard = first.end().report();
         assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
-        onlooker.hear(500);
-        let sent = send.ask("quit", "ok quit").end().report();
+        onlooker.handle(500);
+        let sent = send.request("quit", "ok quit").end().report();
         assert!(word(&sent, "/address").ends_with(&second_address));
         let heard = second.end().report();
         assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
@@ -198,16 +200,16 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
         let (here, there) = (loopback(), loopback());
         let recv = recv(&folder, &here, "--exit-on-bye");
         let first = send(&folder, 440, &format!("{here} --to {}", onlooker.address()));
-        onlooker.hear(1000);
+        onlooker.handle(1000);
         let silent = format!("to {here}");
-        let first = first.ask(&silent, &format!("ok {silent}"));
-        let recv = recv.ask(&format!("from {there}"), said::CHANGE_IS_LATE);
+        let first = first.request(&silent, &format!("ok {silent}"));
+        let recv = recv.request(&format!("from {there}"), messages::CHANGE_IS_LATE);
         let second = send(&folder, 660, &format!("{there} --to {}", onlooker.address()));
-        onlooker.hear(1500);
-        first.ask("quit", "ok quit").end().report();
-        onlooker.hear(500);
+        onlooker.handle(1500);
+        first.request("quit", "ok quit").end().report();
+        onlooker.handle(500);
         let recv = recv.becomes(|status| status.contains(&format!("from {there}")));
-        second.ask("quit", "ok quit").end().report();
+        second.request("quit", "ok quit").end().report();
         let heard = recv.end().report();
         assert_eq!(heard.of_stream(0, "/address"), &Value::from(there), "{:#}", heard.0);
         assert_eq!(heard.of_stream(1, "/address"), &Value::from(here), "{:#}", heard.0);
@@ -231,19 +233,19 @@ fn left_address_can_be_heard_again_and_a_pending_one_is_shown() {
         let (here, there, nowhere) = (loopback(), loopback(), loopback());
         let mut recv = recv(&folder, &here, "");
         let send = send(&folder, 440, &format!("{here} --to {there} --to {}", onlooker.address()));
-        onlooker.hear(1000);
+        onlooker.handle(1000);
         for address in [&there, &here, &there] {
-            recv = recv.ask(&format!("from {nowhere}"), &format!("ok from {nowhere}"));
-            onlooker.hear(100);
+            recv = recv.request(&format!("from {nowhere}"), &format!("ok from {nowhere}"));
+            onlooker.handle(100);
             recv = recv.becomes(|status| status.contains(&format!(", waiting for {nowhere}")));
-            recv = recv.ask(&format!("from {address}"), &format!("ok from {address}"));
-            onlooker.hear(1500);
+            recv = recv.request(&format!("from {address}"), &format!("ok from {address}"));
+            onlooker.handle(1500);
             recv = recv.becomes(|status| status.ends_with(&format!("from {address}")));
         }
-        recv = recv.ask("latency auto", "ok latency ");
+        recv = recv.request("latency auto", "ok latency ");
         recv = recv.becomes(|status| status.contains("latency auto, now "));
-        recv.ask("quit", "ok quit").end().report();
-        send.ask("quit", "ok quit").end().report();
+        recv.request("quit", "ok quit").end().report();
+        send.request("quit", "ok quit").end().report();
     });
 }
 
@@ -256,10 +258,10 @@ fn opus_is_tuned_otherwise_at_the_bitrate_that_was_given() {
             loopback()
         );
         let send = call(&folder, &line).controlled().start();
-        let send = send.ask("format opus-voice", "ok format opus-voice");
-        let send = send.ask("format lossless16", "ok format lossless16");
-        let send = send.ask("format opus", "ok format opus");
-        send.ask("quit", "ok quit").end().report();
+        let send = send.request("format opus-voice", "ok format opus-voice");
+        let send = send.request("format lossless16", "ok format lossless16");
+        let send = send.request("format opus", "ok format opus");
+        send.request("quit", "ok quit").end().report();
     });
 }
 
@@ -269,7 +271,7 @@ fn invalid_line_is_answered_with_a_hint_and_changes_nothing() {
         let folder = Folder::new();
         let address = loopback();
         let recv = recv(&folder, &address, "--exit-on-bye");
-        let mut send = send(&folder, 440, &address).ask("status", "ok status");
+        let mut send = send(&folder, 440, &address).request("status", "ok status");
         let before =
             "ok status latency 400ms, ptime 1ms, format l24, redundancy off, volume 0dB, to";
         for line in [
@@ -287,7 +289,7 @@ fn invalid_line_is_answered_with_a_hint_and_changes_nothing() {
             "to rtp://[::1]:5004",
             "to rtp://239.1.2.3:5004?ttl=9",
         ] {
-            send = send.refuses(line).ask("status", before);
+            send = send.refuses(line).request("status", before);
         }
         let mut recv = recv;
         for line in [
@@ -301,7 +303,7 @@ fn invalid_line_is_answered_with_a_hint_and_changes_nothing() {
         ] {
             recv = recv.refuses(line);
         }
-        send.ask("quit", "ok quit").end().report();
+        send.request("quit", "ok quit").end().report();
         recv.end().report();
     });
 }
@@ -311,7 +313,7 @@ fn the_end_of_standard_input_ends_the_control_and_not_the_run() {
     shared(|| {
         let folder = Folder::new();
         let line = "send --input tone:440 --to rtp://127.0.0.1:9 --duration 1s --report json";
-        let send = call(&folder, line).controlled().start().ask("mute", "ok volume 0dB muted");
+        let send = call(&folder, line).controlled().start().request("mute", "ok volume 0dB muted");
         let report = send.no_more_lines().end().report();
         assert_eq!(report.0["duration_ns"].as_i64().map(|nanos| nanos / 1_000_000_000), Some(1));
     });

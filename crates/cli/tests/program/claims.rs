@@ -3,10 +3,10 @@
 use tautline_proto::wire::avtp::ETHERTYPE;
 use tautline_proto::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage};
 
+use crate::common::messages;
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Running, call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::{Folder, shared};
 use crate::pcm::{Scene, is_there};
 
@@ -34,8 +34,8 @@ fn written([a, b, c, d, e, f]: [u8; 6]) -> String {
 }
 
 fn reported(talker: &Running, word: &str) -> [u8; 6] {
-    let line = talker.said().filter(|line| line.contains(word)).last().unwrap();
-    let (_, goes_to) = line.split_once(said::GOES_TO).unwrap();
+    let line = talker.messages().filter(|line| line.contains(word)).last().unwrap();
+    let (_, goes_to) = line.split_once(messages::GOES_TO).unwrap();
     group(goes_to.split(' ').next().unwrap())
 }
 
@@ -52,7 +52,7 @@ fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
 
 /// The left talker loses its address. Its sound then arrives at its new address only.
 fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) {
-    let talker = talker.wait_for(said::GROUP_CLAIMED);
+    let talker = talker.wait_for(messages::GROUP_CLAIMED);
     let first = reported(&talker, "claimed a group");
     assert!(packets(&cable.right, first) > 100);
     let announced = MaapMessage::about(MaapKind::Announce, GroupRange::only(first)).write();
@@ -60,8 +60,8 @@ fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) 
     std::fs::write(folder.file("frame"), frame).unwrap();
     let other = ["-c", TALKER, &cable.right.interface, "frame"];
     call("python3", other).in_folder(folder.path()).within(&cable.right).run().well();
-    let talker = talker.wait_for(said::GROUP_LOST).wait_for(said::GROUP_CHANGED);
-    let second = reported(&talker, said::GROUP_CHANGED);
+    let talker = talker.wait_for(messages::GROUP_LOST).wait_for(messages::GROUP_CHANGED);
+    let second = reported(&talker, messages::GROUP_CHANGED);
     assert_ne!(first, second);
     assert!(packets(&cable.right, second) > 100);
     assert_eq!(packets(&cable.right, first), 0, "it was given up");
@@ -121,7 +121,7 @@ fn interface_that_goes_down_mid_stream_is_reported_with_hint() {
         let send =
             format!("send --input tone:440 --to avtp://{own} --duration 4s --no-stall-monitor");
         let talker = taut(words(&send)).within(&cable.left).start();
-        let talker = talker.wait_for(said::GROUP_CLAIMED);
+        let talker = talker.wait_for(messages::GROUP_CLAIMED);
         let group = reported(&talker, "claimed a group");
         assert!(packets(&cable.right, group) > 100);
         call("ip", ["link", "set", own, "down"]).within(&cable.left).run().well();

@@ -8,10 +8,10 @@ use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::ETHERTYPE;
 use tautline_proto::wire::avtp::crf::CrfHead;
 
+use crate::common::messages;
 use crate::common::network::Cable;
 use crate::common::program::{call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::{Folder, Onlooker, free_udp_ports, shared};
 
 const GROUPS: [&str; 2] = ["91:E0:F0:00:FE:08", "91:E0:F0:00:FE:09"];
@@ -59,8 +59,8 @@ fn is_followed(report: &Report, received: u64, lost: u64) {
     assert!((rate - TOLD).abs() < 0.2, "{reported}");
     assert!(unsure.unwrap() < 2.0, "{reported}");
     assert!(clock["holdover_since_ns"].is_i64(), "{reported}");
-    assert_eq!(noted(report, said::CLOCK_SILENT), 1, "{reported}");
-    assert_eq!(noted(report, said::CLOCK_UNHEARD), 0, "{reported}");
+    assert_eq!(noted(report, messages::CLOCK_SILENT), 1, "{reported}");
+    assert_eq!(noted(report, messages::CLOCK_UNHEARD), 0, "{reported}");
     let card = report.stream("/clock/card_ppm").as_f64().unwrap();
     assert!((card - TOLD).abs() < (card - CARD).abs() / 2.0, "{reported}");
 }
@@ -114,11 +114,11 @@ fn clock_at_the_streams_address_uses_the_same_socket() {
         );
         let recv = taut(words(&recv)).controlled().start().listening();
         let talker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let tell = |number: i64| {
+        let notify = |number: i64| {
             let datagram = [&(number as u32).to_be_bytes(), pdu(number).as_slice()].concat();
             talker.send_to(&datagram, (Ipv4Addr::LOCALHOST, place)).unwrap();
         };
-        (0..5).for_each(tell);
+        (0..5).for_each(notify);
         let send = format!(
             "send --input virtual:?tone=440&ppm={CARD} --to avtp+udp://127.0.0.1:{place} --to {copy} --ptime 1ms {BOTH}"
         );
@@ -127,10 +127,10 @@ fn clock_at_the_streams_address_uses_the_same_socket() {
         onlooker.see(500);
         for number in 500..1500 {
             onlooker.see(4);
-            tell(number);
+            notify(number);
         }
         let elsewhere = format!("from avtp+udp://127.0.0.1:{}", free_udp_ports());
-        let recv = recv.ask(&elsewhere, "the clock of --clock comes to the same address");
+        let recv = recv.request(&elsewhere, "the clock of --clock comes to the same address");
         let report = recv.end().report();
         send.signal("-INT");
         send.end();

@@ -11,10 +11,10 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::Packet;
 
 use crate::common::host::steady;
+use crate::common::messages;
 use crate::common::numberless;
 use crate::common::program::{Ended, Running, call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports};
 use crate::errors::is_refused;
@@ -35,7 +35,7 @@ fn sweep(folder: &Folder) -> Sound {
     sound
 }
 
-fn hear(from: &str, options: &str, folder: &Folder) -> Running {
+fn handle(from: &str, options: &str, folder: &Folder) -> Running {
     let line = format!(
         "recv --from {from} --output file:heard.wav --exit-on-bye --report json --period 240 \
          --periods 32 --latency 1s --no-stall-monitor {options}"
@@ -134,8 +134,8 @@ fn slow_coding_is_reported_with_a_hint_and_fast_coding_is_not() {
     let folder = Folder::new();
     let port = free_udp_ports();
     let reported = |ended: Ended| {
-        let said = ended.said.into_iter();
-        said.filter(|line| line.contains("expect xruns")).collect::<Vec<_>>()
+        let messages = ended.messages.into_iter();
+        messages.filter(|line| line.contains("expect xruns")).collect::<Vec<_>>()
     };
     let run = |line: &str, options: &str| {
         let line = format!("{line} --duration 20ms --no-stall-monitor --report none {options}");
@@ -150,11 +150,11 @@ fn slow_coding_is_reported_with_a_hint_and_fast_coding_is_not() {
     for fits in ["--format opus-voice --ptime 20ms --period 1920", "--format l24 --period 1"] {
         assert_eq!(send(fits), [""; 0], "{fits}");
     }
-    let hears = format!(
+    let handles = format!(
         "recv --from rtp://127.0.0.1:{port} --output null: --rate 48000 --channels 2 --latency 200ms"
     );
     let recv = |options: &str| {
-        let ended = run(&hears, options);
+        let ended = run(&handles, options);
         assert_eq!(ended.status, Some(1), "nothing was heard: {ended:#?}");
         reported(ended)
     };
@@ -205,7 +205,7 @@ mod exclusive {
                 let options = format!("--format {format}");
                 for by in [&to[..], "stream.sdp"] {
                     send(&to, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
-                    let recv = hear(by, "", &folder);
+                    let recv = handle(by, "", &folder);
                     send(&to, &options, &folder);
                     crate::interop::is_whole(recv, &sent, &folder);
                     std::fs::remove_file(folder.file("heard.wav")).unwrap();
@@ -222,7 +222,7 @@ mod exclusive {
             let to = format!("rtp://127.0.0.1:{port}");
             send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
             for (by, options) in [(&to[..], ""), (&to, "--format opus"), ("stream.sdp", "")] {
-                let recv = hear(by, &format!("{options} --overwrite"), &folder);
+                let recv = handle(by, &format!("{options} --overwrite"), &folder);
                 send(&to, "--format opus", &folder);
                 recv.end().report().missed_nothing();
                 let apart = apart(&by_opus_alone(&sent, MUSIC, 240), &heard(&folder));
@@ -239,7 +239,7 @@ mod exclusive {
             }
             let (folder, port) = (Folder::new(), free_udp_ports());
             let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
-            let recv = hear(&to, "--format opus", &folder);
+            let recv = handle(&to, "--format opus", &folder);
             let relay = Relay::to(port);
             let line = format!(
                 "-q filesrc location=sent.wav ! wavparse ! audioconvert ! opusenc bitrate=192000 \
@@ -266,7 +266,7 @@ mod exclusive {
             );
             let peer =
                 call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
-            let peer = peer.wait_for(said::GST_PLAYING);
+            let peer = peer.wait_for(messages::GST_PLAYING);
             send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
             peer.end().well();
             let alone = by_opus_alone(&sent, MUSIC, 240);
@@ -283,7 +283,7 @@ mod exclusive {
             }
             let (folder, port) = (Folder::new(), free_udp_ports());
             let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
-            let recv = hear(&to, "--format opus", &folder);
+            let recv = handle(&to, "--format opus", &folder);
             let relay = Relay::to(port);
             // The relay does not forward its goodbye to the RTCP port.
             let line = format!(

@@ -21,13 +21,13 @@ fn played(folder: &Folder, seconds: u64) {
 #[test]
 fn demo_paces_its_packets_like_a_default_sender() {
     // Only users set up queues of the loopback interface.
-    for (period, rung) in [("--period 48", "batch"), ("--period 480 --periods 4", "sleep")] {
+    for (period, mode) in [("--period 48", "batch"), ("--period 480 --periods 4", "sleep")] {
         let folder = Folder::new();
         demo(&folder, &format!("--latency 400ms --duration 1s {period}")).end();
         let report = std::fs::read(folder.file("sender.json")).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
         let pacing = &report["streams"][0]["pacing"];
-        assert_eq!(pacing["mode"], rung, "{period}: {pacing:#}");
+        assert_eq!(pacing["mode"], mode, "{period}: {pacing:#}");
         assert!(pacing["reason"].is_string(), "{period}: {pacing:#}");
     }
 }
@@ -46,29 +46,29 @@ fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
         }
         let ended = running.end();
         assert_eq!(ended.status, Some(1), "{ended:#?}");
-        snapshot!("refused", ended.said.concat());
-        for said in ["identical to the recording", "identical: all", "until it was stopped"] {
-            assert!(!ended.out.contains(said), "{said}: {ended:#?}");
+        snapshot!("refused", ended.messages.concat());
+        for messages in ["identical to the recording", "identical: all", "until it was stopped"] {
+            assert!(!ended.out.contains(messages), "{messages}: {ended:#?}");
         }
     });
 }
 
 #[test]
 fn demo_with_too_short_latency_names_options_that_work() {
-    for (asked, advised) in [
+    for (requested, advised) in [
         ("--latency 10ms", "--periods 4"),
         ("--latency 3ms", "--latency 5ms --periods 2"),
         ("--latency 10ms --period 480 --periods 8", "--latency 50ms --periods 2"),
     ] {
         let folder = Folder::new();
-        let ended = demo(&folder, asked).end();
-        let said = ended.said.concat();
+        let ended = demo(&folder, requested).end();
+        let messages = ended.messages.concat();
         assert_eq!(ended.status, Some(2), "{ended:#?}");
-        assert!(said.contains(&format!(" {advised}")), "{said}");
+        assert!(messages.contains(&format!(" {advised}")), "{messages}");
         // The advice is not rejected again. The last option counts.
         let options = match advised.contains("--latency") {
-            true => format!("{} {advised}", asked.split_once("ms").unwrap().1),
-            false => format!("{asked} {advised}"),
+            true => format!("{} {advised}", requested.split_once("ms").unwrap().1),
+            false => format!("{requested} {advised}"),
         };
         let options = options.replace("--periods 8", "");
         let ended = demo(&folder, &format!("{options} --duration 1s")).end();

@@ -14,11 +14,11 @@ struct Findings(Value);
 impl Findings {
     #[track_caller]
     fn of(call: &Call) -> Self {
-        let Ended { status, out, said } = call.run();
+        let Ended { status, out, messages } = call.run();
         let value: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
         let spoils = value["counts"]["failure"].as_u64().unwrap();
         assert_eq!(status, Some(i32::from(spoils > 0)), "{value:#}");
-        assert_eq!(said.len(), usize::from(spoils > 0), "{said:#?}");
+        assert_eq!(messages.len(), usize::from(spoils > 0), "{messages:#?}");
         Self(value)
     }
 
@@ -228,7 +228,7 @@ fn a_quantum_that_leaves_no_time_is_found_and_mended() {
 #[test]
 fn every_device_is_listed_with_a_name_that_is_taken() {
     let text = taut(["devices"]).run().well();
-    assert_eq!(text.said.len(), 0, "{:#?}", text.said);
+    assert_eq!(text.messages.len(), 0, "{:#?}", text.messages);
     assert!(text.out.contains("\n  virtual: "), "{}", text.out);
     let listed = taut(words("devices --report json")).run().well().out;
     let listed: Value = serde_json::from_str(&listed).unwrap();

@@ -4,9 +4,9 @@ mod files;
 
 use std::path::PathBuf;
 
+use crate::common::messages;
 use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
-use crate::common::said;
 use tautline_trial::snapshot;
 
 use crate::common::{Folder, free_udp_ports, loopback, shared};
@@ -27,7 +27,7 @@ fn refused(key: &str, call: &Call, status: i32) -> String {
     let ended = call.run();
     assert_eq!(ended.status, Some(status), "{ended:#?}");
     assert_eq!(ended.out, "");
-    let [message] = ended.said.as_slice() else { panic!("not one message: {ended:#?}") };
+    let [message] = ended.messages.as_slice() else { panic!("not one message: {ended:#?}") };
     assert!(message.starts_with("error: "), "{message:?}");
     snapshot!(key, message);
     message.clone()
@@ -63,11 +63,11 @@ fn the_latency_that_an_error_names_works() {
             recv(&folder, &format!("--from {from} --output null: --duration 1ms {timing}"))
         };
         let refused = with("1us").run();
-        let line = refused.said.concat();
+        let line = refused.messages.concat();
         let named = line.split("--latency ").nth(2).and_then(|rest| rest.split(' ').next());
         let ended = with(named.unwrap_or_else(|| panic!("{line}"))).run();
         assert_eq!(ended.status, Some(1), "{ended:#?}");
-        assert!(ended.said.concat().contains(said::NOTHING_RECEIVED), "{ended:#?}");
+        assert!(ended.messages.concat().contains(messages::NOTHING_RECEIVED), "{ended:#?}");
     }
 }
 
@@ -78,7 +78,7 @@ fn packets_longer_than_the_path_mtu_are_refused_or_warned_of() {
     let never = taut(words(send)).and(["--fragment", "never"]).within(&cable.left);
     is_refused(&never, 2);
     let ended = taut(words(send)).within(&cable.left).run().well();
-    let [line] = ended.said.as_slice() else { panic!("{:#?}", ended.said) };
+    let [line] = ended.messages.as_slice() else { panic!("{:#?}", ended.messages) };
     // 960 frames of 6 bytes with headers of RTP, its extension, UDP and IP: 4 fragments of 1480.
     assert!(line.contains(" 4 "), "{line}");
     let named = line.split("--ptime ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
@@ -152,7 +152,7 @@ fn six_channels_on_a_stereo_card_are_refused_with_a_map() {
                 .with("ALSA_CONFIG_PATH", folder.file("asound.conf"))
                 .run()
         };
-        let last = |ended: &Ended| ended.said.last().cloned().unwrap_or_default();
+        let last = |ended: &Ended| ended.messages.last().cloned().unwrap_or_default();
         let refused = recv("");
         assert_eq!(refused.status, Some(3), "{refused:#?}");
         for part in ["it has 2 channels, not 6", "add --map 1,2, or use alsa:plug:pair"] {

@@ -128,12 +128,12 @@ mod exclusive {
             send.signal("-INT");
             let sent = send.end().report();
             let heard = recv.end().report();
-            for (report, least) in [(&heard, 2_000), (&sent, 4_000)] {
+            for (report, minimum) in [(&heard, 2_000), (&sent, 4_000)] {
                 let (length, at) = longest_xrun(report);
                 // A second, minus the delay of this test.
                 assert!(length >= 500, "{length} ms: {:#}", report.0);
                 let ends = report.0["duration_ns"].as_i64().unwrap() / 1_000_000;
-                assert!((least..ends).contains(&at), "{at} ms of {ends}: {:#}", report.0);
+                assert!((minimum..ends).contains(&at), "{at} ms of {ends}: {:#}", report.0);
                 let kept = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
                 let kept: u64 = kept.map(|xrun| xrun["count"].as_u64().unwrap()).sum();
                 assert_eq!(kept, report.count("xruns"), "{:#}", report.0);

@@ -6,9 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use serde_json::{Value, json};
 use tautline_trial::snapshot;
 
+use crate::common::messages;
 use crate::common::program::{Ended, call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Lack, loopback, skipped};
 use crate::errors::is_refused;
@@ -34,7 +34,7 @@ fn broken_settings_file_affects_only_commands_that_read_it() {
         pages.as_str(),
     ] {
         let ended = taut(words(line)).in_folder(folder.path()).run().well();
-        assert!(ended.said.is_empty(), "{line}: {:#?}", ended.said);
+        assert!(ended.messages.is_empty(), "{line}: {:#?}", ended.messages);
     }
     let join = taut(words("join missing.csv missing.csv")).in_folder(folder.path());
     is_refused(&join, 3);
@@ -147,12 +147,12 @@ fn two_reports_are_compared_and_what_is_worse_fails() {
         [("a.json b.json", 1), ("a.json gone.json", 1), ("short.json short.json", 5)]
     {
         let ended = compare(files);
-        assert_eq!((ended.status, ended.said.len()), (Some(status), 0), "{ended:#?}");
+        assert_eq!((ended.status, ended.messages.len()), (Some(status), 0), "{ended:#?}");
         let begins: Vec<_> = ended.out.lines().take_while(|line| !line.is_empty()).collect();
         snapshot!(files, begins.join("\n"));
         let unseen = compare(&format!("{files} --report none"));
         assert_eq!(unseen.status, Some(status), "{unseen:#?}");
-        snapshot!(format!("{files} --report none"), unseen.said.join("\n"));
+        snapshot!(format!("{files} --report none"), unseen.messages.join("\n"));
     }
     std::fs::write(folder.file("c.json"), "{\"streams\": []}").unwrap();
     let other = taut(words("lab compare a.json c.json")).in_folder(folder.path());
@@ -216,8 +216,8 @@ fn pages_start_with_required_options_and_keep_example_lines() {
 fn command_for(folder: &Folder, input: &str, options: &str) -> String {
     let send = format!("send --to rtp://127.0.0.1:5004 --input file:{input} {options}");
     let ended = taut(words(&send)).in_folder(folder.path()).run();
-    assert_eq!((ended.status, ended.said.len()), (Some(3), 1), "{ended:#?}");
-    let (_, command) = ended.said[0].split_once(said::CONVERT).expect("a command");
+    assert_eq!((ended.status, ended.messages.len()), (Some(3), 1), "{ended:#?}");
+    let (_, command) = ended.messages[0].split_once(messages::CONVERT).expect("a command");
     command.to_owned()
 }
 
@@ -267,10 +267,10 @@ fn make_takes_what_cargo_built_wherever_that_is() {
     if std::process::Command::new("make").arg("--version").output().is_err() {
         return skipped(Lack::Package, "there is no make");
     }
-    let said = call("make", elsewhere).run().well().out;
-    assert!(said.contains("\n/elsewhere/release/taut demo\n"), "{said}");
-    let inside = said.split_whitespace().find(|word| word.starts_with("target/"));
-    assert_eq!(inside, None, "{said}");
+    let messages = call("make", elsewhere).run().well().out;
+    assert!(messages.contains("\n/elsewhere/release/taut demo\n"), "{messages}");
+    let inside = messages.split_whitespace().find(|word| word.starts_with("target/"));
+    assert_eq!(inside, None, "{messages}");
 }
 
 fn compared(sent: &Sound, heard: &Sound) -> Ended {
@@ -324,7 +324,7 @@ fn comparison_of_a_sine_without_onset_is_left_open() {
     assert_eq!(report["ambiguous_modulo_frames"], 160.0, "{report}");
     assert_eq!(report["begins_at_frame"], -10, "{report}");
     assert_eq!(report["missed_first_frames"], Value::Null, "{report}");
-    snapshot!(run("none").said.join("\n"));
+    snapshot!(run("none").messages.join("\n"));
 }
 
 #[test]

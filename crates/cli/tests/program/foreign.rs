@@ -103,8 +103,9 @@ fn packets_that_contradict_the_format_given_are_not_played() {
             recv.signal("-INT");
             let ended = recv.end();
             assert_eq!(ended.status, Some(1), "{ended:#?}");
-            let said: Vec<_> = ended.said.iter().filter(|line| line.contains("muted")).collect();
-            snapshot!(name, said[0].replace(&port.to_string(), "PORT"));
+            let messages: Vec<_> =
+                ended.messages.iter().filter(|line| line.contains("muted")).collect();
+            snapshot!(name, messages[0].replace(&port.to_string(), "PORT"));
             assert!(name.contains("rate") || !folder.file("heard.wav").exists());
         }
     });

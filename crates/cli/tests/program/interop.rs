@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::host::{steady, timed};
+use crate::common::messages;
 use crate::common::program::{Running, call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, free_udp_ports, skipped};
 use crate::pcm::is_there;
@@ -40,7 +40,7 @@ pub(crate) fn noise(coding: FileCoding, folder: &Folder) -> Sound {
     sent
 }
 
-fn hear(coding: FileCoding, port: u16, folder: &Folder) -> Running {
+fn handle(coding: FileCoding, port: u16, folder: &Folder) -> Running {
     let line = format!(
         "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --exit-on-bye --report json \
          --format {} --period 240 --periods 32 --latency 1s --no-stall-monitor",
@@ -100,7 +100,7 @@ fn gstreamer_to_taut(coding: FileCoding, element: &str) {
         }
         let (folder, port) = (Folder::new(), free_udp_ports());
         let sent = noise(coding, &folder);
-        let recv = hear(coding, port, &folder);
+        let recv = handle(coding, port, &folder);
         let line = format!(
             "-q filesrc location=sent.wav ! wavparse ! audioconvert ! {element} pt=96 ssrc={SSRC} \
              min-ptime=1000000 max-ptime=1000000 ! udpsink host=127.0.0.1 port={port}"
@@ -137,7 +137,7 @@ fn is_heard_though_nothing_is_said(millis: u32, shape: &str) {
     steady(|| {
         let Some(report) = received_of_gstreamer(millis, shape) else { return };
         let note = format!("no announcement; the sender's packets have {millis}ms");
-        assert!(report.notes().iter().any(|said| said.contains(&note)), "{:#}", report.0);
+        assert!(report.notes().iter().any(|messages| messages.contains(&note)), "{:#}", report.0);
         let kept = report.nanos("/latency/configured_ns");
         assert!(kept > i64::from(millis) * 1_000_000, "{:#}", report.0);
         // GStreamer sends from an ordinary thread, which a busy machine delays.
@@ -162,7 +162,7 @@ fn taut_to_gstreamer(coding: FileCoding, options: &str) {
         );
         let peer =
             call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
-        let peer = peer.wait_for(said::GST_PLAYING);
+        let peer = peer.wait_for(messages::GST_PLAYING);
         send(coding, port, options, &folder);
         peer.end().well();
         read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
@@ -199,14 +199,14 @@ fn taut_to_ffmpeg(coding: FileCoding, options: &str) {
 fn unanswered_sender_names_peers_without_header_extensions() {
     let port = free_udp_ports();
     let _stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
-    let said = |options: &str| {
+    let messages = |options: &str| {
         let to = format!("rtp://127.0.0.1:{port}");
         let line = format!("send --input tone:440 --to {to} --duration 1s --report json {options}");
         let report = taut(words(&line)).run().report();
         report.notes().iter().any(|note| note.contains("rtp-source"))
     };
-    assert!(said(""));
-    assert!(!said("--no-header-extensions"));
+    assert!(messages(""));
+    assert!(!messages("--no-header-extensions"));
 }
 
 mod exclusive {
@@ -217,8 +217,9 @@ mod exclusive {
         steady(|| {
             let Some(report) = received_of_gstreamer(20, "--latency 10ms") else { return };
             assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
-            let said = |note: &&str| note.contains("20ms") && note.contains(said::TOO_LITTLE);
-            assert!(report.notes().iter().any(said), "{:#}", report.0);
+            let messages =
+                |note: &&str| note.contains("20ms") && note.contains(messages::TOO_LITTLE);
+            assert!(report.notes().iter().any(messages), "{:#}", report.0);
         });
     }
 
@@ -234,7 +235,7 @@ mod exclusive {
             {
                 let (folder, port) = (Folder::new(), free_udp_ports());
                 let sent = noise(coding, &folder);
-                let recv = hear(coding, port, &folder);
+                let recv = handle(coding, port, &folder);
                 let line = format!(
                     "-nostdin -loglevel error -re -i sent.wav -c:a {codec} -f rtp -rtpflags send_bye \
                  rtp://127.0.0.1:{port}?pkt_size=300"

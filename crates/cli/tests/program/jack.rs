@@ -2,9 +2,9 @@
 
 use crate::common::host::{mostly, steady, timed};
 use crate::common::jack::Server;
+use crate::common::messages;
 use crate::common::program::{Running, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::{Lack, Onlooker, loopback, median, skipped};
 use crate::errors::is_refused;
 
@@ -30,7 +30,7 @@ struct Measured {
 
 fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
     let iodelay = server.client("jack_iodelay").listened_to().start();
-    let mut iodelay = iodelay.wait_for(said::JACK_LATENCY);
+    let mut iodelay = iodelay.wait_for(messages::JACK_LATENCY);
     let address = loopback();
     let output = server.device("hears", "jack_delay:in");
     let timing = format!("--channels 1 --latency {latency} --report json");
@@ -39,10 +39,10 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
     let send = send(&input, &format!("--to {address} --ptime {ptime} {timing}"));
     // Four per second. The first seconds belong to the servo.
     for _ in 0..48 {
-        iodelay = iodelay.wait_for(said::JACK_ROUNDTRIP).wait_for("backend arguments");
+        iodelay = iodelay.wait_for(messages::JACK_ROUNDTRIP).wait_for("backend arguments");
     }
     let readings =
-        iodelay.said().filter_map(|line| line.split_once(" frames")?.0.trim().parse().ok());
+        iodelay.messages().filter_map(|line| line.split_once(" frames")?.0.trim().parse().ok());
     let readings: Vec<f64> = readings.skip(16).collect();
     drop(iodelay);
     let (output, input) = (server.device("marks", "sends:"), server.device("ear", "hears:"));
@@ -50,11 +50,11 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
     let lab = taut(lab).and([output]).and(words("--input")).and([input]).run().report();
     let nanos = lab.0["rows"][0]["measured"]["p50_ns"].as_f64();
     let by_lab = nanos.unwrap_or_else(|| panic!("{:#}", lab.0)) * 48_000.0 / 1e9;
-    let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
+    let ends = [send, recv].map(|end| end.request("quit", "ok").end().report());
     let let_out = ends.iter().map(|end| end.count("skipped_frames")).sum();
     let late = ends[1].count("late");
     let doubts =
-        |end: &Report| end.notes().iter().any(|note| note.contains(said::TOO_OLD_WHEN_SENT));
+        |end: &Report| end.notes().iter().any(|note| note.contains(messages::TOO_OLD_WHEN_SENT));
     let doubted = ends.iter().any(doubts);
     let by_iodelay = median(readings.iter().copied());
     let evidence = format!(
@@ -106,7 +106,7 @@ fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
     is_refused(&rate.and([&input]), 3);
     let to = format!("--to {}", loopback());
     let odd = self::send(&server.device("x", "nobody:"), &to);
-    odd.wait_for("'nobody:'").ask("quit", "ok").end().well();
+    odd.wait_for("'nobody:'").request("quit", "ok").end().well();
 }
 
 #[test]
@@ -163,8 +163,8 @@ mod exclusive {
             let to =
                 format!("--to {address} --to {} --channels 1 --report json", onlooker.address());
             let send = send(&server.device("sends", "system"), &to);
-            onlooker.hear(2000);
-            let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
+            onlooker.handle(2000);
+            let ends = [send, recv].map(|end| end.request("quit", "ok").end().report());
             let [promised, kept] =
                 [&ends[0], &ends[1]].map(|end| end.nanos("/latency/configured_ns"));
             let raised = ends[1].notes().iter().any(|note| note.contains(" announces "));
@@ -200,12 +200,12 @@ mod exclusive {
                     capture(channel),
                 );
             }
-            let send = send.ask("latency 60ms", "ok latency 60ms");
+            let send = send.request("latency 60ms", "ok latency 60ms");
             server.await_latencies("sends:in_1", "2624 2624", "256 256");
-            let recv = recv.ask("latency 60ms", "ok latency 60ms");
+            let recv = recv.request("latency 60ms", "ok latency 60ms");
             server.await_latencies("hears:out_1", "512 512", "2368 2368");
             for running in [send, recv] {
-                running.ask("quit", "ok").end().well();
+                running.request("quit", "ok").end().well();
             }
         });
     }
@@ -221,20 +221,21 @@ mod exclusive {
             let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
             let to = format!("--to {address} --to {} --ptime 1334us {timing}", onlooker.address());
             let send = send(&server.device("sends", "none"), &to);
-            onlooker.hear(1000);
+            onlooker.handle(1000);
             // A packet, two periods to a card that may follow, and the one being filled.
             let recv = recv.refuses("latency 2.92ms");
             let patch = |command: &str| server.client(&format!("jack_{command}")).run().well();
             patch("connect hears:out_1 jack_delay:in");
             // 2048 cycles, and a polling interval.
-            onlooker.hear(3500);
-            let recv =
-                recv.ask("status", "latency 20ms").ask("latency 2.92ms", "ok latency 2.92ms");
+            onlooker.handle(3500);
+            let recv = recv
+                .request("status", "latency 20ms")
+                .request("latency 2.92ms", "ok latency 2.92ms");
             patch("disconnect hears:out_1 jack_delay:in");
             patch("connect hears:out_1 system:playback_1");
-            let recv = recv.wait_for(said::TOO_LITTLE);
+            let recv = recv.wait_for(messages::TOO_LITTLE);
             for running in [send, recv] {
-                running.ask("quit", "ok").end().well();
+                running.request("quit", "ok").end().well();
             }
         });
     }
@@ -254,7 +255,7 @@ mod exclusive {
             names.sort_unstable();
             assert_eq!(names, ["same-01:in_1", "same-01:in_2", "same:in_1", "same:in_2"]);
             for running in [first, second] {
-                running.ask("quit", "ok").end().well();
+                running.request("quit", "ok").end().well();
             }
         });
     }
@@ -271,19 +272,21 @@ mod exclusive {
                 recv(&server.device("hears", "system"), &format!("--from {address} {timing}"));
             let to = format!("--to {address} --to {} {timing}", onlooker.address());
             let send = send(&server.device("sends", "system"), &to);
-            onlooker.hear(300);
+            onlooker.handle(300);
             server.stop();
-            let gone = said::TIMER_GOES_ON;
+            let gone = messages::TIMER_GOES_ON;
             let (send, recv) = (send.wait_for(gone), recv.wait_for(gone));
             // A timer sends the packets.
-            onlooker.hear(500);
+            onlooker.handle(500);
             server.restart(512);
-            let (send, recv) =
-                (send.wait_for(&said::is_back("sends")), recv.wait_for(&said::is_back("hears")));
-            onlooker.hear(500);
+            let (send, recv) = (
+                send.wait_for(&messages::is_back("sends")),
+                recv.wait_for(&messages::is_back("hears")),
+            );
+            onlooker.handle(500);
             server.await_latencies("hears:out_2", "1024 1024", "3776 3776");
             for running in [send, recv] {
-                running.ask("quit", "ok").end().well();
+                running.request("quit", "ok").end().well();
             }
         });
     }
@@ -299,13 +302,13 @@ mod exclusive {
             let _tone = self::send("tone:440", &format!("--to {address} {timing}"));
             let to = format!("--to {} {timing}", onlooker.address());
             let mut send = send(&server.device("sends", "system"), &to);
-            onlooker.hear(300);
+            onlooker.handle(300);
             server.hears_sound("hears:out_2");
             for buffer in [1024, 32, 128] {
                 server.client(&format!("jack_bufsize {buffer}")).run();
                 let reported = format!("the JACK server's buffer now has {buffer} frames");
                 (send, recv) = (send.wait_for(&reported), recv.wait_for(&reported));
-                onlooker.hear(300);
+                onlooker.handle(300);
                 server.hears_sound("hears:out_2");
             }
             server.client("jack_freewheel y").run().well();
@@ -314,11 +317,11 @@ mod exclusive {
             server.client("jack_freewheel n").run().well();
             let reported = "the JACK server stopped freewheeling";
             let (send, recv) = (send.wait_for(reported), recv.wait_for(reported));
-            onlooker.hear(300);
+            onlooker.handle(300);
             server.hears_sound("hears:out_2");
-            let report = send.ask("quit", "ok").end().well().out;
+            let report = send.request("quit", "ok").end().well().out;
             assert!(report.contains("packets"), "{report}");
-            recv.ask("quit", "ok").end().well();
+            recv.request("quit", "ok").end().well();
         });
     }
 
@@ -331,15 +334,15 @@ mod exclusive {
             let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
             let to = format!("--to {address} --to {} {timing}", onlooker.address());
             let send = send(&server.device("sends", "none"), &to);
-            onlooker.hear(300);
+            onlooker.handle(300);
             // JACK notifies all clients of the missed cycles. It removes this one after half a
             // second.
             recv.signal("-STOP");
-            onlooker.hear(150);
+            onlooker.handle(150);
             recv.signal("-CONT");
-            onlooker.hear(300);
+            onlooker.handle(300);
             for running in [send, recv] {
-                let report = running.ask("quit", "ok").end().report();
+                let report = running.request("quit", "ok").end().report();
                 assert!(report.count("xruns") >= 1, "{:#}", report.0);
             }
         });
@@ -371,21 +374,23 @@ mod exclusive {
                 send(&server.device("ends", "system"), &format!("--to {} {timing}", loopback()));
             let ends = ends.wait_for("'ends'");
             server.await_latencies("ends:in_2", "4544 4544", "256 256");
-            onlooker.hear(300);
+            onlooker.handle(300);
             server.signal("-STOP");
             ends.signal("-INT");
             ends.end().well();
-            let stalled = said::JACK_STALLED;
+            let stalled = messages::JACK_STALLED;
             let (sends, recv) = (sends.wait_for(stalled), recv.wait_for(stalled));
             // The gap is half a second; the timer plays the rest.
-            onlooker.hear(2500);
-            let sends = sends.wait_for(said::NO_ANSWER);
+            onlooker.handle(2500);
+            let sends = sends.wait_for(messages::NO_ANSWER);
             server.signal("-CONT");
-            let (sends, recv) =
-                (sends.wait_for(&said::is_back("sends")), recv.wait_for(&said::is_back("hears")));
-            onlooker.hear(500);
+            let (sends, recv) = (
+                sends.wait_for(&messages::is_back("sends")),
+                recv.wait_for(&messages::is_back("hears")),
+            );
+            onlooker.handle(500);
             server.signal("-STOP");
-            onlooker.hear(2500);
+            onlooker.handle(2500);
             for running in [sends, recv] {
                 running.signal("-INT");
                 running.end().well();
@@ -402,13 +407,13 @@ mod exclusive {
             let onlooker = Onlooker::new();
             let to = format!("--to {} --latency 100ms", onlooker.address());
             let sends = send(&server.device("sends", "none"), &to);
-            let watch = watch.wait_for(said::JACK_WATCHED);
-            onlooker.hear(300);
+            let watch = watch.wait_for(messages::JACK_WATCHED);
+            onlooker.handle(300);
             server.signal("-STOP");
-            let sends = sends.wait_for(said::NO_ANSWER);
-            onlooker.hear(8000);
+            let sends = sends.wait_for(messages::NO_ANSWER);
+            onlooker.handle(8000);
             server.signal("-CONT");
-            sends.wait_for(&said::is_back("sends")).ask("quit", "ok").end().well();
+            sends.wait_for(&messages::is_back("sends")).request("quit", "ok").end().well();
             watch.signal("-INT");
             let seen = watch.end().out;
             // JACK is queried, runs, hangs, and runs again.

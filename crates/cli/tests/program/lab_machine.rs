@@ -4,9 +4,9 @@
 use serde_json::Value;
 use tautline_trial::snapshot;
 
+use crate::common::messages;
 use crate::common::network::Cable;
 use crate::common::program::{Call, ordinary, taut, words};
-use crate::common::said;
 use crate::common::{Folder, executable, free_udp_ports, shared};
 use crate::errors::is_refused;
 
@@ -223,7 +223,7 @@ fn rungs_of_which_none_is_to_be_had_are_a_failed_run() {
         rows.iter().any(|row| row["name"] == "etf" && row["invalid"].is_string()),
         "{report:#}"
     );
-    assert!(ended.said.last().is_some_and(|line| line.contains("etf")), "{ended:#?}");
+    assert!(ended.messages.last().is_some_and(|line| line.contains("etf")), "{ended:#?}");
 }
 
 #[test]
@@ -338,9 +338,9 @@ fn stop_request_reports_remaining_time_and_no_stream_follows() {
         run.signal("-INT");
         let ended = run.end().well();
         let reported: Vec<_> =
-            ended.said.iter().filter_map(|line| line.strip_prefix("taut: ")).collect();
+            ended.messages.iter().filter_map(|line| line.strip_prefix("taut: ")).collect();
         let [_, ending, last] = reported[..] else { panic!("{reported:?}") };
-        let seconds = ending.strip_prefix(said::ENDING).unwrap_or_default();
+        let seconds = ending.strip_prefix(messages::ENDING).unwrap_or_default();
         let seconds: u32 = seconds.split(' ').next().unwrap_or_default().parse().unwrap();
         assert!((1..=6).contains(&seconds), "{reported:?}");
         assert!(last.starts_with("1 of 64"), "{reported:?}");

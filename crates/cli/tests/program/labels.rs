@@ -25,13 +25,13 @@ fn labels(path: &Path) -> Vec<(usize, usize, String)> {
 fn labels_lie_on_every_frame_that_was_lost_and_on_no_other() {
     shared(|| {
         // The receiver knows the first gaps before their turn, and the second only afterwards.
-        for (impair, least) in [("--loss 5% --burst 2 --seed 11", 50), ("--outage 1s+400ms", 1)] {
-            every_lost_frame_is_labelled(impair, least);
+        for (impair, minimum) in [("--loss 5% --burst 2 --seed 11", 50), ("--outage 1s+400ms", 1)] {
+            every_lost_frame_is_labelled(impair, minimum);
         }
     });
 }
 
-fn every_lost_frame_is_labelled(impair: &str, least: usize) {
+fn every_lost_frame_is_labelled(impair: &str, minimum: usize) {
     let mut lab = Lab::start(&format!("{impair} --back ideal"));
     let song = Sound::noise(Shape::STEREO_24, 3000, 5).quieter();
     song.write(&lab.folder.file("song.wav"));
@@ -47,7 +47,7 @@ fn every_lost_frame_is_labelled(impair: &str, least: usize) {
     let frames = away..(away + song.frames()).min(heard.frames());
     let is_spoilt = |frame: usize| heard.frame(frame) != song.frame(frame - away);
     let inside = |label: &&(usize, usize, String)| frames.contains(&label.0);
-    assert!(labels.iter().filter(inside).count() >= least, "{labels:?}");
+    assert!(labels.iter().filter(inside).count() >= minimum, "{labels:?}");
     for (begin, end, text) in labels.iter().filter(inside) {
         assert!(text.starts_with("lost"), "{text}");
         let whole = (*begin..(*end).min(frames.end)).find(|frame| !is_spoilt(*frame));

@@ -37,7 +37,7 @@ fn a_host_finds_what_the_catalogue_file_has() {
         port("Out", 10, 0, (0.0, 0.0)),
     ];
     scene.saves("127.0.0.1:1", "the studio", vec![plugin("a.so", "verb", &ports)]);
-    let said = scene.host("analyseplugin", "tautline.so a.so:verb@the_studio").run().well();
+    let messages = scene.host("analyseplugin", "tautline.so a.so:verb@the_studio").run().well();
     for line in [
         "Plugin Name: \"Verb @ the studio\"",
         "Plugin Label: \"a.so:verb@the_studio\"",
@@ -47,11 +47,14 @@ fn a_host_finds_what_the_catalogue_file_has() {
         "\t\"Out\" output, audio",
         "\t\"latency\" output, control, 0 to ..., integer",
     ] {
-        assert!(said.out.lines().any(|said| said.starts_with(line)), "{line:?}: {said:#?}");
+        assert!(
+            messages.out.lines().any(|messages| messages.starts_with(line)),
+            "{line:?}: {messages:#?}"
+        );
     }
-    assert_eq!(said.said, Vec::<String>::new());
+    assert_eq!(messages.messages, Vec::<String>::new());
     let again = scene.host("analyseplugin", "tautline.so a.so:verb@the_studio").run().well();
-    assert_eq!(said.out, again.out, "numbers and labels are those of before");
+    assert_eq!(messages.out, again.out, "numbers and labels are those of before");
 }
 
 #[test]
@@ -62,11 +65,11 @@ fn invalid_catalogue_leaves_a_host_without_plugins() {
     let scene = Scene::new();
     let none = scene.host("listplugins", "").run().well();
     assert!(none.out.contains("tautline.so"), "{none:#?}");
-    assert_eq!(none.said, Vec::<String>::new(), "nothing was saved, and nothing is wrong");
+    assert_eq!(none.messages, Vec::<String>::new(), "nothing was saved, and nothing is wrong");
     for text in ["{", "{\"version\": 2, \"workers\": []}", "{\"version\": 1, \"workers\": 7}"] {
         std::fs::write(scene.catalogue(), text).unwrap();
         let ran = scene.host("listplugins", "").run().well();
-        let [line] = ran.said.as_slice() else { panic!("{ran:#?}") };
+        let [line] = ran.messages.as_slice() else { panic!("{ran:#?}") };
         snapshot!(text, line);
     }
 }

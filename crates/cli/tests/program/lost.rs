@@ -19,11 +19,11 @@ fn killed_receiver_is_logged_counted_and_handed_to_a_command() {
         let send = run(&format!("send --input tone:440 --to {address} --report json"));
         let send = send.and(["--on-lost", r#"echo "to $TAUT_STREAM: $TAUT_RECEIVER""#]);
         let send = send.controlled().start();
-        let send = send.becomes(|said| said.ends_with("; receivers 1 here, 0 lost"));
+        let send = send.becomes(|messages| messages.ends_with("; receivers 1 here, 0 lost"));
         killed.signal("-KILL");
         killed.end();
         let send = send.wait_for(" at 127.0.0.1 is lost: no report for ");
-        let send = send.ask("status", "; receivers 0 here, 1 lost");
+        let send = send.request("status", "; receivers 0 here, 1 lost");
         let top: Value =
             serde_json::from_str(&run("top --once --report json").run().well().out).unwrap();
         let stream = &top["programs"][0]["streams"][0];
@@ -33,10 +33,10 @@ fn killed_receiver_is_logged_counted_and_handed_to_a_command() {
         let send = send.wait_for(" at 127.0.0.1 is back after ");
         restarted.signal("-INT");
         restarted.end().well();
-        let send = send.becomes(|said| said.ends_with("; receivers 0 here, 0 lost"));
-        let ended = send.ask("quit", "ok quit").end().well();
+        let send = send.becomes(|messages| messages.ends_with("; receivers 0 here, 0 lost"));
+        let ended = send.request("quit", "ok quit").end().well();
         let started = format!("to {address}: 127.0.0.1");
-        assert_eq!(ended.said.iter().filter(|line| **line == started).count(), 1, "{ended:#?}");
+        assert_eq!(ended.messages.iter().filter(|line| **line == started).count(), 1, "{ended:#?}");
         let report: Value = serde_json::from_str(&ended.out).unwrap();
         let stream = &report["streams"][0];
         assert_eq!(stream["counters"]["receivers_lost"], 1, "{report:#}");

@@ -1,6 +1,6 @@
 //! The whole program: processes, sockets, files and exit statuses.
 //!
-//! Streams play in real time. Tests that hold for any buffers ([`common::beside`]) run two at a
+//! Streams play in real time. Tests that hold for any buffers ([`common::alongside`]) run two at a
 //! time; those that measure ([`common::host::timed`]) run alone, in modules `exclusive` (decision
 //! 25). [`common::lab`] provides impaired networks.
 
@@ -54,8 +54,8 @@ mod known_delays;
 mod lab_machine;
 mod labels;
 mod ladspa_hosts;
-mod least;
 mod lost;
+mod minimum;
 mod mouth_to_ear;
 mod namespaces;
 mod noisy;

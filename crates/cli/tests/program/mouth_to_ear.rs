@@ -4,7 +4,7 @@ use serde_json::Value;
 use tautline_trial::snapshot;
 
 use crate::common::Folder;
-use crate::common::host::beside;
+use crate::common::host::alongside;
 use crate::common::program::{Ended, taut, words};
 
 /// Rows named `only`, with their own key. Their recordings are in `folder`.
@@ -24,7 +24,7 @@ fn nanos(row: &Value, pointer: &str) -> i64 {
 
 #[test]
 fn recording_confirms_a_calls_own_latency_via_udp_and_tcp() {
-    let _turn = beside();
+    let _turn = alongside();
     let folder = Folder::new();
     let ended = run(&folder, "kept at 15 ms", "").well();
     let rows = rows(&ended);
@@ -47,7 +47,7 @@ fn recording_confirms_a_calls_own_latency_via_udp_and_tcp() {
 
 #[test]
 fn delay_added_at_the_ear_is_found_in_the_recording() {
-    let _turn = beside();
+    let _turn = alongside();
     let folder = Folder::new();
     let ended = run(&folder, "kept at 15 ms, UDP", "--ear-delay 3370us --keep kept").well();
     let rows = rows(&ended);
@@ -78,7 +78,7 @@ fn impossible_buffers_give_invalid_rows_unknown_rows_fail() {
 
 #[test]
 fn bulk_flow_is_measured_alone_and_next_to_each_transport() {
-    let _turn = beside();
+    let _turn = alongside();
     let folder = Folder::new();
     let ended = run(&folder, "kept at 15 ms", "--bulk").well();
     let rows = rows(&ended);

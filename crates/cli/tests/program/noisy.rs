@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::common::messages;
 use crate::common::network::Cable;
 use crate::common::program::{Call, taut, words};
-use crate::common::said;
 use crate::common::{Lack, shared, skipped};
 
 fn between(cable: &Cable, line: &str) -> Call {
@@ -34,7 +34,7 @@ fn traffic_next_to_a_stream_is_counted_at_both_ends() {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab network --only silent --only all --tcp-rate 20Mbit --duration 2s";
         let report = between(&cable, line).run().well().json();
-        let all = row(&report, said::ALL_LOADS);
+        let all = row(&report, messages::ALL_LOADS);
         assert!(figure(all, "chatter_handled_share") <= 1.0, "{all:#}");
         for load in ["multicast_mbit_per_s", "chatter_per_s", "tcp_mbit_per_s"] {
             assert!(figure(all, load) > 0.0, "{all:#}");
@@ -49,13 +49,13 @@ fn traffic_next_to_a_stream_is_counted_at_both_ends() {
         let arrived = |noise: &str| {
             figure(row(&report, &format!("{noise}: receiver, {right}")), "in_packets_per_s")
         };
-        assert!(out(said::ALL_LOADS) > 2.0 * out("silent"), "{report:#}");
-        assert!(arrived(said::ALL_LOADS) > 2.0 * arrived("silent"), "{report:#}");
+        assert!(out(messages::ALL_LOADS) > 2.0 * out("silent"), "{report:#}");
+        assert!(arrived(messages::ALL_LOADS) > 2.0 * arrived("silent"), "{report:#}");
         let tapped = |noise: &str, end: &str, part: &str, key: &str| {
             figure(row(&report, &format!("{noise}: {end}: {part}")), key)
         };
         let [sender, receiver] = [format!("sender, {left}"), format!("receiver, {right}")];
-        for noise in ["silent", said::ALL_LOADS] {
+        for noise in ["silent", messages::ALL_LOADS] {
             let sound = |end: &str, key: &str| tapped(noise, end, "sound (RTP)", key);
             assert!(sound(&sender, "tapped_out_packets_per_s") > 500.0, "{report:#}");
             assert_eq!(sound(&sender, "tapped_in_packets_per_s"), 0.0, "{report:#}");
@@ -64,7 +64,7 @@ fn traffic_next_to_a_stream_is_counted_at_both_ends() {
             assert!((0.0..100.0).contains(&control) && control > 0.0, "{report:#}");
         }
         for part in ["other multicast", "other UDP", "TCP"] {
-            assert!(tapped(said::ALL_LOADS, &receiver, part, "tapped_in_mbit_per_s") > 0.5);
+            assert!(tapped(messages::ALL_LOADS, &receiver, part, "tapped_in_mbit_per_s") > 0.5);
             let silent = format!("silent: {receiver}: {part}");
             let rows = report["rows"].as_array().unwrap();
             assert!(rows.iter().all(|row| row["name"] != *silent), "{report:#}");

@@ -54,8 +54,8 @@ impl TestWorker {
         let worker = taut(words(&line)).listened_to().with("LADSPA_PATH", folder.path());
         let worker = add(worker);
         let running = worker.in_folder(folder.path()).start().wait_for("worker at ");
-        let said = running.said().last().unwrap();
-        let address = said.split_whitespace().nth(2).unwrap().parse().unwrap();
+        let messages = running.messages().last().unwrap();
+        let address = messages.split_whitespace().nth(2).unwrap().parse().unwrap();
         Self { running, address, folder }
     }
 
@@ -98,9 +98,9 @@ fn the_workers_that_the_file_names_are_listed_and_kept() {
     let named = format!("workers = [\"{one}\", \"rack={other}\"]\n");
     std::fs::write(folder.file("tautline.toml"), named).unwrap();
     let names = |line: &str| {
-        let asked = taut(words(line)).with("XDG_CACHE_HOME", cache.path());
-        let asked = asked.with("LADSPA_PATH", folder.path()).in_folder(folder.path());
-        let listed = asked.run().well().json();
+        let requested = taut(words(line)).with("XDG_CACHE_HOME", cache.path());
+        let requested = requested.with("LADSPA_PATH", folder.path()).in_folder(folder.path());
+        let listed = requested.run().well().json();
         let workers = listed["workers"].as_array().unwrap().clone();
         workers.iter().map(|it| (it["name"].clone(), it["address"].clone())).collect::<Vec<_>>()
     };
@@ -120,7 +120,7 @@ fn the_workers_that_the_file_names_are_listed_and_kept() {
     std::fs::write(folder.file("tautline.toml"), "workers = \"studio\"\n").unwrap();
     let refused = taut(words("plugins --save")).in_folder(folder.path()).run();
     assert_eq!(refused.status, Some(2), "{refused:#?}");
-    snapshot!(refused.said[0]);
+    snapshot!(refused.messages[0]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn what_is_run_as_one_is_offered_as_one() {
     let ended = taut(words(&format!("plugins {option}"))).with("LADSPA_PATH", worker.folder.path());
     let ended = ended.run();
     assert_eq!(ended.status, Some(2), "{ended:#?}");
-    snapshot!(ended.said[0]);
+    snapshot!(ended.messages[0]);
 }
 
 pub(crate) fn children(parent: &str) -> Vec<u32> {

@@ -34,9 +34,9 @@ mod exclusive {
             let recv = end(recv).listening();
             let (input, other) = (server.device("sends", "none"), onlooker.address());
             let send = end(format!("send --input {input} --to {address} --to {other} {timing}"));
-            onlooker.hear(6000);
-            send.ask("quit", "ok").end().well();
-            let report = recv.ask("quit", "ok").end().report();
+            onlooker.handle(6000);
+            send.request("quit", "ok").end().well();
+            let report = recv.request("quit", "ok").end().report();
             assert_eq!(report.stream("/clock/source"), "host", "{:#}", report.0);
             assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
             assert!(report.stream("/drift_ppm").is_null(), "{:#}", report.0);

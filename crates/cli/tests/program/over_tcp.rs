@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 use crate::common::host::steady;
+use crate::common::messages;
 use crate::common::program::{call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::sound::{FileCoding, Sound};
 use crate::common::{Folder, PATIENT, shared};
 use crate::interop::{has_element, noise, read_raw};
@@ -29,7 +29,7 @@ fn learn(port: u16) -> Vec<String> {
     ))
 }
 
-fn hear(coding: FileCoding, port: u16) -> Vec<String> {
+fn handle(coding: FileCoding, port: u16) -> Vec<String> {
     [learn(port), words(&format!("--format {}", coding.word()))].concat()
 }
 
@@ -43,7 +43,7 @@ fn sound_over_tcp_comes_bit_for_bit_with_reports_and_a_goodbye() {
         shared(|| {
             let (folder, port) = (Folder::new(), free_port());
             let sent = noise(coding, &folder);
-            let line = if learns { learn(port) } else { hear(coding, port) };
+            let line = if learns { learn(port) } else { handle(coding, port) };
             let recv = taut(line).and(words(&format!("--io-thread {link}")));
             let recv = recv.in_folder(folder.path()).start().listening();
             let send = format!(
@@ -66,13 +66,13 @@ fn sending_over_tcp_without_a_receiver_gives_a_hint() {
     let ended = taut(words(&line)).run();
     assert_eq!(ended.status, Some(3), "{ended:#?}");
     for words in ["connection refused", "taut recv --from rtp+tcp://"] {
-        assert!(ended.said.concat().contains(words), "{ended:#?}");
+        assert!(ended.messages.concat().contains(words), "{ended:#?}");
     }
 }
 
-fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
+fn copy(mut from: &TcpStream, mut to: &TcpStream, maximum: usize) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), [0; 4096]);
-    while all.len() < most {
+    while all.len() < maximum {
         let Ok(count @ 1..) = from.read(&mut room) else { break };
         all.extend_from_slice(&room[..count]);
         if to.write_all(&room[..count]).is_err() {
@@ -87,12 +87,12 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
 fn between(port: u16, to: u16, cuts: &'static [usize]) -> JoinHandle<Vec<[Vec<u8>; 2]>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     std::thread::spawn(move || {
-        let relay = |most: &usize| {
+        let relay = |maximum: &usize| {
             let near = listener.accept().unwrap().0;
             let far = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).unwrap();
             std::thread::scope(|scope| {
                 let back = scope.spawn(|| copy(&far, &near, usize::MAX));
-                let there = copy(&near, &far, *most);
+                let there = copy(&near, &far, *maximum);
                 for stream in [&near, &far] {
                     let _ = stream.shutdown(Shutdown::Both);
                 }
@@ -127,7 +127,7 @@ fn sealed(
     let (port, there) = (free_port(), free_port());
     make_key(profile, "key", folder);
     let relay = between(port, there, cuts);
-    let recv = taut(hear(coding, there)).and(words("--srtp-key-file key"));
+    let recv = taut(handle(coding, there)).and(words("--srtp-key-file key"));
     let recv = recv.in_folder(folder.path()).start().listening();
     let line = format!(
         "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {} --srtp-key-file key",
@@ -169,7 +169,7 @@ mod exclusive {
                 }
                 let (folder, port) = (Folder::new(), free_port());
                 let sent = noise(coding, &folder);
-                let recv = taut(hear(coding, port)).in_folder(folder.path()).start().listening();
+                let recv = taut(handle(coding, port)).in_folder(folder.path()).start().listening();
                 let line = format!(
                     "-q filesrc location=sent.wav ! wavparse ! audioconvert ! {payer} pt=96 min-ptime=1000000 \
                      max-ptime=1000000 ! rtpstreampay ! tcpclientsink host=127.0.0.1 port={port} sync=true"
@@ -206,7 +206,7 @@ mod exclusive {
                     .in_folder(folder.path())
                     .listened_to()
                     .start();
-                let peer = peer.wait_for(said::GST_PREROLLING);
+                let peer = peer.wait_for(messages::GST_PREROLLING);
                 let line = format!(
                     "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {}",
                     coding.word()

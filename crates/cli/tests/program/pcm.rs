@@ -53,7 +53,7 @@ impl Scene {
         call(program, words(line)).in_folder(self.folder.path()).with("ALSA_CONFIG_PATH", conf)
     }
 
-    fn hear(&self, coding: FileCoding) -> Running {
+    fn handle(&self, coding: FileCoding) -> Running {
         let line = format!(
             "recv --from rtp://127.0.0.1:{} --output file:heard.wav --exit-on-bye --report json \
              --rate 48000 --channels 2 --format {}",
@@ -71,8 +71,8 @@ impl Scene {
 }
 
 /// Output on both streams with any exit status: sox's help has status 1. Empty if missing.
-fn answered(program: &str, asks: &[&str]) -> String {
-    let ran = Command::new(program).args(asks).stdin(Stdio::null()).output();
+fn answered(program: &str, requests: &[&str]) -> String {
+    let ran = Command::new(program).args(requests).stdin(Stdio::null()).output();
     ran.map_or_else(
         |_| String::new(),
         |ran| String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned(),
@@ -88,8 +88,8 @@ fn plays(program: &str) -> bool {
             .filter_map(|line| line.trim().split_once(' '))
             .any(|(can, rest)| can.contains('E') && rest.starts_with("alsa ")),
         "gst-launch-1.0" => ["alsasink", "wavparse", "filesrc"].iter().all(|element| {
-            let asks = Command::new("gst-inspect-1.0").args(["--exists", element]).status();
-            asks.is_ok_and(|status| status.success())
+            let requests = Command::new("gst-inspect-1.0").args(["--exists", element]).status();
+            requests.is_ok_and(|status| status.success())
         }),
         _ => return is_there(program, "--version"),
     };
@@ -99,9 +99,9 @@ fn plays(program: &str) -> bool {
     there
 }
 
-pub(crate) fn is_there(program: &str, asks: &str) -> bool {
+pub(crate) fn is_there(program: &str, requests: &str) -> bool {
     let mut command = Command::new(program);
-    let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let ran = command.arg(requests).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if ran.is_err() {
         skipped(Lack::Package, &format!("{program} is not installed"));
     }
@@ -114,7 +114,7 @@ fn is_played(coding: FileCoding, (program, line): (&str, &str)) {
             return;
         }
         let scene = Scene::set(&format!("latency \"400ms\" format {}", coding.word()));
-        let (sent, recv) = (scene.noise(coding), scene.hear(coding));
+        let (sent, recv) = (scene.noise(coding), scene.handle(coding));
         let played = scene.program(program, line).run().well();
         let report = recv.end().report();
         report.missed_nothing();
@@ -158,7 +158,7 @@ fn speaker_test_is_received() {
             return;
         }
         let scene = Scene::set("latency \"400ms\" channels 2");
-        let recv = scene.hear(FileCoding::L24);
+        let recv = scene.handle(FileCoding::L24);
         let line = "-D net -c 2 -r 48000 -F S16_LE -t sine -f 440 -l 1 -b 500000";
         scene.program("speaker-test", line).run().well();
         recv.end().report().missed_nothing();
@@ -175,7 +175,7 @@ fn a_host_is_played_to_by_its_address_alone() {
             return;
         }
         let scene = Scene::set("");
-        let (sent, recv) = (scene.noise(FileCoding::L24), scene.hear(FileCoding::L24));
+        let (sent, recv) = (scene.noise(FileCoding::L24), scene.handle(FileCoding::L24));
         let line = format!("-q -D taut:HOST=127.0.0.1:{},LATENCY=400ms sent.wav", scene.port);
         scene.program("aplay", &line).run().well();
         recv.end().report().missed_nothing();
@@ -200,9 +200,10 @@ fn packets_that_the_system_refuses_are_told_once() {
                 cable.left.breaks();
             }
             let played = played.end().well();
-            let said: Vec<_> = played.said.iter().filter(|line| line.contains("refused")).collect();
-            assert_eq!(said.len(), times, "{played:#?}");
-            assert_eq!(played.said.len(), 1 + times, "{played:#?}");
+            let messages: Vec<_> =
+                played.messages.iter().filter(|line| line.contains("refused")).collect();
+            assert_eq!(messages.len(), times, "{played:#?}");
+            assert_eq!(played.messages.len(), 1 + times, "{played:#?}");
         }
     });
 }
@@ -246,12 +247,12 @@ fn late_arecord_is_bit_exact_from_the_first_second() {
         let send =
             taut(words(&send)).and(PATIENT).in_folder(scene.folder.path()).controlled().start();
         for (take, millis) in [737, 211, 523].into_iter().enumerate() {
-            onlooker.hear(millis);
+            onlooker.handle(millis);
             let line = format!("-q -D net -f S24_3LE -r 48000 -c 2 -d 4 {take}.wav");
             scene.program("arecord", &line).run().well();
             is_copied(&Sound::read(&scene.folder.file(&format!("{take}.wav"))), &sent, &line);
         }
-        send.ask("quit", "ok").end().well();
+        send.request("quit", "ok").end().well();
     });
 }
 
@@ -271,10 +272,11 @@ fn invalid_pcm_is_refused_with_one_message_and_a_hint() {
             let refused = scene.program("aplay", &format!("-q -D {pcm} sent.wav")).run();
             assert_eq!(refused.status, Some(1), "{refused:#?}");
             assert_eq!(refused.out, "");
-            let said: Vec<_> = refused.said.iter().filter(|line| line.contains("pcm.")).collect();
-            let [line] = said[..] else { panic!("{pcm}: {refused:#?}") };
+            let messages: Vec<_> =
+                refused.messages.iter().filter(|line| line.contains("pcm.")).collect();
+            let [line] = messages[..] else { panic!("{pcm}: {refused:#?}") };
             snapshot!(pcm, line);
-            assert!(refused.said.iter().any(|line| line.contains(errno)), "{refused:#?}");
+            assert!(refused.messages.iter().any(|line| line.contains(errno)), "{refused:#?}");
         }
     });
 }
@@ -334,8 +336,8 @@ fn recorder_reports_silence_of_its_followed_clock() {
             "pcm.led {{ type tautline from \"{from}\" clock \"{clock}\" {keys} }}\n"
         ));
         let line = "-q -D led -f S16_LE -r 48000 -c 2 heard.wav";
-        let unheard = format!("{clock}: no clock packets received yet");
-        let records = scene.program("arecord", line).start().wait_for(&unheard);
+        let not_received = format!("{clock}: no clock packets received yet");
+        let records = scene.program("arecord", line).start().wait_for(&not_received);
         records.signal("-INT");
         records.end();
     });
@@ -358,8 +360,8 @@ mod exclusive {
             let refused = scene.program("unshare", "--mount sh ask").within(&cable.left).run();
             let took = begun.elapsed();
             assert_eq!(refused.status, Some(1), "{refused:#?}");
-            let said = refused.said.iter().any(|line| line.contains("kitchen.example"));
-            assert!(said, "{refused:#?}");
+            let messages = refused.messages.iter().any(|line| line.contains("kitchen.example"));
+            assert!(messages, "{refused:#?}");
             assert!(took < Duration::from_secs(1), "{took:?}");
         });
     }

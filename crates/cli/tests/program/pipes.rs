@@ -52,7 +52,7 @@ fn piped_sound_is_bit_exact_and_the_report_is_separate() {
             let format = format!("--format {}", coding.word());
             let (heard, ended) = carry(&folder, "cat sent.wav", &format);
             heard.is_exactly(&sent);
-            let reported = ended.said.iter().filter(|line| !line.starts_with("taut: "));
+            let reported = ended.messages.iter().filter(|line| !line.starts_with("taut: "));
             let json: String = reported.map(String::as_str).collect();
             let report =
                 serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {ended:#?}"));
@@ -79,7 +79,7 @@ fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
             }
             let (heard, ended) = carry(&folder, line, "");
             heard.is_exactly(&sent);
-            assert!(!ended.said.concat().contains("truncated"), "{line}: {ended:#?}");
+            assert!(!ended.messages.concat().contains("truncated"), "{line}: {ended:#?}");
         }
     });
 }
@@ -94,8 +94,8 @@ fn a_reader_who_leaves_ends_a_recording_in_peace() {
     let ended = shell(&folder, &line).run().well();
     assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");
     assert_eq!(std::fs::metadata(folder.file("begun")).unwrap().len(), 200_000);
-    assert!(!ended.said.concat().contains("ipe"), "{ended:#?}");
-    assert!(ended.said.iter().any(|line| line.contains("\"role\": \"recv\"")), "{ended:#?}");
+    assert!(!ended.messages.concat().contains("ipe"), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line.contains("\"role\": \"recv\"")), "{ended:#?}");
 }
 
 #[test]
@@ -109,8 +109,11 @@ fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
     );
     let ended = shell(&folder, &line).run().well();
     assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");
-    let unread =
-        ended.said.iter().find(|line| line.contains("its reader stopped")).expect("it is reported");
+    let unread = ended
+        .messages
+        .iter()
+        .find(|line| line.contains("its reader stopped"))
+        .expect("it is reported");
     snapshot!(unread);
 }
 
@@ -124,8 +127,8 @@ fn pipes_that_no_program_reads_keep_no_run_from_its_end() {
     );
     let ended = shell(&folder, &recv).run();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let said = ended.said.concat();
-    assert!(said.contains("file:sound: no program read it"), "{ended:#?}");
+    let messages = ended.messages.concat();
+    assert!(messages.contains("file:sound: no program read it"), "{ended:#?}");
     snapshot!(ended.last());
 }
 

@@ -9,8 +9,8 @@ use tautline_trial::snapshot;
 use self::delays::{delay, lab_with};
 use crate::common::desktop::{Desktop, QUANTUM, is_linked, node, ports_of};
 use crate::common::host::{mostly, steady, timed};
+use crate::common::messages;
 use crate::common::program::{Running, taut, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, Lack, Onlooker, free_udp_ports, loopback, skipped};
 use crate::errors::is_refused;
@@ -38,7 +38,7 @@ fn send(desktop: &Desktop, input: &str, to: &str) -> Running {
 }
 
 fn sink(desktop: &Desktop, to: &str) -> Running {
-    send(desktop, "pipewire:Kitchen", to).wait_for(said::GRAPH_PERIOD)
+    send(desktop, "pipewire:Kitchen", to).wait_for(messages::GRAPH_PERIOD)
 }
 
 fn recv(desktop: &Desktop, from: &str, output: &str) -> Running {
@@ -71,7 +71,7 @@ fn only_our_line_is_on_standard_error_despite_library_output() {
         .with("XDG_RUNTIME_DIR", folder.path());
     is_refused(&recv, 3);
     let ended = recv.with("PIPEWIRE_DEBUG", "2").run();
-    assert!(ended.said.iter().any(|line| line.contains("pw.conf")), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line.contains("pw.conf")), "{ended:#?}");
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn what_cannot_be_is_answered_in_one_sentence_with_the_mend() {
     let ends = |desktop: &Desktop, line: &str, status: i32, says: &str| {
         let ended = desktop.taut(&line.replace("UDP", &free_udp_ports().to_string())).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
-        assert_eq!(ended.said.len(), 1, "{line}: {ended:#?}");
-        assert!(ended.said[0].contains(says), "{line}: {ended:#?}");
+        assert_eq!(ended.messages.len(), 1, "{line}: {ended:#?}");
+        assert!(ended.messages[0].contains(says), "{line}: {ended:#?}");
     };
     let send = |input: &str| format!("send --input {input} --to rtp://127.0.0.1:UDP");
     let recv = |output: &str| format!("recv --output {output} --from rtp://127.0.0.1:UDP");
@@ -299,13 +299,14 @@ mod exclusive {
                     let Some(node) = node(objects, name) else { return false };
                     let latencies = |port: &Value| port["info"]["params"]["Latency"].clone();
                     let ours = |latency: &Value| {
-                        let [least, most] = ["minNs", "maxNs"].map(|key| latency[key].as_i64());
+                        let [minimum, maximum] =
+                            ["minNs", "maxNs"].map(|key| latency[key].as_i64());
                         latency["direction"] == way
-                            && (least, most) == (Some(reported), Some(reported))
+                            && (minimum, maximum) == (Some(reported), Some(reported))
                     };
-                    let tells =
+                    let notifies =
                         |port| latencies(port).as_array().is_some_and(|all| all.iter().any(ours));
-                    ports_of(objects, node).any(tells)
+                    ports_of(objects, node).any(notifies)
                 });
                 let node = node(&objects, name).unwrap();
                 match &node["info"]["params"]["ProcessLatency"][0] {
@@ -373,9 +374,9 @@ mod exclusive {
             let send = sink(&desktop, &loopback());
             desktop.node("Kitchen", 4);
             desktop.crash();
-            let send = send.wait_for(said::TIMER_GOES_ON);
+            let send = send.wait_for(messages::TIMER_GOES_ON);
             desktop.begin();
-            let send = send.wait_for(&said::is_back("pipewire:Kitchen"));
+            let send = send.wait_for(&messages::is_back("pipewire:Kitchen"));
             desktop.node("Kitchen", 4);
             send.signal("-INT");
             send.end().well();
@@ -391,19 +392,19 @@ mod exclusive {
             let ends = send(&desktop, "pipewire:Hall", &loopback());
             desktop.node("Kitchen", 4);
             desktop.node("Hall", 4);
-            onlooker.hear(300);
+            onlooker.handle(300);
             desktop.signal("-STOP");
             ends.signal("-INT");
             ends.end().well();
             let stalled = "pipewire:Kitchen: PipeWire does not call the node";
-            let sends = sends.wait_for(stalled).wait_for(said::TIMER_GOES_ON);
+            let sends = sends.wait_for(stalled).wait_for(messages::TIMER_GOES_ON);
             // The gap is shorter than a second; the timer plays the rest.
-            onlooker.hear(3000);
+            onlooker.handle(3000);
             desktop.signal("-CONT");
-            let sends = sends.wait_for(&said::is_back("pipewire:Kitchen"));
-            onlooker.hear(500);
+            let sends = sends.wait_for(&messages::is_back("pipewire:Kitchen"));
+            onlooker.handle(500);
             desktop.signal("-STOP");
-            onlooker.hear(3000);
+            onlooker.handle(3000);
             sends.signal("-INT");
             sends.end().well();
         });

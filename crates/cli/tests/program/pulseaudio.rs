@@ -3,9 +3,9 @@
 use std::process::{Command, Stdio};
 
 use crate::common::host::{steady, timed};
+use crate::common::messages;
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
-use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, median, skipped};
 
@@ -21,9 +21,9 @@ struct Pulse {
 
 impl Pulse {
     fn start(module: &str) -> Option<Self> {
-        let mut asks = Command::new("pulseaudio");
-        let asks = asks.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-        if !asks.status().is_ok_and(|status| status.success()) {
+        let mut requests = Command::new("pulseaudio");
+        let requests = requests.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        if !requests.status().is_ok_and(|status| status.success()) {
             skipped(Lack::Package, "PulseAudio is not installed: apt-get install pulseaudio");
             return None;
         }
@@ -40,7 +40,7 @@ impl Pulse {
         let server = server.in_folder(folder.path()).with("HOME", folder.path());
         let server =
             server.with("XDG_RUNTIME_DIR", folder.path()).with("XDG_CONFIG_HOME", folder.path());
-        let server = server.within(&cable.right).start().wait_for(said::PULSE_STARTED);
+        let server = server.within(&cable.right).start().wait_for(messages::PULSE_STARTED);
         Some(Self { server, cable, folder })
     }
 
@@ -65,10 +65,10 @@ impl Pulse {
         packet.extend(description.replace('\r', "").bytes());
         std::fs::write(self.folder.file("announcement"), packet).unwrap();
         for port in [9875_u16, 9875_u16.swap_bytes()] {
-            let say = format!("cat announcement >/dev/udp/{}/{port}", self.cable.right.address);
-            let say = call("bash", ["-c", &say]).in_folder(self.folder.path());
+            let emit = format!("cat announcement >/dev/udp/{}/{port}", self.cable.right.address);
+            let emit = call("bash", ["-c", &emit]).in_folder(self.folder.path());
             // May be refused if neither port is open.
-            say.within(&self.cable.left).run();
+            emit.within(&self.cable.left).run();
         }
     }
 }
@@ -95,7 +95,7 @@ mod exclusive {
             pulse.server = pulse.server.wait_for("New session 'tone:440'");
             let record = "parec --verbose --device=out.monitor --file-format=wav --format=s16le --rate=48000 \
                       --channels=2 --latency-msec=20 heard.wav";
-            let record = pulse.client(record).start().wait_for(said::PULSE_STREAM);
+            let record = pulse.client(record).start().wait_for(messages::PULSE_STREAM);
             pulse.taut(&format!("{send} --duration 4s")).and(PATIENT).run().well();
             record.signal("-INT");
             record.end();

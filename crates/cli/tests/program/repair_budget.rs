@@ -1,8 +1,8 @@
 //! The repair budget: its limits, and the messages about it.
 
 use crate::common::lab::Lab;
+use crate::common::messages;
 use crate::common::program::{taut, words};
-use crate::common::said;
 use crate::common::{Onlooker, loopback, shared};
 use tautline_trial::snapshot;
 
@@ -17,19 +17,19 @@ fn repair_budget_follows_the_latency_through_changes() {
         );
         let send = taut(words(&line)).controlled().start();
         // Packets are 1 ms old at departure, the buffer is 2 ms, and 1 ms is for the network.
-        let send = send.ask("status", "redundancy red:1 within 16ms,");
-        let send = send.ask("latency 40ms", "ok latency 40ms");
-        let send = send.ask("status", "redundancy red:1 within 36ms,");
-        let send = send.ask("ptime 5ms", "ok ptime 5ms");
-        let send = send.ask("status", "redundancy red:1 within 32ms,");
-        let send = send.ask("latency 12ms", "ok latency 12ms");
+        let send = send.request("status", "redundancy red:1 within 16ms,");
+        let send = send.request("latency 40ms", "ok latency 40ms");
+        let send = send.request("status", "redundancy red:1 within 36ms,");
+        let send = send.request("ptime 5ms", "ok ptime 5ms");
+        let send = send.request("status", "redundancy red:1 within 32ms,");
+        let send = send.request("latency 12ms", "ok latency 12ms");
         let send = send.refuses("redundancy fec:2");
-        let send = send.ask("latency 13ms", "ok latency 13ms");
-        let send = send.ask("redundancy fec:2", "ok redundancy fec:2 within 5ms");
-        let send = send.ask("latency auto", "ok latency auto");
-        let send = send.ask("status", "latency auto, now 13ms");
-        let send = send.ask("status", "redundancy fec:2 within 50ms,");
-        let report = send.ask("quit", "ok quit").end().report();
+        let send = send.request("latency 13ms", "ok latency 13ms");
+        let send = send.request("redundancy fec:2", "ok redundancy fec:2 within 5ms");
+        let send = send.request("latency auto", "ok latency auto");
+        let send = send.request("status", "latency auto, now 13ms");
+        let send = send.request("status", "redundancy fec:2 within 50ms,");
+        let report = send.request("quit", "ok quit").end().report();
         assert_eq!(report.nanos("/redundancy/budget_ns"), 50_000_000, "{:#}", report.0);
         let notes = report.notes();
         let notes: Vec<_> = notes.iter().filter(|note| note.contains("redundancy")).collect();
@@ -53,7 +53,7 @@ fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
         // A copy of 288 bytes, headers of 3 and 1, the extension header, and padding to a word.
         assert_eq!(report.stream("/redundancy/bytes"), 300, "{:#}", report.0);
         let notes = report.notes();
-        assert!(notes.iter().any(|note| note.contains(said::RED_TIME)), "{notes:#?}");
+        assert!(notes.iter().any(|note| note.contains(messages::RED_TIME)), "{notes:#?}");
     });
 }
 
@@ -88,5 +88,5 @@ fn redundancy_can_be_added_later_only_with_header_extensions() {
     let later = taut(words(&line))
         .and(words("--redundancy-budget 10ms --no-header-extensions"))
         .controlled();
-    later.start().refuses("redundancy red:1").ask("quit", "ok quit").end().well();
+    later.start().refuses("redundancy red:1").request("quit", "ok quit").end().well();
 }

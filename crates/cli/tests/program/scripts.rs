@@ -42,11 +42,11 @@ fn skipped_tests_are_counted_by_requirement_and_reason() {
     let lines = "SKIPPED (host): some::one: 5 runs proved nothing\\n\
                  test two ... SKIPPED (host): two: 5 runs proved nothing\\n\
                  SKIPPED (package): three: there is no sox\\nok\\n";
-    let said = summary(lines, 0, "").well().out;
+    let messages = summary(lines, 0, "").well().out;
     for line in
         ["skipped: 3 (2 host, 1 package)", "2 host: 5 runs proved", "1 package: there is no sox"]
     {
-        assert!(said.contains(line), "{said}");
+        assert!(messages.contains(line), "{messages}");
     }
     assert!(summary("ok\\n", 0, "true").well().out.ends_with("skipped: none\n"));
 }
@@ -116,7 +116,7 @@ fn setup_installs_rust_from_debian_if_there_is_none() {
     let (ended, log) = set_up(&[version, ("curl", FETCHES)]);
     let ended = ended.well();
     let reported = "setup: installing Debian packages: rustc-web cargo-web";
-    assert!(ended.said.iter().any(|line| line == reported), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line == reported), "{ended:#?}");
     let installed = "--no-remove rustc-web cargo-web";
     assert!(log.lines().any(|line| line.contains(installed)), "{log}");
 }
@@ -126,7 +126,7 @@ fn setup_uses_rustup_if_debians_rust_is_too_old() {
     let version = ("apt-cache", "echo Version: 1.85.0+dfsg3-1~deb12u3");
     let (ended, log) = set_up(&[version, ("curl", FETCHES)]);
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    assert!(ended.said.iter().any(|line| line == "fetching"), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line == "fetching"), "{ended:#?}");
     assert!(!log.contains("rustc-web"), "{log}");
 }
 
@@ -137,15 +137,15 @@ fn setup_reports_an_old_rust_before_any_download() {
     let reported = "setup: Rust 1.85.0 is too old: version 1.89 is required";
     let (ended, log) = set_up(&[old, version, ("cargo", "exit 0"), ("curl", FETCHES)]);
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    assert_eq!(ended.said[0], reported, "{ended:#?}");
+    assert_eq!(ended.messages[0], reported, "{ended:#?}");
     let hint =
         "setup: hint: apt-get install rustc-web cargo-web (replaces Debian's rustc and cargo), or ";
-    assert!(ended.said[1].starts_with(hint) && ended.said.len() == 2, "{ended:#?}");
+    assert!(ended.messages[1].starts_with(hint) && ended.messages.len() == 2, "{ended:#?}");
     assert_eq!(log, "");
     let (ended, _) = set_up(&[old, ("cargo", "exit 0"), ("rustup", FETCHES)]);
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    assert_eq!(ended.said[0], reported, "{ended:#?}");
-    assert!(ended.said.iter().any(|line| line == "fetching"), "{ended:#?}");
+    assert_eq!(ended.messages[0], reported, "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line == "fetching"), "{ended:#?}");
 }
 
 /// Builds a guest from a package that unpacks so into `$2`. `None` without the requirements.
@@ -173,7 +173,7 @@ fn a_guest_is_made_of_the_kernel_of_debian_12_and_of_debian_13() {
             format!("mkdir -p $3/{modules}/modules/9.9-rt $3/boot; echo >$3/boot/vmlinuz-9.9-rt");
         let Some(ended) = guest(&unpacks) else { return };
         let ended = ended.well();
-        let last = ended.said.last().unwrap();
+        let last = ended.messages.last().unwrap();
         assert!(last.contains("9.9-rt is ready in "), "{modules}: {ended:#?}");
     }
 }
@@ -185,7 +185,7 @@ fn a_guest_that_cannot_be_built_is_skipped_and_says_why() {
     for unpacks in [no_modules, no_kernel, "exit 1"] {
         let Some(ended) = guest(unpacks) else { return };
         assert_eq!(ended.status, Some(77), "{unpacks}: {ended:#?}");
-        let last = ended.said.last().unwrap();
+        let last = ended.messages.last().unwrap();
         assert!(last.starts_with("SKIPPED (package): the lab guest: "), "{unpacks}: {ended:#?}");
     }
 }

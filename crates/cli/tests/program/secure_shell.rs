@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::apart::{delay, is_measured_by_one_clock};
 use crate::calls::CalledMachine;
-use crate::common::host::beside;
+use crate::common::host::alongside;
+use crate::common::messages;
 use crate::common::program::{Call, taut, words};
-use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, executable, shared, skipped};
 
@@ -105,8 +105,8 @@ impl ThereBySsh {
 
 fn done(command: &mut Command) -> Result<(), String> {
     let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    let said = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    done.status.success().then_some(()).ok_or_else(said)
+    let messages = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    done.status.success().then_some(()).ok_or_else(messages)
 }
 
 #[test]
@@ -126,6 +126,14 @@ fn two_machines_are_paired_by_ssh_in_one_command() {
         (&"studio".into(), &key(&home))
     );
     assert_eq!(listed(&home)["key"], key(here.path()));
+    let pairs = |home: &Path| {
+        there.seen_by(taut(words("pair studio=ssh:there"))).with("TAUT_HOME", home).run().status
+    };
+    // There, this host's name belongs to another key.
+    assert_eq!(pairs(Folder::new().path()), Some(1));
+    // Here, `studio` belongs to another key.
+    there.uses_home(&there.file("other"));
+    assert_eq!(pairs(here.path()), Some(2));
     let ended =
         there.seen_by(taut(words("pair ssh:nowhere.invalid"))).with("TAUT_HOME", here.path()).run();
     assert_eq!(ended.status, Some(3), "{ended:?}");
@@ -133,7 +141,7 @@ fn two_machines_are_paired_by_ssh_in_one_command() {
 
 #[test]
 fn call_through_ssh_is_heard_at_both_ends_and_says_goodbye() {
-    let _turn = beside();
+    let _turn = alongside();
     let Some(there) = ThereBySsh::new() else { return };
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -144,7 +152,7 @@ fn call_through_ssh_is_heard_at_both_ends_and_says_goodbye() {
     let call = there.seen_by(taut(words(&line))).with("TAUT_HOME", home.path());
     call.in_folder(called.folder.path()).run().well();
     let (ended, folder) = called.ends();
-    assert!(ended.said.iter().any(|line| line.contains(said::CALL_OVER)), "{ended:#?}");
+    assert!(ended.messages.iter().any(|line| line.contains(messages::CALL_OVER)), "{ended:#?}");
     for file in ["heard.wav", "caller.wav"] {
         assert!(Sound::read(&folder.file(file)).begins().is_some(), "{file}");
     }

@@ -6,16 +6,16 @@ use tautline_proto::text::on_one_line;
 use tautline_trial::snapshot;
 
 use crate::common::jack::Server;
+use crate::common::messages;
 use crate::common::network::Cable;
 use crate::common::numberless;
 use crate::common::program::{Ended, Running, call, taut, words};
 use crate::common::report::Report;
-use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, Onlooker, PATIENT, free_udp_ports, loopback, shared, skipped};
 
 fn last(ended: &Ended) -> &str {
-    ended.said.last().unwrap_or_else(|| panic!("nothing: {ended:#?}"))
+    ended.messages.last().unwrap_or_else(|| panic!("nothing: {ended:#?}"))
 }
 
 fn fails(recv: Running, send: Running) -> Ended {
@@ -42,7 +42,7 @@ fn killed_sender(address: &str) {
     let onlooker = Onlooker::new();
     let line = format!("send --input tone:997 --to {address} --to {}", onlooker.address());
     let send = taut(words(&line)).start();
-    onlooker.hear(500);
+    onlooker.handle(500);
     send.signal("-KILL");
     send.end();
 }
@@ -80,7 +80,11 @@ fn vanished_sender_ends_the_run_with_note_and_own_status() {
         assert_eq!(ended.status, Some(4), "{ended:#?}");
         let note = format!("ended without goodbye: no more packets at {address}\n");
         assert!(last(&ended).contains(&note), "{ended:#?}");
-        assert_eq!(ended.said.iter().filter(|line| line.contains(&note)).count(), 1, "{ended:#?}");
+        assert_eq!(
+            ended.messages.iter().filter(|line| line.contains(&note)).count(),
+            1,
+            "{ended:#?}"
+        );
         let report = ended.json();
         let notes = report["notes"].as_array().unwrap();
         assert!(
@@ -113,10 +117,11 @@ fn a_run_in_which_nothing_came_fails_and_still_reports() {
             let reported =
                 format!("error: nothing was received at {from}\nhint: check that the sender");
             assert!(last(&ended).starts_with(&reported), "{ended:#?}");
-            let all = ended.said.iter().filter(|line| line.contains(said::NOTHING_RECEIVED));
+            let all =
+                ended.messages.iter().filter(|line| line.contains(messages::NOTHING_RECEIVED));
             assert_eq!(all.count(), 1, "{ended:#?}");
             assert_eq!(ended.json()["streams"][0]["counters"]["packets_received"], 0);
-            assert!(ended.out.contains(said::NOT_KEPT), "{ended:#?}");
+            assert!(ended.out.contains(messages::NOT_KEPT), "{ended:#?}");
             assert!(!folder.file("heard.wav").exists(), "{line}");
         }
     }
@@ -153,7 +158,7 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
         let recv = call("sh", ["-c", limited, "sh", env!("CARGO_BIN_EXE_taut")]).and(words(&recv));
         let recv = recv.in_folder(folder.path()).start().listening();
         let send = taut(words(&format!("send --input tone:440 --to {address}"))).start();
-        let recv = recv.wait_for(said::FILE_TOO_LARGE);
+        let recv = recv.wait_for(messages::FILE_TOO_LARGE);
         let ended = fails(recv, send);
         let reported = last(&ended);
         snapshot!(numberless(reported));
@@ -189,7 +194,7 @@ fn full_disk_fails_ledgers_and_files_but_prints_the_report() {
 fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
     shared(|| {
         let line = format!("send --input tone:440 --to {} --packet-log /dev/full", loopback());
-        let send = taut(words(&line)).start().wait_for(said::LEDGER_BROKEN);
+        let send = taut(words(&line)).start().wait_for(messages::LEDGER_BROKEN);
         send.signal("-INT");
         assert_eq!(send.end().status, Some(1));
     });
@@ -237,7 +242,7 @@ fn firewall_that_drops_all_is_named_during_and_after_the_run() {
             let recv = taut(words(&recv)).within(&cable.right).start().listening();
             let send = "send --input tone:440 --to rtp://10.77.0.2:6004";
             let send = taut(words(send)).within(&cable.left).start();
-            let recv = recv.wait_for(said::FIREWALL_DROPS);
+            let recv = recv.wait_for(messages::FIREWALL_DROPS);
             let ended = fails(recv, send);
             snapshot!(shape, last(&ended));
         }
@@ -268,7 +273,8 @@ fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
 fn device_that_needs_more_latency_is_reported_in_advance() {
     shared(|| {
         // 1 ms in packets, 10 ms in the device buffer, and 1 ms for the network.
-        for (latency, reported) in [(" --latency 11ms", said::TOO_LITTLE), ("", said::DEVICE_TAKES)]
+        for (latency, reported) in
+            [(" --latency 11ms", messages::TOO_LITTLE), ("", messages::DEVICE_TAKES)]
         {
             let (address, onlooker) = (loopback(), Onlooker::new());
             let card = "virtual:?period=240&periods=2";
@@ -277,8 +283,8 @@ fn device_that_needs_more_latency_is_reported_in_advance() {
             let send = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
             let send = taut(words(&send)).start();
             let recv = recv.wait_for(reported);
-            snapshot!(format!("latency: {latency}"), recv.said().last().unwrap());
-            onlooker.hear(300);
+            snapshot!(format!("latency: {latency}"), recv.messages().last().unwrap());
+            onlooker.handle(300);
             for running in [recv, send] {
                 running.signal("-INT");
                 running.end().well();
@@ -298,9 +304,9 @@ fn jack_server_that_needs_more_latency_is_reported_in_advance() {
         // By default it would include the card of such a graph.
         let send = words(&format!("send {to} --latency 6ms --report json --input"));
         let send = taut(send).and([server.device("sends", "system")]).start();
-        let recv = recv.wait_for(said::TOO_OLD_WHEN_SENT);
-        snapshot!(recv.said().last().unwrap());
-        onlooker.hear(300);
+        let recv = recv.wait_for(messages::TOO_OLD_WHEN_SENT);
+        snapshot!(recv.messages().last().unwrap());
+        onlooker.handle(300);
         for running in [recv, send] {
             running.signal("-INT");
             running.end().well();

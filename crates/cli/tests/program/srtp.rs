@@ -13,8 +13,8 @@ use tautline_api::srtp::{MasterKey, Profile, SrtpSeal, read_key};
 use tautline_io::socket::seal::Seal;
 
 use crate::common::host::steady;
+use crate::common::messages;
 use crate::common::program::{Ended, Running, call, taut, words};
-use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::interop::{has_element, has_ffmpeg, is_whole, noise, read_raw};
@@ -28,7 +28,7 @@ pub(crate) fn make_key(profile: &str, name: &str, folder: &Folder) -> MasterKey 
     read_key(&folder.file(name)).unwrap()
 }
 
-fn hear(options: &str, port: u16, folder: &Folder) -> Running {
+fn handle(options: &str, port: u16, folder: &Folder) -> Running {
     let line = format!(
         "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --exit-on-bye --report json \
          --period 240 --periods 32 --latency 1s --no-stall-monitor {options}"
@@ -58,8 +58,8 @@ pub(crate) fn hex(key: &MasterKey) -> String {
     digits
 }
 
-fn said(ended: &Ended) -> String {
-    ended.said.join("\n")
+fn messages(ended: &Ended) -> String {
+    ended.messages.join("\n")
 }
 
 /// An encrypted goodbye for GStreamer's source.
@@ -146,7 +146,7 @@ fn forged_altered_and_replayed_packets_are_refused_harmlessly() {
                 vec![flipped, forged, datagram.to_vec(), datagram.to_vec()]
             });
             let control = Tap::at(port + 1, there + 1, |_, datagram| vec![datagram.to_vec(); 2]);
-            let recv = hear(&format!("{TOLD} --srtp-key-file key"), there, &folder);
+            let recv = handle(&format!("{TOLD} --srtp-key-file key"), there, &folder);
             let redundancy = if profile == COUNTER { "" } else { "--redundancy red:2" };
             send(&format!("--format l16 --srtp-key-file key {redundancy}"), port, &folder);
             let report = recv.end().report();
@@ -183,15 +183,15 @@ fn group_members_share_a_key_and_other_keys_hear_nothing() {
     make_key("AEAD_AES_256_GCM", "key", &folder);
     make_key("AEAD_AES_256_GCM", "another", &folder);
     let place = format!("rtp://239.69.77.9:{}?iface=lo", free_udp_ports());
-    let hear = |options: &str| {
+    let handle = |options: &str| {
         let line = format!(
             "recv --from {place} --format l16 --report json --period 240 --periods 32 --latency 1s --no-stall-monitor {options}"
         );
         taut(words(&line)).in_folder(folder.path()).start().listening()
     };
     let [one, other] = ["one", "other"]
-        .map(|name| hear(&format!("--output file:{name}.wav --exit-on-bye --srtp-key-file key")));
-    let stranger = hear("--output file:stranger.wav --srtp-key-file another");
+        .map(|name| handle(&format!("--output file:{name}.wav --exit-on-bye --srtp-key-file key")));
+    let stranger = handle("--output file:stranger.wav --srtp-key-file another");
     let line = format!("send --input file:sent.wav --to {place} --format l16 --srtp-key-file key");
     taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
     for (listens, name) in [(one, "one.wav"), (other, "other.wav")] {
@@ -200,7 +200,7 @@ fn group_members_share_a_key_and_other_keys_hear_nothing() {
     }
     stranger.signal("-TERM");
     let ended = stranger.end();
-    assert!(said(&ended).contains(said::WRONG_KEY), "{}", said(&ended));
+    assert!(messages(&ended).contains(messages::WRONG_KEY), "{}", messages(&ended));
     assert!(!folder.file("stranger.wav").exists(), "nothing is heard");
 }
 
@@ -215,13 +215,13 @@ fn a_key_that_others_may_read_is_refused_with_the_mend() {
     };
     set(0o644);
     let refused = run(line);
-    assert!(said(&refused).contains("chmod 600"), "{}", said(&refused));
+    assert!(messages(&refused).contains("chmod 600"), "{}", messages(&refused));
     set(0o600);
     run(line).well();
     let noise = run(&format!("{line} --redundancy red:1"));
-    assert!(said(&noise).contains("RFC 9335"), "{}", said(&noise));
+    assert!(messages(&noise).contains("RFC 9335"), "{}", messages(&noise));
     let again = run("srtp-key key");
-    assert_eq!(again.status, Some(3), "{}", said(&again));
+    assert_eq!(again.status, Some(3), "{}", messages(&again));
 }
 
 pub(crate) const GSTREAMER: [(&str, &str, &str); 3] = [
@@ -247,7 +247,7 @@ mod exclusive {
                 let (folder, port) = (Folder::new(), free_udp_ports());
                 let sent = noise(FileCoding::L24, &folder);
                 let key = make_key(profile, "key", &folder);
-                let recv = hear("--format l24 --srtp-key-file key", port, &folder);
+                let recv = handle("--format l24 --srtp-key-file key", port, &folder);
                 let line = format!(
                     "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL24pay pt=96 ssrc={SSRC} \
                      min-ptime=1000000 max-ptime=1000000 ! srtpenc key={} rtp-cipher={cipher} rtp-auth={auth} \
@@ -286,7 +286,7 @@ mod exclusive {
                 );
                 let peer =
                     call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to();
-                let peer = peer.start().wait_for(said::GST_PLAYING);
+                let peer = peer.start().wait_for(messages::GST_PLAYING);
                 let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
                 for datagram in &wire {
                     socket.send_to(datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();

@@ -8,8 +8,8 @@ use tautline_api::srtp::SrtpSeal;
 use tautline_io::socket::seal::Seal;
 
 use crate::common::host::steady;
+use crate::common::messages;
 use crate::common::program::{Running, TIMEOUT, call, taut, words};
-use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports};
 use crate::interop::{noise, read_raw};
@@ -56,7 +56,7 @@ fn opened_by_gstreamer(sealed: &[Vec<u8>], caps: &str, folder: &Folder) -> Vec<V
         sealed.len()
     );
     let peer = call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to();
-    let peer = peer.start().wait_for(said::GST_PLAYING);
+    let peer = peer.start().wait_for(messages::GST_PLAYING);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     for datagram in sealed {
         socket.send_to(datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();
@@ -88,15 +88,15 @@ fn gstreamer_talks(
 
 fn answers(
     socket: &UdpSocket,
-    hears: SocketAddr,
+    handles: SocketAddr,
     mut answered: impl FnMut(&[u8]) -> bool,
 ) -> Vec<Vec<u8>> {
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let (until, mut room, mut back) = (Instant::now() + TIMEOUT, [0; 2000], Vec::new());
     while Instant::now() < until {
         let Ok((len, from)) = socket.recv_from(&mut room) else { continue };
-        if from != hears {
-            socket.send_to(&room[..len], hears).unwrap();
+        if from != handles {
+            socket.send_to(&room[..len], handles).unwrap();
             continue;
         }
         back.push(room[..len].to_vec());
@@ -174,15 +174,16 @@ mod exclusive {
                 drop(talk);
                 let caps = caps("srtcp", word(&answers[0], 4), &hex(&key), (cipher, auth));
                 let opened = opened_by_gstreamer(&answers, &caps, &folder);
-                let said = reports(&folder.file("said.raw"));
-                let reported = format!("{profile}: {opened:?} to {said:?}");
+                let messages = reports(&folder.file("said.raw"));
+                let reported = format!("{profile}: {opened:?} to {messages:?}");
                 let middle = |report: &Vec<u8>| word(report, 10);
-                let said: Vec<_> =
-                    said.iter().filter(|one| one[1] == SENDER_REPORT).map(middle).collect();
+                let messages: Vec<_> =
+                    messages.iter().filter(|one| one[1] == SENDER_REPORT).map(middle).collect();
                 let blocks = opened.iter().filter(|one| is_block(one));
                 // A block contains the middle bits of the last report's time (RFC 3550 §6.4.1).
-                let answers =
-                    |block: &&Vec<u8>| word(block, 8) == SSRC && said.contains(&word(block, 24));
+                let answers = |block: &&Vec<u8>| {
+                    word(block, 8) == SSRC && messages.contains(&word(block, 24))
+                };
                 assert!(blocks.clone().any(|block| answers(&block)), "{reported}");
                 say_goodbye(&key, port + 1);
                 let report = recv.end().report();

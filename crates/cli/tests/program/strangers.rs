@@ -16,8 +16,8 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, RtcpReport};
 
+use crate::common::messages;
 use crate::common::program::{Call, Ended, TIMEOUT, taut, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, bound, free_udp_ports, shared};
 
@@ -111,8 +111,8 @@ fn stranger_announcing_first_costs_at_most_tenths_of_a_second() {
         let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
         taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
         drop(announcing);
-        let recv = recv.wait_for(said::BEGUN_AGAIN);
-        snapshot!(recv.said().last().unwrap());
+        let recv = recv.wait_for(messages::BEGUN_AGAIN);
+        snapshot!(recv.messages().last().unwrap());
         let report = recv.end().report();
         assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
         let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
@@ -157,9 +157,12 @@ fn stdout_begun_with_a_false_announcement_names_the_options() {
         let send = format!("send --input tone:440 --to rtp://127.0.0.1:{to} --duration 1s");
         taut(words(&send)).and(PATIENT).run().well();
         drop(announcing);
-        let Ended { status, said, .. } = recv.end();
-        assert!(said.iter().any(|line| line.contains("--rate 48000 --channels 2")), "{said:#?}");
-        assert_eq!(status, Some(1), "{said:#?}");
+        let Ended { status, messages, .. } = recv.end();
+        assert!(
+            messages.iter().any(|line| line.contains("--rate 48000 --channels 2")),
+            "{messages:#?}"
+        );
+        assert_eq!(status, Some(1), "{messages:#?}");
     });
 }
 
@@ -180,7 +183,7 @@ fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
         let recv = recv.wait_for("7 channels");
         let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{to}");
         taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
-        let recv = recv.wait_for(said::NOT_READABLE);
+        let recv = recv.wait_for(messages::NOT_READABLE);
         let report = recv.end().report();
         assert_eq!(report.stream("/rate"), 48_000, "{:#}", report.0);
         let missing = missing_before(&Sound::read(&folder.file("heard.wav")), &sent);
@@ -207,7 +210,7 @@ fn running_recording_does_not_restart_for_another_format() {
         let slower = Shape { rate: 44_100, ..Shape::STEREO_24 };
         Sound { shape: slower, ..second }.write(&folder.file("second.wav"));
         send("second.wav");
-        let recv = recv.wait_for(said::NOT_PLAYED);
+        let recv = recv.wait_for(messages::NOT_PLAYED);
         recv.end().report();
         // The second may start while the end of the first still plays.
         let heard = Sound::read(&folder.file("heard.wav"));
@@ -218,7 +221,7 @@ fn running_recording_does_not_restart_for_another_format() {
 }
 
 /// Reports a loss of every other packet, and requests this latency.
-fn asks(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
+fn requests(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
     let effective = Effective {
         ssrc: stream,
         configured: Span::from_millis(5),
@@ -252,8 +255,8 @@ fn sender_obeys_its_receivers_and_ignores_a_stranger() {
         for count in 1..=10 {
             let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
             let stream = author(&datagram[..bytes]).unwrap();
-            by.send_to(&asks(0xBAD, stream, 2000, count), peer).unwrap();
-            by.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
+            by.send_to(&requests(0xBAD, stream, 2000, count), peer).unwrap();
+            by.send_to(&requests(0x600D, stream, 2000, count), peer).unwrap();
             let needed = Some(Span::from_millis(30));
             let effective = Effective {
                 ssrc: stream,
@@ -272,12 +275,12 @@ fn sender_obeys_its_receivers_and_ignores_a_stranger() {
         let reported: Vec<_> = reported
             .iter()
             .map(|one| {
-                let (ssrc, asked) = (one["ssrc"].as_u64(), one["requested_ns"].as_i64());
-                (one["address"].as_str(), one["trusted"].as_bool(), ssrc, asked)
+                let (ssrc, requested) = (one["ssrc"].as_u64(), one["requested_ns"].as_i64());
+                (one["address"].as_str(), one["trusted"].as_bool(), ssrc, requested)
             })
             .collect();
-        let line = |address, believed, ssrc, asked: i64| {
-            (Some(address), Some(believed), Some(ssrc), Some(asked * 1_000_000))
+        let line = |address, believed, ssrc, requested: i64| {
+            (Some(address), Some(believed), Some(ssrc), Some(requested * 1_000_000))
         };
         for expected in [
             line("127.0.0.2", false, 0xBAD, 2000),
@@ -309,7 +312,7 @@ fn a_limit_bounds_what_a_receiver_asks_for() {
         for count in 1..=10 {
             let (bytes, peer) = reports.recv_from(&mut datagram).unwrap();
             let stream = author(&datagram[..bytes]).unwrap();
-            reports.send_to(&asks(0x600D, stream, 2000, count), peer).unwrap();
+            reports.send_to(&requests(0x600D, stream, 2000, count), peer).unwrap();
         }
         let report = send.end().report();
         assert_eq!(report.nanos("/latency/configured_ns"), 80_000_000, "{:#}", report.0);

@@ -14,7 +14,7 @@ fn at(place: &Namespace, line: &str) -> Call {
     taut(words(line)).within(place)
 }
 
-fn said(running: Running) -> Value {
+fn messages(running: Running) -> Value {
     running.signal("-INT");
     running.end().well().json()
 }
@@ -66,9 +66,9 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
         let multicast = at(left, &multicast).run().well().json();
         let chatter = format!("lab loadgen --longest 500ms chatter --to {there}:7000");
         let chatter = at(left, &chatter).run().well().json();
-        said(reads);
+        messages(reads);
         for (seen, (place, outgoing)) in
-            watches.map(said).iter().zip([(left, true), (right, false)])
+            watches.map(messages).iter().zip([(left, true), (right, false)])
         {
             let counted = |kind, port| counted(seen, &place.interface, outgoing, kind, port);
             assert_eq!(number(&seen["tap"], "dropped"), 0, "{seen:#}");
@@ -98,8 +98,8 @@ fn packets_handed_over_together_are_counted_one_by_one() {
         let takes = at(&right, "lab loadgen tcp-sink --at 0.0.0.0:7001").start();
         let tcp = format!("lab loadgen --longest 500ms tcp --to {there}:7001 --rate 100Mbit");
         let tcp = at(&left, &tcp).run().well().json();
-        let (sent, taken) = (number(&tcp, "bytes"), number(&said(takes), "bytes"));
-        let seen = said(watch);
+        let (sent, taken) = (number(&tcp, "bytes"), number(&messages(takes), "bytes"));
+        let seen = messages(watch);
         let steps = seen["tap"]["steps"].as_array().unwrap();
         let entries = steps.iter().flat_map(|step| step.as_array().unwrap());
         let left = |entry: &&Value| entry["kind"] == "tcp" && entry["outgoing"] == true;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::calls::CalledMachine;
+use crate::common::messages;
 use crate::common::program::{Call, Running, TIMEOUT, taut, words};
-use crate::common::said;
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 use crate::offload::{TestWorker, cost_library};
 
@@ -87,7 +87,7 @@ fn top_shows_running_sender_and_receiver_until_they_end() {
         let awaited = stage.top();
         assert_eq!(stream(&awaited, "recv")["state"], "waiting", "{awaited:#}");
         let send = stage.send();
-        stage.onlooker.hear(1_500);
+        stage.onlooker.handle(1_500);
         let reported = stage.top();
         let (sent, received) = (stream(&reported, "send"), stream(&reported, "recv"));
         assert_eq!(received["address"], stage.address, "{reported:#}");
@@ -142,11 +142,13 @@ fn a_run_that_nobody_can_look_at_goes_on_quietly() {
         std::fs::create_dir(&folder).unwrap();
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         let line = format!("send --input virtual: --to {} --duration 200ms", stage.address);
-        let note = |said: &[String]| said.iter().any(|line| line.contains(said::WATCHED_BY_NONE));
+        let note = |messages: &[String]| {
+            messages.iter().any(|line| line.contains(messages::WATCHED_BY_NONE))
+        };
         let usual = stage.call(&line).run().well();
-        assert!(!note(&usual.said), "{usual:#?}");
+        assert!(!note(&usual.messages), "{usual:#?}");
         let verbose = stage.call(&line).and(["--verbose"]).run().well();
-        assert!(note(&verbose.said), "{verbose:#?}");
+        assert!(note(&verbose.messages), "{verbose:#?}");
         assert!(stage.sockets().is_empty());
     });
 }
@@ -180,9 +182,9 @@ fn a_socket_is_for_its_own_user_and_root_alone() {
         // Root, or the user of this test.
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        let mut said = [0; 12];
-        stream.read_exact(&mut said).unwrap();
-        assert_eq!(&said, b"{\"schema\":2,");
+        let mut messages = [0; 12];
+        stream.read_exact(&mut messages).unwrap();
+        assert_eq!(&messages, b"{\"schema\":2,");
         drop(send);
     });
 }
@@ -196,7 +198,7 @@ fn ctrl_c_ends_an_experiment_and_reports_so_far() {
         };
         let line = "lab stages --settle 1s --duration 60s --period 240 --latency 400ms --report json \
                     --report-file kept.json";
-        let run = call(line).start().wait_for(said::COUNTED_NOW);
+        let run = call(line).start().wait_for(messages::COUNTED_NOW);
         let until = Instant::now() + TIMEOUT;
         loop {
             assert!(Instant::now() < until, "its packets are not seen");
@@ -228,7 +230,7 @@ fn ctrl_c_ends_an_experiment_and_reports_so_far() {
 
 #[test]
 fn top_says_by_what_the_sound_of_a_call_goes() {
-    let _turn = crate::common::host::beside();
+    let _turn = crate::common::host::alongside();
     let stage = Stage::new();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -236,12 +238,12 @@ fn top_says_by_what_the_sound_of_a_call_goes() {
         let options = format!("--input tone:440 --output null: --transport {transport}");
         let call = called.call(home.path(), &options);
         let call = call.with("XDG_RUNTIME_DIR", stage.folder.path()).controlled().start();
-        let call = call.wait_for(said::IN_A_CALL);
+        let call = call.wait_for(messages::IN_A_CALL);
         let reported = stage.top();
         let programs = reported["programs"].as_array().unwrap();
         let by = programs.iter().map(|program| &program["streams"][0]["transport"]);
         assert!(programs.len() == 2 && by.clone().all(|by| by == transport), "{reported:#}");
-        call.tell("quit").end().well();
+        call.notify("quit").end().well();
     }
     called.ends();
 }

@@ -30,7 +30,7 @@ fn what_one_machine_prints_the_other_takes() {
     at(&here, &format!("trust --remove {name}")).run().well();
     let nobody = at(&here, "trust --list").run().well();
     assert_eq!(nobody.out, "");
-    snapshot!(nobody.said.join("\n"));
+    snapshot!(nobody.messages.join("\n"));
 }
 
 #[test]
@@ -85,14 +85,15 @@ fn what_the_file_has_for_workers_is_no_option_of_a_command() {
 }
 
 fn code(shown: &Running) -> String {
-    let line = shown.said().find_map(|line| line.strip_prefix("taut: code: ").map(str::to_owned));
+    let line =
+        shown.messages().find_map(|line| line.strip_prefix("taut: code: ").map(str::to_owned));
     line.unwrap().split(',').next().unwrap().to_owned()
 }
 
 fn both_show_a_code(here: &Folder, there: &Folder, name: &str) -> [Running; 2] {
-    let waits = at(there, "pair --listen 127.0.0.1:0").asked().start().wait_for("waiting at");
+    let waits = at(there, "pair --listen 127.0.0.1:0").requested().start().wait_for("waiting at");
     let line = format!("pair {name}{}", waits.address());
-    let calls = at(here, &line).asked().start().wait_for("type y");
+    let calls = at(here, &line).requested().start().wait_for("type y");
     [calls, waits.wait_for("type y")]
 }
 
@@ -110,7 +111,7 @@ fn machines_are_paired_once_both_users_confirm_the_code() {
     let [calls, waits] = both_show_a_code(&here, &there, "studio=");
     assert_eq!(code(&calls), code(&waits));
     assert_eq!(list(&here), serde_json::json!([]), "before it was confirmed");
-    let [calls, waits] = [calls, waits].map(|end| end.tell("y"));
+    let [calls, waits] = [calls, waits].map(|end| end.notify("y"));
     let ended = [calls.end().well(), waits.end().well()];
     snapshot!(ended[0].last());
     assert_eq!((&list(&here)[0]["name"], &list(&here)[0]["key"]), (&"studio".into(), &key(&there)));
@@ -123,7 +124,7 @@ fn no_key_is_stored_where_one_user_sees_another_code() {
     for answers in [["y", "n"], ["", "y"]] {
         let ends = both_show_a_code(&here, &there, "");
         let ends: Vec<_> =
-            ends.into_iter().zip(answers).map(|(end, answer)| end.tell(answer)).collect();
+            ends.into_iter().zip(answers).map(|(end, answer)| end.notify(answer)).collect();
         for end in ends {
             let ended = end.end();
             assert_eq!(ended.status, Some(1), "{ended:?}");
@@ -137,11 +138,11 @@ fn pairing_refuses_the_name_of_another_machine_and_itself() {
     let (here, there) = (Folder::new(), Folder::new());
     let other = format!("{}=", "A".repeat(43));
     at(&here, &format!("trust studio {other}")).run().well();
-    let waits = at(&there, "pair --listen 127.0.0.1:0").asked().start().wait_for("waiting at");
+    let waits = at(&there, "pair --listen 127.0.0.1:0").requested().start().wait_for("waiting at");
     let ended = at(&here, &format!("pair studio={}", waits.address())).run();
     assert_eq!(ended.status, Some(2), "{ended:?}");
     assert_eq!(list(&here)[0]["key"], other.as_str());
-    let waits = at(&there, "pair --listen 127.0.0.1:0").asked().start().wait_for("waiting at");
+    let waits = at(&there, "pair --listen 127.0.0.1:0").requested().start().wait_for("waiting at");
     let ended = at(&there, &format!("pair {}", waits.address())).run();
     assert_eq!(ended.status, Some(1), "{ended:?}");
 }

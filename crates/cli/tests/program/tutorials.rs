@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::common::messages;
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, Running, call, words};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, grows, shared, until};
 use crate::secure_shell::ThereBySsh;
@@ -116,7 +116,7 @@ impl Page {
     }
 
     fn note(&mut self, ended: Ended) -> Ended {
-        let lines = ended.out.lines().chain(ended.said.iter().map(String::as_str));
+        let lines = ended.out.lines().chain(ended.messages.iter().map(String::as_str));
         self.output.extend(lines.map(|line| line.trim().to_owned()));
         ended
     }
@@ -129,10 +129,11 @@ impl Page {
 
     #[track_caller]
     fn pair(&mut self, there: &str) {
-        let waits = self.command("taut pair").asked().start().wait_for("waiting at");
-        let calls = self.command(&format!("taut pair {there}=")).asked().start().wait_for("type y");
-        let waits = waits.wait_for("type y").tell("y");
-        for end in [calls.tell("y"), waits] {
+        let waits = self.command("taut pair").requested().start().wait_for("waiting at");
+        let calls =
+            self.command(&format!("taut pair {there}=")).requested().start().wait_for("type y");
+        let waits = waits.wait_for("type y").notify("y");
+        for end in [calls.notify("y"), waits] {
             let ended = end.end().well();
             self.note(ended);
         }
@@ -142,7 +143,7 @@ impl Page {
     #[track_caller]
     fn checks_the_machine(&mut self) {
         assert!(self.run("taut devices").well().out.contains("virtual:"));
-        let doctor = self.run("sudo taut doctor");
+        let doctor = self.run("taut doctor");
         assert!(doctor.status.is_some_and(|status| status <= 1), "{doctor:#?}");
         assert!(doctor.out.lines().any(|line| line.starts_with("ok ")), "{doctor:#?}");
     }
@@ -160,7 +161,7 @@ impl Page {
     #[track_caller]
     fn serves_as_configured(&mut self, machine: &str) {
         let serve = self.configured(machine, "serve").listened_to().start();
-        self.stop(serve.wait_for(said::AWAITS_CALLS)).well();
+        self.stop(serve.wait_for(messages::AWAITS_CALLS)).well();
     }
 
     #[track_caller]
@@ -202,9 +203,10 @@ fn commands_of_the_musician_tutorial_work() {
         let Some(mut page) = Page::open("musician", &devices) else { return };
         page.checks_the_machine();
         page.pair("studio");
-        let serve = page.command("taut serve").listened_to().start().wait_for(said::AWAITS_CALLS);
+        let serve =
+            page.command("taut serve").listened_to().start().wait_for(messages::AWAITS_CALLS);
         let call = page.run("taut call").well();
-        assert!(call.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{call:#?}");
+        assert!(call.messages.iter().any(|line| line.contains(messages::IN_A_CALL)), "{call:#?}");
         page.recorded("home.wav");
         page.run("taut call").well();
         page.recorded("duet.wav");
@@ -230,7 +232,8 @@ fn commands_of_the_remote_worker_tutorial_work() {
         let Some(mut page) = Page::open("remote-worker", &devices) else { return };
         page.checks_the_machine();
         page.pair("office");
-        let serve = page.command("taut serve").listened_to().start().wait_for(said::AWAITS_CALLS);
+        let serve =
+            page.command("taut serve").listened_to().start().wait_for(messages::AWAITS_CALLS);
         page.run("taut call office").well();
         page.recorded("home.wav");
         page.run("taut call office --record").well();
@@ -243,7 +246,7 @@ fn commands_of_the_remote_worker_tutorial_work() {
             // ssh logs in to the caller's namespace, so the server runs there.
             let serve = page.shell("ssh", "taut serve");
             let serve = serve.with("TAUT_HOME", page.homes[1].path()).listened_to().start();
-            let serve = serve.wait_for(said::AWAITS_CALLS);
+            let serve = serve.wait_for(messages::AWAITS_CALLS);
             for begins in ["taut pair office=ssh:", "taut call office=ssh:"] {
                 let call = there.seen_by(page.command(begins));
                 page.note(call.run().well());

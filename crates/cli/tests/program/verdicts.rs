@@ -12,16 +12,16 @@ fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
         let recv = lab.recv("--latency 200ms");
         let send = format!("--input file:{RECORDING} --latency 200ms --duration 4s");
         let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
-        onlooker.hear(2_000);
+        onlooker.handle(2_000);
         recv.signal("-STOP");
         // More than 600 ms: a stalled sender (up to 119 ms) catches up with older packets.
-        onlooker.hear(720);
+        onlooker.handle(720);
         recv.signal("-CONT");
         send.end().well();
         let heard = recv.end().report();
         // Packets due right after the stop were taken 600 ms later.
-        let most = heard.nanos("/latency/measured/max_ns");
-        assert!(most >= 600_000_000, "{:#}", heard.0);
+        let maximum = heard.nanos("/latency/measured/max_ns");
+        assert!(maximum >= 600_000_000, "{:#}", heard.0);
         assert_eq!(heard.stream("/latency/method"), "sound", "{:#}", heard.0);
     });
 }

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
+use crate::common::messages;
 use crate::common::program::{ordinary, taut, words};
-use crate::common::said;
 use crate::common::{Folder, PATIENT, free_udp_ports, loopback, shared, sounding_at};
 
 /// Exit status and standard error, without a reader of standard output.
@@ -42,9 +42,9 @@ fn a_reader_who_has_seen_enough_ends_the_program_in_peace() {
         &report,
         &format!("{send} --report json"),
     ] {
-        let (status, said) = unread(&folder, line);
-        assert_eq!(status, Some(0), "{line}: {said}");
-        assert!(!said.contains("panicked"), "{line}: {said}");
+        let (status, messages) = unread(&folder, line);
+        assert_eq!(status, Some(0), "{line}: {messages}");
+        assert!(!messages.contains("panicked"), "{line}: {messages}");
     }
     let written = std::fs::read_to_string(folder.file("report.json")).unwrap();
     assert!(written.ends_with("}\n"), "{written}");
@@ -74,9 +74,9 @@ fn missing_privileges_are_reported_once_in_one_line() {
     for line in ["send --input null: --to rtp://127.0.0.1:5004", &recv] {
         let Some(text) = ordinary(&format!("{line} --duration 1s")) else { return };
         let ended = text.run().well();
-        let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
-        assert_eq!(said, 1, "{ended:#?}");
-        let all = ended.said.concat() + &ended.out.replace("no receiver", "");
+        let messages = ended.messages.iter().filter(|line| line.as_str() == LACKS).count();
+        assert_eq!(messages, 1, "{ended:#?}");
+        let all = ended.messages.concat() + &ended.out.replace("no receiver", "");
         for sentence in EACH {
             assert!(!all.contains(sentence), "{sentence}: {ended:#?}");
         }
@@ -95,7 +95,7 @@ fn missing_privileges_are_reported_once_in_one_line() {
         // With a quiet standard error, it is in the report.
         let quiet = ordinary(&format!("{line} --duration 1s --quiet --report text"));
         let ended = quiet.unwrap().run().well();
-        assert!(ended.said.is_empty(), "{ended:#?}");
+        assert!(ended.messages.is_empty(), "{ended:#?}");
         let note = LACKS.replace("taut: ", "note: ");
         assert_eq!(ended.out.matches(&note).count(), 1, "{ended:#?}");
     }
@@ -116,8 +116,8 @@ fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
         return;
     };
     let ended = demo.run();
-    let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
-    assert_eq!(said, 1, "{ended:#?}");
+    let messages = ended.messages.iter().filter(|line| line.as_str() == LACKS).count();
+    assert_eq!(messages, 1, "{ended:#?}");
     for sentence in EACH {
         assert!(!ended.out.contains(sentence), "{sentence}: {ended:#?}");
     }
@@ -139,17 +139,17 @@ fn a_quiet_run_says_nothing_but_errors() {
         for quiet in ["-q", "--quiet"] {
             let line = format!("{line} --duration 1s {quiet}");
             let ended = taut(words(&line)).run().well();
-            assert!(ended.said.is_empty() && ended.out.is_empty(), "{line}: {ended:#?}");
+            assert!(ended.messages.is_empty() && ended.out.is_empty(), "{line}: {ended:#?}");
         }
         let report = taut(words(&format!("{line} --duration 1s -q --report json"))).run();
-        assert!(report.said.is_empty(), "{report:#?}");
+        assert!(report.messages.is_empty(), "{report:#?}");
         report.report();
     }
     let ended = taut(words("demo --duration 1s -q --out demo")).in_folder(folder.path()).run();
     assert!(ended.out.is_empty(), "{ended:#?}");
-    assert_eq!(ended.said.is_empty(), ended.status == Some(0), "{ended:#?}");
+    assert_eq!(ended.messages.is_empty(), ended.status == Some(0), "{ended:#?}");
     let wrong = taut(words("send -q --input file:missing.wav --to rtp://127.0.0.1:5004")).run();
-    assert_eq!((wrong.status, wrong.said.len()), (Some(3), 1), "{wrong:#?}");
+    assert_eq!((wrong.status, wrong.messages.len()), (Some(3), 1), "{wrong:#?}");
 }
 
 #[test]
@@ -160,21 +160,21 @@ fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
         let recv = taut(words(&recv)).start();
         let send = format!("send -v --input tone:440 --to {address} --duration 1s --report none");
         let send = taut(words(&send)).start();
-        let recv = recv.wait_for(said::ONE_CLOCK);
+        let recv = recv.wait_for(messages::ONE_CLOCK);
         let (sent, heard) = (send.end().well(), recv.end().well());
         for (ended, telling) in [
             (&sent, ["sockets: ", "stream: l24", "device: tone:440", "latency: 5ms announced"]),
             (&heard, ["sockets: ", "stream: l24", "device: null:", "latency: 5ms announced"]),
         ] {
             for words in telling {
-                let reported = ended.said.iter().filter(|line| line.contains(words)).count();
+                let reported = ended.messages.iter().filter(|line| line.contains(words)).count();
                 assert_eq!(reported, 1, "{words}: {ended:#?}");
             }
-            assert!(ended.said.iter().all(|line| line.starts_with("taut: ")), "{ended:#?}");
+            assert!(ended.messages.iter().all(|line| line.starts_with("taut: ")), "{ended:#?}");
         }
         let usual =
             taut(words("send --input null: --to rtp://127.0.0.1:5004 --duration 50ms")).run();
-        assert!(!usual.well().said.concat().contains("sockets"));
+        assert!(!usual.well().messages.concat().contains("sockets"));
     });
 }
 
@@ -187,9 +187,9 @@ fn verbosity_on_the_command_line_overrides_the_file() {
         taut(words(&format!("{send} {options}"))).in_folder(folder.path()).run().well()
     };
     assert!(send("").out.is_empty());
-    assert!(send("-v").said.concat().contains("sockets"));
+    assert!(send("-v").messages.concat().contains("sockets"));
     let both = taut(words("send -q -v --input null: --to rtp://127.0.0.1:5004")).run();
-    assert_eq!((both.status, both.said.len()), (Some(2), 1), "{both:#?}");
+    assert_eq!((both.status, both.messages.len()), (Some(2), 1), "{both:#?}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_clock_that_nobody_tells_is_told_of_while_the_sound_comes() {
         let recv = taut(words(&from)).and(PATIENT).start().listening();
         let send = taut(words("send --input tone:440 --to to.sdp")).and(PATIENT);
         let send = send.in_folder(folder.path()).start();
-        let recv = recv.wait_for(said::UNKNOWN_CLOCK);
+        let recv = recv.wait_for(messages::UNKNOWN_CLOCK);
         send.signal("-INT");
         send.end().well();
         recv.signal("-INT");

@@ -19,7 +19,7 @@ fn worker_logs_its_clients_and_their_events() {
         "taut: stream {id} of 127.0.0.1 ends, closed by 127.0.0.1: {PLUGIN} at 48000 Hz, 0 blocks"
     );
     worker.running = worker.running.wait_for(&ends);
-    assert!(worker.running.said().last().unwrap().ends_with(", 0 missed"));
+    assert!(worker.running.messages().last().unwrap().ends_with(", 0 missed"));
     let id = worker.open(PLUGIN, 48_000, 64).stream.id;
     let child = children(&worker.running.id())[0].to_string();
     assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
@@ -27,9 +27,9 @@ fn worker_logs_its_clients_and_their_events() {
     worker.running = worker.running.wait_for(&anew);
     worker.running.signal("-TERM");
     let ended = worker.running.end().well();
-    let last = ended.said.last().unwrap();
+    let last = ended.messages.last().unwrap();
     assert!(last.starts_with(&format!("taut: stream {id} of 127.0.0.1 ")), "{last}");
-    assert!(!ended.said.iter().any(|line| line.contains("UDP port")), "{ended:#?}");
+    assert!(!ended.messages.iter().any(|line| line.contains("UDP port")), "{ended:#?}");
 }
 
 #[test]
@@ -40,9 +40,9 @@ fn quiet_worker_hides_streams_and_verbose_one_shows_ports() {
         worker.running.signal("-TERM");
         let ended = worker.running.end().well();
         let port = format!("stream {}: UDP port {}", stream.id, stream.udp_port);
-        let of_port = ended.said.iter().filter(|line| line.contains(&port)).count();
+        let of_port = ended.messages.iter().filter(|line| line.contains(&port)).count();
         assert_eq!(of_port, expected, "{ended:#?}");
-        let others = ended.said.iter().filter(|line| line.contains("stream ")).count();
+        let others = ended.messages.iter().filter(|line| line.contains("stream ")).count();
         assert_eq!(others, 3 * expected, "{ended:#?}");
     }
 }

@@ -106,8 +106,8 @@ impl WindowFitter<'_> {
                 let is_noise = noise <= NOISE * loudest / BLOCK as f64;
                 self.noise = if is_noise { noise } else { 0.0 };
             }
-            let mut spoilt = || self.sounds_again(window, line, channel, routing);
-            if found.is_none() && (channel == likely.channel || spoilt()) {
+            let mut damaged = || self.sounds_again(window, line, channel, routing);
+            if found.is_none() && (channel == likely.channel || damaged()) {
                 return None;
             }
         }

@@ -18,7 +18,7 @@ impl PieceWalk<'_> {
         let step = ((end - start) / PROBES).max(1);
         let exact = (start..=end - length).step_by(step).find_map(|from| {
             let probe = from..from + length;
-            if from > start && !self.both.sent.tells(probe.clone()) {
+            if from > start && !self.both.sent.notifies(probe.clone()) {
                 return None;
             }
             let (at, routing) = self.both.find_sent(probe)?;

@@ -186,7 +186,7 @@ impl<'a> PieceWalk<'a> {
 
     fn repeats(&self, piece: &Piece, pattern: &Range<usize>, reach: usize) -> Vec<Candidate> {
         let (sent, sources) = (self.both.sent, &piece.routing.sources);
-        if pattern.end > sent.frames() || !sent.tells(pattern.clone()) {
+        if pattern.end > sent.frames() || !sent.notifies(pattern.clone()) {
             return Vec::new();
         }
         let channel = &sent.channels[sent.loudest(pattern.clone())];

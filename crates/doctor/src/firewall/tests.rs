@@ -114,11 +114,11 @@ fn closed(rules: &str) -> crate::Verdict {
 #[test]
 fn a_rule_lets_in_only_what_comes_to_it() {
     let elsewhere = "udp dport 5004-5005 accept";
-    let beside = |more: &str| {
+    let alongside = |more: &str| {
         let Rules::Nft(rules) = nft("drop", "tcp dport 22 accept") else { unreachable!() };
         verdict(&Rules::Nft(format!("{rules}{more}")))
     };
-    assert_eq!(beside(""), Failure);
+    assert_eq!(alongside(""), Failure);
     for (kind, table, hook) in [
         ("filter", "inet other", "output"),
         ("filter", "inet other", "input"),
@@ -129,7 +129,7 @@ fn a_rule_lets_in_only_what_comes_to_it() {
             "table {table} {{\n\tchain x {{\n\t\ttype {kind} hook {hook} priority 0; policy \
              accept;\n\t\t{elsewhere}\n\t}}\n\tchain y {{\n\t\t{elsewhere}\n\t}}\n}}\n"
         );
-        assert_eq!(beside(&more), Failure, "{more}");
+        assert_eq!(alongside(&more), Failure, "{more}");
     }
     assert_eq!(closed("drop\n\t\tudp dport 5004-5005 accept"), Failure);
     assert_eq!(closed("udp dport 5004-5005 accept\n\t\tdrop"), Passed);

@@ -103,8 +103,9 @@ impl Correlation {
             Candidate { lag: lag + self.first as f64, likeness, score: likeness.abs() }
         };
         let is_inside = |at: &usize| self.lags.contains(&(self.first + *at as i64));
-        let least = HILL * likeness.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
-        let tops = hills(likeness.iter().copied(), least).map(|(at, _)| at);
+        let minimum =
+            HILL * likeness.iter().fold(0.0_f64, |maximum, value| maximum.max(value.abs()));
+        let tops = hills(likeness.iter().copied(), minimum).map(|(at, _)| at);
         tops.filter(is_inside).map(top).collect()
     }
 
@@ -124,13 +125,13 @@ impl Correlation {
 }
 
 /// Lags within `reach` frames, of either polarity. Includes 0.
-pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, least: f64) -> Vec<Candidate> {
+pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, minimum: f64) -> Vec<Candidate> {
     let Some(heard) = sound.get(part.clone()) else { return Vec::new() };
     let (at, reach) = (part.start as i64, reach as i64);
     let lags = (at - reach).max(-(heard.len() as i64))..(at + reach + 1).min(sound.len() as i64);
     let pair = Pair { heard, sent: sound, gain: 1.0 };
     let mut all = Correlation::of(&[pair], lags, Beyond::Silence).candidates();
-    all.retain(|one| one.likeness.abs() >= least);
+    all.retain(|one| one.likeness.abs() >= minimum);
     all.iter_mut().for_each(|one| one.lag -= at as f64);
     all
 }

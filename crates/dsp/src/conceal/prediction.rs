@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn least(&self) -> usize {
+    pub(super) fn minimum(&self) -> usize {
         self.high_window + (Bands::TAPS + 1) * self.bands.factor()
     }
 

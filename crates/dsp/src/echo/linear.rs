@@ -99,7 +99,7 @@ pub(super) struct Paths {
     echo: f32,
     watch: Watch,
     /// Unfit for learning.
-    spoilt: bool,
+    damaged: bool,
     /// Everything but echo.
     noise: Box<[f32]>,
     error: Bins,
@@ -126,7 +126,7 @@ impl Paths {
             heard: vec![0.0; block].into(),
             estimated: vec![0.0; block].into(),
             watch: Watch::default(),
-            spoilt: false,
+            damaged: false,
             last: 0.0,
             echo: 0.0,
             noise: vec![0.0; bins].into(),
@@ -143,8 +143,8 @@ impl Paths {
     pub(super) fn doubt(&mut self, share: f32) {
         let parts = self.shape.parts;
         for (index, variances) in self.variances.iter_mut().enumerate() {
-            let least = share * prior(index % parts, parts);
-            variances.iter_mut().for_each(|variance| *variance = variance.max(least));
+            let minimum = share * prior(index % parts, parts);
+            variances.iter_mut().for_each(|variance| *variance = variance.max(minimum));
         }
     }
 
@@ -179,7 +179,7 @@ impl Paths {
     }
 
     pub(super) fn spoil(&mut self) {
-        self.spoilt = true;
+        self.damaged = true;
     }
 
     pub(super) fn newest(&self, from: usize, until: usize) -> (&[f32], &[f32]) {
@@ -229,8 +229,8 @@ impl Paths {
             *noise += NOISE_STEP * (power - *noise);
             *whole = 1.0 / (expected + 2.0 * *noise + 1e-9);
         }
-        let spoilt = core::mem::take(&mut self.spoilt);
-        let learns = !spoilt && !self.watch.holds;
+        let damaged = core::mem::take(&mut self.damaged);
+        let learns = !damaged && !self.watch.holds;
         self.updated = if learns { 0 } else { weights.len() };
         sum.clear();
         for (index, weights) in weights.iter().enumerate() {

@@ -143,7 +143,7 @@ impl Suppressor {
         let residual = |k: usize| expected[k] + DISTORTION * power[k];
         let echo: f32 = (0..power.len()).map(residual).sum();
         let over = OVER * (echo / (spectrum.power().sum::<f32>() + 1e-20)).min(1.0).sqrt().sqrt();
-        let mut least = 1.0_f32;
+        let mut minimum = 1.0_f32;
         for (k, left) in spectrum.power().enumerate() {
             // Falls at once, rises 3 dB in 0.25 s.
             noise[k] = if left < noise[k] || noise[k] == 0.0 {
@@ -162,10 +162,10 @@ impl Suppressor {
             if gains[k] > 0.999 {
                 gains[k] = 1.0;
             }
-            least = least.min(gains[k]);
+            minimum = minimum.min(gains[k]);
         }
-        self.acts[1] = least < 1.0;
-        if least < 1.0 {
+        self.acts[1] = minimum < 1.0;
+        if minimum < 1.0 {
             self.make_taps(transform);
         } else {
             self.taps.fill(0.0);

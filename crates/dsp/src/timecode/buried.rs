@@ -59,12 +59,14 @@ impl Buried {
         self.spectrum.take(sound, (0, 0), |_| 0.0, &mut self.mark);
         let weight = self.spectrum.weight_of(&self.sync);
         let products = self.spectrum.products(&self.sync, None);
-        let most =
+        let maximum =
             products[FIRST..MARK_AT].iter().map(|product| product.re.abs()).fold(0.0, f32::max);
-        let least = ((MIN_READ * weight.energy.sqrt()) as f32).max(most * ECHO);
+        let minimum = ((MIN_READ * weight.energy.sqrt()) as f32).max(maximum * ECHO);
         let mut at = FIRST;
         for _ in 0..MAX_READ {
-            let Some(next) = (at..MARK_AT).find(|at| is_peak(products, *at, least)) else { return };
+            let Some(next) = (at..MARK_AT).find(|at| is_peak(products, *at, minimum)) else {
+                return;
+            };
             let sync = products[next].re;
             let word = word_in(|frame| products[next + frame].im * sync.signum());
             read(BuriedReading { at: next, word, gain: f64::from(sync) / weight.energy });
@@ -82,14 +84,14 @@ impl Buried {
         let best = |range: core::ops::RangeInclusive<usize>| {
             range.max_by(|a, b| (products[*a].re * sign).total_cmp(&(products[*b].re * sign)))
         };
-        let fits = |at: usize, least: f64| {
+        let fits = |at: usize, minimum: f64| {
             let [product, half] = [products[at].re, products[at].im].map(|p| f64::from(p * sign));
             let gains = [
                 product / whole.energy / MIN_WHOLE,
                 half / first.energy / MIN_HALF,
                 (product - half) / (whole.energy - first.energy) / MIN_HALF,
             ];
-            product >= least * whole.energy.sqrt() && gains.iter().all(|part| *part >= gain.abs())
+            product >= minimum * whole.energy.sqrt() && gains.iter().all(|part| *part >= gain.abs())
         };
         let here = best(MARK_AT - AROUND..=MARK_AT + AROUND).filter(|at| fits(*at, MIN_HERE));
         let at = here.or_else(|| {
@@ -125,18 +127,19 @@ fn uncertainty(weight: &Weight, product: f64) -> f64 {
 
 type Product = rustfft::num_complex::Complex<f32>;
 
-fn is_peak(products: &[Product], at: usize, least: f32) -> bool {
+fn is_peak(products: &[Product], at: usize, minimum: f32) -> bool {
     let here = products[at].re.abs();
-    here >= least && products[at - CHIP..=at + CHIP].iter().all(|beside| beside.re.abs() <= here)
+    here >= minimum
+        && products[at - CHIP..=at + CHIP].iter().all(|alongside| alongside.re.abs() <= here)
 }
 
 fn word_in(sound: impl Fn(usize) -> f32) -> u32 {
     let chip = |index: usize| -> f32 {
-        let beside = |frame: usize| {
+        let alongside = |frame: usize| {
             let centre = index * CHIP;
             (sound(centre - frame) + sound(centre + frame)) * fade(frame as f64) as f32
         };
-        sound(index * CHIP) + (1..CHIP).map(beside).sum::<f32>()
+        sound(index * CHIP) + (1..CHIP).map(alongside).sum::<f32>()
     };
     (0..WORD_BITS as usize).fold(0, |word, bit| {
         let index = SYNC_CHIPS + 2 * bit;

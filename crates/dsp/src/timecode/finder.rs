@@ -33,10 +33,10 @@ pub struct FoundMark {
 impl FoundMark {
     fn stretched(self, stretch: MarkStretch) -> Self {
         let frames = stretch.frames() as f64;
-        let beside = self.fraction * frames;
+        let alongside = self.fraction * frames;
         Self {
-            frame: self.frame * stretch.frames() as i64 + beside.round() as i64,
-            fraction: beside - beside.round(),
+            frame: self.frame * stretch.frames() as i64 + alongside.round() as i64,
+            fraction: alongside - alongside.round(),
             uncertainty: self.uncertainty * frames,
             ..self
         }
@@ -134,12 +134,12 @@ impl Finder {
     pub fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundMark)) {
         for &sample in samples {
             if let Some(sample) = self.thinner.take(sample) {
-                self.hear(sample, &mut found);
+                self.handle(sample, &mut found);
             }
         }
     }
 
-    fn hear(&mut self, sample: f32, found: &mut impl FnMut(FoundMark)) {
+    fn handle(&mut self, sample: f32, found: &mut impl FnMut(FoundMark)) {
         self.take(sample);
         let now = self.first + self.len as i64;
         if self.candidates.front().is_some_and(|first| now >= first.start + NEEDED as i64)

@@ -71,8 +71,8 @@ impl Spectrum {
             _ => 1.0,
         });
         let chip = |bin: usize| {
-            let beside = |at: usize| 2.0 * fade(at as f64) * (frequency(bin) * at as f64).cos();
-            (1.0 + (1..CHIP).map(beside).sum::<f64>()).powi(2).max(1e-6) as f32
+            let alongside = |at: usize| 2.0 * fade(at as f64) * (frequency(bin) * at as f64).cos();
+            (1.0 + (1..CHIP).map(alongside).sum::<f64>()).powi(2).max(1e-6) as f32
         };
         Self {
             chip: (0..BINS).map(chip).collect(),
@@ -124,9 +124,9 @@ impl Spectrum {
         for ((louder, power), chip) in louder.iter_mut().zip(weights.iter()).zip(&self.chip) {
             *louder = power / chip;
         }
-        let least = *louder.select_nth_unstable_by(BINS / 2, f32::total_cmp).1 * MIN;
+        let minimum = *louder.select_nth_unstable_by(BINS / 2, f32::total_cmp).1 * MIN;
         for (weight, chip) in weights.iter_mut().zip(&self.chip) {
-            *weight = 1.0 / (*weight + least * chip);
+            *weight = 1.0 / (*weight + minimum * chip);
         }
         for (sound, weight) in self.sound.iter_mut().zip(weights) {
             *sound *= *weight;

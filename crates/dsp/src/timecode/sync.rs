@@ -55,13 +55,13 @@ impl Sync {
     }
 
     pub(super) fn best_lag(&self, sound: &[f32]) -> Option<usize> {
-        let (mut best, mut most) = (0, 0.0);
+        let (mut best, mut maximum) = (0, 0.0);
         for lag in 0..=2 * REACH {
             let sound = &sound[lag..];
             let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
             let likeness = self.product(FURTHEST, sound).powi(2) / heard.max(f64::MIN_POSITIVE);
-            if likeness > most {
-                (best, most) = (lag, likeness);
+            if likeness > maximum {
+                (best, maximum) = (lag, likeness);
             }
         }
         (0 < best && best < 2 * REACH).then_some(best)
@@ -82,9 +82,9 @@ impl Sync {
             step += 1;
             three = [three[1], three[2], likeness(step + 1) * sign];
         }
-        let ([before, here, after], beside) = (three, top(three));
-        let at = (step as f64 - FURTHEST as f64 + beside) / STEPS as f64;
-        let peak = here + (after - before) * beside / 4.0;
+        let ([before, here, after], alongside) = (three, top(three));
+        let at = (step as f64 - FURTHEST as f64 + alongside) / STEPS as f64;
+        let peak = here + (after - before) * alongside / 4.0;
         // NaN for silence.
         if peak.is_nan() || peak < MIN_FIT {
             return None;

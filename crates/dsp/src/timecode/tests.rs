@@ -67,17 +67,17 @@ fn numbers_begin_again_after_the_last() {
 
 #[test]
 fn no_part_of_any_two_marks_looks_like_a_sync() {
-    let mut least = SYNC_CHIPS as u32;
+    let mut minimum = SYNC_CHIPS as u32;
     for number in (0..NUMBERS).step_by(37) {
         let (this, next) =
             (chips_of(RunNumber::default(), number), chips_of(RunNumber::default(), number + 1));
         for begin in 1..CHIPS {
             let window = (this >> begin) | (next << (CHIPS - begin));
             let differ = ((window as u64 ^ SYNC) & (u64::MAX >> 1)).count_ones();
-            least = least.min(differ.min(SYNC_CHIPS as u32 - differ));
+            minimum = minimum.min(differ.min(SYNC_CHIPS as u32 - differ));
         }
     }
-    assert!(least > finder::MAX_WRONG, "{least}");
+    assert!(minimum > finder::MAX_WRONG, "{minimum}");
 }
 
 #[test]

@@ -59,18 +59,18 @@ impl MarkTrack {
 
     pub(super) fn follow(&mut self, heard: ReceivedMarks) {
         let (number, start) = self.next();
-        let beside = heard.start - start;
-        if number != heard.number || beside.abs() > MAX_BESIDE {
+        let alongside = heard.start - start;
+        if number != heard.number || alongside.abs() > MAX_BESIDE {
             let step = self.step;
             *self = Self { step, ..Self::new(heard) };
             return;
         }
         let marks = f64::from(self.missed + 1);
         let [of_place, of_gain] = if heard.is_clear { [1.0; 2] } else { [OF_PLACE, OF_GAIN] };
-        let step = self.step + beside * OF_STEP / marks;
+        let step = self.step + alongside * OF_STEP / marks;
         let spacing = SPACING as f64;
         self.step = step.clamp(spacing * (1.0 - MAX_DRIFT), spacing * (1.0 + MAX_DRIFT));
-        self.start = start + beside * of_place;
+        self.start = start + alongside * of_place;
         self.gain += (heard.gain - self.gain) * of_gain;
         self.number = number;
         self.is_clear = heard.is_clear;

@@ -81,10 +81,10 @@ fn going_over_from_copying_and_back_does_not_click() {
             );
         }
         // The sine's own second difference is (2 sin π frequency)².
-        let most = (2.0 * (frequency * std::f64::consts::PI).sin()).powi(2) * 1.05;
+        let maximum = (2.0 * (frequency * std::f64::consts::PI).sin()).powi(2) * 1.05;
         for three in out[100..].windows(3) {
             let bend = f64::from(three[0]) - 2.0 * f64::from(three[1]) + f64::from(three[2]);
-            assert!(bend.abs() < most, "{quality}, passing {passing}: {three:?}");
+            assert!(bend.abs() < maximum, "{quality}, passing {passing}: {three:?}");
         }
     }
 }

@@ -7,9 +7,9 @@ use crate::measure::sine;
 /// `wrong` is at frame 500.
 fn with_and_without(quality: Quality, wrong: f32) -> [Vec<f32>; 2] {
     let right = sine(0.03, 2000);
-    let mut spoilt = right.clone();
-    spoilt[500] = wrong;
-    [spoilt, right]
+    let mut damaged = right.clone();
+    damaged[500] = wrong;
+    [damaged, right]
         .map(|input| crate::measure::resampled(quality, Step::from_ppm(300.0), 0, &input))
 }
 
@@ -17,8 +17,8 @@ fn with_and_without(quality: Quality, wrong: f32) -> [Vec<f32>; 2] {
 fn what_is_no_number_is_gone_after_twice_the_delay() {
     for quality in Quality::ALL {
         for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let [spoilt, right] = with_and_without(quality, wrong);
-            let differs = |frame: &usize| spoilt[*frame].to_bits() != right[*frame].to_bits();
+            let [damaged, right] = with_and_without(quality, wrong);
+            let differs = |frame: &usize| damaged[*frame].to_bits() != right[*frame].to_bits();
             let found: Vec<_> = (0..right.len()).filter(differs).collect();
             // Frame 500 becomes 500 / 1.0003.
             assert!(found.iter().all(|frame| frame.abs_diff(500) <= quality.half()), "{found:?}");

@@ -65,7 +65,7 @@ fn format() -> StreamFormat {
 const LAUNCH: LaunchOptions = LaunchOptions {
     clock: LaunchClock::Monotonic,
     lead: Span::from_millis(1),
-    least: Span::ZERO,
+    minimum: Span::ZERO,
     ahead: Span::ZERO,
 };
 

@@ -39,8 +39,8 @@ fn main() {
     {
         return workers::serve(count.parse().unwrap());
     }
-    let asked: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    let counts = if asked.is_empty() { vec![1, 2, 3, 4, 5, 6, 7] } else { asked };
+    let requested: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let counts = if requested.is_empty() { vec![1, 2, 3, 4, 5, 6, 7] } else { requested };
     let run = move || {
         for count in counts {
             compare(count);

@@ -15,7 +15,7 @@ mod lender;
 mod ours;
 
 use bare::Bare;
-use ours::{Heard, Ours};
+use ours::{Ours, Received};
 
 const FRAMES: usize = 48;
 const SAMPLES: usize = 2 * FRAMES;
@@ -24,9 +24,9 @@ const CHUNK: usize = 100;
 const TURNS: usize = 61;
 
 fn main() {
-    let asked: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
-    let streams = if asked.is_empty() { vec![1, 10, 100] } else { asked };
-    let both = [Heard::EachAtItsPort, Heard::AllAtOne];
+    let requested: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    let streams = if requested.is_empty() { vec![1, 10, 100] } else { requested };
+    let both = [Received::EachAtItsPort, Received::AllAtOne];
     for (streams, heard) in streams.into_iter().flat_map(|n| both.map(|heard| (n, heard))) {
         let mut ours = Ours::open(streams, heard);
         let mut bare = Bare::open(streams);
@@ -45,8 +45,8 @@ fn main() {
         for (direction, pick) in [("send", Cost::send as fn(&Cost) -> f64), ("recv", Cost::recv)] {
             let (ours, bare) = (median(&costs_ours, pick), median(&costs_bare, pick));
             let of = match heard {
-                Heard::EachAtItsPort => "streams",
-                Heard::AllAtOne => "senders",
+                Received::EachAtItsPort => "streams",
+                Received::AllAtOne => "senders",
             };
             println!(
                 "{direction} {streams:3} {of}: taut {ours:7.1} ns, bare {bare:7.1} ns, \

@@ -79,22 +79,22 @@ pub(crate) struct Ours {
     block: [f32; SAMPLES],
     capture: LocalTime,
     periods: u64,
-    heard: Heard,
+    heard: Received,
     streams: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     EachAtItsPort,
     AllAtOne,
 }
 
 impl Ours {
-    pub(crate) fn open(streams: usize, heard: Heard) -> Self {
+    pub(crate) fn open(streams: usize, heard: Received) -> Self {
         let stop = Stop::default();
         let (plans, addresses): (Vec<_>, Vec<_>) = match heard {
-            Heard::EachAtItsPort => (0..streams).map(|_| incoming(None)).unzip(),
-            Heard::AllAtOne => {
+            Received::EachAtItsPort => (0..streams).map(|_| incoming(None)).unzip(),
+            Received::AllAtOne => {
                 let (plan, address) = incoming(NonZeroUsize::new(streams));
                 (vec![plan], vec![address; streams])
             }
@@ -119,7 +119,7 @@ impl Ours {
 
     fn exchange(&mut self) {
         let end = now() + EXCHANGE;
-        while self.heard == Heard::AllAtOne && now() < end {
+        while self.heard == Received::AllAtOne && now() < end {
             sleep_until(self.capture);
             self.period();
         }
@@ -127,7 +127,7 @@ impl Ours {
             self.play(now() + PERIOD);
             sleep_until(now() + Span::from_millis(5));
         }
-        if self.heard == Heard::EachAtItsPort {
+        if self.heard == Received::EachAtItsPort {
             self.capture = now();
         }
     }
@@ -195,12 +195,12 @@ impl Ours {
             let strange = [counted.lost, counted.invalid, counted.other_source];
             assert_eq!(strange, [0; 3], "{counted:?}");
             match self.heard {
-                Heard::EachAtItsPort => {
+                Received::EachAtItsPort => {
                     let came = (counted.received, counted.late);
                     assert_eq!(came, (self.periods, 0), "{counted:?}");
                 }
                 // Placed by arrival until the clock is known; a busy host makes some late.
-                Heard::AllAtOne => assert!(counted.late < self.periods / 20, "{counted:?}"),
+                Received::AllAtOne => assert!(counted.late < self.periods / 20, "{counted:?}"),
             }
             all += counted.received + counted.over_stream_limit;
         }

@@ -1,7 +1,7 @@
 //! Stream levels, measured on the device's thread on demand.
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::level::{Level, hear};
+use tautline_dsp::level::{Level, handle};
 use tautline_io::thread::memory;
 
 /// Capacity for levels: eight beats.
@@ -32,7 +32,7 @@ impl LevelTap {
     }
 
     #[inline]
-    pub(crate) fn hear(&mut self, samples: &[f32]) {
+    pub(crate) fn handle(&mut self, samples: &[f32]) {
         if self.on {
             self.reckon(samples);
         }
@@ -41,12 +41,12 @@ impl LevelTap {
     #[cold]
     #[inline(never)]
     fn reckon(&mut self, samples: &[f32]) {
-        hear(&mut self.levels, samples);
+        handle(&mut self.levels, samples);
     }
 
     /// Sends levels since the last call. Real-time safe.
     #[inline]
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn notify(&mut self) {
         if self.on {
             self.write();
         }
@@ -87,8 +87,8 @@ mod tests {
         let (mut tap, mut reader) = levels(2);
         let mut reported = Vec::new();
         let play = |tap: &mut LevelTap| {
-            tap.hear(&[0.5, 0.25]);
-            tap.tell();
+            tap.handle(&[0.5, 0.25]);
+            tap.notify();
         };
         play(&mut tap);
         reader.read(&mut reported);
@@ -96,7 +96,7 @@ mod tests {
         tap.set(true);
         (0..2 * WAITING).for_each(|_| play(&mut tap));
         reader.read(&mut reported);
-        tap.tell();
+        tap.notify();
         reader.read(&mut reported);
         let heard = reported.iter().map(|level| (level.peak, level.frames)).collect::<Vec<_>>();
         assert_eq!(heard, [(0.5, 32), (0.25, 32)]);

@@ -53,7 +53,7 @@ fn peak_memory() -> Option<u64> {
 pub(crate) fn note_priority(refused: &mut Refused, granted: &Granted) {
     if !granted.is_granted() {
         refused.priority = Some(format!("the device's thread runs as {granted}"));
-        refused.by_limit = !matches!(granted.asked, Scheduler::Deadline { .. });
+        refused.by_limit = !matches!(granted.requested, Scheduler::Deadline { .. });
     }
 }
 
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
     use tautline_proto::time::Span;
 
-    fn refused(asked: Scheduler) -> Granted {
-        Granted { asked, errno: 1 }
+    fn refused(requested: Scheduler) -> Granted {
+        Granted { requested, errno: 1 }
     }
 
     #[test]

@@ -179,11 +179,11 @@ mod tests {
             }
             let now = ahead + 3999;
             let come: Vec<_> = second.until(at(now)).copied().collect();
-            let (least, apart) = match ahead {
+            let (minimum, apart) = match ahead {
                 ..3000 => (1990, 1),
                 _ => (124, 8),
             };
-            assert!(come.len() >= least, "{} came, {ahead} ms ahead", come.len());
+            assert!(come.len() >= minimum, "{} came, {ahead} ms ahead", come.len());
             assert!(come.windows(2).all(|two| two[1] - two[0] <= apart), "{ahead} ms ahead");
             assert!(now - come[come.len() - 1] <= apart, "{ahead} ms ahead");
         }

@@ -136,7 +136,7 @@ pub enum Note<'a> {
         /// As given.
         address: &'a str,
         /// Maximum senders.
-        most: usize,
+        maximum: usize,
         /// First rejected sender.
         from: Endpoint,
     },

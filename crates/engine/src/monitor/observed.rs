@@ -35,8 +35,8 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    pub(crate) fn look(&mut self, now: LocalTime, here: bool, ask: impl FnOnce() -> bool) {
-        if here != self.looked_at.is_some() && ask() {
+    pub(crate) fn look(&mut self, now: LocalTime, here: bool, request: impl FnOnce() -> bool) {
+        if here != self.looked_at.is_some() && request() {
             self.looked_at = here.then(|| Second {
                 packets: LastSecond::since(now),
                 counters: LastSecond::since(now),
@@ -56,7 +56,7 @@ impl<P: Copy> Observed<P> {
         self.looked_at.iter().flat_map(move |second| second.packets.until(now))
     }
 
-    pub(crate) fn tell(
+    pub(crate) fn notify(
         &mut self,
         now: LocalTime,
         way: impl Fn(&P) -> WorstPacket,
@@ -107,7 +107,7 @@ mod tests {
 
     fn reported(observed: &mut Observed<i64>, now: LocalTime) -> StreamSnapshot {
         let mut snapshot = StreamSnapshot::default();
-        observed.tell(now, way, &mut snapshot);
+        observed.notify(now, way, &mut snapshot);
         snapshot
     }
 
@@ -132,8 +132,8 @@ mod tests {
         tap.set(true);
         for ms in (0..=3000).step_by(20) {
             observed.take(at(ms), at(ms), Span::ZERO, &ms);
-            tap.hear(&[0.1, if ms == 3000 { 1.0 } else { 0.2 }]);
-            tap.tell();
+            tap.handle(&[0.1, if ms == 3000 { 1.0 } else { 0.2 }]);
+            tap.notify();
             let lost = u64::try_from(ms / 100).unwrap();
             let received = 9 * lost;
             observed.follow(at(ms), || Counters { received, lost, ..Counters::default() });
@@ -170,8 +170,8 @@ mod tests {
         observed.look(at(0), true, || true);
         tap.set(true);
         let play = |tap: &mut LevelTap| {
-            tap.hear(&[0.5]);
-            tap.tell();
+            tap.handle(&[0.5]);
+            tap.notify();
         };
         play(&mut tap);
         observed.follow(at(20), Counters::default);
@@ -181,7 +181,7 @@ mod tests {
         tap.set(false);
         observed.look(at(9000), true, || true);
         tap.set(true);
-        tap.tell();
+        tap.notify();
         observed.follow(at(9020), Counters::default);
         assert_eq!(reported(&mut observed, at(9020)).meters, None);
     }
@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn a_device_that_could_not_be_told_is_told_again() {
         let mut observed = Observed::<i64>::new(levels(0).1);
-        let mut asked = 0;
+        let mut requested = 0;
         for reported in [false, true, true] {
             observed.look(at(0), true, || {
-                asked += 1;
+                requested += 1;
                 reported
             });
         }
-        assert_eq!(asked, 2);
+        assert_eq!(requested, 2);
     }
 }

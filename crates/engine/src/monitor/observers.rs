@@ -111,7 +111,7 @@ impl Observers {
     }
 
     /// Sends a due snapshot with the process's fields.
-    pub fn tell(&self, standing: impl FnOnce() -> Snapshot) {
+    pub fn notify(&self, standing: impl FnOnce() -> Snapshot) {
         let now = now();
         let mut served = self
             .served
@@ -127,9 +127,9 @@ impl Observers {
             streams.for_each(|stream| stream.transport = Some(transport.to_owned()));
         }
         let due = self.onlookers.iter().filter(|onlooker| onlooker.is_due(now));
-        due.for_each(|onlooker| onlooker.tell(now, &standing));
+        due.for_each(|onlooker| onlooker.notify(now, &standing));
         if let Some(served) = served {
-            served.tell(now, standing);
+            served.notify(now, standing);
         }
     }
 }
@@ -168,7 +168,7 @@ impl Served {
         !self.readers.is_empty() && now >= self.next
     }
 
-    fn tell(&mut self, now: LocalTime, standing: Snapshot) {
+    fn notify(&mut self, now: LocalTime, standing: Snapshot) {
         self.next = now + EVERY;
         let snapshot = Snapshot {
             schema: SCHEMA,
@@ -179,7 +179,7 @@ impl Served {
         };
         let Ok(mut line) = serde_json::to_vec(&snapshot) else { return };
         line.push(b'\n');
-        self.readers.retain_mut(|reader| reader.tell(&line, now));
+        self.readers.retain_mut(|reader| reader.notify(&line, now));
     }
 
     fn meet(&mut self, now: LocalTime) {
@@ -223,7 +223,7 @@ impl Onlooker {
         self.sight(|sight| sight.next.is_none_or(|next| now >= next))
     }
 
-    fn tell(&self, now: LocalTime, standing: &Snapshot) {
+    fn notify(&self, now: LocalTime, standing: &Snapshot) {
         self.sight(|sight| {
             (sight.newest, sight.next) = (Some(standing.clone()), Some(now + EVERY));
         });
@@ -249,7 +249,7 @@ impl SnapshotReader {
     }
 
     /// Sends a line unless one is unsent; returns whether the observer is connected.
-    fn tell(&mut self, line: &[u8], now: LocalTime) -> bool {
+    fn notify(&mut self, line: &[u8], now: LocalTime) -> bool {
         if self.rest.is_empty() {
             self.took = now;
             self.rest.extend_from_slice(line);

@@ -56,9 +56,9 @@ impl Running {
         stop: &Stop,
     ) -> Result<Self, RunError> {
         let stop = stop.part();
-        let asked = stop.clone();
+        let requested = stop.clone();
         let (thread, granted) = thread::spawn("taut-device", scheduler, STACK, move || {
-            let (mut process, ended) = device.run(process, &asked);
+            let (mut process, ended) = device.run(process, &requested);
             if matches!(ended, Ended::Finished | Ended::Stopped) {
                 process.finish();
             }

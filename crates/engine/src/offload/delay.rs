@@ -14,7 +14,7 @@ impl OffloadDelay {
     pub const NONE: Self = Self::Frames(0);
 
     /// Maximum frames for runs up to `max_frames`.
-    pub const fn most(self, max_frames: u32) -> u32 {
+    pub const fn maximum(self, max_frames: u32) -> u32 {
         match self {
             Self::Frames(frames) => frames,
             Self::Window(blocks) => blocks.saturating_mul(max_frames),
@@ -27,7 +27,7 @@ impl OffloadDelay {
 /// activation begins with that much silence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DelayLearner {
-    asked: OffloadDelay,
+    requested: OffloadDelay,
     block: u32,
     runs: u32,
     learnt: u32,
@@ -41,8 +41,8 @@ pub(crate) enum DelayChange {
 }
 
 impl DelayLearner {
-    pub(crate) const fn new(asked: OffloadDelay) -> Self {
-        Self { asked, block: 0, runs: 0, learnt: 0 }
+    pub(crate) const fn new(requested: OffloadDelay) -> Self {
+        Self { requested, block: 0, runs: 0, learnt: 0 }
     }
 
     pub(crate) fn begin(&mut self) -> u32 {
@@ -51,14 +51,16 @@ impl DelayLearner {
     }
 
     pub(crate) const fn frames(&self) -> u32 {
-        match self.asked {
+        match self.requested {
             OffloadDelay::Frames(frames) => frames,
             OffloadDelay::Window(blocks) => blocks.saturating_mul(self.block),
         }
     }
 
     pub(crate) fn observe(&mut self, frames: u32) -> DelayChange {
-        if frames == 0 || matches!(self.asked, OffloadDelay::Frames(_) | OffloadDelay::Window(0)) {
+        if frames == 0
+            || matches!(self.requested, OffloadDelay::Frames(_) | OffloadDelay::Window(0))
+        {
             return DelayChange::None;
         }
         self.runs = (self.runs + 1).min(3);
@@ -114,8 +116,8 @@ mod tests {
 
     #[test]
     fn a_delay_in_frames_and_none_at_all_learn_nothing() {
-        for asked in [OffloadDelay::Frames(300), OffloadDelay::Window(0)] {
-            let mut delay = DelayLearner::new(asked);
+        for requested in [OffloadDelay::Frames(300), OffloadDelay::Window(0)] {
+            let mut delay = DelayLearner::new(requested);
             let frames = delay.begin();
             assert!((0..5).all(|run| delay.observe(100 * run) == DelayChange::None));
             assert_eq!(delay.frames(), frames);

@@ -73,7 +73,7 @@ pub(crate) struct WorkerEnd {
     waits: u32,
     in_vain: Span,
     timeout: Span,
-    unheard: u32,
+    not_received: u32,
     pub(crate) played: u64,
     pub(crate) clean: bool,
     room: Box<[u8]>,
@@ -92,7 +92,7 @@ impl WorkerEnd {
             waits: 0,
             in_vain: Span::ZERO,
             timeout,
-            unheard: 0,
+            not_received: 0,
             played: 0,
             clean: false,
             room,
@@ -104,7 +104,7 @@ impl WorkerEnd {
             let last = far.last.as_ref().map_or(far.stream, |last| last.stream);
             self.master.retarget_pipeline(far.stream, last);
         }
-        (self.waits, self.in_vain, self.unheard) = (0, Span::ZERO, 0);
+        (self.waits, self.in_vain, self.not_received) = (0, Span::ZERO, 0);
         core::mem::replace(&mut self.far, far)
     }
 
@@ -145,7 +145,7 @@ impl WorkerEnd {
     }
 
     pub(crate) fn send(&mut self) {
-        let Self { master, far, room, unheard, .. } = self;
+        let Self { master, far, room, not_received, .. } = self;
         let Some(far) = far else {
             while master.poll(room).is_some() {}
             return;
@@ -166,22 +166,22 @@ impl WorkerEnd {
         let Some(last) = &mut far.last else { return };
         // The last worker gets no blocks, so a hello carries the answers' address. It may have
         // restarted or missed one.
-        if unheard.is_multiple_of(HELLO_EVERY) {
+        if not_received.is_multiple_of(HELLO_EVERY) {
             last.link.queue_written(instants, room, &mut |room| master.write_hello(room));
             last.link.flush();
         }
-        *unheard = unheard.wrapping_add(1);
+        *not_received = not_received.wrapping_add(1);
     }
 
     pub(crate) fn receive(&mut self) -> bool {
-        let Self { master, far: Some(far), next, waits, in_vain, unheard, .. } = self else {
+        let Self { master, far: Some(far), next, waits, in_vain, not_received, .. } = self else {
             return false;
         };
         let mut leaves = false;
         let mut take = |datagram: Datagram<'_>| {
             (*waits, *in_vain) = (0, Span::ZERO);
             match master.handle(datagram.bytes, datagram.arrival.at) {
-                Handled::Ask { .. } => leaves = true,
+                Handled::Request { .. } => leaves = true,
                 // Workers run in order, so earlier answers are lost.
                 Handled::Complete(block) if block >= *next => {
                     let missing = (*next).max(block.saturating_sub(MAX_INSISTED as u64))..block;
@@ -199,7 +199,7 @@ impl WorkerEnd {
         far.link.receive(&mut take);
         if let Some(last) = &mut far.last {
             last.link.receive(&mut |datagram| {
-                *unheard = 1;
+                *not_received = 1;
                 take(datagram);
             });
         }

@@ -149,7 +149,7 @@ impl Offloaded {
             inputs: set.inputs,
             outputs: set.outputs,
             rate: config.rate.hertz(),
-            delay: config.delay.most(set.max_frames),
+            delay: config.delay.maximum(set.max_frames),
             max_frames: set.max_frames,
             replacement: config.replacement,
         });

@@ -33,16 +33,18 @@ use crate::plan::random_identity;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooShort {
     /// Requested.
-    pub asked: Span,
+    pub requested: Span,
     /// Minimum.
-    pub least: Span,
+    pub minimum: Span,
 }
 
 /// Latency to announce: `usual`, or the chosen one unless below `least`.
-pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, TooShort> {
+pub fn promised(rule: LatencyRule, usual: Span, minimum: Span) -> Result<Span, TooShort> {
     match rule {
-        LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
-        LatencyRule::Chosen(asked) => Ok(asked),
+        LatencyRule::Chosen(requested) if requested < minimum => {
+            Err(TooShort { requested, minimum })
+        }
+        LatencyRule::Chosen(requested) => Ok(requested),
         LatencyRule::Usual | LatencyRule::Auto { .. } => Ok(usual),
     }
 }
@@ -54,8 +56,8 @@ pub fn kept(
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, TooShort> {
-    let least = min_latency(format.ptime(), device);
-    promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
+    let minimum = min_latency(format.ptime(), device);
+    promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), minimum), minimum)
 }
 
 /// Sizes a socket for a stream with redundancy and retransmissions.
@@ -78,17 +80,17 @@ pub fn make_room_for_changes(
     let (packet, sample) =
         (format.rate.frames_within(longest), tautline_dsp::format::SampleFormat::F32);
     let widest = StreamFormat { packet, sample, coder: None, ..*format };
-    let most = heads.datagram_bytes(&widest).min(MAX_DATAGRAM_BYTES);
+    let maximum = heads.datagram_bytes(&widest).min(MAX_DATAGRAM_BYTES);
     let whole = udp
         .destinations
         .iter()
         .filter_map(|to| Some(path_mtu(*to)?.saturating_sub(header_bytes(to))));
-    let most = match udp.fragment {
-        FragmentPolicy::Allow => most,
-        FragmentPolicy::Never => whole.fold(most, usize::min),
+    let maximum = match udp.fragment {
+        FragmentPolicy::Allow => maximum,
+        FragmentPolicy::Never => whole.fold(maximum, usize::min),
     };
     let shortest = format.rate.frames_within(shortest);
-    udp.datagram_bytes = udp.datagram_bytes.max(most);
+    udp.datagram_bytes = udp.datagram_bytes.max(maximum);
     udp.packets_per_second = packets_per_second(format.rate, shortest);
     udp.batch = batch(period, shortest);
     udp.max_destinations = Destinations::MAX;

@@ -105,7 +105,7 @@ const WORTH: i64 = 4;
 /// stream starts.
 pub fn pace(
     by: &mut LinkOptions,
-    (link, asked): (LinkKind, Option<PacingMode>),
+    (link, requested): (LinkKind, Option<PacingMode>),
     (format, period): (&StreamFormat, Frames),
     (spare, scheduler): (Span, Scheduler),
 ) -> Result<Paced, PacingRefused> {
@@ -122,7 +122,7 @@ pub fn pace(
     let packet = format.ptime();
     let mut paced = climb(
         by,
-        asked,
+        requested,
         PacedStream { packet, packets, spare, scheduler, launched_by_wire, one_by_one },
         if spaced { PacingMode::Sleep } else { PacingMode::Batch },
     )?;
@@ -184,7 +184,7 @@ impl PacedStream {
 
 fn climb(
     link: &LinkOptions,
-    asked: Option<PacingMode>,
+    requested: Option<PacingMode>,
     wanted: PacedStream,
     otherwise: PacingMode,
 ) -> Result<Paced, PacingRefused> {
@@ -195,13 +195,13 @@ fn climb(
         by_wire_thread: otherwise == PacingMode::Sleep,
         why: String::new(),
     };
-    if let Some(mode) = asked.filter(|mode| mode.clock().is_none()) {
+    if let Some(mode) = requested.filter(|mode| mode.clock().is_none()) {
         let by_wire_thread = mode == PacingMode::Sleep;
         let spacing = if by_wire_thread { sleeping(wanted) } else { Spacing::default() };
         let why = "requested".to_owned();
         return Ok(Paced { mode, spacing, by_wire_thread, why, ..plain });
     }
-    if asked.is_none() && wanted.packets <= 1 && !matches!(link, LinkOptions::Ethernet(_)) {
+    if requested.is_none() && wanted.packets <= 1 && !matches!(link, LinkOptions::Ethernet(_)) {
         return Ok(Paced { why: "a period is one packet".to_owned(), ..plain });
     }
     let all = queue_disciplines().unwrap_or_default();
@@ -209,10 +209,12 @@ fn climb(
     let by = interfaces.as_deref().unwrap_or_default();
     let mut why = Vec::new();
     let found = queues(&all, by);
-    for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.mode)) {
+    for queue in
+        found.iter().filter(|queue| requested.is_none_or(|requested| requested == queue.mode))
+    {
         // An automatic mode may use only a small part of the latency.
-        let most = if asked.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
-        match held_by((link, by), *queue, wanted, most) {
+        let maximum = if requested.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
+        match held_by((link, by), *queue, wanted, maximum) {
             Ok(paced) => {
                 why.push(paced.why);
                 return Ok(Paced { why: why.join("; "), ..paced });
@@ -221,7 +223,7 @@ fn climb(
         }
     }
     if why.is_empty() {
-        why.push(match asked {
+        why.push(match requested {
             Some(mode) if interfaces.is_none() => {
                 format!("{mode} needs one interface for all packets of a network")
             }
@@ -232,7 +234,7 @@ fn climb(
             None => "no queue of the interface supports launch times".to_owned(),
         });
     }
-    match asked {
+    match requested {
         Some(mode) => Err(PacingRefused { mode, why: why.join("; ") }),
         None => {
             let sleeping = wanted.one_by_one.then(|| sleeping(wanted));
@@ -264,20 +266,20 @@ fn held_by(
     (link, interfaces): (&LinkOptions, &[u32]),
     queue: LaunchQueue,
     wanted: PacedStream,
-    most: Span,
+    maximum: Span,
 ) -> Result<Paced, String> {
-    let LaunchQueue { mode, least, ahead, stamped_ahead } = queue;
+    let LaunchQueue { mode, minimum, ahead, stamped_ahead } = queue;
     let Some(clock) = mode.clock() else {
         return Err(format!("{mode} has no launch times"));
     };
     let (packet, [wake, late]) = (wanted.packet, wanted.wakes());
-    let launched = |lead: Span| match lead > most {
+    let launched = |lead: Span| match lead > maximum {
         true => Err(format!("launch times with {mode} would use {lead} of the latency")),
-        false => Ok(LaunchOptions { clock, lead, least, ahead }),
+        false => Ok(LaunchOptions { clock, lead, minimum, ahead }),
     };
     let (mut cost, mut latest, mut probed) = (Span::ZERO, Span::ZERO, 0);
     for interface in interfaces {
-        let launch = launched(least + slept(late))?;
+        let launch = launched(minimum + slept(late))?;
         let probe = tried(link.without_receivers(*interface), Some((launch, stamped_ahead)))
             .map_err(|error| format!("{mode} is unavailable: {}", error.answer))?;
         if !probe.is_held() {
@@ -291,15 +293,15 @@ fn held_by(
         packet,
         packets: wanted.packets,
         // An fq counts all destinations as one stream.
-        most: wanted.packets.min(MAX_AT_ONCE / link.max_destinations()),
+        maximum: wanted.packets.min(MAX_AT_ONCE / link.max_destinations()),
         cost,
         wake,
         late: slept(late),
         latest,
-        least,
+        minimum,
         by_wire_thread: wanted.launched_by_wire,
     };
-    let HandOver { together, begin, takes, lead } = hands.chosen(most);
+    let HandOver { together, begin, takes, lead } = hands.chosen(maximum);
     let hold = if wanted.launched_by_wire { begin } else { Span::ZERO };
     Ok(Paced {
         mode,

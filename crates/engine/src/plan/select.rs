@@ -21,7 +21,7 @@ tautline_dsp::named_enum! {
 pub(crate) const TIMEOUT: Span = Span::from_millis(100);
 
 impl Select {
-    pub(crate) fn hears(self, index: usize, chosen: Option<usize>) -> bool {
+    pub(crate) fn handles(self, index: usize, chosen: Option<usize>) -> bool {
         self == Self::Mix || chosen == Some(index)
     }
 

@@ -63,11 +63,11 @@ pub fn set(
 fn agreed<T: PartialEq>(
     key: &str,
     destinations: &[Destination<'_>],
-    asked: impl Fn(&Destination<'_>) -> T,
+    requested: impl Fn(&Destination<'_>) -> T,
 ) -> Result<Option<T>, AddressError> {
     let Some(first) = destinations.first() else { return Ok(None) };
-    let wanted = asked(first);
-    match destinations.iter().find(|other| asked(other) != wanted) {
+    let wanted = requested(first);
+    match destinations.iter().find(|other| requested(other) != wanted) {
         None => Ok(Some(wanted)),
         Some((other, _)) => Err(AddressError::Unusable(format!(
             "{} and {other} differ in '{key}', but all --to use one socket\nhint: give the same value \

@@ -187,7 +187,7 @@ impl MixChanges {
             let (_, mut stream) = self.heirs.remove(heir);
             let old = &mut streams[place];
             let xruns = old.statistics.status.map_or(0, |status| status.stream.counters.xruns);
-            input.tell(now(), xruns, None);
+            input.notify(now(), xruns, None);
             old.converse(watch);
             old.turn(watch, ledger.as_deref_mut(), hearing);
             labels.iter_mut().for_each(|labels| labels.close(old));
@@ -215,7 +215,7 @@ impl MixChanges {
 
 fn one(which: usize, streams: &mut [ReceivedStream]) -> Result<&mut ReceivedStream, CannotChange> {
     let count = streams.len();
-    streams.get_mut(which).ok_or(CannotChange::NoStream { asked: which, streams: count })
+    streams.get_mut(which).ok_or(CannotChange::NoStream { requested: which, streams: count })
 }
 
 fn chosen(

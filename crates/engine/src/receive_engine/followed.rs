@@ -28,7 +28,7 @@ impl FollowedClock {
         Self { address, link, follower, news: CrfNews::default() }
     }
 
-    pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ReportedRate> {
+    pub(crate) fn handle(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ReportedRate> {
         let Self { address, link, follower, news } = self;
         link.receive(&mut |came| follower.handle(came.bytes, came.arrival.at));
         let now = now();

@@ -60,8 +60,8 @@ struct UnreadLink {
 }
 
 impl Link for UnreadLink {
-    fn tell(&mut self, teller: EventSender) {
-        self.link.tell(teller);
+    fn notify(&mut self, teller: EventSender) {
+        self.link.notify(teller);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {

@@ -70,16 +70,16 @@ impl Labels {
         }
         match mark {
             LabelMark::Begin(meets) => _ = self.begun.get_or_insert(meets),
-            LabelMark::Hole { spoilt, concealed, since } => {
+            LabelMark::Hole { damaged, concealed, since } => {
                 let what = What::Hole { late: false, concealed };
-                self.add(stream, what, spoilt, since);
+                self.add(stream, what, damaged, since);
             }
-            LabelMark::Xrun { spoilt, since } => {
+            LabelMark::Xrun { damaged, since } => {
                 // After an earlier xrun, the recording begins with its silence.
-                self.begun.get_or_insert(spoilt.meets);
-                self.add(stream, What::Xrun, spoilt, since);
+                self.begun.get_or_insert(damaged.meets);
+                self.add(stream, What::Xrun, damaged, since);
             }
-            LabelMark::Late(spoilt) => self.blame(stream, spoilt),
+            LabelMark::Late(damaged) => self.blame(stream, damaged),
         }
     }
 
@@ -95,23 +95,23 @@ impl Labels {
         self.unreported += stream.statistics.status.map_or(0, |status| status.unmarked);
     }
 
-    fn place(&self, spoilt: AffectedFrames) -> Option<(i64, i64)> {
-        let first = self.lead + self.rate.frames_nearest(spoilt.meets - self.begun?).count();
-        Some((first, first + spoilt.frames.count()))
+    fn place(&self, damaged: AffectedFrames) -> Option<(i64, i64)> {
+        let first = self.lead + self.rate.frames_nearest(damaged.meets - self.begun?).count();
+        Some((first, first + damaged.frames.count()))
     }
 
-    fn add(&mut self, stream: usize, what: What, spoilt: AffectedFrames, since: LocalTime) {
-        let Some(frames) = self.place(spoilt) else { return };
+    fn add(&mut self, stream: usize, what: What, damaged: AffectedFrames, since: LocalTime) {
+        let Some(frames) = self.place(damaged) else { return };
         let mut newest = self.labels.iter_mut().rev().take(LOOKED_AT);
         let own = newest.find(|label| label.stream == stream && label.what != What::Xrun);
         if let Some(last) = own.filter(|last| last.frames.1 == frames.0)
             && let (What::Hole { concealed, .. }, What::Hole { concealed: more, .. }) =
                 (&mut last.what, what)
         {
-            (last.frames.1, last.cause.1) = (frames.1, spoilt.meets);
+            (last.frames.1, last.cause.1) = (frames.1, damaged.meets);
             *concealed |= more;
         } else if self.labels.len() < MAX {
-            let cause = (since, spoilt.meets);
+            let cause = (since, damaged.meets);
             self.unjudged.push(self.labels.len());
             self.labels.push(Label { frames, what, stream, cause, stalled: false });
         } else {
@@ -119,8 +119,8 @@ impl Labels {
         }
     }
 
-    fn blame(&mut self, stream: usize, spoilt: AffectedFrames) {
-        let Some(frames) = self.place(spoilt) else { return };
+    fn blame(&mut self, stream: usize, damaged: AffectedFrames) {
+        let Some(frames) = self.place(damaged) else { return };
         for label in self.labels.iter_mut().rev().take(LOOKED_AT) {
             let meet = label.frames.0 < frames.1 && frames.0 < label.frames.1;
             if let What::Hole { late, .. } = &mut label.what {
@@ -211,12 +211,12 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    fn spoilt(millis: i64, frames: i64) -> AffectedFrames {
+    fn damaged(millis: i64, frames: i64) -> AffectedFrames {
         AffectedFrames { meets: at(millis), frames: Frames::new(frames) }
     }
 
     fn hole(millis: i64, frames: i64, concealed: bool) -> LabelMark {
-        LabelMark::Hole { spoilt: spoilt(millis, frames), concealed, since: at(millis - 5) }
+        LabelMark::Hole { damaged: damaged(millis, frames), concealed, since: at(millis - 5) }
     }
 
     fn written(marks: &[(usize, LabelMark)]) -> String {
@@ -237,9 +237,9 @@ mod tests {
             (0, hole(1010, 48, true)),
             (0, hole(1011, 24, false)),
             (0, hole(1500, 48, false)),
-            (0, LabelMark::Late(spoilt(1010, 48))),
+            (0, LabelMark::Late(damaged(1010, 48))),
             (0, hole(2001, 12, true)),
-            (0, LabelMark::Xrun { spoilt: spoilt(3000, 480), since: at(2990) }),
+            (0, LabelMark::Xrun { damaged: damaged(3000, 480), since: at(2990) }),
         ];
         let expected = "0.012000\t0.013500\tlate, concealed\n0.502000\t0.503000\tlost\n\
                         1.003000\t1.003250\tlost, concealed, host stalled\n2.002000\t2.012000\txrun\n";
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn xrun_before_the_first_block_is_labelled_at_its_silence() {
         let marks = [
-            (0, LabelMark::Xrun { spoilt: spoilt(1000, 480), since: at(990) }),
+            (0, LabelMark::Xrun { damaged: damaged(1000, 480), since: at(990) }),
             (0, LabelMark::Begin(at(1010))),
             (0, hole(1020, 48, false)),
         ];

@@ -129,7 +129,7 @@ pub fn learn(
         wait(&channels, now() + BEAT);
         for at in opened.iter_mut() {
             let ListenedAt { wire, opened: OpenedStream { link, control, .. }, kept } = at;
-            let mut hear = |datagram: Datagram<'_>| {
+            let mut handle = |datagram: Datagram<'_>| {
                 let Ok(compound) = Compound::parse(datagram.bytes) else { return };
                 let host = datagram.arrival.from.host();
                 compound.visit(|ssrc, item| {
@@ -139,7 +139,7 @@ pub fn learn(
                 });
             };
             if let Some(control) = control {
-                control.receive(&mut hear);
+                control.receive(&mut handle);
             }
             link.receive(&mut |datagram| {
                 let host = datagram.arrival.from.host();

@@ -35,8 +35,8 @@ pub(crate) struct Passages {
 }
 
 impl Passages {
-    pub(crate) fn with_capacity(most: usize) -> Self {
-        Self { kept: Vec::with_capacity(most) }
+    pub(crate) fn with_capacity(maximum: usize) -> Self {
+        Self { kept: Vec::with_capacity(maximum) }
     }
 
     fn push(&mut self, index: usize, passage: PacketTrace) -> bool {
@@ -94,8 +94,8 @@ fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
 }
 
-fn gate(hears: bool) -> Gain {
-    if hears { Gain::UNITY } else { Gain::SILENCE }
+fn gate(handles: bool) -> Gain {
+    if handles { Gain::UNITY } else { Gain::SILENCE }
 }
 
 impl Mixer {
@@ -146,7 +146,7 @@ impl Mixer {
             input.pull(block, times, &mut self.passages, index);
             let crossing = self.succession.is_crossing(index);
             let gain = if crossing { Gain::SILENCE } else { input.target() };
-            let gate = gate(alone || self.select.hears(index, self.chosen));
+            let gate = gate(alone || self.select.handles(index, self.chosen));
             let audible = input.is_audible(gate, gain);
             input.shape(block, gate, gain);
             if listens && audible {
@@ -160,7 +160,7 @@ impl Mixer {
             voices = self.add_heirs(out, samples, times, voices);
         }
         if let Some(mouth) = &mut self.mouth {
-            mouth.say(times.meets, voices);
+            mouth.emit(times.meets, voices);
         }
         let plays = |input: &MixerInput| input.alive && !input.receiver.is_muted();
         self.chosen = self.select.choose(self.inputs.iter().map(plays), self.chosen);
@@ -186,7 +186,7 @@ impl Mixer {
         let sum = if mapped { &mut self.sum[..samples] } else { out };
         for (index, heir) in self.succession.heirs().iter_mut().enumerate() {
             let Some(heir) = heir else { continue };
-            let gate = gate(alone || self.select.hears(index, self.chosen));
+            let gate = gate(alone || self.select.handles(index, self.chosen));
             let place = self.inputs.len() + index;
             heir.pull(one, times, &mut self.passages, place);
             heir.shape(one, times, gate);
@@ -224,16 +224,16 @@ impl Mixer {
         let (rate, skipped) = (input.receiver.format().rate, cycle.playback.skipped);
         if let Some(marks) = &mut input.marks {
             let meets = cycle.playback.meets - rate.span_of(skipped);
-            let spoilt = AffectedFrames { meets, frames: skipped };
-            marks.tell(LabelMark::Xrun { spoilt, since: self.woke });
+            let damaged = AffectedFrames { meets, frames: skipped };
+            marks.notify(LabelMark::Xrun { damaged, since: self.woke });
         }
     }
 
-    fn tell(&mut self, at: LocalTime) {
+    fn notify(&mut self, at: LocalTime) {
         self.reported = at;
         let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
         for input in self.inputs.iter_mut().chain(heirs) {
-            input.tell(at, self.xruns, self.lead.kept());
+            input.notify(at, self.xruns, self.lead.kept());
         }
     }
 }
@@ -256,7 +256,7 @@ impl Process for Mixer {
         let written = now();
         self.passages.written(written, &mut self.inputs, &mut self.succession);
         if written - self.reported >= TELL_EVERY {
-            self.tell(written);
+            self.notify(written);
             self.settle_shared(written);
         }
         Flow::Continue
@@ -265,6 +265,6 @@ impl Process for Mixer {
 
 impl Drop for Mixer {
     fn drop(&mut self) {
-        self.tell(now());
+        self.notify(now());
     }
 }

@@ -19,8 +19,8 @@ pub(crate) struct Spares {
 /// Number of streams that can start redundancy within a beat without loss.
 const WAITING: usize = 4;
 
-pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) {
-    let (producer, waiting) = memory::ring(most);
+pub(crate) fn repairers(streams: usize, maximum: usize) -> (RepairerStore, Spares) {
+    let (producer, waiting) = memory::ring(maximum);
     let mut store = RepairerStore { waiting: producer, laid_out: 0 };
     store.fill(streams, WAITING);
     (store, Spares { at_hand: None, waiting })
@@ -28,14 +28,14 @@ pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) 
 
 impl RepairerStore {
     pub(crate) fn refill(&mut self, streams: usize) {
-        let most = self.waiting.buffer().capacity();
-        let none = self.waiting.slots() == most;
-        self.fill(streams, if none { most } else { WAITING });
+        let maximum = self.waiting.buffer().capacity();
+        let none = self.waiting.slots() == maximum;
+        self.fill(streams, if none { maximum } else { WAITING });
     }
 
     fn fill(&mut self, streams: usize, wanted: usize) {
-        let most = self.waiting.buffer().capacity();
-        while self.laid_out < streams && most - self.waiting.slots() < wanted {
+        let maximum = self.waiting.buffer().capacity();
+        while self.laid_out < streams && maximum - self.waiting.slots() < wanted {
             if self.waiting.push(Box::default()).is_err() {
                 return;
             }

@@ -26,7 +26,7 @@ impl StreamPlan {
 
 pub(crate) struct SharedLinkEnd {
     model: StreamPlan,
-    most: usize,
+    maximum: usize,
     pub(crate) host: usize,
     pub(crate) control: Option<Box<dyn Control>>,
     said: Vec<SharedReport>,
@@ -48,19 +48,19 @@ const MAX_WAITING: usize = 32;
 const EARLY: usize = 64;
 
 pub(crate) fn share(
-    (model, most): (StreamPlan, usize),
+    (model, maximum): (StreamPlan, usize),
     link: usize,
     received: &mut ReceivedStream,
     input: &mut MixerInput,
 ) -> (SharedLinkEnd, SharedLink) {
-    let (spares, spares_out) = memory::ring(most.min(MAX_WAITING));
+    let (spares, spares_out) = memory::ring(maximum.min(MAX_WAITING));
     let (news_in, news) = memory::ring(2 * MAX_WAITING);
     let (gone_in, gone) = memory::ring(MAX_WAITING);
     received.shares = Some(LinkShare { link, planned: true, author: None });
     input.shares = true;
     let shared = SharedLinkEnd {
         model,
-        most,
+        maximum,
         host: received.number,
         control: received.conversation.control.take(),
         said: Vec::new(),
@@ -75,7 +75,7 @@ pub(crate) fn share(
         unplaced: Unplaced::default(),
         reported: false,
     };
-    (shared, SharedLink::new(input.number, most, spares_out, news_in, gone_in))
+    (shared, SharedLink::new(input.number, maximum, spares_out, news_in, gone_in))
 }
 
 impl SharedLinkEnd {
@@ -84,7 +84,7 @@ impl SharedLinkEnd {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
         // One more than can join, because the first stream keeps its place.
-        while self.waiting.len() < wanted && here + self.waiting.len() < self.most {
+        while self.waiting.len() < wanted && here + self.waiting.len() < self.maximum {
             if self.spares.is_full() {
                 return;
             }
@@ -99,17 +99,18 @@ impl SharedLinkEnd {
     pub(crate) fn follow(&mut self, streams: &mut Vec<ReceivedStream>, watch: &mut RunWatch) {
         while let Ok(news) = self.news.pop() {
             match news {
-                SharedNews::Came { number, stream, from } => {
+                SharedNews::Arrived { number, stream, from } => {
                     let author = Author { ssrc: stream.ssrc(), host: from.host() };
                     self.welcome(number, author, streams, watch);
                 }
                 SharedNews::Unplaced(unplaced) => {
                     self.unplaced = unplaced;
                     let here = 1 + self.came - self.left;
-                    if let (false, Some(from)) = (self.reported || here < self.most, unplaced.from)
+                    if let (false, Some(from)) =
+                        (self.reported || here < self.maximum, unplaced.from)
                     {
-                        let (address, most) = (&*self.model.address, self.most);
-                        watch.note(&Note::NoPlace { address, most, from });
+                        let (address, maximum) = (&*self.model.address, self.maximum);
+                        watch.note(&Note::NoPlace { address, maximum, from });
                         self.reported = true;
                     }
                 }
@@ -164,7 +165,7 @@ impl SharedLinkEnd {
     pub(crate) fn put_away(&mut self) {
         let Self { said, early, .. } = self;
         early.extend(said.drain(..).filter(|said| !said.heard));
-        early.drain(..early.len().saturating_sub(EARLY + 2 * self.most));
+        early.drain(..early.len().saturating_sub(EARLY + 2 * self.maximum));
     }
 
     pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut RunWatch) {

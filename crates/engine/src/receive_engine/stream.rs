@@ -97,7 +97,7 @@ pub(crate) fn connect(
     let (commands_in, commands) = memory::ring(64);
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
     let (teller, reported) = telling(1);
-    stream.link.tell(teller);
+    stream.link.notify(teller);
     let (status, status_out) = memory::ring(8);
     let link_offset = stream.receiver.link_offset;
     let mut policy = ReceivePolicy::new(stream.policy, link_offset, mix.device, &mut receiver);
@@ -196,7 +196,7 @@ impl ReceivedStream {
 
     pub(crate) fn converse(&mut self, watch: &mut RunWatch) {
         let mut events = Vec::new();
-        self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
+        self.conversation.handle(self.policy.speaker(), |from, event| events.push((from, event)));
         self.answer(events, watch);
     }
 
@@ -208,8 +208,8 @@ impl ReceivedStream {
         let mut events = Vec::new();
         self.conversation.ask_kernel();
         for said in said {
-            let tell = &mut |from, event| events.push((from, event));
-            self.conversation.listen(self.policy.speaker(), &said.kept.datagram(), tell);
+            let notify = &mut |from, event| events.push((from, event));
+            self.conversation.listen(self.policy.speaker(), &said.kept.datagram(), notify);
         }
         self.answer(events, watch);
     }
@@ -218,7 +218,7 @@ impl ReceivedStream {
         self.count_lies();
         self.decide(|policy, context| {
             for (from, event) in events {
-                policy.hear(from, event, context);
+                policy.handle(from, event, context);
             }
         });
         if let Some(receiving) = self.policy.receiving(self.statistics.recent()) {
@@ -246,7 +246,7 @@ impl ReceivedStream {
             self.decide(|policy, context| policy.present_by(tai, context));
         }
         self.decide(ReceivePolicy::poll);
-        self.news.hear(&self.address, |note| watch.note(note), |_| ());
+        self.news.handle(&self.address, |note| watch.note(note), |_| ());
         if let Some(error) = self.news.take_error(&self.address) {
             watch.note(&error);
         }
@@ -375,8 +375,8 @@ impl ReceivedStream {
 
     pub(crate) fn look(&mut self, now: LocalTime, here: bool) {
         let commands = &mut self.commands;
-        let ask = || commands.push(MixerCommand::Levels(here)).is_ok();
-        self.statistics.observed.look(now, here, ask);
+        let request = || commands.push(MixerCommand::Levels(here)).is_ok();
+        self.statistics.observed.look(now, here, request);
         if here {
             let counters = self.source().counters();
             self.statistics.observed.follow(now, || counters);
@@ -423,7 +423,7 @@ impl ReceivedStream {
             }),
             ..StreamSnapshot::default()
         };
-        statistics.observed.tell(now, summary::worst, &mut snapshot);
+        statistics.observed.notify(now, summary::worst, &mut snapshot);
         snapshot
     }
 

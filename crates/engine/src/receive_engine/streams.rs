@@ -49,7 +49,7 @@ impl ReceivedStreams {
         let Self { streams, clock, observers, watch, .. } = self;
         let (now, here) = (now(), observers.are_here());
         streams.iter_mut().for_each(|stream| stream.look(now, here));
-        observers.tell(|| Snapshot {
+        observers.notify(|| Snapshot {
             elapsed_ns: (now - watch.began).as_nanos(),
             streams: streams.iter_mut().map(|stream| stream.snapshot(now)).collect(),
             clock: clock.as_ref().map(|clock| clock.snapshot(now)),
@@ -116,7 +116,7 @@ impl ReceivedStreams {
                 shared.leave(&stream);
                 let status = stream.statistics.status;
                 let xruns = status.map_or(0, |status| status.stream.counters.xruns);
-                input.tell(now(), xruns, None);
+                input.notify(now(), xruns, None);
                 shared.converse(&mut stream, watch);
                 stream.turn(watch, ledger.as_mut(), hearing);
                 drop(input);
@@ -133,7 +133,7 @@ impl ReceivedStreams {
 
     fn keep_statistics(&mut self) {
         let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
-        let reported = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
+        let reported = clock.as_mut().and_then(|clock| clock.handle(|note| watch.note(note)));
         watch.look();
         hearing.listen();
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {

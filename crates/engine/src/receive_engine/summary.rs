@@ -200,13 +200,13 @@ impl ReportSource<'_> {
     }
 
     fn auto(&self) -> Auto {
-        let Journal { before, first, least, greatest, increases, decreases, largest_step } =
+        let Journal { before, first, minimum, greatest, increases, decreases, largest_step } =
             *self.arrivals.journal();
         Auto {
             before_ns: first.map(|_| before.as_nanos()),
             first_ns: first.map(Span::as_nanos),
             last_ns: self.link_offset.as_nanos(),
-            min_ns: least.as_nanos(),
+            min_ns: minimum.as_nanos(),
             max_ns: greatest.as_nanos(),
             changes: increases + decreases,
             increases,

@@ -64,9 +64,9 @@ impl SentStream {
             }
             SendChange::Volume(gain) => self.set_volume(gain, self.fader.muted)?,
             SendChange::Mute(muted) => self.set_volume(self.fader.gain, muted)?,
-            SendChange::Redundancy(asked) => {
-                self.policy.set_redundancy(asked)?;
-                Changed::Redundancy(asked, self.policy.bounds().budget)
+            SendChange::Redundancy(requested) => {
+                self.policy.set_redundancy(requested)?;
+                Changed::Redundancy(requested, self.policy.bounds().budget)
             }
             SendChange::To(destined) => self.set_destinations(*destined, watch),
             SendChange::Status => Changed::Sending(self.standing()),

@@ -123,8 +123,8 @@ impl SentStream {
         }
         let uncounted = self.news.take_error(&self.config.address).filter(|_| send_errors == 0);
         uncounted.iter().for_each(|error| watch.note(error));
-        let asked = self.conversation.control.is_some() && sent > 0;
-        if asked && self.policy.believed().next().is_none() && send_errors <= sent {
+        let requested = self.conversation.control.is_some() && sent > 0;
+        if requested && self.policy.believed().next().is_none() && send_errors <= sent {
             let (address, stamps) = (&self.config.address, self.policy.stamps());
             watch.note(&Note::NoAnswer { address, stamps });
         }
@@ -137,10 +137,10 @@ impl SentStream {
     pub(crate) fn turn(&mut self, watch: &mut RunWatch) {
         watch.look();
         let policy = &mut self.policy;
-        self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
+        self.conversation.handle(None, |from, event: Event| policy.handle(from, &event, now()));
         let Self { news, dropped_by_queue, .. } = self;
         let waited = dropped_by_queue.len();
-        news.hear(
+        news.handle(
             &self.config.address,
             |note| watch.note(note),
             |packet| dropped_by_queue.push(packet),

@@ -79,14 +79,14 @@ impl Transmitter {
             link.queue(&packet);
         };
         if self.map.is_identity(self.channels) {
-            levels.hear(samples);
+            levels.handle(samples);
             return sender.push(samples, times, emit);
         }
         let outputs = self.map.outputs();
         let frames = (samples.len() / self.channels).min(self.mapped.len() / outputs);
         let mapped = &mut self.mapped[..frames * outputs];
         self.map.apply(self.channels, samples, mapped);
-        levels.hear(mapped);
+        levels.handle(mapped);
         sender.push(mapped, times, emit);
     }
 
@@ -100,8 +100,8 @@ impl Transmitter {
         });
     }
 
-    fn tell(&mut self) {
-        self.levels.tell();
+    fn notify(&mut self) {
+        self.levels.notify();
         let status = TxStatus {
             state: self.sender.state(),
             link: self.link.counters(),
@@ -119,7 +119,7 @@ impl Transmitter {
 impl Drop for Transmitter {
     /// Sends the final status, as the ring may have been full.
     fn drop(&mut self) {
-        self.tell();
+        self.notify();
     }
 }
 
@@ -145,7 +145,7 @@ impl Process for Transmitter {
         });
         if times.now - self.reported >= TELL_EVERY {
             self.reported = times.now;
-            self.tell();
+            self.notify();
         }
         Flow::Continue
     }

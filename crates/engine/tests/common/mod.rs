@@ -201,10 +201,10 @@ impl Road {
             labels: self.labels.clone(),
         })
         .unwrap();
-        let (asker, asked) = requests();
-        engine.listen(asked);
-        let asks = self.asks_receiver;
-        thread::spawn(move || asks(&asker));
+        let (asker, requested) = requests();
+        engine.listen(requested);
+        let requests = self.asks_receiver;
+        thread::spawn(move || requests(&asker));
         let options = CardOptions { record: self.record.clone(), ..CardOptions::default() };
         let card = DeviceSpec::Software(SoftwareSpec::Virtual(options));
         let extras = Extras {
@@ -222,20 +222,20 @@ impl Road {
     pub(crate) fn send(&self, plan: SendPlan, seed: usize) -> Report {
         let options = self.options(Some(self.lasts));
         let mut engine = SendEngine::new(plan).unwrap();
-        let (asker, asked) = requests();
-        engine.listen(asked);
-        let asks = self.asks_sender;
-        thread::spawn(move || asks(&asker));
+        let (asker, requested) = requests();
+        engine.listen(requested);
+        let requests = self.asks_sender;
+        thread::spawn(move || requests(&asker));
         let card = DeviceSpec::Software(SoftwareSpec::Virtual(CardOptions::default()));
         let extras = Extras::default();
         let pace = Box::new(self.started[0].clone());
         let opened = open_paced(&card, Direction::Capture, self.device(), extras, pace).unwrap();
         let captures = self.captures;
-        let hears = move |process| match captures {
+        let handles = move |process| match captures {
             Some(captures) => captures(process),
             None => Box::new(Noise { process, state: 0x9E37_79B9 ^ (seed as u32 + 1) }),
         };
-        let device = Box::new(Wrapped(opened.device, Some(hears)));
+        let device = Box::new(Wrapped(opened.device, Some(handles)));
         engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap()
     }
 }
@@ -298,12 +298,12 @@ fn words(note: &Note<'_>) -> Option<String> {
         Note::Receiving {
             note: ReceiveNote::TooShort { packing_age, device, latency }, ..
         } => {
-            let least = *packing_age + *device;
-            let most = if *latency < least { "most " } else { "" };
+            let minimum = *packing_age + *device;
+            let maximum = if *latency < minimum { "most " } else { "" };
             format!(
-                "the device here takes {device}, so {latency} is too little and {most}packets will be \
+                "the device here takes {device}, so {latency} is too little and {maximum}packets will be \
                  late; use --latency {}",
-                enough_latency(least)
+                enough_latency(minimum)
             )
         }
         Note::LinkLost { place, .. } => format!("{place} is not connected any more"),

@@ -42,7 +42,7 @@ fn memory_link(packets: usize) -> (Sending, Receiving) {
 }
 
 impl Link for Sending {
-    fn tell(&mut self, mut teller: EventSender) {
+    fn notify(&mut self, mut teller: EventSender) {
         teller.event(LinkEvent::Connected(FAR));
         self.teller = Some(teller);
     }

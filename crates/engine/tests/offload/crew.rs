@@ -54,7 +54,7 @@ impl Crew {
 
     pub(crate) fn begin(&mut self) {
         self.end();
-        self.progress.tell(0, 0);
+        self.progress.notify(0, 0);
         let options = UdpOptions {
             datagram_bytes: DATAGRAM_BYTES,
             max_destinations: 1,
@@ -162,7 +162,7 @@ impl Work for Hand {
 
     fn rest(&mut self, standing: &WorkStanding) {
         let _permit = permit("the test follows the progress");
-        self.progress.tell(standing.link.received, standing.link.sent);
+        self.progress.notify(standing.link.received, standing.link.sent);
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn tell(&self, received: u64, sent: u64) {
+    pub(crate) fn notify(&self, received: u64, sent: u64) {
         *self.done.lock().unwrap() = (received, sent);
         self.changed.notify_all();
     }

@@ -145,7 +145,7 @@ impl ChainNode {
                 for place in 0..members.len() {
                     let (before, from_here) = members.split_at_mut(place);
                     if let (Some(before), Some(here)) = (before.last(), from_here.first_mut()) {
-                        here.hear(before, frames);
+                        here.handle(before, frames);
                     }
                     members[place].run(frames);
                 }
@@ -153,7 +153,7 @@ impl ChainNode {
         }
     }
 
-    fn hear(&mut self, before: &Self, frames: usize) {
+    fn handle(&mut self, before: &Self, frames: usize) {
         let is_mono = before.outputs() == 1;
         for channel in 0..self.inputs() {
             let heard = before.output(if is_mono { 0 } else { channel });

@@ -51,7 +51,7 @@ impl Gauge {
         let (there, link) = (standing.machine.there, standing.link);
         let counts: [u64; COUNTS] = [
             standing.machine.back.blocks,
-            there.asks,
+            there.requests,
             there.gone,
             link.received,
             link.sent,

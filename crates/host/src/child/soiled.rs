@@ -39,8 +39,8 @@ fn soiled<'a>(datagram: &[u8], fatal: &[BlockOfEpoch], room: &'a mut [u8]) -> Op
 }
 
 impl Link for SoiledLink {
-    fn tell(&mut self, teller: EventSender) {
-        self.link.tell(teller);
+    fn notify(&mut self, teller: EventSender) {
+        self.link.notify(teller);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {

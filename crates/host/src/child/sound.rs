@@ -38,7 +38,7 @@ impl PluginSound {
         Ok(Self { node, set: sound.block_set()?, sound, gauge, fatal, begins: false })
     }
 
-    fn hear(&mut self, frames: u32, input: &[u8]) {
+    fn handle(&mut self, frames: u32, input: &[u8]) {
         let mut is_odd = false;
         for (block, place) in self.set.placed(BlockLeg::There, frames) {
             let Some(bytes) = input.get(place) else { return };
@@ -65,7 +65,7 @@ impl PluginSound {
         self.fatal.known = fatal;
     }
 
-    fn tell(&self, frames: u32, output: &mut [u8], play: impl Fn(usize, &mut [u8])) {
+    fn notify(&self, frames: u32, output: &mut [u8], play: impl Fn(usize, &mut [u8])) {
         let first = self.sound.output(0);
         for (block, place) in self.set.placed(BlockLeg::Back, frames) {
             let Some(bytes) = output.get_mut(place) else { return };
@@ -95,10 +95,10 @@ impl Work for PluginSound {
         }
         let place = BlockOfEpoch { epoch: turn.epoch, block: turn.block };
         if self.fatal.known.contains(&place) {
-            self.tell(turn.frames, output, |_, bytes| bytes.fill(0));
+            self.notify(turn.frames, output, |_, bytes| bytes.fill(0));
             return self.node.latency();
         }
-        self.hear(turn.frames, input);
+        self.handle(turn.frames, input);
         self.fatal.note.begin(place);
         // A plugin may hang in its activation.
         self.gauge.begin();
@@ -111,7 +111,7 @@ impl Work for PluginSound {
         let latency = self.node.latency();
         self.gauge.end(now() - begun, latency);
         self.fatal.note.end();
-        self.tell(turn.frames, output, |channel, bytes| {
+        self.notify(turn.frames, output, |channel, bytes| {
             put_f32(bytes, self.node.output(channel));
         });
         latency

@@ -26,7 +26,7 @@ use super::gauge::Gauge;
 use super::noted::NotedSeal;
 use super::soiled::SoiledLink;
 use super::sound::PluginSound;
-use super::{end_with_the_parent, leave, parent, say};
+use super::{emit, end_with_the_parent, leave, parent};
 use crate::chain::ChainNode;
 use crate::child_notes::{PendingNote, RunNote, notes};
 use crate::confinement::{Confinement, folders_of};
@@ -56,15 +56,15 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let thread = begin_thread(&plan);
     let counts = Arc::new(OnceLock::<(File, Arc<Gauge>)>::new());
     let counted = Arc::clone(&counts);
-    let (tell, orders) = sync_channel(1);
+    let (notify, orders) = sync_channel(1);
     let ordered = move |line| {
-        let _ = tell.try_send(line);
+        let _ = notify.try_send(line);
     };
     end_with_the_parent(lines, ordered, move || {
         let Some((parent, gauge)) = counted.get() else { return };
         let _ = parent
             .try_clone()
-            .and_then(|mut parent| say(&mut parent, &ChildEvent::Standing(gauge.standing())));
+            .and_then(|mut parent| emit(&mut parent, &ChildEvent::Standing(gauge.standing())));
     })?;
     let gauge = Arc::new(Gauge::default());
     let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
@@ -73,7 +73,7 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let ready = thread.and_then(|thread| prepare(&plan, opened?, &gauge, thread));
     match ready {
         Ok((ready, take)) => {
-            say(&mut parent, &ready)?;
+            emit(&mut parent, &ready)?;
             // A standby waits here.
             let order: TakeBlocks = match orders.recv() {
                 Ok(line) => serde_json::from_slice(&line)?,
@@ -83,7 +83,7 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
             watch(&plan, &mut parent, &gauge)
         }
         Err(why) => {
-            say(&mut parent, &ChildEvent::Refused(why))?;
+            emit(&mut parent, &ChildEvent::Refused(why))?;
             leave()
         }
     }
@@ -285,7 +285,7 @@ fn link(
 
 /// Reports the plugin's state, and ends the process if a run hangs.
 fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
-    let most = plan.timeout_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
+    let maximum = plan.timeout_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
     let (mut seen, mut looks, mut reported) = (None, 0u64, None);
     for step in 1u32.. {
         // Counts looks instead of time: a stopped process has not hung.
@@ -294,15 +294,15 @@ fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
         looks = if under_way.is_some() && under_way == seen { looks + 1 } else { 0 };
         seen = under_way;
         let standing = gauge.standing();
-        if looks >= most {
+        if looks >= maximum {
             let millis = looks * STEP.as_nanos().unsigned_abs() / 1_000_000;
-            let _ = say(parent, &ChildEvent::Standing(standing));
-            let _ = say(parent, &ChildEvent::Hung { millis });
+            let _ = emit(parent, &ChildEvent::Standing(standing));
+            let _ = emit(parent, &ChildEvent::Hung { millis });
             break;
         }
         if step.is_multiple_of(REPORT) && reported != Some(standing) {
             reported = Some(standing);
-            if say(parent, &ChildEvent::Standing(standing)).is_err() {
+            if emit(parent, &ChildEvent::Standing(standing)).is_err() {
                 break;
             }
         }

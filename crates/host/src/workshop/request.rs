@@ -39,17 +39,20 @@ impl Agreed {
             ));
         }
         if !RATES.contains(&request.rate) {
-            let (least, most) = RATES.into_inner();
-            return refuse(format!("invalid rate {} Hz: must be {least} to {most}", request.rate));
+            let (minimum, maximum) = RATES.into_inner();
+            return refuse(format!(
+                "invalid rate {} Hz: must be {minimum} to {maximum}",
+                request.rate
+            ));
         }
         if request.max_frames == 0 {
             return refuse("max_frames is 0: must be at least 1".into());
         }
         let datagrams = MIN_DATAGRAM_BYTES..=MAX_DATAGRAM;
         if !datagrams.contains(&(request.datagram_bytes as usize)) {
-            let (least, most) = datagrams.into_inner();
+            let (minimum, maximum) = datagrams.into_inner();
             return refuse(format!(
-                "invalid datagram length of {} bytes: must be {least} to {most}",
+                "invalid datagram length of {} bytes: must be {minimum} to {maximum}",
                 request.datagram_bytes
             ));
         }
@@ -80,10 +83,10 @@ impl Agreed {
             ));
         }
         let nanos_of = |frames: f64| frames * 1e9 / f64::from(request.rate);
-        let most = f64::from(request.max_frames);
+        let maximum = f64::from(request.max_frames);
         let assumed = f64::from(request.max_frames.min(ASSUMED_FRAMES));
         let period_ns = request.period_ns.map_or(nanos_of(assumed), |period| period as f64);
-        let run_frames = (period_ns * f64::from(request.rate) / 1e9).clamp(1.0, most);
+        let run_frames = (period_ns * f64::from(request.rate) / 1e9).clamp(1.0, maximum);
         Ok(Self { set, run_frames, period_ns })
     }
 

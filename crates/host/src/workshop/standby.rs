@@ -112,7 +112,7 @@ mod tests {
     fn returning(lines: &[&str]) -> Standby {
         let program = ChildProgram::at("/bin/cat");
         let mut child = ChildProcess::start(&program, &Starting::default()).unwrap();
-        lines.iter().for_each(|line| child.tell(line).unwrap());
+        lines.iter().for_each(|line| child.notify(line).unwrap());
         let mut standby = Standby::default();
         standby.started(Ok(child), now());
         standby

@@ -37,7 +37,7 @@ pub(super) struct StreamSetting {
     pub(super) admission: Arc<Mutex<CoreAdmission>>,
     pub(super) plugin: String,
     pub(super) controls: Vec<PluginPort>,
-    pub(super) tell: TellWork,
+    pub(super) notify: TellWork,
 }
 
 pub(super) struct StreamSockets {
@@ -67,7 +67,7 @@ impl StreamProcess {
         let udp_port = sockets.own.local_addr().map_or(0, |address| address.port());
         let reported = StreamReport::new(&plan, &setting.plugin, &setting.controls, udp_port);
         let reported = Arc::new(Mutex::new(reported));
-        let (tell, hear) = sync_channel(1);
+        let (notify, handle) = sync_channel(1);
         let keeper = Keeper {
             plan,
             sockets,
@@ -75,7 +75,7 @@ impl StreamProcess {
             reported: Arc::clone(&reported),
             halt: halt.clone(),
             notes,
-            first: Some(tell),
+            first: Some(notify),
             fatal: Vec::new(),
             standby: Standby::default(),
         };
@@ -83,7 +83,7 @@ impl StreamProcess {
         let thread = thread.spawn(move || keeper.keep());
         let thread = thread.map_err(|error| failed("cannot start a thread", &error))?;
         let process = Self { reported, halt, thread: Some(thread) };
-        match hear.recv() {
+        match handle.recv() {
             Ok(Ok(cost)) => Ok((process, cost)),
             Ok(Err(why)) => Err(WorkRefused::Failed(why)),
             Err(_) => Err(WorkRefused::Failed("its thread ended; restart `taut work`".into())),
@@ -127,7 +127,7 @@ impl Drop for StreamProcess {
 }
 
 enum ProcessEnd {
-    Asked,
+    Requested,
     Fault(String),
 }
 
@@ -162,21 +162,21 @@ impl Keeper {
                 reported.state.phase = StreamPhase::Failed;
                 let state = reported.state.clone();
                 drop(reported);
-                (self.setting.tell)(&WorkNews::Abandoned(state));
+                (self.setting.notify)(&WorkNews::Abandoned(state));
                 wait(&[&self.halt], LocalTime::NEVER);
                 return;
             }
             reported.state.restarts += 1;
             let state = reported.state.clone();
             drop(reported);
-            (self.setting.tell)(&WorkNews::BegunAnew(state));
+            (self.setting.notify)(&WorkNews::BegunAnew(state));
         }
     }
 
     fn one_process(&mut self, in_a_row: u32) -> ProcessEnd {
         let (mut child, mut is_ready) = match self.take_over(in_a_row) {
             Ok(Some(next)) => next,
-            Ok(None) => return ProcessEnd::Asked,
+            Ok(None) => return ProcessEnd::Requested,
             Err(error) => {
                 return ProcessEnd::Fault(format!(
                     "cannot start a process: {error}; free memory, or raise ulimit -u"
@@ -206,7 +206,7 @@ impl Keeper {
                         self.hear_out(&mut child);
                     }
                     child.kill();
-                    return ProcessEnd::Asked;
+                    return ProcessEnd::Requested;
                 }
                 ChildMessage::Line(line) => match serde_json::from_str(&line) {
                     Ok(ChildEvent::Ready { cost: Some(cost), .. }) if !is_possible(&cost) => {
@@ -258,7 +258,7 @@ impl Keeper {
         (reported.process, reported.standby) = (standby.as_ref().map(ChildProcess::id), None);
         drop(reported);
         if let Some(mut child) = standby
-            && child.tell(&order).is_ok()
+            && child.notify(&order).is_ok()
         {
             return Ok(Some((child, true)));
         }
@@ -267,7 +267,7 @@ impl Keeper {
         }
         let mut child = self.start()?;
         locked(&self.reported).process = Some(child.id());
-        child.tell(&order)?;
+        child.notify(&order)?;
         Ok(Some((child, false)))
     }
 
@@ -296,7 +296,7 @@ impl Keeper {
         let starting = Starting { words, kept, heard: true };
         let mut child = ChildProcess::start(&self.setting.program, &starting)?;
         let plan = serde_json::to_string(&self.plan)?;
-        child.tell(&plan)?;
+        child.notify(&plan)?;
         Ok(child)
     }
 

@@ -134,11 +134,11 @@ fn control_outputs_return_and_activation_resets_the_state() {
 fn crashing_plugin_affects_only_its_stream() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
-    let (other, mut beside) = opened(&workshop, request("odd:odd", 48_000, 64));
+    let (other, mut alongside) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.run(&[vec![1.0]], &[0.0]);
-    beside.run(&[vec![1.0]], &[0.0]);
+    alongside.run(&[vec![1.0]], &[0.0]);
     far.hand_out(&[vec![2.0]], &[1.0], Flags::NONE);
-    assert_eq!(beside.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
+    assert_eq!(alongside.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
     let state = becomes(&workshop, id, |state| state.restarts > 0);
     assert!(
         state.reason.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")),
@@ -147,7 +147,7 @@ fn crashing_plugin_affects_only_its_stream() {
     // The fatal block would be sent again.
     far.begin();
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
-    assert_eq!(beside.run(&[vec![4.0]], &[0.0]).outputs, [[6.0]]);
+    assert_eq!(alongside.run(&[vec![4.0]], &[0.0]).outputs, [[6.0]]);
     assert_eq!(workshop.stream(other).unwrap().restarts, 0);
 }
 
@@ -274,8 +274,8 @@ fn too_slow_plugin_is_rejected_with_both_figures() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     for _ in 0..2 {
         // Measured, then known: no plugin takes 1 ns.
-        let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
-        let refused = workshop.open(asked, SECRET).unwrap_err();
+        let requested = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
+        let refused = workshop.open(requested, SECRET).unwrap_err();
         assert_eq!(refused.status(), 503);
         assert!(workshop.streams().is_empty());
     }
@@ -287,8 +287,8 @@ fn too_slow_plugin_is_rejected_with_both_figures() {
 fn without_a_period_short_runs_are_assumed() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let share = |max_frames, period_ns| {
-        let asked = StreamRequest { period_ns, ..request("odd:odd", 48_000, max_frames) };
-        workshop.open(asked, SECRET).unwrap().state.share
+        let requested = StreamRequest { period_ns, ..request("odd:odd", 48_000, max_frames) };
+        workshop.open(requested, SECRET).unwrap().state.share
     };
     share(4096, None);
     let cost = workshop.catalogue().plugins[0].cost.unwrap();
@@ -311,8 +311,8 @@ fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
         let workshop = workshop_of(shelf.path().to_owned(), options());
         // Enough even on a shared machine; 21 us per frame is not.
         let period_ns = Some(10_000_000);
-        let asked = StreamRequest { period_ns, ..request("heavy:odd", 48_000, max_frames) };
-        workshop.open(asked, SECRET).unwrap();
+        let requested = StreamRequest { period_ns, ..request("heavy:odd", 48_000, max_frames) };
+        workshop.open(requested, SECRET).unwrap();
         workshop.catalogue().plugins[0].cost.unwrap().per_frame_ns
     };
     let (short, long) = (cost(1), cost(2048));
@@ -364,8 +364,8 @@ fn a_request_that_fits_no_worker_makes_nobody_go() {
     for _ in 0..2 {
         workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
         let before = there();
-        let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
-        let refused = workshop.open(asked, SECRET).unwrap_err();
+        let requested = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
+        let refused = workshop.open(requested, SECRET).unwrap_err();
         assert_eq!(refused.status(), 503, "{refused}");
         assert_eq!(there(), before);
     }
@@ -498,19 +498,19 @@ fn a_plugin_that_will_not_begin_is_refused_with_its_words() {
 #[test]
 fn a_library_that_has_gone_or_changed_is_told() {
     let Some((shelf, workshop)) = odd(options()) else { return };
-    let ask = |hash: Option<&str>| {
+    let open = |hash: Option<&str>| {
         let hash = hash.map(str::to_owned);
         workshop.open(StreamRequest { hash, ..request("odd:odd", 48_000, 64) }, SECRET)
     };
     let hash = workshop.catalogue().plugins[0].hash.clone();
-    ask(Some(&hash)).unwrap();
-    assert_eq!(ask(Some("00")).unwrap_err().status(), 410);
+    open(Some(&hash)).unwrap();
+    assert_eq!(open(Some("00")).unwrap_err().status(), 410);
     let file = shelf.path().join("odd.so");
     std::fs::remove_file(&file).unwrap();
-    let said = ask(None).unwrap_err().to_string();
+    let said = open(None).unwrap_err().to_string();
     assert!(said.contains("removed"), "{said}");
     std::fs::write(&file, "another").unwrap();
-    let said = ask(None).unwrap_err().to_string();
+    let said = open(None).unwrap_err().to_string();
     snapshot!(said);
     let none = workshop.open(request("odd:none", 48_000, 64), SECRET).unwrap_err();
     assert_eq!(none, WorkRefused::NoSuchPlugin("odd:none".to_owned()));
@@ -556,8 +556,8 @@ fn big_endian_master_gets_big_endian_samples() {
         ByteOrder::Little => ByteOrder::Big,
         ByteOrder::Big => ByteOrder::Little,
     };
-    let asked = StreamRequest { byte_order: other, ..request("odd:odd", 48_000, 64) };
-    let (_, mut far) = opened(&workshop, asked);
+    let requested = StreamRequest { byte_order: other, ..request("odd:odd", 48_000, 64) };
+    let (_, mut far) = opened(&workshop, requested);
     let swapped = |value: f32| f32::from_bits(value.to_bits().swap_bytes());
     let worked = far.run(&[vec![swapped(1.0), swapped(2.0)]], &[0.0]);
     assert_eq!(worked.outputs, [[swapped(1.0), swapped(3.0)]]);
@@ -568,8 +568,8 @@ fn big_endian_master_gets_big_endian_samples() {
 fn the_answer_has_the_byte_order_of_the_request() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     for byte_order in [ByteOrder::Little, ByteOrder::Big] {
-        let asked = StreamRequest { byte_order, ..request("odd:odd", 48_000, 64) };
-        assert_eq!(workshop.open(asked, SECRET).unwrap().byte_order, byte_order);
+        let requested = StreamRequest { byte_order, ..request("odd:odd", 48_000, 64) };
+        assert_eq!(workshop.open(requested, SECRET).unwrap().byte_order, byte_order);
     }
 }
 
@@ -579,13 +579,13 @@ fn rejected_requests_leave_no_resources() {
     let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
     let ids: Vec<u32> = (0..8).map(|_| open().unwrap().id).collect();
     let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let (before, mut most) = (files(), 0);
+    let (before, mut maximum) = (files(), 0);
     for _ in 0..10_000 {
         let refused = open().unwrap_err();
         assert_eq!(refused.status(), 503, "{refused}");
-        most = most.max(workshop.streams().len());
+        maximum = maximum.max(workshop.streams().len());
     }
-    assert_eq!(most, 8);
+    assert_eq!(maximum, 8);
     // Concurrent tests open files too.
     assert!(files() < before + 200, "{} of {before}", files());
     ids.iter().for_each(|id| assert!(workshop.close(*id)));

@@ -18,7 +18,7 @@ pub struct KernelClock {
     /// Whether the clock is disciplined (`STA_UNSYNC` is not set).
     pub synchronised: bool,
     /// Maximum error.
-    pub most: Span,
+    pub maximum: Span,
     /// TAI − UTC; zero if unknown.
     pub tai_offset: Span,
 }
@@ -57,7 +57,7 @@ impl KernelClock {
         };
         (state >= 0).then(|| Self {
             synchronised: timex.status & libc::STA_UNSYNC == 0 && state != libc::TIME_ERROR,
-            most: Span::from_micros(timex.maxerror),
+            maximum: Span::from_micros(timex.maxerror),
             tai_offset: Span::from_secs(timex.tai.into()),
         })
     }
@@ -67,9 +67,10 @@ impl KernelClock {
 pub fn kept_clock() -> Option<DisciplinedClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;
     let bracket = Bracket::tightest(BRACKETS);
-    let by_ptp = if kernel.most <= FINE { followed(&kernel, &hardware_clocks()) } else { None };
-    let (off, source) = by_ptp
-        .map_or((kernel.most, ClockSource::System), |uncertainty| (uncertainty, ClockSource::Ptp));
+    let by_ptp = if kernel.maximum <= FINE { followed(&kernel, &hardware_clocks()) } else { None };
+    let (off, source) = by_ptp.map_or((kernel.maximum, ClockSource::System), |uncertainty| {
+        (uncertainty, ClockSource::Ptp)
+    });
     Some(DisciplinedClock {
         offset: bracket.offset(),
         uncertainty: off + bracket.uncertainty(),
@@ -172,7 +173,7 @@ mod tests {
 
     const KERNEL: KernelClock = KernelClock {
         synchronised: true,
-        most: Span::from_micros(400),
+        maximum: Span::from_micros(400),
         tai_offset: Span::from_secs(37),
     };
 

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tautline_proto::time::Span;
-use tautline_proto::wire::ptp::{Asked, Domain, MAX_BYTES, PtpAnswers, PtpState, answer, question};
+use tautline_proto::wire::ptp::{
+    Domain, MAX_BYTES, PtpAnswers, PtpState, Requested, answer, question,
+};
 
 use self::running::{RunningPtp4l, running};
 use super::now;
@@ -85,15 +87,15 @@ impl Ptp4l {
     }
 
     /// Sends all queries without waiting. Fails if the daemon has ended or does not read.
-    pub fn ask(&mut self) -> io::Result<()> {
+    pub fn request(&mut self) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         self.answers = PtpAnswers::default();
         // An unread socket queues at most 10 (net.unix.max_dgram_qlen).
         let tried = self.domains.iter().cycle().skip(self.next).take(DOMAINS.len());
-        let asked = self.domain.as_ref().map_or_else(|| tried.collect(), |own| vec![own]);
-        for domain in asked {
-            for asked in Asked::ALL {
-                self.socket.send(&question(asked, *domain, self.sequence))?;
+        let requested = self.domain.as_ref().map_or_else(|| tried.collect(), |own| vec![own]);
+        for domain in requested {
+            for requested in Requested::ALL {
+                self.socket.send(&question(requested, *domain, self.sequence))?;
             }
         }
         self.next = (self.next + DOMAINS.len()) % self.domains.len();
@@ -101,7 +103,7 @@ impl Ptp4l {
     }
 
     /// Reads the answers so far. Returns the state when complete.
-    pub fn hear(&mut self) -> Option<PtpState> {
+    pub fn handle(&mut self) -> Option<PtpState> {
         let mut room = [0; MAX_BYTES];
         for _ in 0..64 {
             let Ok(bytes) = self.socket.recv(&mut room) else { break };
@@ -111,8 +113,8 @@ impl Ptp4l {
     }
 
     /// Waits up to `most` for the state.
-    pub fn wait(&mut self, most: Span) -> Option<PtpState> {
-        let until = now() + most;
+    pub fn wait(&mut self, maximum: Span) -> Option<PtpState> {
+        let until = now() + maximum;
         let mut room = [0; MAX_BYTES];
         while self.answers.state().is_none() {
             let left = u64::try_from((until - now()).as_nanos()).ok().filter(|left| *left > 0)?;
@@ -122,7 +124,7 @@ impl Ptp4l {
             self.socket.set_nonblocking(true).ok()?;
             self.take(&room[..heard.ok()?]);
         }
-        self.hear()
+        self.handle()
     }
 
     fn take(&mut self, datagram: &[u8]) {
@@ -158,13 +160,16 @@ mod tests {
         }
 
         fn answer(&self, domain: Domain, more: u16) {
-            let mut asked = [0; MAX_BYTES];
-            while let Ok((bytes, from)) = self.0.recv_from(&mut asked) {
-                if bytes != 54 || (asked[4], asked[0] >> 4) != (domain.number, domain.transport) {
+            let mut requested = [0; MAX_BYTES];
+            while let Ok((bytes, from)) = self.0.recv_from(&mut requested) {
+                if bytes != 54
+                    || (requested[4], requested[0] >> 4) != (domain.number, domain.transport)
+                {
                     continue;
                 }
-                let sequence = u16::from_be_bytes([asked[30], asked[31]]).wrapping_add(more);
-                for reported in reported(u16::from_be_bytes([asked[52], asked[53]])) {
+                let sequence =
+                    u16::from_be_bytes([requested[30], requested[31]]).wrapping_add(more);
+                for reported in reported(u16::from_be_bytes([requested[52], requested[53]])) {
                     let said = PtpAnswer { domain, clock: GRANDMASTER, sequence, reported };
                     let mut room = [0; MAX_BYTES];
                     let bytes = said.write(&mut room);
@@ -200,15 +205,15 @@ mod tests {
     #[test]
     fn a_daemon_of_any_usual_domain_is_asked_and_says_how_it_stands() {
         let daemon = Daemon::new("asked");
-        let mut asks = Ptp4l::at(&[Path::new("/nowhere"), daemon.1.as_path()]).unwrap();
-        asks.ask().unwrap();
-        assert_eq!(asks.hear(), None, "it has not answered yet");
+        let mut requests = Ptp4l::at(&[Path::new("/nowhere"), daemon.1.as_path()]).unwrap();
+        requests.request().unwrap();
+        assert_eq!(requests.handle(), None, "it has not answered yet");
         daemon.answer(GPTP, 0);
-        let state = asks.hear().unwrap();
+        let state = requests.handle().unwrap();
         assert!(state.is_locked() && state.grandmaster == GRANDMASTER);
         assert_eq!(state.uncertainty(), Span::from_nanos(970));
-        asks.ask().unwrap();
-        assert_eq!(asks.hear(), None, "an earlier message is not an answer");
+        requests.request().unwrap();
+        assert_eq!(requests.handle(), None, "an earlier message is not an answer");
         let mut room = [0; 100];
         let first = (0..3).map(|_| (daemon.0.recv(&mut room).unwrap(), room[0]).1);
         assert!(first.collect::<Vec<_>>().iter().all(|byte| byte >> 4 == 1));
@@ -221,15 +226,15 @@ mod tests {
         for answers_in in [reported, other] {
             let daemon = Daemon::new(&format!("told-{}", answers_in.number));
             let sockets = ["/nowhere".into(), daemon.1.clone()];
-            let mut asks =
+            let mut requests =
                 Ptp4l::reported(&[RunningPtp4l { domain: Some(reported), sockets }]).unwrap();
             let answered = (0..2).any(|_| {
-                asks.ask().unwrap();
+                requests.request().unwrap();
                 daemon.answer(answers_in, 0);
-                asks.hear().is_some()
+                requests.handle().is_some()
             });
             assert!(answered, "{answers_in:?}");
-            assert_eq!(asks.domain(), Some(answers_in));
+            assert_eq!(requests.domain(), Some(answers_in));
         }
         let nowhere =
             RunningPtp4l { domain: None, sockets: ["/nowhere", "/nor/here"].map(PathBuf::from) };
@@ -239,16 +244,16 @@ mod tests {
     #[test]
     fn ptp4l_wait_ends_and_foreign_answers_are_ignored() {
         let daemon = Daemon::new("silent");
-        let mut asks = Ptp4l::at(&[&daemon.1]).unwrap();
-        asks.ask().unwrap();
-        assert_eq!(asks.wait(Span::from_millis(2)), None);
+        let mut requests = Ptp4l::at(&[&daemon.1]).unwrap();
+        requests.request().unwrap();
+        assert_eq!(requests.wait(Span::from_millis(2)), None);
         daemon.answer(GPTP, 1);
-        assert_eq!(asks.wait(Span::from_millis(2)), None);
-        asks.ask().unwrap();
+        assert_eq!(requests.wait(Span::from_millis(2)), None);
+        requests.request().unwrap();
         daemon.answer(GPTP, 0);
-        assert!(asks.wait(Span::from_secs(10)).is_some());
+        assert!(requests.wait(Span::from_secs(10)).is_some());
         drop(daemon);
-        assert!(asks.ask().is_err(), "it is gone");
+        assert!(requests.request().is_err(), "it is gone");
         assert!(Ptp4l::at(&["/nowhere"]).is_none());
     }
 }

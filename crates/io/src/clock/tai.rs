@@ -70,12 +70,12 @@ struct Follower {
 impl Follower {
     fn begin() -> Self {
         let searched = now();
-        let mut daemon = ask(None, true);
+        let mut daemon = request(None, true);
         let ptp = daemon.as_mut().and_then(|daemon| daemon.wait(FIRST_ANSWER));
         let mut clock = TaiClock::default();
         let mapping = clock.observe(&read(ptp.map(|ptp| (ptp, Span::ZERO))));
         let ingress = (ptp.map_or(0, |ptp| ptp.ingress), now());
-        let daemon = ask(daemon, false);
+        let daemon = request(daemon, false);
         Self { clock, daemon, searched, ptp, ingress, mapping, read: now() }
     }
 
@@ -94,10 +94,10 @@ impl Follower {
     }
 
     fn turn(&mut self) {
-        self.ptp = self.daemon.as_mut().and_then(Ptp4l::hear);
+        self.ptp = self.daemon.as_mut().and_then(Ptp4l::handle);
         let thorough = now() - self.searched >= SEARCH_EVERY;
         self.searched = if thorough { now() } else { self.searched };
-        self.daemon = ask(self.daemon.take(), thorough);
+        self.daemon = request(self.daemon.take(), thorough);
         let ptp = self.ptp.map(|ptp| {
             if ptp.ingress != self.ingress.0 {
                 self.ingress = (ptp.ingress, now());
@@ -109,9 +109,9 @@ impl Follower {
     }
 }
 
-fn ask(daemon: Option<Ptp4l>, thorough: bool) -> Option<Ptp4l> {
-    let asked = |mut daemon: Ptp4l| daemon.ask().is_ok().then_some(daemon);
-    daemon.and_then(asked).or_else(|| Ptp4l::find(thorough).and_then(asked))
+fn request(daemon: Option<Ptp4l>, thorough: bool) -> Option<Ptp4l> {
+    let requested = |mut daemon: Ptp4l| daemon.request().is_ok().then_some(daemon);
+    daemon.and_then(requested).or_else(|| Ptp4l::find(thorough).and_then(requested))
 }
 
 fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
@@ -131,7 +131,7 @@ fn keeping(
     // Without a TAI offset the kernel's TAI is UTC.
     let kernel = kernel.filter(|kernel| kernel.tai_offset > Span::ZERO)?;
     let kept = kept?;
-    let system = Keeping { source: ClockSource::System, uncertainty: kernel.most };
+    let system = Keeping { source: ClockSource::System, uncertainty: kernel.maximum };
     let by_hardware = kept.source == ClockSource::Ptp;
     let Some((ptp, silent)) = ptp else {
         return Some(Keeping { source: kept.source, uncertainty: kept.uncertainty });
@@ -150,7 +150,7 @@ fn keeping(
     }
     // Without a hardware clock the daemon sets the system clock; otherwise one that the system
     // clock does not follow.
-    Some(if own && kernel.most <= FINE {
+    Some(if own && kernel.maximum <= FINE {
         Keeping { source: ClockSource::Ptp, uncertainty }
     } else {
         system
@@ -178,10 +178,10 @@ mod tests {
         source: ClockSource,
         ptp: Option<PtpState>,
     ) -> Option<Keeping> {
-        let most = Span::from_micros(micros);
+        let maximum = Span::from_micros(micros);
         let tai_offset = Span::from_secs(tai);
-        let kernel = KernelClock { synchronised: true, most, tai_offset };
-        let uncertainty = if source == ClockSource::Ptp { Span::from_micros(2) } else { most };
+        let kernel = KernelClock { synchronised: true, maximum, tai_offset };
+        let uncertainty = if source == ClockSource::Ptp { Span::from_micros(2) } else { maximum };
         let kept = DisciplinedClock { offset: Span::ZERO, uncertainty, source };
         keeping(Some(kernel), Some(kept), ptp.map(|ptp| (ptp, Span::from_millis(200))), true)
     }

@@ -90,7 +90,7 @@ impl DirectLink {
         self.launcher = Some(Launcher::of(options, &self.outlet.socket, now()).map_err(refused)?);
         self.outlet.launch_all();
         if let Some(also) = &mut self.also {
-            launch::ask(options, &also.socket).map_err(refused)?;
+            launch::request(options, &also.socket).map_err(refused)?;
             also.launch_all();
         }
         Ok(self)
@@ -206,7 +206,7 @@ impl Half for DirectLink {
 }
 
 impl Link for DirectLink {
-    fn tell(&mut self, teller: EventSender) {
+    fn notify(&mut self, teller: EventSender) {
         self.teller = Some(teller);
     }
 

@@ -67,8 +67,8 @@ impl SetAside {
 }
 
 impl Link for DividedLink {
-    fn tell(&mut self, teller: EventSender) {
-        self.link.tell(teller);
+    fn notify(&mut self, teller: EventSender) {
+        self.link.notify(teller);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {

@@ -141,7 +141,7 @@ impl ThreadedLink {
             bell: Arc::clone(&bell),
             landed: Arc::clone(&landed),
             counters: Arc::clone(&counters),
-            most: wire.spacing.together.max(1),
+            maximum: wire.spacing.together.max(1),
             lead: wire.spacing.lead,
             rhythm: Rhythm::new(),
         };
@@ -174,7 +174,7 @@ impl ThreadedLink {
 }
 
 impl Link for ThreadedLink {
-    fn tell(&mut self, teller: EventSender) {
+    fn notify(&mut self, teller: EventSender) {
         let _ = self.tellers.push(teller);
         self.bell.ring();
     }
@@ -258,7 +258,7 @@ struct WireThread<L> {
     bell: Arc<Bell>,
     landed: Arc<Bell>,
     counters: Arc<SharedCounters>,
-    most: usize,
+    maximum: usize,
     lead: Span,
     rhythm: Rhythm,
 }
@@ -329,8 +329,8 @@ impl<L: Pollable> WireThread<L> {
             self.take_teller();
             let due = header.instants.due + self.lead;
             let len = header.len * (1 + usize::from(header.again.is_some()));
-            let reckoned = self.most < usize::MAX;
-            let is_full = count >= self.most || reckoned && header.begins_period;
+            let reckoned = self.maximum < usize::MAX;
+            let is_full = count >= self.maximum || reckoned && header.begins_period;
             let goes_along = |together: &mut Together| reckoned || together.takes(due, len);
             if is_full || !together.as_mut().is_some_and(goes_along) {
                 if due > now() {
@@ -361,7 +361,7 @@ impl<L: Pollable> WireThread<L> {
 
     fn take_teller(&mut self) {
         if let Ok(teller) = self.given.pop() {
-            self.link.tell(teller);
+            self.link.notify(teller);
         }
     }
 

@@ -28,7 +28,7 @@ const ADAPTIVE_RX: usize = 10;
 pub fn moderation(interface: &str) -> io::Result<Moderation> {
     let mut words = [0_u32; WORDS];
     words[0] = GET_COALESCE;
-    ask(interface, &mut words)?;
+    request(interface, &mut words)?;
     Ok(read(&words))
 }
 
@@ -40,7 +40,7 @@ fn read(words: &[u32; WORDS]) -> Moderation {
     }
 }
 
-fn ask(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
+fn request(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
     let mut request = interface::request(interface)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: an ifreq whose data outlives the call and is as long as the command in its first word

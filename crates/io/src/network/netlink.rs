@@ -8,7 +8,7 @@ use crate::system::owned;
 /// `struct nlmsghdr`: length, type, flags, sequence, sender.
 pub(crate) const HEADER: usize = 16;
 
-pub(crate) fn ask(
+pub(crate) fn request(
     kind: u16,
     flags: libc::c_int,
     body: &[u8],

@@ -4,7 +4,7 @@ use std::io;
 
 use tautline_proto::time::Span;
 
-use crate::network::netlink::{ask, attribute, each, number};
+use crate::network::netlink::{attribute, each, number, request};
 
 /// A queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ const OFFLOAD: u32 = 1 << 1;
 /// Queue disciplines of all interfaces in this network namespace.
 pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
     let mut found = Vec::new();
-    ask(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; QUEUE], |answer| read(answer, &mut found))?;
+    request(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; QUEUE], |answer| read(answer, &mut found))?;
     Ok(found)
 }
 

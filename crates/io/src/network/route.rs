@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::network::netlink::{ask, attribute, each, number};
+use crate::network::netlink::{attribute, each, number, request};
 use crate::socket::interface::{interface_index, interface_name};
 
 /// `struct rtmsg`: family, two prefix lengths, TOS, table, protocol, scope, type, flags.
@@ -27,7 +27,7 @@ pub(crate) fn leaving(destination: IpAddr, by: Option<u32>) -> io::Result<u32> {
         question.extend(value);
     }
     let mut found = None;
-    ask(libc::RTM_GETROUTE, 0, &question, |answer| {
+    request(libc::RTM_GETROUTE, 0, &question, |answer| {
         // One answer per request.
         read(answer, &mut found).map(|_| true)
     })?;

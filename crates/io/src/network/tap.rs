@@ -82,11 +82,12 @@ impl FrameTap {
     }
 
     /// Waits up to `most` for a readable block.
-    pub fn wait(&self, most: Span) -> io::Result<()> {
-        let mut asked = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
-        let most = crate::clock::limit(most);
+    pub fn wait(&self, maximum: Span) -> io::Result<()> {
+        let mut requested = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
+        let maximum = crate::clock::limit(maximum);
         // SAFETY: one pollfd and a time, both of which outlive the call; no signal mask.
-        let answer = unsafe { libc::ppoll(&raw mut asked, 1, &raw const most, core::ptr::null()) };
+        let answer =
+            unsafe { libc::ppoll(&raw mut requested, 1, &raw const maximum, core::ptr::null()) };
         match checked(answer) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             _ => Ok(()),

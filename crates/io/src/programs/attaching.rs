@@ -13,7 +13,7 @@ use super::ProgramsName;
 use super::buffer::ProgramBuffer;
 use super::greeting::Greeting;
 use super::handing::WakeSign;
-use super::handing::{has_hung_up, hear, is_sealed};
+use super::handing::{handle, has_hung_up, is_sealed};
 use crate::control::Waiter;
 use crate::local::is_private;
 use crate::local::{connect, is_of_our_user};
@@ -123,7 +123,7 @@ fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
     let heard = stream
         .set_nonblocking(false)
         .and_then(|()| stream.set_read_timeout(Some(TIMEOUT)))
-        .and_then(|()| hear(stream, &mut bytes));
+        .and_then(|()| handle(stream, &mut bytes));
     let (length, descriptors) = heard.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => AttachError::Refused(
             "its device does not run; wait until taut serve listens for calls".to_owned(),

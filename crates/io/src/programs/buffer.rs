@@ -59,7 +59,7 @@ pub(super) enum BufferWord {
     /// Program: position for a wake-up.
     Wanted = 4,
     /// Device: number of progress reports. Parity selects the newest slot.
-    Told = 8,
+    Reported = 8,
     /// Device: total frames given.
     Given = 9,
     /// Device: nanoseconds from the card's clock to the far end, or back.
@@ -183,7 +183,7 @@ impl ProgramBuffer {
 
     pub(super) fn stand(&self, count: u64, standing: DeviceProgress) {
         self.note(count, standing);
-        self.word(BufferWord::Told).store(count, Ordering::Release);
+        self.word(BufferWord::Reported).store(count, Ordering::Release);
     }
 
     fn note(&self, count: u64, standing: DeviceProgress) {
@@ -198,13 +198,13 @@ impl ProgramBuffer {
     /// A consistent copy of the device's progress. Retries only if it advances meanwhile.
     pub fn standing(&self) -> DeviceProgress {
         loop {
-            let newest = self.word(BufferWord::Told).load(Ordering::Acquire);
+            let newest = self.word(BufferWord::Reported).load(Ordering::Acquire);
             let slot = self.slot(newest);
             let word = |at: usize| slot[at].load(Ordering::Relaxed);
             let (stint, position, anchor, origin) =
                 (word(0), word(1) as i64, word(2) as i64, word(3));
             fence(Ordering::Acquire);
-            if self.word(BufferWord::Told).load(Ordering::Relaxed) == newest {
+            if self.word(BufferWord::Reported).load(Ordering::Relaxed) == newest {
                 let position = MediaTime::from_frames(position);
                 let anchor = (anchor != NO_ANCHOR).then_some(anchor);
                 return DeviceProgress { stint, position, anchor, origin };

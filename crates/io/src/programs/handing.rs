@@ -40,7 +40,7 @@ pub(super) fn is_sealed(memory: BorrowedFd<'_>) -> bool {
 #[repr(C, align(8))]
 struct RightsRoom([MaybeUninit<u8>; 64]);
 
-pub(super) fn say(
+pub(super) fn emit(
     stream: &UnixStream,
     bytes: &[u8],
     descriptors: Option<[BorrowedFd<'_>; DESCRIPTORS]>,
@@ -77,7 +77,7 @@ pub(super) fn say(
     }
 }
 
-pub(super) fn hear(
+pub(super) fn handle(
     stream: &UnixStream,
     bytes: &mut [u8],
 ) -> io::Result<(usize, Option<[OwnedFd; DESCRIPTORS]>)> {

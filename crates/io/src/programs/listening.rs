@@ -20,7 +20,7 @@ use super::ProgramsName;
 use super::buffer::{MAX_SAMPLES, ProgramBuffer};
 use super::greeting::Greeting;
 use super::handing::wake_pair;
-use super::handing::{is_sealed, say, seal, unnamed};
+use super::handing::{emit, is_sealed, seal, unnamed};
 use super::mixing::{AttachedProgram, AttachedPrograms, MAX_PROGRAMS};
 use crate::clock::now;
 use crate::control::Waiter;
@@ -204,7 +204,7 @@ impl ProgramsThread {
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             };
             if let Err(why) = self.attach(&stream) {
-                let _ = say(&stream, &Greeting::Refused(why).written(), None);
+                let _ = emit(&stream, &Greeting::Refused(why).written(), None);
             }
         }
     }
@@ -229,7 +229,7 @@ impl ProgramsThread {
         let program =
             AttachedProgram::new(number, self.direction, buffer, (event, Arc::clone(&gone)));
         let handed = Some([memory.as_fd(), theirs.as_fd()]);
-        if say(stream, &greeting.written(), handed).is_err() {
+        if emit(stream, &greeting.written(), handed).is_err() {
             return Ok(()); // The program has gone.
         }
         self.waiter.add(&kept, number as u64).map_err(cannot)?;

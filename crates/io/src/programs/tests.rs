@@ -197,7 +197,8 @@ fn false_taken_count_affects_only_its_program() {
     let mut before = vec![0.0; 1 << 16];
     end.take(&mut before);
     for (at, lie) in [0, 1, u64::MAX, i64::MIN as u64, 1 << 60].into_iter().enumerate() {
-        for place in [BufferWord::Taken, BufferWord::Room, BufferWord::Given, BufferWord::Told] {
+        for place in [BufferWord::Taken, BufferWord::Room, BufferWord::Given, BufferWord::Reported]
+        {
             bad.buffer().scribble(place as usize, lie);
         }
         card.gives(at as f32);

@@ -83,10 +83,10 @@ impl Batch {
         true
     }
 
-    pub(crate) fn place(&mut self, most: usize) -> Option<&mut [u8]> {
-        let room = self.queued + self.wanted < self.packets.len() && most <= self.datagram_bytes;
+    pub(crate) fn place(&mut self, maximum: usize) -> Option<&mut [u8]> {
+        let room = self.queued + self.wanted < self.packets.len() && maximum <= self.datagram_bytes;
         let at = self.queued * self.slot;
-        if room { self.bytes.get_mut(at..at + most) } else { None }
+        if room { self.bytes.get_mut(at..at + maximum) } else { None }
     }
 
     pub(crate) fn written(&mut self, instants: Departure, len: usize) {

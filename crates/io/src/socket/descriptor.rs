@@ -210,11 +210,13 @@ pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
     socket.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
 }
 
-fn set_one(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()> {
+fn set_one(socket: &Socket, force: i32, request: i32, bytes: usize) -> io::Result<()> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     // The kernel doubles the value for overhead, which `bytes` includes.
     let half = bytes / 2;
-    socket.set(libc::SOL_SOCKET, force, half).or_else(|_| socket.set(libc::SOL_SOCKET, ask, half))
+    socket
+        .set(libc::SOL_SOCKET, force, half)
+        .or_else(|_| socket.set(libc::SOL_SOCKET, request, half))
 }
 
 /// An array that never moves, for kernel structures. Unlike a box it claims no uniqueness.

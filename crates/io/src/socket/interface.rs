@@ -89,7 +89,7 @@ pub(crate) unsafe fn send_request(
         .map(drop)
 }
 
-pub(crate) fn ask(interface: &str, command: libc::c_ulong) -> io::Result<libc::ifreq> {
+pub(crate) fn query(interface: &str, command: libc::c_ulong) -> io::Result<libc::ifreq> {
     let mut request = request(interface)?;
     // SAFETY: the request names an interface, and the kernel writes its answer there.
     unsafe { send_request(&mut request, command)? };

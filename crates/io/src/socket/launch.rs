@@ -27,7 +27,7 @@ pub struct LaunchOptions {
     /// Delay from due time to launch.
     pub lead: Span,
     /// Minimum from hand-over to launch: the queue drops later packets.
-    pub least: Span,
+    pub minimum: Span,
     /// Lead of the queue's send before launch.
     pub ahead: Span,
 }
@@ -35,19 +35,19 @@ pub struct LaunchOptions {
 impl LaunchOptions {
     /// Launch time of a packet due at `due`, handed over at `handed`.
     pub fn launch(&self, due: LocalTime, handed: LocalTime) -> LocalTime {
-        (due + self.lead).max(handed + self.least)
+        (due + self.lead).max(handed + self.minimum)
     }
 }
 
 const REFRESH_AFTER: Span = Span::from_millis(10);
-pub(crate) fn ask(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
+pub(crate) fn request(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
     let clockid = match options.clock {
         LaunchClock::Tai => libc::CLOCK_TAI,
         LaunchClock::Monotonic => libc::CLOCK_MONOTONIC,
     };
     // Reports of dropped packets.
-    let asked = libc::sock_txtime { clockid, flags: libc::SOF_TXTIME_REPORT_ERRORS };
-    socket.set_plain(libc::SOL_SOCKET, libc::SO_TXTIME, &asked)
+    let requested = libc::sock_txtime { clockid, flags: libc::SOF_TXTIME_REPORT_ERRORS };
+    socket.set_plain(libc::SOL_SOCKET, libc::SO_TXTIME, &requested)
 }
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ const KEPT: usize = 4096;
 
 impl Launcher {
     pub(crate) fn of(options: LaunchOptions, socket: &Socket, now: LocalTime) -> io::Result<Self> {
-        ask(options, socket)?;
+        request(options, socket)?;
         let mut launched = vec![NOTHING; KEPT].into_boxed_slice();
         prefault(&mut launched);
         let tai = Bracket::of(libc::CLOCK_TAI, BRACKETS).offset();
@@ -133,7 +133,7 @@ impl Launcher {
 /// error.
 fn kept(known: Span, reading: Bracket) -> Span {
     let nanos = known.as_nanos();
-    if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }
+    if (reading.minimum..=reading.maximum).contains(&nanos) { known } else { reading.offset() }
 }
 
 pub(crate) const LAUNCH_WORDS: usize = 3;
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn launch_times_follow_clock_steps_not_reading_errors() {
         let nanos = Span::from_nanos;
-        let reading = |middle: i64| Bracket { least: middle - 50, most: middle + 50 };
+        let reading = |middle: i64| Bracket { minimum: middle - 50, maximum: middle + 50 };
         assert_eq!(kept(nanos(1000), reading(960)), nanos(1000));
         assert_eq!(kept(nanos(1000), reading(1050)), nanos(1000));
         assert_eq!(kept(nanos(1000), reading(1051)), nanos(1051));
@@ -177,7 +177,7 @@ mod tests {
         let (clock, lead) = (LaunchClock::Tai, Span::from_micros(500));
         let ahead = Span::from_micros(300);
         let mut launcher = Launcher {
-            options: LaunchOptions { clock, lead, least: Span::ZERO, ahead },
+            options: LaunchOptions { clock, lead, minimum: Span::ZERO, ahead },
             tai: Span::from_secs(37),
             read: zero,
             launched: vec![NOTHING; KEPT].into_boxed_slice(),
@@ -210,7 +210,7 @@ mod tests {
     fn packets_that_were_too_late_together_are_each_named_once() {
         let (clock, zero) = (LaunchClock::Monotonic, LocalTime::ZERO);
         let options =
-            LaunchOptions { clock, lead: Span::ZERO, least: Span::ZERO, ahead: Span::ZERO };
+            LaunchOptions { clock, lead: Span::ZERO, minimum: Span::ZERO, ahead: Span::ZERO };
         let launched = vec![NOTHING; KEPT].into_boxed_slice();
         let mut launcher = Launcher { options, tai: Span::ZERO, read: zero, launched, next: 0 };
         let packets = [6, 12].map(MediaTime::from_frames);
@@ -237,9 +237,9 @@ mod tests {
     #[test]
     fn late_packet_launches_as_soon_as_possible() {
         let at = |micros| LocalTime::ZERO + Span::from_micros(micros);
-        let (lead, least) = (Span::from_micros(500), Span::from_micros(300));
+        let (lead, minimum) = (Span::from_micros(500), Span::from_micros(300));
         let (clock, ahead) = (LaunchClock::Tai, Span::ZERO);
-        let options = LaunchOptions { clock, lead, least, ahead };
+        let options = LaunchOptions { clock, lead, minimum, ahead };
         assert_eq!(options.launch(at(1000), at(1010)), at(1500));
         assert_eq!(options.launch(at(1000), at(1201)), at(1501));
         assert_eq!(options.launch(at(1000), at(9000)), at(9300));

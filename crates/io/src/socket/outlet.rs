@@ -26,7 +26,7 @@ pub(crate) struct Outlet {
     launches: Option<Fixed<u64>>,
     capacity: usize,
     destinations: usize,
-    most: usize,
+    maximum: usize,
     segments: Segments,
     samples: bool,
 }
@@ -40,21 +40,21 @@ impl Outlet {
         socket: Socket,
         capacity: usize,
         destinations: &[Endpoint],
-        most: usize,
+        maximum: usize,
         local: Endpoint,
     ) -> Self {
         let by_udp = matches!(local, Endpoint::Ip { .. });
-        let (most, capacity) = (most.max(destinations.len()), capacity.max(1));
+        let (maximum, capacity) = (maximum.max(destinations.len()), capacity.max(1));
         let mut outlet = Self {
             socket,
             vectors: Fixed::zeroed(capacity),
-            messages: Fixed::zeroed(capacity * most),
-            names: Fixed::zeroed(most),
+            messages: Fixed::zeroed(capacity * maximum),
+            names: Fixed::zeroed(maximum),
             sample_request: sample_request(),
             launches: None,
             capacity,
             destinations: 0,
-            most,
+            maximum,
             segments: Segments::new(by_udp),
             samples: false,
         };
@@ -109,7 +109,7 @@ impl Outlet {
         destinations: impl Iterator<Item = Endpoint> + Clone,
     ) -> bool {
         let count = destinations.clone().count();
-        if count > self.most || destinations.clone().any(|to| RawAddress::of(&to).is_none()) {
+        if count > self.maximum || destinations.clone().any(|to| RawAddress::of(&to).is_none()) {
             return false;
         }
         self.destinations = count;

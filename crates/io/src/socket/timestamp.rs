@@ -79,10 +79,10 @@ impl StampClock {
     }
 
     fn learn(&mut self, reading: Bracket, now: LocalTime) {
-        let least = self.offset.least.max(reading.least - ROUNDING);
-        let most = self.offset.most.min(reading.most + ROUNDING);
-        if least <= most {
-            self.offset = Bracket { least, most };
+        let minimum = self.offset.minimum.max(reading.minimum - ROUNDING);
+        let maximum = self.offset.maximum.min(reading.maximum + ROUNDING);
+        if minimum <= maximum {
+            self.offset = Bracket { minimum, maximum };
             if self.step.is_some_and(|step| now - step.until > STEP_MEMORY) {
                 self.step = None;
             }
@@ -199,7 +199,7 @@ pub(crate) mod tests {
         LocalTime::from_nanos(nanos)
     }
     const fn around(offset: i64, half: i64) -> Bracket {
-        Bracket { least: offset - half, most: offset + half }
+        Bracket { minimum: offset - half, maximum: offset + half }
     }
     const HOUR: i64 = 3_600_000_000_000;
     const EPOCH: i64 = 1_700_000_000_000_000_000;

@@ -142,8 +142,8 @@ impl TransmitSampler {
     }
 }
 
-pub(crate) fn read_dropped(socket: &Socket, most: usize, dropped: &mut dyn FnMut(u64)) {
-    for _ in 0..most {
+pub(crate) fn read_dropped(socket: &Socket, maximum: usize, dropped: &mut dyn FnMut(u64)) {
+    for _ in 0..maximum {
         let Some(reported) = read_error_queue(socket) else { return };
         reported.dropped_by_queue.into_iter().for_each(&mut *dropped);
     }

@@ -116,7 +116,7 @@ impl Connection {
         !self.unsent.load(Ordering::Relaxed) && now() - last < FLUSHES
     }
 
-    pub(super) fn hears(&self, at: LocalTime) {
+    pub(super) fn handles(&self, at: LocalTime) {
         self.heard.store(at.as_nanos(), Ordering::Relaxed);
     }
 

@@ -76,7 +76,7 @@ impl MuxedTransport {
         let line = Self {
             reports: [report(one, seal), report(other, other_seal)],
             sending: SendingTransport { link: Box::new(sender), peer: None, seen: 0 },
-            receiving: ReceivingTransport { link: Box::new(receiver), hears: Hears::Anyone },
+            receiving: ReceivingTransport { link: Box::new(receiver), handles: Hears::Anyone },
             peer: None,
         };
         Ok((line, TcpWatch(connection)))
@@ -143,7 +143,7 @@ impl AsFd for TcpSender {
 }
 
 impl Link for TcpSender {
-    fn tell(&mut self, teller: EventSender) {
+    fn notify(&mut self, teller: EventSender) {
         self.teller = Some(teller);
     }
 
@@ -233,9 +233,9 @@ impl TcpReceiver {
         };
         match answer {
             1.. => {
-                let (count, most) = (answer.unsigned_abs(), room.len());
+                let (count, maximum) = (answer.unsigned_abs(), room.len());
                 self.reader.filled(count);
-                count == most
+                count == maximum
             }
             0 => self.end(ConnectionLost::Ended),
             _ => match errno() {
@@ -280,7 +280,7 @@ impl TcpReceiver {
             deliver(Datagram { bytes, arrival, truncated: false });
         }
         if any {
-            self.connection.hears(read);
+            self.connection.handles(read);
         }
         Ok(())
     }

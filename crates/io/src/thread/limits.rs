@@ -15,7 +15,7 @@ pub struct Limit {
     /// Soft limit; `None` if unlimited.
     pub now: Option<u64>,
     /// Hard limit; `None` if unlimited.
-    pub most: Option<u64>,
+    pub maximum: Option<u64>,
 }
 
 /// Limits relevant to audio.
@@ -45,7 +45,7 @@ fn limit(resource: libc::__rlimit_resource_t) -> Limit {
     // SAFETY: `limit` is a writable rlimit. The call cannot fail for these resources.
     unsafe { libc::getrlimit(resource, &raw mut limit) };
     let value = |bound| (bound != libc::RLIM_INFINITY).then_some(bound);
-    Limit { now: value(limit.rlim_cur), most: value(limit.rlim_max) }
+    Limit { now: value(limit.rlim_cur), maximum: value(limit.rlim_max) }
 }
 
 /// Whether this user may read and write a file. Does not open it: a sound card can block.
@@ -93,7 +93,7 @@ mod tests {
             let line = shown.lines().find_map(|line| line.strip_prefix(name)).expect(name);
             let words: Vec<_> = line.split_whitespace().take(2).collect();
             let word = |bound: Option<u64>| bound.map_or("unlimited".to_owned(), |b| b.to_string());
-            assert_eq!(words, [word(limit.now), word(limit.most)], "{name}");
+            assert_eq!(words, [word(limit.now), word(limit.maximum)], "{name}");
         }
     }
 

@@ -358,9 +358,9 @@ impl WentOn {
     pub fn listen() -> Self {
         let at = Arc::new(AtomicI64::new(NEVER));
         let heard = Arc::clone(&at);
-        let hear = move || heard.store(now().as_nanos(), Ordering::Release);
+        let handle = move || heard.store(now().as_nanos(), Ordering::Release);
         // SAFETY: reading the clock (signal-safety(7)) and storing a number are safe in a handler.
-        let handler = unsafe { low_level::register(SIGCONT, hear) }.ok();
+        let handler = unsafe { low_level::register(SIGCONT, handle) }.ok();
         Self { at, handler }
     }
 
@@ -567,7 +567,7 @@ mod tests {
 
     #[test]
     fn without_privilege_the_witness_says_what_its_word_is_worth() {
-        let refused = Granted { asked: Scheduler::Fifo(99), errno: libc::EPERM };
+        let refused = Granted { requested: Scheduler::Fifo(99), errno: libc::EPERM };
         let text = Trust { refused: Some(refused) }.to_string();
         snapshot!(text);
     }

@@ -256,9 +256,9 @@ pub(crate) fn adopt(descriptor: OwnedFd, options: &UdpOptions) -> Result<Socket,
 }
 
 fn more_files(limit: Limit) -> String {
-    match (limit.now, limit.most) {
-        (Some(now), most) if most.is_none_or(|most| most > now) => {
-            let wanted = most.unwrap_or(u64::MAX).min(now.saturating_mul(4));
+    match (limit.now, limit.maximum) {
+        (Some(now), maximum) if maximum.is_none_or(|maximum| maximum > now) => {
+            let wanted = maximum.unwrap_or(u64::MAX).min(now.saturating_mul(4));
             format!("each stream opens two: run `ulimit -n {wanted}` first (the limit is {now})")
         }
         (Some(now), _) => format!(
@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn socket_limit_error_names_the_command_to_raise_it() {
-        let hint = |now, most| more_files(Limit { now: Some(now), most });
+        let hint = |now, maximum| more_files(Limit { now: Some(now), maximum });
         assert!(hint(1024, None).contains("`ulimit -n 4096`"));
         assert!(hint(1024, Some(2048)).contains("`ulimit -n 2048`"));
         assert!(hint(1024, Some(1024)).contains("`* - nofile 4096`"));

@@ -27,10 +27,10 @@ fn later() -> LocalTime {
 }
 
 fn answers_where_it_is_asked_from(link: &mut dyn Link, address: std::net::SocketAddr) {
-    let asks = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let requests = UdpSocket::bind("127.0.0.1:0").unwrap();
     for question in 0..5u8 {
         assert!(!await_any([link.awaited(), None], LocalTime::ZERO), "nothing came yet");
-        asks.send_to(&[question], address).unwrap();
+        requests.send_to(&[question], address).unwrap();
         assert!(await_any([None, link.awaited()], later()));
         let mut came = Vec::new();
         while came.is_empty() {
@@ -42,7 +42,7 @@ fn answers_where_it_is_asked_from(link: &mut dyn Link, address: std::net::Socket
         assert!(link.queue(&outgoing(&mut [question + 100])));
         link.flush();
         let mut answer = [0; 8];
-        assert_eq!(asks.recv(&mut answer).unwrap(), 1);
+        assert_eq!(requests.recv(&mut answer).unwrap(), 1);
         assert_eq!(answer[0], question + 100);
     }
 }
@@ -67,8 +67,8 @@ fn what_came_before_the_wait_ends_it_at_once() {
     let link = handed_over();
     let address = link.local();
     let mut link = ThreadedLink::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
-    let asks = UdpSocket::bind("127.0.0.1:0").unwrap();
-    asks.send_to(&[1], address).unwrap();
+    let requests = UdpSocket::bind("127.0.0.1:0").unwrap();
+    requests.send_to(&[1], address).unwrap();
     while link.counters().received == 0 {
         std::thread::yield_now();
     }

@@ -17,8 +17,12 @@ fn launch_times_reach_all_destinations_and_are_reported() {
     let local = || DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let mut receivers = [local(), local()];
     let lead = Span::from_micros(300);
-    let launch =
-        LaunchOptions { clock: LaunchClock::Monotonic, lead, least: Span::ZERO, ahead: Span::ZERO };
+    let launch = LaunchOptions {
+        clock: LaunchClock::Monotonic,
+        lead,
+        minimum: Span::ZERO,
+        ahead: Span::ZERO,
+    };
     let to = receivers.iter().map(|receiver| receiver.local()).collect();
     let mut sender = DirectLink::open(&UdpOptions {
         launch: Some(launch),
@@ -28,7 +32,7 @@ fn launch_times_reach_all_destinations_and_are_reported() {
     })
     .unwrap();
     let (teller, LinkReports { mut departures, .. }) = telling(16);
-    sender.tell(teller);
+    sender.notify(teller);
     let capture = now();
     for number in 0..7_u8 {
         let mut datagram = [number; 10];

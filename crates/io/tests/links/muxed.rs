@@ -267,7 +267,7 @@ fn exchanged_transports_deliver_once_and_in_order() {
             false => (Box::new(left.sending), Box::new(right.receiving)),
         };
         let (teller, LinkReports { mut departures, .. }) = telling(4096);
-        sending.tell(teller);
+        sending.notify(teller);
         let (mut came, mut left_at) = (Vec::new(), Vec::new());
         for number in 0..2000u16 {
             if number % 100 == 0 {

@@ -15,7 +15,7 @@ fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
     let options = UdpOptions { datagram_bytes, ..UdpOptions::sender(to) };
     let mut sender = DirectLink::open(&options).unwrap();
     let (teller, mut reported) = telling(4);
-    sender.tell(teller);
+    sender.notify(teller);
     for len in [1, datagram_bytes, datagram_bytes] {
         sender.queue(&outgoing(&mut vec![0; len]));
         sender.flush();

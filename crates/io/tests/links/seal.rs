@@ -114,7 +114,7 @@ fn retransmission_has_the_same_encrypted_bytes() {
         let [(socket, to)] = wires();
         let mut direct = sealed(&UdpOptions::sender(vec![to]));
         let (teller, LinkReports { mut departures, .. }) = telling(64);
-        direct.tell(teller);
+        direct.notify(teller);
         let mut link: Box<dyn Link> = match ringed {
             true => {
                 let wire = WireOptions::below(Scheduler::Other, 64);
@@ -148,7 +148,7 @@ fn decrypted_packet_contains_the_hand_over_time() {
     let options = UdpOptions::sender(vec![receiver.local()]);
     let mut direct = sealed(&options);
     let (teller, LinkReports { mut departures, .. }) = telling(4);
-    direct.tell(teller);
+    direct.notify(teller);
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
     let mut sender = ThreadedLink::start(direct, wire).unwrap();
     stamped(&mut sender, 7);
@@ -184,7 +184,7 @@ fn packet_written_in_place_equals_a_copied_one() {
     for ringed in [false, true] {
         let [(socket, to)] = wires();
         let direct = sealed(&UdpOptions::sender(vec![to]));
-        let most = direct.datagram_bytes();
+        let maximum = direct.datagram_bytes();
         let mut link: Box<dyn Link> = match ringed {
             true => {
                 let wire = WireOptions::below(Scheduler::Other, 64);
@@ -194,7 +194,7 @@ fn packet_written_in_place_equals_a_copied_one() {
         };
         let instants = departure(now(), LocalTime::ZERO);
         // The last is harmlessly large.
-        for (number, room) in [(0, most), (1, most), (2, most + 1)] {
+        for (number, room) in [(0, maximum), (1, maximum), (2, maximum + 1)] {
             let mut room = vec![99; room];
             let mut write = |place: &mut [u8]| {
                 place[..7].fill(number);
@@ -202,7 +202,7 @@ fn packet_written_in_place_equals_a_copied_one() {
             };
             assert_eq!(link.queue_written(instants, &mut room, &mut write), Some(7));
             let in_place = room[..7] == [99; 7];
-            assert_eq!(in_place, !ringed && room.len() == most, "a copy was to be spared");
+            assert_eq!(in_place, !ringed && room.len() == maximum, "a copy was to be spared");
             assert_eq!(link.queue_written(instants, &mut room, &mut |_| None), None);
             assert!(link.queue(&outgoing(&mut [100 + number; 5])));
         }

@@ -38,7 +38,7 @@ fn spacing_sender(
     let options = UdpOptions::sender(vec![to]);
     let mut direct = DirectLink::open(&options).unwrap();
     let (teller, LinkReports { departures, .. }) = telling(64);
-    direct.tell(teller);
+    direct.notify(teller);
     let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
     (ThreadedLink::start(direct, WireOptions { spacing, ..wire }).unwrap(), departures)
 }

@@ -152,7 +152,7 @@ fn the_hand_over_is_written_into_the_packet_and_recorded() {
     let mut receiver = receiver();
     let mut sender = sender_to(receiver.local());
     let (teller, LinkReports { mut departures, .. }) = telling(4);
-    sender.tell(teller);
+    sender.notify(teller);
     let capture = now() - Span::from_millis(3);
     for handed_at in [Some(2), Some(7), None] {
         let mut datagram = [0xAA; 12];
@@ -185,7 +185,7 @@ fn a_hand_over_longer_than_the_field_saturates() {
 fn departures_beyond_the_ring_are_counted() {
     let mut sender = sender_to(receiver().local());
     let (teller, _reported) = telling(1);
-    sender.tell(teller);
+    sender.notify(teller);
     sender.queue(&outgoing(&mut [0]));
     sender.queue(&outgoing(&mut [0]));
     sender.flush();

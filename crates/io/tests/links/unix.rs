@@ -39,7 +39,7 @@ fn pair() -> [Unix; 2] {
 const FAR: Endpoint = Endpoint::Connection(1);
 
 impl Link for Unix {
-    fn tell(&mut self, mut teller: EventSender) {
+    fn notify(&mut self, mut teller: EventSender) {
         teller.event(LinkEvent::Connected(FAR));
         self.teller = Some(teller);
     }
@@ -151,7 +151,7 @@ fn wire_thread_events_bypass_the_device_thread() {
     let [sender, receiver] = pair();
     let mut sender = ringed(sender);
     let (teller, mut reported) = telling(4);
-    sender.tell(teller);
+    sender.notify(teller);
     let mut next =
         || std::iter::repeat_with(|| reported.events.pop().ok()).flatten().next().unwrap();
     assert_eq!(next(), LinkEvent::Connected(FAR));

@@ -146,9 +146,9 @@ fn tops(lags: &[f64]) -> impl Iterator<Item = usize> {
     });
     let mut tops: Vec<_> = inner.map(|(at, three)| (at + 1, three[1].abs())).collect();
     tops.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let least = SECOND * tops.first().map_or(0.0, |(_, height)| *height);
+    let minimum = SECOND * tops.first().map_or(0.0, |(_, height)| *height);
     tops.into_iter()
-        .take_while(move |(_, height)| *height >= least)
+        .take_while(move |(_, height)| *height >= minimum)
         .map(|(at, _)| at)
         .take(CANDIDATES)
 }

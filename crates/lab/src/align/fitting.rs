@@ -188,9 +188,9 @@ impl DelayFitter {
             let coherent = energies > 0.0 && all.both.norm_sqr() > COHERENT * energies;
             self.noise[k] = noise;
             // Float rounding leaves noise even in exact copies.
-            let least = 1e-14 * all.second / around.len() as f64;
+            let minimum = 1e-14 * all.second / around.len() as f64;
             let gain = all.both.re / all.first;
-            self.weights[k] = if coherent && k > 0 { gain / (noise + least) } else { 0.0 };
+            self.weights[k] = if coherent && k > 0 { gain / (noise + minimum) } else { 0.0 };
         }
     }
 

@@ -72,7 +72,7 @@ impl TapDelays {
         report
             .rows
             .extend(self.steps.iter().zip(1..).map(|(step, number)| self.step(step, number)));
-        report.rows.extend(self.voids());
+        report.rows.extend(self.invalid_rows());
         report
     }
 
@@ -223,7 +223,7 @@ impl TapDelays {
         reasons
     }
 
-    fn voids(&self) -> Vec<ReportRow> {
+    fn invalid_rows(&self) -> Vec<ReportRow> {
         let row = |(invalid, at, count): (&InvalidWindow, Frames, usize)| {
             let mut row = ReportRow::invalid(invalid.name(), invalid.says(self.rate));
             row.add("invalid_windows", "invalid windows", count);

@@ -98,10 +98,11 @@ impl PeriodicWindow<'_> {
 
 pub(super) fn evenness(samples: &[f32]) -> f64 {
     let energies = samples.chunks_exact((samples.len() / PARTS).max(1)).map(energy);
-    let (least, max_delay) = energies.fold((f64::INFINITY, 0.0_f64), |(least, max_delay), one| {
-        (least.min(one), max_delay.max(one))
-    });
-    least / max_delay
+    let (minimum, max_delay) = energies
+        .fold((f64::INFINITY, 0.0_f64), |(minimum, max_delay), one| {
+            (minimum.min(one), max_delay.max(one))
+        });
+    minimum / max_delay
 }
 
 struct Explained<'a> {

@@ -240,7 +240,7 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    fn steps(&mut self, least: f64) -> Vec<DelayStep> {
+    fn steps(&mut self, minimum: f64) -> Vec<DelayStep> {
         let found: Vec<_> = self
             .windows
             .iter()
@@ -255,7 +255,7 @@ impl<'a> TapSeries<'a> {
             let by = next.line.delay - last.line.delay - drift * apart;
             let unsure = last.uncertainty.delay.hypot(next.uncertainty.delay);
             let turning = 0.5 * apart * last.uncertainty.drift.hypot(next.uncertainty.drift);
-            let is_step = by.abs() > least + 2.0 * (unsure + turning);
+            let is_step = by.abs() > minimum + 2.0 * (unsure + turning);
             is_step.then_some((before..after, [last, next], by, one.or(other)))
         });
         let pairs: Vec<_> = pairs.collect();

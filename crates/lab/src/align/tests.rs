@@ -27,7 +27,7 @@ fn still(delay: f64) -> Way {
     Way { delay, drift: 0.0, gain: 1.0 }
 }
 
-fn voids(reported: &TapDelays) -> Vec<&InvalidWindow> {
+fn invalid_rows(reported: &TapDelays) -> Vec<&InvalidWindow> {
     reported.windows.iter().filter_map(|window| window.delay.as_ref().err()).collect()
 }
 
@@ -121,7 +121,7 @@ fn a_drift_of_500_ppm_is_followed() {
             (reported.found().count(), reported.steps.len()),
             (19, 0),
             "{:?}",
-            voids(&reported)
+            invalid_rows(&reported)
         );
         let errors = errors(&reported, |at| way.delay_at(at));
         assert!(errors.iter().all(|off| off.abs() < 1e-3), "{errors:?}");
@@ -141,7 +141,7 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
             &with_noise(&way.second(&sound), 40.0, &mut rng(2)),
             &AlignOptions { max_delay: Frames::new(150), ..options() },
         );
-        for invalid in voids(&reported) {
+        for invalid in invalid_rows(&reported) {
             let InvalidWindow::Ambiguous { delays: candidates, period: Some(_) } = invalid else {
                 panic!("{hertz}: {invalid:?}")
             };
@@ -169,7 +169,7 @@ fn what_has_no_delay_says_why() {
     let why = |first: &[f32], second: &[f32]| {
         let reported = between(first, second, &options());
         assert_eq!((reported.found().count(), reported.drift), (0, None), "{reported:?}");
-        voids(&reported)[0].clone()
+        invalid_rows(&reported)[0].clone()
     };
     assert_eq!(why(&silent, &second), InvalidWindow::Silent(Tap::First));
     assert_eq!(why(&first, &silent), InvalidWindow::Silent(Tap::Second));
@@ -228,7 +228,7 @@ fn dropped_and_inserted_frames_are_steps_with_their_place() {
             let truth =
                 |frame: f64| way.delay_at(frame) + if frame > at as f64 { by as f64 } else { 0.0 };
             let errors = errors(&reported, truth);
-            assert!(errors.len() >= 9, "{at} {by}: {:?}", voids(&reported));
+            assert!(errors.len() >= 9, "{at} {by}: {:?}", invalid_rows(&reported));
             assert!(errors.iter().all(|off| off.abs() < 0.01), "{at} {by}: {errors:?}");
         }
     }
@@ -293,7 +293,7 @@ fn line_spectrum_is_found_with_right_polarity_for_any_window() {
                 let window = Rate::HZ_48000.frames_within(Span::from_millis(millis));
                 let reported = between(&first, &second, &AlignOptions { window, ..options() });
                 let reported_in =
-                    format!("{seed}, {later}, {millis}, {gain}: {:?}", voids(&reported));
+                    format!("{seed}, {later}, {millis}, {gain}: {:?}", invalid_rows(&reported));
                 // The last window extends beyond the recording.
                 assert!(
                     reported.found().count() + 1 >= reported.windows.len().max(2),

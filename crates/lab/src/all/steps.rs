@@ -55,10 +55,10 @@ impl Experiment {
 
 /// All if `only` is empty, else these and their prerequisites.
 pub(super) fn needed(only: &[&'static Experiment]) -> Vec<&'static Experiment> {
-    let asked = EXPERIMENTS.iter().filter(|known| only.is_empty() || only.contains(known));
-    let mut asked: Vec<_> = asked.collect();
-    asked.sort_by_key(|experiment| experiment.turn);
-    asked
+    let requested = EXPERIMENTS.iter().filter(|known| only.is_empty() || only.contains(known));
+    let mut requested: Vec<_> = requested.collect();
+    requested.sort_by_key(|experiment| experiment.turn);
+    requested
         .into_iter()
         .flat_map(|experiment| experiment.needs.into_iter().chain([experiment]))
         .collect()

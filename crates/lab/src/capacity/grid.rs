@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn a_point_says_what_it_is_of() {
-        let asked = point((high(), 210), 1, 7, WAIT);
-        snapshot!(asked);
-        snapshot!(asked.local());
-        let none = CapacityPoint { window: 0, workers: 1, real: true, ..asked };
+        let requested = point((high(), 210), 1, 7, WAIT);
+        snapshot!(requested);
+        snapshot!(requested.local());
+        let none = CapacityPoint { window: 0, workers: 1, real: true, ..requested };
         let name = "96000 Hz, 210 frames (2.19 ms), window 0, 1 worker, real work";
         assert_eq!((none.to_string(), none.wait_at_max()), (name.to_owned(), none.period_span()));
     }

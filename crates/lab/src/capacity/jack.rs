@@ -85,14 +85,14 @@ impl JackMaster {
         point: &CapacityPoint,
         scheduler: Scheduler,
     ) -> Result<&mut JackClient, String> {
-        let asked = JackPace { rate: point.rate, period: Frames::new(i64::from(point.period)) };
-        let running = self.running.take().filter(|(running, _)| *running == asked);
+        let requested = JackPace { rate: point.rate, period: Frames::new(i64::from(point.period)) };
+        let running = self.running.take().filter(|(running, _)| *running == requested);
         let running = match running {
             Some(running) => running,
             None => {
                 let synchronous = self.version.starts_with(JACK_2);
-                let options = DummyOptions { pace: asked, scheduler, synchronous };
-                (asked, DummyServer::start(options, &self.open)?)
+                let options = DummyOptions { pace: requested, scheduler, synchronous };
+                (requested, DummyServer::start(options, &self.open)?)
             }
         };
         Ok(&mut self.running.insert(running).1.client)

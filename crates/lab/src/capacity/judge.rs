@@ -36,9 +36,9 @@ impl BlockPace {
     fn catches_up_in(self, frozen: Span) -> Span {
         let behind = frozen.min(self.period).as_nanos();
         let gained = (self.period - self.cost).as_nanos().max(1);
-        let most = self.period.as_nanos().saturating_mul(MAX_BLOCKS);
+        let maximum = self.period.as_nanos().saturating_mul(MAX_BLOCKS);
         let nanos = i128::from(behind) * i128::from(self.period.as_nanos()) / i128::from(gained);
-        Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX).min(most))
+        Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX).min(maximum))
     }
 }
 

@@ -130,8 +130,8 @@ impl Machines {
                 workers.push(Box::new(worker));
                 ends.push(far);
             } else {
-                let asked = self.asked();
-                let (stream, far) = self.worker(number)?.open(point, asked)?;
+                let requested = self.requested();
+                let (stream, far) = self.worker(number)?.open(point, requested)?;
                 workers.push(Box::new(stream));
                 ends.push(far);
             }
@@ -145,7 +145,7 @@ impl Machines {
         Ok(OpenedWorkers { cycle: Box::new(cycle), workers })
     }
 
-    fn asked(&self) -> StreamAsked<'static> {
+    fn requested(&self) -> StreamAsked<'static> {
         StreamAsked {
             label: self.options.work.label(),
             datagram_bytes: DATAGRAM_BYTES,

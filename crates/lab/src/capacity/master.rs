@@ -107,9 +107,9 @@ impl MasterPace {
         stop: &Stop,
     ) -> Result<(C, MasterLog), String> {
         let log = self.log(cycle.blocks());
-        let asked = stop.clone();
+        let requested = stop.clone();
         let run = move || {
-            let log = self.run(&mut cycle, log, &asked);
+            let log = self.run(&mut cycle, log, &requested);
             (cycle, log)
         };
         let (thread, granted) = spawn("taut-master", self.scheduler, STACK, run)

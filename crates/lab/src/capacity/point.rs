@@ -78,8 +78,8 @@ impl CapacityMeasuring<'_> {
         pids: &[u32],
     ) -> Result<PointFound, String> {
         let CapacityFlags { step, fine, tries, .. } = *self.options;
-        let most = point.period_span();
-        let mut search = CapacitySearch::new(CapacitySteps { step, fine, most, tries });
+        let maximum = point.period_span();
+        let mut search = CapacitySearch::new(CapacitySteps { step, fine, maximum, tries });
         let (mut idle, mut held, mut beyond) = (None, None, None);
         while let Some(attempt) = search.next() {
             cycle.begin(Passing { cost: attempt.cost, real: point.real });

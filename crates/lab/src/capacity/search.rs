@@ -10,7 +10,7 @@ use tautline_proto::time::Span;
 pub(super) struct CapacitySteps {
     pub(super) step: Span,
     pub(super) fine: Span,
-    pub(super) most: Span,
+    pub(super) maximum: Span,
     /// Tries with a miss before a cost fails: other programs cause occasional misses.
     pub(super) tries: u32,
 }
@@ -36,7 +36,7 @@ pub(super) struct CapacitySearch {
     bad: Option<Span>,
     phase: SearchPhase,
     missed: u32,
-    voids: u32,
+    invalid_rows: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +59,17 @@ const VOIDS: u32 = 2;
 
 impl CapacitySearch {
     pub(super) fn new(steps: CapacitySteps) -> Self {
-        let least = Span::from_nanos(1);
+        let minimum = Span::from_nanos(1);
         let steps =
-            CapacitySteps { step: steps.step.max(least), fine: steps.fine.max(least), ..steps };
-        Self { steps, good: None, bad: None, phase: SearchPhase::Climbs, missed: 0, voids: 0 }
+            CapacitySteps { step: steps.step.max(minimum), fine: steps.fine.max(minimum), ..steps };
+        Self {
+            steps,
+            good: None,
+            bad: None,
+            phase: SearchPhase::Climbs,
+            missed: 0,
+            invalid_rows: 0,
+        }
     }
 
     pub(super) fn next(&self) -> Option<CapacityTry> {
@@ -70,7 +77,7 @@ impl CapacitySearch {
         match self.phase {
             SearchPhase::Climbs => match self.good {
                 None => tried(Span::ZERO),
-                Some(good) => tried((good + self.steps.step).min(self.steps.most)),
+                Some(good) => tried((good + self.steps.step).min(self.steps.maximum)),
             },
             SearchPhase::Halves => {
                 let (good, bad) = (self.good?, self.bad?);
@@ -88,8 +95,8 @@ impl CapacitySearch {
         let Some(CapacityTry { cost, held }) = self.next() else { return };
         match finding {
             CapacityFinding::InvalidWindow => {
-                self.voids += 1;
-                if self.voids >= VOIDS {
+                self.invalid_rows += 1;
+                if self.invalid_rows >= VOIDS {
                     self.phase = SearchPhase::Ended(self.held());
                 }
                 return;
@@ -105,12 +112,12 @@ impl CapacitySearch {
                 self.fails(cost);
             }
         }
-        (self.missed, self.voids) = (0, 0);
+        (self.missed, self.invalid_rows) = (0, 0);
     }
 
     fn goes(&mut self, cost: Span) {
         self.good = Some(cost);
-        if cost >= self.steps.most {
+        if cost >= self.steps.maximum {
             self.holds(cost);
         } else {
             self.settle();

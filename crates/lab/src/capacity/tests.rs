@@ -7,7 +7,7 @@ const PERIOD: Span = Span::from_micros(2188);
 
 fn steps() -> CapacitySteps {
     let micros = Span::from_micros;
-    CapacitySteps { step: micros(100), fine: micros(10), most: PERIOD, tries: 2 }
+    CapacitySteps { step: micros(100), fine: micros(10), maximum: PERIOD, tries: 2 }
 }
 
 fn searched(find: impl FnMut(CapacityTry) -> CapacityFinding) -> (Vec<CapacityTry>, Option<Span>) {
@@ -75,8 +75,8 @@ fn one_miss_by_chance_is_tried_again_and_two_are_not() {
 fn failed_holds_retry_lower_and_end() {
     let capacity = Span::from_micros(1000);
     let (tried, held) = searched(|attempt| {
-        let most = if attempt.held { capacity - Span::from_micros(35) } else { capacity };
-        if_no_more_than(most)(attempt)
+        let maximum = if attempt.held { capacity - Span::from_micros(35) } else { capacity };
+        if_no_more_than(maximum)(attempt)
     });
     let holds: Vec<i64> =
         tried.iter().filter(|a| a.held).map(|a| a.cost.as_nanos() / 1000).collect();

@@ -143,9 +143,9 @@ fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
         };
         fisher(Missed::of(a, one), Missed::of(b, other))
     };
-    let least = [true, false].map(|side| all_in(first.seconds, second.seconds, side));
+    let minimum = [true, false].map(|side| all_in(first.seconds, second.seconds, side));
     let enough = with >= 2 * MIN as u64;
-    enough || 2.0 * least[0].min(least[1]) < CHANCE
+    enough || 2.0 * minimum[0].min(minimum[1]) < CHANCE
 }
 
 pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
@@ -181,11 +181,11 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
         ln_binomial(n, of_first) + ln_binomial(m, missed - of_first) - ln_binomial(all, missed)
     };
     let limit = ln(found) + 1e-7;
-    let (least, most) = (missed.saturating_sub(m), missed.min(n));
+    let (minimum, maximum) = (missed.saturating_sub(m), missed.min(n));
     let mean = (u128::from(missed) + 1) * (u128::from(n) + 1) / (u128::from(all) + 2);
-    let likeliest = u64::try_from(mean).map_or(most, |mean| mean.clamp(least, most));
-    let below = first_not(least..likeliest + 1, |of_first| ln(of_first) <= limit);
-    let above = first_not(likeliest + 1..most + 1, |of_first| ln(of_first) > limit);
+    let likeliest = u64::try_from(mean).map_or(maximum, |mean| mean.clamp(minimum, maximum));
+    let below = first_not(minimum..likeliest + 1, |of_first| ln(of_first) <= limit);
+    let above = first_not(likeliest + 1..maximum + 1, |of_first| ln(of_first) > limit);
     // Ratio of the next outward term: avoids logarithms of factorials.
     let odds = |ways: [u64; 2], of: [u64; 2]| {
         ways.map(|count| count as f64).iter().product::<f64>()
@@ -194,11 +194,11 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     // The second's hits, given the first's misses.
     let rest = |of_first: u64| (m + of_first) - missed;
     let fewer =
-        (least + 1..below).rev().map(|at| odds([at, rest(at)], [n - at + 1, missed - at + 1]));
-    let more = (above..most).map(|at| odds([n - at, missed - at], [at + 1, rest(at) + 1]));
+        (minimum + 1..below).rev().map(|at| odds([at, rest(at)], [n - at + 1, missed - at + 1]));
+    let more = (above..maximum).map(|at| odds([n - at, missed - at], [at + 1, rest(at) + 1]));
     let begin = |at: u64, any: bool| if any { ln(at).exp() } else { 0.0 };
-    let sum = outwards(begin(below.saturating_sub(1), below > least), fewer)
-        + outwards(begin(above, above <= most), more);
+    let sum = outwards(begin(below.saturating_sub(1), below > minimum), fewer)
+        + outwards(begin(above, above <= maximum), more);
     sum.min(1.0)
 }
 

@@ -28,9 +28,9 @@ pub(super) fn add(
 ) {
     let frame = [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max);
     let limit = |usual| options.threshold.map_or(usual, |limit| limit.as_nanos() as f64);
-    let least = limit(if in_sound || first.is_stream() { frame } else { 0.0 });
+    let minimum = limit(if in_sound || first.is_stream() { frame } else { 0.0 });
     let threshold =
-        least.max(sum([first, second].map(|row| row.row.uncertainty.map(Span::as_nanos))));
+        minimum.max(sum([first, second].map(|row| row.row.uncertainty.map(Span::as_nanos))));
     let latency = match first.row.configured == second.row.configured {
         true => Judged::Beyond(0.0),
         false => Judged::Follows("configured otherwise"),
@@ -49,7 +49,7 @@ pub(super) fn add(
     }
     match (&first.row.stream, &second.row.stream) {
         (Some(one), Some(other)) => {
-            parts(row, (first, one), (second, other), least);
+            parts(row, (first, one), (second, other), minimum);
             streams(row, (first, one), (second, other));
         }
         _ => {
@@ -104,7 +104,7 @@ fn parts(
     row: &mut ComparedRow,
     (first, one): (&ReadRow, &StreamBySecond),
     (second, other): (&ReadRow, &StreamBySecond),
-    least: f64,
+    minimum: f64,
 ) {
     for part in &one.parts {
         let Some(there) = other.parts.iter().find(|there| there.name == part.name) else {
@@ -114,7 +114,7 @@ fn parts(
         let unsure = sum([first, second].map(|row| row.uncertainty_of(&part.name)));
         let judged = judged(&part.name, one, other);
         let both = [part, there].map(ReadPart::of);
-        let threshold = least.max(unsure);
+        let threshold = minimum.max(unsure);
         row.figures.extend(times(Some(&part.name), both.each_ref(), &judged, threshold));
     }
 }

@@ -96,8 +96,8 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
 
 fn held(report: &ReadReport) -> Option<String> {
     if report.experiment == "min-latency" {
-        let least = report.rows.iter().find(|row| row.row.name == MIN)?;
-        return Some(least.row.configured?.to_string());
+        let minimum = report.rows.iter().find(|row| row.row.name == MIN)?;
+        return Some(minimum.row.configured?.to_string());
     }
     let last = report.rows.iter().rev().find_map(|row| row.row.name.split_once(HELD));
     last.map(|(what, _)| what.to_owned())

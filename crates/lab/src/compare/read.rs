@@ -376,22 +376,22 @@ impl ReadReport {
             ));
         }
         let known = !self.command.is_empty() && !other.command.is_empty();
-        if known && asked(&self.command) != asked(&other.command) {
+        if known && requested(&self.command) != requested(&other.command) {
             notes.push(format!("measured with `{}` and with `{}`", self.command, other.command));
         }
         notes
     }
 }
 
-fn asked(command: &str) -> Vec<&str> {
+fn requested(command: &str) -> Vec<&str> {
     let mut words = command.split_whitespace().skip(1);
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     while let Some(word) = words.next() {
         match word {
             "--report" | "--report-file" => _ = words.next(),
             word if word.starts_with("--report=") || word.starts_with("--report-file=") => {}
-            word => asked.push(word),
+            word => requested.push(word),
         }
     }
-    asked
+    requested
 }

@@ -21,8 +21,8 @@ pub struct ComparedCount {
     pub second: u64,
 }
 
-pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, least: f64) {
-    row.stages = stages(first, second, least);
+pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, minimum: f64) {
+    row.stages = stages(first, second, minimum);
     let both = first.counters.iter().filter_map(|(name, count)| {
         let (first, second) = (*count, *second.counters.get(name)?);
         (first != second).then(|| ComparedCount { name: name.clone(), first, second })
@@ -33,7 +33,7 @@ pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, leas
 }
 
 /// A stage of only the second report follows its predecessor there.
-fn stages(first: &ReadRow, second: &ReadRow, least: f64) -> Vec<ComparedStage> {
+fn stages(first: &ReadRow, second: &ReadRow, minimum: f64) -> Vec<ComparedStage> {
     let mut names: Vec<&str> = first.stage_names().collect();
     let mut at = 0;
     for name in second.stage_names() {
@@ -49,7 +49,7 @@ fn stages(first: &ReadRow, second: &ReadRow, least: f64) -> Vec<ComparedStage> {
         let [first_ns, second_ns] = [first, second].map(|row| row.stage_median(name));
         let difference_ns = first_ns.zip(second_ns).map(|(a, b)| b.saturating_sub(a));
         let unsure = [first, second].map(|row| row.uncertainty_of(name).unwrap_or(0) as f64);
-        let limit = least.max(unsure.iter().sum());
+        let limit = minimum.max(unsure.iter().sum());
         let differs = difference_ns.is_some_and(|difference| (difference as f64).abs() > limit);
         ComparedStage { name: name.to_owned(), first_ns, second_ns, difference_ns, differs }
     };

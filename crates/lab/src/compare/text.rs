@@ -247,11 +247,11 @@ fn cells(row: &ComparedRow, figure: &ComparedFigure) -> Vec<String> {
         None => String::new(),
     };
     let judged = !matches!(figure.verdict, ComparedVerdict::Unknown | ComparedVerdict::Follows);
-    let least = figure.threshold_ns.filter(|_| judged).map_or(String::new(), nanos);
+    let minimum = figure.threshold_ns.filter(|_| judged).map_or(String::new(), nanos);
     let a12 = figure.a12.map_or(String::new(), |a12| format!("{a12:.2}"));
     let chance = figure.p_of_all.map_or(String::new(), chance);
     let (first, second) = (value(0, figure.first), value(1, figure.second));
-    vec![row.words(figure), first, second, difference, least, a12, chance, verdict(figure)]
+    vec![row.words(figure), first, second, difference, minimum, a12, chance, verdict(figure)]
 }
 
 fn verdict(figure: &ComparedFigure) -> String {

@@ -43,7 +43,7 @@ pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartErr
 }
 
 /// Records until stopped, then writes ADC times.
-pub(super) fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
+pub(super) fn handle(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
     let shape = &part.side.shape;
     let search = shape.mark.search(settings.rate, run);
@@ -71,8 +71,8 @@ impl MarkPart<'_> {
     where
         for<'mark> LogLine: From<&'mark Mark>,
     {
-        let MarkSide { run, most, .. } = *self.side;
-        (self.device.settings(), RunNumber::new(run), MarkLog::with_room(most as usize))
+        let MarkSide { run, maximum, .. } = *self.side;
+        (self.device.settings(), RunNumber::new(run), MarkLog::with_room(maximum as usize))
     }
 
     fn run(
@@ -111,9 +111,9 @@ impl<Mark: Clone + Default> MarkLog<Mark>
 where
     for<'a> LogLine: From<&'a Mark>,
 {
-    fn with_room(most: usize) -> Self {
+    fn with_room(maximum: usize) -> Self {
         // Avoids page faults during the run.
-        let mut marks = vec![Mark::default(); most];
+        let mut marks = vec![Mark::default(); maximum];
         marks.clear();
         Self { marks, unkept: 0 }
     }

@@ -22,7 +22,8 @@ pub(super) fn bound_95(
     clocks: Span,
 ) -> Option<Span> {
     let varies = of_spread(values)?;
-    let common = shared.iter().map(|most| (most.as_nanos() as f64).powi(2) / 3.0).sum::<f64>();
+    let common =
+        shared.iter().map(|maximum| (maximum.as_nanos() as f64).powi(2) / 3.0).sum::<f64>();
     let bound = varies.hypot(DEVIATIONS * common.sqrt());
     Some(Span::from_nanos(bound.ceil() as i64 + 1) + clocks)
 }

@@ -15,7 +15,7 @@ pub(super) struct JoinedClocks {
 
 impl JoinedClocks {
     /// Makes the row invalid if the clocks make it useless.
-    pub(super) fn tell(&self, row: &mut ReportRow) {
+    pub(super) fn notify(&self, row: &mut ReportRow) {
         let source = if self.is_one { "host" } else { "agents" };
         row.add("clock_source", "clock source", source);
         if self.is_one {

@@ -164,13 +164,13 @@ impl DelayBetween {
             self.options;
         let Settings { rate, channels, period, periods } = self.settings;
         let lasts = duration.map(|duration| settle + duration + SPARE);
-        let most = DelayOptions { duration: lasts, ..self.options }.max_marks(rate);
+        let maximum = DelayOptions { duration: lasts, ..self.options }.max_marks(rate);
         let longest = lasts.map(|lasts| ("longest", (lasts + SPARE).to_string()));
         let mut words: Vec<String> = ROLES[end].split(' ').map(str::to_owned).collect();
         words.push(self.devices[end].clone());
         for (name, value) in [
             ("run", run.to_string()),
-            ("most", most.to_string()),
+            ("maximum", maximum.to_string()),
             ("rate", rate.hertz().to_string()),
             ("channels", channels.count().to_string()),
             ("channel", (channel + 1).to_string()),

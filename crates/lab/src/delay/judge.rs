@@ -25,7 +25,7 @@ pub struct Played {
 pub struct JudgedMark {
     pub number: u32,
     pub frame: f64,
-    pub beside: f64,
+    pub alongside: f64,
     /// ADC time, as reported by the device.
     #[serde(rename = "at_ns", serialize_with = "at_ns", deserialize_with = "from_at_ns")]
     pub at: LocalTime,
@@ -215,8 +215,8 @@ impl Judge {
         self
     }
 
-    pub fn with_room(mut self, most: usize) -> Self {
-        self.outcome.delays = Series::with_room(most);
+    pub fn with_room(mut self, maximum: usize) -> Self {
+        self.outcome.delays = Series::with_room(maximum);
         self
     }
 
@@ -254,13 +254,13 @@ impl Judge {
         outcome.delay.record(heard.at - played.at);
         outcome.delays.push(played.at, heard.at - played.at);
         outcome.uncertainty.record(heard.uncertainty + played.uncertainty);
-        let place = part_of_a_frame(self.rate, heard.beside);
+        let place = part_of_a_frame(self.rate, heard.alongside);
         let devices = [played.uncertainty - played.clock, heard.uncertainty - heard.clock - place];
         let parts = [devices[0], devices[1], place];
         outcome.parts.iter_mut().zip(parts).for_each(|(all, part)| all.record(part));
         outcome.clocks.record(played.clock + heard.clock);
-        let least = outcome.min_confidence.map_or(heard.confidence, |c| c.min(heard.confidence));
-        outcome.min_confidence = Some(least);
+        let minimum = outcome.min_confidence.map_or(heard.confidence, |c| c.min(heard.confidence));
+        outcome.min_confidence = Some(minimum);
         outcome.gain = Some(heard.gain);
         outcome.turned += u64::from(heard.gain < 0.0);
         let clear = [outcome.min_clear_db, heard.clear_db].into_iter().flatten();
@@ -293,7 +293,7 @@ impl Judge {
         let beyond = slip - meant * self.drift;
         // Sweeps are far apart: drift amounts to frames.
         let allowed = if self.alike { MAX_SWEPT_DRIFT * meant } else { SLIP };
-        if beyond.abs() > allowed.max(heard.beside.hypot(received_last.beside)) {
+        if beyond.abs() > allowed.max(heard.alongside.hypot(received_last.alongside)) {
             let frames = beyond.abs().round() as u64;
             if beyond < 0.0 {
                 self.outcome.dropped_frames += frames;

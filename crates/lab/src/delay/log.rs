@@ -16,7 +16,7 @@ use super::player::DeviceFaults;
 pub(super) enum LogLine {
     Begun(LogBegin),
     Played(u32, i64, i64, i64),
-    Heard(JudgedMark),
+    Received(JudgedMark),
     Ended(LogEnd),
 }
 
@@ -81,7 +81,7 @@ impl From<&Played> for LogLine {
 
 impl From<&JudgedMark> for LogLine {
     fn from(mark: &JudgedMark) -> Self {
-        Self::Heard(*mark)
+        Self::Received(*mark)
     }
 }
 
@@ -117,8 +117,8 @@ impl DeviceLog {
                 {
                     return Err(IMPOSSIBLE.to_owned());
                 }
-                LogLine::Heard(JudgedMark { number, uncertainty, beside, .. })
-                    if NUMBERS <= number || uncertainty < Span::ZERO || beside < 0.0 =>
+                LogLine::Received(JudgedMark { number, uncertainty, alongside, .. })
+                    if NUMBERS <= number || uncertainty < Span::ZERO || alongside < 0.0 =>
                 {
                     return Err(IMPOSSIBLE.to_owned());
                 }
@@ -129,7 +129,7 @@ impl DeviceLog {
                     uncertainty: Span::from_nanos(uncertainty),
                     clock: Span::ZERO,
                 }),
-                LogLine::Heard(mark) => heard.push(mark),
+                LogLine::Received(mark) => heard.push(mark),
                 LogLine::Ended(end) => return Ok(Self { begun, settings, played, heard, end }),
                 LogLine::Begun(_) => return Err("its log begins twice".to_owned()),
             }

@@ -118,9 +118,9 @@ impl Process for Player {
 }
 
 impl Marks {
-    pub(super) fn read(&mut self, mut tell: impl FnMut(Played)) {
+    pub(super) fn read(&mut self, mut notify: impl FnMut(Played)) {
         while let Ok(played) = self.marks.pop() {
-            tell(played);
+            notify(played);
         }
     }
 

@@ -147,13 +147,13 @@ impl MarkReader {
         fresh.len()
     }
 
-    pub(super) fn find(&mut self, runs: usize, mut tell: impl FnMut(JudgedMark)) {
+    pub(super) fn find(&mut self, runs: usize, mut notify: impl FnMut(JudgedMark)) {
         let mut begin = 0;
         for _ in 0..runs {
             let Some((run, len)) = self.fresh.pop_front() else { break };
-            self.mind_the_gap(run.frame, &mut tell);
+            self.mind_the_gap(run.frame, &mut notify);
             self.searched.push_back((self.given, run));
-            self.search(begin..begin + len, &mut tell);
+            self.search(begin..begin + len, &mut notify);
             begin += len;
             self.given += len as i64;
             self.frame = run.frame + len as i64;
@@ -166,7 +166,7 @@ impl MarkReader {
     }
 
     /// Frames that were dropped or did not fit belong to no mark.
-    fn mind_the_gap(&mut self, frame: i64, tell: &mut impl FnMut(JudgedMark)) {
+    fn mind_the_gap(&mut self, frame: i64, notify: &mut impl FnMut(JudgedMark)) {
         let gap = frame - self.frame;
         if gap > 0 && self.given > 0 {
             self.unread += gap;
@@ -174,18 +174,18 @@ impl MarkReader {
             let Self { search, searched, rate, .. } = self;
             search.silence(len, |found, words, clear_db| {
                 let heard = heard(searched, *rate, &found);
-                heard.into_iter().for_each(|heard| tell(JudgedMark { words, clear_db, ..heard }));
+                heard.into_iter().for_each(|heard| notify(JudgedMark { words, clear_db, ..heard }));
             });
             self.given += len as i64;
         }
     }
 
-    fn search(&mut self, range: core::ops::Range<usize>, tell: &mut impl FnMut(JudgedMark)) {
+    fn search(&mut self, range: core::ops::Range<usize>, notify: &mut impl FnMut(JudgedMark)) {
         let Self { search, sound, searched, rate, .. } = self;
         for frames in sound[range].chunks(WORD) {
             search.push(frames, |found, words, clear_db| {
                 let heard = heard(searched, *rate, &found);
-                heard.into_iter().for_each(|heard| tell(JudgedMark { words, clear_db, ..heard }));
+                heard.into_iter().for_each(|heard| notify(JudgedMark { words, clear_db, ..heard }));
             });
         }
     }
@@ -228,7 +228,7 @@ fn heard(
     Some(JudgedMark {
         number: found.number,
         frame: (run.frame + into.count()) as f64 + found.fraction,
-        beside: found.uncertainty,
+        alongside: found.uncertainty,
         at: run.meets + rate.span_of(into) + part_of_a_frame(rate, found.fraction),
         uncertainty: run.uncertainty
             + off_rate(rate.span_of(into))

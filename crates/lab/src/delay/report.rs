@@ -81,7 +81,7 @@ impl MeasuredDelay {
             });
         }
         if let Some(clocks) = self.clocks {
-            clocks.tell(&mut row);
+            clocks.notify(&mut row);
         }
         report.rows.push(row);
         report.notes = self.notes;

@@ -168,7 +168,7 @@ impl SweepFinder {
         }
         let peak = lags[at];
         let outside = || lags[..at - lobe].iter().chain(&lags[at + lobe..]);
-        let (_, most) = largest(outside().copied());
+        let (_, maximum) = largest(outside().copied());
         let mean = outside().map(|lag| lag * lag).sum::<f64>() / outside().count() as f64;
         if peak == 0.0 {
             return None;
@@ -183,7 +183,7 @@ impl SweepFinder {
             uncertainty: DEVIATIONS * mean.sqrt() / (peak.abs() * self.sharpness) + INTERPOLATED,
             confidence: (fits.abs() / (self.energy * energy(here)).sqrt()).min(1.0),
             gain: fits / self.energy,
-            clear_db: 20.0 * (peak.abs() / most.max(f64::MIN_POSITIVE)).log10(),
+            clear_db: 20.0 * (peak.abs() / maximum.max(f64::MIN_POSITIVE)).log10(),
         })
     }
 }

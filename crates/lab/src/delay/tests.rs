@@ -132,8 +132,8 @@ fn row(report: &MeasuredDelay) -> &Outcome {
 }
 
 fn remarks(report: &crate::report::LabReport) -> String {
-    let voids = report.rows.iter().filter_map(|row| row.invalid.clone());
-    voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
+    let invalid_rows = report.rows.iter().filter_map(|row| row.invalid.clone());
+    invalid_rows.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
 }
 
 fn text(report: &MeasuredDelay) -> String {
@@ -207,7 +207,7 @@ fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
             (process, Ended::Gone(DeviceError { tried, answer, hint }))
         }
     }
-    let (_, hears) = Loop::default().cards();
+    let (_, handles) = Loop::default().cards();
     let options = DelayOptions {
         configured: None,
         settle: Span::ZERO,
@@ -217,7 +217,7 @@ fn a_device_that_goes_ends_the_measurement_with_its_sentence() {
         mark: MarkKind::Wide,
         level_db: Marker::LEVEL_DB,
     };
-    let error = measure(Box::new(Goes), hears, &options, &Stop::default()).unwrap_err();
+    let error = measure(Box::new(Goes), handles, &options, &Stop::default()).unwrap_err();
     assert_eq!(error.to_string(), "a: b\nhint: c");
 }
 
@@ -230,7 +230,7 @@ fn at(mark: u32, delay_micros: i64) -> (Played, JudgedMark) {
         JudgedMark {
             number,
             frame: frame as f64,
-            beside: 0.0,
+            alongside: 0.0,
             at: played + Span::from_micros(delay_micros),
             uncertainty: Span::ZERO,
             clock: Span::ZERO,

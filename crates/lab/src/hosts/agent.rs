@@ -27,7 +27,7 @@ pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) 
         host: HostDescription::here("here"),
         clock: clock(),
     };
-    say(&mut to, &hello)?;
+    emit(&mut to, &hello)?;
     let lines = lines(from);
     while !stop.is_requested() {
         let line = match lines.recv_timeout(BEAT) {
@@ -36,14 +36,15 @@ pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) 
             Ok(BoundedLine::TooLong) | Err(RecvTimeoutError::Disconnected) => break,
         };
         let received = now();
-        let Ok(AgentRequest { id, ask }) = serde_json::from_str(&line) else { continue };
-        let answer = agent.answer(ask, received).unwrap_or_else(|why| AgentAnswer::Failed { why });
-        say(&mut to, &Reply { id, answer })?;
+        let Ok(AgentRequest { id, request }) = serde_json::from_str(&line) else { continue };
+        let answer =
+            agent.answer(request, received).unwrap_or_else(|why| AgentAnswer::Failed { why });
+        emit(&mut to, &Reply { id, answer })?;
     }
     Ok(())
 }
 
-fn say(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
+fn emit(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
     let line = serde_json::to_string(what)? + "\n";
     to.write_all(line.as_bytes())?;
     to.flush()
@@ -71,8 +72,8 @@ impl Agent {
         Ok(Self { children: Children::new(folder.path()), folder, door: None, slice: None })
     }
 
-    fn answer(&mut self, ask: AgentAsk, received: LocalTime) -> Result<AgentAnswer, String> {
-        match ask {
+    fn answer(&mut self, request: AgentAsk, received: LocalTime) -> Result<AgentAnswer, String> {
+        match request {
             AgentAsk::Start(start) => {
                 self.children.start(&start).map(|child| AgentAnswer::Started { child })
             }
@@ -83,7 +84,7 @@ impl Agent {
             AgentAsk::Interrupt { child } => {
                 self.children.interrupt(child).map(|()| AgentAnswer::Done)
             }
-            AgentAsk::Read { file, from, most } => read(&self.file(&file)?, from, most),
+            AgentAsk::Read { file, from, maximum } => read(&self.file(&file)?, from, maximum),
             AgentAsk::Noise { file, seconds, rate } => {
                 noise(&self.file(&file)?, seconds, rate).map(|()| AgentAnswer::Done)
             }
@@ -112,7 +113,7 @@ impl Agent {
                 let [received_ns, answered_ns] = [received, now()].map(LocalTime::as_nanos);
                 Ok(AgentAnswer::Clock { received_ns, answered_ns })
             }
-            AgentAsk::Heard => {
+            AgentAsk::Received => {
                 let door = self.door.as_ref().ok_or("no listen request came before")?;
                 let address = door.heard();
                 // A missing sender may still knock.
@@ -160,12 +161,12 @@ impl Drop for Slice {
     }
 }
 
-fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
+fn read(path: &Path, from: u64, maximum: usize) -> Result<AgentAnswer, String> {
     let failed = |error: io::Error| format!("reading {}: {error}", path.display());
     let mut file = File::open(path).map_err(failed)?;
     file.seek(SeekFrom::Start(from)).map_err(failed)?;
     let mut bytes = Vec::new();
-    file.take(most as u64).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(maximum as u64).read_to_end(&mut bytes).map_err(failed)?;
     let whole = match core::str::from_utf8(&bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => bytes.len(),

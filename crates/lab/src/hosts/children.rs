@@ -74,8 +74,8 @@ impl Children {
 
     fn group(&mut self, start: &Start) -> Result<Option<usize>, String> {
         let Some(limits) = &start.limits else { return Ok(None) };
-        if let Some(beside) = limits.beside {
-            return Ok(self.within.get(beside as usize).copied().flatten());
+        if let Some(alongside) = limits.alongside {
+            return Ok(self.within.get(alongside as usize).copied().flatten());
         }
         self.forget_the_empty();
         let name = format!("taut-lab-{}-{}", std::process::id(), self.groups.len());
@@ -176,9 +176,9 @@ impl LabHost {
         &mut self,
         child: u32,
         role: &str,
-        most: Duration,
+        maximum: Duration,
     ) -> Result<ChildEnded, HostError> {
-        match self.wait(child, most)? {
+        match self.wait(child, maximum)? {
             ChildState::Ended(ended) => Ok(ended),
             ChildState::Running => {
                 self.interrupt(child)?;
@@ -192,10 +192,10 @@ impl LabHost {
         &mut self,
         child: u32,
         role: &str,
-        most: Duration,
+        maximum: Duration,
     ) -> Result<T, HostError> {
         self.interrupt(child)?;
-        let ended = match self.wait(child, most)? {
+        let ended = match self.wait(child, maximum)? {
             ChildState::Ended(ended) => ended,
             ChildState::Running => {
                 return Err(self.refused(&format!("taut {role} did not end when interrupted")));

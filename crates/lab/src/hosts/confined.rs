@@ -15,7 +15,7 @@ pub struct ChildLimits {
     /// In bytes; above it the kernel reclaims.
     pub memory_high: Option<u64>,
     /// Child whose group this one shares.
-    pub beside: Option<u32>,
+    pub alongside: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -108,8 +108,8 @@ impl Group {
         match found("cpu")? {
             Tree::Unified(root) => {
                 let folder = self.open(&root, name, Some("cpu"))?;
-                let most = if percent >= 100 { "max".into() } else { quota.to_string() };
-                write(&folder.join("cpu.max"), &format!("{most} {PERIOD}"))
+                let maximum = if percent >= 100 { "max".into() } else { quota.to_string() };
+                write(&folder.join("cpu.max"), &format!("{maximum} {PERIOD}"))
             }
             Tree::Own(root) => {
                 let folder = self.open(&root, name, None)?;
@@ -117,9 +117,9 @@ impl Group {
                 let share = PERIOD * u64::from(percent.min(MAX_REAL_TIME)) / 100;
                 let _ = write(&folder.join("cpu.rt_period_us"), &PERIOD.to_string());
                 let _ = write(&folder.join("cpu.rt_runtime_us"), &share.to_string());
-                let most = if percent >= 100 { "-1".into() } else { quota.to_string() };
+                let maximum = if percent >= 100 { "-1".into() } else { quota.to_string() };
                 write(&folder.join("cpu.cfs_period_us"), &PERIOD.to_string())?;
-                write(&folder.join("cpu.cfs_quota_us"), &most)?;
+                write(&folder.join("cpu.cfs_quota_us"), &maximum)?;
                 if let Ok(Tree::Own(other)) = found("cpuacct")
                     && other != root
                 {

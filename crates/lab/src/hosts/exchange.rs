@@ -50,14 +50,14 @@ impl LabHost {
     }
 
     fn ask_clock(&mut self) -> Result<Exchange, HostError> {
-        let asked = now();
-        let (received_ns, answered_ns) = match self.ask(AgentAsk::Clock)? {
+        let requested = now();
+        let (received_ns, answered_ns) = match self.request(AgentAsk::Clock)? {
             AgentAnswer::Clock { received_ns, answered_ns } => (received_ns, answered_ns),
             other => return Err(self.confused(&other)),
         };
         let answered = now();
         Ok(Exchange {
-            asked,
+            requested,
             peer_received: WallTime::from_unix_nanos(received_ns),
             peer_answered: WallTime::from_unix_nanos(answered_ns),
             answered,

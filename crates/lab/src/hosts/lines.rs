@@ -9,7 +9,7 @@ pub(crate) enum BoundedLine {
 }
 
 /// Strips line ends and replaces invalid UTF-8. Ends at a line of more than `most` bytes.
-pub(crate) fn lines_within(from: impl Read, most: usize) -> impl Iterator<Item = BoundedLine> {
+pub(crate) fn lines_within(from: impl Read, maximum: usize) -> impl Iterator<Item = BoundedLine> {
     let mut from = BufReader::new(from);
     let mut over = false;
     core::iter::from_fn(move || {
@@ -17,8 +17,8 @@ pub(crate) fn lines_within(from: impl Read, most: usize) -> impl Iterator<Item =
             return None;
         }
         let mut line = Vec::new();
-        let read = from.by_ref().take(most as u64 + 1).read_until(b'\n', &mut line).ok()?;
-        if line.pop_if(|last| *last == b'\n').is_none() && read > most {
+        let read = from.by_ref().take(maximum as u64 + 1).read_until(b'\n', &mut line).ok()?;
+        if line.pop_if(|last| *last == b'\n').is_none() && read > maximum {
             over = true;
             return Some(BoundedLine::TooLong);
         }

@@ -24,7 +24,7 @@ fn a_place_is_read_as_it_is_written() {
 #[test]
 fn agent_greets_and_answers_each_request_by_id() {
     let said = said(
-        "{\"id\":7,\"ask\":{\"listen\":{\"pairs\":2}}}\nnonsense\n{\"id\":8,\"ask\":\"heard\"}\n",
+        "{\"id\":7,\"request\":{\"listen\":{\"pairs\":2}}}\nnonsense\n{\"id\":8,\"request\":\"received\"}\n",
     );
     assert_eq!(said.len(), 3, "{said:?}");
     let hello: Hello = serde_json::from_str(&said[0]).unwrap();
@@ -40,8 +40,8 @@ fn agent_greets_and_answers_each_request_by_id() {
 #[test]
 fn an_agent_reads_nothing_beside_its_folder() {
     for file in ["/etc/hostname", "../hostname", "a/b", "", "."] {
-        let ask = AgentAsk::Read { file: file.into(), from: 0, most: 100 };
-        let line = serde_json::to_string(&AgentRequest { id: 1, ask }).unwrap();
+        let request = AgentAsk::Read { file: file.into(), from: 0, maximum: 100 };
+        let line = serde_json::to_string(&AgentRequest { id: 1, request }).unwrap();
         let said = said(&line);
         assert!(said[1].contains("invalid file name"), "{file}: {said:?}");
     }

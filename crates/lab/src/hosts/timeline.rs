@@ -97,15 +97,15 @@ mod tests {
         fn known(&self) -> HostTimeline {
             let mut timeline = HostTimeline::Exchanged(Box::default());
             let mut random = fastrand::Rng::with_seed(7);
-            for asked in 0..50 {
-                let asked = BEGUN + Span::from_millis(200 * asked);
+            for requested in 0..50 {
+                let requested = BEGUN + Span::from_millis(200 * requested);
                 let mut queued = || Span::from_micros(random.i64(0..500).pow(3) / 250_000);
-                let received = asked + Span::from_micros(100) + queued();
+                let received = requested + Span::from_micros(100) + queued();
                 let left = received + Span::from_micros(20);
                 let answered = left + Span::from_micros(self.back) + queued();
                 let wall = |at| WallTime::of_local(self.shows(at), Span::ZERO);
                 timeline.observe(Exchange {
-                    asked,
+                    requested,
                     peer_received: wall(received),
                     peer_answered: wall(left),
                     answered,
@@ -148,8 +148,11 @@ mod tests {
     fn asymmetric_delay_shifts_times_by_half_within_uncertainty() {
         let far = FarClock { back: 400, ..FAR };
         let (error, unsure) = errors(&far)[100];
-        let beside = error.abs() - Span::from_micros(150);
-        assert!(beside.abs() < Span::from_micros(60) && unsure >= error.abs(), "{error} {unsure}");
+        let alongside = error.abs() - Span::from_micros(150);
+        assert!(
+            alongside.abs() < Span::from_micros(60) && unsure >= error.abs(),
+            "{error} {unsure}"
+        );
     }
 
     #[test]
@@ -180,7 +183,7 @@ mod tests {
     fn one_clock_is_read_as_it_is() {
         let mut same = HostTimeline::Same;
         same.observe(Exchange {
-            asked: BEGUN,
+            requested: BEGUN,
             peer_received: WallTime::from_unix_nanos(1),
             peer_answered: WallTime::from_unix_nanos(2),
             answered: BEGUN,

@@ -33,7 +33,7 @@ impl Default for Hello {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct AgentRequest {
     pub(super) id: u64,
-    pub(super) ask: AgentAsk,
+    pub(super) request: AgentAsk,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub(super) enum AgentAsk {
     Read {
         file: String,
         from: u64,
-        most: usize,
+        maximum: usize,
     },
     Noise {
         file: String,
@@ -71,7 +71,7 @@ pub(super) enum AgentAsk {
         addresses: Vec<IpAddr>,
         port: u16,
     },
-    Heard,
+    Received,
     Clock,
 }
 

@@ -20,9 +20,9 @@ pub enum WordError {
     Outage(String),
     #[error(
         "cannot lose {share} in bursts of {length}: at least one packet arrives between two \
-         bursts\nhint: use --burst {least} or more"
+         bursts\nhint: use --burst {minimum} or more"
     )]
-    ShortBursts { share: Share, length: f64, least: f64 },
+    ShortBursts { share: Share, length: f64, minimum: f64 },
     #[error("--burst needs losses\nhint: add --loss 5%, or a --preset with losses")]
     NoLoss,
     #[error(transparent)]
@@ -190,9 +190,9 @@ impl PathChanges {
             return if self.loss.is_some() { Ok(Loss::NONE) } else { Err(WordError::NoLoss) };
         }
         // Rounded up, so that the printed value is accepted.
-        let least = (Loss::min_burst(share) * 100.0 - 1e-6).ceil() / 100.0;
+        let minimum = (Loss::min_burst(share) * 100.0 - 1e-6).ceil() / 100.0;
         if length + 1e-9 < Loss::min_burst(share) {
-            return Err(WordError::ShortBursts { share: Share(share), length, least });
+            return Err(WordError::ShortBursts { share: Share(share), length, minimum });
         }
         Ok(Loss::bursts(share, length))
     }
@@ -258,20 +258,20 @@ mod tests {
 
     #[test]
     fn bursts_that_cannot_be_are_refused_with_those_that_can() {
-        let asked = |loss: Option<f64>, burst| {
+        let requested = |loss: Option<f64>, burst| {
             let changes =
                 PathChanges { loss: loss.map(Share), burst: Some(burst), ..PathChanges::default() };
             changes.of(PathModel::ideal(Span::ZERO)).map(|path| path.loss)
         };
-        for (share, length, least) in [(0.9, 3.0, "9"), (0.99, 1.0, "99"), (0.7, 2.0, "2.34")] {
-            let said = asked(Some(share), length).unwrap_err().to_string();
-            assert!(said.ends_with(&format!("use --burst {least} or more")), "{said}");
-            let loss = asked(Some(share), least.parse().unwrap()).unwrap();
+        for (share, length, minimum) in [(0.9, 3.0, "9"), (0.99, 1.0, "99"), (0.7, 2.0, "2.34")] {
+            let said = requested(Some(share), length).unwrap_err().to_string();
+            assert!(said.ends_with(&format!("use --burst {minimum} or more")), "{said}");
+            let loss = requested(Some(share), minimum.parse().unwrap()).unwrap();
             assert!((loss.share() - share).abs() < 1e-9 && loss.into_bad <= 1.0 + 1e-9, "{loss:?}");
         }
-        assert_eq!(asked(None, 3.0), Err(WordError::NoLoss));
-        assert_eq!(asked(Some(0.0), 3.0), Ok(Loss::NONE));
-        assert_eq!(asked(Some(0.5), 1.0).map(Loss::share), Ok(0.5));
-        assert_eq!(asked(Some(1.0), 3.0).map(Loss::share), Ok(1.0));
+        assert_eq!(requested(None, 3.0), Err(WordError::NoLoss));
+        assert_eq!(requested(Some(0.0), 3.0), Ok(Loss::NONE));
+        assert_eq!(requested(Some(0.5), 1.0).map(Loss::share), Ok(0.5));
+        assert_eq!(requested(Some(1.0), 3.0).map(Loss::share), Ok(1.0));
     }
 }

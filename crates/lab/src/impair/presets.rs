@@ -35,9 +35,9 @@ fn line(table: &mut String, [name, delay, jitter, holds, loss, narrowest]: [&str
 fn varies(jitter: Jitter) -> String {
     match jitter {
         Jitter::None => "-".into(),
-        Jitter::Uniform(most) => format!("to {most}"),
+        Jitter::Uniform(maximum) => format!("to {maximum}"),
         Jitter::HalfNormal(mean) | Jitter::Exponential(mean) => format!("~{mean}"),
-        Jitter::Pareto { scale, most, .. } => format!("{scale}..{most}"),
+        Jitter::Pareto { scale, maximum, .. } => format!("{scale}..{maximum}"),
     }
 }
 
@@ -45,7 +45,7 @@ fn held(holds: Option<Holds>) -> String {
     let Some(Holds { every, length }) = holds else { return "-".into() };
     let longest = match length {
         Jitter::None => Span::ZERO,
-        Jitter::Uniform(most) | Jitter::Pareto { most, .. } => most,
+        Jitter::Uniform(maximum) | Jitter::Pareto { maximum, .. } => maximum,
         Jitter::HalfNormal(mean) | Jitter::Exponential(mean) => mean,
     };
     format!("{longest}/{every}")

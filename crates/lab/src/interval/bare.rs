@@ -97,8 +97,8 @@ pub(super) fn send(
             (LinkOptions::Ethernet(link), BarePackets::Aaf { stream, presented })
         }
     };
-    let asked = (LinkKind::Threaded, Some(flags.pacing));
-    let paced = pace(&mut link, asked, (&format, period), (Span::MAX, *scheduler))
+    let requested = (LinkKind::Threaded, Some(flags.pacing));
+    let paced = pace(&mut link, requested, (&format, period), (Span::MAX, *scheduler))
         .map_err(|error| error.to_string())?;
     let socket = match &link {
         LinkOptions::Udp(options) => BareSocket::open(options),
@@ -114,9 +114,9 @@ pub(super) fn send(
     let (lead, packet) = (paced.lead(), format.packet.count() as u32);
     let launches = paced.launch.is_some();
     lock_memory();
-    let asked = stop.clone();
+    let requested = stop.clone();
     let duration = *duration;
-    let run = move || run((&format, duration), &paced, (socket, packets), &asked);
+    let run = move || run((&format, duration), &paced, (socket, packets), &requested);
     let (thread, granted) = spawn("taut-loop", *scheduler, 0, run)
         .map_err(|error| format!("cannot start its thread: {error}"))?;
     let handed = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

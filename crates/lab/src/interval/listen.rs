@@ -11,7 +11,7 @@ use tautline_proto::time::Span;
 use tautline_proto::wire::avtp::Encapsulation;
 
 use super::flows::{Flows, StreamPacket, avtp, packet_of_datagram};
-use super::{IntervalFlags, report, tell};
+use super::{IntervalFlags, notify, report};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
 
@@ -70,17 +70,17 @@ fn packet_of(datagram: &Datagram<'_>) -> Option<StreamPacket> {
 
 /// Until `duration` after the first packet, or a stop.
 pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> LabReport {
-    let most = flags.packets as usize;
+    let maximum = flags.packets as usize;
     let mut report = report();
     report.notes.extend(lock_memory());
-    let mut flows = Flows::with_room(most);
+    let mut flows = Flows::with_room(maximum);
     let (mut unkept, mut first) = (0_u64, None);
     let begun = now();
     while !stop.is_requested() && now() < first.unwrap_or(begun) + flags.duration {
         let received = socket.receive(&mut |datagram| {
             let Some(packet) = packet_of(&datagram) else { return };
             first.get_or_insert(datagram.arrival.at);
-            if flows.len() < most {
+            if flows.len() < maximum {
                 flows.doubt(datagram.arrival.uncertainty);
                 flows.see(datagram.arrival.at, &packet);
             } else {
@@ -94,7 +94,7 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
         }
     }
     let counters = socket.counters();
-    tell(&mut report, flows.streams(flags.rate));
+    notify(&mut report, flows.streams(flags.rate));
     for (count, what) in [
         (
             counters.kernel_drops,

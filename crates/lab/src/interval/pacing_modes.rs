@@ -8,7 +8,7 @@ use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
 use tautline_report::ledger::ReceivedPacket;
 
-use super::beside::{compare, counted_of_loop, looping};
+use super::alongside::{compare, counted_of_loop, looping};
 use super::figures::{against_media, handed_over, intervals};
 use super::flows::{Numbered, TimestampUnit};
 use super::stamps::{self, MIN, are_launch_times};
@@ -32,7 +32,7 @@ pub(super) fn climb(
             if answer.stop.is_requested() {
                 return None;
             }
-            answer.tell(&format!("{name}: a stream of {}", stream.settle + stream.duration));
+            answer.notify(&format!("{name}: a stream of {}", stream.settle + stream.duration));
             let came = cases.attempt(name, ends, |ends| ends.run(plan))?;
             Some(came.map_err(|error| ReportRow::invalid(name, error.to_string())))
         };

@@ -116,8 +116,8 @@ fn figure(row: &ReportRow, key: &str) -> serde_json::Value {
 }
 
 fn remarks(report: &crate::report::LabReport) -> String {
-    let voids = report.rows.iter().filter_map(|row| row.invalid.clone());
-    voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
+    let invalid_rows = report.rows.iter().filter_map(|row| row.invalid.clone());
+    invalid_rows.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

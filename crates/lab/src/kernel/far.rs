@@ -26,7 +26,7 @@ pub fn measure_from(
     here: &mut LabHost,
     at: Option<IpAddr>,
     stop: &Stop,
-    tell: &mut dyn FnMut(&str),
+    notify: &mut dyn FnMut(&str),
 ) -> LabReport {
     let hosts = vec![HostDescription::here("here"), far.description()];
     let mut goes_on = |_: &ReportRow| !stop.is_requested();
@@ -45,7 +45,7 @@ pub fn measure_from(
     };
     let sender = CaseSender::Far(far.place().to_string());
     run_all(&mut cases, options, &sender, far, |far, case| {
-        tell(&format!("{}: {} packets", case.name(), case.count));
+        notify(&format!("{}: {} packets", case.name(), case.count));
         run(options, case, far, address, stop)
     });
     let mut report = LabReport { hosts, ..cases.report };
@@ -117,11 +117,11 @@ fn run(
     let begins = now();
     let receiver = KernelReceiver::open(case, begins, over.clone(), any(address.is_ipv6()))?;
     let to = (address, receiver.local().port()).into();
-    let hears = receiver.start(core, options.scheduler)?;
+    let handles = receiver.start(core, options.scheduler)?;
     let sent = ended(options, case, far, to, stop);
     // Packets in flight arrive within the timeout.
     over.request();
-    let Some(Log { heard, error }) = joined(hears) else {
+    let Some(Log { heard, error }) = joined(handles) else {
         return Err("the receiver was not started".to_owned().into());
     };
     let ended = sent?;
@@ -147,15 +147,15 @@ fn ended(
     let child = far.start(&words, cores)?;
     let lasts = case.packets.ptime.times(case.count as i64).max(Span::ZERO);
     let deadline = Instant::now() + Duration::from_nanos(lasts.as_nanos().unsigned_abs()) + WRITING;
-    let mut asked = false;
+    let mut requested = false;
     loop {
         if let ChildState::Ended(ended) = far.wait(child, TURN)? {
             return Ok(ended);
         }
         let is_late = Instant::now() >= deadline;
-        if !asked && (stop.is_requested() || is_late) {
+        if !requested && (stop.is_requested() || is_late) {
             far.interrupt(child)?;
-            asked = true;
+            requested = true;
         }
         if is_late {
             return far.end_of(child, "lab packets", WRITING);

@@ -104,9 +104,9 @@ impl KernelReceiver {
                     note(&mut heard, run, &datagram, datagram.arrival.read)
                 };
                 loop {
-                    let asked = over.is_requested();
+                    let requested = over.is_requested();
                     match socket.receive(&mut note) {
-                        Ok(false) if asked => break socket.counters().last_error,
+                        Ok(false) if requested => break socket.counters().last_error,
                         Ok(_) => {}
                         Err(_) => break socket.counters().last_error,
                     }

@@ -59,11 +59,11 @@ impl PacketRun {
         let begins = now() + AHEAD;
         let ends = begins + ptime.times(self.count as i64);
         let sender = KernelSender::open(self, OpenSchedule::new(begins, ptime, ends), to)?;
-        let asked = stop.clone();
-        let (thread, granted) = spawn("taut-sends", scheduler, 0, move || sender.run(&asked))
+        let requested = stop.clone();
+        let (thread, granted) = spawn("taut-sends", scheduler, 0, move || sender.run(&requested))
             .map_err(|error| {
-                format!("cannot start its thread: {error}\nhint: end other programs there")
-            })?;
+            format!("cannot start its thread: {error}\nhint: end other programs there")
+        })?;
         if !granted.is_granted() {
             stop.request();
         }

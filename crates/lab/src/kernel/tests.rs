@@ -23,7 +23,7 @@ fn micros(span: i64) -> Span {
 fn options(count: usize) -> KernelOptions {
     KernelOptions {
         packets: vec![SHORT],
-        most: count,
+        maximum: count,
         duration: Span::from_secs(10),
         period: Span::from_millis(1),
         cores: tautline_io::thread::affinity::usable_cores(),

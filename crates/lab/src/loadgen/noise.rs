@@ -83,16 +83,16 @@ impl fmt::Display for Noise {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Beside {
+pub struct Alongside {
     pub reports: Vec<LoadgenReport>,
 }
 
-impl Beside {
+impl Alongside {
     fn of(&self, kind: &str) -> Option<&LoadgenReport> {
         self.reports.iter().find(|report| report.kind == kind)
     }
 
-    pub fn tell(&self, row: &mut ReportRow) {
+    pub fn notify(&self, row: &mut ReportRow) {
         if let Some(sent) = self.of("multicast") {
             row.add("multicast_mbit_per_s", "multicast, Mbit/s", sent.megabits());
             let per_second = sent.per_second(sent.packets);
@@ -115,11 +115,11 @@ impl Noise {
         self,
         ends: &mut StreamEnds,
         plan: &LabStream,
-    ) -> Result<(StreamOutcome, Beside), HostError> {
+    ) -> Result<(StreamOutcome, Alongside), HostError> {
         let start =
             |running: &mut RunningBurdens, ends: &mut StreamEnds| self.start(running, ends, plan);
         let (outcome, reports) = among(ends, plan, start, |ends, ()| ends.run(plan))?;
-        Ok((outcome, Beside { reports }))
+        Ok((outcome, Alongside { reports }))
     }
 
     fn start(

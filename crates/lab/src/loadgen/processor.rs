@@ -89,8 +89,8 @@ pub(super) fn touch(bytes: u64, until: &Until<'_>) -> LoadgenReport {
     }
 }
 
-fn timeout(most: Option<Span>) -> Option<String> {
-    let seconds = most?.as_nanos().max(0) / 1_000_000_000 + 1;
+fn timeout(maximum: Option<Span>) -> Option<String> {
+    let seconds = maximum?.as_nanos().max(0) / 1_000_000_000 + 1;
     Some(format!("--timeout={seconds}s"))
 }
 

@@ -41,7 +41,7 @@ pub struct LatencySearch {
     /// Consecutive tries spoilt by stalls.
     frozen: u32,
     besides: bool,
-    voids: u32,
+    invalid_rows: u32,
 }
 
 pub const FROZEN_TRIES: u32 = 3;
@@ -71,7 +71,7 @@ impl LatencySearch {
             TryVerdict::Fails | TryVerdict::Unknown => self.fails(steps),
             TryVerdict::Again | TryVerdict::GivesUp => return verdict,
         }
-        (self.frozen, self.besides, self.voids) = (0, true, 0);
+        (self.frozen, self.besides, self.invalid_rows) = (0, true, 0);
         if self.good == Some(self.from) && !self.holding {
             (self.holding, self.good, self.jump) = (true, None, 0);
         }
@@ -85,7 +85,7 @@ impl LatencySearch {
             SearchResult::Frozen { besides } => {
                 self.frozen += 1;
                 self.besides &= besides;
-                self.voids = 0;
+                self.invalid_rows = 0;
                 match self.frozen < FROZEN_TRIES {
                     true => TryVerdict::Again,
                     // Stalls do not explain any try's misses.
@@ -94,7 +94,7 @@ impl LatencySearch {
                 }
             }
             SearchResult::InvalidWindow => {
-                self.voids += 1;
+                self.invalid_rows += 1;
                 if self.gave_up() { TryVerdict::GivesUp } else { TryVerdict::Again }
             }
         }
@@ -106,11 +106,11 @@ impl LatencySearch {
     }
 
     pub fn gave_up(&self) -> bool {
-        self.voids >= VOID_TRIES
+        self.invalid_rows >= VOID_TRIES
     }
 
     /// Lowest latency that passed its hold; `None` until known.
-    pub fn least(&self) -> Option<u32> {
+    pub fn minimum(&self) -> Option<u32> {
         self.good.filter(|good| self.holding && *good == self.from)
     }
 }

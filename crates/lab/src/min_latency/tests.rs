@@ -28,14 +28,14 @@ fn whole_if(whole: bool) -> SearchResult {
 
 #[test]
 fn the_least_is_found_to_a_step_and_held_once() {
-    for least in 0..400 {
-        let (all, search) = searched(500, |one| whole_if(one.steps >= least));
-        assert_eq!(search.least(), Some(least), "{all:?}");
+    for minimum in 0..400 {
+        let (all, search) = searched(500, |one| whole_if(one.steps >= minimum));
+        assert_eq!(search.minimum(), Some(minimum), "{all:?}");
         let held: Vec<u32> = all.iter().filter(|one| one.held).map(|one| one.steps).collect();
-        assert_eq!(held, [least], "{all:?}");
+        assert_eq!(held, [minimum], "{all:?}");
         assert!(all.len() <= 20, "{all:?}");
-        let below = all.iter().any(|one| one.steps + 1 == least);
-        assert!(below || least == 0, "the result one step below is unknown: {all:?}");
+        let below = all.iter().any(|one| one.steps + 1 == minimum);
+        assert!(below || minimum == 0, "the result one step below is unknown: {all:?}");
     }
 }
 
@@ -45,7 +45,7 @@ fn what_is_missed_only_when_held_is_looked_for_in_holds() {
         for held in tried..60 {
             let goes = |one: LatencyTry| one.steps >= if one.held { held } else { tried };
             let (all, search) = searched(100, |one| whole_if(goes(one)));
-            assert_eq!(search.least(), Some(held), "{all:?}");
+            assert_eq!(search.minimum(), Some(held), "{all:?}");
             let holds = all.iter().filter(|one| one.held).count();
             assert!(holds <= 1 + 2 * 7, "{all:?}");
         }
@@ -55,9 +55,9 @@ fn what_is_missed_only_when_held_is_looked_for_in_holds() {
 #[test]
 fn where_nothing_goes_the_most_was_tried_and_no_least_is_told() {
     let (all, search) = searched(100, |_| SearchResult::Missed);
-    assert_eq!((search.least(), all.last().map(|one| one.steps)), (None, Some(100)));
+    assert_eq!((search.minimum(), all.last().map(|one| one.steps)), (None, Some(100)));
     let (all, search) = searched(100, |one| whole_if(!one.held));
-    assert_eq!(search.least(), None, "{all:?}");
+    assert_eq!(search.minimum(), None, "{all:?}");
     assert_eq!(all.last(), Some(&LatencyTry { steps: 100, held: true }));
 }
 
@@ -85,7 +85,7 @@ fn second_invalid_try_in_a_row_ends_the_search() {
     assert_eq!(search.tried(SearchResult::Missed), TryVerdict::Fails);
     assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::Again);
     assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::GivesUp);
-    assert_eq!((search.next(), search.gave_up(), search.least()), (None, true, None));
+    assert_eq!((search.next(), search.gave_up(), search.minimum()), (None, true, None));
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn search_under_jitter_and_stalls_equals_trying_all() {
                 .iter()
                 .all(|held| over_a_path(latency(steps), *held, seed, false) == SearchResult::Whole)
         };
-        let least = (0..100).find(|steps| whole(*steps)).unwrap();
-        assert!(least > 5, "the path holds nothing");
+        let minimum = (0..100).find(|steps| whole(*steps)).unwrap();
+        assert!(minimum > 5, "the path holds nothing");
         let (mut search, mut number, mut frozen) = (LatencySearch::new(100), 0, 0);
         while let Some(LatencyTry { steps, held }) = search.next() {
             number += 1;
@@ -150,7 +150,7 @@ fn search_under_jitter_and_stalls_equals_trying_all() {
             search.tried(found);
         }
         assert!(frozen > 4, "seed {seed}: {frozen} of {number} were spoilt");
-        assert_eq!(search.least(), Some(least), "seed {seed}, {number} tries");
+        assert_eq!(search.minimum(), Some(minimum), "seed {seed}, {number} tries");
     }
 }
 
@@ -191,9 +191,9 @@ fn late_lost_unheard_and_xruns_each_count_as_a_miss() {
     let mut late = carried(&[2500]);
     late.arrivals[3000].late = true;
     snapshot!(lacked(late));
-    let mut unheard = carried(&[]);
-    unheard.arrivals[3000].receiver[1] = None;
-    snapshot!(lacked(unheard));
+    let mut not_received = carried(&[]);
+    not_received.arrivals[3000].receiver[1] = None;
+    snapshot!(lacked(not_received));
     let mut sender = carried(&[]);
     sender.sent.streams[0].counters.xruns = 1;
     snapshot!(lacked(sender));
@@ -286,15 +286,15 @@ impl CaseHosts for () {
 fn lab_report(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) -> LabReport {
     let [first, step, max_latency, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
     let options = MinLatencyOptions { first, step, max_latency, hold };
-    let mut tell = |_: &ReportRow| true;
-    let mut cases = Cases::of("min-latency", &mut tell);
+    let mut notify = |_: &ReportRow| true;
+    let mut cases = Cases::of("min-latency", &mut notify);
     let number = std::cell::Cell::new(0);
     let tries = tries(&mut cases, &mut (), (&LabStream::default(), options), |(), plan| {
         number.set(number.get() + 1);
         carry(plan.latency.as_nanos() / 1_000_000, plan.duration == hold, number.get())
     });
     let mut report = cases.report;
-    tries.tell(&mut report, options, false);
+    tries.notify(&mut report, options, false);
     report
 }
 
@@ -322,8 +322,8 @@ fn holds_failed_only_by_xruns_are_reported_with_the_fix() {
 #[test]
 fn each_try_is_a_row_and_the_last_is_the_minimum() {
     let report = lab_report(|latency, held, _| {
-        let least = if held { 6 } else { 5 };
-        Ok(carried(if latency < least { &[3000, 3001][..] } else { &[] }))
+        let minimum = if held { 6 } else { 5 };
+        Ok(carried(if latency < minimum { &[3000, 3001][..] } else { &[] }))
     });
     let all = ["3ms", "5ms", "4ms", "5ms, held", "7ms, held", "the least"];
     assert_eq!(names(&report), all);

@@ -77,13 +77,13 @@ impl BranchRecording {
         file.finalize()
     }
 
-    pub(super) fn delays(&self, most: Span) -> Result<BranchDelays, String> {
+    pub(super) fn delays(&self, maximum: Span) -> Result<BranchDelays, String> {
         let rate = self.rate;
         let [window, range] =
-            [COARSE.max(most.divided(2)), most].map(|span| rate.frames_within(span));
+            [COARSE.max(maximum.divided(2)), maximum].map(|span| rate.frames_within(span));
         let options = AlignOptions { rate, window, max_delay: range };
         let first = between(&self.direct, &self.travelled, &options);
-        let about = middle(&first).ok_or_else(|| nothing(&first, most))?;
+        let about = middle(&first).ok_or_else(|| nothing(&first, maximum))?;
         let lead = (about.round() as i64).max(0);
         let near = self.travelled.get(lead as usize..).unwrap_or_default();
         let [window, range] = [FINE, NEAR].map(|span| rate.frames_within(span));
@@ -123,10 +123,10 @@ fn middle(found: &TapDelays) -> Option<f64> {
     all.get(all.len() / 2).copied()
 }
 
-fn nothing(found: &TapDelays, most: Span) -> String {
+fn nothing(found: &TapDelays, maximum: Span) -> String {
     let why = found.cause().map_or("the recording is too short", |why| why.name());
     format!(
-        "no delay up to {most} found between the branches ({why})\nhint: use a longer --duration, or \
+        "no delay up to {maximum} found between the branches ({why})\nhint: use a longer --duration, or \
          run fewer programs"
     )
 }

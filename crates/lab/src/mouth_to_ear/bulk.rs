@@ -81,11 +81,11 @@ impl CallHosts {
         });
         self.end_all(&started);
         let mut row = ReportRow::named(ALONE);
-        tell(carried?, &mut row);
+        notify(carried?, &mut row);
         Ok(row)
     }
 }
 
-pub(super) fn tell(megabits: f64, row: &mut ReportRow) {
+pub(super) fn notify(megabits: f64, row: &mut ReportRow) {
     row.add(BULK, "bulk TCP, Mbit/s", (megabits * 100.0).round() / 100.0);
 }

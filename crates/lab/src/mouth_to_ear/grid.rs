@@ -131,8 +131,8 @@ impl SlotPoint {
                                                  packets"
             )
         })?;
-        let most = LONGEST_BUFFER.as_nanos() / block.as_nanos().max(1);
-        let periods = self.recording.min(u32::try_from(most).unwrap_or(u32::MAX)).max(FEWEST);
+        let maximum = LONGEST_BUFFER.as_nanos() / block.as_nanos().max(1);
+        let periods = self.recording.min(u32::try_from(maximum).unwrap_or(u32::MAX)).max(FEWEST);
         Ok(CallCase {
             name,
             rate,
@@ -292,9 +292,9 @@ mod tests {
     fn slot_sweeps_include_the_papers_choice_with_its_figures() {
         for points in [short(), full()] {
             let settled = points.iter().filter(|point| point.is_settled());
-            let beside =
+            let alongside =
                 settled.map(|point| point.case().unwrap().published[0].value_ns / 1_000_000);
-            assert_eq!(beside.collect::<Vec<_>>(), [292, 321]);
+            assert_eq!(alongside.collect::<Vec<_>>(), [292, 321]);
         }
         assert_eq!(full().len(), 2 * 4 * 7 * 6 * 2);
         let distinct = short();

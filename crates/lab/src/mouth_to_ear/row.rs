@@ -41,23 +41,23 @@ pub(super) fn row(
         row.add("off_ns", "measured minus configured", off.as_nanos());
         row.add("bound_ns", "known to ±", bound.as_nanos());
         row.add("verdict", "latency", if off.abs() <= bound { "kept" } else { "not kept" });
-        if measured.clock_uncertainty > options.clocks.most() {
+        if measured.clock_uncertainty > options.clocks.maximum() {
             row.invalid = Some(format!(
                 "the clock uncertainty between the hosts is ± {}, above the maximum of {}\nhint: use a \
                  wired network, or a greater --max-uncertainty",
                 measured.clock_uncertainty,
-                options.clocks.most()
+                options.clocks.maximum()
             ));
         }
     }
     row.add("lost", "lost, packets", stream.map(|one| one.counters.lost));
     row.add("late", "late, packets", stream.map(|one| one.counters.late));
     if let Some(bulk) = measured.bulk {
-        super::bulk::tell(bulk, &mut row);
+        super::bulk::notify(bulk, &mut row);
     }
     cpu(&mut row, measured);
-    if let Some(asked) = case.recording {
-        row.add("recording_asked_ns", "mouth, requested", asked.as_nanos());
+    if let Some(requested) = case.recording {
+        row.add("recording_asked_ns", "mouth, requested", requested.as_nanos());
         let held = case.rate.span_of(Frames::new(case.period.count() * i64::from(case.periods)));
         row.add("recording_held_ns", "mouth holds", held.as_nanos());
     }

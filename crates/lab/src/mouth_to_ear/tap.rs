@@ -13,7 +13,7 @@ use crate::recording::{RecordOptions, record};
 const PERIODS: u32 = 10;
 const BEAT: Span = Span::from_millis(20);
 
-pub(super) fn beside(rate: Rate, channels: Channels) -> Settings {
+pub(super) fn alongside(rate: Rate, channels: Channels) -> Settings {
     let period = rate.frames_within(Span::from_millis(10)).max(Frames::new(1));
     Settings { rate, channels, period, periods: PERIODS }
 }

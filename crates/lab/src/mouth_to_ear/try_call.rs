@@ -86,7 +86,7 @@ impl CallHosts {
     ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
         let [near_ones, far_ones] = started;
         // The player first: until then, tap and call receive silence.
-        let words = beside("mouth", &cables.mouth, case, None);
+        let words = alongside("mouth", &cables.mouth, case, None);
         near_ones.push(start(&mut self.near, &words, "lab mouth")?);
         let serve = self.start_serve(case, options, &cables.ear)?;
         far_ones.push(serve);
@@ -102,10 +102,10 @@ impl CallHosts {
         self.exchange_often()?;
         self.rest(options.settle + latency)?;
         let longest = options.duration + latency + SPARE;
-        let words = beside("tap", &cables.ear, case, Some((longest, options.ear_delay())));
+        let words = alongside("tap", &cables.ear, case, Some((longest, options.ear_delay())));
         let ear = start(&mut self.far, &words, "lab tap")?;
         far_ones.push(ear);
-        let words = beside("tap", &cables.mouth, case, Some((longest, Span::ZERO)));
+        let words = alongside("tap", &cables.mouth, case, Some((longest, Span::ZERO)));
         let direct = start(&mut self.near, &words, "lab tap")?;
         near_ones.push(direct);
         let before = self.near.usage(call.child);
@@ -133,8 +133,8 @@ impl CallHosts {
             Err(why) => (Err(why), Span::ZERO),
         };
         let configured = heard.as_ref().and_then(|stream| stream.latency.configured_ns);
-        let most = configured.map_or(latency, Span::from_nanos) + options.ear_delay() + BEYOND;
-        let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(most));
+        let maximum = configured.map_or(latency, Span::from_nanos) + options.ear_delay() + BEYOND;
+        let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(maximum));
         let used = before.ok().zip(after.ok()).and_then(|(before, after)| before.until(&after));
         let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, bulk, notes };
         Ok((call, recording.ok()))
@@ -262,7 +262,7 @@ fn scheduled(class: Option<impl ToString>) -> Vec<String> {
 }
 
 /// `tap` is the tap's room and delay.
-fn beside(what: &str, cable: &str, case: &CallCase, tap: Option<(Span, Span)>) -> Vec<String> {
+fn alongside(what: &str, cable: &str, case: &CallCase, tap: Option<(Span, Span)>) -> Vec<String> {
     let (rate, channels) = (case.rate.hertz().to_string(), case.channels.count().to_string());
     let mut device = format!("virtual:?cable={cable}");
     let mut words = vec!["lab".to_owned(), what.to_owned()];

@@ -9,7 +9,7 @@ use crate::streams::LabStream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPart {
     Ambient,
-    Beside(Noise),
+    Alongside(Noise),
     Overhead,
 }
 
@@ -25,11 +25,11 @@ impl FromStr for NetworkPart {
         let silent = Noise::SILENT;
         Ok(match text {
             "ambient" => Self::Ambient,
-            "silent" => Self::Beside(silent),
-            "multicast" => Self::Beside(Noise { multicast: true, ..silent }),
-            "chatter" => Self::Beside(Noise { chatter: true, ..silent }),
-            "tcp" => Self::Beside(Noise { tcp, ..silent }),
-            "all" => Self::Beside(Noise { tcp, ..Noise::NOISY }),
+            "silent" => Self::Alongside(silent),
+            "multicast" => Self::Alongside(Noise { multicast: true, ..silent }),
+            "chatter" => Self::Alongside(Noise { chatter: true, ..silent }),
+            "tcp" => Self::Alongside(Noise { tcp, ..silent }),
+            "all" => Self::Alongside(Noise { tcp, ..Noise::NOISY }),
             "overhead" => Self::Overhead,
             _ => {
                 let names = PARTS.join(", ");
@@ -43,7 +43,7 @@ impl fmt::Display for NetworkPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ambient => f.write_str("ambient"),
-            Self::Beside(noise) => noise.fmt(f),
+            Self::Alongside(noise) => noise.fmt(f),
             Self::Overhead => f.write_str("overhead"),
         }
     }
@@ -52,7 +52,7 @@ impl fmt::Display for NetworkPart {
 impl NetworkPart {
     pub fn cases(&self) -> usize {
         match self {
-            Self::Ambient | Self::Beside(_) => 1,
+            Self::Ambient | Self::Alongside(_) => 1,
             Self::Overhead => PACKETS.len(),
         }
     }
@@ -60,7 +60,7 @@ impl NetworkPart {
     #[must_use]
     pub fn with_tcp(self, rate: TcpRate) -> Self {
         match self {
-            Self::Beside(noise) => Self::Beside(noise.with_tcp(Some(rate))),
+            Self::Alongside(noise) => Self::Alongside(noise.with_tcp(Some(rate))),
             Self::Ambient | Self::Overhead => self,
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_thesis_is_told_where_it_measured_the_same() {
         assert_eq!(listed(Noise::SILENT), Some([[0.0, 1.6], [1.6, 0.0]]));
-        let Ok(NetworkPart::Beside(multicast)) = "multicast".parse() else { panic!() };
+        let Ok(NetworkPart::Alongside(multicast)) = "multicast".parse() else { panic!() };
         assert_eq!(listed(multicast), Some([[4.0, 1.6], [5.6, 0.0]]));
         assert_eq!(listed(Noise::NOISY), None);
     }

@@ -39,21 +39,21 @@ pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     let stages: Vec<(&StageSummary, f64)> =
         row.stages.iter().filter_map(|stage| Some((stage, middle(stage)?))).collect();
     let mut begins = Vec::new();
-    let (mut at, mut most) = (0.0_f64, 0.0_f64);
+    let (mut at, mut maximum) = (0.0_f64, 0.0_f64);
     for (stage, middle) in &stages {
         begins.push(at);
-        most = most.max(at + stage.summary.p99_ns.map_or(*middle, |p99| p99 as f64));
+        maximum = maximum.max(at + stage.summary.p99_ns.map_or(*middle, |p99| p99 as f64));
         at += middle.max(0.0);
     }
-    let most = most.max(at);
-    if stages.is_empty() || most <= 0.0 {
+    let maximum = maximum.max(at);
+    if stages.is_empty() || maximum <= 0.0 {
         return None;
     }
     let label = format!("{}: {} stages, {} in all", row.name, stages.len(), span(at));
     let names: Vec<_> =
         stages.iter().map(|(stage, middle)| (&*stage.name, span(*middle))).collect();
     let chart = Chart::new("Stage by stage", label, height(STAGE, stages.len()));
-    let axis = Axis::linear(0.0, most, Unit::Time);
+    let axis = Axis::linear(0.0, maximum, Unit::Time);
     let mut chart = rows(chart, axis, 78, &names, |chart, plot, index, y| {
         let ((stage, middle), begin) = (&stages[index], begins[index]);
         let left = plot.x(begin);

@@ -13,8 +13,8 @@ struct LadderMark<'a> {
     configured: Option<f64>,
     middle: Option<f64>,
     error: f64,
-    least: Option<f64>,
-    most: Option<f64>,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
     published: Vec<f64>,
 }
 
@@ -27,8 +27,8 @@ impl<'a> LadderMark<'a> {
             configured: row.configured.map(|span| nanos(span.as_nanos())),
             middle: measured.and_then(|m| m.p50_ns.or(m.mean_ns)).map(nanos),
             error: row.uncertainty.map_or(0.0, |error| nanos(error.as_nanos())),
-            least: measured.and_then(|m| m.min_ns).map(nanos),
-            most: measured.and_then(|m| m.p99_ns.or(m.max_ns)).map(nanos),
+            minimum: measured.and_then(|m| m.min_ns).map(nanos),
+            maximum: measured.and_then(|m| m.p99_ns.or(m.max_ns)).map(nanos),
             published: drawn(row).map(|there| nanos(there.value_ns)).collect(),
         };
         let any = step.values().next().is_some();
@@ -36,7 +36,7 @@ impl<'a> LadderMark<'a> {
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {
-        let own = [self.configured, self.middle, self.least, self.most];
+        let own = [self.configured, self.middle, self.minimum, self.maximum];
         let error = [-1.0, 1.0].map(|sign| self.middle.map(|middle| middle + sign * self.error));
         own.into_iter().chain(error).flatten().chain(self.published.iter().copied())
     }
@@ -55,8 +55,8 @@ fn steps(rows: &[ReportRow]) -> Vec<LadderMark<'_>> {
 }
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
-        (least.min(value), most.max(value))
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(minimum, maximum), value| {
+        (minimum.min(value), maximum.max(value))
     })
 }
 
@@ -65,10 +65,10 @@ pub(super) fn ladder(rows: &[ReportRow]) -> Option<Chart> {
     if steps.len() < 2 || steps.iter().all(|step| step.middle.is_none()) {
         return None;
     }
-    let (least, most) = range(steps.iter().flat_map(LadderMark::values));
-    let axis = match least > 0.0 && most / least > 30.0 {
-        true => Axis::fitting(least, most, Unit::Time),
-        false => Axis::linear(least.min(0.0), most.max(0.0) * 1.03, Unit::Time),
+    let (minimum, maximum) = range(steps.iter().flat_map(LadderMark::values));
+    let axis = match minimum > 0.0 && maximum / minimum > 30.0 {
+        true => Axis::fitting(minimum, maximum, Unit::Time),
+        false => Axis::linear(minimum.min(0.0), maximum.max(0.0) * 1.03, Unit::Time),
     };
     let label = format!("measured in each of {} rows", steps.len());
     let figure = |step: &LadderMark<'_>| step.middle.map(|middle| with_error(middle, step.error));
@@ -81,8 +81,8 @@ pub(super) fn ladder(rows: &[ReportRow]) -> Option<Chart> {
         if let Some(value) = step.configured {
             tick(chart, (plot.x(value), y), 8, Ink::CONFIGURED);
         }
-        if let Some((least, most)) = step.least.zip(step.most) {
-            chart.path([(plot.x(least), y), (plot.x(most), y)], Ink::MEASURED, FINE);
+        if let Some((minimum, maximum)) = step.minimum.zip(step.maximum) {
+            chart.path([(plot.x(minimum), y), (plot.x(maximum), y)], Ink::MEASURED, FINE);
         }
         if let Some(middle) = step.middle {
             bounded(chart, plot, (middle, step.error), y);
@@ -112,9 +112,9 @@ pub(super) fn rests(rows: &[ReportRow]) -> Option<Chart> {
     }
     let ends =
         |step: &LadderMark<'_>| step.rest().map(|rest| [rest - step.error, rest + step.error]);
-    let (least, most) = range(steps.iter().filter_map(ends).flatten().chain([0.0]));
-    let room = ((most - least) * 0.06).max(1.0);
-    let axis = Axis::linear(least - room, most + room, Unit::Time);
+    let (minimum, maximum) = range(steps.iter().filter_map(ends).flatten().chain([0.0]));
+    let room = ((maximum - minimum) * 0.06).max(1.0);
+    let axis = Axis::linear(minimum - room, maximum + room, Unit::Time);
     let label = "measured minus configured, row by row".to_owned();
     let figure = |step: &LadderMark<'_>| step.rest().map(|rest| with_error(rest, step.error));
     let title = "Measured minus configured";
@@ -202,10 +202,10 @@ mod tests {
 
     #[test]
     fn shortened_name_keeps_its_distinguishing_end() {
-        let rung = "20ms: periods of 5ms, packets of 1ms (test 10)";
-        assert_eq!(fitted(rung, 46), rung);
-        assert_eq!(fitted(rung, 26), "20ms:…ets of 1ms (test 10)");
-        assert_eq!(fitted(&format!("{rung}, all at once"), 29), "20ms:… (test 10), all at once");
+        let mode = "20ms: periods of 5ms, packets of 1ms (test 10)";
+        assert_eq!(fitted(mode, 46), mode);
+        assert_eq!(fitted(mode, 26), "20ms:…ets of 1ms (test 10)");
+        assert_eq!(fitted(&format!("{mode}, all at once"), 29), "20ms:… (test 10), all at once");
     }
 
     fn row(name: &str, series: &Series) -> ReportRow {

@@ -42,9 +42,9 @@ impl<'a> Panel<'a> {
         let counted = !seen.words.contains(',')
             && 2 * none >= seen.values.len()
             && values().all(|value| value.fract() == 0.0);
-        let (least, most) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        let (minimum, maximum) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
         let unit = if counted { Unit::Count } else { Unit::Number };
-        let scale = Axis::linear(least, if most > 0.0 { most } else { 1.0 }, unit);
+        let scale = Axis::linear(minimum, if maximum > 0.0 { maximum } else { 1.0 }, unit);
         let strip = || Self::strip(&seen.words, seen.values.clone(), counted, scale);
         (seen.values.len() >= MIN).then(strip)
     }
@@ -52,8 +52,8 @@ impl<'a> Panel<'a> {
     fn happened(events: &'a Events, end: i64) -> Option<Self> {
         let values: Values =
             events.within(0..=end).into_iter().map(|(at, count)| (at, f64::from(count))).collect();
-        let most = values.iter().map(|(_, count)| *count).reduce(f64::max)?;
-        Some(Self::strip(&events.words, values, true, Axis::linear(0.0, most, Unit::Count)))
+        let maximum = values.iter().map(|(_, count)| *count).reduce(f64::max)?;
+        Some(Self::strip(&events.words, values, true, Axis::linear(0.0, maximum, Unit::Count)))
     }
 
     fn values(&self) -> impl Iterator<Item = &(i64, f64)> {
@@ -126,18 +126,18 @@ pub(super) fn course(row: &ReportRow) -> Option<Chart> {
         row.events.iter().filter_map(|events| Panel::happened(events, end)).collect();
     let named = happened.iter().map(|strip| strip.title).collect::<Vec<_>>().join(" and ");
     strips.splice(0..0, happened);
-    let least = row.intervals.iter().map(|one| one.min_ns).min()? as f64;
-    let most = row.intervals.iter().map(|one| one.max_ns).max()? as f64;
+    let minimum = row.intervals.iter().map(|one| one.min_ns).min()? as f64;
+    let maximum = row.intervals.iter().map(|one| one.max_ns).max()? as f64;
     let usual = row.intervals.iter().map(high).max()? as f64;
-    let apart = most - least > APART * (usual - least);
+    let apart = maximum - minimum > APART * (usual - minimum);
     if apart {
         let middle = |one: &Interval| (one.at_ns + length / 2, one.max_ns as f64);
         let values = row.intervals.iter().map(middle).collect();
-        let scale = Axis::linear(least, most, Unit::Time);
+        let scale = Axis::linear(minimum, maximum, Unit::Time);
         strips.insert(0, Panel::strip("maximum of each second", values, false, scale));
     }
     let across = Axis::linear(0.0, end as f64, Unit::Time);
-    let upwards = Axis::fitting(least, if apart { usual } else { most }, Unit::Time);
+    let upwards = Axis::fitting(minimum, if apart { usual } else { maximum }, Unit::Time);
     let left = strips.iter().map(|strip| &strip.scale).chain([&upwards]).map(Axis::room).max()?;
     let label = format!("{}: {} seconds one after the other", row.name, row.intervals.len());
     let height = HEIGHT + strips.iter().map(Panel::full_height).sum::<i32>();

@@ -75,7 +75,7 @@ fn even(values: &[(i64, i64)]) -> Option<Even> {
         return None;
     }
     let usual = Usual::of(values);
-    let near = |value: i64| value.clamp(usual.least, usual.most) as f64;
+    let near = |value: i64| value.clamp(usual.minimum, usual.maximum) as f64;
     let mean = values.iter().map(|(_, value)| near(*value)).sum::<f64>() / values.len() as f64;
     let mut grid = vec![0.0; (length / step).round() as usize + 1];
     for (at, value) in values {
@@ -88,8 +88,8 @@ fn even(values: &[(i64, i64)]) -> Option<Even> {
 }
 
 struct Usual {
-    least: i64,
-    most: i64,
+    minimum: i64,
+    maximum: i64,
 }
 
 impl Usual {
@@ -97,9 +97,9 @@ impl Usual {
         let mut all: Vec<i64> = values.iter().map(|(_, value)| *value).collect();
         all.sort_unstable();
         let cut = all.len() / 200;
-        let (least, most) = (all[cut], all[all.len() - 1 - cut]);
-        let more = most.saturating_sub(least);
-        Self { least: least.saturating_sub(more), most: most.saturating_add(more) }
+        let (minimum, maximum) = (all[cut], all[all.len() - 1 - cut]);
+        let more = maximum.saturating_sub(minimum);
+        Self { minimum: minimum.saturating_sub(more), maximum: maximum.saturating_add(more) }
     }
 }
 
@@ -140,7 +140,7 @@ fn liveliest(row: &ReportRow) -> Option<&Points> {
     let enough = row.points.iter().filter(|points| points.values.len() >= MIN);
     enough.max_by_key(|points| {
         let usual = Usual::of(&points.values);
-        usual.most.saturating_sub(usual.least)
+        usual.maximum.saturating_sub(usual.minimum)
     })
 }
 
@@ -148,15 +148,15 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
     let points = liveliest(row)?;
     let periods = Periods::of(&points.values)?;
     let (first, last) = (periods.all.first()?, periods.all.last()?);
-    let most = periods.all.iter().map(|swing| swing.height).fold(0.0, f64::max);
-    if most <= 0.0 {
+    let maximum = periods.all.iter().map(|swing| swing.height).fold(0.0, f64::max);
+    if maximum <= 0.0 {
         return None;
     }
     let label = format!("{}: amplitude of {} by period", row.name, points.name);
     let mut chart = Chart::new("Periods", label, HEIGHT);
     let axes = (
         Axis::log(last.period, first.period, Unit::Time),
-        Axis::linear(0.0, most * 1.15, Unit::Time),
+        Axis::linear(0.0, maximum * 1.15, Unit::Time),
     );
     let plot = Plot::whole(&mut chart, axes, [0, 0]);
     let mut places: Vec<Place> = Vec::new();

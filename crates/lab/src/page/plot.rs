@@ -9,7 +9,7 @@ pub(super) struct Axis {
     to: f64,
     log: bool,
     unit: Unit,
-    most: usize,
+    maximum: usize,
 }
 
 /// Min ratio of the ends of a logarithmic axis.
@@ -22,15 +22,15 @@ impl Axis {
     pub(super) fn linear(from: f64, to: f64, unit: Unit) -> Self {
         // A nearly constant value needs labels that differ.
         let room = ((from.abs().max(to.abs()) * NEAR).max(1.0) - (to - from)).max(0.0) / 2.0;
-        Self { from: from - room, to: to + room, log: false, unit, most: MARKS }
+        Self { from: from - room, to: to + room, log: false, unit, maximum: MARKS }
     }
 
     pub(super) fn unnamed(count: usize) -> Self {
-        Self { from: 0.0, to: count as f64, log: false, unit: Unit::Number, most: 0 }
+        Self { from: 0.0, to: count as f64, log: false, unit: Unit::Number, maximum: 0 }
     }
 
     pub(super) fn log(from: f64, to: f64, unit: Unit) -> Self {
-        Self { from, to: to.max(from * 1.01), log: true, unit, most: MARKS }
+        Self { from, to: to.max(from * 1.01), log: true, unit, maximum: MARKS }
     }
 
     /// Logarithmic if that shows more; slightly wider than the values.
@@ -58,13 +58,13 @@ impl Axis {
     }
 
     fn marks(&self) -> (Vec<f64>, f64) {
-        if self.most == 0 {
+        if self.maximum == 0 {
             return (Vec::new(), 0.0);
         }
         if self.log {
             return (self.ratios(), 0.0);
         }
-        let rough = (self.to - self.from) / self.most as f64;
+        let rough = (self.to - self.from) / self.maximum as f64;
         let decade = 10_f64.powf(rough.log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|of| of * decade);
         let fits = |step: &f64| *step >= rough && (self.unit != Unit::Count || *step >= 1.0);
@@ -83,7 +83,7 @@ impl Axis {
         let ways =
             [(&[1.0, 2.0, 5.0][..], 1), (&[1.0, 3.0], 1), (&[1.0], 1), (&[1.0], 2), (&[1.0], 3)];
         let mut ways = ways.map(|(of, every)| seen(of, every)).into_iter();
-        let few = ways.find(|marks| marks.len() <= self.most);
+        let few = ways.find(|marks| marks.len() <= self.maximum);
         few.unwrap_or_else(|| vec![self.from, self.to])
     }
 
@@ -99,15 +99,15 @@ impl Axis {
     }
 
     pub(super) const fn with_few_names(mut self) -> Self {
-        self.most = 2;
+        self.maximum = 2;
         self
     }
 
     fn across(mut self, room: i32) -> Self {
         let taken =
             |axis: &Self| axis.named().map(|(_, name)| width(&name) + 14 * FINE).sum::<i32>();
-        while self.most > 2 && taken(&self) > room {
-            self.most -= 1;
+        while self.maximum > 2 && taken(&self) > room {
+            self.maximum -= 1;
         }
         self
     }

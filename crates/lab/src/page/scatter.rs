@@ -66,13 +66,14 @@ fn drawn(
     let lines: Vec<(&str, Values<'_>)> = lines.collect();
     let every = || lines.iter().flat_map(|(_, values)| *values);
     let (begin, end) = (every().map(|v| v.0).min()?, every().map(|v| v.0).max()?);
-    let (least, most) = (every().map(|v| v.1).min()? as f64, every().map(|v| v.1).max()? as f64);
+    let (minimum, maximum) =
+        (every().map(|v| v.1).min()? as f64, every().map(|v| v.1).max()? as f64);
     // An axis from near zero begins at zero.
-    let least = if least > 0.0 && least < most / 2.0 { 0.0 } else { least };
-    let room = (most - least) * 0.03;
-    let below = if least == 0.0 { 0.0 } else { room };
+    let minimum = if minimum > 0.0 && minimum < maximum / 2.0 { 0.0 } else { minimum };
+    let room = (maximum - minimum) * 0.03;
+    let below = if minimum == 0.0 { 0.0 } else { room };
     let across = Axis::linear(begin as f64, end as f64, Unit::Time);
-    let upwards = Axis::linear(least - below, most + room, Unit::Time);
+    let upwards = Axis::linear(minimum - below, maximum + room, Unit::Time);
     let mut chart = Chart::new(title, format!("{}: {which}", row.name), HEIGHT);
     chart.dot = dot;
     let names = lines.iter().map(|(name, _)| width(name)).max().unwrap_or(0);

@@ -54,9 +54,9 @@ fn bars(title: &str, words: String, label: String, bins: &[Bin], axis: Axis) -> 
         let at = parts.partition_point(|begin| *begin <= bin.value_ns as f64).saturating_sub(1);
         counts[at.min(BARS - 1)] += bin.count;
     }
-    let most = counts.iter().copied().max().unwrap_or(1) as f64;
+    let maximum = counts.iter().copied().max().unwrap_or(1) as f64;
     let mut chart = Chart { words, ..Chart::new(title, label, HEIGHT) };
-    let axes = (axis, Axis::log(0.7, most * 1.3, Unit::Count));
+    let axes = (axis, Axis::log(0.7, maximum * 1.3, Unit::Count));
     let plot = Plot::whole(&mut chart, axes, [0, 0]);
     for (ends, count) in parts.windows(2).zip(&counts).filter(|(_, count)| **count > 0) {
         let from = plot.at(ends[0], 0.7);

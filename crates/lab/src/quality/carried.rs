@@ -8,7 +8,7 @@ use tautline_proto::units::Rate;
 use super::effect::NoiseEffect;
 use crate::cases::Cases;
 use crate::hosts::{ChildEnded, HostError, LabHost};
-use crate::loadgen::{Beside, Noise};
+use crate::loadgen::{Alongside, Noise};
 use crate::report::{ReportRow, Worst};
 use crate::streams::{LabStream, StreamEnds};
 
@@ -76,9 +76,9 @@ pub(super) fn carry(
             let mut notes = Vec::new();
             number += 1;
             reported.run(&name, ends, |ends| {
-                let (judged, beside) = carried(ends, plan, sound, case, noise, number)?;
+                let (judged, alongside) = carried(ends, plan, sound, case, noise, number)?;
                 let mut row = row(&name, &judged);
-                beside.tell(&mut row);
+                alongside.notify(&mut row);
                 notes.push(format!("{name}: {}", judged["says"].as_str().unwrap_or_default()));
                 match &silent {
                     None => silent = Some(row.clone()),
@@ -97,9 +97,9 @@ pub(super) fn carry(
     }
 }
 
-pub(super) fn noises_of(asked: &[Noise]) -> Vec<Noise> {
+pub(super) fn noises_of(requested: &[Noise]) -> Vec<Noise> {
     let mut noises = vec![Noise::SILENT];
-    for noise in asked {
+    for noise in requested {
         if !noises.contains(noise) {
             noises.push(*noise);
         }
@@ -114,7 +114,7 @@ fn carried(
     case: &CarriedCase,
     noise: Noise,
     number: usize,
-) -> Result<(Value, Beside), HostError> {
+) -> Result<(Value, Alongside), HostError> {
     let (sent, channels) = match sound {
         SentSound::Known(rate) => {
             let (rate, bits) = (rate.hertz().to_string(), case.bits());
@@ -145,11 +145,11 @@ fn carried(
         recv,
         ..plan.clone()
     };
-    let (_, beside) = noise.around(ends, &stream)?;
+    let (_, alongside) = noise.around(ends, &stream)?;
     let compare = words(&["compare", sent, &heard, "--report"], "json");
     let ended = ran(&mut ends.receiver, &compare, "compare")?;
     match serde_json::from_str(&ended.printed) {
-        Ok(judged) => Ok((judged, beside)),
+        Ok(judged) => Ok((judged, alongside)),
         Err(_) => Err(ends.receiver.failed("compare", ended)),
     }
 }

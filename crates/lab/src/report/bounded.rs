@@ -33,11 +33,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
-        let Self(most, what, _) = self;
+        let Self(maximum, what, _) = self;
         let mut kept = Vec::new();
         while let Some(one) = all.next_element()? {
-            if kept.len() == most {
-                return Err(A::Error::custom(format_args!("more than {most} {what}")));
+            if kept.len() == maximum {
+                return Err(A::Error::custom(format_args!("more than {maximum} {what}")));
             }
             kept.push(one);
         }

@@ -240,10 +240,10 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
     for stage in &row.stages {
         let error = stage.uncertainty_ns.filter(|error| *error > 0);
         let all = [stage.summary.p50_ns, stage.summary.p99_ns, stage.summary.max_ns];
-        let tell = |value| error.map_or_else(|| nanos(value), |by| digits::by_error(value, by));
-        let [middle, most, max] = all.map(|value| value.map_or("–".to_owned(), tell));
+        let notify = |value| error.map_or_else(|| nanos(value), |by| digits::by_error(value, by));
+        let [middle, maximum, max] = all.map(|value| value.map_or("–".to_owned(), notify));
         let error = error.map_or(String::new(), reported);
-        writeln!(f, "  {:10} {middle:>12} {most:>12} {max:>12}{error}", stage.name)?;
+        writeln!(f, "  {:10} {middle:>12} {maximum:>12} {max:>12}{error}", stage.name)?;
     }
     Ok(())
 }

@@ -44,8 +44,8 @@ impl Sampler {
         let schedule = OpenSchedule::new(begins + interval, interval, ends);
         let mut samples = Vec::with_capacity(schedule.count().min(MAX) + 2);
         samples.push(first);
-        let asked = Arc::clone(&over);
-        let sampling = Sampling { reader, schedule, interval, samples, over: asked };
+        let requested = Arc::clone(&over);
+        let sampling = Sampling { reader, schedule, interval, samples, over: requested };
         let started = spawn("taut-resources", Scheduler::Other, STACK, move || sampling.run());
         let (thread, _) = started.map_err(|error| {
             format!("cannot start a thread: {error}\nhint: end other programs or raise ulimit -u")

@@ -51,8 +51,8 @@ fn what_a_kernel_does_not_say_is_absent_and_breaks_nothing() {
         let nothing = rates::machine(&machine, &machine, Span::ZERO);
         assert!(nothing[0].is_none() && nothing[6].is_none(), "{text}");
     }
-    let most = format!("cpu {}\n", [u64::MAX; 10].map(|n| n.to_string()).join(" "));
-    assert_eq!(MachineCounters::read(&most, "", "", "").ticks.unwrap().all, u64::MAX);
+    let maximum = format!("cpu {}\n", [u64::MAX; 10].map(|n| n.to_string()).join(" "));
+    assert_eq!(MachineCounters::read(&maximum, "", "", "").ticks.unwrap().all, u64::MAX);
 }
 
 #[test]

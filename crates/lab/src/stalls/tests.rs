@@ -22,7 +22,7 @@ fn noted(core: usize, frozen: &[(i64, i64)]) -> CoreLog {
 
 fn reported(logs: &[CoreLog], own: impl Fn(&Stall) -> bool) -> LabReport {
     let mut report = LabReport::of("stalls", "");
-    tell(&mut report, logs, own);
+    notify(&mut report, logs, own);
     report
 }
 

@@ -43,15 +43,15 @@ impl StreamOutcome {
                 Span::from_nanos(early)
             ));
         }
-        let most = self.max_uncertainty?;
+        let maximum = self.max_uncertainty?;
         match self.uncertainty() {
             None => Some(format!(
-                "the clock offset between the hosts is unknown, but {most} is the maximum \
+                "the clock offset between the hosts is unknown, but {maximum} is the maximum \
                  uncertainty\nhint: let the stream's RTCP through (its port and the next, taut doctor)"
             )),
-            Some(uncertainty) if uncertainty > most => Some(format!(
+            Some(uncertainty) if uncertainty > maximum => Some(format!(
                 "the clock uncertainty between the hosts is ± {uncertainty}, above the maximum of \
-                 {most}\nhint: use a wired network, or a greater --max-uncertainty"
+                 {maximum}\nhint: use a wired network, or a greater --max-uncertainty"
             )),
             Some(_) => None,
         }
@@ -62,8 +62,8 @@ impl StreamOutcome {
         let Some(stream) = self.stream().filter(|_| !self.is_one_clock()) else { return };
         let Some(clock) = &stream.clock else { return };
         row.add("clock_source", "clock source", &*clock.source);
-        if let Some(most) = stream.latency.uncertainty_max_ns {
-            row.add("uncertainty_max_ns", "clocks known to ±, at worst", most);
+        if let Some(maximum) = stream.latency.uncertainty_max_ns {
+            row.add("uncertainty_max_ns", "clocks known to ±, at worst", maximum);
         }
         if let Some(round) = clock.round_trip_ns {
             row.add("round_trip_ns", "round trip, by one clock", round);

@@ -65,7 +65,7 @@ pub(super) struct MissedBy {
 }
 
 impl MissedBy {
-    pub(super) fn tell(self, row: &mut ReportRow) {
+    pub(super) fn notify(self, row: &mut ReportRow) {
         for (key, words, count) in [
             ("never_sent", "missed: never sent", self.never_sent),
             ("late", "missed: late", self.late),

@@ -44,9 +44,9 @@ const SAMPLE: &str = "lab sample";
 impl MachineSamplers {
     /// One per machine. The stream runs even if this fails.
     pub(super) fn start(ends: &mut StreamEnds, lasts: Span) -> Self {
-        let most = (lasts + BEYOND).to_string();
+        let maximum = (lasts + BEYOND).to_string();
         let words: Vec<String> =
-            SAMPLE.split(' ').chain(["--duration", &most]).map(str::to_owned).collect();
+            SAMPLE.split(' ').chain(["--duration", &maximum]).map(str::to_owned).collect();
         match ends.share_clock().unwrap_or(false) {
             true => Self::One(ends.receiver.start(&words, &[])),
             false => Self::Two(

@@ -31,7 +31,7 @@ impl StreamOutcome {
         row.missed = self.missed(&counted);
         let never_sent = self.never_sent(&counted);
         if row.missed.is_some_and(|missed| missed.missed > 0) {
-            self.missed_by(&counted).tell(&mut row);
+            self.missed_by(&counted).notify(&mut row);
         }
         // Packet logs lack the times of stalls.
         if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
@@ -91,11 +91,11 @@ impl StreamOutcome {
             counted.iter().filter_map(length).collect::<Vec<_>>()
         };
         let (filled, left) = (stage(0, &blocks[0]), stage(last, &blocks[1]));
-        let least = filled.iter().map(|(_, length)| *length).min().unwrap_or(0);
-        let most = left.iter().map(|(_, length)| *length).max().unwrap_or(0);
-        let later = |(due, length): (LocalTime, i64)| Some((due, length.checked_sub(least)?));
+        let minimum = filled.iter().map(|(_, length)| *length).min().unwrap_or(0);
+        let maximum = left.iter().map(|(_, length)| *length).max().unwrap_or(0);
+        let later = |(due, length): (LocalTime, i64)| Some((due, length.checked_sub(minimum)?));
         let sender = filled.into_iter().filter_map(later).collect();
-        let less = |(due, length): (LocalTime, i64)| Some((due, most.checked_sub(length)?));
+        let less = |(due, length): (LocalTime, i64)| Some((due, maximum.checked_sub(length)?));
         let receiver = left.into_iter().filter_map(less).collect();
         [sender, receiver].map(|late: Vec<(LocalTime, i64)>| {
             let mut series = Series::with_room(late.len());
@@ -132,10 +132,10 @@ impl StreamOutcome {
             .cloned()
     }
 
-    pub(super) fn refusal(&self, asked: &[Option<String>; 2]) -> Option<String> {
-        let mut both = [&self.sent, &self.heard].into_iter().zip(asked);
-        both.find_map(|(report, asked)| {
-            asked.as_ref()?;
+    pub(super) fn refusal(&self, requested: &[Option<String>; 2]) -> Option<String> {
+        let mut both = [&self.sent, &self.heard].into_iter().zip(requested);
+        both.find_map(|(report, requested)| {
+            requested.as_ref()?;
             report.host.refused.priority.clone()
         })
     }

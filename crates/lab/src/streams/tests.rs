@@ -264,9 +264,9 @@ fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
 fn only_a_refused_requested_scheduler_invalidates_the_row() {
     let mut outcome = outcome(4000, &[]);
     outcome.sent.host.refused.priority = Some("refused fifo:70; root may".into());
-    let asked = || Some("fifo:70".to_owned());
-    assert_eq!(outcome.refusal(&[None, asked()]), None);
-    outcome.refused = outcome.refusal(&[asked(), None]);
+    let requested = || Some("fifo:70".to_owned());
+    assert_eq!(outcome.refusal(&[None, requested()]), None);
+    outcome.refused = outcome.refusal(&[requested(), None]);
     snapshot!(outcome.row("test").invalid.as_deref().unwrap());
 }
 
@@ -462,9 +462,9 @@ fn how_long_a_stream_still_takes_is_told_once() {
     let all = Rc::clone(&reported);
     let mut ending = StreamEnding::reported_to(move |left| all.borrow_mut().push(left));
     let ends = Instant::now() + Duration::from_secs(60);
-    ending.tell(ends);
-    ending.tell(ends);
+    ending.notify(ends);
+    ending.notify(ends);
     let reported = reported.borrow();
     assert!(reported.len() == 1 && reported[0] <= Duration::from_secs(60), "{reported:?}");
-    StreamEnding::default().tell(ends);
+    StreamEnding::default().notify(ends);
 }

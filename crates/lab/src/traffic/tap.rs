@@ -98,7 +98,7 @@ impl<C: FrameCounter> TrafficTap<C> {
 }
 
 impl TrafficTap<TrafficMix> {
-    pub(super) fn beside(address: IpAddr) -> Result<Self, String> {
+    pub(super) fn alongside(address: IpAddr) -> Result<Self, String> {
         Self::open(|begins| TrafficMix::of(address, begins, STEP))
     }
 

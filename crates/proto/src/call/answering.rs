@@ -212,7 +212,7 @@ impl Answering {
     }
 
     /// Handles a message. `fresh` is a random identifier for a new call.
-    pub fn said(
+    pub fn handle_message(
         &mut self,
         line: ConnectionId,
         message: CallMessage,
@@ -239,7 +239,7 @@ impl Answering {
             }
             (CallMessage::Call { resumes: Some(id), .. }, None) => self.resume(at, id, now),
             (CallMessage::Call { offer, .. }, None) => self.begin(at, offer, fresh, now),
-            (CallMessage::Ping, _) => self.say(line, CallMessage::Pong),
+            (CallMessage::Ping, _) => self.emit(line, CallMessage::Pong),
             (CallMessage::Change(terms), Some(place)) => self.change(line, place, terms, now),
             (CallMessage::Path { path, transport }, Some(place)) => {
                 let call = self.calls[place].as_mut();
@@ -303,7 +303,7 @@ impl Answering {
             call: fresh,
             terms: terms.clone(),
         });
-        self.say(line, CallMessage::Accepted { call: fresh, terms, udp_port });
+        self.emit(line, CallMessage::Accepted { call: fresh, terms, udp_port });
     }
 
     /// The peer's call without a connection (a restarted program calls again), or a free place.
@@ -313,16 +313,16 @@ impl Answering {
         if let Some(place) = calls().position(|call| call.as_ref().is_some_and(left)) {
             return Ok(place);
         }
-        let most = self.calls.len();
+        let maximum = self.calls.len();
         let free = calls().position(Option::is_none).ok_or_else(|| {
             format!(
-                "busy: maximum of calls reached ({most}); call later, or raise it there (taut serve --max-callers)"
+                "busy: maximum of calls reached ({maximum}); call later, or raise it there (taut serve --max-callers)"
             )
         })?;
         let held = calls().flatten().filter(|call| call.peer == peer).count();
         if held >= self.limits.of_a_peer && self.limits.own != Some(peer) {
             return Err(format!(
-                "busy: {held} of {most} calls are with your machine, the limit per host; end one, or raise the limit \
+                "busy: {held} of {maximum} calls are with your machine, the limit per host; end one, or raise the limit \
                  there (taut serve --max-calls-per-host)"
             ));
         }
@@ -339,15 +339,15 @@ impl Answering {
             all += 1;
             own += usize::from(call.peer == peer);
         }
-        let most = self.limits.sounding;
-        if all >= most {
+        let maximum = self.limits.sounding;
+        if all >= maximum {
             return Err(format!(
-                "busy: maximum of calls with audio reached ({most}); hold one of them, or call later"
+                "busy: maximum of calls with audio reached ({maximum}); hold one of them, or call later"
             ));
         }
         if own >= self.limits.sounding_of_a_peer && self.limits.own != Some(peer) {
             return Err(format!(
-                "busy: {own} of {most} calls with audio are with your machine, the limit per host; hold one of yours"
+                "busy: {own} of {maximum} calls with audio are with your machine, the limit per host; hold one of yours"
             ));
         }
         Ok(())
@@ -360,7 +360,7 @@ impl Answering {
         let Some((place, call)) =
             place.and_then(|place| Some((place, self.calls[place].as_mut()?)))
         else {
-            return self.refuse(line, "unknown call, or already over; call again", now);
+            return self.refuse(line, "the call is over or unknown", now);
         };
         // The previous connection may be dead, without a timeout yet.
         let before = call.line.replace(line);
@@ -369,33 +369,33 @@ impl Answering {
             self.close(before);
         }
         self.steps.push_back(AnsweringStep::Resumed { place, line });
-        self.say(line, CallMessage::Resumed);
+        self.emit(line, CallMessage::Resumed);
     }
 
     fn change(&mut self, line: ConnectionId, place: usize, mut terms: CallTerms, now: LocalTime) {
-        terms.adapts = terms.adapts.map(|asked| asked.within(&self.offer));
+        terms.adapts = terms.adapts.map(|requested| requested.within(&self.offer));
         let Some(call) = &self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {
-            return self.say(line, CallMessage::Kept(CallReason::new(why.to_string())));
+            return self.emit(line, CallMessage::Kept(CallReason::new(why.to_string())));
         }
         let kept = terms.kept(&call.offer, &self.offer);
         if kept != terms.latency {
             let why = format!(
                 "the packets and devices of both ends need at least {kept}; request at least that, or shorter packets"
             );
-            return self.say(line, CallMessage::Kept(CallReason::new(why)));
+            return self.emit(line, CallMessage::Kept(CallReason::new(why)));
         }
         let begins = terms.sound() && !call.terms.sound();
         let room = if begins { terms.room() } else { call.room };
-        if let Some(asked) = terms.latency.beyond(room) {
+        if let Some(requested) = terms.latency.beyond(room) {
             let why = format!(
-                "a latency of {asked} exceeds the buffers of this call, {room}; hang up and call again with that --latency"
+                "a latency of {requested} exceeds the buffers of this call, {room}; hang up and call again with that --latency"
             );
-            return self.say(line, CallMessage::Kept(CallReason::new(why)));
+            return self.emit(line, CallMessage::Kept(CallReason::new(why)));
         }
         if begins && let Err(why) = self.sound_for(call.peer, place) {
-            return self.say(line, CallMessage::Kept(CallReason::new(why)));
+            return self.emit(line, CallMessage::Kept(CallReason::new(why)));
         }
         let Some(call) = &mut self.calls[place] else { return };
         if begins && !call.transport.begin(now) {
@@ -409,7 +409,7 @@ impl Answering {
             (false, false) => SoundChange::Ends,
         };
         self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone(), sound });
-        self.say(line, CallMessage::Changed(terms));
+        self.emit(line, CallMessage::Changed(terms));
     }
 
     /// Transport of this call.
@@ -430,27 +430,27 @@ impl Answering {
             (call.packets, call.alive) = (packets, now);
         }
         if let Some(number) = call.transport.poll(packets, now) {
-            self.unheard(place, number);
+            self.not_received(place, number);
         }
     }
 
     /// Reports to the caller that this transport is silent, if its version allows.
-    pub fn unheard(&mut self, place: usize, transport: u32) {
+    pub fn not_received(&mut self, place: usize, transport: u32) {
         let line = self.calls.get(place).and_then(|call| call.as_ref()?.line);
         let reads = |line: &&AnsweredConnection| line.version >= UNHEARD_VERSION;
         let line = self.lines.iter().filter(reads).find(|one| Some(one.id) == line);
         if let Some(line) = line.map(|line| line.id) {
-            self.say(line, CallMessage::Unheard { transport });
+            self.emit(line, CallMessage::NotReceived { transport });
         }
     }
 
-    fn say(&mut self, line: ConnectionId, message: CallMessage) {
+    fn emit(&mut self, line: ConnectionId, message: CallMessage) {
         self.steps.push_back(AnsweringStep::Say(line, message));
     }
 
     fn refuse(&mut self, line: ConnectionId, why: impl AsRef<str>, now: LocalTime) {
         let why = CallReason::new(why);
-        self.say(line, CallMessage::Refused(why.clone()));
+        self.emit(line, CallMessage::Refused(why.clone()));
         self.steps.push_back(AnsweringStep::Refused { line, why });
         self.steps.push_back(AnsweringStep::Close(line));
         self.gone(line, now);
@@ -480,7 +480,7 @@ impl Answering {
     pub fn hang_up_at(&mut self, place: usize, why: &CallReason) {
         let Some(call) = self.calls.get(place) else { return };
         if let Some(line) = call.as_ref().and_then(|call| call.line) {
-            self.say(line, CallMessage::Bye(why.clone()));
+            self.emit(line, CallMessage::Bye(why.clone()));
             self.close(line);
         }
         self.end(place, why.clone());

@@ -57,7 +57,7 @@ pub enum CallerStep {
     /// The called end keeps the current terms.
     Kept(CallReason),
     /// The called end receives nothing via this transport.
-    Unheard(u32),
+    NotReceived(u32),
     /// The called end refuses a new call after losing the old one. The caller retries.
     TurnedAway(CallReason),
     /// The call is over.
@@ -103,7 +103,7 @@ enum CallerConnection {
     /// The driver sets the timeout.
     Dialling,
     /// Waits for the answer.
-    Asked { until: LocalTime },
+    Requested { until: LocalTime },
     /// In use.
     Open,
     /// Closed for good.
@@ -120,7 +120,7 @@ pub struct CallerEnd {
     line: CallerConnection,
     call: Option<AgreedCall>,
     pub(super) numbers: TransportNumbers,
-    asked: Option<RequestedTerms>,
+    requested: Option<RequestedTerms>,
     /// Each is answered, in order.
     unanswered: u32,
     /// Paths that the user requested last.
@@ -145,7 +145,7 @@ impl CallerEnd {
             line: CallerConnection::Away { dial_at: now },
             call: None,
             numbers: TransportNumbers::default(),
-            asked: None,
+            requested: None,
             unanswered: 0,
             by: None,
             adapts: None,
@@ -196,8 +196,8 @@ impl CallerEnd {
     }
 
     /// Unanswered request.
-    pub fn asked(&self) -> Option<&CallTerms> {
-        self.asked.as_ref().map(|asked| &asked.terms)
+    pub fn requested(&self) -> Option<&CallTerms> {
+        self.requested.as_ref().map(|requested| &requested.terms)
     }
 
     fn has_sound(&self) -> bool {
@@ -214,7 +214,7 @@ impl CallerEnd {
         if self.line != CallerConnection::Dialling {
             return;
         }
-        self.line = CallerConnection::Asked { until: now + ANSWER };
+        self.line = CallerConnection::Requested { until: now + ANSWER };
         self.heard = now;
         let (mut offer, resumes) = (self.offer.clone(), self.call.as_ref().map(|call| call.id));
         if self.held {
@@ -236,7 +236,7 @@ impl CallerEnd {
         }
         offer.adapts = offer.adapts.filter(|_| version >= ADAPTS_VERSION);
         offer.redundancy = offer.redundancy.filter(|_| version >= REDUNDANCY_VERSION);
-        self.say(CallMessage::Call { version, offer, resumes });
+        self.emit(CallMessage::Call { version, offer, resumes });
     }
 
     /// Handles a failed or lost connection.
@@ -256,7 +256,7 @@ impl CallerEnd {
     /// Handles a connection closed during the handshake, possibly for lack of room.
     pub fn cut_off(&mut self, now: LocalTime) {
         match self.line {
-            CallerConnection::Dialling | CallerConnection::Asked { .. }
+            CallerConnection::Dialling | CallerConnection::Requested { .. }
                 if self.failures < MAX_REDIALS =>
             {
                 self.dial_later(now);
@@ -274,7 +274,7 @@ impl CallerEnd {
     }
 
     /// Handles a message of the called end.
-    pub fn said(&mut self, message: CallMessage, now: LocalTime) {
+    pub fn handle_message(&mut self, message: CallMessage, now: LocalTime) {
         self.heard = now;
         match (self.line, message) {
             (CallerConnection::Open, CallMessage::Changed(terms))
@@ -282,7 +282,7 @@ impl CallerEnd {
             {
                 self.unanswered = self.unanswered.saturating_sub(1);
             }
-            (CallerConnection::Asked { .. }, CallMessage::Accepted { terms, .. })
+            (CallerConnection::Requested { .. }, CallMessage::Accepted { terms, .. })
                 if terms.sound() == self.held || terms.fits(&self.answerable()).is_err() =>
             {
                 self.answered_otherwise();
@@ -293,22 +293,24 @@ impl CallerEnd {
                 self.answered_otherwise();
             }
             (
-                CallerConnection::Asked { .. },
+                CallerConnection::Requested { .. },
                 CallMessage::Accepted { call: id, terms, udp_port },
             ) => {
                 self.open();
                 let agreed = AgreedCall { id, terms, udp_port };
                 (self.call, self.called) = (Some(agreed.clone()), true);
                 self.numbers = TransportNumbers::default();
-                self.asked = None;
+                self.requested = None;
                 self.steps.push_back(CallerStep::Begin(agreed));
             }
-            (CallerConnection::Asked { .. }, CallMessage::Resumed) if self.call.is_some() => {
+            (CallerConnection::Requested { .. }, CallMessage::Resumed) if self.call.is_some() => {
                 self.open();
                 self.steps.push_back(CallerStep::Resumed);
                 self.ask_again();
             }
-            (CallerConnection::Asked { .. }, CallMessage::Refused(why)) => self.refused(why, now),
+            (CallerConnection::Requested { .. }, CallMessage::Refused(why)) => {
+                self.refused(why, now)
+            }
             (CallerConnection::Open, CallMessage::Changed(terms)) => {
                 if !terms.sound() {
                     self.holds = self.holds.saturating_sub(1);
@@ -320,22 +322,25 @@ impl CallerEnd {
                     call.terms = terms.clone();
                 }
                 self.unanswered = self.unanswered.saturating_sub(1);
-                self.asked.take_if(|asked| asked.terms == terms);
+                self.requested.take_if(|requested| requested.terms == terms);
                 self.steps.push_back(CallerStep::Change(terms));
             }
             (CallerConnection::Open, CallMessage::Kept(why)) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 // A hold among unanswered requests stays in effect.
                 if self.unanswered == 0 {
-                    (self.held, self.holds, self.asked) = (!self.has_sound(), 0, None);
+                    (self.held, self.holds, self.requested) = (!self.has_sound(), 0, None);
                 }
                 self.steps.push_back(CallerStep::Kept(why));
             }
-            (CallerConnection::Open, CallMessage::Unheard { transport }) => {
-                self.steps.push_back(CallerStep::Unheard(transport));
+            (CallerConnection::Open, CallMessage::NotReceived { transport }) => {
+                self.steps.push_back(CallerStep::NotReceived(transport));
             }
-            (CallerConnection::Open, CallMessage::Ping) => self.say(CallMessage::Pong),
-            (CallerConnection::Open | CallerConnection::Asked { .. }, CallMessage::Bye(why)) => {
+            (CallerConnection::Open, CallMessage::Ping) => self.emit(CallMessage::Pong),
+            (
+                CallerConnection::Open | CallerConnection::Requested { .. },
+                CallMessage::Bye(why),
+            ) => {
                 self.steps.push_back(CallerStep::Close);
                 self.end(CallOver::Ended(why));
             }
@@ -394,45 +399,45 @@ impl CallerEnd {
         if self.version < MAX_VERSION && !is_usual {
             return Err(NotAsked::Older);
         }
-        self.ask(terms, false);
+        self.request(terms, false);
         Ok(())
     }
 
     /// Requests a hold, or audio via these paths.
     pub fn hold(&mut self, held: bool, paths: &[CallPath]) -> Result<(), NotAsked> {
         let Some(call) = &self.call else { return Err(NotAsked::NoLine) };
-        let asked = self.asked().filter(|_| !held);
-        if asked.is_some_and(|asked| !asked.sound()) && call.terms.sound() {
+        let requested = self.requested().filter(|_| !held);
+        if requested.is_some_and(|requested| !requested.sound()) && call.terms.sound() {
             return Err(NotAsked::Ending);
         }
         // The last request may still be rejected.
-        let mut terms = asked.unwrap_or(&call.terms).clone();
+        let mut terms = requested.unwrap_or(&call.terms).clone();
         terms.paths = if held { Vec::new() } else { paths.to_vec() };
         self.change(terms)
     }
 
-    fn ask(&mut self, terms: CallTerms, again: bool) {
+    fn request(&mut self, terms: CallTerms, again: bool) {
         let held = !terms.sound();
-        self.say(CallMessage::Change(terms.clone()));
+        self.emit(CallMessage::Change(terms.clone()));
         self.may_go_by(&terms.paths);
         if !held {
             self.by = Some(terms.paths.clone());
             if !self.has_sound() {
-                self.numbers.ask();
+                self.numbers.request();
             }
         }
         self.held = held;
         self.holds += u32::from(held);
         self.unanswered += 1;
-        self.asked = Some(RequestedTerms { terms, again });
+        self.requested = Some(RequestedTerms { terms, again });
     }
 
     /// Only once: the request may have caused the loss.
     fn ask_again(&mut self) {
-        match self.asked.take() {
+        match self.requested.take() {
             Some(RequestedTerms { terms, again: false }) => {
                 self.steps.push_back(CallerStep::Again(terms.clone()));
-                self.ask(terms, true);
+                self.request(terms, true);
             }
             Some(RequestedTerms { terms, again: true }) => {
                 self.held = !self.has_sound();
@@ -450,7 +455,7 @@ impl CallerEnd {
     fn say_if_open(&mut self, message: CallMessage) -> bool {
         let open = self.has_line();
         if open {
-            self.say(message);
+            self.emit(message);
         }
         open
     }
@@ -461,7 +466,7 @@ impl CallerEnd {
             self.line,
             CallerConnection::Away { .. } | CallerConnection::Dialling | CallerConnection::Over
         ) {
-            self.say(CallMessage::Bye(why));
+            self.emit(CallMessage::Bye(why));
             self.steps.push_back(CallerStep::Close);
         }
         self.end(CallOver::HungUp);
@@ -474,7 +479,7 @@ impl CallerEnd {
         }
     }
 
-    fn say(&mut self, message: CallMessage) {
+    fn emit(&mut self, message: CallMessage) {
         self.steps.push_back(CallerStep::Say(message));
     }
 
@@ -485,11 +490,11 @@ impl CallerEnd {
                 self.line = CallerConnection::Dialling;
                 self.steps.push_back(CallerStep::Dial);
             }
-            CallerConnection::Asked { until } if now >= until => self.give_line_up(now),
+            CallerConnection::Requested { until } if now >= until => self.give_line_up(now),
             CallerConnection::Open if now >= self.heard + LINE_DEAD => self.give_line_up(now),
             CallerConnection::Open if now >= self.pinged + PING_EVERY => {
                 self.pinged = now;
-                self.say(CallMessage::Ping);
+                self.emit(CallMessage::Ping);
             }
             _ => {}
         }
@@ -504,7 +509,7 @@ impl CallerEnd {
     pub fn deadline(&self) -> LocalTime {
         match self.line {
             CallerConnection::Away { dial_at } => dial_at,
-            CallerConnection::Asked { until } => until,
+            CallerConnection::Requested { until } => until,
             CallerConnection::Open => (self.heard + LINE_DEAD).min(self.pinged + PING_EVERY),
             CallerConnection::Dialling | CallerConnection::Over => LocalTime::NEVER,
         }

@@ -119,9 +119,9 @@ impl CallerSession {
                     self.change(terms, now);
                     continue;
                 }
-                CallerStep::Unheard(number) => {
+                CallerStep::NotReceived(number) => {
                     let transport = self.transport_mut();
-                    transport.into_iter().for_each(|transport| transport.unheard(number, now));
+                    transport.into_iter().for_each(|transport| transport.not_received(number, now));
                 }
                 CallerStep::Resumed => self.announced = None,
                 CallerStep::TurnedAway(_) if self.transport().is_some() => {

@@ -10,7 +10,7 @@ pub const CALL_VERSION: u32 = 6;
 pub const OLDEST_CALL_VERSION: u32 = 2;
 /// First version with [`StreamAbilities::takes`](super::terms::StreamAbilities::takes).
 pub const TAKES_VERSION: u32 = 3;
-/// First version with [`CallMessage::Unheard`].
+/// First version with [`CallMessage::NotReceived`].
 pub const UNHEARD_VERSION: u32 = 4;
 /// First version with a configurable maximum for automatic latency.
 pub const MAX_VERSION: u32 = 4;
@@ -76,7 +76,7 @@ pub enum CallMessage {
         transport: u32,
     },
     /// The called end received no packet for a second. Repeats ([`UNHEARD_VERSION`]).
-    Unheard {
+    NotReceived {
         /// Transport number.
         transport: u32,
     },

@@ -40,13 +40,13 @@ pub enum NoPackets {
     NotCoded(NotCoded),
     /// Unsupported packet length.
     #[error(
-        "invalid packet length {asked} for {coding}: must be {lengths}\nhint: use one of these, or change the format first"
+        "invalid packet length {requested} for {coding}: must be {lengths}\nhint: use one of these, or change the format first"
     )]
     Length {
         /// Coding.
         coding: &'static str,
         /// Requested.
-        asked: Span,
+        requested: Span,
         /// Supported.
         lengths: PacketLengths,
     },
@@ -67,7 +67,7 @@ pub enum NoPackets {
 impl fmt::Display for PacketLengths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Within(least, most) => write!(f, "{least} to {most}"),
+            Self::Within(minimum, maximum) => write!(f, "{minimum} to {maximum}"),
             Self::Of(all) => {
                 for (number, length) in all.iter().enumerate() {
                     let before = match number {
@@ -87,7 +87,8 @@ impl StreamTerms {
     /// Changes the coding, with the nearest supported packet length.
     #[must_use]
     pub fn coded(self, coding: Coding) -> Self {
-        let shortest = |least| coding.shortest((self.rate, self.channels), (least, PTIME_RANGE.1));
+        let shortest =
+            |minimum| coding.shortest((self.rate, self.channels), (minimum, PTIME_RANGE.1));
         let ptime = shortest(self.ptime).or_else(|| shortest(PTIME_RANGE.0));
         Self { coding, ptime: ptime.unwrap_or(self.ptime), ..self }
     }
@@ -129,9 +130,9 @@ impl StreamTerms {
                 (!all.is_empty()).then_some(PacketLengths::Of(all))
             }
             None => {
-                let least = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Codec::MIN_FRAMES));
+                let minimum = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Codec::MIN_FRAMES));
                 let shortest =
-                    coding.shortest((rate, channels), (PTIME_RANGE.0.max(least), PTIME_RANGE.1));
+                    coding.shortest((rate, channels), (PTIME_RANGE.0.max(minimum), PTIME_RANGE.1));
                 shortest.map(|shortest| PacketLengths::Within(shortest, PTIME_RANGE.1))
             }
         }
@@ -145,7 +146,7 @@ impl StreamTerms {
         }
         match (self.lengths(), coding.bitrate()) {
             (Some(lengths), _) => {
-                NoPackets::Length { coding: coding.name(), asked: ptime, lengths }
+                NoPackets::Length { coding: coding.name(), requested: ptime, lengths }
             }
             (None, bits) => NoPackets::NotCoded(NotCoded::Bitrate(bits.unwrap_or(0))),
         }

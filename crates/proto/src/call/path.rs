@@ -31,7 +31,7 @@ pub enum PathStep {
     /// Send a UDP probe.
     Probe,
     /// Report, once per outage, that UDP is silent and TCP not allowed.
-    Tell(SilentWay),
+    Notify(SilentWay),
 }
 
 /// Direction in which nothing passes.
@@ -55,7 +55,7 @@ pub struct PathChoice {
     sends: LocalTime,
     sent: LocalTime,
     /// Whether the called end receives nothing via UDP.
-    unheard: bool,
+    not_received: bool,
     said: LocalTime,
     reported_there: bool,
     reported_back: bool,
@@ -79,7 +79,7 @@ impl PathChoice {
             chosen: now,
             sends: now,
             sent: LocalTime::ZERO,
-            unheard: false,
+            not_received: false,
             said: now,
             reported_there: false,
             reported_back: false,
@@ -102,7 +102,7 @@ impl PathChoice {
 
     /// Records a UDP packet before TCP is connected. May return to UDP.
     pub const fn stay_by_udp(&mut self, now: LocalTime) {
-        if self.udp && !self.unheard {
+        if self.udp && !self.not_received {
             (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
         }
     }
@@ -121,11 +121,11 @@ impl PathChoice {
     }
 
     /// Handles a silence report. It counts only if packets were sent all the while.
-    pub fn unheard(&mut self, now: LocalTime) -> bool {
+    pub fn not_received(&mut self, now: LocalTime) -> bool {
         let sending = now >= self.sends.max(self.chosen) + SILENT && now < self.sent + PAUSE;
         let counts = self.path == CallPath::Udp && sending;
         if counts {
-            (self.unheard, self.said) = (true, now);
+            (self.not_received, self.said) = (true, now);
         }
         counts
     }
@@ -151,7 +151,7 @@ impl PathChoice {
     /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) -> Option<PathStep> {
         match self.path {
-            CallPath::Udp if self.tcp && (self.unheard || now >= self.heard + SILENT) => {
+            CallPath::Udp if self.tcp && (self.not_received || now >= self.heard + SILENT) => {
                 let early = self.back > 0 && now < self.chosen + TOO_EARLY;
                 self.doubled = if early { (self.doubled + 1).min(MAX_DOUBLED) } else { 0 };
                 Some(self.go_by(CallPath::Tcp, now))
@@ -166,16 +166,16 @@ impl PathChoice {
                 (self.answered, self.probed) = (false, now);
                 Some(PathStep::Probe)
             }
-            CallPath::Udp if !self.tcp => self.silence(now).map(PathStep::Tell),
+            CallPath::Udp if !self.tcp => self.silence(now).map(PathStep::Notify),
             _ => None,
         }
     }
 
     fn silence(&mut self, now: LocalTime) -> Option<SilentWay> {
-        if self.unheard && now >= self.said + HEARD_AGAIN {
-            (self.unheard, self.reported_there) = (false, false);
+        if self.not_received && now >= self.said + HEARD_AGAIN {
+            (self.not_received, self.reported_there) = (false, false);
         }
-        if self.unheard && !core::mem::replace(&mut self.reported_there, true) {
+        if self.not_received && !core::mem::replace(&mut self.reported_there, true) {
             return Some(SilentWay::There);
         }
         let silent = now >= self.heard + TOLD_AFTER;
@@ -187,7 +187,8 @@ impl PathChoice {
         match path {
             CallPath::Tcp => (self.back, self.answered, self.probed) = (0, true, now),
             CallPath::Udp => {
-                (self.unheard, self.reported_there, self.reported_back) = (false, false, false);
+                (self.not_received, self.reported_there, self.reported_back) =
+                    (false, false, false);
             }
         }
         PathStep::Use(path)
@@ -196,10 +197,10 @@ impl PathChoice {
     /// Time of the next [`Self::poll`], or [`LocalTime::NEVER`].
     pub fn deadline(&self) -> LocalTime {
         match self.path {
-            CallPath::Udp if self.tcp && self.unheard => self.chosen,
+            CallPath::Udp if self.tcp && self.not_received => self.chosen,
             CallPath::Udp if self.tcp => self.heard + SILENT,
             CallPath::Tcp if self.udp => self.probed + PROBE_EVERY,
-            CallPath::Udp if self.unheard && !self.reported_there => self.chosen,
+            CallPath::Udp if self.not_received && !self.reported_there => self.chosen,
             CallPath::Udp if !self.tcp && !self.reported_back => self.heard + TOLD_AFTER,
             _ => LocalTime::NEVER,
         }
@@ -223,11 +224,11 @@ impl PathSilence {
     /// Updates the received packets and the transport. Returns `true` after each second of silence.
     pub fn poll(&mut self, heard: u64, transport: u32, now: LocalTime) -> bool {
         let silent = (heard, transport) == (self.heard, self.transport);
-        let tell = silent && now >= self.since + SILENT;
-        if tell || !silent {
+        let notify = silent && now >= self.since + SILENT;
+        if notify || !silent {
             *self = Self { heard, transport, since: now };
         }
-        tell
+        notify
     }
 }
 
@@ -252,7 +253,7 @@ mod tests {
                 match step {
                     PathStep::Use(path) => moved.push((now, path)),
                     PathStep::Probe if udp => choice.probe_back(),
-                    PathStep::Probe | PathStep::Tell(_) => {}
+                    PathStep::Probe | PathStep::Notify(_) => {}
                 }
             }
         }
@@ -315,7 +316,7 @@ mod tests {
                 word = Some(now + 40);
             }
             if word.take_if(|due| *due <= now).is_some() {
-                choice.unheard(at(now));
+                choice.not_received(at(now));
             }
             while let Some(step) = choice.poll(at(now)) {
                 match step {
@@ -324,7 +325,7 @@ mod tests {
                         moved.push((now - from, path));
                     }
                     PathStep::Probe if there => choice.probe_back(),
-                    PathStep::Probe | PathStep::Tell(_) => {}
+                    PathStep::Probe | PathStep::Notify(_) => {}
                 }
             }
         }
@@ -347,7 +348,7 @@ mod tests {
         let mut choice = PathChoice::new(&BOTH, at(0));
         assert_eq!(one_way(&mut choice, 0, false, false), []);
         choice.sent(at(10_000));
-        assert!(!choice.unheard(at(10_200)));
+        assert!(!choice.not_received(at(10_200)));
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
         assert_eq!(one_way(&mut choice, 0, false, true), [], "no other path is allowed");
     }
@@ -363,7 +364,7 @@ mod tests {
                     choice.heard(at(now));
                 }
                 if !there && now % 1_000 == 0 {
-                    choice.unheard(at(now));
+                    choice.not_received(at(now));
                 }
                 while let Some(step) = choice.poll(at(now)) {
                     reported.push((now, step));
@@ -371,7 +372,7 @@ mod tests {
             }
             reported
         };
-        let (there, back) = (PathStep::Tell(SilentWay::There), PathStep::Tell(SilentWay::Back));
+        let (there, back) = (PathStep::Notify(SilentWay::There), PathStep::Notify(SilentWay::Back));
         assert_eq!(reported(0..10, true, true), []);
         assert_eq!(reported(10..20, false, true), [(10_000, there)]);
         assert_eq!(reported(20..30, true, false), [(21_980, back)]);

@@ -63,13 +63,13 @@ pub enum CallLatency {
     /// Adapts to packet delays; packets later than the maximum are dropped.
     Auto {
         /// Maximum, unless the network delay is longer ([`LatencyRule::Auto`]).
-        most: Span,
+        maximum: Span,
     },
 }
 
 impl CallLatency {
     /// Default latency.
-    pub const AUTO: Self = Self::Auto { most: Self::MAX_AUTO };
+    pub const AUTO: Self = Self::Auto { maximum: Self::MAX_AUTO };
     /// ITU-T G.114 (05/2003) recommends at most 150 ms from mouth to ear, and never more than 400
     /// ms. Beyond this value, delay harms more than late packets.
     pub const MAX_AUTO: Span = Span::from_millis(250);
@@ -86,7 +86,7 @@ impl CallLatency {
     pub const fn rule(self) -> LatencyRule {
         match self {
             Self::Kept(latency) => LatencyRule::Chosen(latency),
-            Self::Auto { most } => LatencyRule::Auto { most: Some(most) },
+            Self::Auto { maximum } => LatencyRule::Auto { maximum: Some(maximum) },
         }
     }
 
@@ -94,12 +94,14 @@ impl CallLatency {
     pub fn beyond(self, room: Span) -> Option<Span> {
         match self {
             Self::Kept(latency) => Some(latency).filter(|latency| *latency > room),
-            Self::Auto { most } => Some(most).filter(|most| *most > room.max(Self::MAX_AUTO)),
+            Self::Auto { maximum } => {
+                Some(maximum).filter(|maximum| *maximum > room.max(Self::MAX_AUTO))
+            }
         }
     }
 
     fn is_possible(self) -> bool {
-        let (Self::Kept(span) | Self::Auto { most: span }) = self;
+        let (Self::Kept(span) | Self::Auto { maximum: span }) = self;
         span > Span::ZERO && span <= LONGEST_LINK_OFFSET
     }
 }
@@ -109,7 +111,7 @@ impl fmt::Display for CallLatency {
         match self {
             Self::Kept(latency) => write!(f, "{latency}"),
             &Self::AUTO => f.write_str("auto"),
-            Self::Auto { most } => write!(f, "auto:{most}"),
+            Self::Auto { maximum } => write!(f, "auto:{maximum}"),
         }
     }
 }
@@ -138,15 +140,15 @@ impl CallAdaptation {
             has(&offer.there) && has(&offer.back)
         };
         let (fewest, greatest) = Opus::BITRATES;
-        let max_bitrate = self.max_bitrate.map(|most| most.clamp(fewest, greatest));
+        let max_bitrate = self.max_bitrate.map(|maximum| maximum.clamp(fewest, greatest));
         Self { codings: self.codings.iter().filter(takes).copied().collect(), max_bitrate }
     }
 
     /// Limits of a sender of this stream.
     pub fn limits(&self, terms: &StreamTerms) -> CodingLimits {
         let codings = if self.is_auto() { self.codings.clone() } else { vec![terms.coding] };
-        let most = terms.ptime.max(PTIME_RANGE.1);
-        CodingLimits { codings, ptimes: (terms.ptime, most), max_bitrate: self.max_bitrate }
+        let maximum = terms.ptime.max(PTIME_RANGE.1);
+        CodingLimits { codings, ptimes: (terms.ptime, maximum), max_bitrate: self.max_bitrate }
     }
 }
 
@@ -195,21 +197,21 @@ pub enum Unsupported {
     Packets(#[from] NoPackets),
     /// Packet length.
     #[error(
-        "unsupported packet length {asked}: must be {least} to {most}\nhint: use one of these, or give that side a shorter --ptime"
+        "unsupported packet length {requested}: must be {minimum} to {maximum}\nhint: use one of these, or give that side a shorter --ptime"
     )]
     Length {
         /// Requested.
-        asked: Span,
+        requested: Span,
         /// Minimum.
-        least: Span,
+        minimum: Span,
         /// Maximum.
-        most: Span,
+        maximum: Span,
     },
     /// Coding.
-    #[error("unsupported format {asked}: must be one of {had}\nhint: use another")]
+    #[error("unsupported format {requested}: must be one of {had}\nhint: use another")]
     Coding {
         /// Requested.
-        asked: &'static str,
+        requested: &'static str,
         /// Supported.
         had: String,
     },
@@ -287,7 +289,7 @@ pub enum NoTerms {
 }
 
 /// [`crate::latency::min_latency`]; unknown device latencies count as zero.
-fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Span {
+fn minimum(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Span {
     let bounded = |takes: Option<Span>| takes.map(|it| it.clamp(Span::ZERO, LONGEST_LINK_OFFSET));
     let Some(format) = terms.format(0) else { return Span::ZERO };
     let period = bounded(captures).map(|takes| terms.rate.frames_nearest(takes));
@@ -301,13 +303,13 @@ impl StreamTerms {
             return Err(Unsupported::Shape);
         }
         self.packets()?;
-        let ((least, most), asked) = (can.ptimes, self.ptime);
-        if asked < least || asked > most {
-            return Err(Unsupported::Length { asked, least, most });
+        let ((minimum, maximum), requested) = (can.ptimes, self.ptime);
+        if requested < minimum || requested > maximum {
+            return Err(Unsupported::Length { requested, minimum, maximum });
         }
         if !can.codings.iter().any(|coding| coding.is_coded_as(self.coding)) {
             let had: Vec<_> = can.codings.iter().map(|coding| coding.name()).collect();
-            return Err(Unsupported::Coding { asked: self.coding.name(), had: had.join(", ") });
+            return Err(Unsupported::Coding { requested: self.coding.name(), had: had.join(", ") });
         }
         Ok(())
     }
@@ -369,10 +371,12 @@ impl CallTerms {
 
     /// Latency in effect: the requested one, or a greater minimum of both ends.
     pub fn kept(&self, caller: &CallOffer, called: &CallOffer) -> CallLatency {
-        let there = least(&self.there, caller.there.takes, called.there.takes);
-        let back = least(&self.back, called.back.takes, caller.back.takes);
+        let there = minimum(&self.there, caller.there.takes, called.there.takes);
+        let back = minimum(&self.back, called.back.takes, caller.back.takes);
         match self.latency {
-            CallLatency::Kept(asked) => CallLatency::Kept(kept_latency(asked, there.max(back))),
+            CallLatency::Kept(requested) => {
+                CallLatency::Kept(kept_latency(requested, there.max(back)))
+            }
             auto @ CallLatency::Auto { .. } => auto,
         }
     }
@@ -391,7 +395,7 @@ impl CallTerms {
         }
         match self.latency {
             latency if latency.is_possible() => Ok(()),
-            CallLatency::Kept(span) | CallLatency::Auto { most: span } => {
+            CallLatency::Kept(span) | CallLatency::Auto { maximum: span } => {
                 Err(Unsupported::Latency(span))
             }
         }
@@ -426,13 +430,13 @@ impl CallOffer {
         if there.rate != back.rate {
             return Err(NoTerms::TwoRates { there: there.rate, back: back.rate });
         }
-        let asked = match self.paths.is_empty() {
+        let requested = match self.paths.is_empty() {
             true => &[],
             false => in_bounds("paths", &self.paths)?,
         };
         let paths: Vec<_> =
-            asked.iter().copied().filter(|path| here.paths.contains(path)).collect();
-        if paths.is_empty() && !asked.is_empty() {
+            requested.iter().copied().filter(|path| here.paths.contains(path)).collect();
+        if paths.is_empty() && !requested.is_empty() {
             return Err(NoTerms::Apart {
                 direction: "the call",
                 what: "transport",
@@ -440,10 +444,10 @@ impl CallOffer {
             });
         }
         let latency = self.latency.or(here.latency).unwrap_or(CallLatency::AUTO);
-        let adapts = self.adapts.as_ref().map(|asked| asked.within(here));
-        let most = adapts.as_ref().and_then(|adapts| adapts.max_bitrate);
+        let adapts = self.adapts.as_ref().map(|requested| requested.within(here));
+        let maximum = adapts.as_ref().and_then(|adapts| adapts.max_bitrate);
         let at_most = |terms: StreamTerms| {
-            let coded = most.map(|most| terms.at_bitrate(most));
+            let coded = maximum.map(|maximum| terms.at_bitrate(maximum));
             coded.filter(|coded| coded.packets().is_ok()).unwrap_or(terms)
         };
         let redundancy = self.redundancy.or(here.redundancy);
@@ -542,9 +546,9 @@ fn stream_terms(
         first_common("channel counts", &theirs.channels, &ours.channels)?.ok_or_else(|| {
             unlike(direction, ("channel count", "--channels"), &theirs.channels, &ours.channels)
         })?;
-    let least = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
-    let most = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);
-    if least > most {
+    let minimum = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
+    let maximum = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);
+    if minimum > maximum {
         return Err(apart("packet length", "omit --ptime on one end"));
     }
     let common = in_bounds("codings", &theirs.codings)?.iter();
@@ -553,7 +557,7 @@ fn stream_terms(
     let first = common.peek().copied();
     common
         .find_map(|coding| {
-            let ptime = coding.shortest((rate, channels), (least, most))?;
+            let ptime = coding.shortest((rate, channels), (minimum, maximum))?;
             let terms = StreamTerms { rate, channels, coding, ptime };
             terms.packets().is_ok().then_some(terms)
         })

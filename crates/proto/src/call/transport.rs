@@ -16,24 +16,24 @@ const MAX_MOVED: u32 = 1 << 16;
 pub struct TransportNumbers {
     used: Option<u32>,
     /// The called end numbers each begin, even if it ended before it began here.
-    asked: u32,
+    requested: u32,
 }
 
 impl TransportNumbers {
     /// First number when audio begins now, if any is left.
     pub fn first(&self) -> Option<u32> {
         let first = self.used.map_or(Some(0), |used| used.checked_add(1))?;
-        first.checked_add(self.asked.saturating_sub(1))
+        first.checked_add(self.requested.saturating_sub(1))
     }
 
     /// Records a request to begin audio.
-    pub const fn ask(&mut self) {
-        self.asked = self.asked.saturating_add(1);
+    pub const fn request(&mut self) {
+        self.requested = self.requested.saturating_add(1);
     }
 
     /// Records that audio began.
     pub const fn begin(&mut self) {
-        self.asked = 0;
+        self.requested = 0;
     }
 
     /// Records that audio ended.
@@ -187,9 +187,9 @@ impl CallerTransport {
     }
 
     /// Handles a silence report of the called end.
-    pub fn unheard(&mut self, number: u32, now: LocalTime) {
+    pub fn not_received(&mut self, number: u32, now: LocalTime) {
         if self.used() == (CallPath::Udp, number) {
-            self.choice.unheard(now);
+            self.choice.not_received(now);
         }
     }
 
@@ -242,7 +242,7 @@ impl CallerTransport {
                 self.probed += 1;
                 TransportStep::Probe(self.probed)
             }
-            PathStep::Tell(way) => TransportStep::Report(way),
+            PathStep::Notify(way) => TransportStep::Report(way),
         })
     }
 }
@@ -325,16 +325,16 @@ mod tests {
     fn transport_numbers_are_unique_and_never_behind_the_peer() {
         let mut made = TransportNumbers::default();
         assert_eq!(made.first(), Some(0), "the call begins with audio");
-        made.asked = 1;
+        made.requested = 1;
         assert_eq!(made.first(), Some(0), "audio is requested, as at the called end");
         // Requested twice, with a hold between.
-        made.asked = 2;
+        made.requested = 2;
         assert_eq!(made.first(), Some(1));
-        (made.used, made.asked) = (Some(4), 1);
+        (made.used, made.requested) = (Some(4), 1);
         assert_eq!(made.first(), Some(5));
-        made.asked = 3;
+        made.requested = 3;
         assert_eq!(made.first(), Some(7));
-        (made.used, made.asked) = (Some(u32::MAX), 1);
+        (made.used, made.requested) = (Some(u32::MAX), 1);
         assert_eq!(made.first(), None, "none is left");
     }
 

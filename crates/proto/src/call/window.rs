@@ -151,8 +151,8 @@ mod tests {
                 sound_by(Connection::of(round_trip), Some(WindowGrowth::default()));
             assert_eq!(waits, Span::ZERO, "{round_trip}");
             assert!(first <= round_trip.times(max_rounds) + EVERY, "{first} of {round_trip}");
-            let most = 400 * (millis as u32) * (max_rounds as u32 + 2) / 1000 + 20;
-            assert!(nulls <= most, "{nulls} of {round_trip}");
+            let maximum = 400 * (millis as u32) * (max_rounds as u32 + 2) / 1000 + 20;
+            assert!(nulls <= maximum, "{nulls} of {round_trip}");
         }
         let (waits, ..) = sound_by(Connection::of(Span::from_millis(100)), None);
         assert!(

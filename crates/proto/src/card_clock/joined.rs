@@ -88,12 +88,12 @@ mod tests {
             frame in 0..1_i64 << 40,
         ) {
             let begun = |now| CardClock::shared_start(LocalTime::from_nanos(now), rate);
-            let hears = CardClock::new(begun(one), rate, Ppm::ZERO);
+            let handles = CardClock::new(begun(one), rate, Ppm::ZERO);
             let plays = CardClock::new(begun(other), rate, Ppm::ZERO);
-            let place = hears.place_among(&plays, frame, Span::ZERO);
+            let place = handles.place_among(&plays, frame, Span::ZERO);
             prop_assert_eq!(place.fraction, 0);
-            prop_assert_eq!(hears.step_among(&plays), 1 << 32);
-            prop_assert_eq!(plays.instant_of(place.frame), hears.instant_of(frame));
+            prop_assert_eq!(handles.step_among(&plays), 1 << 32);
+            prop_assert_eq!(plays.instant_of(place.frame), handles.instant_of(frame));
         }
 
         #[test]
@@ -104,9 +104,9 @@ mod tests {
             frame in 0..1_i64 << 36,
             delay in 0..500_000_000_i64,
         ) {
-            let (hears, plays) = (card(starts.0, rate, errors.0), card(starts.1, rate, errors.1));
-            let place = hears.place_among(&plays, frame, Span::from_nanos(delay));
-            let met = hears.instant_of(frame) - Span::from_nanos(delay);
+            let (handles, plays) = (card(starts.0, rate, errors.0), card(starts.1, rate, errors.1));
+            let place = handles.place_among(&plays, frame, Span::from_nanos(delay));
+            let met = handles.instant_of(frame) - Span::from_nanos(delay);
             // Instants are rounded up.
             prop_assert!(plays.instant_of(place.frame) <= met + Span::from_nanos(1));
             prop_assert!(met < plays.instant_of(place.frame + 1) + Span::from_nanos(1));
@@ -125,9 +125,9 @@ mod tests {
             delay: i64,
             rate in rates(),
         ) {
-            let (hears, plays) = (card(starts.0, rate, errors.0), card(starts.1, rate, errors.1));
-            hears.place_among(&plays, frame, Span::from_nanos(delay));
-            prop_assert!(hears.step_among(&plays) > 0);
+            let (handles, plays) = (card(starts.0, rate, errors.0), card(starts.1, rate, errors.1));
+            handles.place_among(&plays, frame, Span::from_nanos(delay));
+            prop_assert!(handles.step_among(&plays) > 0);
         }
     }
 }

@@ -68,8 +68,8 @@ impl Choice {
         let sure = |mapping: &Option<ClockMapping>| {
             mapping.as_ref().and_then(|mapping| mapping.uncertainty_at(now))
         };
-        let most = sure(&self.exchanged).map_or(Span::MAX, |unsure| unsure + Self::CONTRARY);
-        if let Some(host) = self.host.filter(|_| self.apart(self.host, now) <= most) {
+        let maximum = sure(&self.exchanged).map_or(Span::MAX, |unsure| unsure + Self::CONTRARY);
+        if let Some(host) = self.host.filter(|_| self.apart(self.host, now) <= maximum) {
             let before = self.chosen.replace(host);
             return (before != self.chosen).then_some(host);
         }

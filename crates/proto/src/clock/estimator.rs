@@ -17,7 +17,7 @@ pub struct ClockEstimator {
     next: usize,
     seen: u32,
     /// Shortest round trip of this and the previous stretch.
-    least: [f64; 2],
+    minimum: [f64; 2],
     line: Option<Line>,
     /// Outbound minus return leg.
     lopsided: f64,
@@ -68,7 +68,7 @@ impl ClockEstimator {
             window: [None; Self::WINDOW],
             next: 0,
             seen: 0,
-            least: [f64::MAX; 2],
+            minimum: [f64::MAX; 2],
             line: None,
             lopsided: 0.0,
             before: None,
@@ -134,9 +134,9 @@ impl ClockEstimator {
 
     /// Line through the middle of the exchange's range.
     fn begin(kept: &StoredExchange) -> Line {
-        let here = kept.asked + (kept.answered - kept.asked) / 2;
+        let here = kept.requested + (kept.answered - kept.requested) / 2;
         let there = kept.received + (kept.left - kept.received) / 2;
-        let round_trip = (kept.answered - kept.asked) - (kept.left - kept.received);
+        let round_trip = (kept.answered - kept.requested) - (kept.left - kept.received);
         let deviation = round_trip.max(0) as f64 / 2.0 + kept.reading_error;
         let mut line = Line::through(here, there, deviation, Self::BELIEF);
         line.advance(kept.answered);
@@ -147,9 +147,9 @@ impl ClockEstimator {
         self.window[self.next] = Some(kept);
         self.next = (self.next + 1) % Self::WINDOW;
         self.seen = self.seen.saturating_add(1);
-        let [now, before] = self.least;
+        let [now, before] = self.minimum;
         let round_trip = kept.legs.round_trip();
-        self.least = if self.seen.is_multiple_of(Self::LONG) {
+        self.minimum = if self.seen.is_multiple_of(Self::LONG) {
             [round_trip, now]
         } else {
             [now.min(round_trip), before]
@@ -161,21 +161,21 @@ impl ClockEstimator {
     }
 
     /// Shortest round trip of the last minute.
-    fn least(&self) -> f64 {
-        self.least[0].min(self.least[1])
+    fn minimum(&self) -> f64 {
+        self.minimum[0].min(self.minimum[1])
     }
 
     fn take(&mut self, kept: StoredExchange, mut line: Line) {
         // A repeated answer measures the outbound leg only once.
-        let again = self.kept().any(|k| k.asked == kept.asked);
+        let again = self.kept().any(|k| k.requested == kept.requested);
         let error = (kept.legs.there - kept.legs.back - self.lopsided) / 2.0;
-        let least = self.least().min(kept.legs.round_trip());
+        let minimum = self.minimum().min(kept.legs.round_trip());
         let count = f64::from(self.seen + 1);
         // A few round trips do not show the minimum.
-        let mean = self.kept().map(|k| k.legs.round_trip() - least).sum::<f64>()
+        let mean = self.kept().map(|k| k.legs.round_trip() - minimum).sum::<f64>()
             / self.kept().count().max(1) as f64;
-        let unseen = 1.25 * mean / count.sqrt() + least.max(0.0) / (count * count.sqrt());
-        let excess = kept.legs.round_trip() - least + unseen;
+        let unseen = 1.25 * mean / count.sqrt() + minimum.max(0.0) / (count * count.sqrt());
+        let excess = kept.legs.round_trip() - minimum + unseen;
         let reading = kept.reading_error / 3.0;
         // The excess may lie on either leg.
         let noise = reading * reading + excess * excess / 12.0;
@@ -207,7 +207,7 @@ impl ClockEstimator {
     fn bound(kept: &StoredExchange, line: &Line, drift: f64) -> (f64, f64) {
         let legs = kept.legs(line);
         let grown = |at: i64| drift * (line.at() - at).max(0) as f64 + kept.reading_error;
-        (-legs.back - grown(kept.answered), legs.there + grown(kept.asked))
+        (-legs.back - grown(kept.answered), legs.there + grown(kept.requested))
     }
 
     fn contradicts(&self, new: &StoredExchange) -> bool {
@@ -216,13 +216,15 @@ impl ClockEstimator {
 
     fn excludes(old: &StoredExchange, new: &StoredExchange) -> bool {
         let apart = |a: i64, b: i64| b.saturating_sub(a).saturating_abs() as f64 * Self::STEP_RATE;
-        let most = |k: &StoredExchange| k.received - k.asked;
-        let least = |k: &StoredExchange| k.left - k.answered;
+        let maximum = |k: &StoredExchange| k.received - k.requested;
+        let minimum = |k: &StoredExchange| k.left - k.answered;
         let error = old.reading_error + new.reading_error;
-        let higher =
-            least(new).saturating_sub(most(old)) as f64 - error - apart(old.asked, new.answered);
-        let lower =
-            least(old).saturating_sub(most(new)) as f64 - error - apart(old.answered, new.asked);
+        let higher = minimum(new).saturating_sub(maximum(old)) as f64
+            - error
+            - apart(old.requested, new.answered);
+        let lower = minimum(old).saturating_sub(maximum(new)) as f64
+            - error
+            - apart(old.answered, new.requested);
         higher > 0.0 || lower > 0.0
     }
 
@@ -230,24 +232,24 @@ impl ClockEstimator {
     fn usual(&self, line: &Line) -> (Legs, f64) {
         let mut trips = [0.0; Self::WINDOW];
         let mut count = 0;
-        let mut least = Legs::ENDLESS;
+        let mut minimum = Legs::ENDLESS;
         for kept in self.kept() {
-            least = least.least(kept.legs);
+            minimum = minimum.minimum(kept.legs);
             trips[count] = kept.legs.round_trip();
             count += 1;
         }
         let trips = &mut trips[..count];
         trips.sort_unstable_by(f64::total_cmp);
         let spread = trips.get(count / 2).zip(trips.first()).map_or(0.0, |(mid, min)| mid - min);
-        (least, Self::MIN_ODD.max(5.0 * spread) + 4.0 * line.deviation())
+        (minimum, Self::MIN_ODD.max(5.0 * spread) + 4.0 * line.deviation())
     }
 
     fn is_odd(&self, legs: Legs, line: &Line) -> bool {
         if self.kept().count() < Self::FAMILIAR {
             return false;
         }
-        let (least, odd) = self.usual(line);
-        (legs.there - least.there).abs() > odd || (legs.back - least.back).abs() > odd
+        let (minimum, odd) = self.usual(line);
+        (legs.there - minimum.there).abs() > odd || (legs.back - minimum.back).abs() > odd
     }
 
     /// Stores an outlier; follows the outliers once enough agree.
@@ -272,8 +274,8 @@ impl ClockEstimator {
         }
         let (usual, odd) = self.usual(&line);
         let settled = self.odd.iter().flatten().skip(Self::ODD_BETWEEN);
-        let least = settled.fold(Legs::ENDLESS, |a, b| a.least(b.legs));
-        let (there, back) = (least.there - usual.there, least.back - usual.back);
+        let minimum = settled.fold(Legs::ENDLESS, |a, b| a.minimum(b.legs));
+        let (there, back) = (minimum.there - usual.there, minimum.back - usual.back);
         // One leg is faster by as much as the other is slower: no queue does that.
         let opposite = there * back < 0.0 && there.abs().min(back.abs()) > odd / 2.0;
         let stepped = opposite && (there + back).abs() <= odd;
@@ -318,7 +320,7 @@ impl ClockEstimator {
     fn reset_window(&mut self, settled: impl Iterator<Item = StoredExchange>) {
         let Some(line) = self.line else { return };
         self.window = [None; Self::WINDOW];
-        self.least = [f64::MAX; 2];
+        self.minimum = [f64::MAX; 2];
         self.next = 0;
         settled.for_each(|kept| self.keep(kept.by(&line)));
     }
@@ -345,7 +347,7 @@ impl ClockEstimator {
 
     fn map(&mut self, kept: &StoredExchange) -> Option<ClockMapping> {
         let line = self.line?;
-        let best = self.least().max(0.0);
+        let best = self.minimum().max(0.0);
         // More drift than assumed: use the newest bound.
         let allowed = |drift| match self.overlap(&line, drift) {
             (below, above) if below <= above => (below, above),
@@ -396,7 +398,7 @@ impl Default for ClockEstimator {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredExchange {
-    pub(super) asked: i64,
+    pub(super) requested: i64,
     pub(super) received: i64,
     pub(super) left: i64,
     pub(super) answered: i64,
@@ -418,7 +420,7 @@ impl Legs {
         self.there + self.back
     }
 
-    pub(super) fn least(self, other: Self) -> Self {
+    pub(super) fn minimum(self, other: Self) -> Self {
         Self { there: self.there.min(other.there), back: self.back.min(other.back) }
     }
 }
@@ -434,7 +436,7 @@ pub(super) struct Before {
 impl From<&Exchange> for StoredExchange {
     fn from(exchange: &Exchange) -> Self {
         Self {
-            asked: exchange.asked.as_nanos(),
+            requested: exchange.requested.as_nanos(),
             received: exchange.peer_received.as_unix_nanos(),
             left: exchange.peer_answered.as_unix_nanos(),
             answered: exchange.answered.as_nanos(),
@@ -447,7 +449,7 @@ impl From<&Exchange> for StoredExchange {
 impl StoredExchange {
     pub(super) fn legs(&self, line: &Line) -> Legs {
         Legs {
-            there: line.error(self.asked, self.received),
+            there: line.error(self.requested, self.received),
             back: -line.error(self.answered, self.left),
         }
     }

@@ -228,8 +228,8 @@ mod tests {
                     let back = after.local(there) - at(millis);
                     assert!(back.abs() <= Span::from_nanos(3), "{micros}, {millis}: {back}");
                     let next = after.wall(at(millis + 7)) - there - Span::from_millis(7);
-                    let most = Span::from_nanos(7_000_000 / 100 + 700);
-                    assert!(next.abs() <= most, "{micros}, {millis}: {next}");
+                    let maximum = Span::from_nanos(7_000_000 / 100 + 700);
+                    assert!(next.abs() <= maximum, "{micros}, {millis}: {next}");
                 }
             }
         }

@@ -92,7 +92,7 @@ impl MediaClock {
         Self::of_jumps(rate, Self::STEP)
     }
 
-    const fn of_jumps(rate: Rate, least: Span) -> Self {
+    const fn of_jumps(rate: Rate, minimum: Span) -> Self {
         Self {
             rate,
             line: None,
@@ -103,7 +103,7 @@ impl MediaClock {
             waiting: Readings::NONE,
             doubt: None,
             moved: 0.0,
-            jump: [Self::JUMP, least],
+            jump: [Self::JUMP, minimum],
             reported: None,
         }
     }

@@ -224,8 +224,8 @@ impl TaiClock {
             Some(before) => line.slewing(&before, Choice::SLEW),
             None => line,
         };
-        let most = if self.uncertain { Self::UNCERTAIN.divided(2) } else { Self::UNCERTAIN };
-        self.uncertain = next.uncertainty > most;
+        let maximum = if self.uncertain { Self::UNCERTAIN.divided(2) } else { Self::UNCERTAIN };
+        self.uncertain = next.uncertainty > maximum;
         self.mapping = Some(next);
         next
     }

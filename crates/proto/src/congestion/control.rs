@@ -355,10 +355,10 @@ impl RateControl {
     /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) {
         if self.phase == Phase::Draining {
-            let least = if self.paused { EMPTY } else { PAUSES };
+            let minimum = if self.paused { EMPTY } else { PAUSES };
             let is_empty = self.paused && self.heard.is_none_or(|(_, at)| now - at > STOPPED);
             let before = self.paused;
-            self.paused = self.wait(now) > least && !is_empty;
+            self.paused = self.wait(now) > minimum && !is_empty;
             if before && !self.paused {
                 self.resumed = now;
             }

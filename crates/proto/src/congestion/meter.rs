@@ -21,7 +21,7 @@ const NEWEST: usize = 3;
 #[derive(Debug, Clone)]
 pub struct TransitMeter {
     /// Minimum transit times of this and the previous period.
-    least: [i64; 2],
+    minimum: [i64; 2],
     began: LocalTime,
     newest: [i64; NEWEST],
     packets: u32,
@@ -34,7 +34,7 @@ pub struct TransitMeter {
 impl Default for TransitMeter {
     fn default() -> Self {
         Self {
-            least: [i64::MAX; 2],
+            minimum: [i64::MAX; 2],
             began: LocalTime::ZERO,
             newest: [i64::MAX; NEWEST],
             packets: 0,
@@ -59,10 +59,10 @@ impl TransitMeter {
         self.packets = self.packets.wrapping_add(1);
         self.octets = self.octets.wrapping_add(octets as u32);
         if self.made.is_none() || arrival - self.began >= BASE {
-            self.least = [i64::MAX, self.least[0]];
+            self.minimum = [i64::MAX, self.minimum[0]];
             self.began = arrival;
         }
-        self.least[0] = self.least[0].min(transit_ns);
+        self.minimum[0] = self.minimum[0].min(transit_ns);
         self.newest.rotate_right(1);
         self.newest[0] = transit_ns;
         let made = *self.made.get_or_insert(arrival);
@@ -73,7 +73,7 @@ impl TransitMeter {
         }
         self.made = Some(arrival);
         self.unreported = 0;
-        let [now, before] = self.least;
+        let [now, before] = self.minimum;
         let waited = self.newest.into_iter().min().unwrap_or(0).saturating_sub(now.min(before));
         self.feedback = Some(PathFeedback {
             ssrc,

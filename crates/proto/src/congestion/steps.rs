@@ -52,7 +52,7 @@ impl CodingStep {
         (coding, ptime): (Coding, Span),
         bits: Option<(u32, u32)>,
     ) -> Option<Self> {
-        let coding = bits.map_or(coding, |(least, _)| coding.at_bitrate(least));
+        let coding = bits.map_or(coding, |(minimum, _)| coding.at_bitrate(minimum));
         let Coding { sample, coder } = coding;
         let packet = packet_frames(rate, ptime).ok()?;
         let format = StreamFormat { rate, channels, sample, coder, packet, payload_type: 0 };
@@ -74,25 +74,26 @@ impl CodingStep {
             packets * 8.0 * cost(&format) as f64
         };
         let at_least = bits(self.terms.coding);
-        if let Some((least, most)) = self.bits.filter(|(least, most)| least < most) {
-            let at_most = bits(self.terms.coding.at_bitrate(most));
-            self.share += (at_most - at_least) / f64::from(most - least);
+        if let Some((minimum, maximum)) = self.bits.filter(|(minimum, maximum)| minimum < maximum) {
+            let at_most = bits(self.terms.coding.at_bitrate(maximum));
+            self.share += (at_most - at_least) / f64::from(maximum - minimum);
         }
         self.rate += at_least;
         self
     }
 
-    fn most(&self) -> f64 {
-        self.rate + self.bits.map_or(0.0, |(least, most)| self.share * f64::from(most - least))
+    fn maximum(&self) -> f64 {
+        self.rate
+            + self.bits.map_or(0.0, |(minimum, maximum)| self.share * f64::from(maximum - minimum))
     }
 
     fn within(&self, rate: f64) -> (StepTerms, f64) {
-        let Some((least, most)) = self.bits else { return (self.terms, self.rate) };
-        let bitrate = f64::from(least) + (rate - self.rate) / self.share;
+        let Some((minimum, maximum)) = self.bits else { return (self.terms, self.rate) };
+        let bitrate = f64::from(minimum) + (rate - self.rate) / self.share;
         let bitrate = (bitrate / BITRATE_STEP).floor() * BITRATE_STEP;
-        let bitrate = bitrate.clamp(least.into(), most.into());
+        let bitrate = bitrate.clamp(minimum.into(), maximum.into());
         let coding = self.terms.coding.at_bitrate(bitrate as u32);
-        let rate = self.rate + self.share * (bitrate - f64::from(least));
+        let rate = self.rate + self.share * (bitrate - f64::from(minimum));
         (StepTerms { coding, ..self.terms }, rate)
     }
 }
@@ -103,23 +104,23 @@ fn has_copies(coding: &Coding) -> bool {
 }
 
 fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
-    let (least, most) = limits.ptimes;
-    let wanted = coding.row().adapts_from.unwrap_or_default().max(least).min(most);
+    let (minimum, maximum) = limits.ptimes;
+    let wanted = coding.row().adapts_from.unwrap_or_default().max(minimum).min(maximum);
     let Some(all) = coding.coder.as_ref().and_then(|coder| coder.rules().ptimes()) else {
         return Some(wanted);
     };
-    let mut within = all.iter().copied().filter(|ptime| (least..=most).contains(ptime));
+    let mut within = all.iter().copied().filter(|ptime| (minimum..=maximum).contains(ptime));
     within.clone().find(|ptime| *ptime >= wanted).or_else(|| within.next_back())
 }
 
 /// The longest packet time has the full range unless a speech coding covers the lowest rates.
 fn lengths_of_opus(
     channels: Channels,
-    (shortest, most): (Span, Span),
+    (shortest, maximum): (Span, Span),
     (fewest, greatest): (u32, u32),
     has_voice: bool,
 ) -> Vec<(Span, Option<(u32, u32)>)> {
-    let fits = |(ptime, _): &(Span, u32)| (shortest..=most).contains(ptime);
+    let fits = |(ptime, _): &(Span, u32)| (shortest..=maximum).contains(ptime);
     let mut lengths: Vec<_> = OPUS.into_iter().filter(fits).collect();
     if lengths.is_empty() {
         return vec![(shortest, Some((fewest, greatest)))];
@@ -143,7 +144,7 @@ impl CodingSteps {
     /// Creates the steps; `None` if there is no choice.
     pub fn new(shape: (Rate, Channels), limits: &CodingLimits) -> Option<Self> {
         let (_, channels) = shape;
-        let (_, most) = limits.ptimes;
+        let (_, maximum) = limits.ptimes;
         let mut codings = limits.codings.clone();
         codings.sort_by_key(|coding| coding.row().rank);
         let only = codings.len() == 1;
@@ -159,13 +160,13 @@ impl CodingSteps {
             let Some(shortest) = adapted_ptime(coding, limits) else { continue };
             let rules = coding.coder.as_ref().map(Codec::rules);
             let adapted = rules.and_then(|rules| rules.adapted_bitrates(channels));
-            let adapted = adapted.map(|(least, most)| {
-                let most = limits.max_bitrate.unwrap_or(most);
-                (least.min(most), most)
+            let adapted = adapted.map(|(minimum, maximum)| {
+                let maximum = limits.max_bitrate.unwrap_or(maximum);
+                (minimum.min(maximum), maximum)
             });
             let lengths = match adapted {
                 Some(bits) if !has_copies(&coding) => {
-                    lengths_of_opus(channels, (shortest, most), bits, has_voice)
+                    lengths_of_opus(channels, (shortest, maximum), bits, has_voice)
                 }
                 bits => vec![(shortest, bits)],
             };
@@ -184,18 +185,18 @@ impl CodingSteps {
 
     /// Minimum IP bits per second of codings without built-in copies, if any.
     pub fn min_without_copies(&self) -> f64 {
-        let least = |all: &mut dyn Iterator<Item = &CodingStep>| {
+        let minimum = |all: &mut dyn Iterator<Item = &CodingStep>| {
             all.map(|step| step.rate).min_by(f64::total_cmp)
         };
         let mut without = self.0.iter().filter(|step| !has_copies(&step.terms.coding));
-        least(&mut without).or_else(|| least(&mut self.0.iter())).unwrap_or(f64::INFINITY)
+        minimum(&mut without).or_else(|| minimum(&mut self.0.iter())).unwrap_or(f64::INFINITY)
     }
 
     /// Best terms within `rate` IP bits per second, or else the minimum; and their rate.
     pub fn within(&self, rate: f64) -> (StepTerms, f64) {
         let fits = self.0.iter().find(|step| step.rate <= rate);
-        let least = || self.0.iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
-        match fits.or_else(least) {
+        let minimum = || self.0.iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
+        match fits.or_else(minimum) {
             Some(step) => step.within(rate),
             // `new` rejects an empty list.
             None => unreachable!("a sender without any coding"),
@@ -205,7 +206,7 @@ impl CodingSteps {
     /// Minimum rate of the next step, if this one is exhausted.
     pub fn above(&self, rate: f64) -> Option<f64> {
         let at = self.0.iter().position(|step| step.rate <= rate)?;
-        if self.0[at].most() > rate + BITRATE_STEP {
+        if self.0[at].maximum() > rate + BITRATE_STEP {
             return Some(rate);
         }
         at.checked_sub(1).map(|above| self.0[above].rate)

@@ -8,9 +8,9 @@ use crate::wire::avtp::crf::CrfInvalid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfNote {
     /// Nothing usable yet.
-    Unheard(CrfLack),
+    NotReceived(CrfLack),
     /// Received.
-    Heard,
+    Received,
     /// Rate held; `true` if uncertain packets arrive.
     Held(bool),
     /// Received again.
@@ -44,11 +44,11 @@ impl CrfNews {
     pub fn follow(&mut self, standing: &CrfStanding, now: LocalTime) -> Option<CrfNote> {
         let since = *self.since.get_or_insert(now);
         let note = match (self.noted, standing.state) {
-            (None, CrfState::Unheard) if now - since < Self::TIMEOUT => return None,
-            (None, CrfState::Unheard) => Some(CrfNote::Unheard(standing.lack())),
-            (None, CrfState::Heard) => None,
-            (Some(CrfState::Unheard), CrfState::Heard) => Some(CrfNote::Heard),
-            (Some(CrfState::Held { .. }), CrfState::Heard) => Some(CrfNote::Back),
+            (None, CrfState::NotReceived) if now - since < Self::TIMEOUT => return None,
+            (None, CrfState::NotReceived) => Some(CrfNote::NotReceived(standing.lack())),
+            (None, CrfState::Received) => None,
+            (Some(CrfState::NotReceived), CrfState::Received) => Some(CrfNote::Received),
+            (Some(CrfState::Held { .. }), CrfState::Received) => Some(CrfNote::Back),
             (Some(CrfState::Held { .. }), CrfState::Held { .. }) => return None,
             (_, CrfState::Held { comes, .. }) => Some(CrfNote::Held(comes)),
             (Some(_), _) => return None,
@@ -61,8 +61,8 @@ impl CrfNews {
 impl CrfStanding {
     fn lack(&self) -> CrfLack {
         let reasons = CrfInvalid::ALL.into_iter().zip(self.invalid);
-        let most = reasons.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
-        match most {
+        let maximum = reasons.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
+        match maximum {
             _ if self.counters.uncertain_clock > 0 => CrfLack::Uncertain,
             Some((reason, _)) => CrfLack::Invalid(reason),
             None => CrfLack::Nothing,
@@ -94,19 +94,19 @@ mod tests {
 
     #[test]
     fn each_silence_and_return_of_a_clock_is_noted_once() {
-        use CrfState::{Heard, Unheard};
+        use CrfState::{NotReceived, Received};
         let doubtful = CrfState::Held { since: SINCE, comes: true };
         let states = [
-            (0, Unheard),
-            (20, Heard),
-            (5000, Heard),
+            (0, NotReceived),
+            (20, Received),
+            (5000, Received),
             (5500, SILENT),
             (5520, SILENT),
             (9000, doubtful),
-            (9020, Heard),
-            (9040, Heard),
+            (9020, Received),
+            (9040, Received),
             (9060, doubtful),
-            (9080, Heard),
+            (9080, Received),
         ];
         let held = CrfNote::Held;
         assert_eq!(
@@ -117,19 +117,24 @@ mod tests {
 
     #[test]
     fn unreceived_clock_is_noted_after_3_s_and_on_arrival() {
-        use CrfState::{Heard, Unheard};
-        let states =
-            [(0, Unheard), (2999, Unheard), (3000, Unheard), (3020, Unheard), (60_000, Heard)];
-        let unheard = CrfNote::Unheard(CrfLack::Nothing);
-        assert_eq!(noted(&states), [(3000, unheard), (60_000, CrfNote::Heard)]);
-        assert_eq!(noted(&[(0, Unheard), (2980, Heard), (3000, Heard)]), []);
-        let states = [(0, Unheard), (3000, Unheard), (9000, SILENT)];
-        assert_eq!(noted(&states), [(3000, unheard), (9000, CrfNote::Held(false))]);
+        use CrfState::{NotReceived, Received};
+        let states = [
+            (0, NotReceived),
+            (2999, NotReceived),
+            (3000, NotReceived),
+            (3020, NotReceived),
+            (60_000, Received),
+        ];
+        let not_received = CrfNote::NotReceived(CrfLack::Nothing);
+        assert_eq!(noted(&states), [(3000, not_received), (60_000, CrfNote::Received)]);
+        assert_eq!(noted(&[(0, NotReceived), (2980, Received), (3000, Received)]), []);
+        let states = [(0, NotReceived), (3000, NotReceived), (9000, SILENT)];
+        assert_eq!(noted(&states), [(3000, not_received), (9000, CrfNote::Held(false))]);
     }
 
     #[test]
     fn what_came_in_place_of_a_clock_is_told_by_what_most_of_it_was() {
-        let mut came = standing(CrfState::Unheard);
+        let mut came = standing(CrfState::NotReceived);
         assert_eq!(came.lack(), CrfLack::Nothing);
         came.invalid[CrfInvalid::Subtype.index()] = 3;
         came.invalid[CrfInvalid::OtherStream.index()] = 4;

@@ -147,7 +147,7 @@ fn restarted_talker_is_followed_by_its_new_numbering() {
 #[test]
 fn a_pause_is_no_loss_whatever_number_the_talker_goes_on_with() {
     // 46 ms, 600 ms and a minute, not whole packets. Only these few numbers match an outage.
-    for (frames, most) in [(368 * 6 + 3, 0), (4800 * 6 + 3, 6), (2_880_001, 0)] {
+    for (frames, maximum) in [(368 * 6 + 3, 0), (4800 * 6 + 3, 6), (2_880_001, 0)] {
         let taken_for_loss = (0..256).filter(|&number| {
             let mut scene = Scene::new(8);
             scene.play(100, |_| true);
@@ -158,7 +158,7 @@ fn a_pause_is_no_loss_whatever_number_the_talker_goes_on_with() {
             !anew
         });
         let taken_for_loss: Vec<i64> = taken_for_loss.collect();
-        assert!(taken_for_loss.len() <= most, "{frames} frames: {taken_for_loss:?}");
+        assert!(taken_for_loss.len() <= maximum, "{frames} frames: {taken_for_loss:?}");
     }
 }
 

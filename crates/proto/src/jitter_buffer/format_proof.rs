@@ -86,19 +86,19 @@ impl FormatProof {
         frame_bytes: usize,
         payload: &[u8],
     ) {
-        let most = if self.fits() && !self.wrong_samples { CHECKED } else { SOUGHT };
+        let maximum = if self.fits() && !self.wrong_samples { CHECKED } else { SOUGHT };
         self.wrong_packets =
             if self.wrong_samples { self.wrong_packets.saturating_add(1) } else { 0 };
         self.is_harmful = false;
         if format == SampleFormat::F32 {
-            let floats = Floats::of(payload, most * CHANNELS);
+            let floats = Floats::of(payload, maximum * CHANNELS);
             self.is_harmful = floats.harmful > 0;
             // A single packet is sufficient.
             if floats.loud >= 4 && floats.loud * 20 > floats.sounding {
                 (self.wrong_samples, self.fitting) = (true, 0);
             }
         }
-        self.window.observe(frame_bytes, payload, most);
+        self.window.observe(frame_bytes, payload, maximum);
         let Some(allowed) = self.window.close() else { return };
         let is_ours = |kind: &SampleFormat| *kind == format;
         let ours = KINDS.iter().position(is_ours).is_some_and(|at| allowed[at]);
@@ -135,9 +135,9 @@ struct Floats {
 }
 
 impl Floats {
-    fn of(payload: &[u8], most: usize) -> Self {
+    fn of(payload: &[u8], maximum: usize) -> Self {
         let (mut sounding, mut loud, mut harmful) = (0, 0, 0);
-        for word in payload.as_chunks::<4>().0.iter().take(most) {
+        for word in payload.as_chunks::<4>().0.iter().take(maximum) {
             let sample = f32::from_be_bytes(*word);
             sounding += u32::from(sample != 0.0);
             loud += u32::from(sample.is_nan() || sample.abs() > *FLOATS.end());
@@ -160,14 +160,14 @@ struct SampleWindow {
 }
 
 impl SampleWindow {
-    fn observe(&mut self, frame_bytes: usize, payload: &[u8], most: usize) {
+    fn observe(&mut self, frame_bytes: usize, payload: &[u8], maximum: usize) {
         if frame_bytes != self.frame_bytes {
             *self = Self { frame_bytes, ..Self::default() };
         }
         if frame_bytes == 0 {
             return;
         }
-        for frame in payload.chunks_exact(frame_bytes).take(most) {
+        for frame in payload.chunks_exact(frame_bytes).take(maximum) {
             if frame.iter().all(|byte| *byte == 0) {
                 continue;
             }

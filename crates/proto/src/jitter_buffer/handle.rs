@@ -274,7 +274,7 @@ impl JitterBuffer {
             Some(place.frame.max(due.point.frame))
         });
         self.counters.lost += given_up.lost;
-        self.counters.underrun_discarded += given_up.unheard;
+        self.counters.underrun_discarded += given_up.not_received;
         self.counters.trace_overflow += given_up.unfollowed;
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);

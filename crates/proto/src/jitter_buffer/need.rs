@@ -82,15 +82,15 @@ impl JitterBuffer {
             return;
         }
         let rate = self.format.rate;
-        self.ask(|packets, kept| packets.observe_length(rate.span_of(frames), kept));
+        self.request(|packets, kept| packets.observe_length(rate.span_of(frames), kept));
     }
 
     pub(super) fn measure_late(&mut self, passage: &PacketTrace) {
         let Some(transit) = passage.transit() else { return };
-        self.ask(|packets, kept| packets.observe_late(passage.arrival, transit, kept));
+        self.request(|packets, kept| packets.observe_late(passage.arrival, transit, kept));
     }
 
-    fn ask(&mut self, observe: impl FnOnce(&mut Unannounced, Span) -> Option<Need>) {
+    fn request(&mut self, observe: impl FnOnce(&mut Unannounced, Span) -> Option<Need>) {
         if !self.is_measured() {
             return;
         }

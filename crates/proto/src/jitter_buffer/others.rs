@@ -13,14 +13,14 @@ pub struct OtherType {
 #[derive(Debug)]
 pub(super) struct OtherTypes {
     counts: Box<[u64; Self::TYPES]>,
-    most: Option<u8>,
+    maximum: Option<u8>,
 }
 
 impl OtherTypes {
     const TYPES: usize = 128;
 
     pub(super) fn new() -> Self {
-        Self { counts: Box::new([0; Self::TYPES]), most: None }
+        Self { counts: Box::new([0; Self::TYPES]), maximum: None }
     }
 
     pub(super) fn count(&mut self, payload_type: u8) {
@@ -31,13 +31,13 @@ impl OtherTypes {
         let Some(count) = self.counts.get_mut(usize::from(payload_type)) else { return };
         *count += 1;
         let count = *count;
-        if self.most().is_none_or(|most| count > most.packets) {
-            self.most = Some(payload_type);
+        if self.maximum().is_none_or(|maximum| count > maximum.packets) {
+            self.maximum = Some(payload_type);
         }
     }
 
-    pub(super) fn most(&self) -> Option<OtherType> {
-        let payload_type = self.most?;
+    pub(super) fn maximum(&self) -> Option<OtherType> {
+        let payload_type = self.maximum?;
         let packets = *self.counts.get(usize::from(payload_type))?;
         Some(OtherType { payload_type, packets })
     }
@@ -50,12 +50,12 @@ mod tests {
     #[test]
     fn the_type_that_comes_most_is_named_and_reports_are_none() {
         let mut others = OtherTypes::new();
-        assert_eq!(others.most(), None);
+        assert_eq!(others.maximum(), None);
         for payload_type in [72, 72, 72, 13, 97, 97, 72, 127] {
             others.count(payload_type);
         }
-        assert_eq!(others.most(), Some(OtherType { payload_type: 97, packets: 2 }));
+        assert_eq!(others.maximum(), Some(OtherType { payload_type: 97, packets: 2 }));
         (0..2).for_each(|_| others.count(13));
-        assert_eq!(others.most(), Some(OtherType { payload_type: 13, packets: 3 }));
+        assert_eq!(others.maximum(), Some(OtherType { payload_type: 13, packets: 3 }));
     }
 }

@@ -112,8 +112,8 @@ impl JitterBuffer {
         if due.cards != Cards::Apart {
             self.was_mapped = true;
             let seen = due.cards == Cards::OneClock;
-            let beside = seen && self.renderer.is_beside(due, stood == Cards::Apart);
-            return if beside { self.jump(due, true) } else { None };
+            let alongside = seen && self.renderer.is_beside(due, stood == Cards::Apart);
+            return if alongside { self.jump(due, true) } else { None };
         }
         // Arrivals include the path delay, so even an uncertain mapping is better.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
@@ -162,12 +162,12 @@ impl JitterBuffer {
         // The resampler reads ahead, so frames play later.
         let resample =
             if copied { Span::ZERO } else { renderer.frame.times(MediaPoint::from(read) - start) };
-        let (mut unheard, mut unasked) = (0, 0);
+        let (mut not_received, mut unrequested) = (0, 0);
         let taken = self.turns.take(&rendered.read, source, |kept| {
             if kept.media < read {
                 match self.begins {
-                    false => unheard += u64::from(kept.media + times.skipped >= read),
-                    true => unasked += 1,
+                    false => not_received += u64::from(kept.media + times.skipped >= read),
+                    true => unrequested += 1,
                 }
                 return;
             }
@@ -179,10 +179,10 @@ impl JitterBuffer {
             let dac = times.meets + after;
             passage(kept.passage(placement, times.now, dac, resample));
         });
-        self.counters.before_start += unasked;
+        self.counters.before_start += unrequested;
         self.counters.lost += taken.lost;
         self.counters.skipped_frames += taken.skipped;
-        self.counters.underrun_discarded += unheard;
+        self.counters.underrun_discarded += not_received;
     }
 
     /// Later frames count when another packet arrives.

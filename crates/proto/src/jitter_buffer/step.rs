@@ -29,7 +29,7 @@ struct Agreeing {
     /// First packet that agrees with all later ones.
     since: LocalTime,
     packets: u32,
-    least: Span,
+    minimum: Span,
     greatest: Span,
 }
 
@@ -60,18 +60,18 @@ impl StepFinder {
     ) -> Option<(Span, LocalTime)> {
         let late_since = self.0.map_or(arrival, |run| run.late_since);
         let (packets, since) = (1, arrival);
-        let alone = Agreeing { late_since, since, packets, least: behind, greatest: behind };
+        let alone = Agreeing { late_since, since, packets, minimum: behind, greatest: behind };
         let run = self.0.map_or(alone, |run| Agreeing {
             packets: run.packets + 1,
-            least: run.least.min(behind),
+            minimum: run.minimum.min(behind),
             greatest: run.greatest.max(behind),
             ..run
         });
-        let agree = run.greatest - run.least <= Self::SPREAD.max(spread);
+        let agree = run.greatest - run.minimum <= Self::SPREAD.max(spread);
         let run = if agree { run } else { alone };
         self.0 = Some(run);
         let found = run.packets >= Self::PACKETS && arrival - run.since >= Self::LASTS;
-        found.then_some((run.least, run.late_since))
+        found.then_some((run.minimum, run.late_since))
     }
 }
 

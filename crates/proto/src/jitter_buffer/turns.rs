@@ -157,7 +157,7 @@ fn end_of_nanos(span: Span) -> u32 {
 #[derive(Debug, Clone, Copy)]
 enum PacketPlace {
     Empty,
-    Came(PackedSlot),
+    Arrived(PackedSlot),
     Lost(i64),
 }
 
@@ -166,7 +166,7 @@ enum PacketPlace {
 pub(super) struct Abandoned {
     pub(super) lost: u64,
     /// Received in time but not played.
-    pub(super) unheard: u64,
+    pub(super) not_received: u64,
     /// Played without a trace: too many for the places.
     pub(super) unfollowed: u64,
 }
@@ -232,7 +232,7 @@ impl Turns {
                 Some(slot) => {
                     let in_time = u64::from(slot.whole && !slot.repaired);
                     match place.is_none_or(|place| slot.media < place) {
-                        true => given_up.unheard += in_time,
+                        true => given_up.not_received += in_time,
                         false => given_up.unfollowed += in_time,
                     }
                     self.follows = Some(slot.media + slot.frames);
@@ -254,7 +254,7 @@ impl Turns {
         let index = self.index(kept.sequence);
         let place = &mut self.places[index];
         let was_lost = matches!(place, PacketPlace::Lost(sequence) if *sequence == kept.sequence);
-        *place = PacketPlace::Came(kept);
+        *place = PacketPlace::Arrived(kept);
         was_lost
     }
 
@@ -264,7 +264,7 @@ impl Turns {
         &mut self,
         frames: &Range<MediaTime>,
         source: &Source,
-        mut tell: impl FnMut(&PackedSlot),
+        mut notify: impl FnMut(&PackedSlot),
     ) -> Taken {
         let mut taken = Taken::default();
         while self.next <= source.highest() {
@@ -277,7 +277,7 @@ impl Turns {
                         break;
                     }
                     if kept.whole && !kept.repaired {
-                        tell(kept);
+                        notify(kept);
                     }
                     (kept.media, kept.frames())
                 }
@@ -318,7 +318,7 @@ impl Turns {
 
     fn kept(&self, sequence: i64) -> Option<&PackedSlot> {
         match &self.places[self.index(sequence)] {
-            PacketPlace::Came(kept) if kept.sequence == sequence => Some(kept),
+            PacketPlace::Arrived(kept) if kept.sequence == sequence => Some(kept),
             _ => None,
         }
     }

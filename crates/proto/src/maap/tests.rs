@@ -181,8 +181,8 @@ fn lost_address_is_released_and_probes_restart() {
     claim.handle(&MaapMessage::about(MaapKind::Probe, lost), [2, 0, 0, 0, 1, 9], now);
     claim.handle(&MaapMessage::about(MaapKind::Announce, lost), ALICE, now);
     assert_eq!(claim.poll_event(), Some(ClaimEvent::Lost { address: held, to: ALICE }));
-    let asks = MaapMessage::about(MaapKind::Probe, GroupRange::only(claim.address()));
-    assert_eq!(claim.poll(now), Some((GROUP, asks)), "nothing is said of the other any more");
+    let requests = MaapMessage::about(MaapKind::Probe, GroupRange::only(claim.address()));
+    assert_eq!(claim.poll(now), Some((GROUP, requests)), "nothing is said of the other any more");
     claim.handle(&MaapMessage::about(MaapKind::Probe, lost), [2, 0, 0, 0, 1, 9], now);
     assert_eq!(claim.poll(now), None);
     // Taken too: no event, because it was not claimed.

@@ -127,14 +127,14 @@ impl ByteOrder {
 pub enum BlockSetError {
     /// Too many blocks.
     #[error(
-        "{0} blocks in an iteration are too many: must be at most {most}",
-        most = BlockSet::MAX_BLOCKS
+        "{0} blocks in an iteration are too many: must be at most {maximum}",
+        maximum = BlockSet::MAX_BLOCKS
     )]
     Blocks(usize),
     /// Too many frames.
     #[error(
-        "an iteration of {0} frames is too long: must be at most {most}",
-        most = BlockSet::MAX_FRAMES
+        "an iteration of {0} frames is too long: must be at most {maximum}",
+        maximum = BlockSet::MAX_FRAMES
     )]
     Frames(u32),
     /// Too many bytes on one leg.

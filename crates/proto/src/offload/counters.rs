@@ -14,7 +14,7 @@ pub struct OutboundCounters {
     /// Iterations repeated on request.
     pub replays: u64,
     /// Requests received.
-    pub asked: u64,
+    pub requested: u64,
     /// Requests for blocks no longer kept.
     pub gone: u64,
 }
@@ -43,7 +43,7 @@ pub struct InboundCounters {
     /// Invalid datagrams.
     pub invalid: u64,
     /// Requests sent.
-    pub asks: u64,
+    pub requests: u64,
     /// Missing blocks that are no longer kept.
     pub gone: u64,
     /// Epochs begun.

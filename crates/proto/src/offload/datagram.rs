@@ -32,7 +32,7 @@ pub enum DatagramKind {
     /// Part of a block.
     Block,
     /// Request to repeat blocks.
-    Ask,
+    Request,
     /// Requested blocks are no longer kept.
     Gone,
 }
@@ -142,7 +142,7 @@ impl Head {
     pub fn write(&self, room: &mut [u8; HEAD_BYTES]) {
         let kind = match self.kind {
             DatagramKind::Block => 0,
-            DatagramKind::Ask => 1,
+            DatagramKind::Request => 1,
             DatagramKind::Gone => 2,
         };
         room[..2].copy_from_slice(&[VERSION, kind]);
@@ -157,7 +157,7 @@ impl Head {
         room[36..40].copy_from_slice(&self.latency.to_be_bytes());
     }
 
-    pub(super) const fn beside(kind: DatagramKind, stream: u32, epoch: u32, block: u64) -> Self {
+    pub(super) const fn alongside(kind: DatagramKind, stream: u32, epoch: u32, block: u64) -> Self {
         let (flags, part, parts) = (Flags::NONE, 0, 1);
         Self { kind, flags, part, parts, stream, epoch, block, position: 0, frames: 0, latency: 0 }
     }
@@ -180,7 +180,7 @@ impl Head {
         }
         let kind = match head[1] {
             0 => DatagramKind::Block,
-            1 => DatagramKind::Ask,
+            1 => DatagramKind::Request,
             2 => DatagramKind::Gone,
             kind => return Err(InvalidBlock::Kind(kind)),
         };
@@ -220,8 +220,8 @@ pub(super) struct PartCut {
 }
 
 impl PartCut {
-    pub(super) fn new(bytes: usize, most: usize) -> Self {
-        Self::into_parts(bytes, bytes.div_ceil(most.max(MIN_PART)).max(1) as u16)
+    pub(super) fn new(bytes: usize, maximum: usize) -> Self {
+        Self::into_parts(bytes, bytes.div_ceil(maximum.max(MIN_PART)).max(1) as u16)
     }
 
     fn into_parts(bytes: usize, parts: u16) -> Self {

@@ -53,7 +53,7 @@ pub enum Handled {
     /// Invalid.
     Invalid(InvalidBlock),
     /// Request for these blocks.
-    Ask {
+    Request {
         /// First.
         from: u64,
         /// Exclusive end.
@@ -73,14 +73,14 @@ impl InboundCounters {
             Handled::Early => self.early += 1,
             Handled::Foreign => self.foreign += 1,
             Handled::Invalid(_) => self.invalid += 1,
-            Handled::Part | Handled::Ask { .. } | Handled::Gone(..) => {}
+            Handled::Part | Handled::Request { .. } | Handled::Gone(..) => {}
         }
     }
 }
 
 enum SortedDatagram<'a> {
     Block(Head, &'a [u8]),
-    Ask { epoch: u32, from: u64, until: u64 },
+    Request { epoch: u32, from: u64, until: u64 },
     Gone { epoch: u32, first: u64 },
 }
 
@@ -92,9 +92,9 @@ fn sort(datagram: &[u8], stream: u32) -> Result<SortedDatagram<'_>, Handled> {
     let epoch = head.epoch;
     match head.kind {
         DatagramKind::Block => Ok(SortedDatagram::Block(head, body)),
-        DatagramKind::Ask => {
+        DatagramKind::Request => {
             let [from, until] = numbers(body).map_err(Handled::Invalid)?;
-            Ok(SortedDatagram::Ask { epoch, from, until })
+            Ok(SortedDatagram::Request { epoch, from, until })
         }
         DatagramKind::Gone => {
             let [first] = numbers(body).map_err(Handled::Invalid)?;

@@ -96,7 +96,7 @@ impl Master {
     /// Writes an empty request, which gives a worker the address for answers.
     pub fn write_hello(&self, room: &mut [u8]) -> Option<usize> {
         let (stream, epoch) = (self.back.stream(), self.there.epoch());
-        Head::beside(DatagramKind::Ask, stream, epoch, 0).with_body(&[0; 16], room)
+        Head::alongside(DatagramKind::Request, stream, epoch, 0).with_body(&[0; 16], room)
     }
 
     /// Buffer for the next block, with old content.
@@ -118,7 +118,7 @@ impl Master {
     pub fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         let there = &self.there;
         let handled = self.back.handle(datagram, now, |block| there.kept(block));
-        if let Handled::Ask { from, until } = handled {
+        if let Handled::Request { from, until } = handled {
             self.there.handle_ask(from, until);
         }
         handled

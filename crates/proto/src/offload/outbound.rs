@@ -26,12 +26,12 @@ pub(crate) struct OutboundConfig {
 
 /// Iteration longer than agreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("an iteration of {frames} frames is longer than agreed: must be at most {most}")]
+#[error("an iteration of {frames} frames is longer than agreed: must be at most {maximum}")]
 pub struct RoomRefused {
     /// Requested.
     pub frames: u32,
     /// Maximum.
-    pub most: u32,
+    pub maximum: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,7 +47,7 @@ struct OutboundSlot {
     position: u64,
     frames: u32,
     meta: BlockMeta,
-    asked: bool,
+    requested: bool,
 }
 
 const NOTHING: u64 = u64::MAX;
@@ -91,7 +91,7 @@ impl OutboundBlocks {
             position: 0,
             frames: 0,
             meta: BlockMeta::default(),
-            asked: false,
+            requested: false,
         };
         Ok(Self {
             set,
@@ -115,7 +115,7 @@ impl OutboundBlocks {
     }
 
     pub(crate) fn begin(&mut self, epoch: u32) {
-        self.slots.iter_mut().for_each(|slot| (slot.block, slot.asked) = (NOTHING, false));
+        self.slots.iter_mut().for_each(|slot| (slot.block, slot.requested) = (NOTHING, false));
         self.bytes.clear();
         self.queue.begin();
         (self.epoch, self.next, self.position) = (epoch, 0, 0);
@@ -144,7 +144,7 @@ impl OutboundBlocks {
         if self.next > self.history {
             self.keep_end();
         }
-        self.slots.iter_mut().for_each(|slot| slot.asked = false);
+        self.slots.iter_mut().for_each(|slot| slot.requested = false);
         self.queue.forget_asked();
     }
 
@@ -165,16 +165,16 @@ impl OutboundBlocks {
 
     /// Holds old content.
     pub(crate) fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
-        let most = self.set.max_frames();
-        if frames > most {
-            return Err(RoomRefused { frames, most });
+        let maximum = self.set.max_frames();
+        if frames > maximum {
+            return Err(RoomRefused { frames, maximum });
         }
         self.frames = frames;
         let at = self.index(self.next);
-        if self.slots[at].asked {
+        if self.slots[at].requested {
             self.queue.answered(1);
         }
-        (self.slots[at].block, self.slots[at].asked) = (NOTHING, false);
+        (self.slots[at].block, self.slots[at].requested) = (NOTHING, false);
         let Self { slots, set, leg, bytes, .. } = self;
         let needed = set.bytes(*leg, frames);
         let kept = slots.iter().enumerate().rev().filter(|(_, slot)| slot.block != NOTHING);
@@ -186,7 +186,7 @@ impl OutboundBlocks {
         let (block, at) = (self.next, self.index(self.next));
         let frames = self.frames;
         self.slots[at] =
-            OutboundSlot { block, position: self.position, frames, meta, asked: false };
+            OutboundSlot { block, position: self.position, frames, meta, requested: false };
         self.position += u64::from(frames);
         self.next += 1;
         let bytes = self.set.bytes(self.leg, frames);
@@ -238,7 +238,7 @@ impl OutboundBlocks {
     }
 
     pub(crate) fn handle_ask(&mut self, from: u64, until: u64) {
-        self.counters.asked += 1;
+        self.counters.requested += 1;
         let kept_from = self.next.saturating_sub(self.history);
         let until = until.min(self.next);
         if from >= until {
@@ -264,9 +264,9 @@ impl OutboundBlocks {
     fn mark_asked(&mut self, block: u64) {
         let at = self.index(block);
         let slot = &mut self.slots[at];
-        if slot.block == block && !slot.asked {
-            slot.asked = true;
-            self.queue.ask(block);
+        if slot.block == block && !slot.requested {
+            slot.requested = true;
+            self.queue.request(block);
         }
     }
 
@@ -299,8 +299,8 @@ impl OutboundBlocks {
         while let Some(block) = self.queue.next_asked(self.next) {
             let at = self.index(block);
             let slot = &mut self.slots[at];
-            if slot.block == block && slot.asked {
-                slot.asked = false;
+            if slot.block == block && slot.requested {
+                slot.requested = false;
                 self.counters.replays += 1;
                 self.queue.send_asked(block);
                 return true;
@@ -314,7 +314,7 @@ impl OutboundBlocks {
         let first = (kept_from..self.next).find(|block| self.kept(*block).is_some());
         let first = first.unwrap_or(self.next);
         let body = first.to_be_bytes();
-        let head = Head::beside(DatagramKind::Gone, self.stream, self.epoch, first);
+        let head = Head::alongside(DatagramKind::Gone, self.stream, self.epoch, first);
         let len = head.with_body(&body, room)?;
         Some(self.counted(len))
     }

@@ -192,16 +192,16 @@ impl Returns {
         write: impl FnMut(usize, &mut [f32]),
     ) {
         if channel < self.config.inputs {
-            let most = frames.min(self.config.max_frames) as usize;
-            self.dry.write_by(channel, self.clock, most, write);
+            let maximum = frames.min(self.config.max_frames) as usize;
+            self.dry.write_by(channel, self.clock, maximum, write);
         }
     }
 
     /// The [input](Self::push_dry) of a channel; the second piece may be empty.
     #[inline]
     pub fn dry(&self, channel: usize, frames: u32) -> [&[f32]; 2] {
-        let most = frames.min(self.config.max_frames) as usize;
-        self.dry.pieces(channel, self.clock, most)
+        let maximum = frames.min(self.config.max_frames) as usize;
+        self.dry.pieces(channel, self.clock, maximum)
     }
 
     /// Places a channel. Ignores late or never sent frames.
@@ -272,8 +272,8 @@ impl Returns {
             self.pass(turn, frames as usize, sink);
         } else {
             pulled = self.make(turn, before as usize, frames as usize);
-            let most = self.config.max_frames as usize;
-            for (channel, run) in self.run.chunks_exact(most.max(1)).enumerate() {
+            let maximum = self.config.max_frames as usize;
+            for (channel, run) in self.run.chunks_exact(maximum.max(1)).enumerate() {
                 sink(channel, &run[..frames as usize]);
             }
         }
@@ -286,7 +286,7 @@ impl Returns {
     }
 
     fn pass(&mut self, turn: u64, frames: usize, sink: &mut dyn FnMut(usize, &[f32])) {
-        self.concealed.hear(turn, frames, &self.wet, (&self.dry, self.plugin_latency));
+        self.concealed.handle(turn, frames, &self.wet, (&self.dry, self.plugin_latency));
         for channel in 0..self.config.outputs {
             if let Some(samples) = self.wet.slice(channel, turn, frames) {
                 sink(channel, samples);
@@ -299,16 +299,16 @@ impl Returns {
     }
 
     fn make(&mut self, turn: u64, before: usize, frames: usize) -> PulledReturns {
-        let most = self.config.max_frames as usize;
+        let maximum = self.config.max_frames as usize;
         let mut pulled = PulledReturns { before: before as u32, ..PulledReturns::default() };
-        for run in self.run.chunks_exact_mut(most.max(1)) {
+        for run in self.run.chunks_exact_mut(maximum.max(1)) {
             run[..before].fill(0.0);
         }
         let mut at = before;
         while at < frames {
             let position = turn + (at - before) as u64;
             let (mark, len) = self.marks.run(position, frames - at);
-            let mut piece = playing::RunPiece { run: &mut self.run, most, at, len, position };
+            let mut piece = playing::RunPiece { run: &mut self.run, maximum, at, len, position };
             match mark {
                 FrameMark::Missing => {
                     let dry = (&self.dry, self.plugin_latency);

@@ -6,17 +6,17 @@ use super::{MAX_KEPT_BYTES, OffloadError};
 #[derive(Debug, Clone)]
 pub(super) struct SlotBytes {
     bytes: Box<[u8]>,
-    most: usize,
+    maximum: usize,
     stride: usize,
 }
 
 impl SlotBytes {
     /// Only this allocates.
-    pub(super) fn new(slots: usize, most: usize) -> Result<Self, OffloadError> {
-        let all = slots.checked_mul(most).filter(|all| *all <= MAX_KEPT_BYTES);
-        let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: most })?;
+    pub(super) fn new(slots: usize, maximum: usize) -> Result<Self, OffloadError> {
+        let all = slots.checked_mul(maximum).filter(|all| *all <= MAX_KEPT_BYTES);
+        let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: maximum })?;
         // Zero pages would come at first access, on a real-time thread.
-        Ok(Self { bytes: vec![0xFF; all].into(), most, stride: 0 })
+        Ok(Self { bytes: vec![0xFF; all].into(), maximum, stride: 0 })
     }
 
     pub(super) const fn clear(&mut self) {
@@ -29,7 +29,7 @@ impl SlotBytes {
             return;
         }
         let was = self.stride;
-        self.stride = bytes.next_power_of_two().min(self.most);
+        self.stride = bytes.next_power_of_two().min(self.maximum);
         for (slot, bytes) in kept {
             let from = slot * was;
             self.bytes.copy_within(from..from + bytes, slot * self.stride);

@@ -72,7 +72,7 @@ impl Worker {
     /// Takes a datagram that arrived at `now`.
     pub fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         match Head::read(datagram) {
-            Ok((head, _)) if head.kind == DatagramKind::Ask => self.handle_ask(datagram),
+            Ok((head, _)) if head.kind == DatagramKind::Request => self.handle_ask(datagram),
             _ => self.handle_there(datagram, now),
         }
     }
@@ -87,7 +87,7 @@ impl Worker {
 
     fn handle_ask(&mut self, datagram: &[u8]) -> Handled {
         let handled = self.there.handle_ask(datagram, self.back.stream(), self.back.epoch());
-        if let Handled::Ask { from, until } = handled {
+        if let Handled::Request { from, until } = handled {
             self.back.handle_ask(from, until);
         }
         handled

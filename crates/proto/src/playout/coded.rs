@@ -65,7 +65,7 @@ pub(crate) struct CodedPlayout {
     /// Uncompressed frames may follow decoded frames that end too early.
     seam: bool,
     run: Frames,
-    most: Frames,
+    maximum: Frames,
     /// Maximum distance of a packet with copies.
     ahead: Frames,
     /// Maximum distance behind the cursor for decoding.
@@ -107,7 +107,7 @@ impl CodedPlayout {
             last: (0, Frames::ZERO),
             seam: false,
             run: Frames::ZERO,
-            most: rate.frames_within(Self::CONCEALED),
+            maximum: rate.frames_within(Self::CONCEALED),
             ahead: rate.frames_within(Self::COPIES),
             back: rate.frames_within(PTIME_RANGE.1),
             reach: Opus::MAX_FRAMES.min(Frames::from_len(ring / 4)),
@@ -189,7 +189,7 @@ impl CodedPlayout {
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) {
         self.cursor = cursor;
-        if self.end <= cursor && (self.done.is_none() || self.run >= self.most) {
+        if self.end <= cursor && (self.done.is_none() || self.run >= self.maximum) {
             self.done = None;
             return;
         }
@@ -201,7 +201,7 @@ impl CodedPlayout {
                 let Some(first) = self.first_received(cursor, until) else { return };
                 // Resets the decoder with the next packet.
                 self.last = (usize::MAX, Frames::ZERO);
-                (self.run, self.read, self.behind) = (self.most, first, false);
+                (self.run, self.read, self.behind) = (self.maximum, first, false);
                 first
             }
         };
@@ -308,7 +308,7 @@ impl CodedPlayout {
         frames: Frames,
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) {
-        if self.ended || self.run >= self.most {
+        if self.ended || self.run >= self.maximum {
             return;
         }
         self.run += frames;

@@ -29,15 +29,15 @@ impl ReceivePolicy {
             return (context.command)(ReceiveCommand::Mute(true));
         }
         self.refusal = None;
-        let least = self.least(announcement.packing_age);
+        let minimum = self.minimum(announcement.packing_age);
         let promised = announcement.link_offset;
         self.arrivals.announce(announcement.packing_age);
         let wanted = match self.rule {
             LatencyRule::Chosen(_) => self.link_offset,
-            LatencyRule::Usual => kept_latency(promised, least),
+            LatencyRule::Usual => kept_latency(promised, minimum),
             LatencyRule::Auto { .. } => self.arrivals.start_at(promised),
         };
-        self.note_latency(&announcement, least, wanted);
+        self.note_latency(&announcement, minimum, wanted);
         self.link_offset = wanted.min(self.longest);
         (context.command)(ReceiveCommand::Carried(theirs.channels))
             && (context.command)(ReceiveCommand::Mute(false))
@@ -45,7 +45,7 @@ impl ReceivePolicy {
     }
 
     /// Minimum latency for this packet age.
-    pub(super) fn least(&self, packing_age: Span) -> Span {
+    pub(super) fn minimum(&self, packing_age: Span) -> Span {
         packing_age + self.takes
     }
 
@@ -90,14 +90,14 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
     }
 
-    fn note_latency(&mut self, announcement: &Announcement, least: Span, wanted: Span) {
+    fn note_latency(&mut self, announcement: &Announcement, minimum: Span, wanted: Span) {
         let Announcement { packing_age, link_offset: promised, .. } = *announcement;
-        let (device, longest) = (least - packing_age, self.longest);
+        let (device, longest) = (minimum - packing_age, self.longest);
         let short = match self.rule {
-            LatencyRule::Chosen(_) => leaves_no_transit(wanted, least),
-            LatencyRule::Usual => wanted < least,
+            LatencyRule::Chosen(_) => leaves_no_transit(wanted, minimum),
+            LatencyRule::Usual => wanted < minimum,
             // Arrivals determine the latency from the next poll on.
-            LatencyRule::Auto { .. } => least > longest,
+            LatencyRule::Auto { .. } => minimum > longest,
         };
         if short {
             self.notes.note(ReceiveNote::TooShort { packing_age, device, latency: wanted });

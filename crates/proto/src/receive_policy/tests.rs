@@ -47,7 +47,7 @@ fn coding_that_is_read_correctly_or_ignored_is_not_refused() {
 }
 
 /// A mono stream with packets and periods of 64 frames, and its commands.
-struct Heard {
+struct Received {
     policy: ReceivePolicy,
     receiver: JitterBuffer,
     reported: Vec<ReceiveCommand>,
@@ -57,7 +57,7 @@ fn frames(count: i64) -> Span {
     Rate::HZ_48000.span_of(Frames::new(count))
 }
 
-impl Heard {
+impl Received {
     fn by(periods: u32, latency: LatencyRule) -> Self {
         Self::of(RtpUnpack::usual(), periods, latency)
     }
@@ -100,7 +100,7 @@ impl Heard {
         self.policy.link_offset()
     }
 
-    fn asked(&mut self, latency: Span) -> Result<Span, LatencyRefused> {
+    fn requested(&mut self, latency: Span) -> Result<Span, LatencyRefused> {
         self.with(|policy, context| policy.set_latency(LatencyRule::Chosen(latency), context))
     }
 }
@@ -109,7 +109,7 @@ impl Heard {
 fn repeated_talker_restarts_are_not_reported_as_jumps() {
     let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
     for (restarts, blamed) in [(1, false), (0, true)] {
-        let mut heard = Heard::of(wire.clone(), 3, LatencyRule::Usual);
+        let mut heard = Received::of(wire.clone(), 3, LatencyRule::Usual);
         for second in 0..9 {
             let mut status = heard.receiver.status(LocalTime::ZERO + Span::from_secs(second));
             status.counters.resyncs = second as u64;
@@ -126,9 +126,9 @@ fn repeated_talker_restarts_are_not_reported_as_jumps() {
 }
 
 /// An AVTP stream: packets carry presentation times.
-fn presented(rule: LatencyRule) -> Heard {
+fn presented(rule: LatencyRule) -> Received {
     let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
-    Heard::of(wire, 3, rule)
+    Received::of(wire, 3, rule)
 }
 
 #[test]
@@ -148,44 +148,44 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
 }
 
 /// For packets one period old.
-fn least(periods: i64) -> Span {
+fn minimum(periods: i64) -> Span {
     frames(64) + frames(64 * periods)
 }
 
 #[test]
 fn device_without_lead_keeps_a_latency_of_140_frames() {
-    assert_eq!(Heard::by(1, LatencyRule::Usual).promised(frames(140)), frames(140));
-    assert!(Heard::by(3, LatencyRule::Usual).promised(frames(140)) >= least(3));
+    assert_eq!(Received::by(1, LatencyRule::Usual).promised(frames(140)), frames(140));
+    assert!(Received::by(3, LatencyRule::Usual).promised(frames(140)) >= minimum(3));
 }
 
 #[test]
 fn shorter_lead_than_configured_lowers_the_minimum_latency() {
-    let mut heard = Heard::by(3, LatencyRule::Usual);
-    let (asked, least) = (frames(140), least(3));
+    let mut heard = Received::by(3, LatencyRule::Usual);
+    let (requested, minimum) = (frames(140), minimum(3));
     heard.leads(frames(128));
     heard.promised(Span::from_millis(7));
-    assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
+    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, minimum }));
     // A program as the device: its thread wakes 50 µs late.
     heard.leads(-Span::from_micros(50));
     assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "the promised latency stays");
     let takes_a_period = |reported: &ReceiveCommand| matches!(reported, ReceiveCommand::Ring(takes) if *takes == frames(64));
     assert!(heard.reported.iter().any(takes_a_period));
-    assert_eq!(heard.asked(asked), Ok(asked));
-    let (asked, least) = (frames(127), self::least(1));
-    assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
+    assert_eq!(heard.requested(requested), Ok(requested));
+    let (requested, minimum) = (frames(127), self::minimum(1));
+    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, minimum }));
 }
 
 #[test]
 fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
-    let mut heard = Heard::by(1, LatencyRule::Usual);
+    let mut heard = Received::by(1, LatencyRule::Usual);
     heard.leads(Span::ZERO);
     assert_eq!(heard.promised(frames(140)), frames(140));
     assert!(heard.policy.notes().is_empty());
     heard.leads(frames(128));
-    assert!(heard.policy.link_offset() >= least(3));
-    let mut chosen = Heard::by(1, LatencyRule::Usual);
+    assert!(heard.policy.link_offset() >= minimum(3));
+    let mut chosen = Received::by(1, LatencyRule::Usual);
     chosen.promised(frames(140));
-    chosen.asked(frames(140)).unwrap();
+    chosen.requested(frames(140)).unwrap();
     chosen.leads(frames(128));
     assert_eq!(chosen.policy.link_offset(), frames(140), "only the user may change it");
     let said = chosen.policy.notes();
@@ -196,16 +196,16 @@ fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
 
 #[test]
 fn wake_ups_that_are_all_late_make_a_card_take_no_less() {
-    let mut heard = Heard::by(3, LatencyRule::Usual);
+    let mut heard = Received::by(3, LatencyRule::Usual);
     heard.leads(frames(128) - Span::from_micros(600));
     heard.promised(Span::from_millis(7));
-    let (asked, least) = (frames(250), least(3));
-    assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
+    let (requested, minimum) = (frames(250), minimum(3));
+    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, minimum }));
 }
 
 #[test]
 fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
-    let mut heard = Heard::by(2, LatencyRule::Usual);
+    let mut heard = Received::by(2, LatencyRule::Usual);
     let mut follow = |uncertain| {
         let mut status = heard.receiver.status(LocalTime::ZERO);
         status.counters.uncertain_clock = uncertain;
@@ -238,7 +238,7 @@ fn packet(frame: i64) -> PacketTrace {
 #[test]
 fn latency_that_follows_longer_packets_adds_no_short_note() {
     for rule in [LatencyRule::AUTO, LatencyRule::Usual] {
-        let mut heard = Heard::by(2, rule);
+        let mut heard = Received::by(2, rule);
         heard.promised(Span::from_millis(5));
         for number in 0..200 {
             heard.policy.take(&packet(64 * number));
@@ -261,20 +261,21 @@ fn latency_that_follows_longer_packets_adds_no_short_note() {
         assert!(!reported && notes.is_empty() == rule.is_auto(), "{rule:?}: {notes:?}");
         heard.policy.take(&self::packet(64 * 200));
         heard.with(|policy, context| policy.poll(context));
-        let least = packing_age + frames(128);
-        assert!(heard.policy.link_offset() >= least, "{rule:?}: {}", heard.policy.link_offset());
+        let minimum = packing_age + frames(128);
+        assert!(heard.policy.link_offset() >= minimum, "{rule:?}: {}", heard.policy.link_offset());
     }
 }
 
 #[test]
 fn new_maximum_limits_an_automatic_latency_at_once() {
-    let mut heard = Heard::by(2, LatencyRule::AUTO);
+    let mut heard = Received::by(2, LatencyRule::AUTO);
     heard.promised(Span::from_millis(300));
     assert_eq!(heard.policy.link_offset(), Span::from_millis(300));
-    let most = Some(Span::from_millis(150));
-    let set = heard.with(|policy, context| policy.set_latency(LatencyRule::Auto { most }, context));
+    let maximum = Some(Span::from_millis(150));
+    let set =
+        heard.with(|policy, context| policy.set_latency(LatencyRule::Auto { maximum }, context));
     assert_eq!(set, Ok(Span::from_millis(150)));
-    assert_eq!(heard.asked(Span::from_millis(200)), Ok(Span::from_millis(200)));
+    assert_eq!(heard.requested(Span::from_millis(200)), Ok(Span::from_millis(200)));
     assert_eq!(heard.promised(Span::from_millis(300)), Span::from_millis(200));
     let set = heard.with(|policy, context| policy.set_latency(LatencyRule::AUTO, context));
     assert_eq!(set, Ok(Span::from_millis(200)));

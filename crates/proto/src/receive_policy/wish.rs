@@ -11,14 +11,14 @@ pub enum LatencyRefused {
     /// Too short for packets and device.
     TooShort {
         /// Requested latency.
-        asked: Span,
+        requested: Span,
         /// Minimum latency.
-        least: Span,
+        minimum: Span,
     },
     /// Beyond the buffer.
     TooLong {
         /// Requested latency.
-        asked: Span,
+        requested: Span,
         /// Maximum latency of the buffer.
         longest: Span,
     },
@@ -35,20 +35,20 @@ impl ReceivePolicy {
     ) -> Result<Span, LatencyRefused> {
         let packing_age = self.announced.map(|announced| announced.packing_age);
         let packing_age = packing_age.or(self.needs.packet());
-        let least = self.least(packing_age.unwrap_or(self.format.ptime()));
+        let minimum = self.minimum(packing_age.unwrap_or(self.format.ptime()));
         let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
         let longest = self.longest;
         let link_offset = match rule {
-            LatencyRule::Chosen(asked) if asked < least => {
-                return Err(LatencyRefused::TooShort { asked, least });
+            LatencyRule::Chosen(requested) if requested < minimum => {
+                return Err(LatencyRefused::TooShort { requested, minimum });
             }
-            LatencyRule::Chosen(asked) if asked > longest => {
-                return Err(LatencyRefused::TooLong { asked, longest });
+            LatencyRule::Chosen(requested) if requested > longest => {
+                return Err(LatencyRefused::TooLong { requested, longest });
             }
-            LatencyRule::Chosen(asked) => asked,
-            LatencyRule::Usual => kept_latency(promised, least).min(longest),
-            LatencyRule::Auto { most } => {
-                self.arrivals.set_max(most);
+            LatencyRule::Chosen(requested) => requested,
+            LatencyRule::Usual => kept_latency(promised, minimum).min(longest),
+            LatencyRule::Auto { maximum } => {
+                self.arrivals.set_max(maximum);
                 self.arrivals.start_at(self.link_offset)
             }
         };
@@ -56,10 +56,10 @@ impl ReceivePolicy {
         let taken =
             (context.command)(raises) && (context.command)(ReceiveCommand::LinkOffset(link_offset));
         if !taken {
-            self.arrivals.set_max(self.rule.most());
+            self.arrivals.set_max(self.rule.maximum());
             return Err(LatencyRefused::Busy);
         }
-        self.arrivals.set_max(rule.most());
+        self.arrivals.set_max(rule.maximum());
         (self.rule, self.link_offset) = (rule, link_offset);
         Ok(link_offset)
     }
@@ -67,7 +67,7 @@ impl ReceivePolicy {
     /// Takes over rule and latency of `other`, unless senders determine the latency.
     pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
         self.rule = other.rule;
-        self.arrivals.set_max(self.rule.most());
+        self.arrivals.set_max(self.rule.maximum());
         let link_offset = other.link_offset.min(self.longest);
         if self.rule != LatencyRule::Usual
             && (context.command)(ReceiveCommand::Raises(false))

@@ -63,9 +63,10 @@ impl Encoder {
     }
 
     fn symbols(&mut self, sequence: i64, len: usize, room: &mut [u8]) -> usize {
-        let most = room.len();
-        let fits =
-            (1..=MAX_SYMBOLS).take_while(|count| repair_data::bytes(*count, len) <= most).count();
+        let maximum = room.len();
+        let fits = (1..=MAX_SYMBOLS)
+            .take_while(|count| repair_data::bytes(*count, len) <= maximum)
+            .count();
         let mut symbols = [Symbol { oldest: 0, span: 0, point: 0 }; MAX_SYMBOLS];
         let mut count = 0;
         let reaches = self.layout;

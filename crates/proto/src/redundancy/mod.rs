@@ -7,7 +7,6 @@
 //! The budget is the repair time after a packet's departure. The next budget ÷ ptime packets are
 //! its window. If a burst loses packet and window, it cannot be repaired.
 
-mod ask;
 mod encoder;
 mod equations;
 mod field;
@@ -15,13 +14,14 @@ mod layout;
 pub mod repair_data;
 mod repairer;
 mod repeats;
+mod request;
 pub mod sizing;
 
-pub use ask::{Bounds, Redundancy, RedundancyError};
 pub use encoder::Encoder;
 pub use layout::{ETHERNET, LONGEST, Layout, Reach};
 pub use repairer::{Damaged, Repairer};
 pub use repeats::Repeats;
+pub use request::{Bounds, Redundancy, RedundancyError};
 
 /// Half the range of packet numbers: the windows of two symbols may touch.
 pub const MAX_WINDOW: usize = 64;

@@ -80,16 +80,16 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
 }
 
 /// Minimum redundancy for `TARGET`, or as many of `most` symbols as are worth their cost.
-pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
+pub fn fitting(losses: Losses, window: usize, maximum: usize) -> Layout {
     let ways = |symbols| {
         let (copies, code) = (Layout::copies(symbols, window), Layout::code(symbols, window));
         let by_copies = left_by_copies(losses, &copies);
         let by_code = left_by_code(losses, symbols, window);
         if by_code < by_copies { (by_code, code) } else { (by_copies, copies) }
     };
-    let most = most.min(window);
+    let maximum = maximum.min(window);
     let (mut best, mut layout) = (losses.share, Layout::NONE);
-    for symbols in 1..=most {
+    for symbols in 1..=maximum {
         let (left, way) = ways(symbols);
         // A symbol must repair a third of the remaining losses.
         if left >= 0.67 * best {

@@ -35,9 +35,9 @@ pub(super) fn remember(
         if peers.len() >= MAX_PEERS {
             let worth =
                 |peer: &Peer| (peer.proven && heard - peer.heard < Session::FORGOTTEN, peer.heard);
-            let least = peers.iter().enumerate().min_by_key(|(_, peer)| worth(peer));
-            let least = least.map_or(0, |(index, _)| index);
-            peers.swap_remove(least);
+            let minimum = peers.iter().enumerate().min_by_key(|(_, peer)| worth(peer));
+            let minimum = minimum.map_or(0, |(index, _)| index);
+            peers.swap_remove(minimum);
         }
         peers.push(Peer {
             author,

@@ -41,8 +41,8 @@ impl Session {
             bye,
         };
         let written = report.write(buffer).ok()?;
-        self.asked.rotate_right(1);
-        self.asked[0] = (ntp.compact(), now);
+        self.requested.rotate_right(1);
+        self.requested[0] = (ntp.compact(), now);
         Some(written)
     }
 
@@ -70,12 +70,12 @@ impl Session {
         } else {
             0
         };
-        let asked = fresh.skip(skip).filter_map(|peer| {
+        let requested = fresh.skip(skip).filter_map(|peer| {
             let (last_reference, arrived) = peer.question?;
             let delay = CompactSpan::from_span(now - arrived);
             Some(DelaySince { ssrc: peer.author.ssrc, last_reference, delay })
         });
-        answers.iter_mut().zip(asked).map(|(slot, answer)| *slot = answer).count()
+        answers.iter_mut().zip(requested).map(|(slot, answer)| *slot = answer).count()
     }
 
     fn report_block(&mut self, now: LocalTime) -> Option<ReportBlock> {

@@ -39,8 +39,8 @@ impl SendPolicy {
         }
         let Some(mut limits) = limits else { return };
         if !self.is_as_needed() {
-            let most = self.config.link_offset.divided(PTIME_PART);
-            limits.ptimes.1 = limits.ptimes.1.min(most).max(limits.ptimes.0);
+            let maximum = self.config.link_offset.divided(PTIME_PART);
+            limits.ptimes.1 = limits.ptimes.1.min(maximum).max(limits.ptimes.0);
         }
         let steps = CodingSteps::new(self.config.format.shape(), &limits);
         self.adaptation = steps.map(|steps| Adaptation {

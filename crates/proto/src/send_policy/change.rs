@@ -20,9 +20,9 @@ pub enum SendRefused {
     /// Latency shorter than the packet age.
     TooShort {
         /// Requested latency.
-        asked: Span,
+        requested: Span,
         /// Minimum latency for these packets.
-        least: Span,
+        minimum: Span,
         /// Packet time.
         ptime: Span,
         /// Device period.
@@ -44,7 +44,7 @@ pub enum SendRefused {
         /// Their length.
         bytes: usize,
         /// Maximum length.
-        most: usize,
+        maximum: usize,
         /// Maximum packet time.
         fits: Span,
         /// Coding.
@@ -78,10 +78,10 @@ impl SendPolicy {
             LatencyRule::Usual => self.config.usual,
             LatencyRule::Chosen(latency) => latency,
         };
-        let least = self.packing_age;
-        if promised < least {
+        let minimum = self.packing_age;
+        if promised < minimum {
             let ptime = format.ptime();
-            return Err(SendRefused::TooShort { asked: promised, least, ptime, period });
+            return Err(SendRefused::TooShort { requested: promised, minimum, ptime, period });
         }
         (self.config.link_offset, self.config.latency) = (promised, rule);
         self.note_latency();
@@ -219,8 +219,8 @@ impl SendPolicy {
         let mut promised = self.config.link_offset;
         if self.is_as_needed() {
             promised += (packing_age - self.packing_age).max(Span::ZERO);
-            let most = self.config.latency.most().map(|most| most.max(packing_age));
-            promised = promised.min(most.unwrap_or(promised));
+            let maximum = self.config.latency.maximum().map(|maximum| maximum.max(packing_age));
+            promised = promised.min(maximum.unwrap_or(promised));
         }
         if packing_age > promised {
             let ptime = format.ptime();
@@ -231,14 +231,14 @@ impl SendPolicy {
 
     fn check_size(&self, format: &StreamFormat) -> Result<(), SendRefused> {
         let overhead = self.config.form.pack().head_bytes(self.config.stamps, 0);
-        let (bytes, most) = (overhead + format.payload_bytes(), self.config.max_bytes);
-        if bytes <= most {
+        let (bytes, maximum) = (overhead + format.payload_bytes(), self.config.max_bytes);
+        if bytes <= maximum {
             return Ok(());
         }
         // For compressed packets, assume the current ratio.
-        let room = most.saturating_sub(overhead);
+        let room = maximum.saturating_sub(overhead);
         let fits = format.packet.as_len() * room / format.payload_bytes().max(1);
         let fits = format.rate.span_of(Frames::from_len(fits));
-        Err(SendRefused::TooLarge { bytes, most, fits, coding: format.coding() })
+        Err(SendRefused::TooLarge { bytes, maximum, fits, coding: format.coding() })
     }
 }

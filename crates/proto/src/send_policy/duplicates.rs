@@ -13,7 +13,7 @@ impl Duplicates {
     /// Minimum packets for a decision.
     const ENOUGH: u32 = 2000;
 
-    pub(super) fn hear(&mut self, block: &ReportBlock) {
+    pub(super) fn handle(&mut self, block: &ReportBlock) {
         let (highest, lost) = (block.highest_sequence, block.cumulative_lost);
         let (from, lost_before) = *self.since.get_or_insert((highest, lost));
         let sent = highest.wrapping_sub(from);
@@ -41,7 +41,7 @@ mod tests {
     /// `of_hundred` of 100 packets arrive twice.
     fn reported(duplicates: &mut Duplicates, reports: u32, of_hundred: i32, from: (u32, i32)) {
         for report in 0..=reports {
-            duplicates.hear(&ReportBlock {
+            duplicates.handle(&ReportBlock {
                 ssrc: 1,
                 fraction_lost: 0,
                 cumulative_lost: (from.1 - of_hundred * report as i32).max(-(1 << 23)),

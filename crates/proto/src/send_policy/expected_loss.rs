@@ -32,8 +32,8 @@ impl ExpectedLoss {
     pub(super) fn changed(&self) -> Option<u8> {
         let share = self.share?;
         let covers = |percent: &u8| share <= f64::from(*percent) / 100.0 + NOTHING;
-        let most = STEPS[STEPS.len() - 1];
-        let percent = STEPS.into_iter().find(covers).unwrap_or(most);
+        let maximum = STEPS[STEPS.len() - 1];
+        let percent = STEPS.into_iter().find(covers).unwrap_or(maximum);
         (self.said != Some(percent)).then_some(percent)
     }
 

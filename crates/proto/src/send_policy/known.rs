@@ -5,7 +5,7 @@ use super::presence::{Presence, ReportWatch};
 use crate::clock::ClockMapping;
 use crate::endpoint::Host;
 use crate::rtcp_session::Event;
-use crate::send_policy::{Ask, SendNote, TrustLevel};
+use crate::send_policy::{Request, SendNote, TrustLevel};
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
 
@@ -19,7 +19,7 @@ pub struct KnownReceiver {
     /// Host of its last report.
     pub host: Host,
     /// Its requests.
-    pub ask: Ask,
+    pub request: Request,
     /// Its newest report block.
     pub block: Option<ReportBlock>,
     /// Its measured latency.
@@ -36,7 +36,7 @@ pub struct KnownReceiver {
 impl KnownReceiver {
     /// Whether its reports are trusted.
     pub fn is_believed(&self) -> bool {
-        self.ask.worth() > TrustLevel::Stranger
+        self.request.worth() > TrustLevel::Stranger
     }
 
     /// Presence of the receiver.
@@ -85,7 +85,7 @@ impl Receivers {
     }
 
     /// Passes newly lost receivers to `tell`.
-    pub(super) fn find_lost(&mut self, now: LocalTime, mut tell: impl FnMut(&KnownReceiver)) {
+    pub(super) fn find_lost(&mut self, now: LocalTime, mut notify: impl FnMut(&KnownReceiver)) {
         for known in &mut self.all {
             if !known.watch.is_newly_lost(now) {
                 continue;
@@ -93,7 +93,7 @@ impl Receivers {
             // Strangers and other senders do not count as lost.
             if known.is_believed() && known.receives() {
                 self.lost += 1;
-                tell(known);
+                notify(known);
             } else {
                 known.watch.end();
             }
@@ -112,12 +112,12 @@ impl Receivers {
         self.all().filter(|known| known.is_believed())
     }
 
-    pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.all().map(|known| &known.ask)
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.all().map(|known| &known.request)
     }
 
     /// Returns a note if a lost receiver is back. Destination hosts with one SSRC are one receiver.
-    pub(super) fn hear(
+    pub(super) fn handle(
         &mut self,
         host: Host,
         worth: TrustLevel,
@@ -126,14 +126,14 @@ impl Receivers {
     ) -> Option<SendNote> {
         let ssrc = event.ssrc();
         let known = self.all.iter().position(|known| {
-            let both = worth.min(known.ask.worth()) == TrustLevel::Destination;
+            let both = worth.min(known.request.worth()) == TrustLevel::Destination;
             known.ssrc == ssrc && (known.host == host || both)
         });
         let restarted = known.is_none().then(|| self.end_lost_at(host, now)).flatten();
         let index = known.or_else(|| self.make_room(ssrc, host, worth, now))?;
         let known = &mut self.all[index];
         known.host = host;
-        known.ask.set_worth(worth);
+        known.request.set_worth(worth);
         let silence = known.watch.silence(now);
         let was_lost = match event {
             Event::Left(..) => {
@@ -146,18 +146,18 @@ impl Receivers {
             Event::Mapped(_, mapping) => known.clock = Some(mapping),
             Event::Reception(_, block) => {
                 known.block = Some(block);
-                known.duplicates.hear(&block);
+                known.duplicates.handle(&block);
             }
             Event::Effective(_, effective) => {
                 known.effective =
                     Some(effective).filter(|reported| reported.effective > Span::ZERO);
-                known.ask.need(effective.needed, now);
+                known.request.need(effective.needed, now);
             }
             Event::Losses(_, losses) => {
-                known.ask.miss(losses.tally, now);
+                known.request.miss(losses.tally, now);
                 known.losses = Some(losses);
             }
-            Event::Left(..) => known.ask.leave(),
+            Event::Left(..) => known.request.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
             // The rate control and the path size use these.
             Event::Feedback(..) | Event::Passed(..) => {}
@@ -187,7 +187,7 @@ impl Receivers {
         let new = KnownReceiver {
             ssrc,
             host,
-            ask: Ask::default(),
+            request: Request::default(),
             block: None,
             effective: None,
             clock: None,
@@ -200,7 +200,7 @@ impl Receivers {
             self.all.push(new);
             return Some(self.all.len() - 1);
         }
-        let less = self.all.iter().position(|known| known.ask.worth() < worth);
+        let less = self.all.iter().position(|known| known.request.worth() < worth);
         let gone = || self.all.iter().position(|known| !known.is_here());
         let index = less.or_else(gone)?;
         self.all[index] = new;

@@ -110,7 +110,7 @@ pub enum NoRepair {
         /// Promised latency.
         latency: Span,
         /// Requested redundancy.
-        asked: Redundancy,
+        requested: Redundancy,
         /// Latency for one packet.
         enough: Span,
         /// Packet time.

@@ -168,14 +168,14 @@ mod tests {
     const LENGTHS: [usize; 4] = [5_840, 1_520, 800, 400];
 
     /// Probes on a path that carries `most` bytes.
-    fn probed(size: &mut PathSize, most: usize, seconds: core::ops::Range<i64>) -> Vec<usize> {
+    fn probed(size: &mut PathSize, maximum: usize, seconds: core::ops::Range<i64>) -> Vec<usize> {
         let mut probed = Vec::new();
         for beat in seconds.start * 50..seconds.end * 50 {
             let now = at(beat * 20);
             size.reported(beat as u32, beat as u64, now);
             if let Some(bytes) = size.poll(LENGTHS.into_iter(), now) {
                 probed.push(bytes);
-                if bytes <= most {
+                if bytes <= maximum {
                     size.passed(bytes);
                 }
             }
@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn longest_passing_length_needs_three_probes_per_longer_length() {
-        for (most, probes, passes) in [
+        for (maximum, probes, passes) in [
             (9_000, vec![5_840], 5_840),
             (1_600, vec![5_840, 5_840, 5_840, 1_520], 1_520),
             (1_300, vec![5_840, 5_840, 5_840, 1_520, 1_520, 1_520], BASE_BYTES),
         ] {
             let mut size = PathSize::default();
-            assert_eq!(probed(&mut size, most, 0..60), probes);
+            assert_eq!(probed(&mut size, maximum, 0..60), probes);
             assert_eq!(size.passes, passes);
         }
     }

@@ -1,7 +1,7 @@
 //! Redundancy of a sent stream.
 
-use super::asks;
 use super::path_size::PathSize;
+use super::requests;
 use super::{NoRepair, SendCommand, SendContext, SendNote, SendPolicy, SendRefused};
 use crate::latency::{repair_latency, repair_time};
 use crate::redundancy::sizing::Losses;
@@ -21,10 +21,10 @@ impl SendPolicy {
         let budget = match config.repair_budget {
             // An automatic latency includes the repair time.
             _ if self.is_as_needed() => {
-                let least = config.format.ptime().times(MIN_WINDOW);
-                config.repair_budget.unwrap_or(DEFAULT_BUDGET.max(least))
+                let minimum = config.format.ptime().times(MIN_WINDOW);
+                config.repair_budget.unwrap_or(DEFAULT_BUDGET.max(minimum))
             }
-            Some(asked) => asked.min(leaves),
+            Some(requested) => requested.min(leaves),
             None => leaves,
         };
         let max_asked = config.limits.symbols(self.goes_to_group());
@@ -36,7 +36,7 @@ impl SendPolicy {
 
     /// Requested redundancy.
     pub const fn redundancy(&self) -> Redundancy {
-        self.config.redundancy.asked()
+        self.config.redundancy.requested()
     }
 
     /// Current layout.
@@ -54,13 +54,13 @@ impl SendPolicy {
     }
 
     pub(super) fn note_repair(&mut self) {
-        let (asked, ptime) = (self.redundancy(), self.config.format.ptime());
+        let (requested, ptime) = (self.redundancy(), self.config.format.ptime());
         let (budget, reach) = (self.bounds().budget, self.reach());
-        if asked == Redundancy::Off {
+        if requested == Redundancy::Off {
             return;
         }
         if budget < ptime {
-            return self.notes.note(SendNote::NoRepair(self.no_repair(asked)));
+            return self.notes.note(SendNote::NoRepair(self.no_repair(requested)));
         }
         let wanted = self.config.repair_budget.filter(|wanted| *wanted > budget);
         let Some(wanted) = wanted else { return };
@@ -72,13 +72,13 @@ impl SendPolicy {
         });
     }
 
-    fn no_repair(&self, asked: Redundancy) -> NoRepair {
+    fn no_repair(&self, requested: Redundancy) -> NoRepair {
         let ptime = self.config.format.ptime();
         match self.config.repair_budget {
             Some(budget) if budget < ptime => NoRepair::Budget { budget, ptime },
             _ => NoRepair::Latency {
                 latency: self.config.link_offset,
-                asked,
+                requested,
                 enough: repair_latency(self.likewise(), ptime),
                 ptime,
             },
@@ -90,7 +90,7 @@ impl SendPolicy {
         let losses = self.losses(context.now);
         let mut regulator = self.config.redundancy;
         let mut bounds = self.bounds();
-        if regulator.asked() == Redundancy::Auto && !losses.is_none() {
+        if regulator.requested() == Redundancy::Auto && !losses.is_none() {
             bounds.max_asked = self.symbols_within_rate(&bounds);
         }
         regulator.keep_to(bounds);
@@ -106,7 +106,7 @@ impl SendPolicy {
     /// Highest losses of any receiver. An adaptive stream has no redundancy before the first
     /// reported loss.
     fn losses(&self, now: LocalTime) -> Losses {
-        let reported = asks::losses(self.receivers.asks(), now);
+        let reported = requests::losses(self.receivers.requests(), now);
         match self.is_led {
             true => Losses { share: self.expected_loss.share(), ..reported },
             false => reported,
@@ -116,13 +116,13 @@ impl SendPolicy {
     fn note_limit(&mut self, losses: Losses, now: LocalTime) {
         let (format, bounds) = (self.config.format, self.bounds());
         let carried = self.layout().reaches().len();
-        let reported = self.receivers.asks().any(|ask| ask.losses(now).is_some());
+        let reported = self.receivers.requests().any(|request| request.losses(now).is_some());
         if self.limited || !reported || carried < bounds.max_asked.into() {
             return;
         }
         let unbounded = Bounds { max_asked: MAX_SYMBOLS as u8, ..bounds };
-        let asked = self.redundancy();
-        let symbols = |bounds| asked.layout(&format, bounds, losses).reaches().len();
+        let requested = self.redundancy();
+        let symbols = |bounds| requested.layout(&format, bounds, losses).reaches().len();
         let (wanted, got) = (symbols(&unbounded), symbols(&bounds));
         if wanted > got {
             self.limited = true;
@@ -131,17 +131,17 @@ impl SendPolicy {
     }
 
     /// Sets the requested redundancy.
-    pub fn set_redundancy(&mut self, asked: Redundancy) -> Result<(), SendRefused> {
+    pub fn set_redundancy(&mut self, requested: Redundancy) -> Result<(), SendRefused> {
         let bounds = self.bounds();
-        if asked != Redundancy::Off {
+        if requested != Redundancy::Off {
             if !self.config.stamps {
                 return Err(SendRefused::NoStamps);
             }
             if bounds.window(&self.config.format) == 0 {
-                return Err(SendRefused::NoRepair(self.no_repair(asked)));
+                return Err(SendRefused::NoRepair(self.no_repair(requested)));
             }
         }
-        self.config.redundancy.set(asked, bounds);
+        self.config.redundancy.set(requested, bounds);
         self.note_repair();
         Ok(())
     }

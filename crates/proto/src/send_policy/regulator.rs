@@ -10,7 +10,7 @@ use crate::wire::rtp;
 /// Redundancy of one stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Regulator {
-    asked: Redundancy,
+    requested: Redundancy,
     bounds: Bounds,
     present: Option<(Layout, StreamFormat)>,
     less_since: Option<LocalTime>,
@@ -33,13 +33,13 @@ impl Regulator {
     );
 
     /// Creates a regulator.
-    pub const fn new(asked: Redundancy, bounds: Bounds) -> Self {
-        Self { asked, bounds, present: None, less_since: None }
+    pub const fn new(requested: Redundancy, bounds: Bounds) -> Self {
+        Self { requested, bounds, present: None, less_since: None }
     }
 
     /// Requested redundancy.
-    pub const fn asked(&self) -> Redundancy {
-        self.asked
+    pub const fn requested(&self) -> Redundancy {
+        self.requested
     }
 
     /// Limits in use.
@@ -53,14 +53,14 @@ impl Regulator {
     }
 
     /// Changes the request from the next [`Self::poll`] on.
-    pub fn set(&mut self, asked: Redundancy, bounds: Bounds) {
-        *self = Self::new(asked, bounds);
+    pub fn set(&mut self, requested: Redundancy, bounds: Bounds) {
+        *self = Self::new(requested, bounds);
     }
 
     /// Changes the limits from the next [`Self::poll`] on.
     pub(crate) fn keep_to(&mut self, bounds: Bounds) {
         if bounds != self.bounds {
-            self.set(self.asked, bounds);
+            self.set(self.requested, bounds);
         }
     }
 
@@ -71,7 +71,7 @@ impl Regulator {
         format: &StreamFormat,
         losses: Losses,
     ) -> Option<Layout> {
-        let wanted = self.asked.layout(format, &self.bounds, losses);
+        let wanted = self.requested.layout(format, &self.bounds, losses);
         let settled = self.present.filter(|(_, of)| {
             (of.payload_bytes(), of.packet) == (format.payload_bytes(), format.packet)
         });

@@ -41,13 +41,13 @@ fn automatic_latency_that_follows_longer_packets_has_no_note() {
 
 #[test]
 fn automatic_latency_never_exceeds_its_ceiling() {
-    let most = Span::from_millis(250);
-    let mut policy = sender(245, LatencyRule::Auto { most: Some(most) });
+    let maximum = Span::from_millis(250);
+    let mut policy = sender(245, LatencyRule::Auto { maximum: Some(maximum) });
     said(&mut policy, 20);
-    assert_eq!(policy.link_offset(), most);
-    policy.hear(Host::UNKNOWN, &asking(7, Some(Span::from_millis(462))), LocalTime::ZERO);
+    assert_eq!(policy.link_offset(), maximum);
+    policy.handle(Host::UNKNOWN, &asking(7, Some(Span::from_millis(462))), LocalTime::ZERO);
     policy.poll(&mut Context { now: LocalTime::ZERO, session: None, command: &mut |_| true });
-    assert_eq!(policy.link_offset(), most);
+    assert_eq!(policy.link_offset(), maximum);
     assert!(!policy.notes().iter().any(|note| matches!(note, SendNote::AsksBeyond { .. })));
 }
 
@@ -87,7 +87,7 @@ impl Watched {
         for _ in 0..2 * tenths {
             self.1 += Span::from_millis(50);
             for ssrc in reporting {
-                self.0.hear(Host::UNKNOWN, &report(*ssrc), self.1);
+                self.0.handle(Host::UNKNOWN, &report(*ssrc), self.1);
             }
             self.0.poll(&mut Context { now: self.1, session: None, command: &mut |_| true });
         }
@@ -126,7 +126,7 @@ fn receiver_that_stops_reporting_is_lost_and_counted() {
 fn receiver_that_says_goodbye_is_not_lost() {
     let mut watched = Watched::new();
     watched.pass(20, &[1]);
-    watched.0.hear(Host::UNKNOWN, &Event::Left(1), watched.1);
+    watched.0.handle(Host::UNKNOWN, &Event::Left(1), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));
 }
@@ -148,7 +148,7 @@ fn receiver_that_is_no_destination_any_more_is_not_lost() {
     watched.pass(20, &[1]);
     watched.0.set_destinations(Vec::new(), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
-    watched.0.hear(Host::UNKNOWN, &report(2), watched.1);
+    watched.0.handle(Host::UNKNOWN, &report(2), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!(watched.0.receivers_lost(), 0);
 }
@@ -158,10 +158,10 @@ fn another_sender_at_the_address_is_not_lost_unless_it_receives() {
     let mut watched = Watched::new();
     let wall = WallTime::from_unix_nanos(0);
     let captured = Event::Captured(1, 0, wall);
-    watched.0.hear(Host::UNKNOWN, &captured, watched.1);
+    watched.0.handle(Host::UNKNOWN, &captured, watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));
-    watched.0.hear(Host::UNKNOWN, &captured, watched.1);
+    watched.0.handle(Host::UNKNOWN, &captured, watched.1);
     watched.pass(20, &[1]);
     assert_eq!(watched.pass(60, &[]).len(), 1);
 }

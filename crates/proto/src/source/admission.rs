@@ -116,7 +116,7 @@ impl Source {
             self.number = self.number.going_on_from(sequence - self.shift);
             self.timeline = self.timeline.going_on_from(media.as_frames());
             self.newest = Extent { sequence, media, frames };
-            self.hear(packet, media, came.at, rate);
+            self.handle(packet, media, came.at, rate);
             Admission::Regular { sequence, media }
         })
     }
@@ -281,8 +281,8 @@ impl Source {
         if between <= Frames::ZERO || frames != self.newest.frames || length == 0 {
             return 0;
         }
-        let most = between.count() / length;
-        let last = self.number.going_on_from(self.newest.sequence - self.shift + most);
+        let maximum = between.count() / length;
+        let last = self.number.going_on_from(self.newest.sequence - self.shift + maximum);
         let missed = last.peek(packet.number.value) - 1 + self.shift - self.newest.sequence;
         let skipped = between - Frames::new(missed * length);
         let (reported, passed) = (rate.span_of(between), arrival - self.heard);
@@ -299,12 +299,12 @@ impl Source {
         if back <= 0 || shortest <= Frames::ZERO {
             return false;
         }
-        let (most, least) = (back / shortest.count() + 1, back / longest.count());
-        let least = least - (least / 16).min(Self::MAX_MISORDER);
+        let (maximum, minimum) = (back / shortest.count() + 1, back / longest.count());
+        let minimum = minimum - (minimum / 16).min(Self::MAX_MISORDER);
         let newest = self.newest.sequence - self.shift;
-        let middle = self.number.going_on_from(newest - (most + least) / 2);
+        let middle = self.number.going_on_from(newest - (maximum + minimum) / 2);
         let packets = newest - middle.peek(packet.number.value);
-        most - least <= 2 * Self::MAX_MISORDER && (least..=most).contains(&packets)
+        maximum - minimum <= 2 * Self::MAX_MISORDER && (minimum..=maximum).contains(&packets)
     }
 
     /// Packets from the newest to the end of the earlier sound.
@@ -334,12 +334,12 @@ impl Source {
         if sequence > self.newest.sequence {
             self.newest = this;
         }
-        self.hear(packet, media, arrival, rate);
+        self.handle(packet, media, arrival, rate);
     }
 
     // Inlined: two callers, otherwise 15 more instructions.
     #[inline(always)]
-    fn hear(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
+    fn handle(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
         self.stamped |= packet.capture.is_some();
         self.restarts_at = packet.begins && !self.marked;
         self.marked = packet.begins;

@@ -24,7 +24,7 @@ pub struct Advice {
     transits: Histogram,
     repair: Option<Repair>,
     takes: Span,
-    least: Span,
+    minimum: Span,
 }
 
 impl Advice {
@@ -33,8 +33,8 @@ impl Advice {
 
     /// Creates an empty state. `takes` is the maximum time from arrival to the DAC. Only this
     /// allocates.
-    pub fn new(takes: Span, least: Span) -> Self {
-        Self { transits: Histogram::default(), repair: None, takes, least }
+    pub fn new(takes: Span, minimum: Span) -> Self {
+        Self { transits: Histogram::default(), repair: None, takes, minimum }
     }
 
     /// Counts the transit time of a packet.
@@ -47,8 +47,8 @@ impl Advice {
         self.transits.clear();
     }
 
-    pub(crate) fn set_device(&mut self, takes: Span, least: Span) {
-        (self.takes, self.least) = (takes, least);
+    pub(crate) fn set_device(&mut self, takes: Span, minimum: Span) {
+        (self.takes, self.minimum) = (takes, minimum);
     }
 
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
@@ -78,7 +78,7 @@ impl Advice {
     }
 
     fn for_transit(&self, transit: Span) -> Span {
-        up_to((transit + self.takes).max(self.least), TENTH)
+        up_to((transit + self.takes).max(self.minimum), TENTH)
     }
 
     /// Late packets by rising latency, in finer steps around the knee.
@@ -91,12 +91,12 @@ impl Advice {
     }
 
     /// Whole milliseconds up to the first without late packets. Beyond 20 ms the steps grow.
-    fn steps(&self, most: usize) -> Vec<CurvePoint> {
+    fn steps(&self, maximum: usize) -> Vec<CurvePoint> {
         let Some(all) = self.for_allowed(0) else { return Vec::new() };
         let millisecond = Span::from_millis(1);
-        let mut latency = up_to(self.least.max(millisecond), millisecond);
+        let mut latency = up_to(self.minimum.max(millisecond), millisecond);
         let mut points = Vec::new();
-        while points.len() < most {
+        while points.len() < maximum {
             points.push(self.at(latency));
             if latency >= all {
                 break;

@@ -75,7 +75,7 @@ impl Histogram {
     }
 
     /// Shortest duration, rounded up to its bin.
-    pub fn least(&self) -> Option<Span> {
+    pub fn minimum(&self) -> Option<Span> {
         self.bins[..self.reach].iter().position(|count| *count > 0).map(end)
     }
 
@@ -114,8 +114,8 @@ mod tests {
             assert!(bin == last || bin == last + 1, "{micros}");
             let width = end(bin) - span;
             assert!(width > Span::ZERO, "{micros}");
-            let most = Span::from_micros(20).max(span.divided(256) + Span::from_nanos(1));
-            assert!(width <= most, "{micros}: {width}");
+            let maximum = Span::from_micros(20).max(span.divided(256) + Span::from_nanos(1));
+            assert!(width <= maximum, "{micros}: {width}");
             last = bin;
         }
         assert_eq!(bin(Span::MAX), BINS - 1);
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(all.beyond(Span::from_micros(9_800)), 10);
         assert_eq!(all.exceeded_by(499), Some(Span::from_micros(20)));
         assert_eq!(all.exceeded_by(500), None);
-        assert_eq!(all.least(), Some(Span::from_micros(20)));
+        assert_eq!(all.minimum(), Some(Span::from_micros(20)));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct DepthConfig {
     /// Maximum time from arrival to the DAC: ring and resampler look-ahead.
     pub takes: Span,
     /// Minimum link offset.
-    pub least: Span,
+    pub minimum: Span,
     /// Maximum link offset.
     pub longest: Span,
     /// Initial link offset.
@@ -45,7 +45,7 @@ pub struct Journal {
     /// First value after a measurement.
     pub first: Option<Span>,
     /// Minimum since then.
-    pub least: Span,
+    pub minimum: Span,
     /// Maximum since then.
     pub greatest: Span,
     /// Number of rises.
@@ -73,7 +73,7 @@ pub struct Depth {
     recent: SlidingHistogram,
     memory: SlidingHistogram,
     repair: Option<Repair>,
-    most: Option<Span>,
+    maximum: Option<Span>,
     offset: Span,
     course: DepthState,
     polled: Option<LocalTime>,
@@ -120,7 +120,7 @@ impl Depth {
             recent: SlidingHistogram::new(Self::RECENT.0, Self::RECENT.1),
             memory: SlidingHistogram::new(Self::MEMORY.0, Self::MEMORY.1),
             repair: None,
-            most: None,
+            maximum: None,
             offset: config.start,
             course: DepthState::Learning,
             polled: None,
@@ -149,29 +149,29 @@ impl Depth {
 
     pub(crate) fn start_at(&mut self, offset: Span) {
         if self.journal.first.is_none() {
-            self.offset = offset.max(self.config.least).min(self.longest());
+            self.offset = offset.max(self.config.minimum).min(self.longest());
         }
     }
 
-    pub(crate) fn set_device(&mut self, takes: Span, least: Span) {
-        (self.config.takes, self.config.least) = (takes, least);
+    pub(crate) fn set_device(&mut self, takes: Span, minimum: Span) {
+        (self.config.takes, self.config.minimum) = (takes, minimum);
     }
 
     /// Sets the maximum link offset.
     ///
     /// If the path itself takes longer, the maximum is the need of the fastest packet in the last
     /// ten seconds, plus a fifth of `most`.
-    pub(crate) fn set_max(&mut self, most: Option<Span>) {
-        self.most = most;
+    pub(crate) fn set_max(&mut self, maximum: Option<Span>) {
+        self.maximum = maximum;
         self.offset = self.offset.min(self.longest());
     }
 
     fn longest(&self) -> Span {
-        let DepthConfig { takes, least, longest, .. } = self.config;
-        let Some(most) = self.most else { return longest };
-        let fastest = self.recent.all().least().map(|fastest| fastest + takes);
-        let way = fastest.map_or(enough_latency(least), |fastest| fastest + most.divided(5));
-        most.max(way).min(longest)
+        let DepthConfig { takes, minimum, longest, .. } = self.config;
+        let Some(maximum) = self.maximum else { return longest };
+        let fastest = self.recent.all().minimum().map(|fastest| fastest + takes);
+        let way = fastest.map_or(enough_latency(minimum), |fastest| fastest + maximum.divided(5));
+        maximum.max(way).min(longest)
     }
 
     /// Sets the repair time `budget` of `lost` packets (10⁻⁹). It applies while losses exceed the
@@ -195,13 +195,13 @@ impl Depth {
         let (recent, memory) = (self.recent.all(), self.memory.all());
         let target = self.config.loss_target;
         let tail = recent.exceeded_by(self.allowed_recently())?;
-        let margin = (tail - recent.least()?).max(Self::MARGIN);
+        let margin = (tail - recent.minimum()?).max(Self::MARGIN);
         let known = memory.exceeded_by(target.allowed(memory.count()))?;
         let transit = known.min(tail + margin).max(tail);
         let repaired = self.repair.and_then(|repair| repair.transit(recent, target));
         let transit = repaired.map_or(transit, |repaired| transit.max(repaired));
         let wanted = transit + self.config.takes + Self::SLACK;
-        Some(wanted.max(self.config.least).min(self.longest()))
+        Some(wanted.max(self.config.minimum).min(self.longest()))
     }
 
     /// If the long memory knows the tail, adds two standard deviations of a Poisson distribution:
@@ -229,7 +229,7 @@ impl Depth {
         let before = self.offset;
         let wanted = self.wanted()?;
         let longest = self.longest();
-        if self.most.is_some_and(|most| longest <= most) {
+        if self.maximum.is_some_and(|maximum| longest <= maximum) {
             self.offset = self.offset.min(longest);
         }
         let step = since.times(Self::PPM).divided(1_000_000);
@@ -241,7 +241,7 @@ impl Depth {
         }
         if self.course != DepthState::Learning {
             self.journal.greatest = self.journal.greatest.max(self.offset);
-            self.journal.least = self.journal.least.min(self.offset);
+            self.journal.minimum = self.journal.minimum.min(self.offset);
         }
         (self.offset != before).then_some(self.offset)
     }
@@ -258,8 +258,9 @@ impl Depth {
         let first = if near { before.max(wanted) } else { wanted };
         (self.offset, self.course) = (first, DepthState::Resting);
         if self.journal.first.is_none() {
-            let (least, greatest) = (first, first);
-            self.journal = Journal { before, first: Some(first), least, greatest, ..self.journal };
+            let (minimum, greatest) = (first, first);
+            self.journal =
+                Journal { before, first: Some(first), minimum, greatest, ..self.journal };
         }
     }
 
@@ -312,13 +313,14 @@ impl Depth {
 
     /// Slightly above `wanted`, against repeated changes.
     fn rest(&self, wanted: Span) -> Span {
-        let spare = if wanted > self.config.least { self.band(wanted).half() } else { Span::ZERO };
+        let spare =
+            if wanted > self.config.minimum { self.band(wanted).half() } else { Span::ZERO };
         (wanted + spare).min(self.longest())
     }
 
     fn band(&self, wanted: Span) -> Span {
-        let least = self.recent.all().least().unwrap_or(Span::ZERO);
-        (wanted - self.config.takes - least).divided(8).max(Self::BAND)
+        let minimum = self.recent.all().minimum().unwrap_or(Span::ZERO);
+        (wanted - self.config.takes - minimum).divided(8).max(Self::BAND)
     }
 }
 

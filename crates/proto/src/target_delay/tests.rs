@@ -10,7 +10,7 @@ fn depth_from(start: Span) -> Depth {
     Depth::new(DepthConfig {
         loss_target: LossTarget::DEFAULT,
         takes: TAKES,
-        least: Span::from_millis(3),
+        minimum: Span::from_millis(3),
         longest: Span::from_millis(400),
         start,
     })
@@ -71,10 +71,10 @@ fn quiet_network_sets_the_offset_after_a_tenth_of_a_second() {
     assert!(depth.offset() >= needed, "{reported:?}");
     assert!(depth.offset() <= needed + micros(130), "{reported:?}");
     pass(&mut depth, (1, 120), false, wire);
-    let Journal { before, increases: rises, decreases: falls, least, greatest, .. } =
+    let Journal { before, increases: rises, decreases: falls, minimum, greatest, .. } =
         *depth.journal();
     assert_eq!(before, Span::from_millis(50), "what it began with");
-    assert!(rises <= 2 && falls == 0 && greatest - least <= micros(60), "{:?}", depth.journal());
+    assert!(rises <= 2 && falls == 0 && greatest - minimum <= micros(60), "{:?}", depth.journal());
 }
 
 #[test]
@@ -271,14 +271,14 @@ mod advice {
 
 #[test]
 fn new_maximum_lowers_the_offset_at_once_and_limits_it() {
-    let most = Span::from_millis(60);
+    let maximum = Span::from_millis(60);
     let held = |milli: i64| wire(milli) + Span::from_millis((120 - milli % 2_000).max(0));
     let mut depth = depth();
     pass(&mut depth, (0, 30), false, held);
     assert!(depth.offset() > Span::from_millis(120), "{:?}", depth.offset());
-    depth.set_max(Some(most));
-    assert_eq!(depth.offset(), most);
-    assert!(pass(&mut depth, (30, 60), false, held).iter().all(|(_, offset)| *offset <= most));
+    depth.set_max(Some(maximum));
+    assert_eq!(depth.offset(), maximum);
+    assert!(pass(&mut depth, (30, 60), false, held).iter().all(|(_, offset)| *offset <= maximum));
     depth.set_max(None);
     pass(&mut depth, (60, 61), false, held);
     assert!(depth.offset() > Span::from_millis(120), "{:?}", depth.offset());
@@ -286,9 +286,9 @@ fn new_maximum_lowers_the_offset_at_once_and_limits_it() {
 
 #[test]
 fn path_above_the_maximum_gets_fastest_need_plus_a_fifth() {
-    let most = Span::from_millis(50);
+    let maximum = Span::from_millis(50);
     let mut depth = depth();
-    depth.set_max(Some(most));
+    depth.set_max(Some(maximum));
     let slow = |milli: i64| wire(milli) + Span::from_millis(80 + 40 * (milli % 500 / 499));
     pass(&mut depth, (0, 30), false, slow);
     let needed = micros(81_200) + TAKES + Span::from_millis(10);
@@ -306,10 +306,10 @@ proptest::proptest! {
     fn ceiling_holds_when_a_recent_packet_shows_that_it_can(
         ways in proptest::collection::vec((0_i64..500, 0_i64..400, 1_i64..8), 1..6),
     ) {
-        let most = Span::from_millis(250);
-        let allows = most - most.divided(5) - TAKES - Span::from_millis(5);
+        let maximum = Span::from_millis(250);
+        let allows = maximum - maximum.divided(5) - TAKES - Span::from_millis(5);
         let mut depth = depth();
-        depth.set_max(Some(most));
+        depth.set_max(Some(maximum));
         let (mut milli, mut allowed) = (0, -10_000);
         for (way, jitter, seconds) in ways {
             let until = milli + seconds * 1000;
@@ -323,7 +323,7 @@ proptest::proptest! {
                 if milli % 20 == 0 {
                     depth.poll(LocalTime::ZERO + Span::from_millis(milli), false);
                     let holds = milli - allowed < 10_000;
-                    proptest::prop_assert!(!holds || depth.offset() <= most, "{milli} ms: {:?}", depth.offset());
+                    proptest::prop_assert!(!holds || depth.offset() <= maximum, "{milli} ms: {:?}", depth.offset());
                 }
             }
         }

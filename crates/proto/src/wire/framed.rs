@@ -19,13 +19,13 @@ pub struct TooLongFrame {
     /// In the frame.
     pub length: usize,
     /// Maximum.
-    pub most: usize,
+    pub maximum: usize,
 }
 
 impl fmt::Display for TooLongFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { length, most } = self;
-        write!(f, "frame of {length} bytes is too long: must be at most {most}")
+        let Self { length, maximum } = self;
+        write!(f, "frame of {length} bytes is too long: must be at most {maximum}")
     }
 }
 
@@ -37,15 +37,15 @@ pub struct FrameReader {
     bytes: Box<[u8]>,
     from: usize,
     until: usize,
-    most: usize,
+    maximum: usize,
 }
 
 impl FrameReader {
     /// Limits datagrams to `most` bytes, and reads to `room`.
-    pub fn new(most: usize, room: usize) -> Self {
-        let most = most.min(MAX_FRAMED);
-        let room = room.max(LENGTH_BYTES + most);
-        Self { bytes: vec![0; room].into_boxed_slice(), from: 0, until: 0, most }
+    pub fn new(maximum: usize, room: usize) -> Self {
+        let maximum = maximum.min(MAX_FRAMED);
+        let room = room.max(LENGTH_BYTES + maximum);
+        Self { bytes: vec![0; room].into_boxed_slice(), from: 0, until: 0, maximum }
     }
 
     /// Buffer for the next bytes, not empty if [`Self::next_frame`] returned `None`.
@@ -53,7 +53,7 @@ impl FrameReader {
         // Makes room for an incomplete datagram.
         if self.from == self.until {
             (self.from, self.until) = (0, 0);
-        } else if self.bytes.len() - self.from < LENGTH_BYTES + self.most {
+        } else if self.bytes.len() - self.from < LENGTH_BYTES + self.maximum {
             self.bytes.copy_within(self.from..self.until, 0);
             (self.from, self.until) = (0, self.until - self.from);
         }
@@ -73,8 +73,8 @@ impl FrameReader {
                 return Ok(None);
             };
             let length = usize::from(u16::from_be_bytes(*length));
-            if length > self.most {
-                return Err(TooLongFrame { length, most: self.most });
+            if length > self.maximum {
+                return Err(TooLongFrame { length, maximum: self.maximum });
             }
             if behind.len() < length {
                 return Ok(None);
@@ -95,8 +95,8 @@ mod tests {
 
     use super::*;
 
-    fn read(bytes: &[u8], most: usize, steps: &[usize]) -> Result<Vec<Vec<u8>>, TooLongFrame> {
-        let (mut reader, mut left, mut all) = (FrameReader::new(most, 64), bytes, Vec::new());
+    fn read(bytes: &[u8], maximum: usize, steps: &[usize]) -> Result<Vec<Vec<u8>>, TooLongFrame> {
+        let (mut reader, mut left, mut all) = (FrameReader::new(maximum, 64), bytes, Vec::new());
         let mut steps = steps.iter().cycle();
         while !left.is_empty() {
             let room = reader.room();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn too_long_frame_is_rejected_before_it_is_stored() {
-        let refused = Err(TooLongFrame { length: 101, most: 100 });
+        let refused = Err(TooLongFrame { length: 101, maximum: 100 });
         assert_eq!(read(&[0, 1, 7, 0, 101], 100, &[1]), refused);
         assert_eq!(read(&[0, 100], 100, &[1]), Ok(Vec::new()));
         assert_eq!((length(&[]), length(&[0; 65_536])), (None, None));

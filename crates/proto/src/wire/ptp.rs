@@ -60,7 +60,7 @@ pub struct Domain {
 
 /// Data set to query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum Requested {
     /// CURRENT_DATA_SET.
     Current,
     /// PORT_DATA_SET, per port.
@@ -69,7 +69,7 @@ pub enum Asked {
     TimeStatus,
 }
 
-impl Asked {
+impl Requested {
     /// All data sets.
     pub const ALL: [Self; 3] = [Self::Current, Self::Port, Self::TimeStatus];
 
@@ -164,9 +164,9 @@ pub struct PtpAnswer {
 }
 
 /// Query.
-pub fn question(asked: Asked, domain: Domain, sequence: u16) -> [u8; QUESTION_BYTES] {
+pub fn question(requested: Requested, domain: Domain, sequence: u16) -> [u8; QUESTION_BYTES] {
     let mut bytes = [0; QUESTION_BYTES];
-    head(&mut bytes, domain, sequence, GET, asked.id());
+    head(&mut bytes, domain, sequence, GET, requested.id());
     bytes
 }
 
@@ -235,24 +235,24 @@ pub fn answer(datagram: &[u8]) -> Option<PtpAnswer> {
     }
     let mut body = PtpReader(from.0.get(..usize::from(length))?);
     let id = body.short()?;
-    let asked = Asked::ALL.into_iter().find(|asked| asked.id() == id)?;
-    Some(PtpAnswer { domain, clock, sequence, reported: reported(asked, &mut body)? })
+    let requested = Requested::ALL.into_iter().find(|requested| requested.id() == id)?;
+    Some(PtpAnswer { domain, clock, sequence, reported: reported(requested, &mut body)? })
 }
 
-fn reported(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
-    Some(match asked {
-        Asked::Current => PtpData::Current {
+fn reported(requested: Requested, body: &mut PtpReader<'_>) -> Option<PtpData> {
+    Some(match requested {
+        Requested::Current => PtpData::Current {
             steps: body.short()?,
             offset: body.interval()?,
             path_delay: body.interval()?,
         },
-        Asked::Port => {
+        Requested::Port => {
             body.pass(8)?;
             let number = body.short()?;
             let [state] = body.take()?;
             PtpData::Port { number, state: PortState::of(state)? }
         }
-        Asked::TimeStatus => {
+        Requested::TimeStatus => {
             let (offset, ingress) = (Span::from_nanos(body.long()?), body.long()?);
             // Rate and phase changes of the grandmaster.
             body.pass(4 + 4 + 2 + 12)?;
@@ -270,14 +270,14 @@ fn reported(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
 impl PtpAnswer {
     /// Writes a response. Returns its length. For tests.
     pub fn write(&self, room: &mut [u8; MAX_BYTES]) -> usize {
-        let (asked, bytes) = match self.reported {
-            PtpData::Current { .. } => (Asked::Current, 18),
-            PtpData::Port { .. } => (Asked::Port, 26),
-            PtpData::TimeStatus { .. } => (Asked::TimeStatus, 50),
+        let (requested, bytes) = match self.reported {
+            PtpData::Current { .. } => (Requested::Current, 18),
+            PtpData::Port { .. } => (Requested::Port, 26),
+            PtpData::TimeStatus { .. } => (Requested::TimeStatus, 50),
         };
         let datagram = &mut room[..QUESTION_BYTES + bytes];
         datagram.fill(0);
-        head(datagram, self.domain, self.sequence, RESPONSE, asked.id());
+        head(datagram, self.domain, self.sequence, RESPONSE, requested.id());
         datagram[20..28].copy_from_slice(&self.clock.0);
         let body = &mut datagram[QUESTION_BYTES..];
         match self.reported {

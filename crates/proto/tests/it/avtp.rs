@@ -86,7 +86,7 @@ struct Road {
     concealed: i64,
     missing: i64,
     /// Offset of the talker's blocks from the card's, in frames.
-    beside: i64,
+    alongside: i64,
     /// Additional part of a frame.
     within: Span,
     /// Phase of the cards' frames.
@@ -134,7 +134,7 @@ impl Road {
             heard,
             concealed: 0,
             missing: 0,
-            beside: 0,
+            alongside: 0,
             within: Span::ZERO,
             aside: Span::ZERO,
         }
@@ -145,7 +145,7 @@ impl Road {
         for _ in 0..periods {
             self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
         }
-        self.beside += 3;
+        self.alongside += 3;
         if again {
             let identity = Identity { stream: STREAM, sequence: 117, timestamp: 0 };
             let (format, latency) = (*self.sender.format(), self.latency);
@@ -168,7 +168,7 @@ impl Road {
         mut network: impl FnMut(&mut JitterBuffer, i64, &mut [u8], LocalTime),
     ) {
         for _ in 0..periods {
-            let first = self.blocks * PERIOD.count() + self.beside;
+            let first = self.blocks * PERIOD.count() + self.alongside;
             let capture = START + RATE.span_of(Frames::new(first)) + self.within;
             let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
             let now = capture + RATE.span_of(PERIOD);
@@ -203,7 +203,7 @@ impl Road {
     }
 
     /// Frames missing at their time, after the first one present.
-    fn unheard(&self) -> Vec<i64> {
+    fn not_received(&self) -> Vec<i64> {
         let due = |at: LocalTime| {
             let since = at - self.latency - START;
             RATE.frames_nearest(since).count()
@@ -224,7 +224,7 @@ fn frames_play_at_their_presentation_time_across_a_wrap() {
         for coding in SampleFormat::ALL {
             let mut road = Road::over(encapsulation, coding);
             road.play(6000, |_, _| true);
-            assert_eq!(road.unheard(), [], "{encapsulation:?}, {coding:?}");
+            assert_eq!(road.not_received(), [], "{encapsulation:?}, {coding:?}");
             let counters = road.receiver.counters();
             assert_eq!((counters.resyncs, counters.lost, counters.invalid), (0, 0, 0));
         }
@@ -237,8 +237,11 @@ fn an_outage_longer_than_the_numbers_go_round_is_counted() {
     road.play(200, |_, _| true);
     road.play(1000, |packet, _| !(1700..2000).contains(&packet));
     assert_eq!(road.receiver.counters().lost, 300);
-    let unheard = road.unheard();
-    assert!(unheard.iter().all(|frame| (10_200..12_000 + 96).contains(frame)), "{unheard:?}");
+    let not_received = road.not_received();
+    assert!(
+        not_received.iter().all(|frame| (10_200..12_000 + 96).contains(frame)),
+        "{not_received:?}"
+    );
 }
 
 #[test]
@@ -254,11 +257,11 @@ fn paused_or_restarted_talker_resyncs_once_without_loss() {
             let counters = *road.receiver.counters();
             assert_eq!((counters.lost, counters.resyncs), (0, 1), "{reported}: {counters:?}");
             assert_eq!((counters.duplicate, counters.on_probation), (0, 1), "{reported}");
-            let unheard = road.unheard();
+            let not_received = road.not_received();
             let (ended, begins) = (500 * 48, (500 + pause) * 48 + 3);
             let whole = |frame: &i64| (ended..begins + 6 + 96).contains(frame);
-            assert!(unheard.iter().all(whole), "{reported}: {unheard:?}");
-            assert!(unheard.len() as i64 >= begins - ended, "{reported}");
+            assert!(not_received.iter().all(whole), "{reported}: {not_received:?}");
+            assert!(not_received.len() as i64 >= begins - ended, "{reported}");
         }
     }
 }
@@ -295,9 +298,9 @@ fn sound_before_a_restart_plays_to_its_end() {
         road.within = eighth(eighths);
         road.play(500, |_, _| true);
         let reported = format!("{eighths}/8 of a frame, {aside}/8 aside");
-        let unheard = road.unheard();
-        let before = unheard.iter().filter(|frame| **frame < 500 * 48).count();
-        assert_eq!(before, 0, "{reported}: {unheard:?}");
+        let not_received = road.not_received();
+        let before = not_received.iter().filter(|frame| **frame < 500 * 48).count();
+        assert_eq!(before, 0, "{reported}: {not_received:?}");
         let after = &road.heard[road.heard.len() - 400 * 48..];
         let frames: Vec<i64> = after.iter().filter_map(|(_, frame)| *frame).collect();
         assert_eq!(frames.len(), after.len(), "{reported}: later frames are copied too");
@@ -331,7 +334,7 @@ fn packet_with_a_far_time_disturbs_nothing() {
         }
         road.play(100, |_, _| true);
         let (counters, reported) = (*road.receiver.counters(), format!("{restarts} {millis} ms"));
-        assert_eq!(road.unheard(), [], "{reported}: {counters:?}");
+        assert_eq!(road.not_received(), [], "{reported}: {counters:?}");
         assert_eq!(
             (counters.resyncs, counters.lost, counters.on_probation),
             (0, 0, 8),
@@ -347,7 +350,7 @@ fn one_frame_packets_play_and_overflow_is_reported() {
         let format = StreamFormat { packet: Frames::new(1), ..format(SampleFormat::L24) };
         let mut road = Road::of(Encapsulation::Ethernet, format, latency);
         road.play(1000, |_, _| true);
-        assert_eq!(road.unheard(), []);
+        assert_eq!(road.not_received(), []);
         let counters = *road.receiver.counters();
         let of_all =
             (counters.received, counters.lost, counters.underrun_discarded, counters.resyncs);
@@ -373,7 +376,7 @@ fn capture_time_is_unknown_without_the_talkers_latency() {
     road.receiver = JitterBuffer::new(config);
     road.receiver.set_presentation_clock(ClockMapping::known(WALL, Span::from_micros(1)));
     road.play(100, |_, _| true);
-    assert_eq!(road.unheard(), [], "it plays at its presentation time");
+    assert_eq!(road.not_received(), [], "it plays at its presentation time");
     let passage = road.passage.expect("a packet was played");
     assert_eq!((passage.origin, passage.total(), passage.sender_stage()), (None, None, None));
     assert_eq!(passage.dac - passage.reference.unwrap(), LATENCY);
@@ -461,7 +464,7 @@ fn uncertain_clock_packets_are_counted_and_played() {
             datagram[byte] |= u8::from((100..140).contains(&packet));
             true
         });
-        assert_eq!(road.unheard(), []);
+        assert_eq!(road.not_received(), []);
         assert_eq!(road.receiver.counters().uncertain_clock, 40);
     }
 }

@@ -92,7 +92,7 @@ impl World {
                     if let (Some(end), true) = (end, self.up) {
                         end.line = None;
                         while let Some((_, message)) = end.back.pop_front() {
-                            end.caller.said(message, now);
+                            end.caller.handle_message(message, now);
                         }
                         end.caller.line_lost(now);
                     }
@@ -123,13 +123,13 @@ impl World {
         let end = &mut self.ends[number];
         while end.back.front().is_some_and(|(due, _)| *due <= now) {
             let (_, message) = end.back.pop_front().expect("it is there");
-            end.caller.said(message, now);
+            end.caller.handle_message(message, now);
         }
         while end.there.front().is_some_and(|(due, _)| *due <= now) {
             let (_, message) = end.there.pop_front().expect("it is there");
             if let Some(line) = end.line {
                 self.calls = self.calls.wrapping_add(1);
-                self.answering.said(line, message, CallId([self.calls; 16]), now);
+                self.answering.handle_message(line, message, CallId([self.calls; 16]), now);
             }
         }
         end.caller.poll(now);
@@ -149,7 +149,7 @@ impl World {
                 CallerStep::Close => {
                     if let (Some(line), true) = (end.line.take(), up) {
                         while let Some((_, message)) = end.there.pop_front() {
-                            self.answering.said(line, message, CallId([0; 16]), now);
+                            self.answering.handle_message(line, message, CallId([0; 16]), now);
                         }
                         self.answering.gone(line, now);
                     }
@@ -171,7 +171,9 @@ impl World {
                 CallerStep::TurnedAway(why) => {
                     end.did.push((at, format!("turned away: {}", why.as_str())))
                 }
-                CallerStep::Unheard(number) => end.did.push((at, format!("unheard by {number}"))),
+                CallerStep::NotReceived(number) => {
+                    end.did.push((at, format!("unheard by {number}")))
+                }
                 CallerStep::Kept(why) => end.did.push((at, format!("kept: {}", why.as_str()))),
                 CallerStep::Over(over) => end.did.push((at, format!("{over:?}"))),
             }
@@ -347,7 +349,7 @@ fn request_lost_with_its_line_is_retried_once() {
             assert!(world.millis() < 60_000, "{:?}", world.ends[0].did);
         }
     }
-    assert_eq!(world.ends[0].caller.asked(), None);
+    assert_eq!(world.ends[0].caller.requested(), None);
     world.run(Span::from_secs(30));
     let did = words(&world.ends[0].did);
     assert_eq!(did, ["begin", "away", "resumed", "again 5ms", "away", "resumed", "dropped 5ms"]);
@@ -366,7 +368,7 @@ fn what_nobody_can_make_packets_of_is_not_asked_for() {
     let there = StreamTerms { coding: Coding::OPUS, ..terms.there };
     let refused = caller.change(CallTerms { there, ..terms });
     assert!(matches!(refused, Err(NotAsked::NoPackets(_))), "{refused:?}");
-    assert_eq!(caller.asked(), None);
+    assert_eq!(caller.requested(), None);
     assert_eq!(caller.step(), None);
 }
 
@@ -374,15 +376,15 @@ fn what_nobody_can_make_packets_of_is_not_asked_for() {
 fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));
-    world.answering.unheard(0, 3);
-    world.answering.unheard(7, 3);
+    world.answering.not_received(0, 3);
+    world.answering.not_received(7, 3);
     world.run(Span::from_secs(1));
     assert_eq!(words(&world.ends[0].did), ["begin", "unheard by 3"]);
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: 3, offer: offer(), resumes: None };
-    answering.said(ConnectionId(1), call, CallId([1; 16]), now);
+    answering.handle_message(ConnectionId(1), call, CallId([1; 16]), now);
     steps(&mut answering);
-    answering.unheard(0, 0);
+    answering.not_received(0, 0);
     assert_eq!(steps(&mut answering), [], "its version has no such message");
 }
 
@@ -401,10 +403,10 @@ fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
 fn flooding_caller_is_closed_others_continue() {
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
-    answering.said(ConnectionId(1), call, CallId([1; 16]), now);
+    answering.handle_message(ConnectionId(1), call, CallId([1; 16]), now);
     steps(&mut answering);
     for _ in 0..1_000 {
-        answering.said(ConnectionId(1), CallMessage::Ping, CallId([2; 16]), now);
+        answering.handle_message(ConnectionId(1), CallMessage::Ping, CallId([2; 16]), now);
     }
     let steps = steps(&mut answering);
     let pongs = steps
@@ -421,7 +423,7 @@ fn who_connects_and_says_nothing_is_closed() {
     let (mut answering, now) = by_hand();
     answering.poll(now + Span::from_millis(4_900));
     assert_eq!(steps(&mut answering), []);
-    answering.said(
+    answering.handle_message(
         ConnectionId(1),
         CallMessage::Ping,
         CallId([2; 16]),
@@ -435,10 +437,10 @@ fn who_connects_and_says_nothing_is_closed() {
 fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
     let (mut answering, now) = by_hand();
     let call = |resumes| CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes };
-    answering.said(ConnectionId(1), call(None), CallId([9; 16]), now);
+    answering.handle_message(ConnectionId(1), call(None), CallId([9; 16]), now);
     steps(&mut answering);
     answering.came(ConnectionId(2), [2; 32], now);
-    answering.said(ConnectionId(2), call(Some(CallId([9; 16]))), CallId([3; 16]), now);
+    answering.handle_message(ConnectionId(2), call(Some(CallId([9; 16]))), CallId([3; 16]), now);
     let answer = steps(&mut answering);
     assert!(
         matches!(answer[0], AnsweringStep::Say(ConnectionId(2), CallMessage::Refused(_))),
@@ -460,7 +462,7 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     answering.came(ConnectionId(1), [1; 32], now);
     let offer = CallOffer { latency: Some(CallLatency::Kept(ms(5))), ..takes(ms(5)) };
     let mut said = |message| {
-        answering.said(ConnectionId(1), message, CallId([1; 16]), now);
+        answering.handle_message(ConnectionId(1), message, CallId([1; 16]), now);
         let said = steps(&mut answering).into_iter().find_map(|step| match step {
             AnsweringStep::Say(_, message) => Some(message),
             _ => None,
@@ -477,9 +479,9 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     snapshot!(why.as_str());
     // Initial latency plus a sixteenth of a second.
     let room = ms(26) + Span::from_micros(62_500);
-    let most = CallTerms { latency: CallLatency::Kept(room), ..terms.clone() };
-    assert_eq!(said(CallMessage::Change(most.clone())), CallMessage::Changed(most));
-    for beyond in [CallLatency::Kept(ms(89)), CallLatency::Auto { most: ms(300) }] {
+    let maximum = CallTerms { latency: CallLatency::Kept(room), ..terms.clone() };
+    assert_eq!(said(CallMessage::Change(maximum.clone())), CallMessage::Changed(maximum));
+    for beyond in [CallLatency::Kept(ms(89)), CallLatency::Auto { maximum: ms(300) }] {
         let beyond = CallTerms { latency: beyond, ..terms.clone() };
         let answer = said(CallMessage::Change(beyond));
         let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
@@ -495,7 +497,7 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
 fn another_version_is_refused_with_the_mend() {
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: CALL_VERSION + 1, offer: offer(), resumes: None };
-    answering.said(ConnectionId(1), call, CallId([1; 16]), now);
+    answering.handle_message(ConnectionId(1), call, CallId([1; 16]), now);
     let AnsweringStep::Say(_, CallMessage::Refused(why)) = &steps(&mut answering)[0] else {
         panic!()
     };
@@ -511,7 +513,7 @@ fn a_caller_hangs_up_on_an_answer_that_was_not_offered() {
     let mut terms = offer().choose(&offer()).expect("the same");
     terms.there.rate = Rate::new(96_000).expect("it is a rate");
     let (call, udp_port) = (CallId([1; 16]), 7_000);
-    caller.said(CallMessage::Accepted { call, terms, udp_port }, now);
+    caller.handle_message(CallMessage::Accepted { call, terms, udp_port }, now);
     let steps: Vec<_> = core::iter::from_fn(|| caller.step()).collect();
     assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
     assert!(!steps.iter().any(|step| matches!(step, CallerStep::Begin(_))));
@@ -543,13 +545,13 @@ fn resumed_call_offers_only_its_running_device_settings() {
         let terms = wide.choose(offer).expect("a common rate");
         CallMessage::Accepted { call: CallId([call; 16]), terms, udp_port: 7_000 }
     };
-    caller.said(accepted(1, &run), now);
+    caller.handle_message(accepted(1, &run), now);
     assert!(steps(&mut caller).iter().any(|step| matches!(step, CallerStep::Begin(_))));
     caller.offers(run.clone());
     caller.line_lost(now);
     let now = now + Span::from_secs(1);
     assert_eq!(offered(&mut caller, now), Some(run.there.rates));
-    caller.said(accepted(2, &of(&[16_000])), now);
+    caller.handle_message(accepted(2, &of(&[16_000])), now);
     let steps = steps(&mut caller);
     assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
 }
@@ -599,11 +601,11 @@ fn adaptive_coding_persists_in_the_next_call() {
     assert_eq!(first.adapts, None);
     let terms = offer().choose(&first).unwrap();
     let agreed = CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 7_000 };
-    caller.said(agreed.clone(), now);
+    caller.handle_message(agreed.clone(), now);
     let codings = vec![SampleFormat::L24.into(), Coding::OPUS];
     let adapts = Some(CallAdaptation { codings, max_bitrate: None });
     let CallMessage::Accepted { terms, .. } = agreed else { unreachable!() };
-    caller.said(CallMessage::Changed(CallTerms { adapts: adapts.clone(), ..terms }), now);
+    caller.handle_message(CallMessage::Changed(CallTerms { adapts: adapts.clone(), ..terms }), now);
     caller.line_lost(now);
     let at = caller.deadline();
     let next = dialled(&mut caller, at);

@@ -99,11 +99,11 @@ impl Talk {
         let now = self.now;
         while let Some(message) = due(&mut self.back, now) {
             self.tally.pongs += u32::from(message == CallMessage::Pong);
-            self.caller.said(message, now);
+            self.caller.handle_message(message, now);
         }
         while let Some(message) = due(&mut self.there, now) {
             if let Some(line) = self.line {
-                self.answering.said(line, message, CallId([7; 16]), now);
+                self.answering.handle_message(line, message, CallId([7; 16]), now);
             }
         }
         self.caller.poll(now);
@@ -148,7 +148,7 @@ impl Talk {
             CallerStep::Kept(_) => tally.kept += 1,
             CallerStep::Again(_) => tally.again += 1,
             CallerStep::Dropped(_) => tally.dropped += 1,
-            CallerStep::Unheard(_) => panic!("sound was received but reported as missing"),
+            CallerStep::NotReceived(_) => panic!("sound was received but reported as missing"),
             CallerStep::TurnedAway(_) | CallerStep::Over(_) => tally.ended += 1,
         }
     }

@@ -29,7 +29,7 @@ impl Limited {
 
     fn answer(&mut self, message: CallMessage) -> Result<(), String> {
         let Self(answering, now, line) = self;
-        answering.said(ConnectionId(*line), message, CallId([*line as u8; 16]), *now);
+        answering.handle_message(ConnectionId(*line), message, CallId([*line as u8; 16]), *now);
         for step in steps(answering) {
             match step {
                 AnsweringStep::Say(_, CallMessage::Accepted { .. } | CallMessage::Changed(_)) => {}
@@ -52,11 +52,11 @@ impl Limited {
 
 #[test]
 fn peer_gets_half_the_places_localhost_all() {
-    for (places, most) in [(1, 1), (2, 1), (5, 3), (8, 4)] {
+    for (places, maximum) in [(1, 1), (2, 1), (5, 3), (8, 4)] {
         let limits = CallLimits::of(places, places, Some([9; 32]));
         let mut called = Limited::new(places as u16, limits);
         let had = (0..places).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
-        assert_eq!(had, most, "of {places}");
+        assert_eq!(had, maximum, "of {places}");
         if places > 1 {
             let refused = called.call(1, &[CallPath::Udp]).unwrap_err();
             snapshot!(refused);
@@ -69,13 +69,13 @@ fn peer_gets_half_the_places_localhost_all() {
 
 #[test]
 fn per_peer_limits_leave_room_for_another_peer() {
-    for (each, most) in [(0, 1), (1, 1), (3, 3), (7, 7)] {
+    for (each, maximum) in [(0, 1), (1, 1), (3, 3), (7, 7)] {
         let limits = CallLimits::of(8, 8, None).each(Some(each));
         let mut called = Limited::new(8, limits);
         let had = (0..8).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
-        assert_eq!(had, most, "{each} each");
+        assert_eq!(had, maximum, "{each} each");
         let refused = called.call(1, &[]).unwrap_err();
-        let why = format!("{most} of 8 calls are with your machine");
+        let why = format!("{maximum} of 8 calls are with your machine");
         assert!(refused.contains(&why) && refused.contains("--max-calls-per-host"), "{refused}");
         assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another peer has its place");
     }
@@ -116,7 +116,10 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
         caller.poll(now);
         caller.connected(CALL_VERSION, now);
         let terms = terms.clone();
-        caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
+        caller.handle_message(
+            CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 },
+            now,
+        );
         caller
     };
     let said = steps(&mut begun(&sounds));
@@ -129,20 +132,20 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     again.connected(CALL_VERSION, now);
     steps(&mut again);
     let (call, terms) = (CallId([2; 16]), sounds.clone());
-    again.said(CallMessage::Accepted { call, terms, udp_port: 1 }, now);
+    again.handle_message(CallMessage::Accepted { call, terms, udp_port: 1 }, now);
     let said = steps(&mut again);
     assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
-    caller.said(CallMessage::Changed(sounds.clone()), now);
+    caller.handle_message(CallMessage::Changed(sounds.clone()), now);
     assert_eq!(steps(&mut caller), [], "it was not asked for");
     caller.change(sounds.clone()).unwrap();
-    caller.said(CallMessage::Changed(sounds.clone()), now);
+    caller.handle_message(CallMessage::Changed(sounds.clone()), now);
     assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(sounds.clone())));
     caller.change(without.clone()).unwrap();
-    caller.said(CallMessage::Changed(without.clone()), now);
+    caller.handle_message(CallMessage::Changed(without.clone()), now);
     assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without.clone())));
     caller.change(sounds.clone()).unwrap();
-    caller.said(CallMessage::Changed(sounds), now);
-    caller.said(CallMessage::Changed(without), now);
+    caller.handle_message(CallMessage::Changed(sounds), now);
+    caller.handle_message(CallMessage::Changed(without), now);
     let said = steps(&mut caller);
     assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
 }
@@ -161,7 +164,7 @@ fn hold_before_the_call_starts_it_without_sound() {
     assert!(said.paths.is_empty());
     assert!(!caller.begins_held(false), "requested, but not answered yet");
     let terms = said.choose(&offer()).unwrap();
-    caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
+    caller.handle_message(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
     let begun = core::iter::from_fn(|| caller.step()).last();
     assert!(matches!(begun, Some(CallerStep::Begin(_))), "{begun:?}");
     assert!(!caller.begins_held(false), "there is a call");
@@ -198,29 +201,29 @@ fn revoked_peer_loses_calls_and_lines_others_keep_them() {
     answering.keep_trusted(|_| true, &why, now);
     assert_eq!(steps(&mut answering), [], "all are");
     answering.keep_trusted(|peer| peer != [1; 32], &why, now);
-    let (end, say) = (
+    let (end, emit) = (
         |place| AnsweringStep::End { place, why: why.clone() },
         |line, message| AnsweringStep::Say(ConnectionId(line), message),
     );
     let bye = || CallMessage::Bye(why.clone());
     let expected = [
-        say(1, bye()),
+        emit(1, bye()),
         AnsweringStep::Close(ConnectionId(1)),
         end(0),
-        say(3, bye()),
+        emit(3, bye()),
         AnsweringStep::Close(ConnectionId(3)),
         end(2),
         end(3),
-        say(5, CallMessage::Refused(why.clone())),
+        emit(5, CallMessage::Refused(why.clone())),
         AnsweringStep::Refused { line: ConnectionId(5), why: why.clone() },
         AnsweringStep::Close(ConnectionId(5)),
     ];
     assert_eq!(steps(&mut answering), expected);
     assert_eq!(answering.calls(), 1);
-    answering.said(ConnectionId(2), CallMessage::Ping, CallId([0; 16]), now);
-    assert_eq!(steps(&mut answering), [say(2, CallMessage::Pong)]);
+    answering.handle_message(ConnectionId(2), CallMessage::Ping, CallId([0; 16]), now);
+    assert_eq!(steps(&mut answering), [emit(2, CallMessage::Pong)]);
     let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
-    answering.said(ConnectionId(6), call, CallId([6; 16]), now);
+    answering.handle_message(ConnectionId(6), call, CallId([6; 16]), now);
     let begins = |step: &AnsweringStep| matches!(step, AnsweringStep::Begin { place: 0, .. });
     assert!(steps(&mut answering).iter().any(begins), "the place is free");
 }

@@ -22,7 +22,7 @@ fn offer(latency: Option<CallLatency>) -> CallOffer {
     CallOffer { latency, ..offers::offer(&[SampleFormat::L24, SampleFormat::L16]) }
 }
 
-fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
+fn sent(caller: &mut CallerEnd) -> Vec<CallMessage> {
     core::iter::from_fn(|| caller.step())
         .filter_map(|step| match step {
             CallerStep::Say(message) => Some(message),
@@ -33,9 +33,9 @@ fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
 
 fn dialled(caller: &mut CallerEnd, version: u32, now: LocalTime) -> CallOffer {
     caller.poll(now);
-    said(caller);
+    sent(caller);
     caller.connected(version, now);
-    match said(caller).pop() {
+    match sent(caller).pop() {
         Some(CallMessage::Call { offer, .. }) => offer,
         other => panic!("{other:?}"),
     }
@@ -46,8 +46,8 @@ fn calling(version: u32) -> (CallerEnd, CallTerms) {
     let terms = dialled(&mut caller, version, NOW).choose(&offer(None)).unwrap();
     let accepted =
         CallMessage::Accepted { call: CallId([1; 16]), terms: terms.clone(), udp_port: 7_000 };
-    caller.said(accepted, NOW);
-    said(&mut caller);
+    caller.handle_message(accepted, NOW);
+    sent(&mut caller);
     (caller, terms)
 }
 
@@ -57,7 +57,10 @@ fn coded(terms: &CallTerms, sample: SampleFormat) -> CallTerms {
 }
 
 fn kept(caller: &mut CallerEnd) {
-    caller.said(CallMessage::Kept(CallReason::new("unsupported transport; use another")), NOW);
+    caller.handle_message(
+        CallMessage::Kept(CallReason::new("unsupported transport; use another")),
+        NOW,
+    );
 }
 
 #[test]
@@ -67,12 +70,12 @@ fn hold_survives_rejection_of_an_earlier_request() {
     let held = CallTerms { paths: Vec::new(), ..terms.clone() };
     caller.change(held.clone()).unwrap();
     kept(&mut caller);
-    assert_eq!(caller.asked(), Some(&held), "it is not answered yet");
-    caller.said(CallMessage::Changed(held.clone()), NOW);
-    assert_eq!(caller.asked(), None);
+    assert_eq!(caller.requested(), Some(&held), "it is not answered yet");
+    caller.handle_message(CallMessage::Changed(held.clone()), NOW);
+    assert_eq!(caller.requested(), None);
     assert!(!caller.call().unwrap().terms.sound());
     // A late message does not open the microphone.
-    caller.said(CallMessage::Changed(terms), NOW);
+    caller.handle_message(CallMessage::Changed(terms), NOW);
     assert!(!caller.call().unwrap().terms.sound());
 }
 
@@ -81,10 +84,10 @@ fn a_hold_that_is_refused_itself_is_none() {
     let (mut caller, terms) = calling(CALL_VERSION);
     caller.change(CallTerms { paths: Vec::new(), ..terms.clone() }).unwrap();
     kept(&mut caller);
-    assert_eq!(caller.asked(), None);
+    assert_eq!(caller.requested(), None);
     let other = coded(&terms, SampleFormat::L16);
     caller.change(other.clone()).unwrap();
-    caller.said(CallMessage::Changed(other.clone()), NOW);
+    caller.handle_message(CallMessage::Changed(other.clone()), NOW);
     assert_eq!(caller.call().unwrap().terms, other);
 }
 
@@ -94,16 +97,19 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
     let by_tcp = CallTerms { paths: vec![CallPath::Tcp], ..terms };
     caller.change(by_tcp.clone()).unwrap();
     caller.offers(CallOffer { paths: vec![CallPath::Udp], ..offer(None) });
-    caller.said(CallMessage::Changed(by_tcp.clone()), NOW);
+    caller.handle_message(CallMessage::Changed(by_tcp.clone()), NOW);
     assert_eq!(caller.call().unwrap().terms, by_tcp);
     caller.line_lost(NOW);
-    said(&mut caller);
+    sent(&mut caller);
     let again = dialled(&mut caller, CALL_VERSION, NOW + Span::from_secs(1));
     assert_eq!(again.paths, [CallPath::Tcp]);
-    caller.said(CallMessage::Resumed, NOW);
+    caller.handle_message(CallMessage::Resumed, NOW);
     caller.change(CallTerms { paths: vec![CallPath::Udp], ..by_tcp.clone() }).unwrap();
     caller.change(by_tcp.clone()).unwrap();
-    caller.said(CallMessage::Changed(CallTerms { paths: vec![CallPath::Udp], ..by_tcp }), NOW);
+    caller.handle_message(
+        CallMessage::Changed(CallTerms { paths: vec![CallPath::Udp], ..by_tcp }),
+        NOW,
+    );
     assert_eq!(caller.call().unwrap().terms.paths, [CallPath::Udp]);
 }
 
@@ -136,7 +142,7 @@ fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
         assert_eq!(dialled(&mut caller, version, NOW).redundancy, known, "version {version}");
         let (mut caller, terms) = calling(version);
         caller.change(CallTerms { redundancy, ..terms }).unwrap();
-        let changed = said(&mut caller).into_iter().find_map(|message| match message {
+        let changed = sent(&mut caller).into_iter().find_map(|message| match message {
             CallMessage::Change(terms) => Some(terms.redundancy),
             _ => None,
         });
@@ -144,7 +150,7 @@ fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
         let (mut answering, line) = (Answering::new(offer, vec![7_000]), ConnectionId(1));
         answering.came(line, [1; 32], NOW);
         let call = CallMessage::Call { version, offer: self::offer(None), resumes: None };
-        answering.said(line, call, CallId([1; 16]), NOW);
+        answering.handle_message(line, call, CallId([1; 16]), NOW);
         let accepted = core::iter::from_fn(|| answering.step()).find_map(|step| match step {
             AnsweringStep::Say(_, CallMessage::Accepted { terms, .. }) => Some(terms.redundancy),
             _ => None,
@@ -155,18 +161,18 @@ fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
 
 #[test]
 fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
-    let far = CallLatency::Auto { most: Span::from_millis(80) };
+    let far = CallLatency::Auto { maximum: Span::from_millis(80) };
     for version in 2..MAX_VERSION {
         let mut caller = CallerEnd::new(offer(Some(far)), NOW);
         assert_eq!(dialled(&mut caller, version, NOW).latency, None, "version {version}");
         let (mut caller, terms) = calling(version);
-        let asked = caller.change(CallTerms { latency: far, ..terms.clone() });
-        assert_eq!(asked, Err(NotAsked::Older), "version {version}");
+        let requested = caller.change(CallTerms { latency: far, ..terms.clone() });
+        assert_eq!(requested, Err(NotAsked::Older), "version {version}");
         caller.change(CallTerms { latency: CallLatency::AUTO, ..terms }).unwrap();
         let mut answering = Answering::new(offer(Some(far)), vec![7_000]);
         answering.came(ConnectionId(1), [1; 32], NOW);
         let call = CallMessage::Call { version, offer: offer(None), resumes: None };
-        answering.said(ConnectionId(1), call, CallId([1; 16]), NOW);
+        answering.handle_message(ConnectionId(1), call, CallId([1; 16]), NOW);
         let mut steps = core::iter::from_fn(|| answering.step());
         let accepted = steps.find_map(|step| match step {
             AnsweringStep::Say(_, CallMessage::Accepted { terms, .. }) => Some(terms.latency),

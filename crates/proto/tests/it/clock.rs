@@ -72,8 +72,8 @@ fn card_rate_step_of_100_ppm_is_followed_within_5_s() {
         let media = MediaTime::from_frames(48 * reading);
         clock.observe(media, wall);
         let error = (clock.wall(media).expect("just read") - wall).abs();
-        let most = if (10_000..15_000).contains(&reading) { 50 } else { 5 };
-        assert!(error <= Span::from_micros(most), "reading {reading}: {error}");
+        let maximum = if (10_000..15_000).contains(&reading) { 50 } else { 5 };
+        assert!(error <= Span::from_micros(maximum), "reading {reading}: {error}");
         wall = wall + Span::from_nanos(if reading < 10_000 { 1_000_000 } else { 1_000_100 });
     }
     let rate = clock.card_rate().expect("read").as_f64();
@@ -119,8 +119,8 @@ proptest! {
             let ago = Rate::HZ_48000.span_of(newest - media);
             // A line with a slope swings more, the longer it lacks a reading.
             unread = unread.max(Rate::HZ_48000.span_of(newest - before));
-            let most = Span::from_millis(1) + (ago + unread).divided(1000);
-            prop_assert!(error.abs() <= most, "{error}");
+            let maximum = Span::from_millis(1) + (ago + unread).divided(1000);
+            prop_assert!(error.abs() <= maximum, "{error}");
         }
     }
 }

@@ -183,7 +183,7 @@ fn silent_talkers_rate_is_held_then_followed_again() {
     let mut talker = Talker::usual(80.0);
     talker.speak(2000);
     let spoke = talker.now();
-    assert_eq!(talker.follower.standing(spoke).state, CrfState::Heard);
+    assert_eq!(talker.follower.standing(spoke).state, CrfState::Received);
     let mut before = talker.follower.reported(spoke).unwrap();
     for seconds in [1, 10, 100, 1000] {
         let now = spoke + Span::from_secs(seconds);
@@ -198,7 +198,7 @@ fn silent_talkers_rate_is_held_then_followed_again() {
     talker.ppm += 0.7;
     talker.speak(1500);
     talker.is_followed(1.0);
-    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Heard);
+    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Received);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn uncertain_restarted_talker_is_held_until_certain() {
     let mut talker = Talker::usual(9.0);
     talker.head.uncertain = true;
     talker.speak(1000);
-    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Unheard);
+    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::NotReceived);
     talker.head.uncertain = false;
     talker.speak(2000);
     let certain = talker.now();
@@ -232,7 +232,7 @@ fn uncertain_restarted_talker_is_held_until_certain() {
     assert_eq!(talker.follower.standing(talker.now()).state, held);
     talker.head.uncertain = false;
     talker.speak(1);
-    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Heard);
+    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Received);
     talker.is_followed(1.0);
 }
 
@@ -284,7 +284,7 @@ fn astray(reported: bool) -> f64 {
     talker.speak(2000);
     let reported = talker.follower.reported(talker.now()).filter(|_| reported);
     let mut clock = MediaClock::of_steps(Rate::HZ_48000);
-    let mut most = 0.0_f64;
+    let mut maximum = 0.0_f64;
     for packet in 0..100_000_i64 {
         let media = MediaTime::ZERO + Frames::new(48 * packet);
         let true_nanos = packet as f64 * 1e6 / (1.0 + 20e-6);
@@ -295,10 +295,10 @@ fn astray(reported: bool) -> f64 {
         }
         if packet > 20_000 {
             let rate = clock.card_rate().expect("it was read 20,000 times");
-            most = most.max((rate.as_f64() - 20.0).abs());
+            maximum = maximum.max((rate.as_f64() - 20.0).abs());
         }
     }
-    most
+    maximum
 }
 
 #[test]

@@ -9,10 +9,10 @@ const WAY: Span = Span::from_micros(200);
 
 /// True exchange with a peer that is 20 ppm fast.
 fn truth(answered: LocalTime) -> Exchange {
-    let asked = answered - Span::from_millis(200) - WAY.times(2);
+    let requested = answered - Span::from_millis(200) - WAY.times(2);
     Exchange {
-        asked,
-        peer_received: wall(asked + WAY),
+        requested,
+        peer_received: wall(requested + WAY),
         peer_answered: wall(answered - WAY),
         answered,
         reading_error: Span::from_nanos(7_633),

@@ -99,7 +99,7 @@ fn an_offloaded_run_with_losses_allocates_nothing() {
         }
         let allocations = allocator_calls() - before;
         assert!(returns.counters().concealed > 0 && returns.counters().wet > 0);
-        assert!(worker.counters().there.asks > 0 && worker.counters().there.gone > 0);
+        assert!(worker.counters().there.requests > 0 && worker.counters().there.gone > 0);
         assert_eq!(allocations, 0, "{replacement:?}");
     }
 }

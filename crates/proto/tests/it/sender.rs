@@ -242,11 +242,11 @@ fn what_does_not_fit_the_room_is_refused() {
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..format(48, SampleFormat::L16) };
     let mut sender = Packetizer::new(config(wide, Layout::NONE));
-    let most = (MAX_DATAGRAM_BYTES - 40) / (64 * 2);
+    let maximum = (MAX_DATAGRAM_BYTES - 40) / (64 * 2);
     assert!(!sender.set_packet(Frames::ZERO));
-    assert!(!sender.set_packet(Frames::from_len(most + 1)));
+    assert!(!sender.set_packet(Frames::from_len(maximum + 1)));
     assert_eq!(sender.format().packet, Frames::new(48));
-    assert!(sender.set_packet(Frames::from_len(most)));
+    assert!(sender.set_packet(Frames::from_len(maximum)));
     assert!(!sender.set_sample(SampleFormat::F32, 98), "twice as long");
     assert_eq!(sender.format().sample, SampleFormat::L16);
 }

@@ -203,17 +203,17 @@ const CENT: f64 = 577.79;
 fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
     let mut card = Card::new(Span::from_micros(300));
     card.blocks(20, steady);
-    let (mut random, mut most) = (3_u32, 0.0_f64);
+    let (mut random, mut maximum) = (3_u32, 0.0_f64);
     for (drift, jump) in drifts.iter().zip(jumps.iter().cycle()) {
         let drift = steady + drift;
         card.due = RATE.point_after(card.due.frame, Span::from_micros(*jump));
         for _ in 0..10_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             card.block(drift, Span::from_micros(i64::from(random >> 16) * noise / 65_536));
-            most = most.max((card.steps[card.steps.len() - 1] - drift).abs());
+            maximum = maximum.max((card.steps[card.steps.len() - 1] - drift).abs());
         }
     }
-    most
+    maximum
 }
 
 #[test]
@@ -228,10 +228,10 @@ fn jump_against_turning_drift_keeps_pitch_within_a_cent() {
 
 /// Forty cases by default. Previous failures run first.
 fn search() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let requested = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     let kept = FileFailurePersistence::Direct("tests/servo.proptest-regressions");
     ProptestConfig {
-        cases: asked.unwrap_or(40),
+        cases: requested.unwrap_or(40),
         failure_persistence: Some(Box::new(kept)),
         ..ProptestConfig::default()
     }
@@ -261,9 +261,9 @@ proptest! {
 }
 
 /// Moves of the place in ten minutes. The clock precision is 200 µs, and 5 µs after ten seconds.
-fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
+fn moves(card: &mut Card, alongside: i64, wander: f64) -> usize {
     let micros = Span::from_micros;
-    card.due = RATE.point_after(card.due.frame, micros(beside));
+    card.due = RATE.point_after(card.due.frame, micros(alongside));
     for block in 0..600_000_i64 {
         card.precision = Some(micros(if block < 10_000 { 200 } else { 5 }));
         let wander = (block as f64 / 800.0).sin() * wander * 1e3;
@@ -275,11 +275,11 @@ fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
 
 #[test]
 fn early_place_is_corrected_once_despite_wandering_times() {
-    for beside in [-180, -67, 67, 180] {
+    for alongside in [-180, -67, 67, 180] {
         for wander in [0.0, 30.0] {
             let mut card = Card::new(Span::from_micros(250));
-            let reported = format!("{beside} us, wandering by {wander} us");
-            assert_eq!(moves(&mut card, beside, wander), 1, "{reported}");
+            let reported = format!("{alongside} us, wandering by {wander} us");
+            assert_eq!(moves(&mut card, alongside, wander), 1, "{reported}");
             let left = card.error().abs();
             assert!(left <= Span::from_micros(21), "{reported}: {left}");
             assert!(card.servo.copies() && card.place.fraction == 0, "{reported}");
@@ -290,9 +290,13 @@ fn early_place_is_corrected_once_despite_wandering_times() {
 
 #[test]
 fn a_place_that_is_right_is_not_moved_however_instants_wander() {
-    for (beside, wander) in [(0, 50.0), (20, 50.0), (-35, 0.0)] {
+    for (alongside, wander) in [(0, 50.0), (20, 50.0), (-35, 0.0)] {
         let mut card = Card::new(Span::from_micros(250));
-        assert_eq!(moves(&mut card, beside, wander), 0, "{beside} us, wandering by {wander} us");
+        assert_eq!(
+            moves(&mut card, alongside, wander),
+            0,
+            "{alongside} us, wandering by {wander} us"
+        );
     }
 }
 
@@ -351,7 +355,7 @@ fn shared_clock_cards_follow_a_latency_change_then_copy() {
     card.servo.follow();
     card.blocks(5, 0.0);
     assert!(card.servo.copies() && card.place.fraction == 0);
-    let beside = (card.due - card.place).parts().abs();
-    assert!(beside <= FineFrames::ONE / 4 * 5, "{beside}");
+    let alongside = (card.due - card.place).parts().abs();
+    assert!(alongside <= FineFrames::ONE / 4 * 5, "{alongside}");
     assert!(card.steps.iter().all(|step| step.abs() <= 200.0));
 }

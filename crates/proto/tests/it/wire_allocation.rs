@@ -262,7 +262,7 @@ fn crf_allocates_nothing() {
     assert_eq!(received, packets.len() as u64);
     let happened = [lost, reordered, duplicate, uncertain, doubted, jumps, restarts];
     assert!(!happened.contains(&0), "{:?}", standing.counters);
-    assert_eq!((count, standing.state), (0, CrfState::Heard));
+    assert_eq!((count, standing.state), (0, CrfState::Received));
 }
 
 #[test]

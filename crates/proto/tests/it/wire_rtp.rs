@@ -253,10 +253,13 @@ fn extensions_that_are_not_ours_do_no_harm() {
 fn the_longest_repair_data_that_fits_is_the_longest_that_fits() {
     let plain = Header { stamps: None, ..header() };
     for header in [plain, header()] {
-        for most in header.bytes_with(1)..3000 {
-            let longest = header.repair_data_within(most);
+        for maximum in header.bytes_with(1)..3000 {
+            let longest = header.repair_data_within(maximum);
             let (takes, one_more) = (header.bytes_with(longest), header.bytes_with(longest + 1));
-            assert!(takes <= most && most < one_more, "{longest} of {most}: {takes}, {one_more}");
+            assert!(
+                takes <= maximum && maximum < one_more,
+                "{longest} of {maximum}: {takes}, {one_more}"
+            );
         }
     }
 }

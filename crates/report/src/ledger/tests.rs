@@ -26,8 +26,8 @@ fn a_ledger_is_read_by_its_head_and_a_torn_line_is_left_out() {
 
 #[test]
 fn what_is_left_out_of_a_ledger_is_said() {
-    let read = |text: &'static str, most| {
-        LedgerLines::of(text.as_bytes()).unwrap().packets::<SentPacket>(most)
+    let read = |text: &'static str, maximum| {
+        LedgerLines::of(text.as_bytes()).unwrap().packets::<SentPacket>(maximum)
     };
     let whole = read(SENT, 10).unwrap();
     assert_eq!((whole.torn, whole.more), (Some(4), false));

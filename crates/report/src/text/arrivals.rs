@@ -125,10 +125,10 @@ pub(super) fn recommendation(
     scheduler: &str,
 ) -> fmt::Result {
     let counts = gaps.map(counts).unwrap_or_default();
-    let most = counts.iter().rev().max_by_key(|(_, count)| *count);
-    match (gaps, most) {
-        (Some(gaps), Some((most, 1..))) if !most.ends_with("late") || !hints.is_kept() => {
-            writeln!(out, "fix: {}", hint(most, gaps, hints, scheduler))
+    let maximum = counts.iter().rev().max_by_key(|(_, count)| *count);
+    match (gaps, maximum) {
+        (Some(gaps), Some((maximum, 1..))) if !maximum.ends_with("late") || !hints.is_kept() => {
+            writeln!(out, "fix: {}", hint(maximum, gaps, hints, scheduler))
         }
         _ => match &hints.advice {
             Some(advice) if advice.is_kept() || advice.auto => {
@@ -150,9 +150,9 @@ fn run_in_time(scheduler: &str) -> &'static str {
     }
 }
 
-fn hint(most: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
+fn hint(maximum: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
     let longer = |needs| hints.longer_latency(needs);
-    match most {
+    match maximum {
         "network late" => longer(gaps.network_needs_ns),
         "sender late" => longer(gaps.sender_needs_ns),
         "receiver late" if gaps.receiver_needs_ns.is_some() => longer(gaps.receiver_needs_ns),
@@ -247,7 +247,7 @@ mod tests {
         out.clear();
         let lost = GapReport { lost: 1, ..GapReport::default() };
         recommendation(&mut out, Some(&lost), &unadvised(&none), "fifo:70").unwrap();
-        assert!(out.contains("use --redundancy at the sender"), "{out}");
+        assert!(out.contains("use --redundancy auto at the sender"), "{out}");
         out.clear();
         let mut late = GapReport { late_receiver: 9, ..GapReport::default() };
         late.receiver_needs_ns = Some(44_100_000);
@@ -275,7 +275,7 @@ mod tests {
         };
         let advice = LatencyAdvice::of(&latency, 10_000, repairs);
         let mut out = String::new();
-        repairs.tell(&mut out).unwrap();
+        repairs.notify(&mut out).unwrap();
         let hints = GapHints { repairs, advice, presented: false };
         recommendation(&mut out, Some(&late), &hints, "fifo:70").unwrap();
         curve(&mut out, &latency).unwrap();

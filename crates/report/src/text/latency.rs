@@ -8,6 +8,9 @@ use crate::{LatencyReport, NotFound, PresentedReport, StreamReport};
 pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let latency = &stream.latency;
     match latency.configured_ns {
+        Some(last) if latency.auto.is_some() => {
+            write!(out, "latency: auto, {} at the end, ", Nanos(last))?
+        }
         Some(configured) => write!(out, "latency: configured {}, ", Nanos(configured))?,
         None => write!(out, "latency: unknown, as packets only carry their presentation time; ")?,
     }
@@ -35,14 +38,14 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
 /// Writes how packets arrived and played against their presentation times.
 fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     let Some(PresentedReport { lead, error }) = &latency.presented else { return Ok(()) };
-    if let (Some(lead), Some(least), Some(error), Some(most)) =
+    if let (Some(lead), Some(minimum), Some(error), Some(maximum)) =
         (lead.p50_ns, lead.min_ns, error.p50_ns, error.max_ns)
     {
-        let [lead, least, error, most] = [lead, least, error, most].map(Nanos);
+        let [lead, minimum, error, maximum] = [lead, minimum, error, maximum].map(Nanos);
         writeln!(
             out,
-            "  presented: packets arrived {lead} before their presentation time (min {least}) and played \
-             {error} after it (max {most})"
+            "  presented: packets arrived {lead} before their presentation time (min {minimum}) and played \
+             {error} after it (max {maximum})"
         )?;
     }
     Ok(())
@@ -55,15 +58,15 @@ const BESIDE: i64 = 250_000;
 /// Writes how late sound played although no packet was late. A file waits for its program; a card
 /// does not.
 fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
-    let most = latency.trace_error.max_ns.filter(|most| *most > BESIDE);
-    let Some(most) = most.filter(|_| latency.method.as_deref() == Some("sound")) else {
+    let maximum = latency.trace_error.max_ns.filter(|maximum| *maximum > BESIDE);
+    let Some(maximum) = maximum.filter(|_| latency.method.as_deref() == Some("sound")) else {
         return Ok(());
     };
     writeln!(
         out,
         "  played up to {} late: a file waits for its program and its disk, where a sound card would have \
          played silence; on a card, the device reports wrong times",
-        Nanos(most)
+        Nanos(maximum)
     )
 }
 
@@ -92,9 +95,9 @@ fn by_receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let measured = stream.receivers.iter().filter_map(|receiver| receiver.effective_ns);
     match (measured.clone().min(), measured.clone().max(), measured.count()) {
         (Some(measured), _, 1) => write!(out, "measured {} by the receiver", Nanos(measured)),
-        (Some(least), Some(most), receivers) => {
-            let [least, most] = [least, most].map(Nanos);
-            write!(out, "measured {least} to {most} by {receivers} receivers")
+        (Some(minimum), Some(maximum), receivers) => {
+            let [minimum, maximum] = [minimum, maximum].map(Nanos);
+            write!(out, "measured {minimum} to {maximum} by {receivers} receivers")
         }
         _ => write!(out, "not reported by a receiver"),
     }

@@ -38,7 +38,7 @@ impl Repairs {
         self.needs().map(|needs| needs.0).filter(|_| self.lost > 0)
     }
 
-    pub(super) fn tell(&self, out: &mut String) -> fmt::Result {
+    pub(super) fn notify(&self, out: &mut String) -> fmt::Result {
         if self.repaired == 0 && self.repair.is_none() {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Repairs {
                 "use --format auto (fewer bits) or --transport tcp (lost data is sent again)"
                     .to_owned()
             }
-            (None, None) if self.repaired == 0 => "use --redundancy at the sender".to_owned(),
+            (None, None) if self.repaired == 0 => "use --redundancy auto at the sender".to_owned(),
             _ => "use a longer --redundancy-budget and --latency, or --redundancy fec:N with more \
                   symbols, at the sender"
                 .to_owned(),
@@ -104,7 +104,7 @@ mod tests {
         let repairs = Repairs::short(20_000_000, 6_000_000);
         let reported = |repairs: Repairs| {
             let mut out = String::new();
-            repairs.tell(&mut out).unwrap();
+            repairs.notify(&mut out).unwrap();
             let lost = GapReport { lost: 2, ..GapReport::default() };
             let hints = GapHints { repairs: &repairs, advice: None, presented: false };
             recommendation(&mut out, Some(&lost), &hints, "fifo:70").unwrap();

@@ -46,13 +46,13 @@ fn who_comes_from_elsewhere_needs_a_key_and_gets_no_cleartext() {
     let without = WorkerClient::new(&address, None).capacity().expect_err("no key");
     assert!(matches!(without, AskError::NoTrust(..)), "{without:?}");
     let client = WorkerClient::new(&address, Some(Arc::clone(&master.store)));
-    let asked = StreamRequest { cleartext: true, ..request() };
-    let error = client.open(&asked).expect_err("cleartext");
+    let requested = StreamRequest { cleartext: true, ..request() };
+    let error = client.open(&requested).expect_err("cleartext");
     assert!(matches!(error, AskError::Refused { status: 422, .. }), "{error:?}");
     let opened = client.open(&request()).unwrap();
     assert_eq!(
         (opened.far, opened.secret),
-        ((own, 40_000).into(), hollow.asked.lock().unwrap()[0].1)
+        ((own, 40_000).into(), hollow.requested.lock().unwrap()[0].1)
     );
 }
 
@@ -64,15 +64,15 @@ fn connection_ends_when_its_peer_loses_trust() {
     let connection = ClientConnection::new(calling(&master.store, None).unwrap(), name).unwrap();
     let stream = TcpStream::connect(server.address()).unwrap();
     let mut stream = StreamOwned::new(connection, stream);
-    let mut ask = || {
+    let mut request = || {
         write!(stream, "GET /v1/capacity HTTP/1.1\r\nHost: worker\r\n\r\n").unwrap();
         let mut answer = [0; 4096];
         let len = stream.read(&mut answer).unwrap();
         String::from_utf8_lossy(&answer[..len]).into_owned()
     };
-    assert!(ask().starts_with("HTTP/1.1 200"));
-    assert!(ask().starts_with("HTTP/1.1 200"), "it is kept");
+    assert!(request().starts_with("HTTP/1.1 200"));
+    assert!(request().starts_with("HTTP/1.1 200"), "it is kept");
     worker.store.trusted().remove("master").unwrap();
-    let answer = ask();
+    let answer = request();
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
 }

@@ -101,13 +101,13 @@ fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
     let mut numbers = 0_u128..;
     loop {
         match happened.recv_timeout(Duration::from_millis(20)) {
-            Ok(ConnectionEvent::Came(line)) => {
+            Ok(ConnectionEvent::Arrived(line)) => {
                 answering.came(line.id, line.peer.bytes(), now());
                 lines.insert(line.id, *line);
             }
             Ok(ConnectionEvent::Said(line, message)) => {
                 let fresh = CallId(numbers.next().unwrap().to_ne_bytes());
-                answering.said(line, *message, fresh, now());
+                answering.handle_message(line, *message, fresh, now());
             }
             Ok(ConnectionEvent::Gone(line, _)) => {
                 answering.gone(line, now());
@@ -120,7 +120,7 @@ fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
         while let Some(step) = answering.step() {
             match step {
                 AnsweringStep::Say(line, message) => {
-                    lines.get(&line).map(|line| line.teller.say(message));
+                    lines.get(&line).map(|line| line.teller.emit(message));
                 }
                 AnsweringStep::Close(line) => drop(lines.remove(&line)),
                 _ => {}
@@ -134,23 +134,23 @@ pub(crate) struct CallerConnection(CallConnection);
 impl CallerConnection {
     fn begin(line: CallConnection) -> Self {
         let mut call = Self(line);
-        let answer = call.asks(&message());
+        let answer = call.requests(&message());
         assert!(matches!(answer, CallMessage::Accepted { .. }), "{answer:?}");
         call
     }
 
     pub(crate) fn is_answered(&mut self) {
-        let answer = self.asks(&CallMessage::Ping);
+        let answer = self.requests(&CallMessage::Ping);
         assert!(matches!(answer, CallMessage::Pong), "{answer:?}");
     }
 
-    fn asks(&mut self, message: &CallMessage) -> CallMessage {
-        self.0.say(message).unwrap();
+    fn requests(&mut self, message: &CallMessage) -> CallMessage {
+        self.0.emit(message).unwrap();
         let until = now() + Span::from_nanos(TIMEOUT.as_nanos() as i64);
         let mut answer = None;
         while answer.is_none() {
             assert!(wait(&[&self.0], until), "nothing is answered to {message:?}");
-            let heard = self.0.hear(&mut |said| answer = Some(said));
+            let heard = self.0.handle(&mut |said| answer = Some(said));
             assert!(answer.is_some() || heard.is_ok(), "{message:?}: {heard:?}");
         }
         answer.unwrap()
@@ -158,7 +158,7 @@ impl CallerConnection {
 }
 
 pub(crate) fn answered(line: CallConnection) -> CallMessage {
-    CallerConnection(line).asks(&message())
+    CallerConnection(line).requests(&message())
 }
 
 /// Returns the unsent second flight.

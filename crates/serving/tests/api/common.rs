@@ -12,7 +12,7 @@ use tautline_serving::{ApiServer, Listening, ServingNews, serve, serve_telling};
 
 #[derive(Default)]
 pub(crate) struct Hollow {
-    pub(crate) asked: Mutex<Vec<(StreamRequest, Option<[u8; 32]>)>>,
+    pub(crate) requested: Mutex<Vec<(StreamRequest, Option<[u8; 32]>)>>,
     pub(crate) open: Mutex<Vec<u32>>,
     pub(crate) refuse: Mutex<Option<WorkRefused>>,
     pub(crate) gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
@@ -94,9 +94,9 @@ impl Workshop for Hollow {
             begun.send(()).unwrap();
             let_on.recv().unwrap();
         }
-        let mut asked = self.asked.lock().unwrap();
-        let id = asked.len() as u32 + 1;
-        asked.push((request.clone(), secret));
+        let mut requested = self.requested.lock().unwrap();
+        let id = requested.len() as u32 + 1;
+        requested.push((request.clone(), secret));
         self.open.lock().unwrap().push(id);
         let block = |way, length| BlockSpec { element: Element::F32, way, length };
         Ok(WorkStream {
@@ -157,8 +157,8 @@ pub(crate) fn telling(
     let hollow = Arc::new(Hollow::default());
     let listening = Listening { address: ANY.parse().unwrap(), trust };
     let (news, reported) = channel();
-    let tell = move |reported: &ServingNews| drop(news.send(reported.clone()));
-    (serve_telling(&listening, Arc::clone(&hollow) as _, tell).unwrap(), hollow, reported)
+    let notify = move |reported: &ServingNews| drop(news.send(reported.clone()));
+    (serve_telling(&listening, Arc::clone(&hollow) as _, notify).unwrap(), hollow, reported)
 }
 
 pub(crate) fn address(server: &ApiServer) -> WorkerAddress {

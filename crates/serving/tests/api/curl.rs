@@ -69,18 +69,18 @@ fn by_tls_curl_shows_an_exported_key_and_pins_the_workers() {
     let (certificate, key) = (keys.join("taut-cert.pem"), keys.join("taut-key.pem"));
     let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
     let shown = ["--insecure", "--cert", certificate, "--key", key];
-    let asks = |pin: &str, more: &[&str]| {
+    let requests = |pin: &str, more: &[&str]| {
         curl(&[&shown[..], &["--pinnedpubkey", pin], more, &[&url]].concat())
     };
-    assert_eq!(asks(&pin(&worker), &[]).unwrap().0, 200);
+    assert_eq!(requests(&pin(&worker), &[]).unwrap().0, 200);
     let identity = folder.path().join("identity.pem");
     let kept = ["--insecure", "--cert", identity.to_str().unwrap(), &url];
     assert_eq!(curl(&kept).unwrap().0, 200, "what lies there will do as well");
-    let refused = asks(&pin(&master), &[]).expect_err("another worker's key");
+    let refused = requests(&pin(&master), &[]).expect_err("another worker's key");
     assert!(refused.contains("pinned"), "{refused}");
-    assert!(asks(&pin(&worker), &["--tls-max", "1.2"]).is_err(), "an older TLS");
+    assert!(requests(&pin(&worker), &["--tls-max", "1.2"]).is_err(), "an older TLS");
     assert!(curl(&["--insecure", &url]).is_err(), "no key to show");
     worker.trusted().remove("master").unwrap();
-    assert!(asks(&pin(&worker), &[]).is_err(), "trusted no more");
+    assert!(requests(&pin(&worker), &[]).is_err(), "trusted no more");
     assert!(WorkerClient::new(&address(&server), None).capacity().is_ok());
 }

@@ -84,12 +84,12 @@ fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
     relay.gives_a_turn();
     let address = relay.address.to_string().parse().unwrap();
     let mut line = CallConnection::dial(&address, &called.friend.store, TIMEOUT).unwrap();
-    line.say(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
+    line.emit(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
     relay.gives_a_turn();
     let (until, mut answer) = (now() + Span::from_nanos(TIMEOUT.as_nanos() as i64), None);
     while answer.is_none() {
         assert!(wait(&[&line], until), "it waits for more than two turns");
-        line.hear(&mut |said| answer = Some(said)).unwrap();
+        line.handle(&mut |said| answer = Some(said)).unwrap();
     }
     assert!(matches!(answer, Some(CallMessage::Accepted { .. })), "{answer:?}");
     assert_eq!(relay.ends(), 2);

@@ -25,7 +25,7 @@ fn opener_is_reported_by_trusted_name_or_address() {
     let (worker, master) = friends();
     let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
     let here = [127, 0, 0, 1].into();
-    master.asks(&server).open(&request()).unwrap();
+    master.requests(&server).open(&request()).unwrap();
     let by = ApiAsker { name: Some("master".to_owned()), address: here };
     assert_eq!(by.to_string(), "master (127.0.0.1)");
     assert_eq!(next(&reported), ServingNews::Opened { by, stream: Box::new(state(1)) });
@@ -80,17 +80,17 @@ fn who_is_turned_away_is_told_with_what_was_missing() {
     let turned_away = |why| ServingNews::TurnedAway { address: [127, 0, 0, 1].into(), why };
     let stranger = Host::new();
     stranger.trusts("worker", &worker);
-    stranger.asks(&server).capacity().unwrap_err();
+    stranger.requests(&server).capacity().unwrap_err();
     assert_eq!(next(&reported), turned_away(TurnedAway::NotTrusted));
     // It trusts no host.
     for _ in 0..20 {
-        Host::new().asks(&server).capacity().unwrap_err();
+        Host::new().requests(&server).capacity().unwrap_err();
         assert_eq!(next(&reported), turned_away(TurnedAway::TrustsNot));
     }
     worker.store.trusted().remove("master").unwrap();
-    master.asks(&server).capacity().unwrap_err();
+    master.requests(&server).capacity().unwrap_err();
     assert_eq!(next(&reported), turned_away(TurnedAway::NotTrusted));
-    let asked = ureq::get(format!("http://{}/v1/capacity", server.address()));
-    asked.header("Host", "example.org").call().unwrap_err();
+    let requested = ureq::get(format!("http://{}/v1/capacity", server.address()));
+    requested.header("Host", "example.org").call().unwrap_err();
     assert_eq!(next(&reported), turned_away(TurnedAway::OtherHost));
 }

@@ -141,9 +141,9 @@ fn answers_match_the_openapi_description() {
     let place = PipelinePlace { fed: true, onward: 3, earlier: 1, feeds: Some(feeds) };
     let request = StreamRequest { pipeline: Some(place), ..request() };
     let body = serde_json::to_string(&request).unwrap();
-    let asked = serde_json::to_value(request).unwrap();
+    let requested = serde_json::to_value(request).unwrap();
     schemas
-        .check(&asked, &serde_json::json!({"$ref": "#/components/schemas/StreamRequest"}), "")
+        .check(&requested, &serde_json::json!({"$ref": "#/components/schemas/StreamRequest"}), "")
         .unwrap();
 
     for route in ["/v1/catalogue", "/v1/capacity", "/v1/openapi.json"] {

@@ -28,7 +28,7 @@ impl Owned {
     }
 
     fn machine(&self) -> WorkerClient {
-        self.worker.asks(&self.server)
+        self.worker.requests(&self.server)
     }
 
     fn open(&self) -> Vec<u32> {
@@ -61,7 +61,7 @@ fn is_shut_out(stranger: &WorkerClient, id: u32) {
 #[test]
 fn a_stream_is_seen_and_ended_by_its_owner_alone() {
     let owned = Owned::new();
-    let (desk, rack) = (owned.desk.asks(&owned.server), owned.rack.asks(&owned.server));
+    let (desk, rack) = (owned.desk.requests(&owned.server), owned.rack.requests(&owned.server));
     let local = client(owned.server.address());
     let id = desk.open(&request()).unwrap().stream.id;
     let racks = rack.open(&request()).unwrap().stream.id;
@@ -82,7 +82,7 @@ fn a_stream_is_seen_and_ended_by_its_owner_alone() {
 #[test]
 fn the_own_key_of_the_machine_sees_and_ends_every_stream() {
     let owned = Owned::new();
-    let id = owned.desk.asks(&owned.server).open(&request()).unwrap().stream.id;
+    let id = owned.desk.requests(&owned.server).open(&request()).unwrap().stream.id;
     let machine = owned.machine();
     assert_eq!(machine.states().unwrap(), [state(id)]);
     assert_eq!(machine.state(id).unwrap(), Some(state(id)));
@@ -94,7 +94,7 @@ fn the_own_key_of_the_machine_sees_and_ends_every_stream() {
 #[test]
 fn a_denied_delete_is_answered_like_that_of_an_unknown_stream() {
     let owned = Owned::new();
-    let id = owned.desk.asks(&owned.server).open(&request()).unwrap().stream.id;
+    let id = owned.desk.requests(&owned.server).open(&request()).unwrap().stream.id;
     let answer = |id: u32| {
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let url = format!("http://{}/v1/streams/{id}", owned.server.address());

@@ -18,7 +18,7 @@ fn sent(at: SocketAddr, bytes: &str) -> (u16, String) {
     (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 
-fn asked(at: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> (u16, String) {
+fn requested(at: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> (u16, String) {
     let length = body.len();
     sent(
         at,
@@ -52,8 +52,8 @@ fn a_stream_is_opened_looked_at_and_closed() {
     let client = client(server.address());
     let opened = client.open(&request()).unwrap();
     let id = opened.stream.id;
-    let (asked, secret) = hollow.asked.lock().unwrap()[0].clone();
-    assert_eq!((asked, secret), (request(), opened.secret));
+    let (requested, secret) = hollow.requested.lock().unwrap()[0].clone();
+    assert_eq!((requested, secret), (request(), opened.secret));
     assert!(opened.secret.is_some_and(|secret| secret != [0; 32]));
     assert_eq!(opened.far, (server.address().ip(), 40_000).into());
     assert_eq!(client.state(id).unwrap(), Some(state(id)));
@@ -138,13 +138,13 @@ fn a_request_that_is_none_is_told_why() {
         (JSON, &"[".repeat(50_000), 422),
         (JSON, &" ".repeat(70_000), 413),
     ] {
-        let (answered, text) = asked(at, "POST", "/v1/streams", head, body);
+        let (answered, text) = requested(at, "POST", "/v1/streams", head, body);
         assert_eq!(answered, status, "{text}");
         assert!(text.starts_with("{\"error\":\""), "{text}");
         snapshot!(format!("{head:?} {body:?}"), text);
     }
-    assert_eq!(hollow.asked.lock().unwrap().len(), 0);
-    assert_eq!(asked(at, "POST", "/v1/streams", JSON, &good).0, 201, "and goes on");
+    assert_eq!(hollow.requested.lock().unwrap().len(), 0);
+    assert_eq!(requested(at, "POST", "/v1/streams", JSON, &good).0, 201, "and goes on");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_place_that_is_none_is_told_where_to_look() {
         ("PUT", "/v1/streams", 405),
         ("DELETE", "/v1/catalogue", 405),
     ] {
-        let (answered, text) = asked(server.address(), method, path, "", "");
+        let (answered, text) = requested(server.address(), method, path, "", "");
         assert_eq!(answered, status, "{method} {path}: {text}");
         let looks = text.contains("/v1/openapi.json") || text.contains("GET /v1/streams");
         assert!(looks, "{text}");

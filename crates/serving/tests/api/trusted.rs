@@ -29,7 +29,7 @@ impl Host {
         self.store.trusted().trust(name, other.key()).unwrap();
     }
 
-    pub(crate) fn asks(&self, server: &ApiServer) -> WorkerClient {
+    pub(crate) fn requests(&self, server: &ApiServer) -> WorkerClient {
         WorkerClient::new(&address(server), Some(Arc::clone(&self.store))).by_tls()
     }
 
@@ -49,12 +49,12 @@ pub(crate) fn friends() -> (Host, Host) {
 fn hosts_that_trust_each_other_come_to_the_same_secret() {
     let (worker, master) = friends();
     let (server, hollow) = worker.serving();
-    let client = master.asks(&server);
+    let client = master.requests(&server);
     let (one, other) = (client.open(&request()).unwrap(), client.open(&request()).unwrap());
-    let asked = hollow.asked.lock().unwrap();
-    assert!(one.secret.is_some() && one.secret == asked[0].1, "and it went over no wire");
+    let requested = hollow.requested.lock().unwrap();
+    assert!(one.secret.is_some() && one.secret == requested[0].1, "and it went over no wire");
     assert!(one.stream.key.is_none());
-    assert_eq!(other.secret, asked[1].1);
+    assert_eq!(other.secret, requested[1].1);
     assert_ne!(one.secret, other.secret);
 }
 
@@ -64,12 +64,12 @@ fn untrusted_host_gets_the_command_to_run_on_the_worker() {
     let stranger = Host::new();
     stranger.trusts("worker", &worker);
     let (server, hollow) = worker.serving();
-    let error = stranger.asks(&server).open(&request()).expect_err("not trusted");
+    let error = stranger.requests(&server).open(&request()).expect_err("not trusted");
     let AskError::NotTrustedThere { key, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*key, stranger.key());
     let hint = format!("taut trust {} {key}", tautline_api::trust::host_name());
     assert!(error.to_string().ends_with(&hint), "{error}");
-    assert!(hollow.asked.lock().unwrap().is_empty());
+    assert!(hollow.requested.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn a_worker_that_is_not_trusted_is_asked_nothing() {
     let (worker, master) = (Host::new(), Host::new());
     worker.trusts("master", &master);
     let (server, hollow) = worker.serving();
-    let error = master.asks(&server).open(&request()).expect_err("not trusted");
+    let error = master.requests(&server).open(&request()).expect_err("not trusted");
     assert!(matches!(error, AskError::Untrusted(..)), "{error:?}");
-    assert!(hollow.asked.lock().unwrap().is_empty());
+    assert!(hollow.requested.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn named_worker_must_be_that_trusted_host() {
     let other = Host::new();
     master.trusts("studio", &other);
     let (server, _) = worker.serving();
-    let asks = |name: &str| {
+    let requests = |name: &str| {
         let address = format!("{name}={}", server.address()).parse().unwrap();
         WorkerClient::new(&address, Some(Arc::clone(&master.store))).by_tls().capacity()
     };
-    assert!(asks("worker").is_ok());
+    assert!(requests("worker").is_ok());
     for name in ["studio", "nobody"] {
-        let error = asks(name).expect_err(name);
+        let error = requests(name).expect_err(name);
         assert!(matches!(error, AskError::OtherHost { .. }), "{error:?}");
     }
 }
@@ -106,15 +106,15 @@ fn named_worker_proves_its_key_even_if_resolved_to_loopback() {
     master.trusts("studio", &other);
     let (server, hollow) = worker.serving();
     let port = server.address().port();
-    let asks = |name: &str| {
+    let requests = |name: &str| {
         let address = format!("{name}LOCALHOST:{port}").parse().unwrap();
         WorkerClient::new(&address, Some(Arc::clone(&master.store))).open(&request())
     };
-    let error = asks("studio=").expect_err("another host");
+    let error = requests("studio=").expect_err("another host");
     assert!(matches!(error, AskError::OtherHost { .. }), "{error:?}");
-    assert!(hollow.asked.lock().unwrap().is_empty());
-    assert!(asks("worker=").unwrap().stream.key.is_none(), "by TLS");
-    assert!(asks("").is_ok(), "and without a name as ever");
+    assert!(hollow.requested.lock().unwrap().is_empty());
+    assert!(requests("worker=").unwrap().stream.key.is_none(), "by TLS");
+    assert!(requests("").is_ok(), "and without a name as ever");
 }
 
 #[test]
@@ -123,20 +123,20 @@ fn trust_changes_apply_to_a_running_worker() {
     let late = Host::new();
     late.trusts("worker", &worker);
     let (server, _) = worker.serving();
-    let client = late.asks(&server);
+    let client = late.requests(&server);
     assert!(client.capacity().is_err());
     worker.trusts("late", &late);
     assert!(client.capacity().is_ok());
     worker.store.trusted().remove("late").unwrap();
     assert!(client.capacity().is_err());
-    assert!(master.asks(&server).capacity().is_ok(), "the others stay");
+    assert!(master.requests(&server).capacity().is_ok(), "the others stay");
 }
 
 #[test]
 fn a_list_that_cannot_be_read_names_nobody() {
     let (worker, master) = friends();
     let (server, _) = worker.serving();
-    let client = master.asks(&server);
+    let client = master.requests(&server);
     assert!(client.capacity().is_ok());
     std::fs::write(worker.store.trusted().path(), "master = ").unwrap();
     assert!(matches!(client.capacity(), Err(AskError::NotTrustedThere { .. })));
@@ -153,10 +153,10 @@ fn this_hosts_own_programs_need_no_key() {
 fn cleartext_is_for_the_loopback_interface_even_by_tls() {
     let (worker, master) = friends();
     let (server, hollow) = worker.serving();
-    let asked = StreamRequest { cleartext: true, ..request() };
-    let opened = master.asks(&server).open(&asked).unwrap();
+    let requested = StreamRequest { cleartext: true, ..request() };
+    let opened = master.requests(&server).open(&requested).unwrap();
     assert!(opened.secret.is_none() && opened.stream.salt.is_none());
-    assert_eq!(hollow.asked.lock().unwrap()[0].1, None);
+    assert_eq!(hollow.requested.lock().unwrap()[0].1, None);
 }
 
 #[test]

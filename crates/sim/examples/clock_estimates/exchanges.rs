@@ -12,7 +12,7 @@ use tautline_sim::link::{Path, PathModel};
 enum Event {
     Sound,
     Report,
-    Ask,
+    Request,
     Question(LocalTime),
     /// Times of the request, of its receipt, and of the reply.
     Answer(LocalTime, WallTime, WallTime),
@@ -53,7 +53,7 @@ impl Talk {
             reports: 0,
             questions: 0,
         };
-        for event in [Event::Sound, Event::Report, Event::Ask] {
+        for event in [Event::Sound, Event::Report, Event::Request] {
             talk.at(TrueTime::ZERO, event);
         }
         talk
@@ -64,13 +64,13 @@ impl Talk {
         (self.listener.reading(at), wall)
     }
 
-    pub(crate) fn run(&mut self, until: TrueTime, mut tell: impl FnMut(Exchange)) {
+    pub(crate) fn run(&mut self, until: TrueTime, mut notify: impl FnMut(Exchange)) {
         while let Some(entry) = self.events.first_entry() {
             if entry.key().0 > until {
                 break;
             }
             let ((now, _), event) = entry.remove_entry();
-            self.happen(now, event, &mut tell);
+            self.happen(now, event, &mut notify);
         }
     }
 
@@ -79,24 +79,24 @@ impl Talk {
         self.events.insert((when, self.order), event);
     }
 
-    fn happen(&mut self, now: TrueTime, event: Event, tell: &mut impl FnMut(Exchange)) {
+    fn happen(&mut self, now: TrueTime, event: Event, notify: &mut impl FnMut(Exchange)) {
         let (local, wall) = self.clocks(now);
         match event {
             Event::Sound => {
                 self.there.carry(SOUND, now, |_| {});
                 self.at(now.after(Span::from_millis(1)), Event::Sound);
             }
-            Event::Ask => {
+            Event::Request => {
                 let mut arrives = None;
                 self.back.carry(REPORT, now, |at| arrives = Some(at));
                 if let Some(arrives) = arrives {
                     self.at(arrives, Event::Question(local));
                 }
                 self.questions += 1;
-                self.at(now.after(interval(self.questions, 450)), Event::Ask);
+                self.at(now.after(interval(self.questions, 450)), Event::Request);
             }
-            Event::Question(asked) => {
-                self.question = Some((asked, wall));
+            Event::Question(requested) => {
+                self.question = Some((requested, wall));
                 if self.questions <= 8 {
                     self.answer(now, wall);
                 }
@@ -106,13 +106,13 @@ impl Talk {
                 self.reports += 1;
                 self.at(now.after(interval(self.reports, 430)), Event::Report);
             }
-            Event::Answer(asked, received, left) => {
+            Event::Answer(requested, received, left) => {
                 // As in DLRR, the wait is rounded, and the request time is computed from the reply.
                 let wait = CompactSpan::from_span(left - received).to_span();
                 let reading_error = Span::from_nanos(7_633);
                 let peer_received = left + -wait;
-                tell(Exchange {
-                    asked,
+                notify(Exchange {
+                    requested,
                     peer_received,
                     peer_answered: left,
                     answered: local,
@@ -125,8 +125,8 @@ impl Talk {
     fn answer(&mut self, now: TrueTime, left: WallTime) {
         let mut arrives = None;
         self.there.carry(REPORT, now, |at| arrives = Some(at));
-        if let (Some(arrives), Some((asked, received))) = (arrives, self.question) {
-            self.at(arrives, Event::Answer(asked, received, left));
+        if let (Some(arrives), Some((requested, received))) = (arrives, self.question) {
+            self.at(arrives, Event::Answer(requested, received, left));
         }
     }
 }

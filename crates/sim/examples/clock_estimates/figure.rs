@@ -40,7 +40,8 @@ pub(crate) fn svg() -> String {
                 let drifted = (local.as_nanos() - here) as f64 * 100e-6;
                 ((wall - here - now) as f64 - drifted) / 1e3
             };
-            let above = ahead(exchange.peer_received.as_unix_nanos(), exchange.asked.as_nanos());
+            let above =
+                ahead(exchange.peer_received.as_unix_nanos(), exchange.requested.as_nanos());
             let below = ahead(exchange.peer_answered.as_unix_nanos(), exchange.answered.as_nanos());
             for (micros, colour) in [(above, "#c05020"), (below, "#2060c0")] {
                 let (x, y) = place(seconds, micros.clamp(-MICROS, MICROS));

@@ -106,13 +106,13 @@ fn main() {
                 print!("  {name:<23}");
                 for (spans, (from, to)) in errors.spans.iter_mut().zip(STRETCHES) {
                     spans.sort_unstable();
-                    let [mid, most, max] = [0.5, 0.99, 1.0].map(|at| share(spans, at));
-                    print!(" | {from}–{to} s {mid:8.1} {most:8.1} {max:8.1}");
+                    let [mid, maximum, max] = [0.5, 0.99, 1.0].map(|at| share(spans, at));
+                    print!(" | {from}–{to} s {mid:8.1} {maximum:8.1} {max:8.1}");
                 }
                 errors.unsure.sort_unstable();
                 if !errors.unsure.is_empty() {
-                    let [mid, most] = [0.5, 0.99].map(|at| share(&errors.unsure, at));
-                    print!(" | reported ±{mid:.0} ±{most:.0}, exceeded {} times", errors.untrue);
+                    let [mid, maximum] = [0.5, 0.99].map(|at| share(&errors.unsure, at));
+                    print!(" | reported ±{mid:.0} ±{maximum:.0}, exceeded {} times", errors.untrue);
                 }
                 println!();
             }

@@ -4,7 +4,7 @@ use tautline_proto::time::{LocalTime, Span, WallTime};
 use super::Estimate;
 
 fn offset(exchange: &Exchange) -> i64 {
-    let there = exchange.peer_received.as_unix_nanos() - exchange.asked.as_nanos();
+    let there = exchange.peer_received.as_unix_nanos() - exchange.requested.as_nanos();
     let back = exchange.peer_answered.as_unix_nanos() - exchange.answered.as_nanos();
     there.midpoint(back)
 }
@@ -27,19 +27,20 @@ impl Estimate for Overlap {
         let bound = |e: &Exchange| (e.round_trip().half() + e.reading_error).as_nanos();
         let pairs = self.kept.iter().flat_map(|a| self.kept.iter().map(move |b| (a, b)));
         let drift = pairs
-            .filter(|(a, b)| b.asked - a.answered >= Span::from_millis(100))
+            .filter(|(a, b)| b.requested - a.answered >= Span::from_millis(100))
             .map(|(a, b)| {
-                let most = (offset(b) - offset(a)).abs() + bound(a) + bound(b);
-                most as f64 / (b.asked - a.answered).as_nanos() as f64
+                let maximum = (offset(b) - offset(a)).abs() + bound(a) + bound(b);
+                maximum as f64 / (b.requested - a.answered).as_nanos() as f64
             })
-            .fold(100e-6_f64, |least, drift| least.min(drift + 2e-6));
+            .fold(100e-6_f64, |minimum, drift| minimum.min(drift + 2e-6));
         let now = exchange.answered;
         let bounds = self.kept.iter().map(|e| {
-            let grown = bound(e) + ((now - e.asked).as_nanos() as f64 * drift) as i64;
+            let grown = bound(e) + ((now - e.requested).as_nanos() as f64 * drift) as i64;
             (offset(e) - grown, offset(e) + grown)
         });
-        let (least, most) = bounds.fold((i64::MIN, i64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)));
-        self.offset = Some(least.midpoint(most));
+        let (minimum, maximum) =
+            bounds.fold((i64::MIN, i64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)));
+        self.offset = Some(minimum.midpoint(maximum));
     }
 
     fn wall(&self, local: LocalTime) -> Option<WallTime> {
@@ -91,7 +92,7 @@ impl Line {
     }
 
     fn error(&self, exchange: &Exchange) -> f64 {
-        let middle = exchange.asked + (exchange.answered - exchange.asked).half();
+        let middle = exchange.requested + (exchange.answered - exchange.requested).half();
         (offset(exchange) - self.offset) as f64 - self.offset_at(middle)
     }
 

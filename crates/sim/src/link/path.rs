@@ -52,7 +52,7 @@ impl Path {
         let parts = (bytes + 28).div_ceil(self.model.mtu.max(64));
         let lost = (0..parts).filter(|_| self.loses()).count() > 0;
         let out = self.model.outages.iter().any(|(from, to)| (*from..*to).contains(&now))
-            || self.model.black_hole.is_some_and(|most| bytes > most);
+            || self.model.black_hole.is_some_and(|maximum| bytes > maximum);
         let Some(queued) = self.queue(bytes + parts * FRAMING, now) else { return };
         let jitter = self.model.jitter.draw(&mut self.rng);
         let record = recorded.flatten().unwrap_or(Span::ZERO);
@@ -237,7 +237,7 @@ mod tests {
             jitter: Jitter::Pareto {
                 scale: Span::from_micros(100),
                 shape: 1.5,
-                most: Span::from_millis(50),
+                maximum: Span::from_millis(50),
             },
             loss: Loss::bursts(0.1, 2.0),
             duplicates: 0.01,

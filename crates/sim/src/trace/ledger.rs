@@ -66,14 +66,14 @@ fn with_lost(found: &[(i64, Span, Span)]) -> Vec<RecordedPacket> {
     let step = found.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(1).max(1);
     let mut packets: Vec<RecordedPacket> = Vec::new();
     let mut timestamp_before = None;
-    let mut most = MAX_MISSING + MAX_FOR_EACH * found.len() as i64;
+    let mut maximum = MAX_MISSING + MAX_FOR_EACH * found.len() as i64;
     for &(timestamp, sent, delay) in found {
         // The clock mapping may move back, but time must not.
         let before = packets.last().map_or(sent, |last| last.sent);
         let sent = sent.max(before);
         let apart = timestamp - timestamp_before.replace(timestamp).unwrap_or(timestamp - step);
-        let missing = (apart / step - 1).min(MAX_MISSING).min(most);
-        most -= missing;
+        let missing = (apart / step - 1).min(MAX_MISSING).min(maximum);
+        maximum -= missing;
         for number in 1..=missing {
             let midway = (sent - before).times(number).divided(missing + 1);
             packets.push(RecordedPacket { sent: before + midway, delay: None });

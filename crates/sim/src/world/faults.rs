@@ -79,7 +79,7 @@ impl World {
         self.truths += 1;
         if self.truths % 2 == 1 {
             self.lies += 1;
-            lie.tell(report);
+            lie.notify(report);
         }
     }
 

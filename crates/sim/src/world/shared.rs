@@ -15,11 +15,11 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::hosts::SimHost;
 use crate::clock::TrueTime;
-use crate::heard::{Heard, is_sound};
+use crate::heard::{Received, is_sound};
 use crate::link::PathModel;
 use crate::scenario::{HostModel, Scenario};
 use link::{Input, SimSharedLink};
-use sender::{Came, SimSender};
+use sender::{Arrived, SimSender};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint {
@@ -47,7 +47,7 @@ pub struct PacketArrival {
 #[derive(Debug, Clone, Default)]
 pub struct SenderSeen {
     /// Packet counters are sums over all its receivers.
-    pub heard: Heard,
+    pub heard: Received,
     pub lost: u64,
     pub arrived: Vec<PacketArrival>,
     pub unplaced: u64,
@@ -70,7 +70,7 @@ struct Shared {
     scenario: Scenario,
     senders: Vec<SimSender>,
     link: SimSharedLink,
-    under_way: BTreeMap<(TrueTime, u64), (usize, Came)>,
+    under_way: BTreeMap<(TrueTime, u64), (usize, Arrived)>,
     order: u64,
     host: SimHost,
     reported: SharedReceived,
@@ -87,7 +87,7 @@ pub fn play_shared(
     let mut rng = Rng::with_seed(scenario.seed);
     let host = SimHost::new(&scenario.receivers[0].host, &scenario, 0, &mut rng);
     let heard = (0..senders.len()).map(|n| SenderSeen {
-        heard: Heard::by(format!("seed {}, sender {n}", scenario.seed)),
+        heard: Received::by(format!("seed {}, sender {n}", scenario.seed)),
         ..SenderSeen::default()
     });
     let reported = SharedReceived { senders: heard.collect(), ..SharedReceived::default() };
@@ -142,14 +142,14 @@ impl Shared {
             let at = self.host.local(when);
             let reported = &mut self.reported.senders[number];
             match came {
-                Came::Packet(datagram, from) => {
+                Arrived::Packet(datagram, from) => {
                     reported.arrived.push(PacketArrival { at, read });
                     match self.link.hand_on(number, &datagram, &Arrival::exact(from, at, read)) {
                         Some(own) => reported.astray += u64::from(!own),
                         None => reported.unplaced += 1,
                     }
                 }
-                Came::Goodbye(author) => self.link.say_goodbye(author),
+                Arrived::Goodbye(author) => self.link.say_goodbye(author),
             }
             self.reported.places.0 = self.reported.places.0.max(self.link.count());
         }
@@ -160,7 +160,7 @@ impl Shared {
         let mut out = vec![0.0; self.host.card.model.period.as_len() * channels];
         let resampled = input.receiver.counters().resampled_frames;
         let pulled = input.receiver.pull(&mut out, times, |_| {});
-        let (Some(number), Some(media)) = (input.hears, pulled.media) else { return };
+        let (Some(number), Some(media)) = (input.handles, pulled.media) else { return };
         let timestamp = media.frame.as_frames() as u32;
         let index = timestamp.wrapping_sub(self.senders[number].timestamp).cast_signed();
         let begin = i64::from(index) + SHIFT * number as i64;
@@ -176,7 +176,7 @@ impl Shared {
 
     fn finish(mut self) -> SharedReceived {
         for input in self.link.inputs.iter().flatten() {
-            if let Some(sender) = input.hears {
+            if let Some(sender) = input.handles {
                 let counters = &mut self.reported.senders[sender].heard.counters;
                 add(counters, &input.since, input.receiver.counters());
             }

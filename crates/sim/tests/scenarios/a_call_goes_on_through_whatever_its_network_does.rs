@@ -126,7 +126,7 @@ fn vanished_peer_is_dialled_with_growing_pauses() {
     }
     call.start_called();
     call.run(Span::from_secs(70));
-    assert_eq!(millis(&call, "turned away: unknown call, or already over; call again").len(), 1);
+    assert_eq!(millis(&call, "turned away: the call is over or unknown").len(), 1);
     assert_eq!(millis(&call, "begins").len(), 2, "{:?}", call.log);
     assert!(call.sends(Side::Caller).is_some() && call.sends(Side::Called).is_some());
 }

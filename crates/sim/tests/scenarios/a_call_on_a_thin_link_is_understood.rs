@@ -94,7 +94,7 @@ fn not_understood(outcome: &Outcome, disturbed: &[usize]) -> Vec<(usize, usize)>
 
 #[test]
 fn thin_link_call_is_intelligible_2_s_after_start_and_cut() {
-    let most = Span::from_millis(100);
+    let maximum = Span::from_millis(100);
     for (rate, used) in RATES.into_iter().zip(USED) {
         for queue in QUEUES {
             for seed in [1, 11] {
@@ -103,7 +103,7 @@ fn thin_link_call_is_intelligible_2_s_after_start_and_cut() {
                     format!("{rate} bit/s, {queue} bytes, seed {seed}: {}", outcome.reported);
                 assert_eq!(not_understood(&outcome, &[0]), [], "{reported}");
                 let wait = p95(&outcome.waits);
-                assert!(wait <= most, "{wait} in the queue; {reported}");
+                assert!(wait <= maximum, "{wait} in the queue; {reported}");
             }
             let rates = vec![(second(12), rate)];
             let path = PathModel { rates, ..narrow(1_000_000, queue) };
@@ -113,11 +113,14 @@ fn thin_link_call_is_intelligible_2_s_after_start_and_cut() {
                 outcome.shares[0], outcome.reported
             );
             assert_eq!(not_understood(&outcome, &[0, 12]), [], "{reported}");
-            let least = outcome.bits[12 + FOUND..].iter().min().expect("seconds");
-            assert!(f64::from(*least) >= used * rate as f64, "{least} bit/s are sent; {reported}");
+            let minimum = outcome.bits[12 + FOUND..].iter().min().expect("seconds");
+            assert!(
+                f64::from(*minimum) >= used * rate as f64,
+                "{minimum} bit/s are sent; {reported}"
+            );
             let wait = p95(&outcome.waits);
             println!("{rate} bit/s, queue of {queue} bytes: {wait} in it (p95)");
-            assert!(wait <= most, "{wait} in the queue; {reported}");
+            assert!(wait <= maximum, "{wait} in the queue; {reported}");
         }
     }
 }

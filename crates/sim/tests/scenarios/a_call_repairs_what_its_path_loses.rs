@@ -7,7 +7,7 @@ use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
-use tautline_sim::heard::Heard;
+use tautline_sim::heard::Received;
 use tautline_sim::link::{Bottleneck, Loss, PathModel};
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::duplex::Duplex;
@@ -30,7 +30,7 @@ fn lossy(rate: u64) -> PathModel {
 }
 
 /// Plays a minute. Returns the sound of both ends, and the 95 % quantile of queueing delays.
-fn call(scenarios: [Scenario; 2]) -> ([Heard; 2], Span, String) {
+fn call(scenarios: [Scenario; 2]) -> ([Received; 2], Span, String) {
     let mut call = Duplex::new(scenarios);
     let mut reported = String::new();
     for second in 0..60 {

@@ -10,7 +10,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::heard::Heard;
+use tautline_sim::heard::Received;
 use tautline_sim::link::{Bottleneck, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
@@ -19,10 +19,11 @@ use tautline_trial::live_bytes;
 
 /// Bytes that the world itself records about both ends.
 fn noted(world: &World) -> i64 {
-    let noted = |heard: &Heard| {
-        let Heard { carried, errors, offsets, resyncs, silences, notes, spoilt, holes, .. } = heard;
+    let noted = |heard: &Received| {
+        let Received { carried, errors, offsets, resyncs, silences, notes, damaged, holes, .. } =
+            heard;
         // A tree has two words per entry, and may be half empty.
-        let trees = 4 * 16 * (spoilt.len() + holes.len());
+        let trees = 4 * 16 * (damaged.len() + holes.len());
         carried.capacity()
             + size_of::<Span>() * errors.capacity()
             + size_of::<(TrueTime, Span)>() * offsets.capacity()
@@ -66,7 +67,7 @@ fn grows_not(whole: Span) -> String {
 
 /// Compares the latency after `first` and `blocks` with that at the end. Returns the difference.
 fn grows_not_late(
-    heard: &Heard,
+    heard: &Received,
     (first, blocks): (Span, usize),
     whole: Span,
     reported: &str,

@@ -51,7 +51,7 @@ fn only(coding: Coding, ptime: Span) -> CodingLimits {
 struct Second {
     coding: Coding,
     ptime: Span,
-    spoilt: f64,
+    damaged: f64,
 }
 
 struct Flow {
@@ -123,10 +123,10 @@ impl Flow {
     }
 
     fn second(&mut self) -> Second {
-        let [due, spoilt] = core::mem::take(&mut self.counts);
+        let [due, damaged] = core::mem::take(&mut self.counts);
         let terms = self.control.terms();
-        let spoilt = f64::from(spoilt) / f64::from(due.max(1));
-        Second { coding: terms.coding, ptime: terms.ptime, spoilt }
+        let damaged = f64::from(damaged) / f64::from(due.max(1));
+        Second { coding: terms.coding, ptime: terms.ptime, damaged }
     }
 }
 
@@ -198,9 +198,9 @@ fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
 
 fn in_words(stream: &[Second]) -> String {
     let mut words = String::new();
-    for (second, Second { coding, ptime, spoilt }) in stream.iter().enumerate() {
+    for (second, Second { coding, ptime, damaged }) in stream.iter().enumerate() {
         let bits = coding.bitrate().map_or(String::new(), |bits| format!(" {}k", bits / 1000));
-        let _ = write!(words, "{second}:{}{bits}/{ptime} {:.0}%  ", coding.name(), spoilt * 100.0);
+        let _ = write!(words, "{second}:{}{bits}/{ptime} {:.0}%  ", coding.name(), damaged * 100.0);
     }
     words
 }
@@ -216,8 +216,8 @@ fn becoming(model: PathModel, rates: &[(i64, u64)]) -> PathModel {
     PathModel { changes: changes.collect(), ..model }
 }
 
-fn spoilt(stream: &[Second]) -> usize {
-    stream.iter().filter(|second| second.spoilt > 0.02).count()
+fn damaged(stream: &[Second]) -> usize {
+    stream.iter().filter(|second| second.damaged > 0.02).count()
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_stream_is_coded_in_what_the_network_carries() {
         assert!(found <= 20, "{rate} bit/s: {best} after {found} s: {reported}");
         let there = stream[20..].iter().filter(|second| second.coding.name() == best).count();
         assert!(there >= 540, "{rate} bit/s: {best} for {there} of 580 s: {reported}");
-        assert!(spoilt(&stream) <= 14, "{rate} bit/s: {} s spoilt: {reported}", spoilt(&stream));
+        assert!(damaged(&stream) <= 14, "{rate} bit/s: {} s spoilt: {reported}", damaged(&stream));
     }
 }
 
@@ -253,7 +253,7 @@ fn opus_bitrate_leaves_room_for_packet_headers() {
         };
         let there = stream[20..].iter().filter(fits).count();
         assert!(there >= 520, "{rate} bit/s: {there} of 580 s: {reported}");
-        assert!(spoilt(&stream) <= 16, "{rate} bit/s: {} s spoilt: {reported}", spoilt(&stream));
+        assert!(damaged(&stream) <= 16, "{rate} bit/s: {} s spoilt: {reported}", damaged(&stream));
     }
 }
 
@@ -292,9 +292,9 @@ fn narrowed_path_is_followed_within_three_seconds_and_back() {
     let stream = stream(&any_coding(), path, 240, 2);
     let reported = in_words(&stream);
     assert_eq!(stream[59].coding.name(), "l24", "{reported}");
-    assert!(stream[63..73].iter().all(|second| second.spoilt < 0.02), "{reported}");
+    assert!(stream[63..73].iter().all(|second| second.damaged < 0.02), "{reported}");
     assert_eq!(stream[66].coding.name(), "lossless16", "{reported}");
-    assert!(spoilt(&stream[63..120]) <= 6, "{reported}");
+    assert!(damaged(&stream[63..120]) <= 6, "{reported}");
     assert_eq!(stream[239].coding.name(), "l24", "{reported}");
 }
 

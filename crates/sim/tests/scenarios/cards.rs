@@ -33,14 +33,14 @@ fn card_that_steps_by_100_ppm_is_in_time_within_ten_seconds() {
 
 #[test]
 fn arrivals_alone_follow_a_card_of_500_ppm() {
-    let most = [
+    let maximum = [
         (Preset::Wired, 5),
         (Preset::SwitchUnderLoad, 20),
         (Preset::Wifi5Ghz, 40),
         (Preset::WifiBad, 100),
         (Preset::Wan, 40),
     ];
-    for (preset, most) in most {
+    for (preset, maximum) in maximum {
         for ppm in [-500.0, 500.0] {
             let seed = 34;
             let mut scenario = Scenario::on(preset, seed);
@@ -57,13 +57,13 @@ fn arrivals_alone_follow_a_card_of_500_ppm() {
                 errors.push(look.error);
             }
             // The rest is the path delay, which the receiver cannot detect.
-            let least = errors.iter().copied().min().expect("some");
+            let minimum = errors.iter().copied().min().expect("some");
             let greatest = errors.iter().copied().max().expect("some");
             let reported =
-                format!("{} at {ppm} ppm, seed {seed}: {least} to {greatest}", preset.name());
-            assert!(greatest - least <= Span::from_micros(2 * most), "{reported}");
+                format!("{} at {ppm} ppm, seed {seed}: {minimum} to {greatest}", preset.name());
+            assert!(greatest - minimum <= Span::from_micros(2 * maximum), "{reported}");
             let shortest = preset.path().delay;
-            let off = (least + (greatest - least).half() - shortest).abs();
+            let off = (minimum + (greatest - minimum).half() - shortest).abs();
             assert!(off <= Span::from_micros(500), "{reported}");
         }
     }
@@ -89,7 +89,7 @@ fn a_card_500_ppm_off_plays_for_a_day_without_losing_a_frame() {
             (0, 0, 0),
             "{reported}"
         );
-        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+        assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
         assert_eq!(heard.starved, Frames::ZERO, "{reported}");
         assert!(
             heard.error_at(0.999).expect("sound was heard") < Span::from_micros(50),
@@ -189,7 +189,7 @@ fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
         let heard = &play(scenario, Span::from_secs(120))[0];
         let reported = format!("{ppm} ppm, seed {seed}: {heard}");
         assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
-        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+        assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
         assert!(heard.error_at(0.5).unwrap() <= Span::from_micros(20), "{reported}");
         // The servo acts when an error exceeds the clock uncertainty: half of the 400 µs round trip
         // and a little more.
@@ -203,7 +203,7 @@ fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
 #[test]
 fn two_receivers_whose_cards_drift_play_in_step() {
     let places = [(Preset::SwitchUnderLoad, 100, 500), (Preset::Wired, 20, 100)];
-    for (preset, max_median, most) in places {
+    for (preset, max_median, maximum) in places {
         let seed = 35;
         let mut world = World::new(Scenario::two_apart(preset, seed));
         world.run(Span::from_secs(20));
@@ -224,7 +224,7 @@ fn two_receivers_whose_cards_drift_play_in_step() {
             at(0.999)
         );
         assert!(at(0.5) < Span::from_micros(max_median), "{reported}");
-        assert!(at(0.999) < Span::from_micros(most), "{reported}");
+        assert!(at(0.999) < Span::from_micros(maximum), "{reported}");
         for heard in world.finish() {
             assert_eq!(heard.counters.resyncs, 0, "{reported}: {heard}");
         }

@@ -29,7 +29,7 @@ fn a_coding_that_changes_is_not_heard() {
     let heard = &world.finish()[0];
     let reported = format!("wired with 4 ms of jitter, seed {seed}: {heard}");
     assert!(heard.counters.reordered > 1000, "{reported}");
-    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
     assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
     assert_eq!((heard.counters.missing_frames, heard.counters.invalid), (0, 0), "{reported}");
 }
@@ -51,7 +51,7 @@ fn a_latency_that_changes_leaves_no_gap() {
     assert!(heard.first_wrong.is_none(), "{reported}");
     assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
     assert_eq!(heard.counters.missing_frames, 0, "{reported}");
-    assert!(heard.spoilt.values().sum::<u64>() <= changes.len() as u64, "{reported}");
+    assert!(heard.damaged.values().sum::<u64>() <= changes.len() as u64, "{reported}");
     assert!(heard.longest_spoilt() <= Frames::new(72), "{reported}");
     assert!(heard.error_at(0.999).unwrap() < Span::from_micros(60), "{reported}");
 }
@@ -71,7 +71,7 @@ fn a_packet_time_that_changes_is_not_heard() {
     }
     let heard = &world.finish()[0];
     let reported = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
     assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
     assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
     assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "{reported}");
@@ -86,15 +86,15 @@ fn redundancy_that_changes_is_not_heard() {
     let mut world = World::new(scenario);
     world.run(Span::from_secs(2));
     for _ in 0..20 {
-        for asked in ["red:1", "fec:2", "off", "red:3", "fec:1"] {
-            let asked: Redundancy = asked.parse().unwrap();
-            world.change(Change::Redundancy(asked)).unwrap();
+        for requested in ["red:1", "fec:2", "off", "red:3", "fec:1"] {
+            let requested: Redundancy = requested.parse().unwrap();
+            world.change(Change::Redundancy(requested)).unwrap();
             world.run(Span::from_micros(211_003));
         }
     }
     let heard = &world.finish()[0];
     let reported = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}");
+    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
     assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
     assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
     assert_eq!((heard.counters.duplicate, heard.counters.invalid), (0, 0), "{reported}");
@@ -106,8 +106,8 @@ fn any(rng: &mut Rng) -> Change {
         1 => Change::Sample(if rng.bool() { SampleFormat::F32 } else { SampleFormat::L24 }),
         2 => Change::Latency(Span::from_micros(rng.i64(45_000..100_000))),
         _ => {
-            let asked = ["off", "red:1", "red:2", "fec:1", "fec:3"][rng.usize(0..5)];
-            Change::Redundancy(asked.parse::<Redundancy>().expect("a known kind"))
+            let requested = ["off", "red:1", "red:2", "fec:1", "fec:3"][rng.usize(0..5)];
+            Change::Redundancy(requested.parse::<Redundancy>().expect("a known kind"))
         }
     }
 }
@@ -145,7 +145,7 @@ const CHANGE: TrueTime = TrueTime::from_nanos(60_000_000_000);
 #[test]
 fn a_path_that_becomes_another_moves_no_sound() {
     // With Wi-Fi queues, knowing the clock to 150 µs takes most of a minute.
-    for (preset, most) in [(Preset::Wired, 20), (Preset::Wifi5Ghz, 150)] {
+    for (preset, maximum) in [(Preset::Wired, 20), (Preset::Wifi5Ghz, 150)] {
         for (there, back) in [(5, 5), (5, 0), (0, 5), (-5, -5), (-5, 0), (0, -5)] {
             let seed = 33;
             let path = |by: i64| {
@@ -169,7 +169,7 @@ fn a_path_that_becomes_another_moves_no_sound() {
                 let at = world.now().as_nanos() / 1_000_000;
                 assert!(look.error.abs() <= look.uncertainty, "{reported}: {look:?} at {at} ms");
                 assert!(
-                    look.error.abs() <= Span::from_micros(most),
+                    look.error.abs() <= Span::from_micros(maximum),
                     "{reported}: {look:?} at {at} ms"
                 );
             }

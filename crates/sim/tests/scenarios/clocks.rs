@@ -116,8 +116,8 @@ fn corrections(world: &mut World, span: Span, receivers: usize) -> Vec<Vec<Corre
             let Some(error) = heard.errors.last().copied() else { continue };
             // Servo pull: at most a third of a cent.
             let moved = (error - before[number]).abs();
-            let most = if more { Span::from_micros(3) } else { Span::from_micros(1) };
-            assert!(before[number] == Span::ZERO || moved <= most, "{now:?}: {moved}; {heard}");
+            let maximum = if more { Span::from_micros(3) } else { Span::from_micros(1) };
+            assert!(before[number] == Span::ZERO || moved <= maximum, "{now:?}: {moved}; {heard}");
             if more && !*resamples {
                 let (begins, before) = (now, before[number]);
                 found[number].push(Correction { begins, lasts: STEP, before, after: error });
@@ -207,7 +207,7 @@ const MEDIAN: [(Preset, i64); 6] = [
 #[test]
 fn no_place_makes_a_mapping_worse_than_it_says() {
     assert_eq!(MEDIAN.map(|(preset, _)| preset), Preset::ALL);
-    for (preset, most) in MEDIAN {
+    for (preset, maximum) in MEDIAN {
         for (seed, wander) in [(31, 0.01), (32, 0.1)] {
             let mut scenario = Scenario::on(preset, seed);
             scenario.latency = Span::from_millis(600);
@@ -236,7 +236,7 @@ fn no_place_makes_a_mapping_worse_than_it_says() {
             errors.sort_unstable();
             let median = errors[errors.len() / 2];
             let reported = format!("{}, seed {seed}: {median}", preset.name());
-            assert!(median <= Span::from_micros(most), "{reported}");
+            assert!(median <= Span::from_micros(maximum), "{reported}");
         }
     }
 }

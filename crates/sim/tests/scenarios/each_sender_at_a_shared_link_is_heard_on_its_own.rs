@@ -113,10 +113,10 @@ fn assert_whole(reported: &SenderSeen, goes_on: bool) {
     assert!(heard.first_wrong.is_none(), "{heard}");
     // Fade-ins after a loss, and frames not due yet.
     let not_due = if goes_on { LATENCY_MILLIS.unsigned_abs() + 1 } else { 0 };
-    let least = (counters.received - not_due) * PACKET;
-    let least = least.saturating_sub((reported.lost + BEGINS) * FADE);
+    let minimum = (counters.received - not_due) * PACKET;
+    let minimum = minimum.saturating_sub((reported.lost + BEGINS) * FADE);
     let right = reported.right;
-    assert!((least..=counters.received * PACKET).contains(&right), "{right}, {least}: {heard}");
+    assert!((minimum..=counters.received * PACKET).contains(&right), "{right}, {minimum}: {heard}");
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn each_sender_at_a_shared_link_is_heard_on_its_own() {
                 LEAVES => assert_eq!(pauses.len(), 1, "{heard}"),
                 MOVES => {
                     assert_eq!(pauses.len(), 1, "{heard}");
-                    let asked = Span::from_millis(195)..=Span::from_millis(210);
-                    assert!(asked.contains(&pauses[0]), "{heard}");
+                    let requested = Span::from_millis(195)..=Span::from_millis(210);
+                    assert!(requested.contains(&pauses[0]), "{heard}");
                 }
                 _ => assert!(pauses.is_empty(), "{heard}"),
             }

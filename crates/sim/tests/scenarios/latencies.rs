@@ -4,7 +4,7 @@ use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::heard::Heard;
+use tautline_sim::heard::Received;
 use tautline_sim::link::{Holds, Jitter, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
@@ -19,26 +19,29 @@ const SECONDS: i64 = 60;
 
 /// 100 ms each way. Every 0.5 s a loss adds one or more round trips.
 fn connection() -> PathModel {
-    let length =
-        Jitter::Pareto { scale: Span::from_millis(60), shape: 1.2, most: Span::from_millis(600) };
+    let length = Jitter::Pareto {
+        scale: Span::from_millis(60),
+        shape: 1.2,
+        maximum: Span::from_millis(600),
+    };
     let holds = Some(Holds { every: Span::from_millis(500), length });
     PathModel { holds, ..PathModel::ideal(Span::from_millis(50)) }
 }
 
-fn received_by(path: PathModel, most: Option<Span>, seed: u64) -> Heard {
+fn received_by(path: PathModel, maximum: Option<Span>, seed: u64) -> Received {
     let mut scenario = Scenario::one_way(path, seed);
     scenario.auto = Some(LossTarget::DEFAULT);
-    scenario.auto_max = most;
+    scenario.auto_max = maximum;
     let mut world = World::new(scenario);
     world.run(Span::from_secs(SECONDS));
     world.finish().remove(0)
 }
 
-fn longest(heard: &Heard) -> Span {
+fn longest(heard: &Received) -> Span {
     heard.offsets.iter().map(|(_, offset)| *offset).max().expect("it followed")
 }
 
-fn late(heard: &Heard) -> f64 {
+fn late(heard: &Received) -> f64 {
     heard.counters.late as f64 / heard.counters.received as f64
 }
 
@@ -151,7 +154,7 @@ fn auto_latency_follows_a_long_tail_as_the_evidence_comes() {
 fn auto_latency_keeps_late_packets_below_target_everywhere() {
     // Expected maximum: delay, holds or jitter tail, 3 ms for packet and ring, plus half of the
     // varying part.
-    let most = [
+    let maximum = [
         (Preset::Wired, 4),
         (Preset::SwitchUnderLoad, 6),
         (Preset::Wifi5Ghz, 22),
@@ -159,8 +162,8 @@ fn auto_latency_keeps_late_packets_below_target_everywhere() {
         (Preset::Wan, 15),
         (Preset::Satellite, 330),
     ];
-    assert_eq!(most.map(|(preset, _)| preset), Preset::ALL);
-    for (preset, most) in most {
+    assert_eq!(maximum.map(|(preset, _)| preset), Preset::ALL);
+    for (preset, maximum) in maximum {
         let seed = 15;
         let mut scenario = Scenario::on(preset, seed);
         scenario.auto = Some(LossTarget::DEFAULT);
@@ -173,7 +176,7 @@ fn auto_latency_keeps_late_packets_below_target_everywhere() {
         // One in ten thousand of 540 000, doubled because late packets come in bursts.
         assert!(heard.counters.late - before <= 108, "{reported}");
         let (_, last) = heard.offsets.last().unwrap();
-        assert!(*last < Span::from_millis(most), "{last}; {reported}");
+        assert!(*last < Span::from_millis(maximum), "{last}; {reported}");
     }
 }
 
@@ -270,8 +273,8 @@ fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
         // A position found before the common card clock is known is corrected once, at 200 ppm.
         // Only larger moves of the estimate resample more frames.
         let strays = preset == Preset::WifiBad;
-        let most = rate.frames_within(unsure.times(5000)).count() as u64;
-        assert!(strays || heard.counters.resampled_frames <= most, "{reported}");
+        let maximum = rate.frames_within(unsure.times(5000)).count() as u64;
+        assert!(strays || heard.counters.resampled_frames <= maximum, "{reported}");
         // On long paths, the first frames arrive before the clocks are mapped.
         assert!(heard.error_at(0.99).unwrap() <= unsure, "{reported}");
         assert!(heard.resyncs.len() <= 1, "{reported}");
@@ -300,10 +303,10 @@ fn what_would_have_been_late_is_late_at_that_latency() {
         let reported = format!("{millis} ms, wifi-5ghz, seed {seed}: {heard}");
         let late = heard.counters.late;
         // Such rare events vary by chance. Clocks are known to 0.5 ms there.
-        let (least, most) = (said(millis + 2) / 2, said(millis) * 3 / 2 + 20);
+        let (minimum, maximum) = (said(millis + 2) / 2, said(millis) * 3 / 2 + 20);
         assert!(
-            (least..=most).contains(&late),
-            "said {}, {least} to {most}; {reported}",
+            (minimum..=maximum).contains(&late),
+            "said {}, {minimum} to {maximum}; {reported}",
             said(millis)
         );
     }

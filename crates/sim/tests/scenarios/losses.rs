@@ -5,7 +5,7 @@ use tautline_proto::counters::Counters;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
-use tautline_sim::heard::Heard;
+use tautline_sim::heard::Received;
 use tautline_sim::link::{Holds, Jitter, Loss, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
@@ -17,7 +17,7 @@ use tautline_sim::world::{World, play};
 // At 20 ms, half of the repairable packets depend on a single datagram. Nearly every datagram must
 // copy every packet, hence jumbo frames. At 40 ms a code is sufficient.
 
-fn with_bursts(seed: u64, redundancy: Redundancy, budget: i64, mtu: usize) -> Heard {
+fn with_bursts(seed: u64, redundancy: Redundancy, budget: i64, mtu: usize) -> Received {
     let path = PathModel { loss: Loss::bursts(0.2, 3.0), mtu, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path, seed);
     scenario.network = "wired with bursts";
@@ -57,7 +57,7 @@ fn bursts_leave_little_more_than_no_redundancy_could_bridge() {
 const HOLDS: Option<Holds> =
     Some(Holds { every: Span::from_secs(2), length: Jitter::Uniform(Span::from_millis(18)) });
 
-fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
+fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Received {
     let mut scenario = Scenario::on(Preset::Wired, seed);
     // The cards outlast the fault, so no sound is captured or played twice.
     scenario.sender.card.periods = 40;
@@ -65,11 +65,11 @@ fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
     play(scenario, Span::from_secs(60)).remove(0)
 }
 
-fn missed(heard: &Heard) -> u64 {
+fn missed(heard: &Received) -> u64 {
     heard.counters.late + heard.counters.lost + heard.counters.underrun_discarded
 }
 
-fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Heard, seed: u64) {
+fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Received, seed: u64) {
     let reported = format!("wired, seed {seed}: {heard}");
     let mut gaps = heard.gaps;
     let count = core::mem::take(cause(&mut gaps));
@@ -144,8 +144,8 @@ fn every_lost_packet_is_one_gap_of_its_length() {
     assert_eq!(gaps as u64, 48 * lost, "seed {seed}: {heard}");
     // A loss changes its own frames and the cross-fade of 48 frames after it. Some predictions are
     // exactly right.
-    let spoilt: i64 = heard.spoilt.iter().map(|(length, count)| length * *count as i64).sum();
-    let packets = spoilt as f64 / (48 * lost) as f64;
+    let damaged: i64 = heard.damaged.iter().map(|(length, count)| length * *count as i64).sum();
+    let packets = damaged as f64 / (48 * lost) as f64;
     assert!((1.8..=2.0).contains(&packets), "seed {seed}: {packets}, {heard}");
     assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
 }
@@ -219,7 +219,7 @@ fn redundancy_that_sizes_itself_carries_what_the_losses_ask_for() {
 // Two networks with independent losses. Redundancy repairs packets that both lose, even with 20 %
 // in bursts.
 
-fn by_two_networks(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) -> Heard {
+fn by_two_networks(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) -> Received {
     let path = PathModel { loss, ..Preset::Wired.path() };
     let mut scenario = Scenario::one_way(path.clone(), seed);
     scenario.network = "wired twice, with losses";
@@ -262,7 +262,7 @@ fn two_networks_and_a_code_lose_nothing() {
 fn a_quiet_wire_plays_every_frame_of_an_hour_in_time() {
     let seed = 1;
     let heard = &play(Scenario::on(Preset::Wired, seed), Span::from_secs(3600))[0];
-    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "seed {seed}: {heard}");
     assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "seed {seed}: {heard}");
     assert!(heard.blocks > 3_599_000, "seed {seed}: {heard}");
 }

@@ -35,7 +35,7 @@ fn worker_that_missed_a_block_becomes_bit_exact_again() {
         check(&outcome, &format!("seed {seed}"));
         assert_eq!(outcome.workers[0].state, PluginState::Clean, "{outcome}");
         assert!(outcome.damaged > 0 && outcome.damaged < outcome.frames / 2 + 1, "{outcome}");
-        assert!(outcome.workers[0].counters.there.asks > 0, "{outcome}");
+        assert!(outcome.workers[0].counters.there.requests > 0, "{outcome}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
-use tautline_sim::heard::Heard;
+use tautline_sim::heard::Received;
 use tautline_sim::link::PathModel;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
@@ -15,7 +15,7 @@ fn path(black_hole: Option<usize>) -> PathModel {
 }
 
 /// A minute of 20 ms packets with 2880 bytes. Returns the final packet length.
-fn minute(path: PathModel) -> (Frames, Heard) {
+fn minute(path: PathModel) -> (Frames, Received) {
     let mut scenario = Scenario::one_way(path, 1);
     (scenario.format.packet, scenario.latency) = (PACKETS, Span::from_millis(100));
     scenario.probes_path = true;

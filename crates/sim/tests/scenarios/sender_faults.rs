@@ -8,7 +8,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::fault::{Intruder, Lie, SenderFault, home, place};
-use tautline_sim::heard::Heard;
+use tautline_sim::heard::Received;
 use tautline_sim::link::{Loss, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::{HostModel, Scenario};
@@ -22,7 +22,7 @@ fn a_second_sender_to_one_address_is_not_heard() {
     scenario.intruder = Some(Intruder { identity, from: place(1, 9), sends: (at(20), at(30)) });
     let reported = &play(scenario, Span::from_secs(50))[0];
     assert!(reported.first_wrong.is_none() && reported.silences.is_empty(), "{reported}");
-    assert!(reported.spoilt.is_empty() && reported.loudest <= 1.0, "{reported}");
+    assert!(reported.damaged.is_empty() && reported.loudest <= 1.0, "{reported}");
     let counters = &reported.counters;
     assert_eq!((counters.other_source, counters.invalid), (10_000, 0), "{reported}");
     assert_eq!((counters.lost, counters.late, counters.on_probation), (0, 0, 0), "{reported}");
@@ -36,7 +36,7 @@ const DEFAULT: Span = Span::from_millis(5);
 const TAKES: Span = Span::from_micros(3_300);
 
 /// Ten seconds without announcement. The sender's card delivers `period` frames at a time.
-fn unannounced(preset: Preset, packet: i64, period: i64) -> Heard {
+fn unannounced(preset: Preset, packet: i64, period: i64) -> Received {
     let mut scenario = Scenario::on(preset, 51);
     scenario.format.packet = Frames::new(packet);
     scenario.sender.card.period = Frames::new(period);
@@ -46,7 +46,7 @@ fn unannounced(preset: Preset, packet: i64, period: i64) -> Heard {
     play(scenario, Span::from_secs(10)).remove(0)
 }
 
-fn kept(heard: &Heard) -> Span {
+fn kept(heard: &Received) -> Span {
     heard.offsets.last().map_or(DEFAULT, |(_, offset)| *offset)
 }
 
@@ -56,7 +56,7 @@ fn unannounced_stream_is_measured_before_placement() {
         let heard = unannounced(Preset::Wired, millis * 48, 48);
         assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "{millis} ms: {heard}");
         assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{heard}");
-        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{millis} ms: {heard}");
+        assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{millis} ms: {heard}");
         // One rise, to the need of the packet length.
         assert_eq!(heard.offsets.len(), 1, "{millis} ms: {:?}", heard.offsets);
         assert_eq!(kept(&heard), Span::from_millis(millis) + TAKES, "{millis} ms");
@@ -210,12 +210,12 @@ fn pausing(mut scenario: Scenario, pause: Span) -> Scenario {
 }
 
 #[track_caller]
-fn is_placed_again_within(most: Span, heard: &Heard) {
+fn is_placed_again_within(maximum: Span, heard: &Received) {
     assert!(heard.first_wrong.is_none() && heard.loudest <= 1.0, "{heard}");
     assert_eq!(heard.counters.resyncs, 1, "{heard}: {:?}", heard.resyncs);
     assert!(heard.silences.len() <= 1, "{heard}");
     for (from, to) in &heard.silences {
-        assert!(to.since(*from) <= most, "{:?}: {heard}", to.since(*from));
+        assert!(to.since(*from) <= maximum, "{:?}: {heard}", to.since(*from));
     }
     assert_eq!(heard.counters.resampled_frames, 0, "{heard}");
     assert!(heard.received_until(WHOLE), "{heard}");
@@ -228,22 +228,22 @@ fn a_step_of_a_foreign_senders_time_changes_no_latency() {
         for (step, latency) in [(100, 60), (150, 60), (3_000, 60), (3_000, 400)] {
             let (step, latency) = (millis(step), millis(latency));
             // The step, twice the latency until new packets play, and 60 ms of detection.
-            let most = step + latency.times(2) + millis(60);
+            let maximum = step + latency.times(2) + millis(60);
             let scenario = foreign(packet, latency);
             let heard = play(pausing(scenario.clone(), step), WHOLE).remove(0);
-            is_placed_again_within(most, &heard);
+            is_placed_again_within(maximum, &heard);
             assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
             let mut longer = scenario.clone();
             longer.receivers[0].there =
                 PathModel { ..Preset::Wired.path() }.longer_from(STEP, step);
             let heard = play(longer, WHOLE).remove(0);
-            is_placed_again_within(most, &heard);
+            is_placed_again_within(maximum, &heard);
             assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
             let mut jumping = scenario;
             jumping.faults =
                 vec![(STEP, SenderFault::TimeJumps(jumping.format.rate.frames_within(step)))];
             let heard = play(jumping, WHOLE).remove(0);
-            is_placed_again_within(most, &heard);
+            is_placed_again_within(maximum, &heard);
             assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
         }
     }
@@ -278,7 +278,7 @@ fn at(millis: i64) -> TrueTime {
     TrueTime::from_nanos(millis * 1_000_000)
 }
 
-fn heard(change: impl FnOnce(&mut Scenario), seconds: i64) -> Heard {
+fn heard(change: impl FnOnce(&mut Scenario), seconds: i64) -> Received {
     let mut scenario = Scenario::on(Preset::Wired, 15);
     change(&mut scenario);
     play(scenario, Span::from_secs(seconds)).remove(0)
@@ -295,7 +295,7 @@ fn a_stranger_that_takes_the_senders_name_is_not_heard() {
         let reported =
             heard(|s| s.intruder = Some(stranger(sequence, timestamp, (5_000, 15_000))), 20);
         assert!(reported.first_wrong.is_none() && reported.silences.is_empty(), "{reported}");
-        assert!(reported.spoilt.is_empty(), "{reported}");
+        assert!(reported.damaged.is_empty(), "{reported}");
         let counters = &reported.counters;
         assert_eq!(
             (counters.other_source, counters.duplicate, counters.on_probation),
@@ -309,7 +309,7 @@ fn a_stranger_that_takes_the_senders_name_is_not_heard() {
 #[test]
 fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
     let reported = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
-    assert!(reported.first_wrong.is_none() && reported.spoilt.len() == 1, "{reported}");
+    assert!(reported.first_wrong.is_none() && reported.damaged.len() == 1, "{reported}");
     assert!(reported.longest_spoilt() <= Frames::new(52 * 48), "{reported}");
     let counters = &reported.counters;
     // The move is not known yet, so these packets count as from another source.
@@ -379,7 +379,7 @@ fn reports_that_lie_move_no_sound() {
             }
             let (look, lies) = (world.look(0).expect("it plays"), u64::from(world.lies()));
             let heard = &world.finish()[0];
-            assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{reported}: {heard}");
+            assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}: {heard}");
             assert_eq!(heard.counters.resyncs, resyncs, "{reported}: {heard}");
             assert_eq!((look.steps, look.path_changes), (0, 0), "{reported}: {look:?}");
             let counted = (heard.counters.reports_on_probation, u64::from(look.refused));

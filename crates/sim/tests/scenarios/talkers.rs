@@ -129,7 +129,7 @@ fn listened(seed: u64) -> (Counters, usize) {
         let due = RATE.frames_nearest(meets - LATENCY - LocalTime::ZERO).count();
         let begun = due > (joins + 2) * PERIOD.count() && number > joins + opens + 2;
         let is_due =
-            |beside: i64| (due + beside..).zip(&out).all(|(at, heard)| *heard == value(at));
+            |alongside: i64| (due + alongside..).zip(&out).all(|(at, heard)| *heard == value(at));
         wrong += usize::from(begun && ![-1, 0, 1].into_iter().any(is_due));
     }
     (*receiver.counters(), wrong)

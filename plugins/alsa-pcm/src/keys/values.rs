@@ -45,13 +45,13 @@ pub(super) fn number(key: &str, value: &Value) -> Result<i64, String> {
 }
 
 /// The error suggests a missing unit.
-pub(super) fn span(key: &str, text: &str, least: Span, most: Span) -> Result<Span, String> {
+pub(super) fn span(key: &str, text: &str, minimum: Span, maximum: Span) -> Result<Span, String> {
     let figure = match parse_span(text) {
         Err(SpanError::Unit(figure)) => figure,
         answer => return answer.map_err(|error| format!("{key}: {error}")),
     };
     let with = |unit: &str| parse_span(&format!("{figure}{unit}"));
-    let can_be = |unit: &&str| with(unit).is_ok_and(|span| span >= least && span <= most);
+    let can_be = |unit: &&str| with(unit).is_ok_and(|span| span >= minimum && span <= maximum);
     match ["ms", "us"].into_iter().find(can_be) {
         Some(unit) => Err(format!("{key} {figure} has no unit; write {key} \"{figure}{unit}\"")),
         None => with("ms").map_err(|error| format!("{key}: {error}")),

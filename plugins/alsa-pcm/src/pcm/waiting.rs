@@ -66,7 +66,7 @@ impl Pcm {
         let waits = [SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING, SND_PCM_STATE_PAUSED];
         let waits = waits.iter().any(|state| view.state == *state as c_int);
         let over = self.stream().is_err();
-        if !waits || over || self.available() >= self.software.least || self.has_failed() {
+        if !waits || over || self.available() >= self.software.minimum || self.has_failed() {
             return true;
         }
         self.arm();
@@ -74,7 +74,7 @@ impl Pcm {
     }
 
     pub(super) fn arm(&self) {
-        let missing = self.software.least - self.available();
+        let missing = self.software.minimum - self.available();
         let due = match (self.stream.as_ref(), self.standing().and_then(|s| s.anchor)) {
             _ if missing <= Frames::ZERO => LocalTime::ZERO,
             _ if self.order.mode != Mode::Running => LocalTime::NEVER,
@@ -104,7 +104,7 @@ impl Pcm {
             return;
         }
         attachment.buffer().want(self.position() + missing);
-        if self.available() >= self.software.least {
+        if self.available() >= self.software.minimum {
             // The card moved the frames before it saw the request.
             self.timer.set(LocalTime::ZERO);
         }

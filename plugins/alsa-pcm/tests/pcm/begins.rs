@@ -8,7 +8,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_trial::{Lack, Window, each, skipped};
 
-use crate::handle::{Asked, Handle};
+use crate::handle::{Handle, Requested};
 use crate::timed;
 
 const CHANNELS: usize = 16;
@@ -43,13 +43,14 @@ fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
         if !Scheduler::Fifo(priority).apply().is_granted() {
             return None;
         }
-        let asked = Asked { channels: CHANNELS as u32, buffer: BUFFER as u64, ..Asked::default() };
-        pcm.set(asked).unwrap();
+        let requested =
+            Requested { channels: CHANNELS as u32, buffer: BUFFER as u64, ..Requested::default() };
+        pcm.set(requested).unwrap();
         let samples = vec![1_i16; BUFFER * CHANNELS];
         let begun = now();
         assert_eq!(pcm.write(&samples, BUFFER), Ok(BUFFER as i64));
         let filled = now() - begun;
-        pcm.ask(snd_pcm_start).unwrap();
+        pcm.request(snd_pcm_start).unwrap();
         assert_eq!(pcm.write(&samples, BUFFER / 8), Ok(BUFFER as i64 / 8));
         Some(filled)
     });
@@ -76,9 +77,9 @@ mod exclusive {
             // host can delay a thread by 2 ms (17 packets).
             let due = filled.as_nanos() / PTIME.as_nanos();
             let too_many = 4 + due as usize / 2;
-            let most = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);
+            let maximum = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);
             println!(
-                "at most {most} packets within 0.5 ms; {due} became due in the {filled} of filling"
+                "at most {maximum} packets within 0.5 ms; {due} became due in the {filled} of filling"
             );
             each(together, |packets| {
                 assert!(

@@ -107,7 +107,7 @@ impl Far {
         let (heard, stop) = (Arc::<Mutex<Vec<Frame>>>::default(), Stop::default());
         let (ready, waits) = mpsc::channel();
         let card = Box::new(Card { heard: Arc::clone(&heard), ready });
-        let asked = stop.clone();
+        let requested = stop.clone();
         let thread = std::thread::spawn(move || {
             let options = RunOptions {
                 scheduler: Scheduler::Fifo(60),
@@ -116,7 +116,7 @@ impl Far {
                 lock_memory: false,
                 words: |note| Some(format!("{note:?}")),
             };
-            engine.run(card, &options, &asked, &mut |_| {}).unwrap()
+            engine.run(card, &options, &requested, &mut |_| {}).unwrap()
         });
         waits.recv().unwrap();
         Self { port, heard, stop, thread: Some(thread) }

@@ -4,7 +4,7 @@ use alsa_sys::*;
 use tautline_proto::time::Span;
 
 use crate::far::Far;
-use crate::handle::{Asked, Handle};
+use crate::handle::{Handle, Requested};
 use crate::{alone, free_udp_ports, received_as, sound, timed};
 
 /// Number of the first failure, from 1, or 0.
@@ -97,7 +97,7 @@ mod exclusive {
         timed(|| {
             let far = Far::listen(Span::from_millis(300));
             let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-            pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
+            pcm.set(Requested { buffer: 24_000, ..Requested::default() }).unwrap();
             let sent = sound(24_000, 4);
             pcm.play(&sent[..12_000]);
             // ALSA's answers depend on earlier calls.
@@ -108,10 +108,10 @@ mod exclusive {
             for (number, first) in all[..10].iter().enumerate() {
                 assert_eq!(in_a_fork(&pcm, [*first, state]), 0, "{number}");
             }
-            pcm.ask(snd_pcm_start).unwrap();
+            pcm.request(snd_pcm_start).unwrap();
             assert_eq!(in_a_fork(&pcm, all), 0, "the first that is not so");
             pcm.play(&sent[12_000..]);
-            pcm.ask(snd_pcm_drain).unwrap();
+            pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
             let (heard, report) = far.end();
             let heard: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
@@ -125,8 +125,8 @@ mod exclusive {
         let _turn = alone();
         let (port, keys) = (free_udp_ports(), "rate 48000 channels 1");
         let pcm = Handle::to_record(port, keys);
-        pcm.set(Asked::default()).unwrap();
-        pcm.ask(snd_pcm_start).unwrap();
+        pcm.set(Requested::default()).unwrap();
+        pcm.request(snd_pcm_start).unwrap();
         let (mut says, mut waits) = ([0; 2], [0; 2]);
         // SAFETY: valid places for descriptors; the child reads and writes them and exits.
         let child = unsafe {
@@ -148,7 +148,7 @@ mod exclusive {
         drop(pcm);
         let again =
             Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
-        let set = again.as_ref().map(|pcm| pcm.set(Asked::default()));
+        let set = again.as_ref().map(|pcm| pcm.set(Requested::default()));
         // SAFETY: this test's descriptors and child, each closed and awaited once.
         let status = unsafe {
             for fd in says.into_iter().chain(waits) {

@@ -16,7 +16,7 @@ pub(crate) fn shared_object() -> PathBuf {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct Requested {
     pub(crate) format: snd_pcm_format_t,
     pub(crate) channels: c_uint,
     pub(crate) rate: c_uint,
@@ -25,7 +25,7 @@ pub(crate) struct Asked {
     pub(crate) stubborn: bool,
 }
 
-impl Default for Asked {
+impl Default for Requested {
     /// 16-bit mono at 48 kHz; the buffer survives a freeze of the host.
     fn default() -> Self {
         Self {
@@ -74,19 +74,19 @@ impl Handle {
         Self::open(&format!("from \"127.0.0.1:{port}\" {more}"), SND_PCM_STREAM_CAPTURE).unwrap()
     }
 
-    pub(crate) fn set(&self, asked: Asked) -> Result<(), i32> {
+    pub(crate) fn set(&self, requested: Requested) -> Result<(), i32> {
         // SAFETY: ALSA's own set-up calls, on an open PCM.
         unsafe {
             let mut hardware = null_mut();
             snd_pcm_hw_params_malloc(&raw mut hardware);
             snd_pcm_hw_params_any(self.0, hardware);
             let access = SND_PCM_ACCESS_RW_INTERLEAVED;
-            let (mut period, mut buffer) = (asked.period, asked.buffer);
+            let (mut period, mut buffer) = (requested.period, requested.buffer);
             let set = [
                 snd_pcm_hw_params_set_access(self.0, hardware, access),
-                snd_pcm_hw_params_set_format(self.0, hardware, asked.format),
-                snd_pcm_hw_params_set_channels(self.0, hardware, asked.channels),
-                snd_pcm_hw_params_set_rate(self.0, hardware, asked.rate, 0),
+                snd_pcm_hw_params_set_format(self.0, hardware, requested.format),
+                snd_pcm_hw_params_set_channels(self.0, hardware, requested.channels),
+                snd_pcm_hw_params_set_rate(self.0, hardware, requested.rate, 0),
                 snd_pcm_hw_params_set_period_size_near(
                     self.0,
                     hardware,
@@ -104,7 +104,7 @@ impl Handle {
             let mut boundary = 0;
             snd_pcm_sw_params_get_boundary(software, &raw mut boundary);
             snd_pcm_sw_params_set_start_threshold(self.0, software, boundary);
-            if asked.stubborn {
+            if requested.stubborn {
                 snd_pcm_sw_params_set_stop_threshold(self.0, software, boundary);
             }
             let set = snd_pcm_sw_params(self.0, software);
@@ -140,7 +140,7 @@ impl Handle {
         unsafe { snd_pcm_state(self.0) }
     }
 
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &self,
         call: unsafe extern "C" fn(*mut snd_pcm_t) -> c_int,
     ) -> Result<i64, i32> {

@@ -3,7 +3,7 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_proto::time::Span;
 
 use crate::far::Far;
-use crate::handle::{Asked, Handle};
+use crate::handle::{Handle, Requested};
 use crate::{alone, free_udp_ports, received_as, sound, timed};
 
 const LATENCY: Span = Span::from_millis(300);
@@ -57,9 +57,9 @@ impl Both {
 #[test]
 fn delay_is_zero_when_all_frames_were_heard_and_none_follow() {
     let (_far, pcm) = scene();
-    pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
+    pcm.set(Requested { stubborn: true, ..Requested::default() }).unwrap();
     pcm.play(&sound(1000, 1));
-    pcm.ask(snd_pcm_start).unwrap();
+    pcm.request(snd_pcm_start).unwrap();
     until("the last frame was heard", || pcm.avail().unwrap() > 9600 + 2 * 14400);
     assert_eq!(pcm.delay(), Ok(0));
 }
@@ -71,10 +71,10 @@ mod exclusive {
     fn a_pause_is_silence_and_loses_no_frame() {
         timed(|| {
             let (far, pcm) = scene();
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             let sent = sound(9600, 5);
             pcm.play(&sent);
-            pcm.ask(snd_pcm_start).unwrap();
+            pcm.request(snd_pcm_start).unwrap();
             until("2400 frames are played", || {
                 pcm.wait().unwrap();
                 pcm.avail().unwrap() >= 2400
@@ -87,7 +87,7 @@ mod exclusive {
             // The device's thread may have been in its last period.
             assert!(pcm.avail().unwrap() - before <= 48, "it stands still");
             pcm.pause(false).unwrap();
-            pcm.ask(snd_pcm_drain).unwrap();
+            pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
             let (heard, report) = far.end();
             assert_eq!(samples(&heard), received_as(&sent));
@@ -105,21 +105,21 @@ mod exclusive {
     fn a_resume_is_offered_and_changes_nothing_of_what_plays() {
         timed(|| {
             let (far, pcm) = scene();
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             assert!(pcm.can_resume());
             let sent = sound(9600, 6);
             pcm.play(&sent[..7200]);
-            assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
+            assert_eq!(pcm.request(snd_pcm_resume), Ok(0));
             assert_eq!(pcm.state(), SND_PCM_STATE_PREPARED);
-            pcm.ask(snd_pcm_start).unwrap();
-            assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
+            pcm.request(snd_pcm_start).unwrap();
+            assert_eq!(pcm.request(snd_pcm_resume), Ok(0));
             assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
             pcm.play(&sent[7200..]);
             pcm.pause(true).unwrap();
-            assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
+            assert_eq!(pcm.request(snd_pcm_resume), Ok(0));
             assert_eq!(pcm.state(), SND_PCM_STATE_PAUSED);
             pcm.pause(false).unwrap();
-            pcm.ask(snd_pcm_drain).unwrap();
+            pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
             let (heard, report) = far.end();
             assert_eq!(samples(&heard), received_as(&sent));
@@ -131,17 +131,17 @@ mod exclusive {
     fn slow_application_gets_an_xrun_and_the_stream_continues() {
         timed(|| {
             let (far, pcm) = scene();
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             let (first, second) = (sound(1000, 1), sound(2000, 2));
             pcm.play(&first);
-            pcm.ask(snd_pcm_start).unwrap();
+            pcm.request(snd_pcm_start).unwrap();
             until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
             assert_eq!(pcm.state(), SND_PCM_STATE_XRUN);
             assert_eq!(pcm.write(&first, first.len()), Err(libc::EPIPE));
             assert_eq!(pcm.delay(), Err(libc::EPIPE));
-            pcm.ask(snd_pcm_prepare).unwrap();
+            pcm.request(snd_pcm_prepare).unwrap();
             pcm.play(&second);
-            pcm.ask(snd_pcm_drain).unwrap();
+            pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
             let (heard, report) = far.end();
             assert_eq!(samples(&heard), [received_as(&first), received_as(&second)].concat());
@@ -154,10 +154,10 @@ mod exclusive {
     fn an_application_that_never_stops_goes_on_with_what_is_in_time() {
         timed(|| {
             let (far, pcm) = scene();
-            pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
+            pcm.set(Requested { stubborn: true, ..Requested::default() }).unwrap();
             let sent = sound(480, 1);
             pcm.play(&sent);
-            pcm.ask(snd_pcm_start).unwrap();
+            pcm.request(snd_pcm_start).unwrap();
             until("it is behind", || pcm.avail().unwrap() >= 9600 + 480);
             assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
             // The application skips the late frames and 100 ms more.
@@ -166,7 +166,7 @@ mod exclusive {
             assert_eq!(unsafe { snd_pcm_forward(pcm.0, behind as snd_pcm_uframes_t) }, behind);
             let later = sound(960, 9);
             pcm.play(&later);
-            pcm.ask(snd_pcm_drain).unwrap();
+            pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
             let heard = samples(&far.end().0);
             assert_eq!(heard, [received_as(&sent), received_as(&later)].concat());
@@ -177,9 +177,9 @@ mod exclusive {
     fn a_pcm_that_is_closed_in_the_middle_says_goodbye() {
         timed(|| {
             let (far, pcm) = scene();
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             pcm.play(&sound(9600, 1));
-            pcm.ask(snd_pcm_start).unwrap();
+            pcm.request(snd_pcm_start).unwrap();
             until("something is heard", || !far.heard().is_empty());
             drop(pcm);
             let (heard, report) = far.end();
@@ -192,13 +192,13 @@ mod exclusive {
     fn what_is_dropped_is_not_played_with_what_comes_next() {
         timed(|| {
             let (far, pcm) = scene();
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             pcm.play(&sound(9600, 1));
-            pcm.ask(snd_pcm_drop).unwrap();
-            pcm.ask(snd_pcm_prepare).unwrap();
+            pcm.request(snd_pcm_drop).unwrap();
+            pcm.request(snd_pcm_prepare).unwrap();
             let sent = sound(4800, 2);
             pcm.play(&sent);
-            pcm.ask(snd_pcm_drain).unwrap();
+            pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
             assert_eq!(samples(&far.end().0), received_as(&sent));
         });
@@ -208,17 +208,17 @@ mod exclusive {
     fn a_recorder_that_nobody_reads_has_an_xrun_and_begins_anew() {
         let _turn = alone();
         let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
-        pcm.set(Asked::default()).unwrap();
-        pcm.ask(snd_pcm_start).unwrap();
+        pcm.set(Requested::default()).unwrap();
+        pcm.request(snd_pcm_start).unwrap();
         until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
         let mut block = [1; 2 * 4800];
         assert_eq!(pcm.read(&mut block, 4800), Err(libc::EPIPE));
         for _ in 0..2 {
-            pcm.ask(snd_pcm_prepare).unwrap();
-            pcm.ask(snd_pcm_start).unwrap();
+            pcm.request(snd_pcm_prepare).unwrap();
+            pcm.request(snd_pcm_start).unwrap();
             assert_eq!(pcm.read(&mut block, 4800), Ok(4800));
             assert_eq!(block, [0; 2 * 4800], "no sender");
-            pcm.ask(snd_pcm_drop).unwrap();
+            pcm.request(snd_pcm_drop).unwrap();
         }
     }
 
@@ -235,13 +235,13 @@ mod exclusive {
                 let port = free_udp_ports();
                 let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 2");
                 let player = Handle::to_play(port, "latency \"300ms\"");
-                let asked = Asked { format, channels: 2, ..Asked::default() };
-                recorder.set(asked).unwrap();
-                player.set(asked).unwrap();
-                recorder.ask(snd_pcm_start).unwrap();
+                let requested = Requested { format, channels: 2, ..Requested::default() };
+                recorder.set(requested).unwrap();
+                player.set(requested).unwrap();
+                recorder.request(snd_pcm_start).unwrap();
                 let sent = coded(format, 2 * 4800);
                 assert_eq!(player.write(&sent, 4800), Ok(4800));
-                player.ask(snd_pcm_start).unwrap();
+                player.request(snd_pcm_start).unwrap();
                 let mut heard = Vec::new();
                 let mut block = vec![0; 480 * 2 * bytes];
                 let mut left = 48_000 + 4800;
@@ -262,20 +262,20 @@ mod exclusive {
     fn drain_plays_frames_written_after_a_drop_only() {
         timed(|| {
             let (far, pcm) = scene();
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             pcm.play(&sound(9600, 1));
             let shared = Both(pcm.0);
             let sent = sound(4800, 2);
             std::thread::scope(|scope| {
                 let drained = scope.spawn(move || shared.drain());
                 until("it drains", || pcm.state() == SND_PCM_STATE_DRAINING);
-                pcm.ask(snd_pcm_drop).unwrap();
-                pcm.ask(snd_pcm_prepare).unwrap();
+                pcm.request(snd_pcm_drop).unwrap();
+                pcm.request(snd_pcm_prepare).unwrap();
                 pcm.play(&sent);
                 // Played, or the frames to drain are gone.
                 assert!(matches!(drained.join().unwrap(), Ok(0) | Err(libc::EBADFD)));
             });
-            pcm.ask(snd_pcm_drain).unwrap();
+            pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
             let heard = samples(&far.end().0);
             // Some of the dropped frames had already left.

@@ -6,12 +6,12 @@ use alsa_sys::*;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 
-use crate::handle::{Asked, Handle};
+use crate::handle::{Handle, Requested};
 use crate::{alone, free_udp_ports};
 
 static SAID: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());
 
-unsafe extern "C" fn hear(
+unsafe extern "C" fn handle(
     _: *const c_char,
     _: c_int,
     _: *const c_char,
@@ -47,12 +47,12 @@ mod exclusive {
         SAID.lock().unwrap().clear();
         let port = free_udp_ports();
         let recorder = Handle::to_record(port, "rate 48000 channels 1");
-        recorder.set(Asked::default()).unwrap();
-        recorder.ask(snd_pcm_start).unwrap();
+        recorder.set(Requested::default()).unwrap();
+        recorder.request(snd_pcm_start).unwrap();
         // SAFETY: the handler stays valid.
-        unsafe { set_handler(Some(hear)) };
+        unsafe { set_handler(Some(handle)) };
         let sender = Handle::to_play(port, "rate 44100");
-        sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
+        sender.set(Requested { rate: 44_100, ..Requested::default() }).unwrap();
         let until = now() + Span::from_secs(20);
         let ours = |said: &[(ThreadId, String)]| {
             said.iter().find(|(_, text)| text.contains("44100")).map(|(thread, _)| *thread)

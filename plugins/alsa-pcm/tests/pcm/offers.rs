@@ -3,7 +3,7 @@ use core::ptr::null_mut;
 
 use alsa_sys::*;
 
-use crate::handle::{Asked, Handle};
+use crate::handle::{Handle, Requested};
 use crate::{alone, free_udp_ports};
 
 type Range = (u64, u64);
@@ -24,36 +24,36 @@ fn offered(keys: &str, format: snd_pcm_format_t) -> Offered {
         snd_pcm_hw_params_any(pcm.0, hardware);
         assert_eq!(snd_pcm_hw_params_set_format(pcm.0, hardware, format), 0);
         let count =
-            |ask: unsafe extern "C" fn(*const snd_pcm_hw_params_t, *mut c_uint) -> c_int| {
+            |request: unsafe extern "C" fn(*const snd_pcm_hw_params_t, *mut c_uint) -> c_int| {
                 let mut value = 0;
-                ask(hardware, &raw mut value);
+                request(hardware, &raw mut value);
                 u64::from(value)
             };
         let frames =
-            |ask: unsafe extern "C" fn(*const snd_pcm_hw_params_t, *mut c_ulong) -> c_int| {
+            |request: unsafe extern "C" fn(*const snd_pcm_hw_params_t, *mut c_ulong) -> c_int| {
                 let mut value = 0;
-                ask(hardware, &raw mut value);
+                request(hardware, &raw mut value);
                 value
             };
         let channels =
             (count(snd_pcm_hw_params_get_channels_min), count(snd_pcm_hw_params_get_channels_max));
-        let rated = |ask: unsafe extern "C" fn(
+        let rated = |request: unsafe extern "C" fn(
             *const snd_pcm_hw_params_t,
             *mut c_uint,
             *mut c_int,
         ) -> c_int| {
             let mut value = 0;
-            ask(hardware, &raw mut value, null_mut());
+            request(hardware, &raw mut value, null_mut());
             u64::from(value)
         };
         let rate = (rated(snd_pcm_hw_params_get_rate_min), rated(snd_pcm_hw_params_get_rate_max));
-        let near = |ask: unsafe extern "C" fn(
+        let near = |request: unsafe extern "C" fn(
             *const snd_pcm_hw_params_t,
             *mut c_ulong,
             *mut c_int,
         ) -> c_int| {
             let mut value = 0;
-            ask(hardware, &raw mut value, null_mut());
+            request(hardware, &raw mut value, null_mut());
             value
         };
         let offered = Offered {
@@ -99,9 +99,9 @@ const FORMATS: [(snd_pcm_format_t, usize); 10] = [
 #[test]
 fn unconfigured_rate_or_channels_are_rejected() {
     let pcm = Handle::to_play(9, "rate 44100 channels 2");
-    assert_eq!(pcm.set(Asked { channels: 2, ..Asked::default() }), Err(libc::EINVAL));
+    assert_eq!(pcm.set(Requested { channels: 2, ..Requested::default() }), Err(libc::EINVAL));
     let pcm = Handle::to_play(9, "rate 48000 channels 2");
-    assert_eq!(pcm.set(Asked::default()), Err(libc::EINVAL));
+    assert_eq!(pcm.set(Requested::default()), Err(libc::EINVAL));
 }
 
 #[test]
@@ -127,7 +127,7 @@ mod exclusive {
                 let Offered { period, buffer, .. } = offered(keys, format);
                 for (period, buffer) in [(period.0, buffer.0), (period.1, buffer.1), (1000, 3000)] {
                     let pcm = Handle::to_play(9, keys);
-                    pcm.set(Asked { period, buffer, format, ..Asked::default() }).unwrap();
+                    pcm.set(Requested { period, buffer, format, ..Requested::default() }).unwrap();
                     let room = pcm.avail().unwrap();
                     assert!(room >= 32, "{keys} {format} {room}");
                     let silence = vec![0_u8; room as usize * bytes];
@@ -141,11 +141,12 @@ mod exclusive {
     fn as_many_channels_are_offered_as_a_datagram_holds() {
         let _turn = alone();
         // 65507 bytes: 22 channels of 960 24-bit frames, 5 of 3840.
-        for (keys, most) in [("ptime \"20ms\" rate 48000", 22), ("ptime \"20ms\"", 5), ("", 64)] {
+        for (keys, maximum) in [("ptime \"20ms\" rate 48000", 22), ("ptime \"20ms\"", 5), ("", 64)]
+        {
             let any = offered(keys, SND_PCM_FORMAT_S16_LE);
-            assert_eq!(any.channels, (1, most), "{keys}");
+            assert_eq!(any.channels, (1, maximum), "{keys}");
             let pcm = Handle::to_play(9, keys);
-            pcm.set(Asked { channels: most as c_uint, ..Asked::default() }).unwrap();
+            pcm.set(Requested { channels: maximum as c_uint, ..Requested::default() }).unwrap();
         }
         let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
         assert_eq!(
@@ -169,9 +170,9 @@ mod exclusive {
         };
         assert_eq!(record("\"1ms\"").err(), Some(libc::EINVAL));
         // Impossible with the default period of 48 frames.
-        record("\"1700us\"").unwrap().set(Asked::default()).unwrap();
+        record("\"1700us\"").unwrap().set(Requested::default()).unwrap();
         let keys = "latency \"1ms\" ptime \"1ms\" period 96";
-        Handle::to_play(9, keys).set(Asked::default()).unwrap();
+        Handle::to_play(9, keys).set(Requested::default()).unwrap();
     }
 
     #[test]
@@ -179,7 +180,7 @@ mod exclusive {
         let _turn = alone();
         let port = free_udp_ports();
         let sender = Handle::to_play(port, "rate 44100");
-        sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
+        sender.set(Requested { rate: 44_100, ..Requested::default() }).unwrap();
         let record = |keys: &str| {
             let keys = format!("from \"127.0.0.1:{port}\" {keys}");
             Handle::open(&keys, SND_PCM_STREAM_CAPTURE).err()

@@ -4,7 +4,7 @@ use alsa_sys::*;
 use tautline_proto::time::Span;
 
 use crate::far::Far;
-use crate::handle::{Asked, Handle, answer};
+use crate::handle::{Handle, Requested, answer};
 use crate::{free_udp_ports, received_as, sound, timed};
 
 const ROOMY: u64 = 24_000;
@@ -22,11 +22,11 @@ fn forward(pcm: &Handle, frames: i64) -> Result<i64, i32> {
 fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-    pcm.set(Asked { buffer: ROOMY, ..Asked::default() }).unwrap();
+    pcm.set(Requested { buffer: ROOMY, ..Requested::default() }).unwrap();
     pcm.play(sent);
-    pcm.ask(snd_pcm_start).unwrap();
+    pcm.request(snd_pcm_start).unwrap();
     then(&pcm);
-    pcm.ask(snd_pcm_drain).unwrap();
+    pcm.request(snd_pcm_drain).unwrap();
     drop(pcm);
     far.end().0.iter().map(|(_, sample)| *sample).collect()
 }
@@ -77,11 +77,11 @@ mod exclusive {
             let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
             let player = Handle::to_play(port, "latency \"300ms\"");
             for pcm in [&recorder, &player] {
-                pcm.set(Asked { buffer: ROOMY, ..Asked::default() }).unwrap();
+                pcm.set(Requested { buffer: ROOMY, ..Requested::default() }).unwrap();
             }
-            recorder.ask(snd_pcm_start).unwrap();
+            recorder.request(snd_pcm_start).unwrap();
             player.play(&sound(ROOMY as usize, 3));
-            player.ask(snd_pcm_start).unwrap();
+            player.request(snd_pcm_start).unwrap();
             let (mut first, mut again) = ([0; 2 * 960], [0; 2 * 960]);
             let mut left = 100;
             while first[0] == 0 {

@@ -18,7 +18,7 @@ use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
 
-use crate::handle::{Asked, Handle};
+use crate::handle::{Handle, Requested};
 use crate::{received_as, sound, timed};
 
 const PERIOD: usize = 240;
@@ -49,9 +49,9 @@ impl ServedCard {
         let opened = ProgramsSocket::open(&folder, &name.parse().unwrap(), direction, settings);
         let (listening, programs) = opened.unwrap();
         let (heard, stop) = (Arc::<Mutex<Vec<f32>>>::default(), Stop::default());
-        let (hears, stopped) = (Arc::clone(&heard), stop.clone());
+        let (handles, stopped) = (Arc::clone(&heard), stop.clone());
         let run = move || {
-            run(settings, direction, programs, &hears, &stopped);
+            run(settings, direction, programs, &handles, &stopped);
             drop(listening);
         };
         let thread = Some(std::thread::spawn(run));
@@ -62,9 +62,9 @@ impl ServedCard {
         Handle::open(&format!("serve \"{}\"", self.name), self.stream).unwrap()
     }
 
-    fn set(&self, asked: Asked) -> Handle {
+    fn set(&self, requested: Requested) -> Handle {
         let handle = self.open();
-        handle.set(asked).unwrap();
+        handle.set(requested).unwrap();
         handle
     }
 
@@ -133,12 +133,12 @@ fn run(
 #[test]
 fn served_card_gets_all_frames_before_drain_returns() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
-    let pcm = card.set(Asked::default());
+    let pcm = card.set(Requested::default());
     let sound = sound(24_000, 3);
     pcm.play(&sound[..9600]);
-    pcm.ask(snd_pcm_start).unwrap();
+    pcm.request(snd_pcm_start).unwrap();
     pcm.play(&sound[9600..]);
-    pcm.ask(snd_pcm_drain).unwrap();
+    pcm.request(snd_pcm_drain).unwrap();
     // The card reports its position before it takes the lock.
     let until = now() + Span::from_secs(5);
     while card.heard().len() < sound.len() {
@@ -154,12 +154,12 @@ fn served_card_gets_all_frames_before_drain_returns() {
 #[test]
 fn two_programs_are_mixed_and_end_independently() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
-    let (one, other) = (card.set(Asked::default()), card.set(Asked::default()));
+    let (one, other) = (card.set(Requested::default()), card.set(Requested::default()));
     one.play(&[1024; 4800]);
     other.play(&[512; 9600]);
-    [&one, &other].iter().for_each(|pcm| assert!(pcm.ask(snd_pcm_start).is_ok()));
+    [&one, &other].iter().for_each(|pcm| assert!(pcm.request(snd_pcm_start).is_ok()));
     drop(one);
-    other.ask(snd_pcm_drain).unwrap();
+    other.request(snd_pcm_drain).unwrap();
     let until = now() + Span::from_secs(5);
     let of_other =
         |heard: &[f32]| heard.iter().filter(|sample| **sample * 64.0 % 2.0 == 1.0).count();
@@ -173,8 +173,8 @@ fn two_programs_are_mixed_and_end_independently() {
 #[test]
 fn a_program_records_each_frame_of_the_cards_once_and_in_order() {
     let card = ServedCard::new(SND_PCM_STREAM_CAPTURE);
-    let pcm = card.set(Asked::default());
-    pcm.ask(snd_pcm_start).unwrap();
+    let pcm = card.set(Requested::default());
+    pcm.request(snd_pcm_start).unwrap();
     let mut recorded: Vec<i16> = Vec::new();
     let mut bytes = [0; 2 * 480];
     for _ in 0..40 {
@@ -190,19 +190,19 @@ fn a_program_records_each_frame_of_the_cards_once_and_in_order() {
 #[test]
 fn pause_is_silent_and_lossless_and_a_new_stint_starts() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
-    let pcm = card.set(Asked::default());
+    let pcm = card.set(Requested::default());
     let sound = sound(9600, 5);
     pcm.play(&sound);
     assert_eq!(pcm.delay(), Ok(9600), "to the card's converter, and no further");
-    pcm.ask(snd_pcm_start).unwrap();
+    pcm.request(snd_pcm_start).unwrap();
     pcm.pause(true).unwrap();
     let before = card.heard().len();
     sleep_until(now() + Span::from_millis(20));
     pcm.pause(false).unwrap();
-    pcm.ask(snd_pcm_drain).unwrap();
-    pcm.ask(snd_pcm_prepare).unwrap();
+    pcm.request(snd_pcm_drain).unwrap();
+    pcm.request(snd_pcm_prepare).unwrap();
     pcm.play(&sound);
-    pcm.ask(snd_pcm_drain).unwrap();
+    pcm.request(snd_pcm_drain).unwrap();
     let until = now() + Span::from_secs(5);
     let loud = || card.heard().into_iter().filter(|sample| *sample != 0.0).collect::<Vec<_>>();
     while loud().len() < 2 * sound.len() {
@@ -216,11 +216,11 @@ fn pause_is_silent_and_lossless_and_a_new_stint_starts() {
 fn a_program_whose_card_is_gone_is_told_so() {
     for stream in [SND_PCM_STREAM_PLAYBACK, SND_PCM_STREAM_CAPTURE] {
         let mut card = ServedCard::new(stream);
-        let pcm = card.set(Asked::default());
+        let pcm = card.set(Requested::default());
         if stream == SND_PCM_STREAM_PLAYBACK {
             pcm.play(&sound(9600, 1));
         }
-        pcm.ask(snd_pcm_start).unwrap();
+        pcm.request(snd_pcm_start).unwrap();
         card.end();
         let _ = pcm.wait();
         let answer = match stream {
@@ -228,17 +228,18 @@ fn a_program_whose_card_is_gone_is_told_so() {
             _ => pcm.read(&mut [0; 2 * 9600], 9600),
         };
         assert_eq!(answer, Err(libc::ENODEV));
-        assert_eq!(pcm.ask(snd_pcm_prepare), Err(libc::ENODEV));
+        assert_eq!(pcm.request(snd_pcm_prepare), Err(libc::ENODEV));
     }
 }
 
 #[test]
 fn a_program_may_have_the_cards_rate_and_channels_and_no_others() {
     let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
-    for asked in
-        [Asked { rate: 44_100, ..Asked::default() }, Asked { channels: 2, ..Asked::default() }]
-    {
-        assert_eq!(card.open().set(asked), Err(libc::EINVAL));
+    for requested in [
+        Requested { rate: 44_100, ..Requested::default() },
+        Requested { channels: 2, ..Requested::default() },
+    ] {
+        assert_eq!(card.open().set(requested), Err(libc::EINVAL));
     }
     let nobody = Handle::open("serve \"nobody\"", SND_PCM_STREAM_PLAYBACK).map(drop);
     assert_eq!(nobody, Err(libc::ENODEV));

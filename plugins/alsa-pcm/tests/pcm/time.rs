@@ -7,7 +7,7 @@ use tautline_proto::units::Rate;
 use tautline_trial::{Window, each};
 
 use crate::far::{Far, Frame};
-use crate::handle::{Asked, Handle};
+use crate::handle::{Handle, Requested};
 use crate::near;
 use crate::{alone, free_udp_ports, received_as, sound, timed};
 
@@ -17,7 +17,7 @@ const IMPULSES: usize = 12;
 /// The far end reports its actual latency.
 const REPORTED: usize = 30;
 
-fn asked(pcm: &Handle) -> (LocalTime, Span) {
+fn requested(pcm: &Handle) -> (LocalTime, Span) {
     loop {
         let before = now();
         let delay = pcm.delay().unwrap();
@@ -28,7 +28,7 @@ fn asked(pcm: &Handle) -> (LocalTime, Span) {
 }
 
 fn promised(pcm: &Handle) -> LocalTime {
-    let (now, delay) = asked(pcm);
+    let (now, delay) = requested(pcm);
     now + delay
 }
 
@@ -37,10 +37,10 @@ fn received_less_promised(latency: &str) -> Vec<Span> {
     let _turn = alone();
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, latency);
-    pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
+    pcm.set(Requested { buffer: 24_000, ..Requested::default() }).unwrap();
     let silence = vec![0_i16; GAP];
     pcm.play(&silence);
-    pcm.ask(snd_pcm_start).unwrap();
+    pcm.request(snd_pcm_start).unwrap();
     (0..REPORTED).for_each(|_| pcm.play(&silence));
     let mut promises = Vec::new();
     for _ in 0..IMPULSES {
@@ -48,7 +48,7 @@ fn received_less_promised(latency: &str) -> Vec<Span> {
         pcm.play(&[16_384]);
         pcm.play(&silence);
     }
-    pcm.ask(snd_pcm_drain).unwrap();
+    pcm.request(snd_pcm_drain).unwrap();
     drop(pcm);
     let (heard, report) = far.end();
     assert_eq!(heard.len(), IMPULSES, "{report:?}");
@@ -59,7 +59,7 @@ fn received_less_promised(latency: &str) -> Vec<Span> {
 fn drained_after(far: Far, pcm: Handle) -> Span {
     let sent = sound(2400, 3);
     pcm.play(&sent);
-    pcm.ask(snd_pcm_drain).unwrap();
+    pcm.request(snd_pcm_drain).unwrap();
     let returned = now();
     drop(pcm);
     let (heard, _) = far.end();
@@ -72,10 +72,10 @@ fn drained_after(far: Far, pcm: Handle) -> Span {
 fn drained_less_received() -> Span {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"200ms\"");
-    pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
+    pcm.set(Requested { buffer: 24_000, ..Requested::default() }).unwrap();
     let silence = vec![0_i16; GAP];
     pcm.play(&silence);
-    pcm.ask(snd_pcm_start).unwrap();
+    pcm.request(snd_pcm_start).unwrap();
     (0..REPORTED).for_each(|_| pcm.play(&silence));
     drained_after(far, pcm)
 }
@@ -95,14 +95,14 @@ fn added(period: usize) -> Vec<Way> {
     let far = Far::listen(LINK_OFFSET);
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
     let (frames, buffer) = (period as u64, 2 * period as u64);
-    pcm.set(Asked { period: frames, buffer, ..Asked::default() }).unwrap();
+    pcm.set(Requested { period: frames, buffer, ..Requested::default() }).unwrap();
     let silence = vec![0; period];
     let (mut written, mut block) = (Vec::new(), 0);
     while written.len() < KNOWN {
-        pcm.ask(snd_pcm_prepare).unwrap();
+        pcm.request(snd_pcm_prepare).unwrap();
         pcm.play(&silence);
         pcm.play(&silence);
-        pcm.ask(snd_pcm_start).unwrap();
+        pcm.request(snd_pcm_start).unwrap();
         while written.len() < KNOWN && pcm.wait().is_ok() {
             block += 1;
             let mut frames = silence.clone();
@@ -117,7 +117,7 @@ fn added(period: usize) -> Vec<Way> {
         }
     }
     // An xrun drops waiting frames.
-    let _ = pcm.ask(snd_pcm_drain);
+    let _ = pcm.request(snd_pcm_drain);
     drop(pcm);
     beyond_the_link_offset(&far.end().0, &written)
 }
@@ -148,18 +148,18 @@ mod exclusive {
         timed(|| {
             let far = Far::listen(Span::from_millis(300));
             let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             let way = Rate::HZ_48000.frames_nearest(Span::from_millis(300)).count();
             let near = |delay: i64, expected: i64| (delay - expected).abs() <= 24;
             assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
             pcm.play(&[1; PERIOD]);
             assert_eq!(pcm.state(), alsa_sys::SND_PCM_STATE_PREPARED);
             assert!(near(pcm.delay().unwrap(), way + PERIOD as i64), "{:?}", pcm.delay());
-            pcm.ask(snd_pcm_prepare).unwrap();
+            pcm.request(snd_pcm_prepare).unwrap();
             assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
             let recorder =
                 Handle::to_record(free_udp_ports(), "latency \"300ms\" rate 48000 channels 1");
-            recorder.set(Asked::default()).unwrap();
+            recorder.set(Requested::default()).unwrap();
             assert!(near(recorder.delay().unwrap(), way), "{:?}", recorder.delay());
         });
     }
@@ -170,17 +170,17 @@ mod exclusive {
             let (port, link_offset) = (free_udp_ports(), Span::from_millis(300));
             let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
             let player = Handle::to_play(port, "latency \"300ms\"");
-            let roomy = Asked { buffer: 24_000, ..Asked::default() };
+            let roomy = Requested { buffer: 24_000, ..Requested::default() };
             recorder.set(roomy).unwrap();
             player.set(roomy).unwrap();
-            recorder.ask(snd_pcm_start).unwrap();
+            recorder.request(snd_pcm_start).unwrap();
             let silence = [0; PERIOD];
             (0..25).for_each(|_| player.play(&silence));
-            player.ask(snd_pcm_start).unwrap();
+            player.request(snd_pcm_start).unwrap();
             let (mut played, mut heard) = (Vec::new(), Vec::new());
             for block in 1..=300 {
                 let mut bytes = [0; 2 * PERIOD];
-                let (now, delay) = asked(&recorder);
+                let (now, delay) = requested(&recorder);
                 assert_eq!(recorder.read(&mut bytes, PERIOD), Ok(PERIOD as i64));
                 if let Some(at) = bytes.chunks(2).position(|sample| sample != [0, 0]) {
                     heard.push(now - delay + Rate::HZ_48000.span_of(Frames::from_len(at)));
@@ -216,7 +216,7 @@ mod exclusive {
         timed(|| {
             let far = Far::listen(Span::from_millis(300));
             let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-            pcm.set(Asked::default()).unwrap();
+            pcm.set(Requested::default()).unwrap();
             assert!(drained_after(far, pcm) >= Span::ZERO);
         });
     }
@@ -234,9 +234,9 @@ mod exclusive {
                 let added = added(period);
                 println!("a PCM with periods of {period} frames adds {added:?}");
                 assert!(added.len() > KNOWN * 3 / 4, "{} of {KNOWN} heard", added.len());
-                let most =
+                let maximum =
                     max_of_send + Rate::HZ_48000.span_of(Frames::from_len(period)) + UNCERTAINTY;
-                each(added, |added| assert!(added <= most, "{added}, {most} at most"));
+                each(added, |added| assert!(added <= maximum, "{added}, {maximum} at most"));
             });
         }
     }

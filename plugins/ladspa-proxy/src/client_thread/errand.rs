@@ -41,12 +41,12 @@ struct Quiet {
 pub(super) const AWAY: Span = Span::from_millis(15);
 const REFUSED: Span = Span::from_secs(1);
 /// Time and runs without a reply before a check.
-const UNHEARD: (Span, u64) = (Span::from_millis(30), 3);
+const NOT_RECEIVED: (Span, u64) = (Span::from_millis(30), 3);
 
 impl Quiet {
     fn is_long(&self, begun: u64, now: LocalTime) -> bool {
         let waits = begun == self.looked;
-        now - self.since > UNHEARD.0 && (waits || begun - self.begun > UNHEARD.1)
+        now - self.since > NOT_RECEIVED.0 && (waits || begun - self.begun > NOT_RECEIVED.1)
     }
 }
 
@@ -85,7 +85,7 @@ impl StreamErrand {
         now: LocalTime,
         is_away: &mut bool,
     ) -> bool {
-        let answers = self.hear(now);
+        let answers = self.handle(now);
         if self.standing.is_over() {
             self.end(calls, *is_away);
             return false;
@@ -117,10 +117,10 @@ impl StreamErrand {
         true
     }
 
-    fn hear(&mut self, now: LocalTime) -> u64 {
+    fn handle(&mut self, now: LocalTime) -> u64 {
         let (standing, news, (answered, unanswered)) = {
             let mut watch = self.standing.watch();
-            watch.hear();
+            watch.handle();
             let record = &mut watch.record;
             let (news, runs) = (record.take_news(), (record.answered, record.unanswered));
             (*watch.attendant.standing(), news, runs)
@@ -128,7 +128,7 @@ impl StreamErrand {
         // One per look.
         if let Some(TwinSpan { frames: (from, until), verdict }) = news {
             let seconds = |frames: u64| frames as f64 / f64::from(self.order.request.rate);
-            self.standing.tell(&format!(
+            self.standing.notify(&format!(
                 "{}, from {:.1} s to {:.1} s: {}",
                 self.plugin(),
                 seconds(from),
@@ -138,21 +138,21 @@ impl StreamErrand {
         }
         // Only once: alternating with another sentence, it would repeat.
         if standing.counters.crowded > 0 && !core::mem::replace(&mut self.crowded, true) {
-            self.standing.say(format!(
+            self.standing.emit(format!(
                 "blocks that did not return within {} runs were dropped before their turn; set a shorter delay, or a \
                  longer history",
                 self.order.request.history
             ));
         }
         if let Some(frames) = self.standing.take_short() {
-            self.standing.say(format!(
+            self.standing.emit(format!(
                 "the host's blocks have {frames} frames and the delay has {}, so no reply can be in time; set window = \
                  1, a delay of {frames} or more, or a wait",
                 standing.delay
             ));
         }
         if let Some(frame) = self.standing.take_difference() {
-            self.standing.say(format!(
+            self.standing.emit(format!(
                 "the returned sound differs from the local plugin's from frame {frame} on; check that both hosts have \
                  the same library"
             ));
@@ -167,7 +167,7 @@ impl StreamErrand {
         // Already reported.
         let is_long = standing.delay > 0 && !standing.offline && !self.standing.is_short();
         if self.late.look(LateCounts { answered, unanswered, answers }, now) && is_long {
-            self.standing.say(late_sentence(&self.worker, standing.delay));
+            self.standing.emit(late_sentence(&self.worker, standing.delay));
         }
         answers
     }
@@ -201,12 +201,12 @@ impl StreamErrand {
                 now + REFUSED
             }
             Opening::Refused(why) => {
-                self.standing.say(why);
+                self.standing.emit(why);
                 now + REFUSED
             }
             Opening::Away(why) => {
                 *is_away = true;
-                self.standing.say(why);
+                self.standing.emit(why);
                 now + AWAY
             }
         };
@@ -220,13 +220,13 @@ impl StreamErrand {
             Alive::Yes | Alive::Unknown => None,
             Alive::No => Some(Span::ZERO),
             Alive::Abandoned(why) => {
-                self.standing.say(why);
+                self.standing.emit(why);
                 calls.close(id);
                 Some(REFUSED)
             }
             Alive::Away(why) => {
                 *is_away = true;
-                self.standing.say(why);
+                self.standing.emit(why);
                 Some(Span::ZERO)
             }
         }

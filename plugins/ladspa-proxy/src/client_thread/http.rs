@@ -226,11 +226,11 @@ fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Res
             request.plugin
         ));
     }
-    let asked = (request.max_frames, request.datagram_bytes);
-    if (stream.max_frames, stream.datagram_bytes) != asked {
+    let requested = (request.max_frames, request.datagram_bytes);
+    if (stream.max_frames, stream.datagram_bytes) != requested {
         return Err(format!(
             "the worker agreed to {} frames and {} bytes instead of {} and {}; update taut on both hosts",
-            stream.max_frames, stream.datagram_bytes, asked.0, asked.1
+            stream.max_frames, stream.datagram_bytes, requested.0, requested.1
         ));
     }
     Ok(())

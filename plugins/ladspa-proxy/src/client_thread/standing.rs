@@ -6,8 +6,8 @@ use rtrb::Consumer;
 use tautline_engine::offload::attendant::Attendant;
 use tautline_engine::offload::offloaded::Which;
 
+use crate::emit::emit;
 use crate::record::RunRecord;
-use crate::say::say;
 use crate::twin::TwinSpan;
 
 pub(crate) struct ClientStanding {
@@ -30,7 +30,7 @@ pub(crate) struct WorkerWatch {
 }
 
 impl WorkerWatch {
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn handle(&mut self) {
         while let Some(gone) = self.attendant.take_gone() {
             drop(gone);
         }
@@ -183,22 +183,22 @@ impl ClientStanding {
     }
 
     /// Skips a sentence that was among the last ones.
-    pub(crate) fn say(&self, sentence: String) {
+    pub(crate) fn emit(&self, sentence: String) {
         let mut papers = self.papers();
         let is_known = papers.said.iter().rev().take(LAST_SAID).any(|said| *said == sentence);
         if is_known || papers.said.len() >= MAX_SAID {
             return;
         }
-        say(&sentence);
+        emit(&sentence);
         papers.said.push(sentence);
     }
 
-    pub(crate) fn tell(&self, sentence: &str) {
-        say(sentence);
+    pub(crate) fn notify(&self, sentence: &str) {
+        emit(sentence);
     }
 
     pub(crate) fn log(&self, sentence: String) {
-        say(&sentence);
+        emit(&sentence);
         let mut papers = self.papers();
         if papers.said.len() < MAX_SAID {
             papers.said.push(sentence);
@@ -206,11 +206,11 @@ impl ClientStanding {
     }
 
     pub(crate) fn conclude(&self, sentence: String) {
-        say(&sentence);
+        emit(&sentence);
         self.papers().said.push(sentence);
     }
 
-    pub(crate) fn said(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         self.papers().said.clone()
     }
 }

@@ -119,17 +119,17 @@ fn received_after(
     sender: &mut SrtpSeal,
     receiver: &mut SrtpSeal,
     from: u64,
-    most: u64,
+    maximum: u64,
 ) -> Option<u64> {
-    (0..most).find(|step| opened(receiver, &at(sender, 9, from + step)).is_some())
+    (0..maximum).find(|step| opened(receiver, &at(sender, 9, from + step)).is_some())
 }
 
 #[test]
 fn late_receiver_finds_the_roll_over_counter_quickly() {
-    for (index, most) in [(0x1_0000, 1), (5 << 16, 3), (200 << 16, 113), (1000 << 16, 700)] {
+    for (index, maximum) in [(0x1_0000, 1), (5 << 16, 3), (200 << 16, 113), (1000 << 16, 700)] {
         let (mut sender, mut receiver) = ends(Profile::AeadAes128Gcm);
-        let after = received_after(&mut sender, &mut receiver, index, most + 1);
-        assert!(after.is_some(), "{index:x} is not found within {most} packets");
+        let after = received_after(&mut sender, &mut receiver, index, maximum + 1);
+        assert!(after.is_some(), "{index:x} is not found within {maximum} packets");
     }
 }
 
@@ -138,9 +138,9 @@ fn stream_resumes_after_any_outage_without_old_packets() {
     let (mut sender, mut receiver) = ends(Profile::AesCm128HmacSha1);
     let old: Vec<_> = (0..50).map(|step| at(&mut sender, 9, 1000 + step)).collect();
     assert!(old.iter().all(|made| opened(&mut receiver, made).is_some()));
-    for (outage, most) in [(40_000, 1), (70_000, 1), (700_000, 3500)] {
+    for (outage, maximum) in [(40_000, 1), (70_000, 1), (700_000, 3500)] {
         let begins = receiver.heard.newest(9).unwrap() + outage;
-        assert!(received_after(&mut sender, &mut receiver, begins, most).is_some(), "{outage}");
+        assert!(received_after(&mut sender, &mut receiver, begins, maximum).is_some(), "{outage}");
         let mut replayed = old.iter().cycle().take(500);
         assert!(replayed.all(|made| opened(&mut receiver, made).is_none()), "{outage}");
     }

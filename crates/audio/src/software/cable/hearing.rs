@@ -33,8 +33,8 @@ impl HearingEnd {
         let longest = settings.period.as_len();
         let channels = settings.channels.count();
         let resampler = Resampler::new(QUALITY, channels, longest);
-        let most = resampler.wants(longest, Step::MAX).max(resampler.half());
-        let frames = vec![0.0; most * channels].into();
+        let maximum = resampler.wants(longest, Step::MAX).max(resampler.half());
+        let frames = vec![0.0; maximum * channels].into();
         Ok(Self { plug, channels, delay, clock: None, next: 0, resampler, frames })
     }
 

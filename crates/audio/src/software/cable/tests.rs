@@ -28,7 +28,7 @@ fn clock(opened: i64, ppm: f64) -> CardClock {
 
 struct Joined {
     plays: PlayingEnd,
-    hears: HearingEnd,
+    handles: HearingEnd,
     clocks: [CardClock; 2],
     played: i64,
     heard: i64,
@@ -37,11 +37,11 @@ struct Joined {
 impl Joined {
     fn new(delay: Span, [plays_by, hears_by]: [CardClock; 2]) -> Self {
         let name = name();
-        let mut hears = HearingEnd::new(&name, delay, &settings(32)).unwrap();
+        let mut handles = HearingEnd::new(&name, delay, &settings(32)).unwrap();
         let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
         plays.begin(&plays_by);
-        hears.begin(&hears_by);
-        Self { plays, hears, clocks: [plays_by, hears_by], played: 0, heard: 0 }
+        handles.begin(&hears_by);
+        Self { plays, handles, clocks: [plays_by, hears_by], played: 0, heard: 0 }
     }
 
     fn play_to(&mut self, until: LocalTime, sound: impl Fn(i64) -> [f32; 2]) {
@@ -52,10 +52,10 @@ impl Joined {
         }
     }
 
-    fn hear(&mut self, sound: impl Fn(i64) -> [f32; 2]) -> (i64, Vec<f32>) {
+    fn handle(&mut self, sound: impl Fn(i64) -> [f32; 2]) -> (i64, Vec<f32>) {
         self.play_to(self.clocks[1].instant_of(self.heard + 32), sound);
         let mut heard = vec![f32::NAN; 64];
-        assert_eq!(self.hears.fill(&mut heard), Filled::Whole);
+        assert_eq!(self.handles.fill(&mut heard), Filled::Whole);
         self.heard += 32;
         (self.heard - 32, heard)
     }
@@ -73,7 +73,7 @@ fn cable_with_one_clock_delays_samples_bit_exactly() {
         let apart = clocks[1].start() - clocks[0].start();
         let apart = RATE.frames_nearest(apart).count();
         for _ in 0..2000 {
-            let (first, heard) = cards.hear(counted);
+            let (first, heard) = cards.handle(counted);
             for (frame, heard) in (first + apart - later..).zip(heard.chunks(2)) {
                 let expected = if frame < 0 { [0.0; 2] } else { counted(frame) };
                 assert_eq!(heard, expected, "frame {frame} by {delay} ms");
@@ -100,7 +100,7 @@ fn cable_with_two_clocks_resamples_to_capture_times() {
         };
         let sound = |frame| [tone(nanos(&clocks[0], frame)) as f32; 2];
         for _ in 0..3000 {
-            let (first, heard) = cards.hear(sound);
+            let (first, heard) = cards.handle(sound);
             for (frame, heard) in (first..).zip(heard.chunks(2)) {
                 let met = nanos(&clocks[1], frame) - delay as f64;
                 if met < nanos(&clocks[0], 32) {
@@ -116,21 +116,21 @@ fn cable_with_two_clocks_resamples_to_capture_times() {
 #[test]
 fn gone_player_is_silence_until_another_replaces_it() {
     let name = name();
-    let mut hears = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
-    let mut hear = |clock: Option<&CardClock>| {
-        clock.into_iter().for_each(|clock| hears.begin(clock));
+    let mut handles = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
+    let mut handle = |clock: Option<&CardClock>| {
+        clock.into_iter().for_each(|clock| handles.begin(clock));
         let mut heard = [f32::NAN; 96];
-        assert_eq!(hears.fill(&mut heard), Filled::Whole);
+        assert_eq!(handles.fill(&mut heard), Filled::Whole);
         heard
     };
-    assert_eq!(hear(Some(&clock(0, 0.0))), [0.0; 96], "no card plays yet");
+    assert_eq!(handle(Some(&clock(0, 0.0))), [0.0; 96], "no card plays yet");
     for turn in 1..4 {
         let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
         plays.begin(&clock((2 * turn - 1) * 1_000_000, 0.0));
         plays.play(&[turn as f32; 96]);
         drop(plays);
-        assert_eq!(hear(None), [turn as f32; 96]);
-        assert_eq!(hear(None), [0.0; 96], "nothing else was played");
+        assert_eq!(handle(None), [turn as f32; 96]);
+        assert_eq!(handle(None), [0.0; 96], "nothing else was played");
     }
 }
 
@@ -141,9 +141,9 @@ fn frames_that_a_player_missed_are_silence() {
     cards.plays.play(&[1.0; 96]);
     cards.plays.play_silence(Frames::new(1_000_000));
     cards.plays.play(&[2.0; 96]);
-    cards.hears.skip(Frames::new(1_000_088 - 16));
+    cards.handles.skip(Frames::new(1_000_088 - 16));
     let mut heard = [f32::NAN; 64];
-    cards.hears.fill(&mut heard);
+    cards.handles.fill(&mut heard);
     assert_eq!((&heard[..32], &heard[32..]), (&[0.0; 32][..], &[2.0; 32][..]));
 }
 
@@ -154,10 +154,10 @@ fn what_was_written_over_is_silence() {
         cards.plays.play(&[block as f32 + 1.0; 96]);
     }
     let mut heard = [f32::NAN; 64];
-    cards.hears.fill(&mut heard);
+    cards.handles.fill(&mut heard);
     assert_eq!(heard, [0.0; 64]);
-    cards.hears.skip(Frames::new(64));
-    cards.hears.fill(&mut heard);
+    cards.handles.skip(Frames::new(64));
+    cards.handles.fill(&mut heard);
     assert_eq!(heard, [3.0; 64]);
 }
 
@@ -166,9 +166,9 @@ fn missing_samples_for_interpolation_are_an_xrun() {
     let mut cards = Joined::new(Span::from_nanos(10_000), [clock(0, 0.0), clock(0, 0.0)]);
     cards.plays.play(&[1.0; 96]);
     let mut heard = [f32::NAN; 64];
-    assert_eq!(cards.hears.fill(&mut heard), Filled::Whole);
-    assert_eq!(cards.hears.fill(&mut heard), Filled::Starved, "48 frames of 64 and the kernel's");
-    assert_eq!(cards.hears.fill(&mut heard), Filled::Whole);
+    assert_eq!(cards.handles.fill(&mut heard), Filled::Whole);
+    assert_eq!(cards.handles.fill(&mut heard), Filled::Starved, "48 frames of 64 and the kernel's");
+    assert_eq!(cards.handles.fill(&mut heard), Filled::Whole);
     assert_eq!(heard[48..], [0.0; 16]);
 }
 
@@ -176,7 +176,7 @@ fn missing_samples_for_interpolation_are_an_xrun() {
 fn concurrent_reader_gets_played_samples_or_silence() {
     let (name, ended) = (name(), AtomicBool::new(false));
     let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
-    let mut hears = HearingEnd::new(&name, Span::ZERO, &settings(32)).unwrap();
+    let mut handles = HearingEnd::new(&name, Span::ZERO, &settings(32)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for turn in 0..3 {
@@ -191,9 +191,9 @@ fn concurrent_reader_gets_played_samples_or_silence() {
         let mut heard = [0.0; 64];
         while !ended.load(Ordering::Acquire) {
             for first in (0..192_000).step_by(1000) {
-                hears.begin(&clock(0, 0.0));
-                hears.skip(Frames::new(first));
-                hears.fill(&mut heard);
+                handles.begin(&clock(0, 0.0));
+                handles.skip(Frames::new(first));
+                handles.fill(&mut heard);
                 for (frame, heard) in (first..).zip(heard.chunks(2)) {
                     let good = (0..3).any(|turn| heard == counted(frame - 48_000 * turn));
                     assert!(good || heard == [0.0; 2], "{heard:?} at {frame}");
@@ -240,10 +240,10 @@ fn last_user_removes_cable_and_stale_one_is_recreated() {
     stale.renew(100).unwrap();
     stale.map(12, 1).unwrap().unwrap().longs()[0].store(7, Ordering::Relaxed);
     let plays = PlayingEnd::new(&name, &settings(48)).unwrap();
-    let hears = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
+    let handles = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
     drop(plays);
     assert!(stale.is_there());
-    drop(hears);
+    drop(handles);
     assert!(!stale.is_there());
 }
 
@@ -266,8 +266,8 @@ fn corrupt_cable_is_rejected_or_read_as_sound() {
     other.remove();
     drop(other);
 
-    let mut hears = HearingEnd::new(&name, Span::from_nanos(77), &settings(48)).unwrap();
-    hears.begin(&clock(0, 50.0));
+    let mut handles = HearingEnd::new(&name, Span::from_nanos(77), &settings(48)).unwrap();
+    handles.begin(&clock(0, 50.0));
     let longs = file(&name).map(9, 0).unwrap().unwrap();
     let values = [0, 1, 2, 1 << 31, u64::MAX, u64::MAX - 1, i64::MAX as u64, i64::MIN as u64];
     let mut state = 1_u64;
@@ -278,7 +278,7 @@ fn corrupt_cable_is_rejected_or_read_as_sound() {
             place.store(value, Ordering::Relaxed);
         }
         let mut heard = [f32::NAN; 96];
-        hears.fill(&mut heard);
+        handles.fill(&mut heard);
         assert!(heard.iter().all(|sample| sample.is_finite()), "{heard:?}");
     }
 }

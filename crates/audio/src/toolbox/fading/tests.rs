@@ -85,12 +85,12 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
         let stop = stop.clone();
         std::thread::spawn(move || drop(device.run(Box::new(Tone { at: 0, heard }), &stop)))
     };
-    let (heard, hears): (_, Receiver<Vec<f32>>) = channel();
+    let (heard, handles): (_, Receiver<Vec<f32>>) = channel();
     let [leaves, stays] = [parts.take().unwrap(), parts.take().unwrap()];
     let (goes_on, leaver) = (Stop::default(), run(leaves.playback, channel().0, &stop));
     let mut stays = stays.capture;
-    let (asked, tone) = (goes_on.clone(), Tone { at: 0, heard });
-    let stayer = std::thread::spawn(move || drop(stays.run(Box::new(tone), &asked)));
+    let (requested, tone) = (goes_on.clone(), Tone { at: 0, heard });
+    let stayer = std::thread::spawn(move || drop(stays.run(Box::new(tone), &requested)));
     let (mut all, mut turns, mut since) = (Vec::new(), 0, None);
     let mut hang_up = Some(hang_up);
     let until = Instant::now() + Duration::from_secs(60);
@@ -100,7 +100,7 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
         turn(processes.playback.as_mut(), Direction::Playback, turns, &mut block);
         block.fill(0.0);
         turn(processes.capture.as_mut(), Direction::Capture, turns, &mut block);
-        all.extend(hears.try_iter().flatten());
+        all.extend(handles.try_iter().flatten());
         if all.iter().filter(|sample| **sample != 0.0).count() > 50 * PERIOD
             && let Some(hang_up) = hang_up.take()
         {

@@ -39,12 +39,12 @@ impl Tunnel {
         let stdout = ssh.stdout.take();
         let tunnel =
             Self { destination: destination.to_owned(), forward, ssh, started: Instant::now() };
-        let (tell, reported) = channel();
+        let (notify, reported) = channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
             // Fails after Ctrl-C.
-            let _ = tell.send(read.is_some() && !line.is_empty());
+            let _ = notify.send(read.is_some() && !line.is_empty());
         });
         loop {
             match reported.recv_timeout(Duration::from_millis(100)) {

@@ -17,7 +17,7 @@ pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failur
     let found = missing.map(UsualDevices::look).unwrap_or_default();
     let usual = [Direction::Capture, Direction::Playback].map(|way| found.of(way));
     let (chosen, reported) = choose(named, usual)?;
-    reported.iter().for_each(|reported| flags.end.running.voice().tell(reported));
+    reported.iter().for_each(|reported| flags.end.running.voice().notify(reported));
     [flags.input, flags.output] = chosen;
     Ok(())
 }
@@ -110,8 +110,8 @@ mod tests {
             snapshot!(reported);
             assert_eq!(chosen[0].is_real(), input.is_some(), "{chosen:?}");
             match input {
-                Some(hears) => {
-                    assert!(chosen[0].is_same(&hears.spec()), "{chosen:?}");
+                Some(handles) => {
+                    assert!(chosen[0].is_same(&handles.spec()), "{chosen:?}");
                     snapshot!(reported);
                 }
                 None => {

@@ -35,9 +35,9 @@ impl<'a> SavedRow<'a> {
 
 pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
     let (all, complaints) = offered(read(&known_place()?).map_err(Failure::open)?);
-    complaints.iter().for_each(|why| screen::tell(why));
+    complaints.iter().for_each(|why| screen::notify(why));
     if all.is_empty() {
-        screen::tell(
+        screen::notify(
             "no plugins are saved\nhint: taut plugins --worker HOST --save saves those of a worker",
         );
     }

@@ -37,12 +37,12 @@ pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
     Ok(sentences)
 }
 
-pub(super) fn check_names(asked: &[WorkerAddress]) -> Result<(), Failure> {
-    let asked: Vec<_> = asked.iter().map(StoredWorker::of).collect();
-    for (before, worker) in asked.iter().enumerate() {
+pub(super) fn check_names(requested: &[WorkerAddress]) -> Result<(), Failure> {
+    let requested: Vec<_> = requested.iter().map(StoredWorker::of).collect();
+    for (before, worker) in requested.iter().enumerate() {
         let is_other =
             |one: &&StoredWorker| one.is_one_with(worker) && one.place() != worker.place();
-        if let Some(one) = asked[..before].iter().find(is_other) {
+        if let Some(one) = requested[..before].iter().find(is_other) {
             let (name, one, other) = (&worker.name, one.place(), worker.place());
             return Err(Failure::usage(format!(
                 "{name} is at {one} and at {other}: two workers with one name\nhint: give one of them another name \
@@ -250,8 +250,8 @@ mod tests {
             .collect();
         kept.sort_unstable_by_key(|address| (address.len(), address.clone()));
         assert_eq!(kept, addresses);
-        let beside = fs::read_dir(path.parent().unwrap()).unwrap().count();
-        assert_eq!(beside, 1, "nothing is left beside it");
+        let alongside = fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!(alongside, 1, "nothing is left beside it");
     }
 
     #[test]

@@ -60,18 +60,18 @@ fn fitting(
     map: &ChannelMap,
     carried: Channels,
 ) -> Option<(Option<Channels>, Failure)> {
-    let ChannelsOffered { least, most, converter } =
+    let ChannelsOffered { minimum, maximum, converter } =
         tautline_audio::channels(output, Direction::Playback)?;
     let wanted = map.outputs() as u32;
-    if (least..=most).contains(&wanted) {
+    if (minimum..=maximum).contains(&wanted) {
         return None;
     }
-    let has = match (least, most) {
+    let has = match (minimum, maximum) {
         (1, 1) => "1 channel".to_owned(),
-        (least, most) if least == most => format!("{most} channels"),
-        (least, most) => format!("{least} to {most} channels"),
+        (minimum, maximum) if minimum == maximum => format!("{maximum} channels"),
+        (minimum, maximum) => format!("{minimum} to {maximum} channels"),
     };
-    let fits = wanted.clamp(least, most);
+    let fits = wanted.clamp(minimum, maximum);
     let entries: Vec<String> = (0..fits as usize).map(|to| entry(map, carried, to)).collect();
     let convert =
         converter.map_or(String::new(), |name| format!(", or use {name}, which converts"));

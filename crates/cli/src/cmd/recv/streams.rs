@@ -2,7 +2,7 @@
 
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::{Address, EthernetPlace, Resolved};
-use tautline_engine::plan::beside::follow;
+use tautline_engine::plan::alongside::follow;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::{ClockPlan, LinkKind, StreamPlan};
@@ -132,12 +132,13 @@ pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure>
 /// Warns about Ethernet addresses of other machines: only mirroring would deliver their packets.
 pub(super) fn tell_of_others(flags: &Recv, from: &[ReceiveAddress<'_>]) {
     for ReceiveAddress { address, resolved, .. } in from {
-        let Some(EthernetPlace { interface, address: asked, .. }) = resolved.ethernet() else {
+        let Some(EthernetPlace { interface, address: requested, .. }) = resolved.ethernet() else {
             continue;
         };
-        let own = own_address(interface).ok().filter(|own| own != asked && !is_group(asked));
+        let own =
+            own_address(interface).ok().filter(|own| own != requested && !is_group(requested));
         if let Some([a, b, c, d, e, f]) = own {
-            flags.running.voice().tell(&format!(
+            flags.running.voice().notify(&format!(
                 "{address} is neither a group nor the address of {interface}, which is \
                  {a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}: switches do not forward it here\nhint: use that \
                  address, or the group of the stream"
@@ -176,10 +177,10 @@ pub(super) fn latency(
         Failure::usage(format!(
             "--latency {} is less than packets of {} and {} take\nhint: use \
              --latency {} or more, shorter packets at the sender or a shorter {}",
-            short.asked,
+            short.requested,
             format.ptime(),
             periods(device),
-            enough_latency(short.least),
+            enough_latency(short.minimum),
             match flags.output {
                 DeviceSpec::Jack(_) => "period of the JACK server (jackd -p)",
                 _ => "--period",

@@ -106,9 +106,9 @@ impl SendLines {
             );
         }
         let Some(destinations) = Destinations::new(&udp.destinations) else {
-            let most = Destinations::MAX;
+            let maximum = Destinations::MAX;
             return Err(format!(
-                "more than {most} addresses\nhint: send to a multicast group instead"
+                "more than {maximum} addresses\nhint: send to a multicast group instead"
             ));
         };
         Ok(SendChange::To(Box::new(Destined {

@@ -44,12 +44,12 @@ pub(super) fn latency(
     let usual = (usual(format, device.period) + repair).max(budget.latency);
     let to_group = file_to.is_some_and(|to| to.iter().any(is_group));
     let usual = if to_group { usual.max(GROUP_LATENCY) } else { usual };
-    let least = format.packing_age(device.period);
-    lay::promised(flags.latency.unwrap_or_default(), usual, least).map_err(|short| {
-        let (latency, least) = (short.asked, short.least);
+    let minimum = format.packing_age(device.period);
+    lay::promised(flags.latency.unwrap_or_default(), usual, minimum).map_err(|short| {
+        let (latency, minimum) = (short.requested, short.minimum);
         Failure::usage(format!(
-            "--latency {latency} is less than the {least} that packets of {} take at a period of \
-             {} frames\nhint: use --latency {least} or more, a shorter --ptime or a shorter device period \
+            "--latency {latency} is less than the {minimum} that packets of {} take at a period of \
+             {} frames\nhint: use --latency {minimum} or more, a shorter --ptime or a shorter device period \
              (--period, or jackd -p)",
             format.ptime(),
             device.period
@@ -57,12 +57,12 @@ pub(super) fn latency(
     })
 }
 
-pub(super) fn lasting(latency: Span, least: Span, mode: PacingMode) -> Result<Span, Failure> {
-    if latency >= least {
+pub(super) fn lasting(latency: Span, minimum: Span, mode: PacingMode) -> Result<Span, Failure> {
+    if latency >= minimum {
         return Ok(latency);
     }
     Err(Failure::usage(format!(
-        "--latency {latency} is less than the {least} that packets take until they depart with {mode}\n\
-         hint: use --latency {least} or more, or leave --pacing out"
+        "--latency {latency} is less than the {minimum} that packets take until they depart with {mode}\n\
+         hint: use --latency {minimum} or more, or leave --pacing out"
     )))
 }

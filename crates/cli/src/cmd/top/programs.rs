@@ -27,11 +27,11 @@ pub(super) struct Program {
     begun: Vec<u8>,
     heard: Option<LocalTime>,
     silent: bool,
-    reported: Option<Told>,
+    reported: Option<Reported>,
     flaw: Option<String>,
 }
 
-struct Told {
+struct Reported {
     snapshot: Snapshot,
     /// With fields unknown to this version.
     value: Value,
@@ -51,8 +51,8 @@ impl Programs {
     }
 
     /// Never waits.
-    pub(super) fn hear(&mut self, now: LocalTime) {
-        self.0.values_mut().for_each(|program| program.hear(now));
+    pub(super) fn handle(&mut self, now: LocalTime) {
+        self.0.values_mut().for_each(|program| program.handle(now));
     }
 
     /// Whether every run has reported a whole second, or an error.
@@ -61,7 +61,7 @@ impl Programs {
         self.0.values().all(|program| match &program.reported {
             _ if program.flaw.is_some() => true,
             // A run that waits for a sender has no more to report.
-            Some(Told { snapshot, .. }) => {
+            Some(Reported { snapshot, .. }) => {
                 snapshot.elapsed_ns == 0 || snapshot.streams.iter().all(whole)
             }
             None => false,
@@ -74,7 +74,7 @@ impl Programs {
 
     pub(super) fn streams(&self) -> impl Iterator<Item = (&Snapshot, &StreamSnapshot)> {
         let reported = self.0.values().filter_map(|program| program.reported.as_ref());
-        reported.flat_map(|Told { snapshot, .. }| {
+        reported.flat_map(|Reported { snapshot, .. }| {
             snapshot.streams.iter().map(move |stream| (snapshot, stream))
         })
     }
@@ -112,7 +112,7 @@ impl Program {
         Self { process, stream, begun, heard, silent, reported, flaw }
     }
 
-    fn hear(&mut self, now: LocalTime) {
+    fn handle(&mut self, now: LocalTime) {
         let heard = *self.heard.get_or_insert(now);
         let mut room = [0; 1 << 16];
         while let Some(stream) = &mut self.stream {
@@ -156,7 +156,7 @@ impl Program {
     }
 }
 
-fn read(line: &[u8]) -> Result<Told, String> {
+fn read(line: &[u8]) -> Result<Reported, String> {
     let no_snapshot = |error: serde_json::Error| format!("invalid snapshot: {error}");
     let value: Value = serde_json::from_slice(line).map_err(no_snapshot)?;
     let schema = &value["schema"];
@@ -164,5 +164,5 @@ fn read(line: &[u8]) -> Result<Told, String> {
         return Err(format!("schema {schema} instead of {SCHEMA}: another version of taut"));
     }
     let snapshot = Snapshot::deserialize(&value).map_err(no_snapshot)?;
-    Ok(Told { snapshot, value })
+    Ok(Reported { snapshot, value })
 }

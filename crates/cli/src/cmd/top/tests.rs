@@ -36,7 +36,7 @@ impl Talker {
         let mut talks = self.talks.as_ref().unwrap();
         for piece in bytes.chunks(1 << 14) {
             let _ = talks.write_all(piece);
-            programs.hear(at(0));
+            programs.handle(at(0));
         }
     }
 }
@@ -205,8 +205,8 @@ fn followed_clock_shows_its_rate_and_silence() {
         state: FollowedClockState::Waiting,
         ..FollowedClockSnapshot::default()
     };
-    let unheard = page(&clock);
-    snapshot!(unheard);
+    let not_received = page(&clock);
+    snapshot!(not_received);
     clock.stream = Some("02:22:33:44:55:66:0007".into());
     clock.state = FollowedClockState::Locked;
     let new = page(&clock);
@@ -284,7 +284,7 @@ fn help_gives_the_shape_of_the_json() {
     for (talks, said) in talks.iter_mut().zip([&*line, "hello\n"]) {
         talks.write_all(said.as_bytes()).unwrap();
     }
-    programs.hear(at(0));
+    programs.handle(at(0));
     let mut written = shape_of_json(&page::json(&programs).unwrap());
     let mut help = shape_in_help(crate::help::TOP_LONG, "{ \"schema\"");
     written.sort();
@@ -318,13 +318,13 @@ fn program_without_a_snapshot_shows_only_the_reason() {
 fn a_program_that_stopped_talking_is_not_shown_as_it_was() {
     let (mut programs, mut talker) = (Programs::default(), Talker::new());
     talker.says(&mut programs, b"");
-    programs.hear(at(0));
+    programs.handle(at(0));
     assert_eq!(page::page(&programs).trim(), "", "it is too early to say");
     let line = serde_json::to_string(&run(vec![received()])).unwrap() + "\n";
     talker.says(&mut programs, line.as_bytes());
-    programs.hear(at(900));
+    programs.handle(at(900));
     assert_eq!(programs.streams().count(), 1);
-    programs.hear(at(1_100));
+    programs.handle(at(1_100));
     assert_eq!(programs.streams().count(), 0);
     snapshot!(page::page(&programs));
     talker.says(&mut programs, line.as_bytes());
@@ -356,7 +356,7 @@ fn nothing_that_is_told_reaches_the_terminal_as_a_command() {
     let page = page::page(&programs);
     assert!(!page.chars().any(|c| c.is_control() && c != '\n'), "{page:?}");
     assert_eq!(page.lines().next().unwrap().split_whitespace().next(), Some("PROGRAM"));
-    programs.hear(at(0));
+    programs.handle(at(0));
     drawn(&programs, &StreamRow::default(), (80, 24));
 }
 

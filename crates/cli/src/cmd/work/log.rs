@@ -79,7 +79,7 @@ impl WorkLog {
             ServingNews::Opened { by, stream } => self.opened(by, stream, now),
             ServingNews::Refused { by, plugin, why } => {
                 let sentence = format!("{by}: no stream of {plugin}: {why}");
-                self.say(LineKind::Refused, &sentence, now);
+                self.emit(LineKind::Refused, &sentence, now);
             }
             ServingNews::Closing { by, id } => {
                 if let Some(opener) = self.openers.get_mut(id) {
@@ -89,7 +89,7 @@ impl WorkLog {
             ServingNews::CloseDenied { by, id } => {
                 let opener = self.opener(*id);
                 let sentence = format!("{by} may not end stream {id}{opener}");
-                self.say(LineKind::CloseDenied, &sentence, now);
+                self.emit(LineKind::CloseDenied, &sentence, now);
             }
             ServingNews::TurnedAway { address, why } => self.turned_away(*address, *why, now),
         }
@@ -107,7 +107,7 @@ impl WorkLog {
         let WorkStreamState { id, plugin, rate, max_frames, udp_port, share, .. } = stream;
         self.openers.insert(*id, Opener { name: by.to_string(), closed_by: None });
         let sentence = format!("stream {id} opens for {by}: {plugin} at {rate} Hz");
-        if self.say(LineKind::Opened, &sentence, now) && self.voice == Voice::Verbose {
+        if self.emit(LineKind::Opened, &sentence, now) && self.voice == Voice::Verbose {
             self.keep(&format!(
                 "stream {id}: UDP port {udp_port}, at most {max_frames} frames per run, {:.1} % of a core",
                 share * 100.0
@@ -117,7 +117,7 @@ impl WorkLog {
 
     fn turned_away(&mut self, address: IpAddr, why: TurnedAway, now: LocalTime) {
         let sentence = format!("{} is rejected: {why}", address.to_canonical());
-        self.say(LineKind::TurnedAway, &sentence, now);
+        self.emit(LineKind::TurnedAway, &sentence, now);
     }
 
     pub(super) fn worked(&mut self, news: &WorkNews, now: LocalTime) {
@@ -153,11 +153,11 @@ impl WorkLog {
                 (LineKind::Ended, sentence)
             }
         };
-        self.say(kind, &sentence, now);
+        self.emit(kind, &sentence, now);
     }
 
     /// Returns `false` if the line is only counted.
-    fn say(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
+    fn emit(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
         self.tell_what_was_left_out(now);
         let sentence = printable(sentence, MAX_CHARS);
         let fresh = || RecentMessages { since: now, sentences: Vec::new(), others: 0 };
@@ -182,7 +182,8 @@ impl WorkLog {
         let over: BTreeMap<LineKind, RecentMessages> = over;
         for (kind, RecentMessages { sentences, others, .. }) in over {
             for (sentence, again) in sentences.into_iter().filter(|(_, again)| *again > 0) {
-                self.keep(&format!("{again} times more within {WINDOW}: {sentence}"));
+                let again = if again == 1 { "once".into() } else { format!("{again} times") };
+                self.keep(&format!("{again} more within {WINDOW}: {sentence}"));
             }
             if others > 0 {
                 self.keep(&format!("{others} more {} within {WINDOW}", kind.plural()));

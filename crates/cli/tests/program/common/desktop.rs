@@ -205,9 +205,9 @@ impl Desktop {
     }
 }
 
-fn version(said: &str) -> Option<[u32; 3]> {
+fn version(messages: &str) -> Option<[u32; 3]> {
     let linked =
-        said.lines().find_map(|line| line.split_once("Linked with lib")?.1.split_once(' '));
+        messages.lines().find_map(|line| line.split_once("Linked with lib")?.1.split_once(' '));
     let mut numbers = linked?.1.trim().split('.').map_while(|number| number.parse().ok());
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
@@ -232,9 +232,9 @@ fn fit(version: impl Fn(&str) -> Option<[u32; 3]>) -> Result<SetUp, String> {
 
 #[test]
 fn unsupported_desktop_versions_are_reported() {
-    let said =
+    let messages =
         "wireplumber\nCompiled with libwireplumber 0.4.1\nLinked with libwireplumber 0.4.13\n";
-    assert_eq!(version(said), Some([0, 4, 13]));
+    assert_eq!(version(messages), Some([0, 4, 13]));
     assert_eq!(version("pipewire\n"), None);
     let fit = |pipewire, wireplumber| {
         fit(|program| if program == "pipewire" { pipewire } else { wireplumber })

@@ -4,10 +4,10 @@
 pub(crate) mod desktop;
 pub(crate) mod jack;
 pub(crate) mod lab;
+pub(crate) mod messages;
 pub(crate) mod network;
 pub(crate) mod program;
 pub(crate) mod report;
-pub(crate) mod said;
 pub(crate) mod sound;
 #[cfg(feature = "pipewire")]
 pub(crate) mod wireplumber;
@@ -131,7 +131,7 @@ impl Onlooker {
     }
 
     /// Waits for this much more sound at 48 kHz, from the next packet on.
-    pub(crate) fn hear(&self, millis: u32) {
+    pub(crate) fn handle(&self, millis: u32) {
         let mut datagram = [0; 65_536];
         self.socket.set_nonblocking(true).unwrap();
         while self.socket.recv(&mut datagram).is_ok() {}

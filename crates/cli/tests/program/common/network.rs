@@ -22,9 +22,9 @@ impl Namespace {
     #[track_caller]
     pub(crate) fn arrived(&self) -> u64 {
         let show = ["-n", &self.name, "-s", "-j", "link", "show", "dev", &self.interface];
-        let said = Command::new("ip").args(show).output().unwrap().stdout;
-        let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
-        said[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{said}"))
+        let messages = Command::new("ip").args(show).output().unwrap().stdout;
+        let messages: serde_json::Value = serde_json::from_slice(&messages).unwrap();
+        messages[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{messages}"))
     }
 
     /// Waits for a carrier and for departing packets: the kernel drops earlier ones.
@@ -33,12 +33,12 @@ impl Namespace {
         let until = Instant::now() + TIMEOUT;
         let show = ["-n", &self.name, "-br", "link", "show", "dev", &self.interface];
         loop {
-            let said = Command::new("ip").args(show).output().unwrap().stdout;
-            let said = String::from_utf8_lossy(&said).into_owned();
-            if said.split_whitespace().nth(1) == Some("UP") {
+            let messages = Command::new("ip").args(show).output().unwrap().stdout;
+            let messages = String::from_utf8_lossy(&messages).into_owned();
+            if messages.split_whitespace().nth(1) == Some("UP") {
                 return;
             }
-            assert!(Instant::now() < until, "the cable never comes up: {said}");
+            assert!(Instant::now() < until, "the cable never comes up: {messages}");
         }
     }
 
@@ -71,10 +71,10 @@ impl Namespace {
     #[track_caller]
     pub(crate) fn lost(&self) -> u64 {
         let list = ["netns", "exec", &self.name, "nft", "list", "table", "inet", "taut"];
-        let said = Command::new("ip").args(list).output().unwrap();
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        let mut words = said.split_whitespace().skip_while(|word| *word != "packets").skip(1);
-        words.next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+        let messages = Command::new("ip").args(list).output().unwrap();
+        let messages = String::from_utf8_lossy(&messages.stdout).into_owned();
+        let mut words = messages.split_whitespace().skip_while(|word| *word != "packets").skip(1);
+        words.next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{messages}"))
     }
 }
 
@@ -243,6 +243,6 @@ fn remove<const ENDS: usize>(networks: [&Namespace; ENDS]) {
 
 fn ip(step: &str) -> Result<(), String> {
     let done = Command::new("ip").args(step.split(' ')).output().map_err(|e| e.to_string())?;
-    let said = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    done.status.success().then_some(()).ok_or_else(said)
+    let messages = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    done.status.success().then_some(()).ok_or_else(messages)
 }

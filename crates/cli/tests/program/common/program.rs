@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tautline_trial::snapshot;
 
 use super::network::Namespace;
-use super::{Lack, said, skipped};
+use super::{Lack, messages, skipped};
 
 /// Longer than any step on the slowest machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -110,14 +110,14 @@ impl Call {
         self
     }
 
-    /// Uses `--control`: see [`Running::ask`].
+    /// Uses `--control`: see [`Running::request`].
     pub(crate) fn controlled(mut self) -> Self {
         self.controlled = true;
         self.and(["--control"])
     }
 
-    /// Has a standard input: see [`Running::tell`].
-    pub(crate) fn asked(mut self) -> Self {
+    /// Has a standard input: see [`Running::notify`].
+    pub(crate) fn requested(mut self) -> Self {
         self.controlled = true;
         self
     }
@@ -149,18 +149,18 @@ impl Call {
         let (out_in, out) = channel();
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let also = self.listened_to.then(|| lines_in.clone());
-        thread::spawn(move || read_lines(stderr, |line| tell(&lines_in, line)));
+        thread::spawn(move || read_lines(stderr, |line| notify(&lines_in, line)));
         thread::spawn(move || {
             let mut out = String::new();
             read_lines(stdout, |line| {
                 out.push_str(&line);
                 out.push('\n');
-                also.iter().for_each(|lines| tell(lines, line.clone()));
+                also.iter().for_each(|lines| notify(lines, line.clone()));
             });
-            tell(&out_in, out);
+            notify(&out_in, out);
         });
         let name = format!("{:?}", self.command());
-        Running { child, name, lines, said: Vec::new(), out, lasts: self.lasts }
+        Running { child, name, lines, messages: Vec::new(), out, lasts: self.lasts }
     }
 
     pub(crate) fn run(&self) -> Ended {
@@ -175,7 +175,7 @@ fn read_lines(pipe: impl Read, mut take: impl FnMut(String)) {
     }
 }
 
-fn tell(channel: &Sender<String>, text: String) {
+fn notify(channel: &Sender<String>, text: String) {
     let _ = channel.send(text);
 }
 
@@ -183,7 +183,7 @@ pub(crate) struct Running {
     child: Child,
     name: String,
     lines: Receiver<String>,
-    said: Vec<String>,
+    messages: Vec<String>,
     out: Receiver<String>,
     lasts: Duration,
 }
@@ -193,7 +193,7 @@ pub(crate) struct Ended {
     /// `None` if a signal ended it.
     pub(crate) status: Option<i32>,
     pub(crate) out: String,
-    pub(crate) said: Vec<String>,
+    pub(crate) messages: Vec<String>,
 }
 
 fn messages(lines: Vec<String>) -> Vec<String> {
@@ -213,10 +213,12 @@ fn messages(lines: Vec<String>) -> Vec<String> {
 impl Running {
     pub(crate) fn wait_for(mut self, text: &str) -> Self {
         let until = Instant::now() + TIMEOUT;
-        while !self.said.last().is_some_and(|line| line.contains(text)) {
+        while !self.messages.last().is_some_and(|line| line.contains(text)) {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.said.push(line),
-                Err(why) => panic!("{} never said {text:?}: {why}; {:#?}", self.name, self.said),
+                Ok(line) => self.messages.push(line),
+                Err(why) => {
+                    panic!("{} never said {text:?}: {why}; {:#?}", self.name, self.messages)
+                }
             }
         }
         self
@@ -224,29 +226,34 @@ impl Running {
 
     pub(crate) fn wait_for_each(mut self, texts: &[String]) -> Self {
         let until = Instant::now() + TIMEOUT;
-        let said = |line: &String, text: &String| line.contains(text.as_str());
-        while !texts.iter().all(|text| self.said.iter().any(|line| said(line, text))) {
+        let messages = |line: &String, text: &String| line.contains(text.as_str());
+        while !texts.iter().all(|text| self.messages.iter().any(|line| messages(line, text))) {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.said.push(line),
-                Err(why) => panic!("{} never said {texts:?}: {why}; {:#?}", self.name, self.said),
+                Ok(line) => self.messages.push(line),
+                Err(why) => {
+                    panic!("{} never said {texts:?}: {why}; {:#?}", self.name, self.messages)
+                }
             }
         }
         self
     }
 
     #[track_caller]
-    pub(crate) fn ask(mut self, line: &str, answer: &str) -> Self {
-        let said = self.answer(line);
-        assert!(said.contains(answer), "{line:?} was answered {said:?}, not {answer:?}");
+    pub(crate) fn request(mut self, line: &str, answer: &str) -> Self {
+        let messages = self.answer(line);
+        assert!(messages.contains(answer), "{line:?} was answered {messages:?}, not {answer:?}");
         self
     }
 
     /// The answer must be an error, and is compared with the snapshot.
     #[track_caller]
     pub(crate) fn refuses(mut self, line: &str) -> Self {
-        let said = self.answer(line).to_owned();
-        assert!(said.starts_with(&format!("error {line}: ")), "{line:?} was answered {said:?}");
-        snapshot!(line, said);
+        let messages = self.answer(line).to_owned();
+        assert!(
+            messages.starts_with(&format!("error {line}: ")),
+            "{line:?} was answered {messages:?}"
+        );
+        snapshot!(line, messages);
         self
     }
 
@@ -255,7 +262,7 @@ impl Running {
     pub(crate) fn becomes(mut self, is_so: impl Fn(&str) -> bool) -> Self {
         let until = Instant::now() + TIMEOUT;
         while !is_so(self.answer("status")) {
-            assert!(Instant::now() < until, "it never became so: {:?}", self.said.last());
+            assert!(Instant::now() < until, "it never became so: {:?}", self.messages.last());
         }
         self
     }
@@ -265,27 +272,28 @@ impl Running {
         let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         loop {
-            let said = self.lines.recv_timeout(TIMEOUT);
-            let said = said.unwrap_or_else(|why| panic!("{line:?}: {why}; {:#?}", self.said));
-            let is_answer = said.starts_with("ok ") || said.starts_with("error ");
-            self.said.push(said);
+            let messages = self.lines.recv_timeout(TIMEOUT);
+            let messages =
+                messages.unwrap_or_else(|why| panic!("{line:?}: {why}; {:#?}", self.messages));
+            let is_answer = messages.starts_with("ok ") || messages.starts_with("error ");
+            self.messages.push(messages);
             if is_answer {
                 break;
             }
         }
-        self.said.last().expect("an answer")
+        self.messages.last().expect("an answer")
     }
 
-    pub(crate) fn said(&self) -> impl Iterator<Item = &String> {
-        self.said.iter()
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &String> {
+        self.messages.iter()
     }
 
     pub(crate) fn address(&self) -> String {
-        let word = self.said.last().and_then(|line| line.split_whitespace().last());
+        let word = self.messages.last().and_then(|line| line.split_whitespace().last());
         word.expect("a line").to_owned()
     }
 
-    pub(crate) fn tell(mut self, line: &str) -> Self {
+    pub(crate) fn notify(mut self, line: &str) -> Self {
         let stdin = self.child.stdin.as_mut().expect("a program that is asked");
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         self
@@ -298,7 +306,7 @@ impl Running {
 
     /// A listening receiver gets all packets sent from now on.
     pub(crate) fn listening(self) -> Self {
-        self.wait_for(said::LISTENING)
+        self.wait_for(messages::LISTENING)
     }
 
     pub(crate) fn signal(&self, signal: &str) {
@@ -328,16 +336,16 @@ impl Running {
         let until = Instant::now() + TIMEOUT + self.lasts;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.said.push(line),
+                Ok(line) => self.messages.push(line),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("{} does not end; it said {:#?}", self.name, self.said)
+                    panic!("{} does not end; it said {:#?}", self.name, self.messages)
                 }
             }
         }
         let out = self.out.recv_timeout(TIMEOUT).unwrap();
         let status = self.child.wait().unwrap().code();
-        Ended { status, out, said: messages(core::mem::take(&mut self.said)) }
+        Ended { status, out, messages: messages(core::mem::take(&mut self.messages)) }
     }
 }
 
@@ -361,7 +369,7 @@ impl Ended {
 
     #[track_caller]
     pub(crate) fn last(&self) -> &str {
-        self.said.last().unwrap_or_else(|| panic!("it said nothing: {self:#?}"))
+        self.messages.last().unwrap_or_else(|| panic!("it said nothing: {self:#?}"))
     }
 
     #[track_caller]

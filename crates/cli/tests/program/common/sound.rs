@@ -139,10 +139,10 @@ impl Sound {
     }
 
     /// At least `least` frames, between the first and the last sound.
-    pub(crate) fn silences(&self, least: usize) -> Vec<Range<usize>> {
+    pub(crate) fn silences(&self, minimum: usize) -> Vec<Range<usize>> {
         let loud: Vec<usize> = (0..self.frames()).filter(|index| self.sounds(*index)).collect();
         let silences = loud.windows(2).map(|two| two[0] + 1..two[1]);
-        silences.filter(|silence| silence.len() >= least).collect()
+        silences.filter(|silence| silence.len() >= minimum).collect()
     }
 
     /// Zeros of floats have a sign.

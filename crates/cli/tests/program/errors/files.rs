@@ -93,7 +93,7 @@ fn rounding_note_names_the_samples_that_are_rounded() {
         Sound::noise(shape, 10, 8).write(&folder.file("a.wav"));
         let options = format!("--input file:a.wav --format {format} --report none");
         let ended = send(&folder, &options).run().well();
-        let note = ended.said.iter().find(|line| line.contains("rounded"));
+        let note = ended.messages.iter().find(|line| line.contains("rounded"));
         assert_eq!(note.is_some(), is_rounded, "{format}: {ended:#?}");
         if let Some(note) = note {
             snapshot!(format!("{:?} as {format}", shape.coding), note);

@@ -71,7 +71,7 @@ fn hurries(scheduler: Scheduler) {
     };
     let (thread, granted) = spawn("host", scheduler, 1 << 20, run).unwrap();
     thread.join().unwrap();
-    if granted.asked != Scheduler::Other && !granted.is_granted() {
+    if granted.requested != Scheduler::Other && !granted.is_granted() {
         skipped(Lack::Privilege, &granted.to_string());
     }
 }
@@ -103,9 +103,9 @@ mod exclusive {
             let scene = Scene::new();
             absent(&scene);
             let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-            let said = did_well(call.with("TAUT_OFFLOAD_REPLACEMENT", "dry").run());
-            let why = said.iter().filter(|line| line.contains("taut work")).count();
-            assert_eq!(why, 1, "it is said once: {said:#?}");
+            let messages = did_well(call.with("TAUT_OFFLOAD_REPLACEMENT", "dry").run());
+            let why = messages.iter().filter(|line| line.contains("taut work")).count();
+            assert_eq!(why, 1, "it is said once: {messages:#?}");
         });
     }
 

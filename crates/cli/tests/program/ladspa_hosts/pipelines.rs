@@ -124,9 +124,9 @@ mod exclusive {
             let Some(worked) = Worked::start() else { return };
             let attic = attic(&worked);
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
-            let running = call.asked().start().wait_for("inside: half");
+            let running = call.requested().start().wait_for("inside: half");
             Worked::signal_children_of(&attic, "-KILL");
-            did_well(running.tell("go on").end());
+            did_well(running.notify("go on").end());
         });
     }
 }

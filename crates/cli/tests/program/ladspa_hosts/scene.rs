@@ -76,7 +76,7 @@ pub(crate) fn did_well(ended: Ended) -> Vec<String> {
             && !["running ", "test ", "test result"].iter().any(|of| line.starts_with(of))
     };
     assert_eq!(ended.out.lines().find(of_ours), None, "standard output is the host's");
-    ended.said
+    ended.messages
 }
 
 pub(crate) fn port(name: &str, descriptor: u32, hints: u32, bounds: (f32, f32)) -> Value {

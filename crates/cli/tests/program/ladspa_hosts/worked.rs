@@ -13,7 +13,7 @@ use super::worker::{
 };
 use crate::common::free_udp_ports;
 use crate::common::host::shared;
-use crate::common::said;
+use crate::common::messages;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::pcm::is_there;
 
@@ -98,7 +98,7 @@ fn all_are_the_same(sound: &[f32]) {
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(same > 150, "{same}");
     let runs = blocks.len();
-    say(&format!(
+    emit(&format!(
         "{same} plugins the same bit for bit in {runs} runs, {unsteady} play nothing twice"
     ));
 }
@@ -139,7 +139,7 @@ fn applyplugin_writes_the_same_file_through_a_worker() {
             let call = worked.scene.host("applyplugin", &line).with("LADSPA_PATH", &path);
             let call = call.with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
             let ran = call.with("TAUT_OFFLOAD_REPORT", worked.report()).run().well();
-            assert!(ran.said.is_empty(), "{ran:#?}");
+            assert!(ran.messages.is_empty(), "{ran:#?}");
             Sound::read(&folder.file(out))
         };
         let here = apply("here.wav", &format!("{file}.so"), plugin);
@@ -154,7 +154,7 @@ fn applyplugin_writes_the_same_file_through_a_worker() {
     }
 }
 
-fn say(what: &str) {
+fn emit(what: &str) {
     use std::io::Write;
     std::io::stderr().write_all(format!("{what}\n").as_bytes()).unwrap();
 }
@@ -165,7 +165,7 @@ fn halves_are_the_same() {
     both.iter_mut().for_each(Hosted::activate);
     let sound = recording(2);
     let mut played = runs(&mut both, &[256; 100], &sound);
-    say("inside: half");
+    emit("inside: half");
     std::io::stdin().read_line(&mut String::new()).unwrap();
     for (all, more) in played.iter_mut().zip(runs(&mut both, &[256; 100], &sound)) {
         all.iter_mut().zip(more).for_each(|(all, more)| all.extend(more));
@@ -284,11 +284,11 @@ mod exclusive {
             };
             let [_, proxy] = &mut both;
             await_it(proxy, true);
-            say("inside: live");
+            emit("inside: live");
             await_it(proxy, false);
-            say("inside: dry");
+            emit("inside: dry");
             let since = await_it(proxy, true);
-            say(&format!("inside: live again since {} us", since.as_nanos() / 1000));
+            emit(&format!("inside: live again since {} us", since.as_nanos() / 1000));
         };
         alone(inside, |call| {
             let Some(mut worked) = Worked::start() else { return };
@@ -297,11 +297,11 @@ mod exclusive {
             let running = call.with("TAUT_OFFLOAD_REPORT", worked.report()).start();
             let running = running.wait_for("inside: live");
             worked.worker.signal("-KILL");
-            let running = running.wait_for("inside: dry").wait_for(said::WORKER_SILENT);
+            let running = running.wait_for("inside: dry").wait_for(messages::WORKER_SILENT);
             worked.again();
             let answers = now().as_nanos() / 1000;
-            let said = did_well(running.wait_for("inside: live again").end());
-            let since = said.iter().find_map(|line| {
+            let messages = did_well(running.wait_for("inside: live again").end());
+            let since = messages.iter().find_map(|line| {
                 line.strip_prefix("inside: live again since ")?
                     .strip_suffix(" us")?
                     .parse::<i64>()
@@ -312,11 +312,12 @@ mod exclusive {
             assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
             assert!(!report["damage"].as_array().unwrap().is_empty(), "{report:#}");
             let reported =
-                report["said"].as_array().unwrap().iter().filter_map(|said| said.as_str());
-            let times =
-                |phrase: &str| reported.clone().filter(|said| said.contains(phrase)).count();
+                report["said"].as_array().unwrap().iter().filter_map(|messages| messages.as_str());
+            let times = |phrase: &str| {
+                reported.clone().filter(|messages| messages.contains(phrase)).count()
+            };
             assert_eq!(
-                (times(said::WORKER_SILENT), times(said::WORKER_BACK)),
+                (times(messages::WORKER_SILENT), times(messages::WORKER_BACK)),
                 (1, 1),
                 "{report:#}"
             );
@@ -332,9 +333,9 @@ mod exclusive {
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
             let call = call.with("TAUT_OFFLOAD_SPARE", &address);
             let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
-            let running = call.asked().start().wait_for("inside: half");
+            let running = call.requested().start().wait_for("inside: half");
             worked.worker.signal("-KILL");
-            did_well(running.tell("go on").end());
+            did_well(running.notify("go on").end());
             let report = worked.reports().pop().unwrap();
             assert_eq!(report["complete"], true, "{report:#}");
             assert_eq!(report["streams_opened"]["spare"], 1, "{report:#}");
@@ -349,9 +350,9 @@ mod exclusive {
                 let Some(worked) = Worked::start() else { return };
                 let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "by-pace");
                 let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
-                let running = call.asked().start().wait_for("inside: half");
+                let running = call.requested().start().wait_for("inside: half");
                 worked.signal_children("-STOP");
-                let running = running.tell("go on");
+                let running = running.notify("go on");
                 // Longer than any wait except a render's.
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 worked.signal_children("-CONT");

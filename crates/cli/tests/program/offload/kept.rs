@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{TestWorker, cost_library, taut, words};
 use crate::common::Folder;
+use crate::common::messages;
 use crate::common::program::{Call, Ended};
-use crate::common::said;
 use crate::errors::is_refused;
 
 struct Desk {
@@ -63,7 +63,10 @@ fn addresses(workers: &[TestWorker; 2]) -> [SocketAddr; 2] {
 
 #[track_caller]
 fn says(ended: &Ended, sentence: &str) {
-    assert!(ended.said.iter().any(|line| line.contains(sentence)), "no {sentence:?}: {ended:#?}");
+    assert!(
+        ended.messages.iter().any(|line| line.contains(sentence)),
+        "no {sentence:?}: {ended:#?}"
+    );
 }
 
 #[test]
@@ -73,20 +76,20 @@ fn saving_is_reported_and_a_name_means_the_last_saved_worker() {
     desk.run(&format!("plugins --worker {one} --save")).well();
     let saved = desk.run(&format!("plugins --worker {other} --save")).well();
     assert_eq!(desk.kept(), [one.to_string(), other.to_string()]);
-    snapshot!("both", saved.said.join("\n"));
+    snapshot!("both", saved.messages.join("\n"));
     let desk = Desk::new();
     let saved = desk.run(&format!("plugins --worker studio={one} --save")).well();
-    snapshot!("one", saved.said.join("\n"));
+    snapshot!("one", saved.messages.join("\n"));
     let moved = desk.run(&format!("plugins --worker studio={other} --save")).well();
     assert_eq!(desk.kept(), [format!("studio={other}")]);
-    says(&moved, &said::moved(one, other));
+    says(&moved, &messages::moved(one, other));
     let named = format!("workers = [\"studio={one}\"]\n");
     std::fs::write(desk.folder.file("tautline.toml"), named).unwrap();
     let moved = desk.run("plugins --save").well();
     assert_eq!(desk.kept(), [format!("studio={one}")]);
-    says(&moved, &said::moved(other, one));
+    says(&moved, &messages::moved(other, one));
     let again = desk.run("plugins --save").well();
-    assert_eq!(again.said.len(), 1, "it did not move: {again:#?}");
+    assert_eq!(again.messages.len(), 1, "it did not move: {again:#?}");
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn saved_plugins_are_listed_by_their_labels_without_asking() {
     assert_eq!(lines, labels);
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     let none = Desk::new().run("plugins --saved").well();
-    assert_eq!((none.out.as_str(), none.said.len()), ("", 1));
+    assert_eq!((none.out.as_str(), none.messages.len()), ("", 1));
 }
 
 #[test]
@@ -189,11 +192,11 @@ fn where_nothing_is_kept_forgetting_says_so() {
 fn workers_that_answer_are_listed_despite_one_that_does_not() {
     let workers = two_workers();
     let [one, other] = addresses(&workers);
-    let ask =
+    let request =
         format!("plugins --worker studio={one} --worker attic=127.0.0.1:1 --worker rack={other}");
     for report in ["text", "json"] {
         let desk = Desk::keeping(&["attic=127.0.0.1:1"]);
-        let ended = desk.run(&format!("{ask} --save --report {report}"));
+        let ended = desk.run(&format!("{request} --save --report {report}"));
         assert_eq!(ended.status, Some(3), "{ended:#?}");
         says(&ended, "error: attic=127.0.0.1:1: ");
         let kept = ["attic=127.0.0.1:1", &format!("studio={one}"), &format!("rack={other}")];
@@ -213,7 +216,7 @@ fn each_silent_worker_is_reported_and_without_any_no_list() {
     let line = "plugins --worker attic=127.0.0.1:1 --worker rack=127.0.0.1:2 --save --report json";
     let ended = desk.run(line);
     assert_eq!((ended.status, &*ended.out), (Some(3), ""), "{ended:#?}");
-    let [attic, rack] = ended.said.as_slice() else { panic!("not two lines: {ended:#?}") };
+    let [attic, rack] = ended.messages.as_slice() else { panic!("not two lines: {ended:#?}") };
     assert!(attic.starts_with("error: attic=127.0.0.1:1: "), "{attic}");
     assert!(rack.starts_with("error: rack=127.0.0.1:2: "), "{rack}");
     assert_eq!(desk.kept(), ["attic=127.0.0.1:1"]);
@@ -225,15 +228,15 @@ fn missing_ladspa_path_folder_is_reported_with_a_hint() {
     let there = desk.folder.path().display();
     for path in ["/nodir".to_owned(), format!("/nodir:{there}:/none")] {
         let listed = desk.call("plugins").with("LADSPA_PATH", &path).run().well();
-        let [sentence] = listed.said.as_slice() else { panic!("{listed:#?}") };
+        let [sentence] = listed.messages.as_slice() else { panic!("{listed:#?}") };
         snapshot!(path, sentence);
         let worker = desk.call("work --listen 127.0.0.1:0 --scheduler other").listened_to();
         let running = worker.with("LADSPA_PATH", &path).start().wait_for("worker at ");
         let is_reported = |line: &String| sentence.lines().next() == Some(line.as_str());
-        assert!(running.said().any(is_reported), "{:#?}", running.said().last());
+        assert!(running.messages().any(is_reported), "{:#?}", running.messages().last());
     }
     // Not every machine has each default folder, and scripts/install names them.
     let usual = format!("{there}:/usr/local/lib/ladspa:/usr/lib/ladspa");
     let listed = desk.call("plugins").with("LADSPA_PATH", usual).run().well();
-    assert!(listed.said.is_empty(), "{listed:#?}");
+    assert!(listed.messages.is_empty(), "{listed:#?}");
 }

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::common::desktop::{Desktop, QUANTUM};
 use crate::common::host::{mostly, steady, timed};
+use crate::common::messages;
 use crate::common::program::Running;
-use crate::common::said;
 
 pub(super) fn delay(lab: Running) -> (f64, f64) {
     let report = lab.end().report().0;
@@ -39,7 +39,7 @@ mod exclusive {
             let Some(desktop) = Desktop::start() else { return };
             let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
             // A connection needs both nodes to run.
-            let lab = lab.wait_for(said::MARKS_PLAYED);
+            let lab = lab.wait_for(messages::MARKS_PLAYED);
             for (name, ports) in [("Marks", 2), ("Ear", 4)] {
                 desktop.node(name, ports);
                 desktop.runs(name);

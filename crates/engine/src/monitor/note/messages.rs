@@ -27,11 +27,11 @@ pub fn claimed(without: &str, address: &str) -> String {
 
 fn clock(address: &str, note: &CrfNote) -> String {
     match note {
-        CrfNote::Unheard(lack) => format!(
+        CrfNote::NotReceived(lack) => format!(
             "{address}: no clock packets received yet, so rates are measured from the streams' own packets; {}",
             missing(*lack)
         ),
-        CrfNote::Heard => format!("{address}: clock packets are received now"),
+        CrfNote::Received => format!("{address}: clock packets are received now"),
         CrfNote::Held(false) => format!(
             "{address}: the followed clock is silent; its last rate is held and gets less certain each second: is its \
              talker running and reachable?"
@@ -81,7 +81,7 @@ mod tests {
         let lacks = CrfInvalid::ALL.map(CrfLack::Invalid);
         let lacks = lacks.into_iter().chain([CrfLack::Nothing, CrfLack::Uncertain]);
         let held = [false, true].map(CrfNote::Held);
-        let failed: Vec<_> = lacks.map(CrfNote::Unheard).chain(held).collect();
+        let failed: Vec<_> = lacks.map(CrfNote::NotReceived).chain(held).collect();
         for note in failed {
             let reported = clock(address, &note);
             assert!(reported.starts_with(&format!("{address}: ")), "{reported}");
@@ -89,7 +89,7 @@ mod tests {
             let hints = ["?", "have the talker", "name"];
             assert!(hints.iter().any(|word| hint.contains(word)), "{reported}");
         }
-        let heard = [CrfNote::Heard, CrfNote::Back].map(|note| clock(address, &note));
+        let heard = [CrfNote::Received, CrfNote::Back].map(|note| clock(address, &note));
         assert!(heard.iter().all(|reported| reported.contains("are received")), "{heard:?}");
         assert_ne!(heard[0], heard[1], "the second note differs from the first");
     }

@@ -39,7 +39,7 @@ fn standing(count: usize) -> Snapshot {
 impl Observers {
     fn tell_now(&self, count: usize) {
         self.served.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
-        self.tell(|| standing(count));
+        self.notify(|| standing(count));
     }
 }
 
@@ -48,11 +48,11 @@ fn snapshots_are_made_only_for_observers_one_line_each() {
     let folder = Folder::new("told");
     let observers = Observers::open_in(&folder.0, "recv").unwrap();
     assert!(!observers.are_here());
-    observers.tell(|| unreachable!("there is no observer"));
+    observers.notify(|| unreachable!("there is no observer"));
     let stream = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
     observers.tell_now(2);
-    observers.tell(|| unreachable!("it is not time yet"));
+    observers.notify(|| unreachable!("it is not time yet"));
     let mut lines = BufReader::new(stream).lines();
     let reported: Snapshot = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!(
@@ -191,14 +191,14 @@ fn in_process_observer_alone_gets_snapshots_at_the_usual_rate() {
     let onlooker = Onlooker::default();
     let observers = Observers::none().and(onlooker.clone());
     assert!(observers.are_here());
-    let mut asked = 0;
+    let mut requested = 0;
     for _ in 0..2 {
-        observers.tell(|| {
-            asked += 1;
-            Snapshot { elapsed_ns: asked, ..Snapshot::default() }
+        observers.notify(|| {
+            requested += 1;
+            Snapshot { elapsed_ns: requested, ..Snapshot::default() }
         });
     }
     assert_eq!(onlooker.newest().map(|newest| newest.elapsed_ns), Some(1));
     assert_eq!(onlooker.newest(), None, "it is reported once");
-    assert!(asked == 1 || !onlooker.is_due(tautline_io::clock::now()), "ten times a second");
+    assert!(requested == 1 || !onlooker.is_due(tautline_io::clock::now()), "ten times a second");
 }

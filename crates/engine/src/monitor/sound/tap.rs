@@ -33,18 +33,18 @@ impl PacketTap {
         if frames.start == self.run.end {
             self.run.end = frames.end;
         } else {
-            self.tell(channels, &sound);
+            self.notify(channels, &sound);
             self.run = frames.clone();
         }
         if self.run.end - self.run.start >= self.longest {
-            self.tell(channels, sound);
+            self.notify(channels, sound);
         }
     }
 
     /// Sends pending frames that no more can follow. Not inlined, because its stack frame cost 15
     /// instructions per packet.
     #[inline(never)]
-    pub(crate) fn tell<'a>(
+    pub(crate) fn notify<'a>(
         &mut self,
         channels: usize,
         sound: impl FnOnce(&Range<MediaTime>) -> [&'a [f32]; 2],
@@ -84,8 +84,8 @@ mod tests {
             reported.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
         }
         assert_eq!(runs, [(0, 4), (7, 6)], "the last may go on");
-        tap.tell(1, lies);
-        tap.tell(1, lies);
+        tap.notify(1, lies);
+        tap.notify(1, lies);
         reported.read(|at: MediaTime, samples| runs.push((at.as_frames(), samples.len())));
         assert_eq!(runs[2..], [(13, 2)]);
     }

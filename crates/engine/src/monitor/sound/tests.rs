@@ -218,7 +218,7 @@ fn the_sum_of_several_streams_is_not_searched() {
     let (sent, other) = (noise(4, 48 * 2_000), noise(5, 48 * 2_000));
     let mix: Vec<f32> = sent.iter().zip(&other).map(|(a, b)| a + b).collect();
     let mut world = World::new(48_000);
-    world.mouth.say(at(world.rate, 0), Voices::Several);
+    world.mouth.emit(at(world.rate, 0), Voices::Several);
     world.poll();
     let (found, measurement) = world.run(&sent, 0, &mix);
     assert_eq!((found.len(), measurement.unfound.total()), (0, 2_000));
@@ -233,7 +233,7 @@ fn a_stream_is_measured_where_it_is_alone_in_a_mix() {
     for (frame, voices) in
         [(0, Voices::One(1)), (24_000, Voices::Several), (48_000, Voices::One(0))]
     {
-        world.mouth.say(at(rate, frame), voices);
+        world.mouth.emit(at(rate, frame), voices);
     }
     world.poll();
     let (found, measurement) = world.run(&sent, 0, &sent);
@@ -439,7 +439,7 @@ fn what_hid_a_packet_is_told() {
         let reported = unfound.0;
         let wanted = [silent, repeats, unlike, unreported].map(|wanted| 370 * wanted);
         assert!(
-            reported.iter().zip(wanted).all(|(reported, least)| *reported >= least),
+            reported.iter().zip(wanted).all(|(reported, minimum)| *reported >= minimum),
             "{unfound:?}"
         );
     }
@@ -464,8 +464,11 @@ fn sound_taken_late_counts_from_its_taking() {
         world.poll();
     }
     let (found, _) = world.finish();
-    let most = found.iter().map(|packet| packet.measured).max();
-    assert!(most.is_some_and(|most| (most - LATENCY - (to - from)).abs() <= ROUNDING), "{most:?}");
+    let maximum = found.iter().map(|packet| packet.measured).max();
+    assert!(
+        maximum.is_some_and(|maximum| (maximum - LATENCY - (to - from)).abs() <= ROUNDING),
+        "{maximum:?}"
+    );
     let late = found.iter().filter(|packet| packet.error > ROUNDING).count();
     assert!((599..=600).contains(&late), "{late}");
 }

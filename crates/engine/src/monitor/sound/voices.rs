@@ -43,7 +43,7 @@ pub(super) fn voices() -> (OutputTap, Chorus) {
 
 impl OutputTap {
     /// Reports the voices from DAC time `at` on. Silence counts as a pause.
-    pub(crate) fn say(&mut self, at: LocalTime, voices: Voices) {
+    pub(crate) fn emit(&mut self, at: LocalTime, voices: Voices) {
         let news = voices != Voices::Nobody && voices != self.said;
         if news && self.ring.push((at, voices)).is_ok() {
             self.said = voices;

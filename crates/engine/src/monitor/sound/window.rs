@@ -34,14 +34,15 @@ pub(super) fn longest_run(reach: Frames) -> Frames {
 
 fn loudest(samples: &[f32]) -> usize {
     let (chunks, rest) = samples.as_chunks::<TOGETHER>();
-    let mut most = [0.0_f32; TOGETHER];
+    let mut maximum = [0.0_f32; TOGETHER];
     for chunk in chunks {
-        for (most, sample) in most.iter_mut().zip(chunk) {
-            *most = if sample.abs() > *most { sample.abs() } else { *most };
+        for (maximum, sample) in maximum.iter_mut().zip(chunk) {
+            *maximum = if sample.abs() > *maximum { sample.abs() } else { *maximum };
         }
     }
-    let most = most.iter().chain(rest).fold(0.0_f32, |most, sample| most.max(sample.abs()));
-    samples.iter().position(|sample| sample.abs() >= most).unwrap_or(0)
+    let maximum =
+        maximum.iter().chain(rest).fold(0.0_f32, |maximum, sample| maximum.max(sample.abs()));
+    samples.iter().position(|sample| sample.abs() >= maximum).unwrap_or(0)
 }
 
 impl<'a> SoundWindow<'a> {

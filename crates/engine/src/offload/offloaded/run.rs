@@ -69,12 +69,12 @@ impl Offloaded {
         };
         let allowed = core::mem::replace(&mut self.allowed, Span::ZERO).max(timeout);
         let (wait, patient) = (self.config.wait.max(allowed), allowed > Span::ZERO);
-        let most = self.config.set.max_frames.max(1) as usize;
+        let maximum = self.config.set.max_frames.max(1) as usize;
         let mut outcome = RunOutcome { offline, timeout, hurries_in_vain, ..RunOutcome::default() };
         let (mut from, until) = (0, began + wait);
         // Runs without frames too: plugins read their controls then.
         loop {
-            let part = RunPart { from, frames: most.min(frames - from), flags, until, patient };
+            let part = RunPart { from, frames: maximum.min(frames - from), flags, until, patient };
             self.run_part(block, part, &mut outcome);
             from += part.frames;
             if from == frames {
@@ -270,9 +270,9 @@ impl Offloaded {
     /// With too many in flight, places the oldest answer early.
     fn release(&mut self, due: u64, until: LocalTime) {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
-        let most = self.config.hold() - 1;
+        let maximum = self.config.hold() - 1;
         while let Some(run) = self.under_way.get(0).copied() {
-            let crowded = self.under_way.count > most;
+            let crowded = self.under_way.count > maximum;
             let over = run.end() <= due && (run.placed || run.end() + remembered <= due);
             if !over && !crowded {
                 break;

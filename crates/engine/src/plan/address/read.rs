@@ -210,8 +210,8 @@ impl Address {
                 ));
             }
         };
-        let asked = query.split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
-        if let Some(key) = asked.filter(|key| !key.is_empty()).find(|key| !keys.contains(key)) {
+        let requested = query.split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
+        if let Some(key) = requested.filter(|key| !key.is_empty()).find(|key| !keys.contains(key)) {
             let known = keys.join(" or ");
             return Err(format!("'{key}' does not apply to a clock\nhint: use {known}"));
         }
@@ -355,7 +355,7 @@ impl Address {
             ("senders", AddressRole::From) => {
                 self.senders = Some(match (value, value.parse()) {
                     ("all", _) => ALL_SENDERS,
-                    (_, Ok(most)) if most <= MAX_SENDERS => NonZeroUsize::new(most)
+                    (_, Ok(maximum)) if maximum <= MAX_SENDERS => NonZeroUsize::new(maximum)
                         .ok_or_else(|| unusable("number of senders", "1 to 1024, or all"))?,
                     _ => return Err(unusable("number of senders", "1 to 1024, or all")),
                 });

@@ -79,14 +79,14 @@ impl Address {
 
 /// Reads a description of bounded length. Waits for the writer of a pipe, or rejects pipes.
 fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError> {
-    let most = tautline_proto::wire::sdp::MAX_BYTES as u64 + 1;
+    let maximum = tautline_proto::wire::sdp::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let read = std::fs::metadata(path).and_then(|there| {
         let kind = there.file_type();
         if !(kind.is_file() || kind.is_dir() || kind.is_fifo() && awaits_pipe) {
             return Err(std::io::Error::other("it is a pipe or a device"));
         }
-        std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)
+        std::fs::File::open(path)?.take(maximum).read_to_end(&mut bytes)
     });
     read.map_err(|error| {
         let path = path.display();

@@ -59,14 +59,14 @@ fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
 pub(super) struct HandOvers {
     pub(super) packet: Span,
     pub(super) packets: usize,
-    pub(super) most: usize,
+    pub(super) maximum: usize,
     pub(super) cost: Span,
     pub(super) wake: Span,
     pub(super) late: Span,
     /// Maximum time that a queue works on a packet after its launch.
     pub(super) latest: Span,
     /// Minimum time before the launch at which the queue needs the packet.
-    pub(super) least: Span,
+    pub(super) minimum: Span,
     pub(super) by_wire_thread: bool,
 }
 
@@ -90,18 +90,19 @@ impl HandOvers {
     /// Returns the best plan, with a lead of at most `most` if possible. Criteria, in order: no
     /// hand-over during the device thread's work, launches away from the tick, few hand-overs,
     /// short lead. The first two are compared in units of `GRAIN`.
-    pub(super) fn chosen(&self, most: Span) -> HandOver {
+    pub(super) fn chosen(&self, maximum: Span) -> HandOver {
         let together = self.together();
         // The device's thread hands packets over once packed, so its hand-overs cannot be split.
-        let least = if self.by_wire_thread { 1 } else { together };
+        let minimum = if self.by_wire_thread { 1 } else { together };
         let shifted = |together: usize| {
             let turns = if self.by_wire_thread { together as i64 } else { 1 };
             (0..SHIFTS * turns).map(move |part| (together, part))
         };
-        let tried = (least..=together).flat_map(shifted).map(|(together, part)| {
+        let tried = (minimum..=together).flat_map(shifted).map(|(together, part)| {
             let (way, held) = self.held_back(together, self.packet.times(part).divided(SHIFTS));
             let near = near_tick(self.packet, self.latest + self.wake, way.lead);
-            let order = (way.lead > most, grains(held), grains(near), Reverse(together), way.lead);
+            let order =
+                (way.lead > maximum, grains(held), grains(near), Reverse(together), way.lead);
             (order, way)
         });
         let best = tried.min_by_key(|(order, _)| *order);
@@ -110,8 +111,8 @@ impl HandOvers {
 
     fn together(&self) -> usize {
         let room = self.packet - self.packet.divided(3) - self.latest - self.wake;
-        let most = usize::try_from(room.as_nanos() / self.cost.as_nanos().max(1)).unwrap_or(1);
-        most.clamp(1, self.most.clamp(1, MAX_AT_ONCE))
+        let maximum = usize::try_from(room.as_nanos() / self.cost.as_nanos().max(1)).unwrap_or(1);
+        maximum.clamp(1, self.maximum.clamp(1, MAX_AT_ONCE))
     }
 
     fn takes(&self, together: usize) -> Span {
@@ -121,7 +122,7 @@ impl HandOvers {
     /// Returns a plan held back `shift` longer than necessary, and the maximum delay that the
     /// device's thread causes.
     fn held_back(&self, together: usize, shift: Span) -> (HandOver, Span) {
-        let Self { packet, packets, cost, wake, late, latest, least, .. } = *self;
+        let Self { packet, packets, cost, wake, late, latest, minimum, .. } = *self;
         let takes = self.takes(together);
         // A wire thread sleeps through the hold time, then waits until the device's thread has
         // packed the next period.
@@ -133,8 +134,8 @@ impl HandOvers {
         } else {
             (wake.times(WAKES), late + shift, Span::ZERO)
         };
-        let lead =
-            Disturbance { begin: begin - latest, end: begin + takes }.avoided(least + over, packet);
+        let lead = Disturbance { begin: begin - latest, end: begin + takes }
+            .avoided(minimum + over, packet);
         (HandOver { together, begin, takes, lead }, held)
     }
 }
@@ -216,12 +217,12 @@ mod tests {
         HandOvers {
             packet: micros(125),
             packets,
-            most: packets,
+            maximum: packets,
             cost: micros(16),
             wake: micros(5),
             late: micros(100),
             latest: micros(latest),
-            least: Span::ZERO,
+            minimum: Span::ZERO,
             by_wire_thread: true,
         }
     }
@@ -233,9 +234,9 @@ mod tests {
         let packing = packed(Span::from_micros(5), Span::from_micros(16), 40);
         assert!(way.begin - Span::from_micros(125) >= packing, "{way:?}");
         assert!(way.begin + way.takes <= Span::from_micros(500), "{way:?}");
-        let most = way.lead - Span::from_micros(1);
-        let short = guest(40, 16).chosen(most);
-        assert!(short.lead <= most && short.lead >= short.begin + short.takes, "{short:?}");
+        let maximum = way.lead - Span::from_micros(1);
+        let short = guest(40, 16).chosen(maximum);
+        assert!(short.lead <= maximum && short.lead >= short.begin + short.takes, "{short:?}");
         assert!(guest(40, 16).chosen(Span::ZERO).lead > Span::ZERO);
     }
 

@@ -13,7 +13,7 @@ const MARGIN: Span = Span::from_micros(100);
 pub(super) struct LaunchQueue {
     pub(super) mode: PacingMode,
     /// Minimum time before the launch at which the queue needs a packet.
-    pub(super) least: Span,
+    pub(super) minimum: Span,
     /// Time before the requested launch at which the queue releases a packet.
     pub(super) ahead: Span,
     /// Time before the launch at which the driver gets a packet. Probes take the driver's timestamp
@@ -23,7 +23,7 @@ pub(super) struct LaunchQueue {
 
 impl LaunchQueue {
     const fn of(mode: PacingMode) -> Self {
-        Self { mode, least: Span::ZERO, ahead: Span::ZERO, stamped_ahead: Span::ZERO }
+        Self { mode, minimum: Span::ZERO, ahead: Span::ZERO, stamped_ahead: Span::ZERO }
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQ
             let same =
                 |other: &&LaunchQueue| (other.mode, other.ahead) == (queue.mode, queue.ahead);
             let same = other.iter().find(same)?;
-            Some(LaunchQueue { least: queue.least.max(same.least), ..queue })
+            Some(LaunchQueue { minimum: queue.minimum.max(same.minimum), ..queue })
         };
         common.into_iter().filter_map(alike).collect()
     })
@@ -61,8 +61,12 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
             ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
                 Some(match etf.offload {
                     true => {
-                        let (least, stamped_ahead) = (etf.delta + MARGIN, etf.delta);
-                        LaunchQueue { least, stamped_ahead, ..LaunchQueue::of(PacingMode::Offload) }
+                        let (minimum, stamped_ahead) = (etf.delta + MARGIN, etf.delta);
+                        LaunchQueue {
+                            minimum,
+                            stamped_ahead,
+                            ..LaunchQueue::of(PacingMode::Offload)
+                        }
                     }
                     // Without offload, early packets leave at once.
                     false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingMode::Etf) },
@@ -71,7 +75,7 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
             _ => None,
         })
         .collect();
-    queues.sort_by_key(|queue| (queue.mode, queue.least));
+    queues.sort_by_key(|queue| (queue.mode, queue.minimum));
     queues.dedup_by_key(|queue| queue.mode);
     queues
 }
@@ -100,7 +104,7 @@ mod tests {
             QueueDiscipline { interface: 3, ..queue("fq", None) },
         ];
         let found = queues(&all, &[2]);
-        let modes: Vec<_> = found.iter().map(|queue| (queue.mode, queue.least)).collect();
+        let modes: Vec<_> = found.iter().map(|queue| (queue.mode, queue.minimum)).collect();
         let none = Span::ZERO;
         assert_eq!(
             modes,
@@ -139,6 +143,6 @@ mod tests {
         assert_eq!(modes(&[1, 2]), [PacingMode::Fq]);
         assert_eq!(modes(&[1, 3]), [PacingMode::Etf]);
         assert_eq!(modes(&[2, 3]), []);
-        assert_eq!(queues(&all, &[4, 5])[0].least, delta.times(2) + MARGIN);
+        assert_eq!(queues(&all, &[4, 5])[0].minimum, delta.times(2) + MARGIN);
     }
 }

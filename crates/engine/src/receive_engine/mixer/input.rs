@@ -220,7 +220,7 @@ impl MixerInput {
             marks.took(receiver, missing);
             if let Some(passage) = received.late() {
                 let (meets, frames) = (passage.dac, receiver.format().packet);
-                marks.tell(LabelMark::Late(AffectedFrames { meets, frames }));
+                marks.notify(LabelMark::Late(AffectedFrames { meets, frames }));
             }
         }
         paths.count(datagram.arrival.from.network(), &received);
@@ -236,7 +236,7 @@ impl MixerInput {
     pub(crate) fn tell_tap(&mut self) {
         let Some(tap) = &mut self.tap else { return };
         let channels = self.receiver.format().channels.count();
-        tap.tell(channels, |frames| self.receiver.sound().samples(frames));
+        tap.notify(channels, |frames| self.receiver.sound().samples(frames));
     }
 
     /// Passes decoded frames to the measurement: compressed packets have no samples earlier.
@@ -246,7 +246,7 @@ impl MixerInput {
         let Some(tap) = &mut self.tap else { return };
         let channels = self.receiver.format().channels.count();
         tap.brought(&frames, channels, |frames| self.receiver.sound().samples(frames));
-        tap.tell(channels, |frames| self.receiver.sound().samples(frames));
+        tap.notify(channels, |frames| self.receiver.sound().samples(frames));
     }
 
     pub(super) const fn missed(&self) -> [u64; 2] {
@@ -302,8 +302,8 @@ impl MixerInput {
         at - self.loud >= PAUSE_LENGTH
     }
 
-    pub(crate) fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
-        self.levels.tell();
+    pub(crate) fn notify(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
+        self.levels.notify();
         let link = self.link.counters();
         let mut stream = self.receiver.status(at);
         stream.counters.xruns = xruns;
@@ -340,7 +340,7 @@ impl MixerInput {
         let channels = self.receiver.format().channels.count();
         self.gate.apply(gate, channels, block);
         self.volume.apply(gain, channels, block);
-        self.levels.hear(block);
+        self.levels.handle(block);
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum LabelMark {
     /// The device's first block, at the DAC.
     Begin(LocalTime),
     Hole {
-        spoilt: AffectedFrames,
+        damaged: AffectedFrames,
         concealed: bool,
         /// Earliest time of the cause.
         since: LocalTime,
@@ -24,7 +24,7 @@ pub(crate) enum LabelMark {
     /// A late packet that belongs to these frames.
     Late(AffectedFrames),
     /// An underrun, during which the device played silence.
-    Xrun { spoilt: AffectedFrames, since: LocalTime },
+    Xrun { damaged: AffectedFrames, since: LocalTime },
 }
 
 pub(crate) struct LabelMarks {
@@ -40,7 +40,7 @@ impl LabelMarks {
         Self { out, begun: false, tail: None, unreported: 0 }
     }
 
-    pub(crate) fn tell(&mut self, mark: LabelMark) {
+    pub(crate) fn notify(&mut self, mark: LabelMark) {
         self.unreported += u64::from(self.out.push(mark).is_err());
     }
 
@@ -48,7 +48,7 @@ impl LabelMarks {
     pub(crate) fn pulled(&mut self, receiver: &JitterBuffer, times: &PullTimes, pulled: &Pulled) {
         if !self.begun {
             self.begun = true;
-            self.tell(LabelMark::Begin(times.meets));
+            self.notify(LabelMark::Begin(times.meets));
         }
         if let Some(start) = pulled.media.filter(|_| pulled.missing > Frames::ZERO) {
             self.note_holes(receiver, times, start, pulled.concealed > Frames::ZERO);
@@ -71,11 +71,11 @@ impl LabelMarks {
                 times.meets + rate.span_of_fine(MediaPoint::from(hole.frames.start) - start);
             let frames = hole.frames.end - hole.frames.start;
             let mark =
-                LabelMark::Hole { spoilt: AffectedFrames { meets, frames }, concealed, since };
+                LabelMark::Hole { damaged: AffectedFrames { meets, frames }, concealed, since };
             match &mut self.tail {
-                _ if !hole.is_tail => self.tell(mark),
-                Some(LabelMark::Hole { spoilt, concealed: before, .. }) => {
-                    spoilt.frames += frames;
+                _ if !hole.is_tail => self.notify(mark),
+                Some(LabelMark::Hole { damaged, concealed: before, .. }) => {
+                    damaged.frames += frames;
                     *before |= concealed;
                 }
                 tail => *tail = Some(mark),
@@ -88,7 +88,7 @@ impl LabelMarks {
         if self.tail.is_some() && !receiver.has_tail() {
             let tail = self.tail.take();
             let counts = receiver.counters().missing_frames > missing;
-            tail.filter(|_| counts).into_iter().for_each(|mark| self.tell(mark));
+            tail.filter(|_| counts).into_iter().for_each(|mark| self.notify(mark));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::receive_engine::repairers::Spares;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SharedNews {
-    Came { number: usize, stream: StreamId, from: Endpoint },
+    Arrived { number: usize, stream: StreamId, from: Endpoint },
     Unplaced(Unplaced),
 }
 
@@ -34,13 +34,13 @@ const NOBODY: usize = usize::MAX;
 impl SharedLink {
     pub(crate) fn new(
         host: usize,
-        most: usize,
+        maximum: usize,
         waiting: Consumer<MixerInput>,
         news: Producer<SharedNews>,
         gone: Producer<MixerInput>,
     ) -> Self {
-        let inputs = vec![NOBODY; most].into_boxed_slice();
-        let senders = Senders::new(most);
+        let inputs = vec![NOBODY; maximum].into_boxed_slice();
+        let senders = Senders::new(maximum);
         Self { host, senders, inputs, waiting, news, gone, reported: 0 }
     }
 
@@ -70,7 +70,7 @@ impl SharedLink {
             push_within(inputs, input).ok()?;
         }
         let number = inputs[self.inputs[place]].number;
-        let _ = self.news.push(SharedNews::Came { number, stream, from });
+        let _ = self.news.push(SharedNews::Arrived { number, stream, from });
         Some(self.inputs[place])
     }
 
@@ -84,7 +84,7 @@ impl SharedLink {
         self.inputs.iter().enumerate().find_map(is_over)
     }
 
-    fn tell(&mut self) {
+    fn notify(&mut self) {
         let unplaced = self.senders.unplaced();
         if unplaced.packets != self.reported
             && self.news.push(SharedNews::Unplaced(unplaced)).is_ok()
@@ -141,7 +141,7 @@ impl Mixer {
                     self.take_out(link, input);
                 }
             }
-            self.shared[link].tell();
+            self.shared[link].notify();
         }
     }
 

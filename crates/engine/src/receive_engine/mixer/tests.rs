@@ -245,7 +245,7 @@ fn jitter_is_told_in_frames() {
         world.send(0, if tick % 2 == 0 { now } else { now - TICK.half() });
         world.play(1, &[]);
     }
-    world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
+    world.mixer.inputs[0].notify(LocalTime::ZERO, 0, None);
     let receiving = reported.pop().unwrap().stream.receiving.unwrap();
     assert_eq!(receiving.jitter, 24);
 }
@@ -258,7 +258,7 @@ fn what_a_link_left_out_is_told_of_the_stream() {
     let counters =
         LinkCounters { auth_failed: 7, kernel_drops: 3, ring_drops: 2, ..LinkCounters::default() };
     world.mixer.inputs[0].link = Box::new(Fed(Queue::default(), counters));
-    world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
+    world.mixer.inputs[0].notify(LocalTime::ZERO, 0, None);
     let counters = reported.pop().unwrap().stream.counters;
     assert_eq!((counters.auth_failed, counters.socket_drops), (7, 5));
 }

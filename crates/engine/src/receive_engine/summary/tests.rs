@@ -85,13 +85,13 @@ fn stalled(from: i64, to: i64) -> StallLog {
     log
 }
 
-struct Told {
+struct Reported {
     config: JitterBufferConfig,
     statistics: Statistics,
     arrivals: Arrivals,
 }
 
-impl Told {
+impl Reported {
     fn new() -> Self {
         let config = JitterBufferConfig::new(RtpUnpack::usual(), format(), Span::from_millis(5));
         let arrivals = Arrivals::new(ArrivalsConfig {
@@ -140,7 +140,7 @@ impl Told {
 }
 
 fn judged(faults: &[(i64, i64, Harm)], stalls: &StallLog) -> u64 {
-    let (mut reported, begun) = (Told::new(), status(990));
+    let (mut reported, begun) = (Reported::new(), status(990));
     reported.look(begun, stalls);
     reported.look(later(&begun, faults), stalls);
     reported.report(stalls).counters.host_stalled
@@ -152,7 +152,7 @@ fn lost(lost: u32) -> Harm {
 
 #[test]
 fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
-    let (mut reported, stalls) = (Told::new(), stalled(991, 999));
+    let (mut reported, stalls) = (Reported::new(), stalled(991, 999));
     let begun = status(990);
     reported.look(begun, &stalls);
     let all = Harm { late: 1, lost: 3, underrun_discarded: 89, xruns: 2 };
@@ -204,7 +204,7 @@ fn a_stall_of_one_core_is_the_programs() {
 
 #[test]
 fn a_lost_packet_that_comes_late_is_one_fault() {
-    let (mut reported, stalls) = (Told::new(), stalled(980, 1_020));
+    let (mut reported, stalls) = (Reported::new(), stalled(980, 1_020));
     let begun = status(990);
     reported.look(begun, &stalls);
     let next = later(&begun, &[(990, 1_000, lost(1))]);
@@ -218,7 +218,7 @@ fn a_lost_packet_that_comes_late_is_one_fault() {
 
 #[test]
 fn a_witness_that_speaks_after_the_fault_is_heard() {
-    let (mut reported, silent) = (Told::new(), StallLog::new(2));
+    let (mut reported, silent) = (Reported::new(), StallLog::new(2));
     let begun = status(990);
     reported.look(begun, &silent);
     let next = later(&begun, &[(980, 1_000, Harm { xruns: 2, ..lost(5) })]);
@@ -229,7 +229,7 @@ fn a_witness_that_speaks_after_the_fault_is_heard() {
 #[test]
 fn unreliable_talker_clock_gives_no_certain_figures() {
     let known = |uncertain: u64, source: ClockSource| {
-        let mut reported = Told::new();
+        let mut reported = Reported::new();
         let mut begun = status(990);
         begun.stream.counters.uncertain_clock = uncertain;
         reported.look(begun, &StallLog::new(1));

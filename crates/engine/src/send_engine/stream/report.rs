@@ -80,11 +80,11 @@ impl SentStream {
     pub(crate) fn tell_observers(&mut self, observers: &Observers, began: LocalTime) {
         let (now, here, counters) = (now(), observers.are_here(), self.counters());
         let commands = &mut self.commands;
-        let ask = || commands.push(TransmitterCommand::Levels(here)).is_ok();
-        self.observed.look(now, here, ask);
+        let request = || commands.push(TransmitterCommand::Levels(here)).is_ok();
+        self.observed.look(now, here, request);
         self.observed.follow(now, || counters);
         let elapsed = now - began;
-        observers.tell(|| Snapshot {
+        observers.notify(|| Snapshot {
             elapsed_ns: elapsed.as_nanos(),
             streams: vec![self.snapshot(elapsed, now)],
             ..Snapshot::default()
@@ -130,7 +130,7 @@ impl SentStream {
                 .filter_map(|(stage, span)| Some((stage.name().into(), nanos(span?))))
                 .collect(),
         };
-        self.observed.tell(now, way, &mut snapshot);
+        self.observed.notify(now, way, &mut snapshot);
         snapshot.second.loss_share = None;
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
             let expected = losses.tally.expected.saturating_add(losses.tally.beyond);
@@ -159,10 +159,10 @@ impl SentStream {
     }
 
     fn redundancy(&self) -> Option<RedundancyReport> {
-        let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
+        let (requested, layout) = (self.policy.redundancy(), self.policy.layout());
         let bounds = self.policy.reckoned_with();
-        (asked != Redundancy::Off).then(|| RedundancyReport {
-            requested: asked.to_string(),
+        (requested != Redundancy::Off).then(|| RedundancyReport {
+            requested: requested.to_string(),
             budget_ns: bounds.budget.as_nanos(),
             symbols: layout.reaches().len(),
             window: layout.window(),
@@ -202,7 +202,7 @@ fn remote(
         state: known.presence().name().into(),
         silent_ns: known.silence(ended).as_nanos(),
         times_lost: known.times_lost(),
-        requested_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
+        requested_ns: known.request.longest().filter(|_| as_needed).map(Span::as_nanos),
         // The standard report subtracts duplicates, which two networks always produce.
         lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
             i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
@@ -276,7 +276,7 @@ mod tests {
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
         for event in [Event::Losses(2, losses), Event::Left(2)] {
-            policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
+            policy.handle(Host::UNKNOWN, &event, LocalTime::ZERO);
             let reported =
                 remote(policy.receivers().next().unwrap(), (&format, false), LocalTime::ZERO);
             let lost = (reported.lost, reported.repaired, reported.unrepaired);

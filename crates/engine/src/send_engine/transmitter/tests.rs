@@ -218,17 +218,17 @@ fn commands_are_obeyed_and_the_session_is_told() {
 #[test]
 fn xrun_time_is_reported_once_even_after_a_full_ring() {
     let mut world = World::new(ChannelMap::identity(2));
-    let tell = |world: &mut World, xruns| {
+    let notify = |world: &mut World, xruns| {
         world.transmitter.reported = LocalTime::ZERO;
         world.period_after(xruns, 0, 48)
     };
-    let reported: Vec<_> = (0..4).map(|_| tell(&mut world, 0)).collect();
+    let reported: Vec<_> = (0..4).map(|_| notify(&mut world, 0)).collect();
     assert!(world.transmitter.status.is_full());
-    let noticed = tell(&mut world, 2);
+    let noticed = notify(&mut world, 2);
     let all: Vec<_> = core::iter::from_fn(|| world.status.pop().ok()).collect();
     assert!(all.iter().all(|status| status.faults == Faults::NONE), "{all:?}");
-    tell(&mut world, 0);
-    tell(&mut world, 0);
+    notify(&mut world, 0);
+    notify(&mut world, 0);
     let faults = world.status.pop().unwrap().faults;
     let xruns: Vec<_> = faults.iter().map(|x| (x.from, x.to, x.harm.xruns)).collect();
     assert_eq!(xruns, [(reported[3], noticed, 2)]);

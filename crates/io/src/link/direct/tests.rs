@@ -20,7 +20,7 @@ use crate::udp::UdpOptions;
 const LAUNCH: LaunchOptions = LaunchOptions {
     clock: LaunchClock::Monotonic,
     lead: Span::ZERO,
-    least: Span::ZERO,
+    minimum: Span::ZERO,
     ahead: Span::ZERO,
 };
 
@@ -109,7 +109,7 @@ fn wire_thread_reads_errors_of_the_second_network_alone() {
 fn a_packet_that_queues_dropped_is_counted_once_and_named() {
     let (mut link, _receivers) = by_two_networks();
     let (teller, mut reported) = telling(2);
-    link.tell(teller);
+    link.notify(teller);
     let DirectLink { launcher, counters, teller, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..4).map(|number| launcher.time(&packet(6 * number))).collect();
@@ -130,7 +130,7 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
 fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     let (mut link, _receivers) = by_two_networks();
     let (teller, mut reported) = telling(4);
-    link.tell(teller);
+    link.notify(teller);
     let DirectLink { launcher, counters, teller, sampler, incoming, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..3).map(|number| launcher.time(&packet(6 * number))).collect();
@@ -204,8 +204,8 @@ impl Pollable for Counted {
 fn wire_thread_sleeps_after_a_refusal_and_a_late_stamp() {
     let (link, receiver) = with_samples_far_apart();
     let too_long = vec![0; link.datagram_bytes()];
-    let asked = Arc::new(AtomicU64::new(0));
-    let counted = Counted(link, Arc::clone(&asked));
+    let requested = Arc::new(AtomicU64::new(0));
+    let counted = Counted(link, Arc::clone(&requested));
     let mut ringed = ThreadedLink::start(counted, WIRE).expect("a wire thread");
     for mut datagram in [vec![0; 4], too_long] {
         let (instants, handed_at, again) = (packet(0), None, None);
@@ -218,8 +218,8 @@ fn wire_thread_sleeps_after_a_refusal_and_a_late_stamp() {
         assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4);
     }
     assert_eq!(ringed.counters().send_errors, 1);
-    let asked = asked.load(Ordering::Relaxed);
-    assert!(asked <= 10, "one item was read with {asked} calls");
+    let requested = requested.load(Ordering::Relaxed);
+    assert!(requested <= 10, "one item was read with {requested} calls");
 }
 
 #[test]

@@ -25,22 +25,22 @@ use crate::thread::realtime::permit;
 
 pub(super) struct TransportCall {
     bell: EventDescriptor,
-    rung: AtomicBool,
+    mode: AtomicBool,
 }
 
 impl TransportCall {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { bell: EventDescriptor::new()?, rung: AtomicBool::new(false) })
+        Ok(Self { bell: EventDescriptor::new()?, mode: AtomicBool::new(false) })
     }
 
     pub(super) fn ring(&self) {
         self.bell.wake();
         // After `wake`, so that `heed` silences the bell.
-        self.rung.store(true, Ordering::Release);
+        self.mode.store(true, Ordering::Release);
     }
 
     fn heed(&self) {
-        if self.rung.load(Ordering::Relaxed) && self.rung.swap(false, Ordering::Acquire) {
+        if self.mode.load(Ordering::Relaxed) && self.mode.swap(false, Ordering::Acquire) {
             self.bell.silence();
         }
     }
@@ -81,11 +81,11 @@ pub(super) struct Sorting {
 impl Sorting {
     fn sort(
         &mut self,
-        hears: &Hears,
+        handles: &Hears,
         datagram: Datagram<'_>,
         deliver: &mut (impl FnMut(Datagram<'_>) + ?Sized),
     ) {
-        if !self.is_of_the_far_end(hears, &datagram) {
+        if !self.is_of_the_far_end(handles, &datagram) {
             self.foreign += 1;
             return;
         }
@@ -103,14 +103,14 @@ impl Sorting {
         }
     }
 
-    fn is_of_the_far_end(&mut self, hears: &Hears, datagram: &Datagram<'_>) -> bool {
-        let (Hears::Peer(peer) | Hears::Newest(peer)) = hears else { return true };
+    fn is_of_the_far_end(&mut self, handles: &Hears, datagram: &Datagram<'_>) -> bool {
+        let (Hears::Peer(peer) | Hears::Newest(peer)) = handles else { return true };
         if let Some(at) = peer.news(&mut self.seen) {
             self.at = at;
         }
         let source = datagram.arrival.from.socket_address();
         let there = source.is_some() && source == self.at;
-        if matches!(hears, Hears::Peer(_)) {
+        if matches!(handles, Hears::Peer(_)) {
             return there;
         }
         // If another thread is writing now, the next datagram sets it.
@@ -126,8 +126,8 @@ impl MuxedReceiver {
         self.call.heed();
         let Self { line, watched, sorting, before, .. } = self;
         while line.turn(|old, next| {
-            if let Some(ReceivingTransport { link, hears }) = old {
-                link.receive(&mut |datagram| sorting.sort(hears, datagram, deliver));
+            if let Some(ReceivingTransport { link, handles }) = old {
+                link.receive(&mut |datagram| sorting.sort(handles, datagram, deliver));
                 *before = before.plus(&link.counters());
                 watched.leave(link.as_fd());
             }
@@ -147,8 +147,8 @@ impl Link for MuxedReceiver {
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.turn(deliver);
         let Self { line, sorting, watched, .. } = self;
-        let Some(ReceivingTransport { link, hears }) = line.now() else { return };
-        link.receive(&mut |datagram| sorting.sort(hears, datagram, deliver));
+        let Some(ReceivingTransport { link, handles }) = line.now() else { return };
+        link.receive(&mut |datagram| sorting.sort(handles, datagram, deliver));
         if link.is_over() {
             watched.leave(link.as_fd());
         }
@@ -250,7 +250,7 @@ impl MuxedSender {
                 *before = before.plus(&old.link.counters());
                 *teller = old.link.release();
             }
-            teller.take().into_iter().for_each(|teller| next.link.tell(teller));
+            teller.take().into_iter().for_each(|teller| next.link.notify(teller));
         }) {
             bell.silence();
         }
@@ -263,9 +263,9 @@ impl MuxedSender {
 }
 
 impl Link for MuxedSender {
-    fn tell(&mut self, teller: EventSender) {
+    fn notify(&mut self, teller: EventSender) {
         match self.line.now() {
-            Some(line) => line.link.tell(teller),
+            Some(line) => line.link.notify(teller),
             None => self.teller = Some(teller),
         }
     }

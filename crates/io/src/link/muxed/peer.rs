@@ -71,19 +71,19 @@ fn encode(at: Option<SocketAddr>) -> [u64; 4] {
         }
         Some(SocketAddr::V6(six)) => {
             let bits = six.ip().to_bits();
-            let beside = u64::from(six.flowinfo()) << 32 | u64::from(six.scope_id());
-            [6 << 16 | u64::from(six.port()), (bits >> 64) as u64, bits as u64, beside]
+            let alongside = u64::from(six.flowinfo()) << 32 | u64::from(six.scope_id());
+            [6 << 16 | u64::from(six.port()), (bits >> 64) as u64, bits as u64, alongside]
         }
     }
 }
 
-fn decode([kind, high, low, beside]: [u64; 4]) -> Option<SocketAddr> {
+fn decode([kind, high, low, alongside]: [u64; 4]) -> Option<SocketAddr> {
     let port = kind as u16;
     match kind >> 16 {
         4 => Some(SocketAddrV4::new(Ipv4Addr::from_bits(high as u32), port).into()),
         6 => {
             let ip = Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
-            Some(SocketAddrV6::new(ip, port, (beside >> 32) as u32, beside as u32).into())
+            Some(SocketAddrV6::new(ip, port, (alongside >> 32) as u32, alongside as u32).into())
         }
         _ => None,
     }

@@ -61,7 +61,7 @@ pub(crate) struct SendingTransport {
 
 pub(crate) struct ReceivingTransport {
     pub(crate) link: Box<dyn Half>,
-    pub(crate) hears: Hears,
+    pub(crate) handles: Hears,
 }
 
 pub(crate) enum Hears {

@@ -92,22 +92,22 @@ mod tests {
     #[test]
     fn bell_wakes_only_a_waiting_thread_and_once() {
         let bell = Bell::new().unwrap();
-        let rung = || {
+        let mode = || {
             let mut event = [readable(bell.as_raw_fd())];
             poll(&mut event, LocalTime::ZERO);
             event[0].revents != 0
         };
         bell.ring();
-        assert!(!rung());
+        assert!(!mode());
         bell.wait_for();
-        assert!(!rung());
+        assert!(!mode());
         bell.ring();
-        assert!(rung());
+        assert!(mode());
         bell.silence();
         bell.ring();
-        assert!(!rung(), "each ring wakes only once");
+        assert!(!mode(), "each ring wakes only once");
         bell.stop();
-        assert!(rung(), "a stop wakes every waiter");
+        assert!(mode(), "a stop wakes every waiter");
     }
 
     #[test]

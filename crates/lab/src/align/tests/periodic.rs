@@ -58,7 +58,7 @@ fn is_proven(reported: &TapDelays, way: &Way, period: f64) {
             InvalidWindow::Unlike | InvalidWindow::PastEnd | InvalidWindow::Ambiguous { .. }
         )
     };
-    assert!(voids(reported).into_iter().all(is_void), "{way:?}: {reported:?}");
+    assert!(invalid_rows(reported).into_iter().all(is_void), "{way:?}: {reported:?}");
 }
 
 #[test]
@@ -177,10 +177,10 @@ fn headline_names_periodic_sound_before_silence_and_noise() {
     let silent = InvalidWindow::Silent(Tap::First);
     let window =
         |invalid: &InvalidWindow| TapWindow { at: Frames::ZERO, delay: Err(invalid.clone()) };
-    let of = |voids: &[&InvalidWindow]| TapDelays {
+    let of = |invalid_rows: &[&InvalidWindow]| TapDelays {
         rate: Rate::HZ_48000,
         window: Frames::new(24_000),
-        windows: voids.iter().map(|invalid| window(invalid)).collect(),
+        windows: invalid_rows.iter().map(|invalid| window(invalid)).collect(),
         steps: Vec::new(),
         drift: None,
     };

@@ -21,8 +21,8 @@ const ABOVE_CLIENTS: u8 = 5;
 const MAX: u8 = 99 - ABOVE_CLIENTS;
 
 pub(super) fn version() -> Result<String, String> {
-    let asked = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
-    let said = asked.map_err(|error| {
+    let requested = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
+    let said = requested.map_err(|error| {
         format!(
             "cannot start {PROGRAM}: {error}\nhint: install it (apt-get install jackd2), or remove --jack"
         )

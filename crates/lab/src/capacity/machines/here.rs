@@ -62,10 +62,10 @@ impl WorkerHere {
         };
         let far = DirectLink::open(&to).map_err(|error| failed(&error))?;
         let halt = Halt::new().map_err(|error| failed(&error))?;
-        let asked = halt.clone();
+        let requested = halt.clone();
         let mut wasting = WastingWork { set: *set, blocks };
         let (thread, granted) = spawn("taut-worker", scheduler, STACK, move || {
-            work(&mut link, &mut worker, &mut wasting, &asked);
+            work(&mut link, &mut worker, &mut wasting, &requested);
         })
         .map_err(|error| failed(&error))?;
         let started = Self { halt, thread: Some(thread) };

@@ -50,22 +50,22 @@ impl TautWorker {
     pub(super) fn open(
         &self,
         point: &CapacityPoint,
-        asked: StreamAsked<'_>,
+        requested: StreamAsked<'_>,
     ) -> Result<(StreamOpened, Far), String> {
         let (catalogue, _) = self.client.catalogue().map_err(|error| error.to_string())?;
-        let plugin = catalogue.plugins.iter().find(|plugin| plugin.label == asked.label);
+        let plugin = catalogue.plugins.iter().find(|plugin| plugin.label == requested.label);
         let plugin = plugin.ok_or_else(|| {
             format!(
                 "the worker has no plugin {}\nhint: build it with `make plugins`, and set its folder \
                  with --plugins",
-                asked.label
+                requested.label
             )
         })?;
         let opened = self.client.open(&StreamRequest {
-            datagram_bytes: asked.datagram_bytes as u32,
+            datagram_bytes: requested.datagram_bytes as u32,
             period_ns: Some(point.period_span().as_nanos().cast_unsigned()),
-            history: asked.history,
-            cleartext: asked.cleartext,
+            history: requested.history,
+            cleartext: requested.cleartext,
             ..StreamRequest::of(&plugin.id, point.rate.hertz(), point.period)
         });
         let opened = opened.map_err(|error| error.to_string())?;

@@ -81,7 +81,8 @@ fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> M
     let run = RunNumber::new(rng.u32(..));
     let settings = cards.map(ErringCard::settings);
     let (mut plays, mut marks) = player::player(&settings[0], PlayedSound::of(Marker::of(run)));
-    let (mut hears, mut ear) = recorder::recorder(&settings[1], 0, MarkSearch::of(Finder::of(run)));
+    let (mut handles, mut ear) =
+        recorder::recorder(&settings[1], 0, MarkSearch::of(Finder::of(run)));
     let mut sound = vec![0.0_f32; 72_000];
     for (block, samples) in sound.chunks_exact_mut(output.period).enumerate() {
         let side = output.side(rng, block * output.period, samples);
@@ -93,7 +94,7 @@ fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> M
     for (block, samples) in sound.chunks_exact_mut(input.period).enumerate() {
         let side = input.side(rng, block * input.period, samples);
         end = side.meets;
-        hears.process(&mut cycle(side, Side::absent()));
+        handles.process(&mut cycle(side, Side::absent()));
     }
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO).with_room(1000);
     let runs = ear.listen();
@@ -124,8 +125,8 @@ fn delay_bound_holds_in_95_percent_and_doubled_in_all_of_200() {
         ratios.push(off.abs() / bound);
     }
     let inside = ratios.iter().filter(|ratio| **ratio <= 1.0).count();
-    let most = ratios.iter().copied().fold(0.0, f64::max);
-    assert!((181..=198).contains(&inside) && most <= 2.0, "{inside} inside, at most {most}");
+    let maximum = ratios.iter().copied().fold(0.0, f64::max);
+    assert!((181..=198).contains(&inside) && maximum <= 2.0, "{inside} inside, at most {maximum}");
 }
 
 #[test]

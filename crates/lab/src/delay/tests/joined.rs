@@ -32,14 +32,14 @@ impl FarHost {
     fn timeline(&self) -> HostTimeline {
         let mut timeline = HostTimeline::Exchanged(Box::default());
         for count in -10..40 {
-            let asked = BEGUN + Span::from_millis(200 * count);
+            let requested = BEGUN + Span::from_millis(200 * count);
             let way = if self.waits_back { Span::ZERO } else { self.round_trip };
-            let there = WallTime::of_local(self.shows(asked + way), Span::ZERO);
+            let there = WallTime::of_local(self.shows(requested + way), Span::ZERO);
             timeline.observe(Exchange {
-                asked,
+                requested,
                 peer_received: there,
                 peer_answered: there,
-                answered: asked + self.round_trip,
+                answered: requested + self.round_trip,
                 reading_error: Span::from_nanos(1),
             });
         }
@@ -55,16 +55,16 @@ fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
         heard: Vec::new(),
         end: LogEnd::default(),
     };
-    let (mut plays, mut hears) = (log(&player), log(&hearer));
+    let (mut plays, mut handles) = (log(&player), log(&hearer));
     for mark in 0..600 {
         let (played, heard) = at(mark, 0);
         let met = BEGUN + (played.at - LocalTime::ZERO);
         plays.played.push(Played { at: player.shows(met), uncertainty: UNSURE, ..played });
         let met = hearer.shows(met + DELAY);
-        hears.heard.push(JudgedMark { at: met, uncertainty: UNSURE, ..heard });
+        handles.heard.push(JudgedMark { at: met, uncertainty: UNSURE, ..heard });
     }
-    hears.end.end_ns = hearer.shows(BEGUN + Span::from_secs(7)).as_nanos();
-    [plays, hears].map(written)
+    handles.end.end_ns = hearer.shows(BEGUN + Span::from_secs(7)).as_nanos();
+    [plays, handles].map(written)
 }
 
 fn written(log: DeviceLog) -> DeviceLog {
@@ -248,7 +248,7 @@ fn a_log_with_marks_that_cannot_be_is_refused() {
     let spoils: [fn(&mut JudgedMark); 4] = [
         |mark| mark.number = tautline_dsp::timecode::NUMBERS,
         |mark| mark.uncertainty = Span::from_nanos(-1),
-        |mark| mark.beside = -1.0,
+        |mark| mark.alongside = -1.0,
         |mark| mark.number = u32::MAX,
     ];
     for spoil in spoils {

@@ -25,7 +25,7 @@ fn measured_without(
     let sweeper = Sweeper::at_level(SETTINGS.rate, Marker::LEVEL_DB);
     let (mut plays, mut marks) = player::player(&SETTINGS, PlayedSound::Sweeps(sweeper));
     let search = MarkSearch::Sweeps(Box::new(SweepFinder::at(SETTINGS.rate)));
-    let (mut hears, mut ear) = recorder::recorder(&SETTINGS, 0, search);
+    let (mut handles, mut ear) = recorder::recorder(&SETTINGS, 0, search);
     let mut sound = vec![0.0; 2 * SWEEPS * spacing()];
     for (block, samples) in sound.chunks_exact_mut(2 * BLOCK).enumerate() {
         plays.process(&mut cycle(Side::absent(), side(block, samples)));
@@ -43,7 +43,7 @@ fn measured_without(
         }
         let lacks = if block == skipped.end { skipped.len() * BLOCK } else { 0 };
         let heard = Side { skipped: Frames::from_len(lacks), ..side(block, samples) };
-        hears.process(&mut cycle(heard, Side::absent()));
+        handles.process(&mut cycle(heard, Side::absent()));
         let runs = ear.listen();
         ear.find(runs, |heard| judge.heard(heard));
     }
@@ -67,8 +67,8 @@ fn with_noise(sound: &mut [f32]) {
     let mut random = fastrand::Rng::with_seed(9);
     // A sweep's mean square is 3/16 of its squared peak; noise in both channels.
     let peak = 10_f64.powf(Marker::LEVEL_DB / 20.0);
-    let most = peak * (3.0_f64 / 16.0).sqrt() * 3.0_f64.sqrt();
-    sound.iter_mut().for_each(|sample| *sample += (most * (2.0 * random.f64() - 1.0)) as f32);
+    let maximum = peak * (3.0_f64 / 16.0).sqrt() * 3.0_f64.sqrt();
+    sound.iter_mut().for_each(|sample| *sample += (maximum * (2.0 * random.f64() - 1.0)) as f32);
 }
 
 #[test]

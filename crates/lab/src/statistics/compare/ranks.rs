@@ -66,9 +66,9 @@ fn doubled_ranks(first: &[f64], second: &[f64]) -> (Vec<u64>, f64) {
 }
 
 fn exact(doubled: &[u64], taken: usize, sum: u64) -> f64 {
-    let most: usize = doubled.iter().sum::<u64>() as usize;
+    let maximum: usize = doubled.iter().sum::<u64>() as usize;
     // Ways to each sum, by number of ranks taken.
-    let mut ways = vec![vec![0.0_f64; most + 1]; taken + 1];
+    let mut ways = vec![vec![0.0_f64; maximum + 1]; taken + 1];
     ways[0][0] = 1.0;
     let (mut reach, mut seen) = (0, 0);
     for rank in doubled.iter().map(|rank| *rank as usize) {

@@ -57,17 +57,17 @@ fn packets_are_as_short_as_both_can() {
 fn callers_latency_precedes_the_called_ends() {
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     let ms = Span::from_millis;
-    assert_eq!(one.choose(&other).unwrap().latency, CallLatency::Auto { most: ms(250) });
-    for latency in [CallLatency::Kept(ms(20)), CallLatency::Auto { most: ms(150) }] {
+    assert_eq!(one.choose(&other).unwrap().latency, CallLatency::Auto { maximum: ms(250) });
+    for latency in [CallLatency::Kept(ms(20)), CallLatency::Auto { maximum: ms(150) }] {
         other.latency = Some(latency);
         assert_eq!(one.choose(&other).unwrap().latency, latency);
     }
-    for latency in [CallLatency::Kept(ms(8)), CallLatency::Auto { most: ms(80) }] {
+    for latency in [CallLatency::Kept(ms(8)), CallLatency::Auto { maximum: ms(80) }] {
         one.latency = Some(latency);
         assert_eq!(one.choose(&other).unwrap().latency, latency);
     }
     let hour = Span::from_secs(3_600);
-    for latency in [CallLatency::Kept(hour), CallLatency::Auto { most: hour }] {
+    for latency in [CallLatency::Kept(hour), CallLatency::Auto { maximum: hour }] {
         one.latency = Some(latency);
         assert!(one.choose(&other).is_err(), "memory for an hour");
     }
@@ -166,12 +166,12 @@ fn offer_errors_name_the_property_and_the_fix() {
     let here = CallOffer { paths: vec![CallPath::Tcp], ..offer(&[48_000], &BOTH) };
     let one = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
     snapshot!(one.choose(&here).unwrap_err());
-    let most = |latency| CallOffer {
+    let maximum = |latency| CallOffer {
         latency: Some(CallLatency::Kept(latency)),
         ..offer(&[48_000], &BOTH)
     };
-    assert!(most(LONGEST_LINK_OFFSET).choose(&most(ms(1))).is_ok());
-    assert!(most(LONGEST_LINK_OFFSET + Span::from_nanos(1)).choose(&most(ms(1))).is_err());
+    assert!(maximum(LONGEST_LINK_OFFSET).choose(&maximum(ms(1))).is_ok());
+    assert!(maximum(LONGEST_LINK_OFFSET + Span::from_nanos(1)).choose(&maximum(ms(1))).is_err());
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn unsupported_terms_are_rejected_with_reason_and_fix() {
     let terms = here.choose(&here).unwrap();
     assert_eq!(terms.fits(&here), Ok(()));
     let refused = |change: &dyn Fn(&mut CallTerms)| {
-        let mut asked = terms.clone();
-        change(&mut asked);
-        asked.fits(&here).unwrap_err().to_string()
+        let mut requested = terms.clone();
+        change(&mut requested);
+        requested.fits(&here).unwrap_err().to_string()
     };
     type Change<'a> = &'a dyn Fn(&mut CallTerms);
     let cases: [Change<'_>; 11] = [
@@ -325,9 +325,9 @@ fn callers_redundancy_precedes_the_called_ends() {
         assert_eq!(with(caller).choose(&with(called)).unwrap().redundancy, agreed);
     }
     let terms = with(None).choose(&with(None)).unwrap();
-    assert_eq!(terms.regulator(auto).asked(), Redundancy::Auto);
-    assert_eq!(terms.regulator(None).asked(), Redundancy::Off);
-    assert_eq!(CallTerms { redundancy: off, ..terms }.regulator(auto).asked(), Redundancy::Off);
+    assert_eq!(terms.regulator(auto).requested(), Redundancy::Auto);
+    assert_eq!(terms.regulator(None).requested(), Redundancy::Off);
+    assert_eq!(CallTerms { redundancy: off, ..terms }.regulator(auto).requested(), Redundancy::Off);
 }
 
 #[test]

@@ -46,10 +46,11 @@ impl Host {
             self.now += Span::from_secs(1);
             self.truth += self.rate * 1e9;
             // Typical reading error.
-            let beside = Span::from_nanos((self.now.as_nanos() / 1_000_000_000 * 7919 % 201) - 100);
+            let alongside =
+                Span::from_nanos((self.now.as_nanos() / 1_000_000_000 * 7919 % 201) - 100);
             let reading = TaiReading {
                 local: self.now,
-                offset: self.tai() - WallTime::of_local(self.now, Span::ZERO) + beside + set,
+                offset: self.tai() - WallTime::of_local(self.now, Span::ZERO) + alongside + set,
                 precision: Span::from_nanos(100),
                 kept,
             };

@@ -166,7 +166,7 @@ fn turns_are_ended_for_packets_that_need_their_places() {
     turns.keep(&Slot { repaired: true, ..usual(1) });
     turns.keep(&Slot { whole: false, ..usual(2) });
     turns.keep(&usual(4));
-    let ended = |given_up: Abandoned| (given_up.lost, given_up.unheard);
+    let ended = |given_up: Abandoned| (given_up.lost, given_up.not_received);
     assert_eq!(ended(turns.make_room(7, || None)), (0, 0), "there are eight places");
     assert_eq!(ended(turns.make_room(8, || None)), (0, 1));
     assert_eq!(ended(turns.make_room(8, || None)), (0, 0));
@@ -230,8 +230,8 @@ fn what_is_kept_of_a_packet_is_what_came() {
     assert!(kept.whole && !kept.repaired);
     let slow = Slot { read: arrival + Span::from_secs(9), ..came };
     turns.keep(&slow);
-    let most = arrival + Span::from_nanos(u32::MAX.into());
-    assert_eq!(turns.came(7).unwrap().read, most);
+    let maximum = arrival + Span::from_nanos(u32::MAX.into());
+    assert_eq!(turns.came(7).unwrap().read, maximum);
 }
 
 #[test]
@@ -284,5 +284,5 @@ fn packet_without_a_place_but_due_later_is_unfollowed() {
         turns.keep(&usual(sequence));
     });
     let given_up = turns.make_room(13, || Some(media(3 * PACKET)));
-    assert_eq!((given_up.lost, given_up.unheard, given_up.unfollowed), (0, 3, 3));
+    assert_eq!((given_up.lost, given_up.not_received, given_up.unfollowed), (0, 3, 3));
 }

@@ -13,7 +13,7 @@ const LONGEST_SILENT: Span = Span::from_secs(4);
 
 #[derive(Debug, Clone)]
 pub(super) struct BlockAsking {
-    asked: Box<[u64]>,
+    requested: Box<[u64]>,
     wait: Span,
     again: LocalTime,
 }
@@ -23,7 +23,7 @@ const NOTHING: u64 = u64::MAX;
 impl BlockAsking {
     pub(super) fn new(hold: u64) -> Self {
         Self {
-            asked: vec![NOTHING; hold as usize].into(),
+            requested: vec![NOTHING; hold as usize].into(),
             wait: FIRST_WAIT,
             again: LocalTime::NEVER,
         }
@@ -39,7 +39,7 @@ impl BlockAsking {
 
     pub(super) fn nothing_is_missing(&mut self) {
         if !self.again.is_never() {
-            self.asked.fill(NOTHING);
+            self.requested.fill(NOTHING);
         }
         (self.wait, self.again) = (FIRST_WAIT, LocalTime::NEVER);
     }
@@ -67,21 +67,22 @@ impl BlockAsking {
         missing: impl Fn(u64) -> bool,
     ) -> Option<Range<u64>> {
         if now >= self.again {
-            self.asked.fill(NOTHING);
+            self.requested.fill(NOTHING);
             self.again = LocalTime::NEVER;
             self.wait = (self.wait + self.wait).min(LONGEST_SILENT);
         }
-        let hold = self.asked.len() as u64;
+        let hold = self.requested.len() as u64;
         let at = |block: u64| (block % hold) as usize;
-        let wanted = |asked: &[u64], block: u64| missing(block) && asked[at(block)] != block;
-        let from = among.clone().find(|block| wanted(&self.asked, *block))?;
-        let until = (from..among.end).find(|block| !wanted(&self.asked, *block));
+        let wanted =
+            |requested: &[u64], block: u64| missing(block) && requested[at(block)] != block;
+        let from = among.clone().find(|block| wanted(&self.requested, *block))?;
+        let until = (from..among.end).find(|block| !wanted(&self.requested, *block));
         let until = until.unwrap_or(among.end);
         let few = (until - from) * 4 < hold;
         if open && until == among.end && few && !self.again.is_never() {
             return None;
         }
-        (from..until).for_each(|block| self.asked[at(block)] = block);
+        (from..until).for_each(|block| self.requested[at(block)] = block);
         if self.again.is_never() {
             self.again = now + self.wait;
         }
@@ -101,24 +102,24 @@ mod tests {
     fn questions(
         asking: &mut BlockAsking,
         looks: Range<i64>,
-        hears: impl Fn(i64) -> bool,
+        handles: impl Fn(i64) -> bool,
     ) -> Vec<i64> {
-        let asks = |millis: &i64| {
-            if hears(*millis) {
+        let requests = |millis: &i64| {
+            if handles(*millis) {
                 asking.heard();
             }
             asking.next(0..1, false, at(*millis), |_| true).is_some()
         };
-        looks.filter(asks).collect()
+        looks.filter(requests).collect()
     }
 
     #[test]
     fn a_silent_sender_is_asked_ever_less_often() {
         let mut asking = BlockAsking::new(16);
-        let asked = questions(&mut asking, 0..60_000, |_| false);
-        assert_eq!(asked[..5], [0, 5, 15, 35, 75]);
-        let seldom = asked.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap == 4000);
-        assert!(asked.len() < 30 && seldom.count() > 10, "{asked:?}");
+        let requested = questions(&mut asking, 0..60_000, |_| false);
+        assert_eq!(requested[..5], [0, 5, 15, 35, 75]);
+        let seldom = requested.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap == 4000);
+        assert!(requested.len() < 30 && seldom.count() > 10, "{requested:?}");
     }
 
     #[test]
@@ -132,8 +133,8 @@ mod tests {
     fn a_sender_that_is_heard_all_the_time_is_asked_each_40_ms() {
         let mut asking = BlockAsking::new(16);
         questions(&mut asking, 0..1000, |at| at % 5 == 0);
-        let asked = questions(&mut asking, 1000..2000, |at| at % 5 == 0);
-        assert!(asked.windows(2).all(|pair| pair[1] - pair[0] == 40), "{asked:?}");
-        assert_eq!(asked.len(), 25);
+        let requested = questions(&mut asking, 1000..2000, |at| at % 5 == 0);
+        assert!(requested.windows(2).all(|pair| pair[1] - pair[0] == 40), "{requested:?}");
+        assert_eq!(requested.len(), 25);
     }
 }

@@ -114,7 +114,7 @@ impl OrderedInbound {
                 Handled::Gone(first)
             }
             Ok(SortedDatagram::Gone { .. }) => Handled::Old,
-            Ok(SortedDatagram::Ask { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
+            Ok(SortedDatagram::Request { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
         };
         self.counters.count(handled);
         handled
@@ -131,8 +131,8 @@ impl OrderedInbound {
         self.counters.bytes += datagram.len() as u64;
         let handled = match sort(datagram, stream) {
             Err(handled) => handled,
-            Ok(SortedDatagram::Ask { epoch: of, from, until }) if of == epoch => {
-                Handled::Ask { from, until }
+            Ok(SortedDatagram::Request { epoch: of, from, until }) if of == epoch => {
+                Handled::Request { from, until }
             }
             Ok(_) => Handled::Old,
         };
@@ -158,7 +158,7 @@ impl OrderedInbound {
             if self.heard == 0
                 || far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold())
             {
-                self.hear(head.block, now);
+                self.advance(head.block, now);
             }
             return Handled::Early;
         }
@@ -168,15 +168,15 @@ impl OrderedInbound {
                 self.complete += 1;
                 self.counters.reordered += u64::from(block + 1 < self.heard);
                 self.asking.progress();
-                self.hear(block, now);
+                self.advance(block, now);
             }
-            Handled::Part => self.hear(head.block, now),
+            Handled::Part => self.advance(head.block, now),
             _ => {}
         }
         handled
     }
 
-    fn hear(&mut self, block: u64, now: LocalTime) {
+    fn advance(&mut self, block: u64, now: LocalTime) {
         self.heard = self.heard.max(block + 1);
         self.received_at = now;
     }
@@ -274,9 +274,9 @@ impl OrderedInbound {
         }
         let (assembly, gone) = (&self.assembly, self.gone);
         let missing = |block| block >= gone && assembly.whole(block).is_none();
-        let asked = self.asking.next(among, open, now, missing)?;
-        self.counters.asks += 1;
-        Some((asked.start, asked.end))
+        let requested = self.asking.next(among, open, now, missing)?;
+        self.counters.requests += 1;
+        Some((requested.start, requested.end))
     }
 
     /// `room` has at least the minimum size.
@@ -286,7 +286,7 @@ impl OrderedInbound {
         let mut body = [0; 16];
         body[..8].copy_from_slice(&from.to_be_bytes());
         body[8..].copy_from_slice(&until.to_be_bytes());
-        Head::beside(DatagramKind::Ask, self.stream, epoch, from).with_body(&body, room)
+        Head::alongside(DatagramKind::Request, self.stream, epoch, from).with_body(&body, room)
     }
 
     fn reach(&self, now: LocalTime) -> (Range<u64>, bool) {

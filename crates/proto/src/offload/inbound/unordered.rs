@@ -30,7 +30,7 @@ pub(crate) struct UnorderedInbound {
     assembly: Assembly,
     stream: u32,
     /// Stream of requests: the first worker's in a chain.
-    asked: u32,
+    requested: u32,
     epoch: u32,
     from: u64,
     newest: u64,
@@ -42,7 +42,7 @@ impl UnorderedInbound {
         Ok(Self {
             assembly: Assembly::new(config)?,
             stream: config.stream,
-            asked: config.stream,
+            requested: config.stream,
             epoch: 0,
             from: 0,
             newest: 0,
@@ -56,8 +56,8 @@ impl UnorderedInbound {
         self.counters.epochs += 1;
     }
 
-    pub(crate) fn retarget(&mut self, stream: u32, asked: u32) {
-        (self.stream, self.asked) = (stream, asked);
+    pub(crate) fn retarget(&mut self, stream: u32, requested: u32) {
+        (self.stream, self.requested) = (stream, requested);
     }
 
     pub(crate) const fn stream(&self) -> u32 {
@@ -77,16 +77,16 @@ impl UnorderedInbound {
     ) -> Handled {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
-        let is_ask = Head::read(datagram).is_ok_and(|(head, _)| head.kind == DatagramKind::Ask);
-        let handled = match sort(datagram, if is_ask { self.asked } else { self.stream }) {
+        let is_ask = Head::read(datagram).is_ok_and(|(head, _)| head.kind == DatagramKind::Request);
+        let handled = match sort(datagram, if is_ask { self.requested } else { self.stream }) {
             Err(handled) => handled,
             Ok(SortedDatagram::Block(head, body)) => self.handle_block(&head, body, now, expected),
-            Ok(SortedDatagram::Ask { epoch, .. } | SortedDatagram::Gone { epoch, .. })
+            Ok(SortedDatagram::Request { epoch, .. } | SortedDatagram::Gone { epoch, .. })
                 if epoch != self.epoch =>
             {
                 Handled::Old
             }
-            Ok(SortedDatagram::Ask { from, until, .. }) => Handled::Ask { from, until },
+            Ok(SortedDatagram::Request { from, until, .. }) => Handled::Request { from, until },
             Ok(SortedDatagram::Gone { first, .. }) => Handled::Gone(first),
         };
         self.count(handled);

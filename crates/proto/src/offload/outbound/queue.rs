@@ -15,7 +15,7 @@ pub(super) struct OutboundQueue {
     first_new: u64,
     copied: Range<u64>,
     /// Requests; none is before `asked_from`.
-    asked: usize,
+    requested: usize,
     asked_from: u64,
     allowed: u32,
     gone: Option<u64>,
@@ -31,7 +31,7 @@ impl OutboundQueue {
             new: 0..0,
             first_new: 0,
             copied: 0..0,
-            asked: 0,
+            requested: 0,
             asked_from: 0,
             allowed: 0,
             gone: None,
@@ -65,9 +65,9 @@ impl OutboundQueue {
         self.allowed = self.replays;
     }
 
-    pub(super) fn ask(&mut self, block: u64) {
-        self.asked_from = if self.asked == 0 { block } else { self.asked_from.min(block) };
-        self.asked += 1;
+    pub(super) fn request(&mut self, block: u64) {
+        self.asked_from = if self.requested == 0 { block } else { self.asked_from.min(block) };
+        self.requested += 1;
     }
 
     pub(super) fn ask_gone(&mut self, from: u64) {
@@ -75,11 +75,11 @@ impl OutboundQueue {
     }
 
     pub(super) fn answered(&mut self, count: usize) {
-        self.asked = self.asked.saturating_sub(count);
+        self.requested = self.requested.saturating_sub(count);
     }
 
     pub(super) fn forget_asked(&mut self) {
-        (self.asked, self.gone) = (0, None);
+        (self.requested, self.gone) = (0, None);
     }
 
     pub(super) const fn current(&self) -> Option<(u64, u16, Flags)> {
@@ -130,7 +130,7 @@ impl OutboundQueue {
     }
 
     pub(super) fn next_asked(&mut self, end: u64) -> Option<u64> {
-        if self.asked == 0 || self.allowed == 0 || self.asked_from >= end {
+        if self.requested == 0 || self.allowed == 0 || self.asked_from >= end {
             return None;
         }
         self.asked_from += 1;

@@ -54,8 +54,8 @@ pub(super) struct DamageRing {
 }
 
 impl DamageRing {
-    pub(super) fn new(most: usize) -> Self {
-        Self { slots: vec![None; most].into(), first: 0, len: 0 }
+    pub(super) fn new(maximum: usize) -> Self {
+        Self { slots: vec![None; maximum].into(), first: 0, len: 0 }
     }
 
     pub(super) const fn len(&self) -> usize {

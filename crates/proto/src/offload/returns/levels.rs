@@ -96,7 +96,7 @@ impl Levels {
         self.frames = [0; 2];
     }
 
-    pub(super) fn hear(&mut self, channel: usize, wet: [&[f32]; 2], dry: [&[f32]; 2]) {
+    pub(super) fn handle(&mut self, channel: usize, wet: [&[f32]; 2], dry: [&[f32]; 2]) {
         let levels = &mut self.channels[channel];
         let [mut of_wet, mut of_dry] = [Loudness::default(); 2];
         wet.into_iter().for_each(|piece| of_wet.add(piece));
@@ -124,8 +124,8 @@ impl Levels {
     pub(super) fn begin_hole(&mut self) {
         for levels in &mut self.channels {
             let ChannelLevels { long, short, .. } = levels;
-            let tells = short.dry().energy > TELLING * long.dry().energy;
-            let gain = if tells { long.gain().min(short.gain()) } else { long.gain() };
+            let notifies = short.dry().energy > TELLING * long.dry().energy;
+            let gain = if notifies { long.gain().min(short.gain()) } else { long.gain() };
             levels.ceiling = long.wet().peak;
             (levels.gain, levels.goal, levels.step) = (gain, gain, 0.0);
         }

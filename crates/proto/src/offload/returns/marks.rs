@@ -51,9 +51,9 @@ impl FrameMarks {
     }
 
     /// State, and the number of equal ones, up to `most`.
-    pub(super) fn run(&self, position: u64, most: usize) -> (FrameMark, usize) {
+    pub(super) fn run(&self, position: u64, maximum: usize) -> (FrameMark, usize) {
         let mark = self.marks[self.index(position)];
-        let pieces = self.pieces(position, most);
+        let pieces = self.pieces(position, maximum);
         let same = pieces.into_iter().flatten().take_while(|other| **other == mark);
         (mark, same.count())
     }

@@ -24,7 +24,7 @@ enum PlayingState {
 pub(super) struct RunPiece<'a> {
     /// Channels of `most` frames.
     pub(super) run: &'a mut [f32],
-    pub(super) most: usize,
+    pub(super) maximum: usize,
     pub(super) at: usize,
     pub(super) len: usize,
     pub(super) position: u64,
@@ -32,7 +32,7 @@ pub(super) struct RunPiece<'a> {
 
 impl RunPiece<'_> {
     fn channel(&mut self, channel: usize) -> &mut [f32] {
-        &mut self.run[channel * self.most + self.at..][..self.len]
+        &mut self.run[channel * self.maximum + self.at..][..self.len]
     }
 }
 
@@ -125,10 +125,10 @@ impl StoodIn {
                 }
             }
         }
-        self.tell(position, wet);
+        self.notify(position, wet);
     }
 
-    pub(super) fn hear(
+    pub(super) fn handle(
         &mut self,
         position: u64,
         frames: usize,
@@ -146,17 +146,17 @@ impl StoodIn {
             } else {
                 Default::default()
             };
-            levels.hear(channel, wet.pieces(channel, position, frames), of);
+            levels.handle(channel, wet.pieces(channel, position, frames), of);
         }
         levels.advance(frames);
     }
 
-    fn tell(&mut self, until: u64, wet: &ChannelRing) {
+    fn notify(&mut self, until: u64, wet: &ChannelRing) {
         let Some(concealer) = &mut self.concealer else { return };
-        let (channels, most) = (wet.channels(), self.other.len());
+        let (channels, maximum) = (wet.channels(), self.other.len());
         let mut from = self.reported.max(until.saturating_sub(concealer.learns_from() as u64));
-        while from < until && most > 0 {
-            let len = (until - from).min(most as u64) as usize;
+        while from < until && maximum > 0 {
+            let len = (until - from).min(maximum as u64) as usize;
             for channel in 0..channels {
                 let other = &mut self.other[..len];
                 wet.read(channel, from, other);
@@ -209,7 +209,7 @@ impl StoodIn {
         wet: &mut ChannelRing,
         dry: Handed<'_>,
     ) -> u32 {
-        self.hear(piece.position, piece.len, wet, dry);
+        self.handle(piece.position, piece.len, wet, dry);
         for channel in 0..wet.channels() {
             let position = piece.position;
             wet.read(channel, position, piece.channel(channel));

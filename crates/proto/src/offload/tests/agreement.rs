@@ -63,15 +63,15 @@ proptest! {
     #[test]
     fn parts_are_whole_not_empty_and_as_the_far_end_finds_them(
         bytes in 0usize..400_000,
-        most in 512usize..9000,
+        maximum in 512usize..9000,
     ) {
-        let cut = PartCut::new(bytes, most);
+        let cut = PartCut::new(bytes, maximum);
         prop_assert_eq!(PartCut::claimed(bytes, cut.parts), Some(cut));
         let mut end = 0;
         for part in 0..cut.parts {
             let place = cut.place(part);
             prop_assert_eq!(place.start, end);
-            prop_assert!(place.len() <= most && (bytes == 0 || !place.is_empty()));
+            prop_assert!(place.len() <= maximum && (bytes == 0 || !place.is_empty()));
             end = place.end;
         }
         prop_assert_eq!(end, bytes);
@@ -230,7 +230,7 @@ fn an_answer_to_what_was_never_handed_out_is_refused() {
 fn a_run_longer_than_agreed_is_refused_and_the_next_is_not() {
     let mut road = Road::new(master_config(8), worker_config(None));
     let refused = road.master.room(257).unwrap_err();
-    assert_eq!((refused.frames, refused.most), (257, 256));
+    assert_eq!((refused.frames, refused.maximum), (257, 256));
     road.hand_out(256);
     road.carry();
     assert!(road.is_true(0));

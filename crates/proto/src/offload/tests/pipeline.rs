@@ -69,19 +69,19 @@ proptest! {
         let mut second =
             Worker::new(WorkerConfig { stream: SECOND, ..worker_config(None) }).unwrap();
         master.retarget_pipeline(STREAM, SECOND);
-        let asked = ways.3.into_iter().take(lost_asks).collect();
+        let requested = ways.3.into_iter().take(lost_asks).collect();
         let mut plugins = [Recursive::default(); 4];
         let (mut there, mut on, mut back) =
             (OneWay::new(ways.0), OneWay::new(ways.1), OneWay::new(ways.2));
-        let (mut asks, mut asks_on) = (OneWay::default(), OneWay::new(asked));
+        let (mut requests, mut asks_on) = (OneWay::default(), OneWay::new(requested));
         let mut truth = Vec::new();
         let mut room = [0; 600];
         let mut now = LocalTime::ZERO;
         master.begin();
         let hello = master.write_hello(&mut room).unwrap();
         prop_assert_eq!(second.handle(&room[..hello], now), Handled::Old);
-        let most = frames.len() + 400;
-        for frames in frames.iter().chain(core::iter::repeat(&1)).take(most) {
+        let maximum = frames.len() + 400;
+        for frames in frames.iter().chain(core::iter::repeat(&1)).take(maximum) {
             let position = master.position();
             let mut samples: Vec<f32> =
                 (position..position + u64::from(*frames)).map(input).collect();
@@ -103,7 +103,7 @@ proptest! {
                 }
                 moved |= run_first(&mut first, &mut plugins[0]) > 0;
                 while let Some(len) = first.poll_ask(now, &mut room) {
-                    asks.carry(&room[..len], |datagram| {master.handle(datagram, now);});
+                    requests.carry(&room[..len], |datagram| {master.handle(datagram, now);});
                     moved = true;
                 }
                 while let Some(len) = first.poll_answer(&mut room) {
@@ -127,7 +127,7 @@ proptest! {
             }
         }
         let hello = master.write_hello(&mut room).unwrap();
-        prop_assert_eq!(second.handle(&room[..hello], now), Handled::Ask { from: 0, until: 0 });
+        prop_assert_eq!(second.handle(&room[..hello], now), Handled::Request { from: 0, until: 0 });
         prop_assert_eq!(second.poll_answer(&mut room), None);
         let counters = (first.counters().there, second.counters().there, master.counters().back);
         prop_assert_eq!((counters.0.invalid, counters.1.invalid, counters.2.invalid), (0, 0, 0));

@@ -21,14 +21,14 @@ fn wet(channel: usize, frame: u64) -> f32 {
     (frame as f32 * 0.01).sin() * 0.5 + channel as f32 / 16.0 + dry(channel, frame) / 64.0
 }
 
-struct Heard {
+struct Received {
     returns: Returns,
     clock: u64,
     heard: [Vec<f32>; 2],
     pulled: Vec<PulledReturns>,
 }
 
-impl Heard {
+impl Received {
     fn new(config: ReturnsConfig, delay: u32) -> Self {
         let mut returns = Returns::new(config);
         returns.begin(delay);
@@ -83,7 +83,7 @@ proptest! {
         lag in 0usize..3,
         replacement in replacements(),
     ) {
-        let mut host = Heard::new(config(delay, replacement), delay);
+        let mut host = Received::new(config(delay, replacement), delay);
         // Each block returns `lag` runs later, or never.
         let mut blocks: Vec<(u64, u32, bool)> = Vec::new();
         let mut missing = vec![false; 0];
@@ -144,7 +144,7 @@ proptest! {
         runs in proptest::collection::vec(0..=MAX, 1..100),
         delay in 256u32..1000,
     ) {
-        let mut host = Heard::new(config(delay, Replacement::Dry), delay);
+        let mut host = Received::new(config(delay, Replacement::Dry), delay);
         for frames in runs {
             let answer = (host.clock, frames);
             host.run(frames, &[]);
@@ -162,8 +162,8 @@ proptest! {
 }
 
 /// Each run returns in the next, except `lost`.
-fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> Heard {
-    let mut host = Heard::new(config, config.delay);
+fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> Received {
+    let mut host = Received::new(config, config.delay);
     for run in 0..count {
         let back = run.checked_sub(1).filter(|back| !lost.contains(back));
         let answers: Vec<(u64, u32)> = back.into_iter().map(|back| (back * 64, 64)).collect();
@@ -260,7 +260,7 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
 
 #[test]
 fn where_nothing_was_heard_of_a_plugin_silence_stands_in() {
-    let mut host = Heard::new(config(64, Replacement::Matched), 64);
+    let mut host = Received::new(config(64, Replacement::Matched), 64);
     (0..40).for_each(|_| host.run(64, &[]));
     assert!(host.heard.iter().flatten().all(|sample| *sample == 0.0));
 }
@@ -273,7 +273,7 @@ fn no_stand_in_begins_or_ends_with_a_jump() {
             .into_iter()
             .flat_map(|replacement| [64, 16].map(|run| (replacement, run)))
     {
-        let mut host = Heard::new(config(run, replacement), run);
+        let mut host = Received::new(config(run, replacement), run);
         let run = u64::from(run);
         for begin in (0..6400).step_by(run as usize) {
             let samples: Vec<f32> = (begin..begin + run).map(|at| sine(at) * 0.25).collect();
@@ -288,15 +288,15 @@ fn no_stand_in_begins_or_ends_with_a_jump() {
             host.returns.pull(run as u32, sink);
         }
         let steps = host.heard[0].windows(2).map(|pair| (pair[1] - pair[0]).abs());
-        let most = steps.fold(0.0, f32::max);
+        let maximum = steps.fold(0.0, f32::max);
         // The sine steps by at most 0.0065, a fade of 48 frames by 1/30.
-        assert!(most < 0.045, "{replacement:?} steps by {most} in runs of {run}");
+        assert!(maximum < 0.045, "{replacement:?} steps by {maximum} in runs of {run}");
     }
 }
 
 #[test]
 fn what_is_no_number_passes_as_it_is() {
-    let mut host = Heard::new(config(64, Replacement::Conceal), 64);
+    let mut host = Received::new(config(64, Replacement::Conceal), 64);
     let odd = [f32::from_bits(0x7fc0_1234), f32::NEG_INFINITY, -0.0, f32::from_bits(3)];
     let samples: Vec<f32> = odd.into_iter().cycle().take(64).collect();
     for run in 0..20u64 {

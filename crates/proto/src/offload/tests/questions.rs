@@ -24,35 +24,35 @@ fn with_losses(count: u64, lost: &[u64], worker: WorkerConfig) -> Road {
     road
 }
 
-fn asks(worker: &mut Worker, now: LocalTime) -> Vec<(u64, u64)> {
+fn requests(worker: &mut Worker, now: LocalTime) -> Vec<(u64, u64)> {
     let mut room = [0; MIN_DATAGRAM_BYTES];
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     while let Some(len) = worker.poll_ask(now, &mut room) {
         let (head, body) = Head::read(&room[..len]).unwrap();
-        assert_eq!((head.kind, len), (DatagramKind::Ask, HEAD_BYTES + 16));
+        assert_eq!((head.kind, len), (DatagramKind::Request, HEAD_BYTES + 16));
         let number = |at: usize| u64::from_be_bytes(body[at..at + 8].try_into().unwrap());
-        asked.push((number(0), number(8)));
+        requested.push((number(0), number(8)));
     }
-    asked
+    requested
 }
 
 #[test]
 fn each_gap_is_asked_for_at_once_and_only_once() {
     let mut road = with_losses(10, &[2, 5, 6], worker_config(None));
-    assert_eq!(asks(&mut road.worker, road.now), [(2, 3), (5, 7)]);
-    assert_eq!(asks(&mut road.worker, road.now + Span::from_millis(4)), []);
+    assert_eq!(requests(&mut road.worker, road.now), [(2, 3), (5, 7)]);
+    assert_eq!(requests(&mut road.worker, road.now + Span::from_millis(4)), []);
 }
 
 #[test]
 fn unanswered_request_is_retried_with_backoff() {
     let mut road = with_losses(3, &[1], worker_config(None));
     let mut now = road.now;
-    assert_eq!(asks(&mut road.worker, now), [(1, 2)]);
+    assert_eq!(requests(&mut road.worker, now), [(1, 2)]);
     let mut waits = Vec::new();
     for _ in 0..6 {
         let deadline = road.worker.deadline();
-        assert_eq!(asks(&mut road.worker, deadline - Span::from_nanos(1)), []);
-        assert_eq!(asks(&mut road.worker, deadline), [(1, 2)]);
+        assert_eq!(requests(&mut road.worker, deadline - Span::from_nanos(1)), []);
+        assert_eq!(requests(&mut road.worker, deadline), [(1, 2)]);
         waits.push((deadline - now).as_nanos() / 1_000_000);
         now = deadline;
     }
@@ -62,7 +62,7 @@ fn unanswered_request_is_retried_with_backoff() {
 #[test]
 fn nothing_is_asked_for_while_nothing_is_missing() {
     let mut road = with_losses(10, &[], worker_config(None));
-    assert_eq!(asks(&mut road.worker, road.now), []);
+    assert_eq!(requests(&mut road.worker, road.now), []);
     assert!(road.worker.deadline().is_never());
 }
 
@@ -130,12 +130,12 @@ fn replays_leave_after_what_is_new_and_a_few_at_a_time() {
     });
     let mut room = [0; 600];
     while road.master.poll(&mut room).is_some() {}
-    let mut ask = [0; HEAD_BYTES + 16];
-    ask[HEAD_BYTES + 8..].copy_from_slice(&200u64.to_be_bytes());
-    let head = Head::beside(DatagramKind::Ask, super::road::STREAM, road.master.epoch(), 0);
-    head.write(ask.first_chunk_mut().unwrap());
-    let handled = road.master.handle(&ask, road.now);
-    assert_eq!(handled, Handled::Ask { from: 0, until: 200 });
+    let mut request = [0; HEAD_BYTES + 16];
+    request[HEAD_BYTES + 8..].copy_from_slice(&200u64.to_be_bytes());
+    let head = Head::alongside(DatagramKind::Request, super::road::STREAM, road.master.epoch(), 0);
+    head.write(request.first_chunk_mut().unwrap());
+    let handled = road.master.handle(&request, road.now);
+    assert_eq!(handled, Handled::Request { from: 0, until: 200 });
     let mut left = |road: &mut Road| {
         let mut left = Vec::new();
         while let Some(len) = road.master.poll(&mut room) {
@@ -143,10 +143,10 @@ fn replays_leave_after_what_is_new_and_a_few_at_a_time() {
         }
         left
     };
-    let most = u64::from(OutboundBlocks::REPLAYS);
-    assert_eq!(left(&mut road), (0..most).collect::<Vec<_>>());
+    let maximum = u64::from(OutboundBlocks::REPLAYS);
+    assert_eq!(left(&mut road), (0..maximum).collect::<Vec<_>>());
     road.hand_out(64);
-    let expected: Vec<u64> = core::iter::once(200).chain(most..2 * most).collect();
+    let expected: Vec<u64> = core::iter::once(200).chain(maximum..2 * maximum).collect();
     assert_eq!(left(&mut road), expected);
 }
 
@@ -160,11 +160,11 @@ fn too_late_successor_gets_only_the_last_blocks() {
             while road.master.poll(&mut room).is_some() {}
         });
         road.master.retarget(9);
-        let mut ask = [0; HEAD_BYTES + 16];
-        ask[HEAD_BYTES + 8..].copy_from_slice(&handed_out.to_be_bytes());
-        let head = Head::beside(DatagramKind::Ask, 9, road.master.epoch(), 0);
-        head.write(ask.first_chunk_mut().unwrap());
-        road.master.handle(&ask, road.now);
+        let mut request = [0; HEAD_BYTES + 16];
+        request[HEAD_BYTES + 8..].copy_from_slice(&handed_out.to_be_bytes());
+        let head = Head::alongside(DatagramKind::Request, 9, road.master.epoch(), 0);
+        head.write(request.first_chunk_mut().unwrap());
+        road.master.handle(&request, road.now);
         let mut left = Vec::new();
         while let Some(len) = road.master.poll(&mut room) {
             let head = Head::read(&room[..len]).unwrap().0;
@@ -246,12 +246,12 @@ fn requested_block_still_arriving_is_requested_again() {
     assert_eq!(parts.len(), 4);
     road.worker.handle(&parts[0], road.now);
     road.pass(Span::from_millis(5));
-    assert_eq!(asks(&mut road.worker, road.now), [(0, 1)]);
+    assert_eq!(requests(&mut road.worker, road.now), [(0, 1)]);
     road.worker.handle(&parts[1], road.now);
-    assert_eq!(asks(&mut road.worker, road.now), []);
+    assert_eq!(requests(&mut road.worker, road.now), []);
     // The requested block is lost too.
     road.pass(Span::from_millis(40));
-    assert_eq!(asks(&mut road.worker, road.now), [(0, 1)]);
+    assert_eq!(requests(&mut road.worker, road.now), [(0, 1)]);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_number_that_no_other_is_near_to_moves_nothing() {
     for (kind, handled) in
         [(DatagramKind::Block, Handled::Early), (DatagramKind::Gone, Handled::Gone(far))]
     {
-        let head = Head::beside(kind, STREAM, epoch, far);
+        let head = Head::alongside(kind, STREAM, epoch, far);
         let len = head.with_body(&far.to_be_bytes(), &mut room).unwrap();
         assert_eq!(road.worker.handle(&room[..len], LocalTime::ZERO), handled);
     }

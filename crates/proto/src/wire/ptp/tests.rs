@@ -38,11 +38,11 @@ fn what_is_written_reads_the_same_and_all_of_it_is_needed() {
 
 #[test]
 fn a_question_is_no_answer_and_says_what_it_asks_for() {
-    let asked = question(Asked::TimeStatus, Domain { number: 127, transport: 1 }, 0x1234);
-    assert_eq!(asked[..5], [0x1D, 2, 0, 54, 127]);
-    assert_eq!(asked[30..34], [0x12, 0x34, 4, 0x7F]);
-    assert_eq!(asked[46..], [0, 0, 0, 1, 0, 2, 0xC0, 0]);
-    assert_eq!(answer(&asked), None);
+    let requested = question(Requested::TimeStatus, Domain { number: 127, transport: 1 }, 0x1234);
+    assert_eq!(requested[..5], [0x1D, 2, 0, 54, 127]);
+    assert_eq!(requested[30..34], [0x12, 0x34, 4, 0x7F]);
+    assert_eq!(requested[46..], [0, 0, 0, 1, 0, 2, 0xC0, 0]);
+    assert_eq!(answer(&requested), None);
 }
 
 #[test]

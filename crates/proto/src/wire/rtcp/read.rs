@@ -260,10 +260,10 @@ fn read_extended<'a>(body: &'a [u8], visitor: Visitor<'_, 'a>) -> Option<()> {
     Some(())
 }
 
-fn read_delays(block: &[u8], tell: &mut dyn FnMut(DelaySince)) {
+fn read_delays(block: &[u8], notify: &mut dyn FnMut(DelaySince)) {
     for sub in block.chunks_exact(12) {
         let field = |at| word(sub, at).unwrap_or_default();
-        tell(DelaySince {
+        notify(DelaySince {
             ssrc: field(0),
             last_reference: CompactNtp::from_bits(field(4)),
             delay: CompactSpan::from_bits(field(8)),

@@ -35,8 +35,8 @@ impl Pack for RtpPack {
         any_header(stamps).bytes_with(carried)
     }
 
-    fn carried_within(&self, stamps: bool, most: usize) -> usize {
-        any_header(stamps).repair_data_within(most)
+    fn carried_within(&self, stamps: bool, maximum: usize) -> usize {
+        any_header(stamps).repair_data_within(maximum)
     }
 
     fn pack(
@@ -138,8 +138,8 @@ impl Header {
     }
 
     /// Maximum repair data in a header of `most` bytes.
-    pub const fn repair_data_within(&self, most: usize) -> usize {
-        let words = most.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
+    pub const fn repair_data_within(&self, maximum: usize) -> usize {
+        let words = maximum.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
         let room = words.saturating_sub(stamps_bytes(self.stamps.is_some()));
         let whole = room / (ELEMENT_HEAD + MAX_ELEMENT);
         let last = room % (ELEMENT_HEAD + MAX_ELEMENT);

@@ -41,7 +41,7 @@ fn packets_before_the_first_block_are_played_or_counted() {
                 ((periods + 2) * PERIOD.count() - RATE.frames_nearest(LATENCY).count()).max(0);
             assert_eq!(counters.before_start as i64, due / PDU.count(), "{reported}");
             assert_eq!(
-                road.unheard().iter().filter(|frame| **frame < 9600).count(),
+                road.not_received().iter().filter(|frame| **frame < 9600).count(),
                 0,
                 "{reported}"
             );

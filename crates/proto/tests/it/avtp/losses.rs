@@ -21,8 +21,8 @@ fn lost_packets_affect_only_their_frames_and_a_fade() {
             assert_eq!(counted, (lost, lost), "{reported}: {counters:?}");
             assert_eq!((counters.lost as i64, counters.resyncs), (packets, 0), "{reported}");
             let (hole, end) = (6 * first, 6 * first + lost);
-            let unheard = road.unheard();
-            let (concealed, faded) = unheard.split_at(unheard.len().min(lost as usize));
+            let not_received = road.not_received();
+            let (concealed, faded) = not_received.split_at(not_received.len().min(lost as usize));
             assert_eq!(concealed, (hole..end).collect::<Vec<_>>(), "{reported}");
             assert!(
                 faded.iter().all(|frame| (end..end + FADE).contains(frame)),

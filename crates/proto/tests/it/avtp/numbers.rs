@@ -23,11 +23,11 @@ fn foreign_carried_number_falls_back_to_the_own_number() {
         let counted = (counters.lost, counters.duplicate, counters.resyncs, counters.on_probation);
         assert_eq!(counted, (302, 0, 0, 0), "{kind}: {counters:?}");
         let cost = |packet: i64| 6 * packet..6 * packet + 54;
-        let unheard = road.unheard();
+        let not_received = road.not_received();
         let meant = |frame: &i64| {
             cost(1).contains(frame) || cost(700).contains(frame) || (10_200..12_048).contains(frame)
         };
-        assert!(unheard.iter().all(meant), "{kind}: {unheard:?}");
+        assert!(not_received.iter().all(meant), "{kind}: {not_received:?}");
         road.pause(46, true);
         road.play(500, |packet, bytes| {
             number(packet, bytes);
@@ -46,8 +46,8 @@ fn carried_number_counts_any_outage() {
         road.play(lost / 8 + 500, |packet, _| !(800..800 + lost).contains(&packet));
         let counters = road.receiver.counters();
         assert_eq!((counters.lost as i64, counters.duplicate), (lost, 0), "{counters:?}");
-        let unheard = road.unheard();
+        let not_received = road.not_received();
         let meant = 4800..4800 + 6 * lost + 96;
-        assert!(unheard.iter().all(|frame| meant.contains(frame)), "{lost}: {unheard:?}");
+        assert!(not_received.iter().all(|frame| meant.contains(frame)), "{lost}: {not_received:?}");
     }
 }

@@ -14,7 +14,7 @@ fn runs_within_the_latency_play_fully_at_their_own_times() {
                 road.pause(2, true);
             }
             road.within = part(run * 6 % 16);
-            let begins = road.blocks * PERIOD.count() + road.beside;
+            let begins = road.blocks * PERIOD.count() + road.alongside;
             let periods = if (1..restarts).contains(&run) { 2 } else { 500 };
             road.play(periods, |_, _| true);
             runs.push((begins..begins + periods * PERIOD.count(), road.within));

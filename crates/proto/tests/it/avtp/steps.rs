@@ -21,8 +21,8 @@ fn clock_step_moves_the_sound_once_to_exact_positions() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         for millis in [-10, 10] {
             for first in firsts {
-                let beside = [-2, -1, 0, 1, 2].map(|away| Some(first + away));
-                for lost in [None].into_iter().chain(beside) {
+                let alongside = [-2, -1, 0, 1, 2].map(|away| Some(first + away));
+                for lost in [None].into_iter().chain(alongside) {
                     check(Step { encapsulation, millis, first, lost });
                 }
             }
@@ -48,8 +48,8 @@ fn check(step: Step) {
     let counted = (counters.lost as i64, counters.resyncs, counters.late, counters.on_probation);
     assert_eq!(counted, (costs, 1, 0, 0), "{step:?}: {counters:?}");
     // Accepted with the second packet, applied from the next block on.
-    let tells = (first..).filter(|packet| Some(*packet) != lost).nth(1).expect("they go on");
-    let moves = (tells / 8 * PERIOD.count()) as usize;
+    let notifies = (first..).filter(|packet| Some(*packet) != lost).nth(1).expect("they go on");
+    let moves = (notifies / 8 * PERIOD.count()) as usize;
     let moved = RATE.frames_nearest(by).count();
     let mut altered = Vec::new();
     for (index, (at, frame)) in road.heard.iter().enumerate() {

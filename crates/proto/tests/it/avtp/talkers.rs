@@ -10,7 +10,7 @@ fn packets_of_unexpected_length_play() {
             let mut road = Road::over(encapsulation, SampleFormat::L24);
             road.talk(Frames::new(frames));
             road.play(1000, |_, _| true);
-            assert_eq!(road.unheard(), [], "{frames} frames, {encapsulation:?}");
+            assert_eq!(road.not_received(), [], "{frames} frames, {encapsulation:?}");
             let counters = road.receiver.counters();
             assert_eq!((counters.resyncs, counters.lost, counters.invalid), (0, 0, 0));
         }
@@ -48,7 +48,7 @@ fn packets_that_change_places_on_the_way_are_heard_whole() {
                 receiver.handle(&waited, now, now);
             }
         });
-        assert_eq!(road.unheard(), [], "{encapsulation:?}");
+        assert_eq!(road.not_received(), [], "{encapsulation:?}");
         let counters = road.receiver.counters();
         assert_eq!((counters.lost, counters.resyncs, counters.invalid), (0, 0, 0));
         assert_eq!(counters.reordered, 600 * 8 / 2 - 1, "{encapsulation:?}");

@@ -195,8 +195,8 @@ impl Run {
         assert_eq!((self.allocations)(), before, "a block allocates nothing");
         // Look-ahead of the kernel, and drift.
         let frames = out.len() / channels;
-        let most = frames + frames / 500 + self.config.resampler.half() + 2;
-        assert!(pulled.missing.as_len() <= most, "{pulled:?}");
+        let maximum = frames + frames / 500 + self.config.resampler.half() + 2;
+        assert!(pulled.missing.as_len() <= maximum, "{pulled:?}");
         let integers = self.config.format.sample != SampleFormat::F32
             && self.config.wire.codings() != Codings::ByConvention;
         if integers {
@@ -219,11 +219,11 @@ impl Run {
         if away > NEAR || due.uncertainty > Span::from_secs(3600) {
             return;
         }
-        let most = due.tolerance(rate.frame_length())
+        let maximum = due.tolerance(rate.frame_length())
             + Span::from_millis(1)
             + rate.span_of(Frames::new(1));
         let away = rate.span_of_fine(due.point - place);
-        assert!(away.abs() <= most, "{place:?} is played and {due:?} is due");
+        assert!(away.abs() <= maximum, "{place:?} is played and {due:?} is due");
     }
 
     fn exchange(&mut self, bytes: &mut Bytes<'_>) -> Option<ClockMapping> {
@@ -233,7 +233,7 @@ impl Run {
             _ => bytes.long(1),
         };
         let exchange = Exchange {
-            asked: LocalTime::from_nanos(instant(1, 9)),
+            requested: LocalTime::from_nanos(instant(1, 9)),
             peer_received: WallTime::from_unix_nanos(instant(2, 6)),
             peer_answered: WallTime::from_unix_nanos(instant(4, 5)),
             answered: LocalTime::from_nanos(instant(8, 0)),

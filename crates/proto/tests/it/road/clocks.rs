@@ -232,11 +232,11 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });
     let answered = world.now;
     let wall = WallTime::of_local(answered, WALL);
-    let asked = answered - Span::from_micros(40);
+    let requested = answered - Span::from_micros(40);
     let (peer_received, peer_answered) =
         (wall + Span::from_micros(-20), wall + Span::from_micros(-20));
     let reading_error = Span::ZERO;
-    let exchange = Exchange { asked, peer_received, peer_answered, answered, reading_error };
+    let exchange = Exchange { requested, peer_received, peer_answered, answered, reading_error };
     let mapping = ClockEstimator::new().observe(exchange).expect("nothing contradicts it");
     world.receiver.set_clock(Author::of(SSRC), mapping);
     let basis = |world: &World| world.receiver.placement().due(world.now).map(|due| due.basis);

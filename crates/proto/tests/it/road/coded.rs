@@ -8,7 +8,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::reformat::Reformat;
 
-use super::toy::{self, Asked, CONCEALED};
+use super::toy::{self, CONCEALED, Requested};
 use super::world::{Chance, Scene, World, perfect};
 
 /// 5 ms packets, 1 ms periods, 15 ms latency.
@@ -23,7 +23,7 @@ pub(crate) fn scene() -> Scene {
 }
 
 fn world() -> World {
-    toy::asked();
+    toy::requested();
     World::new(scene())
 }
 
@@ -31,13 +31,13 @@ fn run(world: &mut World, periods: usize) {
     (0..periods).for_each(|_| world.period(perfect));
 }
 
-fn decoded(asked: &[Asked]) -> (Vec<u16>, Vec<Asked>) {
-    let number = |asked: &Asked| match asked {
-        Asked::Decode(number) => Some(*number),
+fn decoded(requested: &[Requested]) -> (Vec<u16>, Vec<Requested>) {
+    let number = |requested: &Requested| match requested {
+        Requested::Decode(number) => Some(*number),
         _ => None,
     };
-    let others = asked.iter().filter(|asked| number(asked).is_none());
-    (asked.iter().filter_map(number).collect(), others.copied().collect())
+    let others = requested.iter().filter(|requested| number(requested).is_none());
+    (requested.iter().filter_map(number).collect(), others.copied().collect())
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn packets_in_any_order_are_decoded_in_theirs() {
             vec![datagram, again]
         });
     }
-    let (numbers, others) = decoded(&toy::asked());
+    let (numbers, others) = decoded(&toy::requested());
     assert!(numbers.len() > 70 && numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]));
-    assert_eq!(others, [Asked::Reset], "as it begins");
+    assert_eq!(others, [Requested::Reset], "as it begins");
     let counters = world.receiver.counters();
     assert!(counters.reordered > 5 && counters.duplicate > 70, "{counters:?}");
     assert_eq!((counters.missing_frames, counters.late), (0, 0));
@@ -85,9 +85,12 @@ fn one_loss_uses_the_copy_two_use_concealment() {
             _ => vec![datagram],
         });
     }
-    let (numbers, others) = decoded(&toy::asked());
+    let (numbers, others) = decoded(&toy::requested());
     assert!(!numbers.contains(&20) && numbers.contains(&21));
-    assert_eq!(others, [Asked::Reset, Asked::Recover(21), Asked::Conceal(240), Asked::Recover(42)]);
+    assert_eq!(
+        others,
+        [Requested::Reset, Requested::Recover(21), Requested::Conceal(240), Requested::Recover(42)]
+    );
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.missing_frames, counters.concealed_frames), (3, 240, 240));
     let sound = world.sound();
@@ -117,9 +120,9 @@ fn packet_during_its_turn_plays_the_rest() {
             vec![datagram]
         });
     }
-    let (numbers, others) = decoded(&toy::asked());
+    let (numbers, others) = decoded(&toy::requested());
     assert!(numbers.contains(&30) && !numbers.contains(&31), "{numbers:?}");
-    assert_eq!(others[1..], [Asked::Conceal(240), Asked::Recover(32)]);
+    assert_eq!(others[1..], [Requested::Conceal(240), Requested::Recover(32)]);
     let counters = world.receiver.counters();
     assert_eq!((counters.late, counters.lost), (2, 0));
     assert!((1..240).contains(&counters.missing_frames), "{counters:?}");
@@ -137,9 +140,9 @@ fn of_a_packet_that_the_next_stood_in_for_nothing_is_decoded() {
             vec![datagram]
         });
     }
-    let (numbers, others) = decoded(&toy::asked());
+    let (numbers, others) = decoded(&toy::requested());
     assert!(!numbers.contains(&30), "{numbers:?}");
-    assert_eq!(others[1..], [Asked::Recover(31)]);
+    assert_eq!(others[1..], [Requested::Recover(31)]);
     assert_eq!(world.receiver.counters().late, 1);
     assert!(world.heard_whole_at_the_end());
 }
@@ -162,11 +165,11 @@ fn a_sender_that_starts_anew_is_decoded_from_its_first_packet() {
     run(&mut world, 200);
     world.restart_sender(99);
     (0..60).for_each(|_| world.pause());
-    toy::asked();
+    toy::requested();
     run(&mut world, 900);
-    let (numbers, others) = decoded(&toy::asked());
+    let (numbers, others) = decoded(&toy::requested());
     assert_eq!(numbers[0], 0, "its first");
-    assert_eq!(others.iter().filter(|asked| **asked == Asked::Reset).count(), 1);
+    assert_eq!(others.iter().filter(|requested| **requested == Requested::Reset).count(), 1);
     assert!(world.heard_whole_at_the_end());
 }
 
@@ -180,8 +183,9 @@ fn an_outage_is_concealed_for_as_long_as_a_decoder_can() {
             },
         );
     }
-    let (_, others) = decoded(&toy::asked());
-    let concealed = others.iter().filter(|asked| matches!(asked, Asked::Conceal(_))).count();
+    let (_, others) = decoded(&toy::requested());
+    let concealed =
+        others.iter().filter(|requested| matches!(requested, Requested::Conceal(_))).count();
     assert_eq!(concealed, 12, "60 ms of 200");
     assert!(world.heard_whole_at_the_end());
 }

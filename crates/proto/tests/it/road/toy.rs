@@ -9,7 +9,7 @@ use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Requested {
     Decode(u16),
     Recover(u16),
     Conceal(usize),
@@ -17,15 +17,15 @@ pub(crate) enum Asked {
 }
 
 thread_local! {
-    static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
+    static ASKED: RefCell<Vec<Requested>> = const { RefCell::new(Vec::new()) };
 }
 
-pub(crate) fn asked() -> Vec<Asked> {
+pub(crate) fn requested() -> Vec<Requested> {
     ASKED.take()
 }
 
-fn note(asked: Asked) {
-    ASKED.with_borrow_mut(|all| all.push(asked));
+fn note(requested: Requested) {
+    ASKED.with_borrow_mut(|all| all.push(requested));
 }
 
 pub(crate) const CONCEALED: f32 = 1.5;
@@ -114,7 +114,7 @@ impl Decode for Decoder {
         let number = u16::from_be_bytes([payload[1], payload[2]]);
         assert!(self.last.is_none_or(|last| last < number), "{number} after {:?}", self.last);
         self.last = Some(number);
-        note(Asked::Decode(number));
+        note(Requested::Decode(number));
         self.fill(&payload[HEAD..], out);
         Ok(())
     }
@@ -124,13 +124,13 @@ impl Decode for Decoder {
         if ahead > Frames::ZERO || next.len() != HEAD + 4 * frames {
             return false;
         }
-        note(Asked::Recover(u16::from_be_bytes([next[1], next[2]])));
+        note(Requested::Recover(u16::from_be_bytes([next[1], next[2]])));
         self.fill(&next[HEAD + 2 * frames..], out);
         true
     }
 
     fn conceal(&mut self, out: &mut [f32]) -> bool {
-        note(Asked::Conceal(out.len() / self.channels.count()));
+        note(Requested::Conceal(out.len() / self.channels.count()));
         for frame in out.chunks_mut(self.channels.count()) {
             frame
                 .iter_mut()
@@ -142,6 +142,6 @@ impl Decode for Decoder {
 
     fn reset(&mut self) {
         self.last = None;
-        note(Asked::Reset);
+        note(Requested::Reset);
     }
 }

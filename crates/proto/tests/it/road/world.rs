@@ -80,7 +80,7 @@ pub(crate) struct Datagram {
 
 /// First sample of each frame, with its DAC time.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     pub(crate) samples: Vec<(LocalTime, f32)>,
     pub(crate) passages: Vec<PacketTrace>,
     pub(crate) pulled: Vec<Pulled>,
@@ -91,7 +91,7 @@ pub(crate) struct World {
     pub(crate) scene: Scene,
     pub(crate) sender: Packetizer,
     pub(crate) receiver: JitterBuffer,
-    pub(crate) heard: Heard,
+    pub(crate) heard: Received,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
     pub(crate) place: Endpoint,
@@ -153,7 +153,7 @@ impl World {
             scene,
             sender: new_sender(format, scene, SSRC),
             receiver,
-            heard: Heard::default(),
+            heard: Received::default(),
             on_the_way: Vec::new(),
             now,
             place: Endpoint::UNKNOWN,

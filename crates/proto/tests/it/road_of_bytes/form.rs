@@ -49,8 +49,8 @@ impl Pack for Bytes {
         FIXED + if stamps { STAMPS } else { 0 } + carried
     }
 
-    fn carried_within(&self, stamps: bool, most: usize) -> usize {
-        most.saturating_sub(self.head_bytes(stamps, 0))
+    fn carried_within(&self, stamps: bool, maximum: usize) -> usize {
+        maximum.saturating_sub(self.head_bytes(stamps, 0))
     }
 
     fn pack(

@@ -20,9 +20,9 @@ proptest! {
         drifts in [-7_500_000_i64..=7_500_000, -7_500_000_i64..=7_500_000],
     ) {
         let pipe = move |from: usize, [lot, delay]: [u32; 2]| {
-            let least = Span::from_micros(if from == 0 { there } else { back });
+            let minimum = Span::from_micros(if from == 0 { there } else { back });
             let more = Span::from_micros(i64::from(delay % (jitter + 1)));
-            (lot % 100 >= loss).then_some(least + more)
+            (lot % 100 >= loss).then_some(minimum + more)
         };
         let mut talk = Talk::between(Box::new(pipe), drifts.map(Ppm::from_millionths));
         talk.run(Span::from_secs(60));

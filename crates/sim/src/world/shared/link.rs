@@ -13,14 +13,14 @@ use crate::scenario::Scenario;
 pub(super) struct Input {
     pub(super) receiver: JitterBuffer,
     /// The sender whose packet came first. Only the simulator knows it.
-    pub(super) hears: Option<usize>,
+    pub(super) handles: Option<usize>,
     pub(super) since: Counters,
 }
 
 impl Input {
     fn new(config: &JitterBufferConfig) -> Self {
         let receiver = JitterBuffer::new(config.clone());
-        Self { receiver, hears: None, since: Counters::default() }
+        Self { receiver, handles: None, since: Counters::default() }
     }
 }
 
@@ -35,11 +35,11 @@ pub(super) struct SimSharedLink {
 const HOST: usize = 0;
 
 impl SimSharedLink {
-    pub(super) fn new(most: usize, scenario: &Scenario) -> Self {
+    pub(super) fn new(maximum: usize, scenario: &Scenario) -> Self {
         let config = JitterBufferConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
         let host = Input::new(&config);
-        let places = vec![None; most].into();
-        Self { senders: Senders::new(most), places, inputs: vec![Some(host)], config }
+        let places = vec![None; maximum].into();
+        Self { senders: Senders::new(maximum), places, inputs: vec![Some(host)], config }
     }
 
     pub(super) fn unplaced(&self) -> Unplaced {
@@ -86,7 +86,7 @@ impl SimSharedLink {
     ) -> Option<bool> {
         let input = self.input_of(datagram, came)?;
         let input = self.inputs[input].as_mut()?;
-        let own = *input.hears.get_or_insert(sender) == sender;
+        let own = *input.handles.get_or_insert(sender) == sender;
         input.receiver.handle_telling(datagram, came, &mut |_| {});
         Some(own)
     }
@@ -102,7 +102,7 @@ impl SimSharedLink {
     pub(super) fn settle(
         &mut self,
         at: LocalTime,
-        mut tell: impl FnMut(usize, &Counters, &Counters),
+        mut notify: impl FnMut(usize, &Counters, &Counters),
     ) {
         for place in 0..self.places.len() {
             let Some(index) = self.places[place] else { continue };
@@ -114,8 +114,8 @@ impl SimSharedLink {
             }
             self.senders.leave(place);
             self.places[place] = None;
-            if let Some(sender) = input.hears.take() {
-                tell(sender, &input.since, input.receiver.counters());
+            if let Some(sender) = input.handles.take() {
+                notify(sender, &input.since, input.receiver.counters());
             }
             input.since = *input.receiver.counters();
             if index != HOST {

@@ -24,7 +24,7 @@ pub(super) struct SimSender {
     goodbyes: usize,
 }
 
-pub(super) enum Came {
+pub(super) enum Arrived {
     Packet(Vec<u8>, Endpoint),
     Goodbye(Author),
 }
@@ -57,7 +57,7 @@ impl SimSender {
         &mut self,
         scenario: &Scenario,
         shift: i64,
-        mut arrives: impl FnMut(TrueTime, Came),
+        mut arrives: impl FnMut(TrueTime, Arrived),
     ) -> u64 {
         let now = self.wakes;
         let (first, met, skipped) = self.host.card.capture(now);
@@ -77,7 +77,7 @@ impl SimSender {
                 let mut carried = false;
                 path.carry(packet.datagram.len(), now, |when| {
                     carried = true;
-                    arrives(when, Came::Packet(packet.datagram.to_vec(), stint.from));
+                    arrives(when, Arrived::Packet(packet.datagram.to_vec(), stint.from));
                 });
                 lost += u64::from(!carried);
             });
@@ -89,7 +89,7 @@ impl SimSender {
             self.goodbyes += 1;
             if stint.goodbye {
                 let author = Author { ssrc: self.model.ssrc, host: stint.from.host() };
-                arrives(now.after(GOODBYE + self.model.path.delay), Came::Goodbye(author));
+                arrives(now.after(GOODBYE + self.model.path.delay), Arrived::Goodbye(author));
             }
         }
         self.wakes = self.host.card.capture_wake(now);

@@ -29,22 +29,22 @@ const SET: SoundSet = SoundSet {
 struct Script {
     openings: VecDeque<Opening>,
     lives: VecDeque<Alive>,
-    asked: Vec<&'static str>,
+    requested: Vec<&'static str>,
 }
 
 impl WorkerCalls for Script {
     fn open(&mut self, _order: &StreamOrder) -> Opening {
-        self.asked.push("open");
+        self.requested.push("open");
         self.openings.pop_front().expect("an opening in the script")
     }
 
     fn look(&mut self, _id: u32) -> Alive {
-        self.asked.push("look");
+        self.requested.push("look");
         self.lives.pop_front().expect("a life in the script")
     }
 
     fn close(&mut self, _id: u32) {
-        self.asked.push("close");
+        self.requested.push("close");
     }
 }
 
@@ -82,14 +82,14 @@ fn absent_worker_is_retried_often_refusing_one_rarely() {
     let away = || Opening::Away("the worker is absent".into());
     let mut script = Script { openings: (0..20).map(|_| away()).collect(), ..Script::default() };
     see_to(&mut errand, &mut script, 0..400);
-    assert_eq!(script.asked.len(), 20);
-    assert_eq!(standing.said(), ["the worker is absent"], "once");
+    assert_eq!(script.requested.len(), 20);
+    assert_eq!(standing.notes(), ["the worker is absent"], "once");
     script.openings = [Opening::Refused("it has gone".into()), opened(1)].into();
-    script.asked.clear();
+    script.requested.clear();
     see_to(&mut errand, &mut script, 400..1400);
-    assert_eq!(script.asked, ["open"]);
+    assert_eq!(script.requested, ["open"]);
     see_to(&mut errand, &mut script, 1400..1500);
-    assert_eq!((script.asked, standing.opened(Which::Worker)), (vec!["open"; 2], 1));
+    assert_eq!((script.requested, standing.opened(Which::Worker)), (vec!["open"; 2], 1));
 }
 
 fn answer(mut stream: TcpStream, slow: &str, held: &Sender<TcpStream>) {
@@ -128,12 +128,12 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
     };
     let timeout = core::time::Duration::from_secs(10);
     let (_first, slow) = of("slow:one");
-    let asked = held.recv_timeout(timeout).unwrap();
+    let requested = held.recv_timeout(timeout).unwrap();
     let (_second, quick) = of("quick:one");
     quick.await_tried(timeout);
-    assert!(!quick.said().is_empty(), "it was not asked for");
-    assert!(slow.said().is_empty(), "{:?}", slow.said());
-    drop(asked);
+    assert!(!quick.notes().is_empty(), "it was not asked for");
+    assert!(slow.notes().is_empty(), "{:?}", slow.notes());
+    drop(requested);
     slow.end();
     quick.end();
 }
@@ -142,11 +142,11 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
 fn client_threads_of_an_absent_worker_share_one_retry() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let (tell, tried) = channel();
+    let (notify, tried) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             drop(stream);
-            let _ = tell.send(now());
+            let _ = notify.send(now());
         }
     });
     let of = |plugin: usize| {
@@ -168,15 +168,15 @@ fn client_threads_of_an_absent_worker_share_one_retry() {
 fn what_is_said_in_turn_is_said_once_and_the_last_word_always() {
     let (_offloaded, standing, _errand) = errand();
     for _ in 0..100 {
-        standing.say("the worker is away".into());
-        standing.say("the spare is away".into());
+        standing.emit("the worker is away".into());
+        standing.emit("the spare is away".into());
     }
-    assert_eq!(standing.said(), ["the worker is away", "the spare is away"]);
-    (0..100).for_each(|n| standing.say(n.to_string()));
-    let many = standing.said().len();
+    assert_eq!(standing.notes(), ["the worker is away", "the spare is away"]);
+    (0..100).for_each(|n| standing.emit(n.to_string()));
+    let many = standing.notes().len();
     assert!(many < 100, "{many}");
     standing.conclude("3 frames are not the plugin's".into());
-    snapshot!(standing.said().last().unwrap());
+    snapshot!(standing.notes().last().unwrap());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_one_errand_found_out_no_other_tries() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script::default();
     assert!(errand.see_to(&mut script, at(0), &mut true));
-    assert!(script.asked.is_empty());
+    assert!(script.requested.is_empty());
     standing.await_tried(core::time::Duration::MAX);
 }
 
@@ -196,13 +196,13 @@ fn a_stream_that_is_not_there_any_more_is_opened_anew() {
     see_to(&mut errand, &mut script, 0..20);
     // A host that does not run expects no answers.
     see_to(&mut errand, &mut script, 20..1000);
-    assert_eq!(script.asked, ["open"]);
+    assert_eq!(script.requested, ["open"]);
     for look in 50..57 {
         standing.begin_run();
         standing.end_run();
         see_to(&mut errand, &mut script, 20 * look..20 * look + 1);
     }
-    assert_eq!(script.asked, ["open", "look", "open"]);
+    assert_eq!(script.requested, ["open", "look", "open"]);
 }
 
 #[test]
@@ -214,11 +214,11 @@ fn failed_stream_is_reported_and_reopened_after_1_s() {
     standing.begin_run();
     see_to(&mut errand, &mut script, 20..100);
     assert_eq!(
-        (script.asked.clone(), standing.said()),
+        (script.requested.clone(), standing.notes()),
         (vec!["open", "look", "close"], vec!["it crashed".into()])
     );
     see_to(&mut errand, &mut script, 1000..1080);
-    assert_eq!(script.asked, ["open", "look", "close", "open"]);
+    assert_eq!(script.requested, ["open", "look", "close", "open"]);
 }
 
 #[test]
@@ -227,8 +227,8 @@ fn the_first_frame_that_differs_is_said_once() {
     let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
     standing.tell_difference(0);
     see_to(&mut errand, &mut script, 0..100);
-    assert_eq!(standing.said().len(), 1);
-    snapshot!(standing.said()[0]);
+    assert_eq!(standing.notes().len(), 1);
+    snapshot!(standing.notes()[0]);
 }
 
 #[test]
@@ -238,10 +238,10 @@ fn blocks_longer_than_the_delay_are_reported_once() {
     for look in 0..5 {
         standing.tell_short(512);
         see_to(&mut errand, &mut script, 20 * look..20 * look + 1);
-        standing.say(format!("something else, {look}"));
+        standing.emit(format!("something else, {look}"));
     }
-    let short = standing.said().iter().filter(|said| said.contains("have 512 frames")).count();
-    assert_eq!(short, 1, "{:?}", standing.said());
+    let short = standing.notes().iter().filter(|said| said.contains("have 512 frames")).count();
+    assert_eq!(short, 1, "{:?}", standing.notes());
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_worker_that_is_stopped_keeps_its_stream() {
     see_to(&mut errand, &mut script, 0..20);
     standing.begin_run();
     see_to(&mut errand, &mut script, 20..120);
-    assert_eq!(script.asked, ["open", "look", "look"]);
+    assert_eq!(script.requested, ["open", "look", "look"]);
     assert_eq!(standing.opened(Which::Worker), 1);
 }
 
@@ -273,6 +273,6 @@ fn what_is_over_is_closed_once() {
     see_to(&mut errand, &mut script, 0..20);
     standing.end();
     assert!(!errand.see_to(&mut script, at(20), &mut false));
-    assert_eq!(script.asked, ["open", "close"]);
+    assert_eq!(script.requested, ["open", "close"]);
     standing.await_closed(core::time::Duration::MAX);
 }

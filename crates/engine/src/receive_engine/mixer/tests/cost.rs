@@ -154,21 +154,21 @@ impl OrdinaryEnd {
     fn exchange(&mut self, now: LocalTime) {
         let there = WallTime::of_local(now - PATH, WALL);
         let exchange = Exchange {
-            asked: now - PATH.times(2),
+            requested: now - PATH.times(2),
             peer_received: there,
             peer_answered: there,
             answered: now,
             reading_error: Span::ZERO,
         };
         let mapping = self.clock.observe(exchange).unwrap();
-        self.tell(MixerCommand::Receive(ReceiveCommand::Clock(self.author(), mapping)));
+        self.notify(MixerCommand::Receive(ReceiveCommand::Clock(self.author(), mapping)));
     }
 
     fn author(&self) -> Author {
         Author { ssrc: self.ssrc, host: core::net::IpAddr::from(SOURCE.0).into() }
     }
 
-    fn tell(&mut self, command: MixerCommand) {
+    fn notify(&mut self, command: MixerCommand) {
         self.commands.push(command).unwrap_or_else(|_| panic!("the ring is full"));
     }
 
@@ -186,7 +186,7 @@ impl CostWorld {
         let (mut ends, inputs): (Vec<OrdinaryEnd>, Vec<MixerInput>) =
             (0..streams).map(stream).unzip();
         ends.iter_mut().for_each(|end| {
-            end.tell(MixerCommand::Receive(ReceiveCommand::Announced(end.ssrc, false)))
+            end.notify(MixerCommand::Receive(ReceiveCommand::Announced(end.ssrc, false)))
         });
         let (hearing, ear, mouth) = hearing(FORMAT.rate, 2, Frames::new(48));
         drop(ear);
@@ -239,8 +239,8 @@ impl CostWorld {
         }
         self.send(now);
         // Statuses at fixed periods, unlike with the machine's clock.
-        let tells = self.period.is_multiple_of(TOLD);
-        self.mixer.reported = if tells { LocalTime::ZERO } else { LocalTime::NEVER };
+        let notifies = self.period.is_multiple_of(TOLD);
+        self.mixer.reported = if notifies { LocalTime::ZERO } else { LocalTime::NEVER };
         let (mut samples, meets) = ([0.0; SAMPLES], now + RING);
         let (uncertainty, skipped) = (Span::ZERO, Frames::ZERO);
         let playback = Side { samples: &mut samples, meets, uncertainty, skipped };
@@ -313,6 +313,6 @@ fn cost_full_features_with_redundancy_copies_frames() {
 fn cost_full_features_card_50_ppm_fast_resamples() {
     let (counters, periods) =
         play(CostScene { drift: 50, carried: Layout::NONE, everything: true });
-    let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
-    assert!(counters.resampled_frames >= least, "{counters:?}");
+    let minimum = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
+    assert!(counters.resampled_frames >= minimum, "{counters:?}");
 }

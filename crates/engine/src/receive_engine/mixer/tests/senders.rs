@@ -15,7 +15,7 @@ impl Ordinary {
     fn came(&mut self) -> Vec<usize> {
         let news = core::iter::from_fn(|| self.news.pop().ok());
         news.filter_map(|news| match news {
-            SharedNews::Came { number, .. } => Some(number),
+            SharedNews::Arrived { number, .. } => Some(number),
             SharedNews::Unplaced(_) => None,
         })
         .collect()
@@ -26,7 +26,7 @@ impl Ordinary {
     }
 }
 
-fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
+fn senders(select: Select, levels: &[f32], maximum: usize) -> (World, Ordinary) {
     let mut world = World::new(select, &levels[..1]);
     world.levels = levels.into();
     world.queues = vec![Arc::clone(&world.queues[0]); levels.len()];
@@ -38,7 +38,7 @@ fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     }
     world.mixer.inputs.reserve_exact(WAITING.len());
     world.mixer.inputs[0].shares = true;
-    world.mixer.shared = vec![SharedLink::new(0, most, waiting_out, news_in, gone_in)];
+    world.mixer.shared = vec![SharedLink::new(0, maximum, waiting_out, news_in, gone_in)];
     (world, Ordinary { waiting, news, gone })
 }
 

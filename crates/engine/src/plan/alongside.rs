@@ -39,7 +39,7 @@ pub fn follow(
     let (address, resolved) = reported;
     let at = places.iter().take(streams.len()).position(|heard| come_together(*heard, reported));
     if let Some(at) = at {
-        let (stream, clock) = ClockPlan::beside(streams.remove(at), address, resolved);
+        let (stream, clock) = ClockPlan::alongside(streams.remove(at), address, resolved);
         streams.insert(at, stream);
         return Ok((streams, Some(clock)));
     }
@@ -48,7 +48,7 @@ pub fn follow(
 }
 
 impl ClockPlan {
-    fn beside(stream: StreamPlan, address: &Address, resolved: &Resolved) -> (StreamPlan, Self) {
+    fn alongside(stream: StreamPlan, address: &Address, resolved: &Resolved) -> (StreamPlan, Self) {
         let encapsulation = Encapsulation::Udp;
         let is_aside = Box::new(move |datagram: &[u8]| is_crf(encapsulation, datagram));
         let (link, aside) = divide(stream.link, PACKETS, is_aside);

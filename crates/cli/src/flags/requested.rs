@@ -16,14 +16,14 @@ impl FromStr for RedundancyFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut asked = Self::default();
+        let mut requested = Self::default();
         let (mut amounts, mut networks) = (0, 0);
         for part in text.split('+') {
             if let Some(names) = part.strip_prefix("paths:") {
-                asked.paths = names.split(',').map(str::to_owned).collect();
+                requested.paths = names.split(',').map(str::to_owned).collect();
                 networks += 1;
             } else {
-                asked.amount = part.parse().map_err(|error: RedundancyError| {
+                requested.amount = part.parse().map_err(|error: RedundancyError| {
                     error.to_string() + ", or paths:eth0,eth1 alone or behind a +"
                 })?;
                 amounts += 1;
@@ -34,7 +34,7 @@ impl FromStr for RedundancyFlag {
                 "`{text}` has two amounts or two lists of networks\nhint: write fec:2+paths:eth0,eth1"
             ));
         }
-        let mut different = asked.paths.clone();
+        let mut different = requested.paths.clone();
         different.sort();
         different.dedup();
         if networks > 0 && (different.len() != 2 || different.iter().any(String::is_empty)) {
@@ -42,7 +42,7 @@ impl FromStr for RedundancyFlag {
                 "`{text}` does not name two networks\nhint: write paths:eth0,eth1"
             ));
         }
-        Ok(asked)
+        Ok(requested)
     }
 }
 

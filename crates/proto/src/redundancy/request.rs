@@ -36,14 +36,14 @@ impl FromStr for Redundancy {
         let count = |text: &str| {
             text.parse::<u8>().ok().filter(|n| (1..=MAX_SYMBOLS).contains(&usize::from(*n)))
         };
-        let asked = match text.split_once(':') {
+        let requested = match text.split_once(':') {
             None if text == "off" => Some(Self::Off),
             None if text == "auto" => Some(Self::Auto),
             Some(("red", copies)) => count(copies).map(Self::Copies),
             Some(("fec", symbols)) => count(symbols).map(Self::Code),
             _ => None,
         };
-        asked.ok_or_else(|| RedundancyError(text.to_owned()))
+        requested.ok_or_else(|| RedundancyError(text.to_owned()))
     }
 }
 
@@ -87,19 +87,19 @@ impl Bounds {
         if payload > MAX_PAYLOAD || !format.is_constant() {
             return 0;
         }
-        let most = self.max_bytes.saturating_sub(payload);
-        let room = self.wire.carried_within(self.stamps, most);
+        let maximum = self.max_bytes.saturating_sub(payload);
+        let room = self.wire.carried_within(self.stamps, maximum);
         (1..=MAX_SYMBOLS).take_while(|n| repair_data::bytes(*n, payload) <= room).count()
     }
 
     /// Bytes that up to this many symbols add to a packet.
     pub fn cost_of(&self, format: &StreamFormat, symbols: usize) -> usize {
         let window = self.window(format);
-        let most = self.max_symbols(format).min(window);
+        let maximum = self.max_symbols(format).min(window);
         let layout = match symbols {
             0 => Layout::NONE,
-            _ if window > 0 && most == 0 => Layout::repeated(window),
-            symbols => Layout::copies(symbols.min(most), window),
+            _ if window > 0 && maximum == 0 => Layout::repeated(window),
+            symbols => Layout::copies(symbols.min(maximum), window),
         };
         self.cost(format, &layout)
     }
@@ -118,15 +118,15 @@ impl Redundancy {
     /// Layout for `format`. If a symbol is too long for the path, packets are repeated whole.
     /// `losses` is for [`Redundancy::Auto`].
     pub fn layout(self, format: &StreamFormat, bounds: &Bounds, losses: Losses) -> Layout {
-        let (window, most) = (bounds.window(format), bounds.max_symbols(format));
+        let (window, maximum) = (bounds.window(format), bounds.max_symbols(format));
         let layout = match self {
             Self::Off => Layout::NONE,
             _ if window == 0 => Layout::NONE,
             Self::Auto if losses.is_none() || bounds.max_asked == 0 => Layout::NONE,
-            _ if most == 0 => Layout::repeated(window),
-            Self::Copies(copies) => Layout::copies(most.min(copies.into()), window),
-            Self::Code(symbols) => Layout::code(most.min(symbols.into()), window),
-            Self::Auto => sizing::fitting(losses, window, most.min(bounds.max_asked.into())),
+            _ if maximum == 0 => Layout::repeated(window),
+            Self::Copies(copies) => Layout::copies(maximum.min(copies.into()), window),
+            Self::Code(symbols) => Layout::code(maximum.min(symbols.into()), window),
+            Self::Auto => sizing::fitting(losses, window, maximum.min(bounds.max_asked.into())),
         };
         layout.within(bounds.max_bytes)
     }

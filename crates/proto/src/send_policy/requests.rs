@@ -63,7 +63,7 @@ impl Limits {
 
 /// Requests of one receiver.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ask {
+pub struct Request {
     worth: TrustLevel,
     /// Needed latency, and the time of the request.
     needs: Option<(Span, LocalTime)>,
@@ -72,7 +72,7 @@ pub struct Ask {
     losses_reported: Option<LocalTime>,
 }
 
-impl Ask {
+impl Request {
     /// Requests expire after ten reports.
     const FORGOTTEN: Span = Span::from_secs(5);
 
@@ -125,15 +125,22 @@ impl Ask {
 }
 
 pub(super) fn latency<'a>(
-    asks: impl IntoIterator<Item = &'a Ask>,
+    requests: impl IntoIterator<Item = &'a Request>,
     limit: Span,
     now: LocalTime,
 ) -> Option<Span> {
-    asks.into_iter().filter_map(|ask| ask.needs(now)).max().map(|needed| needed.min(limit))
+    requests
+        .into_iter()
+        .filter_map(|request| request.needs(now))
+        .max()
+        .map(|needed| needed.min(limit))
 }
 
-pub(super) fn losses<'a>(asks: impl IntoIterator<Item = &'a Ask>, now: LocalTime) -> Losses {
-    let reported = asks.into_iter().filter_map(|ask| ask.losses(now));
+pub(super) fn losses<'a>(
+    requests: impl IntoIterator<Item = &'a Request>,
+    now: LocalTime,
+) -> Losses {
+    let reported = requests.into_iter().filter_map(|request| request.losses(now));
     reported.reduce(Losses::worse).unwrap_or(Losses::UNKNOWN)
 }
 

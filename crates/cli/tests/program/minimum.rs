@@ -49,19 +49,19 @@ fn minimum_latency_over_a_delayed_path_is_found_and_held() {
         for name in ["900ms", "600ms"] {
             assert!(rows.iter().any(|row| row["name"] == name), "{name}: {report:#}");
         }
-        let least = rows.last().unwrap();
-        assert_eq!((&least["name"], &least["result"]), (&json!("the least"), &json!("whole")));
-        assert_eq!(least["configured_ns"], 600_000_000, "{least:#}");
-        let missed = &least["missed"];
-        assert_eq!(missed["missed"], 0, "{least:#}");
+        let minimum = rows.last().unwrap();
+        assert_eq!((&minimum["name"], &minimum["result"]), (&json!("the least"), &json!("whole")));
+        assert_eq!(minimum["configured_ns"], 600_000_000, "{minimum:#}");
+        let missed = &minimum["missed"];
+        assert_eq!(missed["missed"], 0, "{minimum:#}");
         // One packet per millisecond, except those under way at the end (90 ms), those in stalls,
         // and the share that may be missed by 3/n.
         let due = missed["due"].as_f64().unwrap();
-        assert!((800.0..1500.0).contains(&due), "{least:#}");
+        assert!((800.0..1500.0).contains(&due), "{minimum:#}");
         let bound = missed["at_most"].as_f64().unwrap() * due;
-        assert!((2.9..3.1).contains(&bound), "{least:#}");
-        assert_eq!(least["below_ns"], 300_000_000, "{least:#}");
-        let below = least["below_missed"].as_str().unwrap();
+        assert!((2.9..3.1).contains(&bound), "{minimum:#}");
+        assert_eq!(minimum["below_ns"], 300_000_000, "{minimum:#}");
+        let below = minimum["below_missed"].as_str().unwrap();
         assert!(below.contains(" late"), "{below}");
         let page = fs::read_to_string(folder.file("least.html")).unwrap();
         assert!(page.contains("<svg") && page.contains("the least"), "{page}");
@@ -80,7 +80,7 @@ fn hold_longer_than_the_noise_is_refused_before_the_search() {
     is_refused(&call("3596s"), 2);
     for goes_on in ["3595s", "7200s --input tone:997"] {
         let ended = call(goes_on).run();
-        let said = ended.said.join("\n");
-        assert!(said.contains("at ssh:x") && !said.contains("held"), "{said}");
+        let messages = ended.messages.join("\n");
+        assert!(messages.contains("at ssh:x") && !messages.contains("held"), "{messages}");
     }
 }

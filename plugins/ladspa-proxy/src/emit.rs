@@ -3,6 +3,6 @@
 use std::io::Write as _;
 
 /// One write, so that lines do not mix.
-pub(crate) fn say(sentence: &str) {
+pub(crate) fn emit(sentence: &str) {
     let _ = std::io::stderr().write_all(format!("tautline: {sentence}\n").as_bytes());
 }

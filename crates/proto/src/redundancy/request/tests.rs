@@ -30,7 +30,10 @@ fn within(millis: i64) -> Bounds {
 #[test]
 fn what_is_asked_for_is_read_as_it_is_written() {
     for text in ["off", "red:1", "red:24", "fec:3", "auto"] {
-        assert_eq!(text.parse::<Redundancy>().map(|asked| asked.to_string()), Ok(text.to_owned()));
+        assert_eq!(
+            text.parse::<Redundancy>().map(|requested| requested.to_string()),
+            Ok(text.to_owned())
+        );
     }
     for text in ["", "red", "red:", "red:0", "fec:25", "fec:x", "on", "AUTO", "red:-1"] {
         let reported = text.parse::<Redundancy>().map_err(|error| error.to_string());
@@ -50,15 +53,18 @@ fn the_window_is_the_packets_that_leave_within_the_budget() {
 fn as_many_symbols_fit_as_an_ethernet_frame_has_room_for() {
     for (channels, packet) in [(1, 48), (2, 48), (2, 96), (8, 12)] {
         let (bounds, format) = (within(10), format(channels, packet));
-        let most = bounds.max_symbols(&format);
+        let maximum = bounds.max_symbols(&format);
         // Header, extension header, stamps, and a header per 255 bytes of repair data.
         let bytes = |symbols: usize| {
             let repair_data = 1 + symbols * (3 + format.payload_bytes());
             let extension: usize = 10 + 14 + repair_data + 2 * repair_data.div_ceil(255);
             12 + 4 + extension.next_multiple_of(4) + format.payload_bytes()
         };
-        assert!(most >= 1 && bytes(most) <= ETHERNET, "{most} of {channels} times {packet}");
-        assert!(bytes(most + 1) > ETHERNET, "{most} of {channels} times {packet}");
+        assert!(
+            maximum >= 1 && bytes(maximum) <= ETHERNET,
+            "{maximum} of {channels} times {packet}"
+        );
+        assert!(bytes(maximum + 1) > ETHERNET, "{maximum} of {channels} times {packet}");
     }
 }
 

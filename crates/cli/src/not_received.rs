@@ -12,7 +12,7 @@ use tautline_proto::time::{LocalTime, Span};
 /// Timeout before the check. A user who waits for a sender sees only one line.
 const TIMEOUT: Span = Span::from_secs(3);
 
-pub(crate) struct Unheard {
+pub(crate) struct NotReceived {
     awaited: Vec<Awaited>,
     limits: Vec<String>,
     since: LocalTime,
@@ -21,11 +21,11 @@ pub(crate) struct Unheard {
 
 enum LookupState {
     Waits,
-    Asks(JoinHandle<Option<String>>),
+    Requests(JoinHandle<Option<String>>),
     Answered(Option<String>),
 }
 
-impl Unheard {
+impl NotReceived {
     pub(crate) fn at<'a>(
         addresses: impl Iterator<Item = (&'a Address, &'a Resolved)> + Clone,
         since: LocalTime,
@@ -54,8 +54,8 @@ impl Unheard {
     /// Call while no packet arrives. Returns possible reasons once.
     pub(crate) fn still(&mut self, now: LocalTime) -> Option<String> {
         match &self.state {
-            LookupState::Waits if now - self.since >= TIMEOUT => self.ask(),
-            LookupState::Asks(asking) if asking.is_finished() => {
+            LookupState::Waits if now - self.since >= TIMEOUT => self.request(),
+            LookupState::Requests(asking) if asking.is_finished() => {
                 let blame = self.answer()?;
                 let limits = [self.limits(), blame].into_iter().filter(|text| !text.is_empty());
                 let limits: Vec<_> = limits.collect();
@@ -69,23 +69,23 @@ impl Unheard {
     /// Call if no packet arrived at all.
     pub(crate) fn blame(&mut self) -> Option<String> {
         if matches!(self.state, LookupState::Waits) {
-            self.ask();
+            self.request();
         }
         self.answer()
     }
 
-    fn ask(&mut self) {
+    fn request(&mut self) {
         let awaited = std::mem::take(&mut self.awaited);
         let asking = (!awaited.is_empty())
             .then(|| std::thread::Builder::new().name("taut-firewall".into()))
             .and_then(|thread| thread.spawn(move || keeps_out(&awaited)).ok());
-        self.state = asking.map_or(LookupState::Answered(None), LookupState::Asks);
+        self.state = asking.map_or(LookupState::Answered(None), LookupState::Requests);
     }
 
     fn answer(&mut self) -> Option<String> {
         let answer = match std::mem::replace(&mut self.state, LookupState::Answered(None)) {
             LookupState::Waits => None,
-            LookupState::Asks(asking) => asking.join().ok().flatten(),
+            LookupState::Requests(asking) => asking.join().ok().flatten(),
             LookupState::Answered(answer) => answer,
         };
         self.state = LookupState::Answered(answer.clone());
@@ -128,7 +128,7 @@ mod tests {
     fn reported(address: &str) -> String {
         let address = Address::to_hear(address).unwrap();
         let resolved = address.resolve().unwrap();
-        Unheard::at([(&address, &resolved)].into_iter(), LocalTime::ZERO).limits()
+        NotReceived::at([(&address, &resolved)].into_iter(), LocalTime::ZERO).limits()
     }
 
     #[test]
