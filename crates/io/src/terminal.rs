@@ -13,7 +13,7 @@ pub struct TerminalKeys {
 }
 
 impl TerminalKeys {
-    /// `None` if it is no terminal, or in the background (`SIGTTOU` would stop this program).
+    /// `None` without a terminal, or in the background (`SIGTTOU` would stop this program).
     pub fn of_standard_input() -> io::Result<Option<Self>> {
         if !io::stdin().is_terminal() || !is_in_front(io::stdin()) {
             return Ok(None);

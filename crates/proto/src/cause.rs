@@ -170,7 +170,7 @@ impl Causes {
             (Some(network_time), Some(fastest)) => network_time - fastest,
             _ => Span::ZERO,
         };
-        // Waiting for a wake-up is no delay.
+        // Waiting for a wake-up is not a delay.
         let receiver = passage.read - passage.arrival - period;
         // A cause must explain at least half of the missing time.
         let maximum = network.max(short.half());

@@ -185,10 +185,9 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
         Ok(Some(peer))
     };
     let accepted = accepted();
-    match go_on.filter(|_| matches!(accepted, Ok(Some(_)))) {
-        Some(mut go_on) => drop(go_on.write_all(b"ok\n")),
-        // Closed before the wait below: `read` there waits for it.
-        None => {}
+    // Otherwise closed here, as `read` there waits for its end.
+    if let Some(mut go_on) = go_on.filter(|_| matches!(accepted, Ok(Some(_)))) {
+        let _ = go_on.write_all(b"ok\n");
     }
     let status =
         ssh.wait().map_err(|error| Failure::running(format!("ssh {destination}: {error}")))?;

@@ -76,7 +76,9 @@ impl Page {
 
     fn place(&self, machine: &str) -> (&Namespace, &Path) {
         match machine {
-            "home" | "shop" | "desk" | "both" | "ssh" => (&self.cable.left, self.homes[0].path()),
+            "home" | "shop" | "desk" | "both" | "every machine" | "ssh" => {
+                (&self.cable.left, self.homes[0].path())
+            }
             "studio" | "office" | "kitchen" => (&self.cable.right, self.homes[1].path()),
             other => panic!("{}.md: unknown machine {other:?}", self.name),
         }

@@ -21,7 +21,7 @@ const STEP_MEMORY: Span = Span::from_secs(1);
 const ROUNDING: i64 = 2;
 /// Timestamps further ahead do not fit the mapping.
 const FUTURE: Span = Span::from_millis(1);
-/// Older ones are no arrivals: some kernels give looped-back multicast its launch time.
+/// Older ones are not arrivals: some kernels give looped-back multicast its launch time.
 const PAST: Span = Span::from_secs(10);
 
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {

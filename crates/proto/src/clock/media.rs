@@ -70,7 +70,7 @@ impl MediaClock {
     const JUMP: Span = Span::from_millis(20);
     /// Minimum step of a set clock: audible, and ten times its stray (IEEE 802.1AS).
     const STEP: Span = Span::from_millis(2);
-    /// Standard deviations of readings that are no step.
+    /// Standard deviations of readings without a step.
     const NOISE: f64 = 8.0;
     /// Maximum distance of doubtful readings that confirm each other.
     const CONFIRM: Span = Span::from_millis(5);

@@ -13,7 +13,7 @@ const LEFT: Span = Span::from_millis(50);
 /// A tenth of the elapsed time is forgiven: a host that misses periods never catches up.
 const FORGIVEN: i64 = 10;
 
-/// A thousandth of the sound is no lead. Otherwise any fast card would be 250 ms ahead some day.
+/// A thousandth of the sound does not count as lead. Otherwise any fast card would be 250 ms ahead some day.
 const SURELY: i64 = 1000;
 
 /// Waiting time that delayed a run.
