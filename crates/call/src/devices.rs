@@ -36,7 +36,7 @@ impl DevicePair {
         (self.capture.rate, self.capture.channels)
     }
 
-    /// Whether its latency share is not a larger.
+    /// Whether its latency share is not larger.
     pub fn takes_no_more_than(&self, other: &Self) -> bool {
         self.take().iter().zip(other.take()).all(|(this, other)| *this <= other)
     }
