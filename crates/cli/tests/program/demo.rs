@@ -84,7 +84,7 @@ mod exclusive {
         timed(|| {
             let folder = Folder::new();
             let ended = demo(&folder, &format!("{PATIENT} --duration 3s")).end().well();
-            let whole = ended.out.matches(" frames identical to the recording in 3 s").count();
+            let whole = ended.out.matches(" frames identical to the recording in 3s").count();
             assert_eq!(whole, 2, "{ended:#?}");
             assert!(!ended.out.contains("stopped"), "{ended:#?}");
         });
