@@ -239,7 +239,7 @@ fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
     )
 }
 
-fn times(count: u64) -> String {
+pub(crate) fn times(count: u64) -> String {
     match count {
         1 => "once".into(),
         more => format!("{more} times"),

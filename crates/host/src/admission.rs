@@ -53,8 +53,8 @@ impl CoreAdmission {
 
     pub fn admit(&mut self, stream: u32, demand: &Demand) -> Result<f64, OverloadError> {
         let used = self.used();
-        let minimum = used.iter().enumerate().min_by(|one, other| one.1.total_cmp(other.1));
-        let (core, used) = minimum.map_or((0, 0.0), |(core, used)| (core, *used));
+        let least_used = used.iter().enumerate().min_by(|one, other| one.1.total_cmp(other.1));
+        let (core, used) = least_used.map_or((0, 0.0), |(core, used)| (core, *used));
         let (share, left) = (demand.share(), (self.max_share - used).max(0.0));
         if share > left {
             return Err(OverloadError {

@@ -130,17 +130,17 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
 /// Without a message if the printed text begins with it.
 fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
     let (first, second) = (flags.first.display(), flags.second.display());
-    let because = compared.reasons.join("; ");
+    let reasons = compared.reasons.join("; ");
     let failure = match compared.outcome {
         ComparedOutcome::Same | ComparedOutcome::NoRegression | ComparedOutcome::Better => {
             return None;
         }
         ComparedOutcome::Worse => Failure::running(format!(
-            "{second} is worse than {first}: {because}\nhint: repeat both measurements to rule out \
+            "{second} is worse than {first}: {reasons}\nhint: repeat both measurements to rule out \
              the machine"
         )),
         ComparedOutcome::Undecided => Failure::undecided(format!(
-            "unknown whether {second} is worse than {first}: {because}\nhint: {MEASURE_AGAIN}"
+            "unknown whether {second} is worse than {first}: {reasons}\nhint: {MEASURE_AGAIN}"
         )),
     };
     Some(match flags.reporting.report {

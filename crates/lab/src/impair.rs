@@ -204,7 +204,7 @@ fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketA
 
 /// A relay that receives its own datagrams would loop.
 fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<(), Failure> {
-    // Relaying a group between networks is no loop.
+    // Relaying a group between networks is not a loop.
     let (listen, to) = (by_udp(&flags.listen, listen)?, by_udp(&flags.to, to)?);
     let apart = flags.listen.interface != flags.to.interface && to.0.ip().is_multicast();
     let at = listen.0.ip();

@@ -50,7 +50,7 @@ pub struct LimitsFlags {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceLimit {
-    /// Percent of a processor; 100 is no limit.
+    /// Percent of a processor; 100 means no limit.
     Cpu(u32),
     /// With a competing program that takes all it can.
     Shared(u32),

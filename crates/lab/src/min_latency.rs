@@ -221,7 +221,7 @@ impl Tries {
                     let xruns = verdict == TryVerdict::Fails && by_xruns;
                     self.failed_by_xruns += u32::from(xruns);
                 }
-                TryVerdict::Again if finding != SearchResult::InvalidWindow => {
+                TryVerdict::Again if finding != SearchResult::Invalid => {
                     self.frozen_holds.push(next.steps);
                 }
                 _ => {}
@@ -355,7 +355,7 @@ struct MeasuredTry {
 
 impl MeasuredTry {
     fn invalid(row: ReportRow) -> Self {
-        Self { row, finding: SearchResult::InvalidWindow, lacked: String::new(), by_xruns: false }
+        Self { row, finding: SearchResult::Invalid, lacked: String::new(), by_xruns: false }
     }
 }
 

@@ -106,7 +106,7 @@ fn hear_of(
         let now = now();
         now >= until || silent.is_some_and(|silent| !came.packets && now >= silent)
     };
-    match learn(&mut [opened], Believe::Anybody, given_up) {
+    match learn(&mut [opened], Believe::AnyHost, given_up) {
         Learnt::Announced { announcement: Announcement { format, link_offset, .. }, .. } => {
             Some(TheirStream { format, promised: Some(link_offset) })
         }

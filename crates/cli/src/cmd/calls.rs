@@ -196,11 +196,11 @@ pub(super) fn tell_reports(
     files: ReportFiles,
     running: &RunFlags,
 ) -> Result<(), Failure> {
-    let done = match done {
-        // The call never began: an earlier report of the same name stays.
-        Err(error) if reports.is_empty() => return Err(failure(error)),
-        done => done,
-    };
+    let done = done.map_err(failure);
+    // The call never began: an earlier report of the same name stays.
+    if reports.is_empty() && done.is_err() {
+        return done;
+    }
     let json =
         || CallReport::json(role, &reports).map_err(|error| Failure::running(error.to_string()));
     let drawn =
@@ -219,7 +219,7 @@ pub(super) fn tell_reports(
     let detail = running.voice().report_detail();
     report_file::print(running.report(), |format| render(format, detail))?;
     written?;
-    done.map_err(failure)
+    done
 }
 
 pub(super) fn failure(error: tautline_call::Error) -> Failure {

@@ -62,9 +62,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let described = described.as_ref();
     tell_of_others(flags, &from);
     // Reports impossible settings before the wait for a sender.
-    let not_received = layout(flags, described, None)?;
-    latency(flags, None, &not_received.format, &not_received.device)?;
-    tell_period(voice, &flags.output, &flags.timing, &not_received.device);
+    let assumed = layout(flags, described, None)?;
+    latency(flags, None, &assumed.format, &assumed.device)?;
+    tell_period(voice, &flags.output, &flags.timing, &assumed.device);
     if let Some(path) = &flags.running.packet_log {
         OutputFile::check(path).map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
@@ -84,7 +84,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let wait = SenderWait { show: &mut show, over: &over };
-    let mut settled = settle(flags, &mut from, not_received, Believe::Anybody, wait)?;
+    let mut settled = settle(flags, &mut from, assumed, Believe::AnyHost, wait)?;
     let mut begun = 0;
     loop {
         let Settled { layout: PlayoutSetup { format, device, map }, announced, proven, by } =
@@ -149,7 +149,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {
             let playable = |theirs: &_| Settled::heard(flags, described, *theirs).is_ok();
-            let doubt = Doubt { hearsay: by == By::Anybody, proven, playable: &playable };
+            let doubt = Doubt { hearsay: by == By::AnyHost, proven, playable: &playable };
             engine.run_as_announced(opened.device, &options, &stop, &doubt, progress)?
         };
         let another = match ran {
@@ -169,9 +169,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         settled = match another.announcement {
             Some(theirs) => Settled::heard(flags, described, theirs)?,
             None => {
-                let not_received = layout(flags, described, None)?;
+                let assumed = layout(flags, described, None)?;
                 let wait = SenderWait { show: &mut show, over: &over };
-                settle(flags, &mut from, not_received, Believe::Senders, wait)?
+                settle(flags, &mut from, assumed, Believe::Senders, wait)?
             }
         };
     }
@@ -204,7 +204,7 @@ enum By {
     User,
     Sender,
     /// From a sender without packets so far.
-    Anybody,
+    AnyHost,
 }
 
 struct Settled {
@@ -234,14 +234,14 @@ struct SenderWait<'a> {
 fn settle(
     flags: &Recv,
     from: &mut [ReceiveAddress<'_>],
-    not_received: PlayoutSetup,
+    assumed: PlayoutSetup,
     believe: Believe,
     mut wait: SenderWait<'_>,
 ) -> Result<Settled, Failure> {
-    let said = knows_shape(flags, from);
+    let is_known = knows_shape(flags, from);
     let described = from.iter().find_map(|heard| heard.resolved.description.clone());
     let described = described.as_ref();
-    let mut requested = (!said).then_some(believe);
+    let mut requested = (!is_known).then_some(believe);
     while let Some(believe) = requested.take() {
         let (announced, sends) = match learnt(flags, from, believe, &mut wait)? {
             Learnt::Announced { announcement, sends } => (announcement, sends),
@@ -260,17 +260,17 @@ fn settle(
         };
         match Settled::heard(flags, described, announced) {
             Ok(settled) if sends => return Ok(settled),
-            Ok(settled) => return Ok(Settled { by: By::Anybody, ..settled }),
+            Ok(settled) => return Ok(Settled { by: By::AnyHost, ..settled }),
             Err(failure) if sends => return Err(failure),
             // Without packets the announcement may be forged, so it must not end the run.
             Err(_) => requested = Some(Believe::Senders),
         }
     }
     if !(wait.over)() {
-        check_fits(&flags.output, &not_received)?;
+        check_fits(&flags.output, &assumed)?;
     }
-    let by = if said { By::User } else { By::Sender };
-    Ok(Settled { layout: not_received, announced: None, proven: false, by })
+    let by = if is_known { By::User } else { By::Sender };
+    Ok(Settled { layout: assumed, announced: None, proven: false, by })
 }
 
 fn take_changes(
@@ -353,7 +353,7 @@ fn learnt(
             Ok(ListenedAt::new(heard.resolved.form.unpack(heard.resolved.stream), opened))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
-    if believe == Believe::Anybody {
+    if believe == Believe::AnyHost {
         tell_listening(flags);
     }
     let given_up = |came: LinkArrivals| {

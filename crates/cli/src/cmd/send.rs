@@ -50,9 +50,9 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
     sound_files::refuse_to_loop(&flags.input, flags.looped)?;
     flags.running.refuse_partial_packet_log()?;
-    let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
+    let wanted = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
     let input = flags.input.clone();
-    let looked = move || tautline_audio::probe(&input, said);
+    let looked = move || tautline_audio::probe(&input, wanted);
     let is_pipe = sound_files::is_streamed(&flags.input);
     let file = within(&flags.running, (&flags.input, is_pipe), looked)??;
     let wanted =

@@ -153,7 +153,7 @@ fn untrusted_caller_gets_a_hint_and_other_calls_continue() {
     assert!(!called.folder.file("refused.json").exists(), "a call that never began has no report");
     assert!(refused.messages.iter().any(|line| line.contains(messages::UNTRUSTED)), "{refused:#?}");
     let mine = mine.becomes(|status| status.contains("latency 400ms"));
-    assert!(mine.notify("quit").end().well().messages.len() > 1);
+    assert!(mine.enter("quit").end().well().messages.len() > 1);
     let (ended, _) = called.ends();
     let turned = ended.messages.iter().filter(|line| line.contains(messages::TURNED_AWAY)).count();
     assert_eq!(turned, 1, "{ended:#?}");
@@ -196,7 +196,7 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
         called.running = called.running.wait_for(&messages::call_is_now(&format!("{coding} ")));
     }
     called.hears_a_second_more();
-    let caller = call.notify("quit").end().well();
+    let caller = call.enter("quit").end().well();
     let (called, folder) = called.ends();
     let reported: Vec<_> = [caller.messages, called.messages].concat();
     assert!(
@@ -326,15 +326,13 @@ fn call_on_a_terminal_shows_levels_and_obeys_keys() {
         .wait_for("latency: 400.0ms configured")
         .wait_for(messages::STAGES)
         .wait_for(messages::CALLS_QUIT_KEY);
-    let call = call.notify("+").wait_for("latency: 402.5ms configured").notify(">");
-    let call = call
-        .wait_for(messages::PACKETS_OF_5_MS)
-        .notify("-")
-        .wait_for("latency: 397.5ms configured");
-    let call = call.notify(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
-    let call = call.notify("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
-    let call = call.notify("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
-    call.notify("q").end().well();
+    let call = call.enter("+").wait_for("latency: 402.5ms configured").enter(">");
+    let call =
+        call.wait_for(messages::PACKETS_OF_5_MS).enter("-").wait_for("latency: 397.5ms configured");
+    let call = call.enter(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
+    let call = call.enter("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
+    let call = call.enter("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
+    call.enter("q").end().well();
     let (_, folder) = called.ends();
     let heard = Sound::read(&folder.file("caller.wav"));
     assert!(!heard.silences(1_920).is_empty(), "once talked and once unmuted");

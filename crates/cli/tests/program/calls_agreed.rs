@@ -41,7 +41,7 @@ fn latency_too_short_for_the_peers_device_is_raised() {
     let call = call.request("latency 60ms", "ok ");
     let serve = serve.wait_for(&messages::call_is_now(&messages::coded("l24", "2.5ms")));
     let call = call.becomes(|status| status.contains("latency 60ms"));
-    let called = call.notify("quit").end().well();
+    let called = call.enter("quit").end().well();
     serve.signal("-TERM");
     let ended = serve.end().well();
     let reported = [called.messages, ended.messages].concat();
@@ -127,7 +127,7 @@ fn calls_keep_the_agreed_rate_with_and_without_sound() {
     let call = call.request("hold", "ok ").wait_for(messages::CALL_SILENT);
     let call = call.request("resume", "ok ").wait_for(messages::CALL_SOUNDS);
     assert!(call.messages().last().unwrap().contains(" 16000 Hz, 1 channel"));
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     serve.signal("-TERM");
     serve.end().well();
 }
@@ -140,7 +140,7 @@ fn packets_are_as_short_as_the_caller_asks_if_a_period_fits() {
     for (requested, agreed) in [("--ptime 500us", "1ms"), ("", "2.5ms")] {
         let options = format!("--input tone:300 --output null: {requested}");
         let call = called(&home, &address, &options).controlled().start();
-        call.wait_for(&messages::coded("l24", agreed)).notify("quit").end().well();
+        call.wait_for(&messages::coded("l24", agreed)).enter("quit").end().well();
     }
     serve.signal("-TERM");
     serve.end().well();

@@ -28,7 +28,7 @@ fn opus_changes_its_bitrate_and_refuses_unsupported_packets() {
     let call = call.request("format l24", "ok format l24");
     called.running =
         called.running.wait_for(&messages::call_is_now(&messages::coded("l24", "10ms")));
-    let messages = call.notify("quit").end().well().messages;
+    let messages = call.enter("quit").end().well().messages;
     assert!(!messages.iter().any(|line| line.contains("control connection")), "{messages:#?}");
     let (ended, _) = called.ends();
     assert!(!ended.messages.iter().any(|line| line.contains("no message")), "{ended:#?}");
@@ -59,7 +59,7 @@ fn the_transport_changes_and_what_cannot_be_is_refused() {
         call = call.becomes(|status| status.contains(&format!(", by {transport}, ")));
     }
     let call = call.refuses("transport pigeon");
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     called.ends();
 }
 
@@ -76,7 +76,7 @@ fn a_call_that_is_held_says_so_to_whoever_asks() {
     let call = call.refuses("ptime 5ms");
     let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
     let call = call.request("latency 300ms", "ok latency 300ms");
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     called.ends();
 }
 
@@ -97,7 +97,7 @@ fn coding_choice_survives_ptime_changes_and_can_be_released() {
     let call = call.refuses("bitrate 64k");
     let call = call.request("format auto", "ok format auto");
     called.running = called.running.wait_for(&messages::call_is_now("opus"));
-    let messages = call.notify("quit").end().well().messages;
+    let messages = call.enter("quit").end().well().messages;
     assert_eq!(messages.iter().filter(|line| line.contains(kept)).count(), 1, "{messages:#?}");
     called.ends();
 }

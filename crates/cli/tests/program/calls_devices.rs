@@ -50,7 +50,7 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     let record = server.client("jack_rec -d 2 -b 16 -f").and([&file]);
     record.and(["microphone:out_1"]).run().well();
     is_the_tone(&Sound::read(&file));
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     drop(plays);
     let heard = Sound::read(&called.folder.file(heard));
     let played = hertz(&heard, 0);
@@ -129,7 +129,7 @@ mod exclusive {
                 crate::common::grows(&there, 3000);
                 record.signal("-INT");
                 record.end();
-                call.notify("quit").end().well();
+                call.enter("quit").end().well();
                 is_the_tone(&Sound::read(&there));
                 has_a_piece_of(&Sound::read(&called.folder.file(heard)), &sent);
                 are_there();

@@ -57,7 +57,7 @@ fn call_on_hold_starts_and_stops_sound_on_request() {
     called.running = called.running.wait_for(messages::CALL_SILENT);
     let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
     all_hear(&called.folder, 2);
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     let (_, folder) = called.ends();
     let begins = |sound: &Sound| sound.begins().is_some();
     assert!(heard(&folder).iter().all(begins), "the tone of the server, each time");
@@ -71,7 +71,7 @@ fn sound_that_was_over_before_it_began_leaves_the_next_as_it_is() {
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
     let call = held(&called, &home, "--transport udp");
-    let call = call.notify("resume\nhold").wait_for("ok resume").wait_for("ok hold");
+    let call = call.enter("resume\nhold").wait_for("ok resume").wait_for("ok hold");
     let running = called.running.wait_for(messages::CALL_SILENT);
     let called = CalledMachine { running, ..called };
     let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
@@ -93,8 +93,8 @@ fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     called.hears_a_second_more();
     let lines: Vec<_> = lines.into_iter().map(|line| line.request("mute", "ok ")).collect();
     called.hears_a_second_more();
-    sounds.notify("quit").end().well();
-    lines.into_iter().for_each(|line| drop(line.notify("quit").end().well()));
+    sounds.enter("quit").end().well();
+    lines.into_iter().for_each(|line| drop(line.enter("quit").end().well()));
     let (ended, folder) = called.ends();
     let over = ended.messages.iter().filter(|line| line.contains(messages::CALL_OVER)).count();
     assert_eq!(over, 13, "{ended:#?}");
@@ -164,7 +164,7 @@ fn several_calls_are_held_and_resumed_together_or_by_name() {
     comes_to_threads(&call, &quiet);
     let call = call.request("resume", "ok resume");
     all_hear(&folder, 6);
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     assert!(heard(&folder).iter().all(|sound| sound.begins().is_some()), "each heard a tone");
     for called in [one, other] {
         let (_, folder) = called.ends();
@@ -200,7 +200,7 @@ fn one_output_file_serves_overlapping_calls() {
     let reported =
         call.messages().find(|line| line.contains(&format!("{gone}: {}", messages::RUN_OVER)));
     assert_eq!(reported, None);
-    call.notify("quit").end();
+    call.enter("quit").end();
     other.ends();
     let sound = Sound::read(&path);
     let mut seconds = sound.samples.chunks_exact(96_000);
@@ -224,9 +224,9 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
         snapshot!(options, refused.last());
         let other = call(&home).start().wait_for(messages::IN_A_CALL);
         for call in [first, other] {
-            call.notify("quit").end().well();
+            call.enter("quit").end().well();
         }
-        call(&far).start().wait_for(messages::IN_A_CALL).notify("quit").end().well();
+        call(&far).start().wait_for(messages::IN_A_CALL).enter("quit").end().well();
         called.ends();
     }
 }
@@ -245,7 +245,7 @@ fn hundred_callers_with_twenty_sounding_stay_within_memory() {
     let before = called.running.memory();
     (0..60).for_each(|_| called.hears_a_second_more());
     let after = called.running.memory();
-    calls.into_iter().for_each(|call| drop(call.notify("quit").end().well()));
+    calls.into_iter().for_each(|call| drop(call.enter("quit").end().well()));
     let (ended, folder) = called.ends();
     let over = ended.messages.iter().filter(|line| line.contains(messages::CALL_OVER)).count();
     assert_eq!(over, 100, "each once: none was cut off or taken up again: {ended:#?}");
@@ -273,9 +273,9 @@ mod exclusive {
         one.running.signal("-STOP");
         let call = call.request(&format!("hold {}", one.address), "ok hold");
         let busy = format!("{}: the device accepts no changes now", one.address);
-        let call = call.notify("resume").wait_for(&busy).wait_for("ok resume");
+        let call = call.enter("resume").wait_for(&busy).wait_for("ok resume");
         one.running.signal("-CONT");
-        call.notify("quit").end();
+        call.enter("quit").end();
         for called in [one, other] {
             called.ends();
         }

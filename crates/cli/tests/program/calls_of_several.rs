@@ -47,7 +47,7 @@ fn two_callers_hear_each_other_and_the_server_not_themselves() {
     let calls =
         [caller(&called, &home, 1000, "one.wav"), caller(&called, &home, 2500, "other.wav")];
     grows(&called.folder.file("other.wav"), 4000);
-    calls.into_iter().for_each(|call| drop(call.notify("quit").end().well()));
+    calls.into_iter().for_each(|call| drop(call.enter("quit").end().well()));
     let (_, folder) = called.ends();
     let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
@@ -73,7 +73,7 @@ fn callers_of_a_private_server_do_not_hear_one_another() {
     let calls =
         [caller(&called, &home, 1000, "one.wav"), caller(&called, &home, 2500, "other.wav")];
     grows(&called.folder.file("other.wav"), 2000);
-    calls.into_iter().for_each(|call| drop(call.notify("quit").end().well()));
+    calls.into_iter().for_each(|call| drop(call.enter("quit").end().well()));
     let (_, folder) = called.ends();
     let heard = levels(&folder.file("one.wav"), &[440.0, 2500.0]);
     assert!(SOUNDS.contains(&heard[0]) && heard[1] < NOT_RECEIVED, "{heard:.1?}");
@@ -87,16 +87,16 @@ fn caller_that_leaves_or_moves_to_tcp_leaves_no_gap_for_others() {
     let stays = caller(&called, &home, 1000, "stays.wav");
     let leaves = caller(&called, &home, 2500, "leaves.wav");
     grows(&called.folder.file("stays.wav"), 3000);
-    leaves.notify("quit").end().well();
+    leaves.enter("quit").end().well();
     called.running = called.running.wait_for(messages::CALL_OVER);
     let options = "--input tone:3000 --output null: --transport tcp";
     let moves = called.call(home.path(), options).controlled().start();
     let moves = moves.wait_for(messages::IN_A_CALL);
     called.running = called.running.wait_for(messages::BY_TCP);
     grows(&called.folder.file("stays.wav"), 3000);
-    moves.notify("quit").end().well();
+    moves.enter("quit").end().well();
     grows(&called.folder.file("stays.wav"), 1000);
-    stays.notify("quit").end().well();
+    stays.enter("quit").end().well();
     let (_, folder) = called.ends();
     for name in ["stays.wav", "caller.wav"] {
         let heard = Sound::read(&folder.file(name));
@@ -133,7 +133,7 @@ fn caller_of_two_servers_hears_both_without_bridging_them() {
         }
     }
     let call = call.request("ptime 5ms", "ok ").refuses("hold");
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     let heard = levels(&folder.file("heard.wav"), &[440.0, 1200.0, 2500.0]);
     assert!(SOUNDS.contains(&heard[0]) && SOUNDS.contains(&heard[1]), "{heard:.1?}");
     assert!(heard[2] < NOT_RECEIVED, "itself: {heard:.1?}");
@@ -181,12 +181,12 @@ fn lines_are_answered_while_a_silent_host_is_dialled() {
     let call = call.controlled().start().wait_for(messages::IN_A_CALL);
     let call = call.request("ptime 5ms", "ok ").request("mute", "ok ").request("hold", "ok hold");
     let call = call.wait_for(messages::CALL_SILENT);
-    answered_first(&call.notify("quit").end());
+    answered_first(&call.enter("quit").end());
     called.ends();
 
     let alone = taut(words(&format!("call {address} --report none --input null: --output null:")));
     let alone = alone.and(PATIENT).with("TAUT_HOME", home.path()).controlled().start();
-    answered_first(&alone.request("mute", "ok ").notify("quit").end().well());
+    answered_first(&alone.request("mute", "ok ").enter("quit").end().well());
 }
 
 /// Lines were answered before the silent host's timeout.

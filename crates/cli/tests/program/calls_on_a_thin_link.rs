@@ -180,7 +180,7 @@ mod exclusive {
             let cut = thin.carries(RATE, 7_000);
             let ThinCall { link, serve, call, folder, begun, .. } = thin;
             let ended = now();
-            call.notify("quit").end().well();
+            call.enter("quit").end().well();
             serve.signal("-TERM");
             serve.end().well();
             let enough = (UNDERSTOOD * understood_by_codec_alone() as f64).ceil() as usize;

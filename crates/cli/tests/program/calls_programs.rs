@@ -79,7 +79,7 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
         let call = called.call(&format!("--input null: --output file:{heard}")).controlled();
         let call = call.start().wait_for(messages::IN_A_CALL);
         grows(&called.scene.folder.file(heard), 1000);
-        call.notify("quit").end().well();
+        call.enter("quit").end().well();
         is_copied(&without_fade(called.heard(heard)), &sent, heard);
     }
     player.signal("-TERM");

@@ -34,8 +34,8 @@ fn server_on_a_terminal_shows_callers_and_obeys_keys() {
     let serve = serve.wait_for("this machine (127.0.0.1)").wait_for("-18.0 dBFS  open ");
     let serve = serve.wait_for("heard  ").wait_for(messages::NO_LOSS);
     let serve = serve.wait_for("latency: 400.0ms configured").wait_for(messages::STAGES);
-    let serve = serve.notify("m").wait_for("0 without; muted").wait_for("-inf dBFS  muted");
-    let serve = serve.notify("m").wait_for("-18.0 dBFS  open ");
+    let serve = serve.enter("m").wait_for("0 without; muted").wait_for("-inf dBFS  muted");
+    let serve = serve.enter("m").wait_for("-18.0 dBFS  open ");
     let other = caller(&address, &home, "--output null: --hold").wait_for("without sound");
     let serve = serve.wait_for("2 of 8 at ").wait_for(&messages::with_sound(1, 1));
     let other = other.request("resume", "ok ").wait_for(messages::CALL_SOUNDS);
@@ -43,10 +43,10 @@ fn server_on_a_terminal_shows_callers_and_obeys_keys() {
     let other = other.request("ptime 5ms", "ok ");
     let serve = serve.wait_for(messages::PACKETS_OF_5_MS);
     let other = other.request("hold", "ok ").wait_for(messages::CALL_SILENT);
-    call.notify("quit").end().well();
+    call.enter("quit").end().well();
     let serve = serve.wait_for("1 of 8 at ").wait_for(&messages::with_sound(0, 1));
-    other.notify("quit").end().well();
-    let ended = serve.wait_for(&format!("no callers at {address}")).notify("q").end().well();
+    other.enter("quit").end().well();
+    let ended = serve.wait_for(&format!("no callers at {address}")).enter("q").end().well();
     assert!(
         !ended.messages.iter().any(|line| line.contains("too many calls use these devices")),
         "{ended:#?}"
@@ -78,8 +78,8 @@ fn nothing_is_drawn_over_the_report_of_a_server_on_a_terminal() {
     let serve = serve.wait_for("q: end");
     let call = caller(&address, &home, "--output null:").wait_for(messages::IN_A_CALL);
     let serve = serve.wait_for("heard  ");
-    call.notify("quit").end().well();
-    let ended = serve.wait_for("no callers at ").notify("q").end().well();
+    call.enter("quit").end().well();
+    let ended = serve.wait_for("no callers at ").enter("q").end().well();
     let mut report = ended.messages.iter().skip_while(|line| !line.starts_with("  received: "));
     assert!(report.next().is_some_and(|line| line.contains(" 0 lost")), "no report: {ended:#?}");
     let rest: Vec<_> = report.clone().filter(|line| !line.trim().is_empty()).collect();

@@ -62,7 +62,7 @@ impl CallThroughNat {
     }
 
     fn hang_up(self) -> [(&'static str, Sound); 2] {
-        self.call.notify("quit").end().well();
+        self.call.enter("quit").end().well();
         self.serve.signal("-TERM");
         self.serve.end().well();
         ["caller.wav", "heard.wav"].map(|name| (name, Sound::read(&self.folder.file(name))))
@@ -198,7 +198,7 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     let to = call.messages().any(|line| line.contains(messages::NO_DATAGRAM_TO));
     let call =
         call.wait_for(if to { messages::NO_DATAGRAM_FROM } else { messages::NO_DATAGRAM_TO });
-    let ended = call.notify("quit").end();
+    let ended = call.enter("quit").end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     for reported in
         [messages::NO_DATAGRAM_TO, messages::NO_DATAGRAM_FROM, "nothing was received from studio"]

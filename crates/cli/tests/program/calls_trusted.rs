@@ -60,7 +60,7 @@ fn caller_that_loses_trust_is_hung_up_and_others_continue() {
     let next = "--input null: --output null: --duration 100ms";
     called.call(studio.path(), next).run().well();
     grows(&heard, 3000);
-    mine.notify("quit").end().well();
+    mine.enter("quit").end().well();
     let (_, _folder) = called.ends();
     let heard = Sound::read(&heard);
     let begins = heard.begins().expect("a tone") * 2;

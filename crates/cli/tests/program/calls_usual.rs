@@ -70,7 +70,7 @@ mod exclusive {
             let plays =
                 ports.iter().find(|port| port.ends_with(":out_1")).expect("a port that plays");
             server.hears_sound(plays);
-            let ended = call.notify("quit").end().well();
+            let ended = call.enter("quit").end().well();
             assert!(ended.messages.iter().all(|line| !line.contains(ECHO)), "{ended:#?}");
             called.ends();
         });
@@ -96,7 +96,7 @@ mod exclusive {
             desktop.wait_for("a way to the speakers", |objects| {
                 is_linked(objects, "taut", "Speakers")
             });
-            deaf.notify("quit").end().well();
+            deaf.enter("quit").end().well();
             let line = format!(
                 "recv --from {} --output pipewire:Stage --report none --rate 48000 --channels 2",
                 loopback()
@@ -113,7 +113,7 @@ mod exclusive {
                     stage == Some(&link["output-node-id"]) && link["state"] == "active"
                 })
             });
-            both.notify("quit").end().well();
+            both.enter("quit").end().well();
             stage.signal("-INT");
             stage.end();
             called.ends();

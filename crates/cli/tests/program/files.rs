@@ -43,6 +43,23 @@ fn broken_settings_file_affects_only_commands_that_read_it() {
 }
 
 #[test]
+fn join_rejects_packet_logs_of_two_runs() {
+    let folder = Folder::new();
+    let sent = "rtp_timestamp,capture,taken,packed,handed,due\n1,1,1,1,1,1\n";
+    let received = |timestamp: u32| {
+        let columns = "rtp_timestamp,handed,arrival,read,taken,written,dac,measured_ns";
+        format!("{columns}\n{timestamp},1,1,1,1,1,1,1\n")
+    };
+    std::fs::write(folder.file("sent.csv"), sent).unwrap();
+    for (file, timestamp) in [("same.csv", 1), ("other.csv", 2)] {
+        std::fs::write(folder.file(file), received(timestamp)).unwrap();
+    }
+    let join = |file: &str| taut(["join", "sent.csv", file]).in_folder(folder.path());
+    join("same.csv").run().well();
+    is_refused(&join("other.csv"), 2);
+}
+
+#[test]
 fn a_setting_of_the_demo_is_not_taken_for_one_of_the_pages() {
     let folder = Folder::new();
     std::fs::write(folder.file("tautline.toml"), "out = \"demo\"").unwrap();

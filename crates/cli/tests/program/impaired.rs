@@ -68,7 +68,7 @@ mod exclusive {
         timed(|| {
             let mut lab = Lab::start("--delay 20ms");
             let carried = lab.carry(SEND, PATIENT);
-            // The clock is mapped through the same delay both ways, so it is no offset.
+            // The clock is mapped through the same delay both ways, so no offset results.
             let wire = carried.heard.stream("/stages/3");
             assert_eq!(wire["name"], "wire", "{carried}");
             let median = wire["summary"]["p50_ns"].as_i64().unwrap();

@@ -243,7 +243,7 @@ fn top_says_by_what_the_sound_of_a_call_goes() {
         let programs = reported["programs"].as_array().unwrap();
         let by = programs.iter().map(|program| &program["streams"][0]["transport"]);
         assert!(programs.len() == 2 && by.clone().all(|by| by == transport), "{reported:#}");
-        call.notify("quit").end().well();
+        call.enter("quit").end().well();
     }
     called.ends();
 }

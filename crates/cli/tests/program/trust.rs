@@ -111,7 +111,7 @@ fn machines_are_paired_once_both_users_confirm_the_code() {
     let [calls, waits] = both_show_a_code(&here, &there, "studio=");
     assert_eq!(code(&calls), code(&waits));
     assert_eq!(list(&here), serde_json::json!([]), "before it was confirmed");
-    let [calls, waits] = [calls, waits].map(|end| end.notify("y"));
+    let [calls, waits] = [calls, waits].map(|end| end.enter("y"));
     let ended = [calls.end().well(), waits.end().well()];
     snapshot!(ended[0].last());
     assert_eq!((&list(&here)[0]["name"], &list(&here)[0]["key"]), (&"studio".into(), &key(&there)));
@@ -124,7 +124,7 @@ fn no_key_is_stored_where_one_user_sees_another_code() {
     for answers in [["y", "n"], ["", "y"]] {
         let ends = both_show_a_code(&here, &there, "");
         let ends: Vec<_> =
-            ends.into_iter().zip(answers).map(|(end, answer)| end.notify(answer)).collect();
+            ends.into_iter().zip(answers).map(|(end, answer)| end.enter(answer)).collect();
         for end in ends {
             let ended = end.end();
             assert_eq!(ended.status, Some(1), "{ended:?}");

@@ -134,8 +134,8 @@ impl Page {
         let waits = self.command("taut pair").requested().start().wait_for("waiting at");
         let calls =
             self.command(&format!("taut pair {there}=")).requested().start().wait_for("type y");
-        let waits = waits.wait_for("type y").notify("y");
-        for end in [calls.notify("y"), waits] {
+        let waits = waits.wait_for("type y").enter("y");
+        for end in [calls.enter("y"), waits] {
             let ended = end.end().well();
             self.note(ended);
         }

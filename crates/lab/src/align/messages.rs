@@ -199,7 +199,7 @@ impl TapDelays {
         row.add("at_ns", "at", self.at(step.at).as_nanos());
         row.add("at_frame", "at frame", step.at.count());
         row.add("by_frames", "longer by, frames", by);
-        let because = match step.modulo {
+        let reason = match step.modulo {
             Some(period) => {
                 row.add("modulo_frames", "modulo, frames", period.as_f64());
                 "periodic sound"
@@ -207,7 +207,7 @@ impl TapDelays {
             None if by < 0.0 => "frames dropped",
             None => "frames inserted",
         };
-        row.add("reason", "", because);
+        row.add("reason", "", reason);
         row
     }
 

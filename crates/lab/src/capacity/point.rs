@@ -124,7 +124,7 @@ impl CapacityMeasuring<'_> {
             false => self.options.allow.0.max(TOO_MUCH),
         };
         match misses.due {
-            0 => CapacityFinding::InvalidWindow,
+            0 => CapacityFinding::Invalid,
             due if misses.otherwise() as f64 <= share * due as f64 => CapacityFinding::Whole,
             _ => CapacityFinding::Missed,
         }

@@ -26,7 +26,7 @@ pub(super) enum CapacityFinding {
     /// Misses within the limit, without the host's.
     Whole,
     Missed,
-    InvalidWindow,
+    Invalid,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl CapacitySearch {
     pub(super) fn tried(&mut self, finding: CapacityFinding) {
         let Some(CapacityTry { cost, held }) = self.next() else { return };
         match finding {
-            CapacityFinding::InvalidWindow => {
+            CapacityFinding::Invalid => {
                 self.invalid_rows += 1;
                 if self.invalid_rows >= VOIDS {
                     self.phase = SearchPhase::Ended(self.held());

@@ -107,7 +107,7 @@ fn the_cost_that_was_too_much_lies_above_the_last_that_was_held() {
 fn misses_at_zero_cost_or_invalid_runs_end_the_search() {
     let (tried, held) = searched(|_| CapacityFinding::Missed);
     assert_eq!((tried.len(), held), (2, None));
-    let (tried, held) = searched(|_| CapacityFinding::InvalidWindow);
+    let (tried, held) = searched(|_| CapacityFinding::Invalid);
     assert_eq!((tried.len(), held), (2, None));
 }
 

@@ -6,7 +6,7 @@ use super::{CompareOptions, ComparedRow, counts, figures};
 /// Name of the last row, the same for any latency.
 pub const MIN: &str = "the least";
 
-/// Rows depend on results: a missing row is no omission.
+/// Rows depend on results: a missing row is not an omission.
 const SEARCHES: [&str; 2] = ["load", "min-latency"];
 /// Sound has one value per frame.
 const IN_SOUND: [&str; 2] = ["delay", "align"];

@@ -47,7 +47,7 @@ impl fmt::Display for Compared {
 
 impl Compared {
     pub(crate) fn verdict(&self) -> String {
-        let because = self.reasons.join("; ");
+        let reasons = self.reasons.join("; ");
         match self.outcome {
             ComparedOutcome::Same => {
                 let judged = |figure: &&ComparedFigure| figure.verdict == ComparedVerdict::None;
@@ -57,15 +57,15 @@ impl Compared {
                 }
             }
             ComparedOutcome::NoRegression => {
-                format!("no regression: nothing is worse, but there are differences in {because}")
+                format!("no regression: nothing is worse, but there are differences in {reasons}")
             }
             ComparedOutcome::Better => {
-                format!("better: the second report is better in {because}; nothing is worse")
+                format!("better: the second report is better in {reasons}; nothing is worse")
             }
-            ComparedOutcome::Worse => format!("WORSE: the second report is worse in {because}"),
+            ComparedOutcome::Worse => format!("WORSE: the second report is worse in {reasons}"),
             ComparedOutcome::Undecided => format!(
                 "UNDECIDED: nothing is known to be worse, but not everything could be compared: \
-                 {because}"
+                 {reasons}"
             ),
         }
     }

@@ -17,7 +17,7 @@ pub enum SearchResult {
         /// More was missed than stalls explain.
         besides: bool,
     },
-    InvalidWindow,
+    Invalid,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl LatencySearch {
                     false => TryVerdict::Unknown,
                 }
             }
-            SearchResult::InvalidWindow => {
+            SearchResult::Invalid => {
                 self.invalid_rows += 1;
                 if self.gave_up() { TryVerdict::GivesUp } else { TryVerdict::Again }
             }

@@ -81,25 +81,23 @@ fn stalled_try_is_repeated_without_moving_the_search() {
 #[test]
 fn second_invalid_try_in_a_row_ends_the_search() {
     let mut search = LatencySearch::new(100);
-    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::Again);
+    assert_eq!(search.tried(SearchResult::Invalid), TryVerdict::Again);
     assert_eq!(search.tried(SearchResult::Missed), TryVerdict::Fails);
-    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::Again);
-    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::GivesUp);
+    assert_eq!(search.tried(SearchResult::Invalid), TryVerdict::Again);
+    assert_eq!(search.tried(SearchResult::Invalid), TryVerdict::GivesUp);
     assert_eq!((search.next(), search.gave_up(), search.minimum()), (None, true, None));
 }
 
 #[test]
 fn invalid_tries_around_a_stall_do_not_end_the_search() {
     let mut search = LatencySearch::new(100);
-    for finding in [
-        SearchResult::InvalidWindow,
-        SearchResult::Frozen { besides: true },
-        SearchResult::InvalidWindow,
-    ] {
+    for finding in
+        [SearchResult::Invalid, SearchResult::Frozen { besides: true }, SearchResult::Invalid]
+    {
         assert_eq!(search.tried(finding), TryVerdict::Again, "{finding:?}");
     }
     assert!(!search.gave_up());
-    assert_eq!(search.tried(SearchResult::InvalidWindow), TryVerdict::GivesUp);
+    assert_eq!(search.tried(SearchResult::Invalid), TryVerdict::GivesUp);
 }
 
 /// 1 s of a stream (10 s for a hold) with up to 3 ms path delay. With `freezes`, the receiver's
@@ -226,7 +224,7 @@ fn all_packets_late_is_a_miss_not_an_invalid_row() {
     snapshot!(seen.lacked);
     // Missing log lines are not missed packets.
     outcome.heard.incomplete_files.push("the ledger is incomplete".into());
-    assert_eq!(self::seen(outcome).finding, SearchResult::InvalidWindow);
+    assert_eq!(self::seen(outcome).finding, SearchResult::Invalid);
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl StreamOutcome {
 impl NeverSent {
     fn among(departures: &[SentPacket], rate: u32) -> Self {
         let steps = departures.windows(2).filter_map(|two| {
-            // A negative step of the 32-bit media time is no later packet.
+            // A negative step of the 32-bit media time is not a later packet.
             let step = two[1].timestamp.wrapping_sub(two[0].timestamp);
             (1..=i32::MAX as u32).contains(&step).then_some((two[0].capture, step))
         });

@@ -61,8 +61,8 @@ impl CrfNews {
 impl CrfStanding {
     fn lack(&self) -> CrfLack {
         let reasons = CrfInvalid::ALL.into_iter().zip(self.invalid);
-        let maximum = reasons.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
-        match maximum {
+        let main_reason = reasons.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
+        match main_reason {
             _ if self.counters.uncertain_clock > 0 => CrfLack::Uncertain,
             Some((reason, _)) => CrfLack::Invalid(reason),
             None => CrfLack::Nothing,

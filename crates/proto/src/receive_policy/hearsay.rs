@@ -7,7 +7,7 @@ use crate::wire::rtcp::Announcement;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Believe {
     /// The first announcement.
-    Anybody,
+    AnyHost,
     /// Of hosts that send packets.
     Senders,
 }
@@ -46,8 +46,8 @@ impl Announcements {
         // The sender of the first packets is the source.
         let word = |of: &Author| self.announced.iter().find(|(author, _)| author == of);
         let sender = self.senders.iter().find_map(word).map(|(_, said)| (*said, true));
-        let anybody = self.senders.is_empty() && believe == Believe::Anybody;
-        let first = self.announced.first().filter(|_| anybody);
+        let any_host = self.senders.is_empty() && believe == Believe::AnyHost;
+        let first = self.announced.first().filter(|_| any_host);
         sender.or(first.map(|(_, said)| (*said, false)))
     }
 }
@@ -85,20 +85,20 @@ mod tests {
     fn who_sends_is_believed_whoever_spoke_before() {
         let (own, stranger, posing) = (author(1, 7), author(2, 8), author(2, 7));
         let mut hearsay = Announcements::default();
-        assert_eq!(hearsay.believed(Believe::Anybody), None);
+        assert_eq!(hearsay.believed(Believe::AnyHost), None);
         hearsay.announced(stranger, says(44_100));
         hearsay.announced(posing, says(44_100));
-        assert_eq!(hearsay.believed(Believe::Anybody), Some((says(44_100), false)));
+        assert_eq!(hearsay.believed(Believe::AnyHost), Some((says(44_100), false)));
         assert_eq!(hearsay.believed(Believe::Senders), None);
         hearsay.sends(own);
         assert_eq!(
-            hearsay.believed(Believe::Anybody),
+            hearsay.believed(Believe::AnyHost),
             None,
             "the sender has not announced its stream yet"
         );
         hearsay.announced(own, says(32_000));
         hearsay.announced(own, says(48_000));
-        for believe in [Believe::Anybody, Believe::Senders] {
+        for believe in [Believe::AnyHost, Believe::Senders] {
             assert_eq!(hearsay.believed(believe), Some((says(48_000), true)));
         }
     }

@@ -125,10 +125,12 @@ pub(super) fn recommendation(
     scheduler: &str,
 ) -> fmt::Result {
     let counts = gaps.map(counts).unwrap_or_default();
-    let maximum = counts.iter().rev().max_by_key(|(_, count)| *count);
-    match (gaps, maximum) {
-        (Some(gaps), Some((maximum, 1..))) if !maximum.ends_with("late") || !hints.is_kept() => {
-            writeln!(out, "fix: {}", hint(maximum, gaps, hints, scheduler))
+    let main_cause = counts.iter().rev().max_by_key(|(_, count)| *count);
+    match (gaps, main_cause) {
+        (Some(gaps), Some((main_cause, 1..)))
+            if !main_cause.ends_with("late") || !hints.is_kept() =>
+        {
+            writeln!(out, "fix: {}", hint(main_cause, gaps, hints, scheduler))
         }
         _ => match &hints.advice {
             Some(advice) if advice.is_kept() || advice.auto => {
@@ -150,9 +152,9 @@ fn run_in_time(scheduler: &str) -> &'static str {
     }
 }
 
-fn hint(maximum: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
+fn hint(main_cause: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
     let longer = |needs| hints.longer_latency(needs);
-    match maximum {
+    match main_cause {
         "network late" => longer(gaps.network_needs_ns),
         "sender late" => longer(gaps.sender_needs_ns),
         "receiver late" if gaps.receiver_needs_ns.is_some() => longer(gaps.receiver_needs_ns),

@@ -92,14 +92,15 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
 }
 
 fn by_receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
-    let measured = stream.receivers.iter().filter_map(|receiver| receiver.effective_ns);
-    match (measured.clone().min(), measured.clone().max(), measured.count()) {
-        (Some(measured), _, 1) => write!(out, "measured {} by the receiver", Nanos(measured)),
-        (Some(minimum), Some(maximum), receivers) => {
-            let [minimum, maximum] = [minimum, maximum].map(Nanos);
-            write!(out, "measured {minimum} to {maximum} by {receivers} receivers")
+    let mut measured: Vec<_> =
+        stream.receivers.iter().filter_map(|receiver| receiver.effective_ns.map(Nanos)).collect();
+    measured.sort_unstable_by_key(|measured| measured.0);
+    match &*measured {
+        [] => write!(out, "not reported by a receiver"),
+        [one] => write!(out, "measured {one} by the receiver"),
+        [minimum, .., maximum] => {
+            write!(out, "measured {minimum} to {maximum} by {} receivers", measured.len())
         }
-        _ => write!(out, "not reported by a receiver"),
     }
 }
 
@@ -108,10 +109,10 @@ pub(super) fn unmeasured(out: &mut String, latency: &LatencyReport) -> fmt::Resu
     let counts = latency.not_measured.each().into_iter().filter(|(_, count)| *count > 0);
     let counts: Vec<_> = counts.map(|(why, count)| format!("{count} {why}")).collect();
     let sound = if latency.method.as_deref() == Some("sound") { "" } else { " in the sound" };
-    match counts.is_empty() {
-        true => Ok(()),
-        false => writeln!(out, "  not measured{sound}: {}", counts.join(", ")),
+    if counts.is_empty() {
+        return Ok(());
     }
+    writeln!(out, "  not measured{sound}: {}", counts.join(", "))
 }
 
 #[cfg(test)]
@@ -119,6 +120,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
+    use crate::RemoteReceiver;
     use crate::distribution::Distribution;
     use tautline_proto::time::Span;
 
@@ -182,5 +184,24 @@ mod tests {
         };
         assert_eq!(unmeasured(some), "  not measured in the sound: 3 late, 80 in silence\n");
         assert_eq!(unmeasured(every), "");
+    }
+
+    #[test]
+    fn sender_shows_what_its_receivers_measured() {
+        let reported = |measured: &[Option<i64>]| {
+            let receiver = |effective_ns: &_| RemoteReceiver {
+                effective_ns: *effective_ns,
+                ..Default::default()
+            };
+            let receivers = measured.iter().map(receiver).collect();
+            let mut out = String::new();
+            by_receivers(&mut out, &StreamReport { receivers, ..Default::default() }).unwrap();
+            out
+        };
+        let one = 20_000_000;
+        assert_eq!(reported(&[None]), "not reported by a receiver");
+        assert_eq!(reported(&[None, Some(one)]), "measured 20.00ms by the receiver");
+        let three = [Some(2 * one), Some(one), Some(3 * one)];
+        assert_eq!(reported(&three), "measured 20.00ms to 60.00ms by 3 receivers");
     }
 }

@@ -12,6 +12,7 @@ use tautline_proto::text::printable;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
 
+use crate::messages::times;
 use crate::voice::Voice;
 
 /// A repeated sentence is printed once per window, then with its count.
@@ -182,7 +183,7 @@ impl WorkLog {
         let over: BTreeMap<LineKind, RecentMessages> = over;
         for (kind, RecentMessages { sentences, others, .. }) in over {
             for (sentence, again) in sentences.into_iter().filter(|(_, again)| *again > 0) {
-                let again = if again == 1 { "once".into() } else { format!("{again} times") };
+                let again = times(again);
                 self.keep(&format!("{again} more within {WINDOW}: {sentence}"));
             }
             if others > 0 {

@@ -293,7 +293,7 @@ impl Running {
         word.expect("a line").to_owned()
     }
 
-    pub(crate) fn notify(mut self, line: &str) -> Self {
+    pub(crate) fn enter(mut self, line: &str) -> Self {
         let stdin = self.child.stdin.as_mut().expect("a program that is asked");
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         self

@@ -126,7 +126,7 @@ mod exclusive {
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
             let running = call.requested().start().wait_for("inside: half");
             Worked::signal_children_of(&attic, "-KILL");
-            did_well(running.notify("go on").end());
+            did_well(running.enter("go on").end());
         });
     }
 }

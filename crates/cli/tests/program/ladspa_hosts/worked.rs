@@ -335,7 +335,7 @@ mod exclusive {
             let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
             let running = call.requested().start().wait_for("inside: half");
             worked.worker.signal("-KILL");
-            did_well(running.notify("go on").end());
+            did_well(running.enter("go on").end());
             let report = worked.reports().pop().unwrap();
             assert_eq!(report["complete"], true, "{report:#}");
             assert_eq!(report["streams_opened"]["spare"], 1, "{report:#}");
@@ -352,7 +352,7 @@ mod exclusive {
                 let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
                 let running = call.requested().start().wait_for("inside: half");
                 worked.signal_children("-STOP");
-                let running = running.notify("go on");
+                let running = running.enter("go on");
                 // Longer than any wait except a render's.
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 worked.signal_children("-CONT");

@@ -112,7 +112,7 @@ struct PeriodGrid {
 }
 
 impl PeriodGrid {
-    /// A late server restarts its grid, so up to half a period is no loss.
+    /// A late server restarts its grid, so up to half a period is not a loss.
     fn pass(&mut self, began: LocalTime) -> u64 {
         let period = self.period.as_nanos().max(1);
         let since = self.last.map_or(period, |last| (began - last).as_nanos());

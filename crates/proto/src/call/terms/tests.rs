@@ -343,7 +343,7 @@ fn a_path_is_probed_by_what_packets_with_redundancy_take() {
     assert!((plain + 288..plain + 288 + 20).contains(&one), "{one} and {plain} bytes");
     // Eight symbols exceed the first datagrams.
     assert_eq!(bytes(l24, ms, Some(Redundancy::Auto)), 1_200);
-    // Long packets are repeated whole, and are no longer.
+    // Long packets are repeated whole and keep their length.
     let long = Span::from_micros(2_500);
     assert_eq!(bytes(l24, long, Some(Redundancy::Auto)), bytes(l24, long, None));
 }
