@@ -126,16 +126,26 @@ fn both_directions_are_recorded_and_no_later_call_overwrites() {
 }
 
 #[test]
-fn a_closed_terminal_ends_a_call_and_its_recording() {
+fn a_closed_terminal_ends_a_call_unless_nohup_started_it() {
     let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
+    // Set here, as whatever runs the tests may ignore SIGHUP itself.
+    let call = |hangup: &str, options: &str| {
+        let started = program("env", [hangup, env!("CARGO_BIN_EXE_taut")]);
+        let started = started.and(words(&format!("call {} --report none", called.address)));
+        let started = started.and(words(options)).and(PATIENT).with("TAUT_HOME", home.path());
+        let call = started.in_folder(called.folder.path()).controlled().start();
+        let call = call.wait_for(messages::IN_A_CALL);
+        call.signal("-HUP");
+        call
+    };
     let options = "--input tone:440 --output null: --record both.wav";
-    let call = called.call(home.path(), options).controlled().start();
-    let call = call.wait_for(messages::IN_A_CALL);
-    call.signal("-HUP");
-    call.end().well();
+    call("--default-signal=HUP", options).end().well();
     assert!(called.folder.file("both.wav").exists());
+    let goes_on = call("--ignore-signal=HUP", "--input tone:440 --output null:");
+    called.hears_a_second_more();
+    goes_on.enter("quit").end().well();
     called.ends();
 }
 
