@@ -121,7 +121,9 @@ pub struct Hole {
 pub struct Pulled {
     /// First frame; `None` if no stream plays.
     pub media: Option<MediaPoint>,
-    /// Missing frames.
+    /// Frames taken from the stream. With resampling, this differs from the frames of the block.
+    pub taken: Frames,
+    /// Missing frames: at most `taken`, or the whole block if no stream plays.
     pub missing: Frames,
     /// Missing frames that were concealed.
     pub concealed: Frames,

@@ -36,8 +36,8 @@ impl JitterBuffer {
         let frames = self.format.channels.frames_in(out.len());
         let resync = self.keep_to_what_is_due(&times, frames);
         let Some(rendered) = self.renderer.pull(out) else {
-            let concealed = Frames::ZERO;
-            return Pulled { media: None, missing: frames, concealed, resync };
+            let (taken, concealed) = (Frames::ZERO, Frames::ZERO);
+            return Pulled { media: None, taken, missing: frames, concealed, resync };
         };
         self.take_turns(&rendered, times, passage);
         if let Some(coded) = self.renderer.playout.coded() {
@@ -46,11 +46,12 @@ impl JitterBuffer {
         self.begins = false;
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
+        let taken = rendered.read.end - rendered.read.start;
         if rendered.missing > Frames::ZERO {
             self.count_missing(rendered.read, rendered.missing, rendered.concealed);
         }
         let Rendered { start, missing, concealed, .. } = rendered;
-        Pulled { media: Some(start), missing, concealed, resync }
+        Pulled { media: Some(start), taken, missing, concealed, resync }
     }
 
     /// Keeps the playout near the due position. In a steady state, checks every [`Self::LOOK`]: 500

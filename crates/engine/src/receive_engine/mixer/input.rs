@@ -278,7 +278,6 @@ impl MixerInput {
         passages: &mut Passages,
         index: usize,
     ) {
-        let frames = self.receiver.format().channels.frames_in(out.len());
         let before = self.missed();
         let Self { receiver, unbooked, .. } = self;
         let pulled = receiver.pull(out, times, |passage| {
@@ -292,7 +291,7 @@ impl MixerInput {
         if out.iter().any(|sample| sample.abs() > PAUSE) {
             self.loud = times.now;
         }
-        if pulled.media.is_some() && pulled.missing < frames {
+        if pulled.missing < pulled.taken {
             self.silent_since = times.now;
         }
         self.alive = !self.silent_since.is_never() && times.now - self.silent_since < TIMEOUT;
