@@ -389,7 +389,7 @@ impl Caller {
         self.notify(CallEvent::Begun(sounds.then(|| terms.clone())));
         if sounds {
             let (requested, agreed) = (self.config.end.ptime, terms.there);
-            if agreed.coding.coder.is_none() && agreed.ptime > requested {
+            if agreed.coding.coder.is_none() && agreed.are_longer_than(requested) {
                 self.notify(CallEvent::PtimeRaised { requested, agreed: agreed.ptime });
             }
         }

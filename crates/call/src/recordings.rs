@@ -134,6 +134,13 @@ impl Recordings {
                 events(Event::Note(error.to_string()));
             }
         }
+        let shown = match &self.mixed {
+            Some(mixed) => mixed.clone(),
+            None => {
+                self.folder.join(format!("{}-{{sent,received}}{}.wav", name.stem, name.suffix()))
+            }
+        };
+        events(Event::Note(format!("recording to {}", shown.display())));
         self.names.push(name.clone());
         self.name = Some(name);
     }
@@ -147,11 +154,11 @@ impl Recordings {
         let Some(mixed) = &self.mixed else { return Ok(()) };
         for name in &self.names {
             let sides = [Direction::Capture, Direction::Playback];
-            let [sent, heard] = sides.map(|way| name.file(&self.folder, way));
-            mix::mix([&sent, &heard], mixed).map_err(|error| {
-                let (sent, heard) = (sent.display(), heard.display());
+            let [sent, received] = sides.map(|way| name.file(&self.folder, way));
+            mix::mix([&sent, &received], mixed).map_err(|error| {
+                let (sent, received) = (sent.display(), received.display());
                 running(format!(
-                    "--record {}: {error}\nhint: the sound is in {sent} and {heard}",
+                    "--record {}: {error}\nhint: the sound is in {sent} and {received}",
                     mixed.display()
                 ))
             })?;
@@ -169,10 +176,13 @@ impl FileName {
     fn file(&self, folder: &Path, direction: Direction) -> PathBuf {
         let what = match direction {
             Direction::Capture => "sent",
-            Direction::Playback => "heard",
+            Direction::Playback => "received",
         };
-        let part = if self.part == 1 { String::new() } else { format!("-{}", self.part) };
-        folder.join(format!("{}-{what}{part}.wav", self.stem))
+        folder.join(format!("{}-{what}{}.wav", self.stem, self.suffix()))
+    }
+
+    fn suffix(&self) -> String {
+        if self.part == 1 { String::new() } else { format!("-{}", self.part) }
     }
 
     fn is_taken(&self, folder: &Path) -> bool {

@@ -154,7 +154,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                 false => "",
             };
             format!(
-                "no receiver has answered from {address}: none runs there, or it sends no RTCP{hint}"
+                "no receiver has answered from {address}: none runs there, it plays another sender, or it sends no RTCP{hint}"
             )
         }
         Note::Stopped(length) => {

@@ -1,4 +1,5 @@
 use tautline_api::call::CALL_PORT;
+use tautline_api::trust::pairing::PAIRING_PORT;
 
 use crate::Verdict::{Failure, Passed, Unknown, Warning};
 use crate::machine::run;
@@ -21,10 +22,11 @@ pub struct Awaited {
 
 /// Ports in `taut`'s examples.
 pub const USUAL: Awaited = Awaited { protocol: ["udp", "17"], ports: [5004, 5005], v6: None };
-/// Calls, and the first caller's sound.
-const CALLED: [Awaited; 2] = [
+/// Calls, the first caller's sound, and pairing.
+const CALLED: [Awaited; 3] = [
     Awaited { protocol: ["tcp", "6"], ports: [CALL_PORT; 2], ..USUAL },
     Awaited { ports: [CALL_PORT; 2], ..USUAL },
+    Awaited { protocol: ["tcp", "6"], ports: [PAIRING_PORT; 2], ..USUAL },
 ];
 
 pub enum Rules {
@@ -37,7 +39,7 @@ pub enum Rules {
     NoFirewall,
 }
 
-/// Checks calls only if they are blocked.
+/// Reports ports of calls only if they are blocked.
 pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
     let mut found = vec![judge(rules, USUAL)];
     let calls = CALLED.map(|awaited| judge(rules, awaited));
@@ -177,11 +179,12 @@ fn named(awaited: Awaited, [first, second]: [bool; 2]) -> String {
 
 fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
     let (verdict, of) = if v6 { (Warning, " of IPv6") } else { (Failure, "") };
-    let why = match (v6, awaited.ports == [CALL_PORT; 2]) {
-        (false, true) => "`taut serve` receives no calls there (--listen names another port)",
-        (true, true) => "`taut serve` receives no calls over IPv6",
-        (true, false) => "a stream over IPv6 is not received, or its sender gets no reports",
-        (false, false) => {
+    let why = match (awaited.ports[0], v6) {
+        (PAIRING_PORT, _) => "no machine can pair with a waiting `taut pair` here",
+        (CALL_PORT, false) => "`taut serve` receives no calls there (--listen names another port)",
+        (CALL_PORT, true) => "`taut serve` receives no calls over IPv6",
+        (_, true) => "a stream over IPv6 is not received, or its sender gets no reports",
+        (_, false) => {
             "a receiver gets no stream, and a sender no reports (with those ports, or your own)"
         }
     };

@@ -103,9 +103,9 @@ pub enum FollowedClockState {
 pub enum StreamState {
     /// Connected.
     Connected,
-    /// Receiver: no packet has arrived yet.
+    /// Receiver: no packet has arrived yet, or the sender said goodbye.
     Waiting,
-    /// Receiver: no packets for a second or more.
+    /// Receiver: no packets for a second or more, without a goodbye.
     Silent,
     /// Receiver: the stream does not fit this configuration.
     Refused,

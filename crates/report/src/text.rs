@@ -122,7 +122,7 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
         }
     }
     if c.xruns > 0 {
-        write!(out, ", {} xrun{}", c.xruns, if c.xruns == 1 { "" } else { "s" })?;
+        write!(out, "; {} xrun{} here", c.xruns, if c.xruns == 1 { "" } else { "s" })?;
     }
     writeln!(out)
 }

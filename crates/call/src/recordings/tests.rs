@@ -85,7 +85,7 @@ fn the_next_part_of_a_recording_has_a_name_of_its_own() {
         |part| FileName { stem: "t-call-1".to_owned(), part, begins: RecordedTime::default() };
     let file = |part, way| name(part).file(Path::new("d"), way);
     assert_eq!(file(1, Direction::Capture), Path::new("d/t-call-1-sent.wav"));
-    assert_eq!(file(2, Direction::Playback), Path::new("d/t-call-1-heard-2.wav"));
+    assert_eq!(file(2, Direction::Playback), Path::new("d/t-call-1-received-2.wav"));
 }
 
 impl RunningDevice {

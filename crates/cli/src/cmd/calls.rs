@@ -89,7 +89,7 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
     let sentence = match event {
         CallEvent::Begun(terms) if is_server => {
             let sound = terms.as_ref().map_or("without sound".into(), in_words);
-            return named(format!("{peer} calls: {sound}"));
+            return named(format!("call from {peer}: {sound}"));
         }
         CallEvent::Begun(Some(terms)) => {
             return named(format!("in a call with {peer}: {}", in_words(terms)));

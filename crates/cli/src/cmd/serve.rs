@@ -72,6 +72,11 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         false => None,
     };
     keys.iter().for_each(|_| status.with_keys(KEYS));
+    if server.address().ip().is_loopback() {
+        voice.notify(
+            "other machines can call by ssh:HOST only; add --listen 0.0.0.0 for direct calls",
+        );
+    }
     let listens = format!("listening for calls at {}\n", server.address());
     match running.report() {
         ReportKind::Json | ReportKind::Html => screen::print_aside(&listens),

@@ -64,7 +64,7 @@ fn sending(standing: &SendStanding) -> String {
 
 fn receiving(standing: &ReceiveStanding) -> String {
     let streams: Vec<String> = standing.streams.iter().map(stream).collect();
-    let mix = format!("mix volume {}", standing.volume);
+    let mix = format!("volume {}", standing.volume);
     match &streams[..] {
         [only] => format!("{mix}, {only}"),
         several => {

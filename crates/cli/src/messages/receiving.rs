@@ -112,11 +112,12 @@ fn refused(address: &str, refusal: &Refusal) -> String {
     }
     // A description takes precedence over options.
     let described = match codings {
-        Codings::Exactly if coding.is_some() => ", or the sender's new .sdp if one is used",
+        Codings::Exactly if coding.is_some() => " (or the sender's new .sdp)",
         _ => "",
     };
     format!(
-        "{address} sends {} and this end expects {}, so it is not played\nhint: use {}{described}",
+        "{address} sends {} and this end expects {}, so it is not played\nhint: use {}{described} here, or change the \
+         sender",
         sends.join(" in "),
         expects.join(" in "),
         options.join(" ")

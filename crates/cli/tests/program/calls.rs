@@ -256,7 +256,7 @@ fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
     let mut names: Vec<_> = folder.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
     names.sort();
     let ends = |path: &&PathBuf, end| path.to_string_lossy().ends_with(end);
-    let heard: Vec<_> = names.iter().filter(|path| ends(path, "-heard.wav")).collect();
+    let heard: Vec<_> = names.iter().filter(|path| ends(path, "-received.wav")).collect();
     let sent: Vec<_> = names.iter().filter(|path| ends(path, "-sent.wav")).collect();
     assert_eq!((heard.len(), sent.len()), (names.len() / 2, names.len() / 2), "{names:?}");
     let both = |(sent, heard): (&&PathBuf, &&PathBuf)| [Sound::read(sent), Sound::read(heard)];

@@ -23,7 +23,7 @@ fn heard(folder: &Folder) -> Vec<Sound> {
     let kept = folder.file("kept").read_dir().into_iter().flatten();
     let mut paths: Vec<_> = kept.map(Result::unwrap).filter(has_header).map(|f| f.path()).collect();
     paths.sort();
-    let name = |path: &std::path::PathBuf| path.to_string_lossy().contains("-heard");
+    let name = |path: &std::path::PathBuf| path.to_string_lossy().contains("-received");
     paths.iter().filter(|path| name(path)).map(|path| Sound::read(path)).collect()
 }
 

@@ -50,7 +50,7 @@ impl CallThroughNat {
         let call = taut(words(&line)).and(PATIENT).within(&network.inside).controlled();
         let call = call.with("TAUT_HOME", home.path()).in_folder(folder.path());
         let call = call.start().wait_for(messages::IN_A_CALL);
-        let serve = serve.wait_for("studio (10.77.9.1) calls");
+        let serve = serve.wait_for("call from studio (10.77.9.1)");
         Some(Self { network, serve, call, folder, _home: home })
     }
 

@@ -123,10 +123,18 @@ fn top_shows_running_sender_and_receiver_until_they_end() {
         for reported in ["recv ", "send ", "worst of the last minute", "peak / RMS in dBFS"] {
             assert!(page.contains(reported), "{reported:?} in {page}");
         }
-        for run in [send, recv] {
-            run.signal("-INT");
-            run.end().well();
-        }
+        send.signal("-INT");
+        send.end().well();
+        let state = loop {
+            let reported = stage.top();
+            let state = stream(&reported, "recv")["state"].clone();
+            if state != "connected" {
+                break state;
+            }
+        };
+        assert_eq!(state, "waiting", "the sender said goodbye");
+        recv.signal("-INT");
+        recv.end().well();
         assert!(stage.sockets().is_empty(), "{:?}", stage.sockets());
         assert_eq!(stage.top()["programs"], Value::Array(Vec::new()));
         let page = stage.call("top").run().well().out;

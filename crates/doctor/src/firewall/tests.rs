@@ -41,21 +41,26 @@ fn ports_of_calls_are_reported_if_they_are_shut() {
         found.iter().map(|one| (one.verdict, one.fix.clone())).collect()
     };
     let fine = (Passed, None);
-    let shut = |protocol: &str| {
-        let fix = format!("sudo nft insert rule inet filter input {protocol} dport 17240 accept");
+    let shut = |dport: &str| {
+        let fix = format!("sudo nft insert rule inet filter input {dport} accept");
         (Warning, Some(fix))
     };
+    let [call, sound, pairing] =
+        ["tcp dport 17240", "udp dport 17240", "tcp dport 17250"].map(shut);
     let streams = "udp dport 5004-5005 accept";
-    assert_eq!(reported(&nft("drop", streams)), [fine.clone(), shut("tcp"), shut("udp")]);
-    let tcp = format!("{streams}\n\t\ttcp dport {{ 22, 17240 }} accept");
-    assert_eq!(reported(&nft("drop", &tcp)), [fine.clone(), shut("udp")]);
+    assert_eq!(
+        reported(&nft("drop", streams)),
+        [fine.clone(), call.clone(), sound.clone(), pairing]
+    );
+    let tcp = format!("{streams}\n\t\ttcp dport {{ 17240, 17250 }} accept");
+    assert_eq!(reported(&nft("drop", &tcp)), [fine.clone(), sound]);
     let both = format!("{tcp}\n\t\tudp dport 17240-17247 accept");
     assert_eq!(reported(&nft("drop", &both)), core::slice::from_ref(&fine));
-    assert_eq!(reported(&nft("accept", "tcp dport 17240 reject")), [fine.clone(), shut("tcp")]);
+    assert_eq!(reported(&nft("accept", "tcp dport 17240 reject")), [fine.clone(), call]);
     assert_eq!(reported(&Rules::NoFirewall), [fine]);
     assert_eq!(reported(&Rules::Hidden).len(), 1);
     let rules = Rules::Iptables(
-        "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\nCOMMIT\n"
+        "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\n-A INPUT -p tcp -m tcp --dport 17250 -j ACCEPT\nCOMMIT\n"
             .into(),
     );
     let fix = "sudo iptables -I INPUT -p tcp --dport 17240 -j ACCEPT".to_owned();

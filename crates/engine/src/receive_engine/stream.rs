@@ -391,7 +391,7 @@ impl ReceivedStream {
             _ if policy.refusal().is_some() || policy.contradicted().is_some() => {
                 StreamState::Refused
             }
-            recent if !recent.any() => StreamState::Waiting,
+            recent if !recent.any() || policy.has_left() => StreamState::Waiting,
             recent if recent.silent().is_some() => StreamState::Silent,
             _ => StreamState::Connected,
         };

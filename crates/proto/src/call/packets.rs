@@ -120,6 +120,11 @@ impl StreamTerms {
         Ok(format)
     }
 
+    /// Whether packets have more frames than in `ptime`. Agreed lengths are rounded up to 1 ns.
+    pub fn are_longer_than(&self, ptime: Span) -> bool {
+        self.rate.frames_within(self.ptime) > self.rate.frames_within(ptime)
+    }
+
     /// Packet lengths, if the coding supports the stream.
     pub fn lengths(&self) -> Option<PacketLengths> {
         let Self { rate, channels, coding, .. } = *self;
@@ -168,6 +173,14 @@ mod tests {
 
     fn why(terms: StreamTerms) -> String {
         terms.packets().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn agreed_length_of_as_many_frames_is_not_longer() {
+        let (requested, agreed) = (Span::from_millis(1), Span::from_nanos(1_000_001));
+        let terms = stream(SampleFormat::L24.into(), agreed);
+        assert!(!terms.are_longer_than(requested));
+        assert!(terms.are_longer_than(Span::from_micros(979)));
     }
 
     #[test]

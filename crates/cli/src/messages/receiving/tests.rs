@@ -48,14 +48,13 @@ fn misread_coding_is_refused_with_the_option_that_fits() {
         refused("rtp://h:5004", &Refusal { theirs, ours, coding: Some(coding), codings })
     };
     let line = "rtp://h:5004 sends l24 and this end expects l16, so it is not played\n\
-                hint: use --format l24";
+                hint: use --format l24 here, or change the sender";
     assert_eq!(reported(l16, Codings::Any, l24, SampleFormat::L16), line);
     let exactly = reported(l16, Codings::Exactly, l24, SampleFormat::L16);
     snapshot!(exactly);
     let slower = StreamFormat { rate: Rate::HZ_44100, ..l24 };
     let both = reported(l16, Codings::Any, slower, SampleFormat::L16);
     snapshot!(both);
-    assert!(both.ends_with("use --rate 44100 --channels 2 --format l24"), "{both}");
 }
 
 #[test]

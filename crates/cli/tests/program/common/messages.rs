@@ -13,7 +13,7 @@ pub(crate) const TURNED_AWAY: &str = "is rejected: ";
 pub(crate) const CALL_SOUNDS: &str = "the call has sound";
 pub(crate) const CALL_SILENT: &str = "the call is without sound";
 /// A caller on hold, without a device.
-pub(crate) const CALLS_SILENTLY: &str = "calls: without sound";
+pub(crate) const CALLS_SILENTLY: &str = ": without sound";
 pub(crate) const CALL_KEEPS: &str = "rejects the change: ";
 pub(crate) const CONTROL_LOST: &str = "control connection is lost";
 pub(crate) const CALL_GOES_ON: &str = "the call continues";
