@@ -116,7 +116,7 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
         column("max", of(|m| m.max_ns)),
         column("count", |row| count(row, false)),
         column("rounds", |row| count(row, true)),
-        column("missed (95 % sure: at most)", |row| {
+        column("missed (95 % upper limit)", |row| {
             row.missed.map(|m| format!("{} of {} (≤ {})", m.missed, m.due, share(m.at_most)))
         }),
     ];
@@ -235,7 +235,7 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
     if many || row.stages.is_empty() {
         return Ok(());
     }
-    writeln!(f, "\nstage by stage (median, 99 of 100, most):")?;
+    writeln!(f, "\nstage by stage (median, p99, max):")?;
     let reported = |error| format!(" ± {}", digits::bound(error));
     for stage in &row.stages {
         let error = stage.uncertainty_ns.filter(|error| *error > 0);

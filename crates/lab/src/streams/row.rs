@@ -42,7 +42,7 @@ impl StreamOutcome {
         if not_found > 0 {
             row.add("unmeasured", "received, not measured", not_found);
             if let Some(why) = stream.and_then(whys) {
-                row.add("unmeasured_reasons", "why not measured, whole run", why);
+                row.add("unmeasured_reasons", "not measured, by reason, whole run", why);
             }
         }
         row.stages = stages(&counted, stream);
@@ -114,7 +114,10 @@ impl StreamOutcome {
         }
         match stream.and_then(whys) {
             Some(whys) => format!("no packet was found in the sound: {whys}"),
-            None => "no packet was found in the sound".into(),
+            None => {
+                "no packet was found in the sound\nhint: measure this output with taut lab delay"
+                    .into()
+            }
         }
     }
 
