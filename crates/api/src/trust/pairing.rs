@@ -49,6 +49,9 @@ impl FromStr for PairingAddress {
 /// Why pairing failed.
 #[derive(Debug, Error)]
 pub enum PairingError {
+    /// The name has no address.
+    #[error("{0}: unknown host\nhint: check the name, or write its address")]
+    NoSuchHost(WorkerAddress),
     /// Connecting failed.
     #[error("{whom}: {error}\nhint: run `taut pair` there, or look for a firewall that drops TCP {}", whom.port)]
     Unreachable {
@@ -58,12 +61,13 @@ pub enum PairingError {
         error: io::Error,
     },
     /// Another program, or a slow host.
-    #[error("no pairing: {0}\nhint: run `taut pair` on both, one pair of machines at a time")]
+    #[error("no pairing: {}\nhint: run `taut pair` on both, one pair of machines at a time", in_words(.0))]
     NoExchange(io::Error),
     /// The peer left after it could know the code: possibly an attack.
     #[error(
-        "the other machine left before both codes were confirmed: {0}\n\
-         hint: run `taut pair` on both again; if this repeats, another machine may be trying codes"
+        "the other machine left before both codes were confirmed: {}\n\
+         hint: run `taut pair` on both again; if this repeats, another machine may be trying codes",
+        in_words(.0)
     )]
     Lost(io::Error),
     /// Both ends have the same key.
@@ -91,6 +95,14 @@ pub enum PairingError {
     /// This host's key is unusable.
     #[error(transparent)]
     Trust(#[from] TrustError),
+}
+
+/// rustls explains an unexpected end with a link.
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 impl PairingError {
@@ -162,7 +174,8 @@ impl Pairing {
     pub fn dial(whom: &PairingAddress, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
         let whom = &whom.0;
         let unreachable = |error| PairingError::Unreachable { whom: whom.clone(), error };
-        let found = (whom.host.as_str(), whom.port).to_socket_addrs().map_err(unreachable)?;
+        let found = (whom.host.as_str(), whom.port).to_socket_addrs();
+        let found = found.map_err(|_| PairingError::NoSuchHost(whom.clone()))?;
         let mut failed = io::Error::from(ErrorKind::NotFound);
         for address in found {
             match TcpStream::connect_timeout(&address, EXCHANGE) {

@@ -193,3 +193,10 @@ fn the_code_depends_on_all_that_both_ends_contribute() {
     }
     assert_eq!(PairingCode(913).to_string(), "000 913");
 }
+
+#[test]
+fn unknown_name_is_no_unreachable_host() {
+    let whom = "no-such-host.invalid".parse().unwrap();
+    let dialled = Pairing::dial(&whom, &home().store);
+    assert!(matches!(dialled, Err(PairingError::NoSuchHost(_))), "{dialled:?}");
+}
