@@ -206,7 +206,7 @@ pub struct NotFound {
     pub not_played: u64,
     /// Capture time unknown on our clock.
     pub no_clock: u64,
-    /// Not logged, because the ring to the ledger was full.
+    /// Not logged, because the ring to the packet log was full.
     pub trace_overflow: u64,
     /// Not selected for measurement (`sampling`).
     pub not_sampled: u64,
