@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow_or_has_no_name_is_refused_with_the_mend() {
+    fn unordered_or_unnamed_plugins_are_refused_with_a_hint() {
         let (mono, wide) = (plugin("m", &[HEARD, PLAYED]), plugin("w", &[HEARD, HEARD, PLAYED]));
         for (name, stages) in [
             ("two words", vec![mono.clone(), mono.clone()]),

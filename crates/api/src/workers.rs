@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_none_is_told_with_its_place_and_the_mend() {
+    fn invalid_list_is_reported_with_place_and_hint() {
         for file in
             ["workers = \"10.0.0.2\"", "workers = [1]", "workers = [\"a:b:c\"]", "workers = 1"]
         {

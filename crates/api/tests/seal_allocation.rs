@@ -30,7 +30,7 @@ fn sealing_and_opening_take_no_memory() {
 }
 
 #[test]
-fn sealing_and_opening_by_srtp_take_no_memory_whoever_sends() {
+fn srtp_does_not_allocate_for_any_sender() {
     for profile in Profile::ALL {
         let key = MasterKey::random(profile).unwrap();
         let (mut sender, mut receiver) = (SrtpSeal::shared(&key), SrtpSeal::shared(&key));

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_answered_with_what_there_is() {
+    fn unknown_device_error_lists_valid_ones() {
         for text in ["", "hw:0", "song.wav", "null:x", "programs:a b", "file:", "tone:", "tone:x"] {
             let answer = refused(text);
             assert!(answer.contains("use ") || answer.contains("name a "), "{answer}");

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_usual_device_names_that_device() {
+    fn error_of_a_default_device_names_it() {
         for device in [UsualDevice::PipeWire, UsualDevice::Jack, UsualDevice::Alsa] {
             let named: DeviceSpec = device.name().parse().unwrap();
             assert!(named.is_same(&device.spec()), "{device:?}");

@@ -162,7 +162,7 @@ fn coded(format: CardFormat, samples: usize) -> (Vec<u8>, Vec<f32>) {
 }
 
 #[test]
-fn what_is_played_comes_out_bit_for_bit_in_every_format() {
+fn playback_is_bit_exact_in_every_format() {
     for format in CardFormat::BEST_FIRST {
         let name = format!("alsa:out-{format}?format={format}");
         let (_, ended) = run(&name, Direction::Playback, 100);
@@ -176,7 +176,7 @@ fn what_is_played_comes_out_bit_for_bit_in_every_format() {
 }
 
 #[test]
-fn what_is_captured_is_heard_bit_for_bit_in_every_format() {
+fn capture_is_bit_exact_in_every_format() {
     for format in CardFormat::BEST_FIRST {
         let (bytes, expected) = coded(format, 100 * 48 * 2);
         LazyLock::force(&FOLDER);
@@ -199,7 +199,7 @@ fn of_all_formats_that_is_taken_which_holds_24_bits() {
 }
 
 #[test]
-fn what_has_no_card_behind_it_is_paced_by_a_timer() {
+fn pcm_without_a_card_is_paced_by_a_timer() {
     for direction in [Direction::Capture, Direction::Playback] {
         let (reported, ended) = run("alsa:nothing", direction, 200);
         assert!(matches!(ended, Ended::Finished), "{ended:?}");
@@ -215,7 +215,7 @@ fn what_has_no_card_behind_it_is_paced_by_a_timer() {
 }
 
 #[test]
-fn a_device_that_is_asked_to_stop_stops() {
+fn device_stops_on_request() {
     struct Requests(Stop);
     impl Process for Requests {
         fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
@@ -233,7 +233,7 @@ fn a_device_that_is_asked_to_stop_stops() {
 }
 
 #[test]
-fn what_a_pcm_does_not_offer_is_refused_with_what_it_does() {
+fn unsupported_pcm_formats_are_refused_with_supported_ones() {
     let both = [Direction::Capture, Direction::Playback];
     for direction in both {
         let error = refused("alsa:nosuch", direction, settings());

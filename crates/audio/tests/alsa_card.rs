@@ -114,7 +114,7 @@ fn coded(format: CardFormat, samples: usize) -> Vec<f32> {
 }
 
 #[test]
-fn what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit() {
+fn loopback_card_is_bit_exact() {
     if no_card() {
         return;
     }
@@ -133,7 +133,7 @@ fn what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit() {
 }
 
 #[test]
-fn a_card_tells_when_sound_met_it_on_one_line() {
+fn card_reports_consistent_conversion_times() {
     if no_card() {
         return;
     }
@@ -298,7 +298,7 @@ fn a_card_that_is_open_is_refused_to_the_next() {
 }
 
 #[test]
-fn a_list_names_every_card_with_what_it_offers() {
+fn list_has_every_card_with_its_formats() {
     let cards = fs::read_to_string("/proc/asound/cards").unwrap_or_default();
     let listed = list();
     let ours: Vec<_> = listed.iter().filter(|device| device.name.starts_with("alsa:")).collect();

@@ -117,7 +117,7 @@ fn room_is_learned_in_4_s_and_echo_drops_20_db() {
     }
 }
 #[test]
-fn who_speaks_meanwhile_is_heard_as_before() {
+fn double_talk_is_kept() {
     let heard = play(4, 120, 1, (Played::Alike, true));
     let (kept, echo) = (decibels(heard.spoken / heard.left), decibels(heard.echo / heard.left));
     println!("what differs is {kept:.1} dB below the voice; echo {echo:.1} dB less");
@@ -133,7 +133,7 @@ fn stereo_echo_is_cancelled_at_two_microphones() {
     }
 }
 #[test]
-fn a_microphone_that_hears_no_loudspeaker_is_left_alone() {
+fn microphone_without_echo_is_unchanged() {
     let one = Channels::new(1).expect("one");
     let mut canceller = Canceller::new(RATE, one, one).expect("made");
     let mut voice = Words::new(5);
@@ -145,7 +145,7 @@ fn a_microphone_that_hears_no_loudspeaker_is_left_alone() {
     }
 }
 #[test]
-fn what_it_cannot_do_is_said_with_the_mend() {
+fn unsupported_echo_setup_is_refused_with_a_hint() {
     let channels = Channels::new(3).expect("three");
     let refused = Canceller::new(RATE, channels, channels).expect_err("three channels");
     assert!(refused.to_string().contains("--channels 2"), "{refused}");

@@ -542,7 +542,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_ports_are_replaced_unless_the_user_asked_for_them() {
+    fn busy_ports_are_replaced_unless_set_by_the_user() {
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         let busy = other.local_addr().unwrap();
         let bound = |requested| seats(busy, requested, 1);

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_comes_when_the_sound_is_over_says_nothing() {
+    fn connection_after_the_end_of_sound_is_not_reported() {
         let (mut all, mut link, there) = by_udp();
         wants_tcp(&mut all);
         let open = gated(&mut all);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_that_begins_anew_has_other_keys() {
+    fn restarted_sound_has_other_keys() {
         let (transport, mut decides) = (CalledKeys::of(SECRET, CALL), CalledTransport::new(now()));
         assert!(decides.begin(now()));
         let before = transport.keys(decides.used().1);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_once_is_not_told_again() {
+    fn reported_details_are_not_repeated() {
         let mut details = Details::default();
         let begun = details.news(&at(20));
         snapshot!(begun.last().unwrap());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_told_when_it_is_known_twice_as_well() {
+    fn clock_is_reported_when_its_error_halves() {
         let mut details = Details::default();
         details.news(&at(0));
         let reported = |details: &mut Details, micros| {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_packets_are_told_once_a_second() {
+    fn missed_packets_are_reported_once_a_second() {
         let mut details = Details::default();
         details.news(&at(0));
         let lost = |millis, missed| Progress { missed, late: 1, ..at(millis) };

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropped_packets_missing_in_the_ledger_are_mentioned() {
+    fn dropped_packets_missing_in_the_log_are_mentioned() {
         let address = "avtp://eth0/91:E0:F0:00:FE:01";
         let reported = |unnamed| {
             words(&Note::DroppedByQueue { address, dropped: 9, of: 90, unnamed }).unwrap()
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn long_coding_is_told_in_one_sentence_with_the_mend() {
+    fn long_coding_time_is_reported_with_a_fix() {
         let long = LongCoding {
             takes: Span::from_micros(400),
             period: Span::from_micros(500),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_take_is_overwritten_only_if_asked() {
+    fn recording_is_overwritten_only_on_request() {
         let folder = tempfile::tempdir().expect("a folder");
         let (take, empty) = (folder.path().join("take.wav"), folder.path().join("empty.wav"));
         std::fs::write(&take, "sound").expect("a file");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_played_is_not_recorded_over_by_any_name() {
+    fn recording_over_the_played_file_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let [song, link, hard, other] =
             ["song.wav", "link.wav", "hard.wav", "other.wav"].map(|name| folder.path().join(name));

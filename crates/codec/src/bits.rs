@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_of_zeros_comes_back_wherever_in_a_byte_it_begins() {
+    fn run_of_zeros_survives_at_any_bit_offset() {
         for before in 0..9 {
             for zeros in 0..200 {
                 let mut room = [0xFF; 40];

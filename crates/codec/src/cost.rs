@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_coding_takes_is_that_of_the_packet_in_the_middle() {
+    fn coding_time_is_the_median() {
         let micros = Span::from_micros;
         // Between packets, for encoding, for decoding.
         let steady = CodingTimes { encoding: micros(300), decoding: micros(80) };

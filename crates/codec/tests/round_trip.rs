@@ -46,7 +46,7 @@ fn whole(sample: SampleFormat, samples: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn without_loss_every_number_comes_back_whatever_the_sound() {
+fn lossless_codec_returns_every_sample() {
     let mut random = fastrand::Rng::with_seed(1);
     for sample in [SampleFormat::L16, SampleFormat::L24] {
         for channels in [1, 2, 3, 8] {
@@ -186,7 +186,7 @@ fn best_delay(sound: &[f32], heard: &[f32], channels: usize, maximum: usize) -> 
 }
 
 #[test]
-fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
+fn opus_has_its_reported_delay_and_returns_the_sound() {
     let (music_packets, voice_packets) = (&[120, 240, 480, 960][..], &[480, 960][..]);
     for (tuning, packets, maximum) in [
         (OpusTuning::Music, music_packets, [-36.0, -20.0]),
@@ -471,7 +471,7 @@ fn only_speech_packets_with_fec_supply_the_lost_one() {
 }
 
 #[test]
-fn what_is_cut_changed_or_random_does_no_harm() {
+fn damaged_payloads_do_no_harm() {
     const ROUNDS: usize = 20_000;
     let mut random = fastrand::Rng::with_seed(3);
     let stereo = Channels::STEREO;
@@ -528,7 +528,7 @@ fn no_packet_without_loss_is_longer_than_streams_have() {
 }
 
 #[test]
-fn music_is_heard_in_the_fewest_bits_and_fewer_are_refused() {
+fn music_passes_at_the_minimum_bitrate_and_fewer_is_refused() {
     let mono = Channels::MONO;
     for (packet, minimum) in [(120, 9_600), (240, 6_000)] {
         let opus = |bitrate| Opus { tuning: OpusTuning::Music, bitrate };

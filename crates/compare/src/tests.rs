@@ -145,7 +145,7 @@ fn bits_that_differ_are_not_called_lost() {
 }
 
 #[test]
-fn a_recording_that_ends_early_is_not_whole_and_says_where() {
+fn truncated_recording_is_reported_with_its_end() {
     let verdict = verdict(&noise(1000), &noise(1000).part(0..995));
     assert!(!verdict.is_whole() && verdict.is_whole_so_far() && verdict.changes.is_empty());
     assert_eq!((verdict.missed_first, verdict.missed_last), (0, 5));
@@ -154,7 +154,7 @@ fn a_recording_that_ends_early_is_not_whole_and_says_where() {
 }
 
 #[test]
-fn a_recording_that_begins_late_is_found_and_says_from_where() {
+fn late_recording_is_found_with_its_start() {
     let verdict = judge(&noise(1000), &noise(1000).part(150..1000), &mut |_| {});
     assert_eq!((verdict.delay, verdict.identical), (Delay::Known(-150), 850));
     assert_eq!((verdict.missed_first, verdict.missed_last), (150, 0));
@@ -165,7 +165,7 @@ fn a_recording_that_begins_late_is_found_and_says_from_where() {
 }
 
 #[test]
-fn what_holds_nothing_of_the_sound_is_not_found() {
+fn unrelated_sound_is_not_found() {
     let sent = noise(60_000);
     for heard in [silence(0), silence(2000), noise_of(60_000, 7)] {
         let verdict = verdict(&sent, &heard);
@@ -231,7 +231,7 @@ fn dropped_and_repeated_frames_are_counted_and_located() {
 }
 
 #[test]
-fn a_sound_that_is_heard_twice_is_not_identical() {
+fn repeated_sound_is_not_identical() {
     let sent = noise(60_000);
     for between in [0, 48_000] {
         let verdict = verdict(&sent, &joined([&sent, &silence(between), &sent]));
@@ -245,7 +245,7 @@ fn a_sound_that_is_heard_twice_is_not_identical() {
 }
 
 #[test]
-fn a_hole_tells_what_is_in_its_place() {
+fn hole_reports_its_replacement() {
     let sent = noise(60_000);
     for (by, with) in [(Instead::Silence, silence(480)), (Instead::Other, noise_of(480, 9))] {
         let heard = joined([&sent.part(0..20_000), &with, &sent.part(20_480..60_000)]);
@@ -256,7 +256,7 @@ fn a_hole_tells_what_is_in_its_place() {
 }
 
 #[test]
-fn two_moves_and_a_hole_are_told_apart() {
+fn two_moves_and_a_hole_are_distinguished() {
     let sent = noise(90_000);
     let mut heard = spliced(&sent, 60_000, -960);
     heard.channels.iter_mut().for_each(|channel| channel[40_000..40_048].fill(0.0));
@@ -284,7 +284,7 @@ fn a_hole_in_a_sound_that_repeats_itself_is_no_move() {
 }
 
 #[test]
-fn what_two_clocks_resample_is_all_there() {
+fn resampled_copy_is_complete() {
     let sent = noise(96_000);
     let by = |ppm| Quality::ALL.map(|quality| (ppm, quality));
     for (ppm, quality) in by(100.0).into_iter().chain(by(-100.0)) {
@@ -312,7 +312,7 @@ fn start_and_rate_of_resampling_are_reported() {
 }
 
 #[test]
-fn sound_that_is_resampled_for_a_while_says_until_when() {
+fn temporary_resampling_is_reported_with_its_end() {
     let sent = noise(192_000);
     let (first, last) = (sent.part(0..48_000), sent.part(144_000..192_000));
     let verdict =
@@ -323,7 +323,7 @@ fn sound_that_is_resampled_for_a_while_says_until_when() {
 }
 
 #[test]
-fn what_is_lost_of_resampled_sound_is_not_all_there() {
+fn loss_in_resampled_sound_is_found() {
     let sent = noise(192_000);
     let heard = sent.resampled(50.0);
     let dropped = joined([&heard.part(0..90_000), &heard.part(90_480..heard.frames())]);
@@ -417,7 +417,7 @@ fn a_sound_is_found_behind_another() {
 }
 
 #[test]
-fn what_sounds_just_before_resampled_sound_is_no_piece_of_it() {
+fn other_sound_before_a_resampled_copy_is_excluded() {
     let sent = noise(30_000);
     let resampled = sent.resampled(100.0);
     for before in (1..64).step_by(9) {

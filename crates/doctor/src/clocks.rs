@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn slack_that_the_system_insists_on_is_told() {
+    fn forced_timer_slack_is_reported() {
         assert_eq!(slack(Span::from_nanos(1)).verdict, Passed);
         assert_eq!(slack(Span::from_micros(50)).verdict, Warning);
     }
 
     #[test]
-    fn what_ptp4l_says_of_itself_is_told() {
+    fn state_of_ptp4l_is_reported() {
         let state = PtpState {
             port: PortState::Slave,
             present: true,

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_that_is_shared_is_told_with_whom() {
+    fn shared_interrupt_is_reported_with_the_other_user() {
         let sharers = vec![CARD.to_owned(), "ehci_hcd:usb1".to_owned()];
         let shared = Interrupt { sharers, ..interrupt(16, CARD, "0") };
         let found = lines(&[shared, interrupt(128, "eth0", "0-1")]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_an_interrupt_below_ours_is_told_with_its_process() {
+    fn interrupt_thread_below_ours_is_reported_with_its_process() {
         let interrupts = [interrupt(128, "eth0", "1")];
         let threads = |process| threads(&interrupts, &[process]);
         let found = threads(Process::new(77, "irq/128-eth0-rx", 50, FIFO)).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_any_core_may_take_is_beside_nobody() {
+    fn card_interrupt_on_any_core_shares_with_no_thread() {
         let machine = with_cores("0-3", "");
         let all = [interrupt(16, CARD, "0-3"), interrupt(128, "eth0", "0")];
         assert_eq!(cores(&machine, &all)[0].verdict, Passed);

@@ -167,7 +167,7 @@ mod tests {
     const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-9");
 
     #[test]
-    fn the_preemption_model_is_read_from_wherever_it_stands() {
+    fn preemption_model_is_read_from_any_source() {
         const DYNAMIC: &str = "Linux version 6.1 #1 SMP PREEMPT_DYNAMIC Debian";
         const NAMELESS: &str = "Linux version 6.1 #1 SMP";
         const BOOT: &str = "boot/config-6.1.0-9";
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_can_do_is_named_for_each_feature() {
+    fn plugin_features_are_listed() {
         let why = confined(Ok(1), Err(Missing::Architecture)).reason.unwrap();
         assert!(why.ends_with("can open sockets, start programs and signal other processes"));
         let finding = confined(Err(Missing::NotBuilt), Ok(()));

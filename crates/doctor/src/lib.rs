@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_on_this_machine_is_told_whole() {
+    fn findings_of_this_machine_are_complete() {
         let found = examine(&requested(5)).findings;
         assert!(found.len() >= 10, "{found:#?}");
         for finding in &found {

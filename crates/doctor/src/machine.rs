@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_nothing_and_no_failure() {
+    fn missing_file_is_none_and_no_failure() {
         let machine = Machine::of(&[("proc/sys/a", " 12\n"), ("proc/sys/b", "x")]);
         let number = machine.number::<i64>("proc/sys/b");
         assert_eq!((machine.number("proc/sys/a"), number), (Some(12), None));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_who_acts_as_root() {
+    fn effective_user_decides_about_root() {
         for (uids, root) in [("0 0 0 0", true), ("1000 0 0 0", true), ("0 1000 0 1000", false)] {
             let status = format!("Name:\ttaut\nUid:\t{}\nGid:\t0\n", uids.replace(' ', "\t"));
             assert_eq!(Machine::of(&[("proc/self/status", &*status)]).is_root(), root, "{uids}");

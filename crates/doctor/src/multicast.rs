@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_igmp_is_told_with_who_asked_for_it() {
+    fn old_igmp_version_is_reported_with_its_querier() {
         let table = |version: &str| {
             format!(
                 "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_judged_by_what_it_does_to_sound() {
+    fn queue_is_judged_by_its_effect_on_sound() {
         for (kind, verdict) in [
             ("fq", Passed),
             ("noqueue", Passed),

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn small_buffers_warn_who_may_not_exceed_them() {
+    fn small_buffers_warn_users_without_privileges() {
         let sizes =
             [("proc/sys/net/core/rmem_max", "65536"), ("proc/sys/net/core/wmem_max", "65536")];
         for (caps, verdict) in [("0000000000000400", Warning), ("0000000000001000", Passed)] {

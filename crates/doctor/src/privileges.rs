@@ -105,7 +105,7 @@ mod tests {
     const TIGHT: Span = Span::from_millis(5);
 
     #[test]
-    fn a_refused_priority_spoils_what_has_no_time_to_wait() {
+    fn refused_priority_is_a_failure_at_short_latency() {
         let found = priority(&LIMITS, REFUSED, false, TIGHT);
         assert_eq!(found.verdict, Failure);
         snapshot!(found.message);
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_the_shell_may_raise_is_mended_by_the_shell() {
+    fn limit_below_the_hard_limit_has_a_ulimit_fix() {
         let limits = ResourceLimits { priority: Limit { maximum: Some(99), ..NONE }, ..LIMITS };
         let found = priority(&limits, REFUSED, false, TIGHT);
         assert_eq!(found.fix.as_deref(), Some("ulimit -r 99"));
     }
 
     #[test]
-    fn root_without_the_privilege_is_told_that_this_is_a_container() {
+    fn root_without_the_privilege_is_in_a_container() {
         let found = priority(&LIMITS, REFUSED, true, TIGHT);
         assert_eq!(found.command(), None);
         assert!(found.reason.unwrap().contains("container"));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_real_time_threads_is_judged_by_what_sound_needs() {
+    fn real_time_share_is_judged_by_the_need_of_sound() {
         for (given, verdict) in
             [("-1", Passed), ("950000", Passed), ("100000", Warning), ("0", Failure)]
         {

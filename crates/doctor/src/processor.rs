@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_spoils_what_it_takes_half_of() {
+    fn stall_of_half_a_row_invalidates_it() {
         assert_eq!(judged(&[], &[], true).verdict, Passed);
         assert_eq!(judged(&[2], &[], true).verdict, Warning);
         assert_eq!(judged(&[3], &[], true).verdict, Failure);

@@ -121,7 +121,7 @@ mod tests {
     const MILLIS_5: Span = Span::from_millis(5);
 
     #[test]
-    fn a_quantum_that_leaves_no_time_spoils_with_what_sets_it() {
+    fn too_long_quantum_is_a_failure_with_its_origin() {
         let graph = |minimum, forced: Option<i64>| Graph {
             quantum: Frames::new(1024),
             min_quantum: Frames::new(minimum),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_could_not_be_asked_is_told_and_none_is_not() {
+    fn unreachable_server_is_reported_a_missing_one_is_not() {
         let found = unrequested(&[Process::new(7, "pipewire", 0, 0)]).unwrap();
         assert_eq!(found.verdict, Unknown);
         assert!(found.details.unwrap().ends_with("pw-metadata -n settings"));

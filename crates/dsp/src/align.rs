@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_louder_copy_is_what_was_added() {
+    fn residue_of_a_louder_copy_is_the_added_sound() {
         let other = noise(1001);
         let heard: Vec<f32> = other.iter().map(|sample| sample * -0.5).collect();
         let alike = Likeness::between(&heard, &other);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_taking_the_other_away_leaves() {
+    fn residue_equals_the_subtraction() {
         let alike = Likeness::between(&HEARD, &OTHER);
         for gain in [-1.5, 0.0, 0.5, 2.2, 3.0] {
             let taken = HEARD.iter().zip(OTHER).map(|(heard, other)| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_match_leaves_everything() {
+    fn unmatched_sound_leaves_an_infinite_residue() {
         let endless = |heard: &[f32], other: &[f32]| {
             assert_eq!(Likeness::between(heard, other).left_over(), f64::INFINITY, "{heard:?}");
         };

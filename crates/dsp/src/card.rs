@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unused_byte_is_not_heard() {
+    fn unused_byte_is_ignored() {
         let mut out = [0.0];
         decode(CardFormat::S24, &(0x7f40_0000 | 0x55_i32).to_ne_bytes(), &mut out);
         let mut clean = [0.0];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_integer_can_hold_is_clamped_and_nan_is_silence() {
+    fn samples_out_of_range_are_clamped_and_nan_is_silence() {
         let samples = [2.0, -2.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0];
         for (format, maximum) in
             [(CardFormat::S32, i32::MAX), (CardFormat::S24, 0x7f_ffff), (CardFormat::S16, 0x7fff)]

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_channel_of_any_number_is_what_each_frame_has_there() {
+    fn channel_n_is_sample_n_of_each_frame() {
         for channels in 1..5 {
             let from: Vec<f32> = (0..channels * 7).map(|at| at as f32).collect();
             for channel in 0..channels {

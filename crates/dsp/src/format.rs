@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_integer_can_hold_is_clamped_and_nan_is_silence() {
+    fn samples_out_of_range_are_clamped_and_nan_is_silence() {
         let samples = [2.0, -2.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0];
         let mut out = [0; 12];
         encode(SampleFormat::L16, &samples, &mut out);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_never_passes_as_float() {
+    fn nan_becomes_zero() {
         for sample in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut out = [1.0];
             decode(SampleFormat::F32, &sample.to_be_bytes(), &mut out);

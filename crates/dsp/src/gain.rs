@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_gain_is_named_in_the_answer() {
+    fn invalid_gain_is_named_in_the_error() {
         let invalid = [
             "",
             "dB",

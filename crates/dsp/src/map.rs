@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_named_in_the_answer() {
+    fn invalid_channel_map_is_named_in_the_error() {
         for (given, entry) in [("", ""), ("1,,2", ""), ("1;2", "1;2"), ("65", "65"), ("-1", "-1")] {
             let error = given.parse::<ChannelMap>().unwrap_err();
             assert_eq!(error, MapError::Entry { given: given.into(), entry: entry.into() });

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_sound_is_bounded_and_what_is_stays_as_it_is() {
+    fn non_finite_sums_are_bounded_and_others_kept() {
         let mut samples = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e38, -8.1, 8.0];
         bound(&mut samples);
         assert_eq!(samples, [0.0, 0.0, LOUDEST, -LOUDEST, LOUDEST, -LOUDEST, LOUDEST]);

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_prepared_gets_the_proof_where_the_processor_is_wide() {
+    fn wide_vectors_need_a_detected_processor() {
         prepare();
         let wide = Level::new().as_avx2().is_some();
         assert_eq!(widest(|proof| proof.is_some()), wide);

@@ -273,7 +273,7 @@ mod exclusive {
     }
 
     #[test]
-    fn the_stages_of_each_packet_add_up_to_what_was_heard_of_it() {
+    fn stages_of_each_packet_add_up_to_its_latency() {
         timed(|| {
             let ledger = Kept::new("stages.csv");
             let road = Road { ledger: ledger.path(), ..Road::default() };
@@ -284,7 +284,7 @@ mod exclusive {
     }
 
     #[test]
-    fn sound_later_than_the_ledger_is_measured_later() {
+    fn sound_later_than_the_log_is_measured_later() {
         timed(|| {
             let ledger = Kept::new("later.csv");
             let road = Road { ledger: ledger.path(), ..Road::default() };
@@ -295,7 +295,7 @@ mod exclusive {
     }
 
     #[test]
-    fn sound_earlier_than_the_ledger_is_measured_earlier() {
+    fn sound_earlier_than_the_log_is_measured_earlier() {
         timed(|| {
             let ledger = Kept::new("sooner.csv");
             let road = Road { ledger: ledger.path(), ..Road::default() };

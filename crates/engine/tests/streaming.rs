@@ -356,7 +356,7 @@ mod exclusive {
     }
 
     #[test]
-    fn lost_packets_are_counted_and_the_others_are_heard() {
+    fn lost_packets_are_counted_and_the_others_played() {
         steady(|| {
             let lossy = |link| {
                 Box::new(Through { link, arrived: 0, passes: |number| number % 100 != 50 })
@@ -419,7 +419,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_card_whose_time_jumps_is_followed() {
+    fn card_clock_jump_is_followed() {
         steady(|| {
             let jumps = |process| Box::new(Jump { process, periods: 0 }) as Box<dyn Process>;
             let (report, _) = Road::default().run(jumps, |_| {});

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stream_turns_out_to_take_counts_from_then_on() {
+    fn measured_cost_of_a_stream_replaces_the_estimate() {
         let mut admission = CoreAdmission::new(1, 0.8);
         admission.admit(1, &taking(100.0)).unwrap();
         admission.correct(1, 0.7);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_process_opened_by_each_link_the_next_knows() {
+    fn replay_windows_pass_to_the_next_process() {
         let kept = ChildNotes::new().unwrap();
         let child = || notes(kept.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let (run, [master, before]) = child();

@@ -72,13 +72,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_found_in_what_lies_on_one() {
+    fn line_fits_points_on_a_line() {
         let cost = fit(&[64.0, 128.0, 256.0].map(|frames| (frames, 500.0 + 3.0 * frames)));
         assert!((cost.fixed_ns - 500.0).abs() < 1e-6 && (cost.per_frame_ns - 3.0).abs() < 1e-9);
     }
 
     #[test]
-    fn no_length_takes_longer_than_the_line_says() {
+    fn cost_of_every_length_is_below_the_line() {
         let measured = [(64.0, 900.0), (128.0, 700.0), (256.0, 2000.0), (512.0, 2100.0)];
         let cost = fit(&measured);
         assert!(
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_or_was_measured_once_is_a_figure_for_the_run() {
+    fn falling_or_single_costs_are_per_run() {
         let falls = fit(&[(64.0, 900.0), (128.0, 700.0)]);
         assert_eq!((falls.fixed_ns, falls.per_frame_ns), (900.0, 0.0));
         let once = fit(&[(64.0, 900.0)]);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_have_something_to_read_are_told_and_no_others() {
+    fn only_readable_sockets_are_reported() {
         let (waiter, mut from) = (Waiter::new().unwrap(), socket());
         let mut sockets: Vec<ControlSocket> = (0..200).map(|_| socket()).collect();
         for (number, socket) in (0..).zip(&sockets) {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_by_who_connects() {
+    fn connecting_never_waits() {
         let name = format!("taut-local-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

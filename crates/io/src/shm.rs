@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_writes_another_reads() {
+    fn shared_memory_is_read_by_another_mapping() {
         let own = Own::new("written");
         own.0.renew(8 * 2 + 4 * 3).unwrap();
         let other = own.again();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_several_slices_is_as_long_as_was_asked_for() {
+    fn memory_of_several_slices_has_the_requested_length() {
         let own = Own::new("slices");
         own.0.renew(2 * SLICE + 4096).unwrap();
         assert_eq!(own.0.len().unwrap(), 2 * SLICE + 4096);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_read_is_refused_and_so_is_a_link() {
+    fn file_readable_by_others_and_symlinks_are_refused() {
         let own = Own::new("open");
         let path = own.0.path.clone();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o604)).unwrap();

@@ -32,7 +32,7 @@ mod tests {
     use super::granting;
 
     #[test]
-    fn a_capability_is_granted_to_the_program_that_asks_for_it() {
+    fn capability_is_granted_to_the_requesting_program() {
         let reported = granting("cap_net_raw");
         let own = std::env::current_exe().unwrap();
         assert!(

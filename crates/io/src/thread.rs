@@ -287,14 +287,14 @@ mod tests {
     use tautline_trial::{Lack, skipped};
 
     #[test]
-    fn what_a_scheduler_displays_reads_back() {
+    fn scheduler_display_parses_back() {
         for text in ["other", "fifo:70", "rr:1", "deadline:200us/1ms/2.5ms"] {
             assert_eq!(text.parse::<Scheduler>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn a_scheduler_that_makes_no_sense_names_what_does() {
+    fn invalid_scheduler_error_names_valid_ones() {
         for (text, word) in [
             ("fifo", "fifo:70"),
             ("fifo:0", "1 to 99"),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_the_mend() {
+    fn refusal_is_reported_with_a_hint() {
         let refused = Granted { requested: Scheduler::Fifo(70), errno: libc::EPERM };
         assert_eq!(
             refused.to_string(),

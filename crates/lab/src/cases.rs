@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_the_end_has_the_row_and_nothing_after() {
+    fn ended_run_keeps_the_current_row_only() {
         let mut agents = Agents { replaced: 0, answer: Ok(()) };
         let mut notify = |row: &ReportRow| row.name != "second";
         let mut cases = Cases::of("test", &mut notify);

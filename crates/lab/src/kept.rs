@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_on_its_core_does_not_run() {
+    fn thread_that_cannot_be_pinned_does_not_run() {
         let run = || panic!("it was not meant to run");
         let why = spawn_on(1 << 20, "test", Scheduler::Other, run).unwrap_err();
         assert!(why.contains("core 1048576") && why.contains("taskset"), "{why}");

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_a_group_wants_more_than_the_group_has() {
+    fn memory_limit_is_below_the_groups_need() {
         for step in steps(&RESOURCE_LIMITS, None) {
             if let (Some(high), Some(LoadKind::Memory { bytes })) =
                 (step.limits().memory_high, step.burden())

@@ -240,7 +240,7 @@ mod tests {
     use crate::streams::tests::between_two;
 
     #[test]
-    fn what_is_added_is_told_with_its_interval() {
+    fn measured_overhead_has_its_interval() {
         let base: Vec<_> = (0..12).map(|run| (run, 10_000.0 + 400.0 * f64::from(run))).collect();
         let added = |(run, time): &(u32, f64)| (*run, time + 150.0 + f64::from(run % 2));
         let mut more: Vec<_> = base.iter().map(added).collect();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_counted_and_told_without_the_spread_of_packets() {
+    fn rounds_are_shown_without_the_spread_of_packets() {
         let rounds: Vec<_> = (0..8).map(|run| (run, 10_000.0 + f64::from(run))).collect();
         let mut report = LabReport::asking("overhead");
         report.rows = vec![row("1 of 64", &rounds, &[]), row("every packet", &rounds, &rounds)];

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_values_are_shown_with_what_was_missed() {
+    fn few_values_are_shown_with_the_misses() {
         let mut series = Series::with_room(16);
         (0..16).for_each(|_| series.push(LocalTime::ZERO, Span::from_millis(100)));
         let mut row = ReportRow::named("slices of 100ms").with(&series);

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_due_in_a_freeze_is_told_once_each() {
+    fn packets_due_in_a_stall_are_reported_once_each() {
         let mut schedule = OpenSchedule::new(at(0), Span::from_millis(1), at(10_000));
         assert_eq!(schedule.count(), 10);
         let mut reported = Vec::new();

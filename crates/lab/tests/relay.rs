@@ -47,7 +47,7 @@ fn read(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
 }
 
 #[test]
-fn both_ports_are_relayed_and_answers_go_to_whoever_sent_last() {
+fn both_ports_are_relayed_and_answers_reach_the_last_sender() {
     let (media, control) = pair();
     let (relay, [to_media, to_control]) = relay_to(&media, |_| {});
     let (first, last) = (socket(0), socket(0));
@@ -69,7 +69,7 @@ fn both_ports_are_relayed_and_answers_go_to_whoever_sent_last() {
 }
 
 #[test]
-fn nothing_comes_before_its_delay_is_over() {
+fn nothing_leaves_before_its_delay() {
     let (media, _control) = pair();
     let delay = Span::from_millis(30);
     let (relay, [to, _]) = relay_to(&media, |options| options.there.delay = delay);
@@ -85,7 +85,7 @@ fn nothing_comes_before_its_delay_is_over() {
 }
 
 #[test]
-fn what_the_path_loses_never_comes_and_is_counted() {
+fn losses_of_the_relay_are_counted() {
     let (media, control) = pair();
     let (relay, [to, to_control]) = relay_to(&media, |options| {
         options.there = PathModel { loss: Loss::random(0.2), ..options.there.clone() };

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_with_an_error_drifts_as_told() {
+    fn card_drifts_by_its_set_error() {
         let hour = LocalTime::from_nanos(1_000) + Span::from_secs(3600);
         assert_eq!(clock(0.0).frame_at(hour), 172_800_000);
         assert_eq!(clock(50.0).frame_at(hour), 172_800_000 + 8640);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patient_capture_keeps_what_a_late_program_has_not_taken() {
+    fn patient_capture_keeps_unread_frames() {
         let mut ring = CaptureRing::new(clock(0.0), &settings(48, 2)).patient(Frames::new(4800));
         assert_eq!(ring.wakes(), at(48));
         assert_eq!(ring.begin(at(4800)).skipped, Frames::ZERO);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn capture_that_comes_too_late_loses_the_oldest_whole_periods() {
+    fn late_capture_loses_the_oldest_whole_periods() {
         let mut ring = CaptureRing::new(clock(0.0), &settings(48, 2));
         let turn = ring.begin(at(97));
         assert_eq!((turn.frame, turn.meets, turn.skipped), (48, at(48), Frames::new(48)));

@@ -572,7 +572,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_coding_is_found_by_what_stands_for_it() {
+    fn every_coding_is_found_by_its_name() {
         for coding in Coding::ALL {
             let row = coding.row();
             assert_eq!(Coding::named(row.name), Some(coding));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_streams_take_on_one_thread_is_added_up() {
+    fn coding_times_on_one_thread_are_summed() {
         assert_eq!(long(100, 5, 960, 48), None);
         assert_eq!(long(100, 6, 960, 48).unwrap().takes, Span::from_micros(600));
         assert!(long(i64::MAX / 1_000, usize::MAX, 960, 48).is_some(), "however many");

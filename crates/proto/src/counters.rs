@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_counter_is_told_by_a_name_of_its_own() {
+    fn every_counter_has_its_own_name() {
         let counters = Counters { sent: 1, host_stalled: 2, ..Counters::default() };
         let mut names: Vec<_> = counters.each().map(|counted| counted.name).collect();
         assert_eq!((names[0], *names.last().unwrap()), ("packets_sent", "host_stalled"));

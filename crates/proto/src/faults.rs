@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_witness_that_speaks_after_the_fault_is_heard() {
+    fn stall_reported_after_the_fault_still_counts() {
         let mut unjudged = UnjudgedFaults::default();
         unjudged.take(&xruns(&[(100, 130, 1)]), never);
         let host = unjudged.take(&Faults::NONE, stall(105, 125));

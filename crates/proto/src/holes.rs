@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_touch_are_one_and_others_are_told_apart() {
+    fn adjacent_runs_are_joined_and_others_separate() {
         assert_eq!(of(&[(5, 3), (8, 2), (11, 1)]), [(5, 10), (11, 12)]);
     }
 

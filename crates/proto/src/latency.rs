@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_graph_of_short_cycles_promises_another_of_them_keeps() {
+    fn latency_holds_between_graphs_of_short_cycles() {
         for hertz in [44_100, 48_000, 88_200, 96_000, 192_000] {
             // Three of these cycles last at most 5 ms.
             for cycle in (16..=hertz / 600).step_by(16) {

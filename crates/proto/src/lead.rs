@@ -60,7 +60,7 @@ mod tests {
     use crate::units::{Channels, Rate};
 
     #[test]
-    fn a_lead_is_what_every_wake_up_of_some_has_and_no_outlier() {
+    fn lead_ignores_outliers() {
         let mut lead = Lead::NONE;
         let wakes = |lead: &mut Lead, millis: &[i64]| {
             millis.iter().for_each(|millis| lead.wake(Span::from_millis(*millis)));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_is_shorter_once_no_wake_up_of_very_many_had_more() {
+    fn lead_shrinks_after_many_wake_ups_with_less() {
         let millis = Span::from_millis;
         let settings = Settings {
             rate: Rate::HZ_48000,

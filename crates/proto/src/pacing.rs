@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_together_is_within_a_step_and_a_full_frame() {
+    fn batched_packets_fit_a_step_and_a_full_frame() {
         let at = |micros: i64| LocalTime::ZERO + Span::from_micros(micros);
         let taken = |bytes: usize, apart: i64| {
             let mut together = Together::begin(at(0), bytes);

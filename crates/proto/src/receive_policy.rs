@@ -531,7 +531,7 @@ mod repairable_tests {
     use super::*;
 
     #[test]
-    fn a_latency_that_stays_too_short_is_told_of_once() {
+    fn latency_that_stays_too_short_is_reported_once() {
         let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
         let mut repairable = Repairable::default();
         let mut reported = Vec::new();

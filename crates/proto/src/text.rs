@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_span_displays_reads_back() {
+    fn span_display_parses_back() {
         for nanos in [0, 1, 20, 125_000, 2_500_000, -1_000_000, 10_000_000_000] {
             let span = Span::from_nanos(nanos);
             assert_eq!(parse_span(&span.to_string()), Ok(span));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_without_a_unit_names_the_mend() {
+    fn figure_without_a_unit_has_a_hint() {
         let error = parse_span("5").unwrap_err();
         snapshot!(error);
     }

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_what_is_counted_and_not_what_might_be() {
+    fn memory_grows_with_the_counted_values() {
         assert_eq!(of([]).bytes(), 0);
         let mut wander = 1_u64;
         let wide = of((0..3_600_000).map(|_| {

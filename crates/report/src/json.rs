@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_are_many_of_takes_a_line_each_and_says_the_same() {
+    fn long_arrays_have_one_line_per_element() {
         let points = [value!({"at": 1, "late": [0.5, 2]}), value!({"at": 2, "late": []})];
         let report = value!({"streams": [{"latency": {"p50": null, "curve": points}}], "none": {}});
         let text = json(&report).unwrap();

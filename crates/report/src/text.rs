@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exact_is_not_told_to_be_unsure_by_nothing() {
+    fn exact_values_show_no_uncertainty() {
         let reported = |uncertainty| {
             let mut out = String::new();
             unsure(&mut out, uncertainty).unwrap();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_and_a_change_of_rate_happen_when_they_are_told_to() {
+    fn step_and_rate_change_happen_at_their_times() {
         let events = vec![
             (at(10), ClockEvent::Step(Span::from_millis(5))),
             (at(20), ClockEvent::Rate(Ppm::from_f64(100.0))),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn when_a_reading_comes_is_the_inverse_of_the_reading() {
+    fn clock_reading_is_invertible() {
         let error = ClockError {
             start: LocalTime::from_nanos(77),
             rate: Ppm::from_f64(-300.0),

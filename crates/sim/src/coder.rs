@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_went_in_comes_out_later_in_packets_as_long_as_of_opus() {
+    fn simulated_codec_has_opus_delay_and_sizes() {
         let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
         let mut encoder = encoders([Coding::OPUS].into_iter(), channels).remove(0);
         let mut decoder = decoder(Codec::OPUS, (rate, channels)).unwrap();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_idle_nor_the_tests_went_to_others() {
+    fn cpu_time_of_others_is_computed() {
         let before = load(0, 0, 0, 0);
         assert_eq!(load(200, 0, 0, 200).others_since(&before), 0.0);
         assert_eq!(load(200, 0, 0, 50).others_since(&before), 0.75);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_says_how_it_is() {
+    fn machine_reports_its_state() {
         let load = Load::now();
         assert!(load.all > 0 && load.idle <= load.all, "{load:?}");
     }

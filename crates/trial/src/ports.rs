@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_has_is_given_to_nobody() {
+    fn used_port_is_not_assigned_again() {
         let one = free_udp_ports(28_000..29_000);
         // Concurrent tests also take ports.
         let near = one..one + 40;

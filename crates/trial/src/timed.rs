@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_told_with_all_its_instants() {
+    fn timed_failure_reports_all_its_times() {
         let fails = || each((0..9).map(|n| (instant(n), n)), |n| assert!(n % 3 > 0, "{n}"));
         let marked = catch_unwind(|| mostly(fails)).unwrap_err().downcast::<Marked>().unwrap();
         assert_eq!(marked.failed, Failed::At([0, 3, 6].map(instant).to_vec()));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failure_said_is_told_in_one_line() {
+    fn failure_is_reported_in_one_line() {
         let said = |test: fn()| words(&*catch_unwind(test).unwrap_err());
         assert_eq!(said(|| panic!("two\n  lines of {}", 7)), "two lines of 7");
         assert_eq!(said(|| panic!("as it stands")), "as it stands");

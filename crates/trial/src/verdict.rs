@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_always_fails_is_red_at_once_on_a_quiet_host() {
+    fn permanent_failure_is_red_immediately_on_a_quiet_host() {
         for failed in [at(), Failed::Somewhere, Failed::Mostly] {
             let mut count = 0;
             let runs = std::iter::repeat_with(|| {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_in_a_stall_is_run_again_and_the_next_run_decides() {
+    fn failure_during_a_stall_is_decided_by_the_next_run() {
         let there = [window(519, 530)];
         let aside = || run(Some(at()), &there);
         assert_eq!(verdict([aside(), run(None, &[])].into_iter()), TestVerdict::Passed);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_what_all_cores_missed() {
+    fn stall_needs_all_cores() {
         let both = vec![vec![window(10, 20), window(40, 50)], vec![window(15, 45)]];
         assert_eq!(of_all(both), [window(15, 20), window(40, 45)]);
         assert_eq!(of_all(vec![vec![window(10, 20)], vec![]]), []);

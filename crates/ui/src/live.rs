@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_by_one_clock_is_not_told_to_be_unsure_by_nothing() {
+    fn latency_on_one_clock_has_a_nonzero_uncertainty() {
         let latency = Some((Span::from_millis(5), Span::ZERO));
         let reported = line("send", &Progress { latency, ..Progress::default() });
         assert!(reported.contains("5.000 ms") && !reported.contains('±'), "{reported}");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_waits_says_so_first_and_at_80_columns() {
+    fn waiting_receiver_says_so_first_within_80_columns() {
         let line = shown("recv", PeerState::Awaited);
         snapshot!(line);
         assert_eq!(cut(&line), line);

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_written_into() {
+    fn report_is_written_into_a_pipe() {
         let (mut read, write) = std::io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", write.as_raw_fd());
         let file = ReportFile::create(Path::new(&path));

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_told_in_words_of_the_command_line() {
+    fn pcm_messages_name_no_command_line_options() {
         let format = StreamFormat {
             coder: None,
             rate: Rate::HZ_48000,

@@ -347,7 +347,7 @@ mod tests {
 
     /// Under the real-time sanitizer.
     #[test]
-    fn what_an_application_plays_reaches_another_through_the_engine() {
+    fn sound_of_an_application_reaches_another() {
         let port = ports();
         let recording = started("from", port, Direction::Capture);
         let playing = started("to", port, Direction::Playback);

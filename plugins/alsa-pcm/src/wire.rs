@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_answer_is_called_what_it_is() {
+    fn unanswered_address_is_described() {
         let of = |text| unanswered(&Address::to_hear(text).unwrap()).sentence;
         snapshot!(of("rtp://kitchen:5004"));
         snapshot!(of("/net/kitchen.sdp"));

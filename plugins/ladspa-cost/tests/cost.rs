@@ -37,7 +37,7 @@ fn every_plugin_copies_bit_for_bit() {
 }
 
 #[test]
-fn a_run_takes_at_least_what_it_was_told_to() {
+fn run_takes_at_least_the_set_time() {
     for kind in WasteKind::ALL {
         for is_virtual in [false, true] {
             let mut plugin = instance(kind, 500.0, is_virtual);
@@ -55,7 +55,7 @@ fn a_run_takes_at_least_what_it_was_told_to() {
 }
 
 #[test]
-fn what_is_no_time_is_none() {
+fn invalid_cost_takes_no_time() {
     for micros in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -5.0] {
         for is_virtual in [false, true] {
             instance(WasteKind::Fixed, micros, is_virtual).run(64);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn after_two_seconds_of_sound_nobody_seems_to_render() {
+    fn two_seconds_of_sound_show_no_offline_render() {
         let mut ahead = Ahead::of(48_000);
         let all: Vec<Span> = (0..210).map(|run| ahead.observe(480, false, at(run))).collect();
         assert_eq!((all[200], all[201]), (MAX, Span::ZERO));

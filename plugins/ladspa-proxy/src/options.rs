@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugins_own_section_has_more_to_say_than_that_of_all() {
+    fn section_of_a_plugin_overrides_the_general_one() {
         let (options, complaints) =
             by("workers = [\"10.0.0.2\"]\n[offload]\nwindow = 2\nwait = \"250us\"\n\
              [offload.\"verb@studio\"]\nwindow = 3\nreplacement = \"last-good\"\nblock = 1024\n\
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_and_the_rest_holds() {
+    fn unreadable_parts_are_reported_and_the_rest_used() {
         let (options, complaints) =
             by("[offload]\nwindow = -1\nwaiting = 3\ncopies = 2\nwait = \"5min\"\n");
         assert_eq!((options.window, options.copies), (1, 2));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_no_option_is_said() {
+    fn unknown_variable_is_reported() {
         let names = ["TAUT_OFFLOAD_WINDO", "TAUT_OFFLOAD_WINDOW", "TAUT_HOME", "HOME"];
         let said = unknown_variables(names.map(str::to_owned).into_iter());
         assert_eq!(said.len(), 1);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_for_a_plugin_that_there_is_not_is_said() {
+    fn section_of_an_unknown_plugin_is_reported() {
         let text = "[offload]\nwindow = 2\n[offload.\"verb@studio\"]\nwindow = 3\n\
                     [offload.\"verb@stduio\"]\nwindow = 4\n";
         let said = |known: &str| {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_leaves_what_is_usual() {
+    fn missing_file_leaves_the_defaults() {
         let (options, complaints) = by("[offload\nwindow = 2");
         assert_eq!(options, OffloadOptions::default());
         assert_eq!(complaints.len(), 1);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_heard_is_no_figure() {
+    fn nothing_received_gives_no_figure() {
         assert_eq!(RunRecord::default().left_but(0.5), None);
     }
 }

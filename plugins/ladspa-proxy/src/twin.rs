@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_hears_of_spans_holds_up_whoever_tells() {
+    fn slow_span_reader_does_not_delay_the_writer() {
         let (mut tally, mut spans) = TwinTally::new(1);
         for frame in 0..10_000 {
             tally.lately.judge(frame, 1.0, 1.0);

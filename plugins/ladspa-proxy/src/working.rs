@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_told_how_long_the_hosts_blocks_last() {
+    fn worker_learns_the_hosts_block_length() {
         assert_eq!((period_ns(48, 48_000), period_ns(1024, 96_000)), (1_000_000, 10_666_666));
     }
 

@@ -129,7 +129,7 @@ fn every_message_reads_as_it_was_written_and_is_one_line() {
 }
 
 #[test]
-fn a_message_stands_as_the_documents_have_it() {
+fn message_has_the_documented_form() {
     let text = String::from_utf8(written(&CallMessage::Path { path: CallPath::Tcp, transport: 3 }))
         .unwrap();
     assert_eq!(text, "{\"path\":{\"path\":\"tcp\",\"transport\":3}}\n");
@@ -137,7 +137,7 @@ fn a_message_stands_as_the_documents_have_it() {
 }
 
 #[test]
-fn what_is_said_of_nonsense_moves_no_cursor() {
+fn error_of_nonsense_input_is_printable() {
     let line = br#"{"\u001b]0;x\u0007\u202e\u2028":{}}"#;
     let nonsense = read(line).unwrap_err().to_string();
     assert!(nonsense.lines().flat_map(str::chars).all(is_printable), "{nonsense:?}");
@@ -171,7 +171,7 @@ fn truncated_unknown_or_absurd_messages_are_rejected() {
 }
 
 #[test]
-fn what_devices_take_is_said_and_none_of_less_than_no_time() {
+fn device_latencies_are_sent_and_negative_ones_refused() {
     let mut offer = offer();
     (offer.there.takes, offer.back.takes) = (Some(Span::from_millis(20)), Some(Span::ZERO));
     let message = CallMessage::Call { version: 3, offer, resumes: None };
@@ -181,7 +181,7 @@ fn what_devices_take_is_said_and_none_of_less_than_no_time() {
 }
 
 #[test]
-fn what_a_newer_side_can_besides_is_left_out() {
+fn additions_of_a_newer_peer_are_ignored() {
     let line = String::from_utf8(written(&all()[0])).unwrap();
     let newer = line
         .replace("[\"l24\",\"l16\"]", "[\"dream\",\"l16\"]")

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_back_with_the_mend() {
+    fn invalid_address_is_repeated_with_a_hint() {
         for text in [
             "", ":1", "a:", "a:0", "a:65536", "=a", "a b", "http://a", "[::1", "[::1]x", "a/b",
             "a@b",

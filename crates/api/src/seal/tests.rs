@@ -17,7 +17,7 @@ fn sealed(by: &mut Sealed, plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_one_end_seals_the_other_opens() {
+fn encrypted_datagram_is_decrypted_by_the_peer() {
     let (mut master, mut worker) = ends(0);
     for plain in [&b"block"[..], b"", &[9; 1400]] {
         let mut there = sealed(&mut master, plain);
@@ -36,7 +36,7 @@ fn nothing_of_it_can_be_read_on_the_way() {
 }
 
 #[test]
-fn an_end_does_not_open_what_it_sealed_itself() {
+fn peer_cannot_decrypt_its_own_packets() {
     let (mut master, mut worker) = ends(0);
     let mut reflected = sealed(&mut master, b"block");
     assert_eq!(master.open(&mut reflected.clone()), None);
@@ -56,7 +56,7 @@ fn each_stream_and_each_secret_has_keys_of_its_own() {
 }
 
 #[test]
-fn what_came_again_is_not_opened_again_and_spoils_nothing() {
+fn duplicate_is_not_decrypted_again() {
     let (mut master, mut worker) = ends(0);
     let recorded: Vec<_> = (0..40_u8).map(|n| sealed(&mut master, &[n])).collect();
     for datagram in recorded.iter().rev() {
@@ -69,7 +69,7 @@ fn what_came_again_is_not_opened_again_and_spoils_nothing() {
 }
 
 #[test]
-fn what_a_dead_process_opened_the_one_in_its_place_does_not() {
+fn standby_does_not_open_a_dead_process_streams() {
     let (mut master, mut worker) = ends(0);
     let recorded: Vec<_> = (0..200_u8).map(|n| sealed(&mut master, &[n])).collect();
     let (heard, late) = recorded.split_at(199);
@@ -87,7 +87,7 @@ fn what_a_dead_process_opened_the_one_in_its_place_does_not() {
 }
 
 #[test]
-fn what_is_older_than_the_window_is_not_opened() {
+fn datagram_older_than_the_window_is_not_decrypted() {
     let (mut master, mut worker) = ends(0);
     let mut all: Vec<_> = (0..=REPLAY_WINDOW + 1).map(|_| sealed(&mut master, b"x")).collect();
     assert!(worker.open(all.last_mut().unwrap()).is_some());
@@ -97,7 +97,7 @@ fn what_is_older_than_the_window_is_not_opened() {
 }
 
 #[test]
-fn what_was_heard_long_ago_is_not_taken_for_what_comes_now() {
+fn old_counters_do_not_match_new_datagrams() {
     let mut window = ReplayWindow::default();
     let turn = REPLAY_WINDOW + 64;
     window.note(0, 5);
@@ -108,7 +108,7 @@ fn what_was_heard_long_ago_is_not_taken_for_what_comes_now() {
 }
 
 #[test]
-fn a_higher_incarnation_begins_anew_and_the_one_before_is_over() {
+fn higher_incarnation_replaces_the_previous_one() {
     let keys = StreamKeys::of(&[3; SECRET_BYTES], 7);
     let mut master = Sealed::master(&keys, 0);
     let (mut first, mut second) = (Sealed::worker(&keys, 1), Sealed::worker(&keys, 2));
@@ -139,7 +139,7 @@ fn without_room_or_nonces_nothing_leaves() {
 }
 
 #[test]
-fn what_is_printed_holds_no_key() {
+fn debug_output_has_no_key() {
     let keys = StreamKeys::of(&[3; SECRET_BYTES], 7);
     let printed = format!("{keys:?} {:?}", Sealed::master(&keys, 5));
     assert_eq!(printed, "StreamKeys Sealed { incarnation: 5, count: 0 }");
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_is_no_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn arbitrary_datagrams_do_not_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         prop_assert_eq!(ends(0).1.open(&mut bytes), None);
     }
 

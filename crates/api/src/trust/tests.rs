@@ -70,7 +70,7 @@ fn of_several_that_make_a_key_at_once_all_have_the_same() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_refused_with_the_mend() {
+fn key_readable_by_others_is_refused_with_a_hint() {
     let home = home();
     let path = home.path().join("identity.pem");
     HostIdentity::load_or_make(home.path()).unwrap();
@@ -85,7 +85,7 @@ fn a_key_that_others_may_read_is_refused_with_the_mend() {
 }
 
 #[test]
-fn a_key_file_that_is_spoilt_is_told_and_not_replaced() {
+fn damaged_key_file_is_reported_and_kept() {
     let home = home();
     let path = home.path().join("identity.pem");
     let whole = HostIdentity::made().unwrap().key_pem();
@@ -110,13 +110,13 @@ fn a_key_file_that_is_spoilt_is_told_and_not_replaced() {
 }
 
 #[test]
-fn what_is_printed_of_an_identity_holds_no_secret() {
+fn debug_output_of_an_identity_has_no_secret() {
     let identity = HostIdentity::made().unwrap();
     assert_eq!(format!("{identity:?}"), format!("HostIdentity({})", identity.key()));
 }
 
 #[test]
-fn what_is_exported_is_the_certificate_of_this_key() {
+fn exported_certificate_belongs_to_the_key() {
     let home = home();
     let identity = HostIdentity::load_or_make(home.path()).unwrap();
     let out = home.path().join("out");
@@ -149,7 +149,7 @@ fn a_key_in_text_is_read_again() {
 }
 
 #[test]
-fn who_is_trusted_stands_in_the_list_until_removed() {
+fn trusted_host_is_listed_until_removed() {
     let home = home();
     let list = TrustFile::in_folder(&home.path().join("new"));
     let keys = [1, 2, 3].map(|byte| HostKey::new([byte; 32]));
@@ -233,7 +233,7 @@ fn a_name_that_would_not_stand_in_the_list_is_refused() {
 }
 
 #[test]
-fn a_list_that_is_spoilt_names_nobody_and_stays_as_it_is() {
+fn damaged_trust_list_is_empty_and_kept() {
     let home = home();
     let list = TrustFile::in_folder(home.path());
     let key = HostKey::new([1; 32]);
@@ -257,7 +257,7 @@ fn a_list_that_is_spoilt_names_nobody_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_list_that_others_may_change_is_refused_with_the_mend() {
+fn list_writable_by_others_is_refused_with_a_hint() {
     let home = home();
     let list = TrustFile::in_folder(home.path());
     list.trust("attic", HostKey::new([1; 32])).unwrap();

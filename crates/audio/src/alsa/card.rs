@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_could_not_be_had_is_not_booked() {
+    fn block_that_could_not_be_reserved_is_not_counted() {
         let settings = Settings {
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,

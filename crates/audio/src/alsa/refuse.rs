@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_with_an_error_number_is_said_without_an_allocation() {
+    fn loss_with_an_errno_is_reported_without_allocation() {
         let spec: AlsaSpec = "hw:0".parse().unwrap();
         let mut losses = CardErrors::new(&spec);
         let room = losses.refused.answer.capacity();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_device_of_a_card_is_told_from_who_has_another() {
+    fn holders_of_devices_of_a_card_are_distinguished() {
         let asound = std::env::temp_dir().join(format!("taut-asound-{}", std::process::id()));
         for (part, owner) in
             [("pcm0p/sub0", 10), ("pcm0c/sub0", 20), ("pcm3p/sub0", 30), ("pcm3p/sub1", 31)]

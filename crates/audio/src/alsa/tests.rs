@@ -27,7 +27,7 @@ fn reading(micros: i64, old: i64, avail: i64, delay: i64) -> Reading {
 }
 
 #[test]
-fn what_swallows_its_buffer_at_once_is_paced_by_a_timer() {
+fn pcm_that_consumes_instantly_is_paced_by_a_timer() {
     let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(20, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), Some(at(0)));
@@ -84,7 +84,7 @@ fn card_with_an_internal_queue_is_paced_as_a_card() {
 }
 
 #[test]
-fn a_block_meets_the_converter_after_what_is_before_it() {
+fn block_meets_the_converter_after_the_queued_frames() {
     for (direction, meets) in [(Direction::Playback, 2000), (Direction::Capture, 0)] {
         let mut pace = PcmPace::new(direction, settings());
         pace.start(at(0), Some(reading(5, 5, 0, if meets > 0 { 96 } else { 0 })));

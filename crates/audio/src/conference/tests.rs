@@ -153,7 +153,7 @@ fn tone(at: LocalTime, _: i64) -> f32 {
 }
 
 #[test]
-fn what_parts_play_is_summed_and_the_room_is_theirs_alone() {
+fn parts_are_summed_in_their_own_buffer() {
     let mut room = Room::of(3);
     let _received = [room.seat(0, loud), room.seat(2, loud)];
     assert_eq!(room.play(), [0.5; PERIOD]);
@@ -164,7 +164,7 @@ fn what_parts_play_is_summed_and_the_room_is_theirs_alone() {
 }
 
 #[test]
-fn a_part_that_plays_what_is_no_sound_leaves_the_others_theirs() {
+fn invalid_part_leaves_the_others_unchanged() {
     let mut room = Room::of(3);
     let (_bad, _good) =
         (room.seat(0, |_, said| [f32::NAN, 1e38][said as usize % 2]), room.seat(1, loud));
@@ -232,7 +232,7 @@ fn mix_of_32_loud_parts_clips_without_wrapping() {
 }
 
 #[test]
-fn each_hears_the_others_at_the_very_frame_and_never_itself() {
+fn each_caller_hears_the_others_frame_exact_and_not_itself() {
     let mut room = Room::of(3);
     let heard = [room.seat(0, counted), room.seat(1, silent), room.seat(2, loud)];
     room.turn(40);
@@ -248,7 +248,7 @@ fn each_hears_the_others_at_the_very_frame_and_never_itself() {
 }
 
 #[test]
-fn what_is_captured_comes_to_all_whatever_one_makes_of_it() {
+fn captured_sound_reaches_all_parts_unchanged() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, silent), room.seat(1, silent)];
     room.play();
@@ -282,7 +282,7 @@ fn muted_device_leaves_only_other_parts_without_click() {
 }
 
 #[test]
-fn parts_that_are_not_bridged_hear_the_device_alone() {
+fn unbridged_parts_receive_the_device_only() {
     let mut room = Room::of(2);
     (room.processes, room.parts) = shared(&Still, &Still, 2, false);
     let heard = [room.seat(0, loud), room.seat(1, loud)];
@@ -292,7 +292,7 @@ fn parts_that_are_not_bridged_hear_the_device_alone() {
 }
 
 #[test]
-fn instants_that_jitter_do_not_move_what_is_heard() {
+fn jitter_of_times_does_not_move_the_sound() {
     for clock in [Some(ClockId::of(&[b"the one"])), None] {
         let mut room = Room { clock, ..Room::of(2) };
         let heard = [room.seat(0, numbered), room.seat(1, silent)];

@@ -160,7 +160,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
 }
 
 #[test]
-fn a_microphone_does_not_hear_the_loudspeaker_of_its_own_clock() {
+fn echo_is_cancelled_on_one_clock() {
     let less = decibels_less(&Clocks { drift: 0.0, jitter: 0, stands: 0 }, 3);
     println!("{less:.1} dB less");
     assert!(less > 25.0, "{less:.1} dB less");
@@ -174,7 +174,7 @@ fn echo_is_cancelled_despite_50_us_of_time_error() {
 }
 
 #[test]
-fn devices_whose_clocks_are_100_ppm_apart_are_followed() {
+fn devices_with_clocks_100_ppm_apart_are_followed() {
     for drift in [-100.0, 100.0] {
         let less = decibels_less(&Clocks { drift, jitter: 20_000, stands: 0 }, 6);
         println!("{drift} ppm: {less:.1} dB less");
@@ -183,7 +183,7 @@ fn devices_whose_clocks_are_100_ppm_apart_are_followed() {
 }
 
 #[test]
-fn a_loudspeaker_that_stood_still_is_found_again() {
+fn paused_loudspeaker_is_found_again() {
     let less = decibels_less(&Clocks { drift: 0.0, jitter: 0, stands: 4800 }, 6);
     println!("{less:.1} dB less");
     assert!(less > 20.0, "{less:.1} dB less");

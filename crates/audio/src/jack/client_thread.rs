@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_keeps_somebody_waiting_is_asked_by_nobody_else() {
+    fn slow_server_gets_one_query_at_a_time() {
         static ASKED_AGAIN: AtomicBool = AtomicBool::new(false);
         let (let_go, held) = channel::<Infallible>();
         let stalls = move || {

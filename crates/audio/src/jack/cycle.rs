@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_is_interleaved_and_met_the_adc_earlier() {
+    fn captured_frames_are_interleaved_with_their_adc_time() {
         let mut seen = Seen::until(9);
         adaptor(Direction::Capture).cycle(&mut seen, woken(FIRST, 48), &mut buffers(48));
         assert_eq!(seen.samples[..6], [0.0, 1000.0, 1.0, 1001.0, 2.0, 1002.0]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_played_goes_to_the_ports_and_meets_the_dac_later() {
+    fn played_frames_reach_the_ports_with_their_dac_time() {
         let (mut seen, mut ports) = (Seen::until(9), buffers(48));
         adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 48), &mut ports);
         assert_eq!(ports.0[0][..3], [1000.0, 1002.0, 1004.0]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_rides_on_the_first_block_after_it() {
+    fn skipped_frames_are_reported_with_the_next_block() {
         let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Playback));
         adaptor.cycle(&mut seen, woken(FIRST, 96), &mut buffers(96));
         let mut next = Woken { xruns: 2, ..woken((Span::from_millis(7), 96), 96) };

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_xrun_left_out_is_told_and_time_is_right_after_it() {
+    fn xrun_gap_is_reported_and_time_stays_right() {
         let (mut server, mut start) = (Server::new(LocalTime::ZERO), LocalTime::ZERO);
         let (mut worst, mut parted, mut skipped) = (Span::ZERO, 0, Frames::ZERO);
         for cycle in 0..30_000 {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_in_which_nobody_called_are_told_in_frames() {
+    fn cycles_without_a_call_are_reported_in_frames() {
         let mut server = Server::new(LocalTime::ZERO);
         for cycle in 0..100 {
             let due = LocalTime::ZERO + MILLI.times(cycle);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_xrun_that_nobody_tells_of_is_seen_after_eight_cycles() {
+    fn unreported_xrun_is_detected_after_eight_cycles() {
         let mut server = Server::new(LocalTime::ZERO);
         let reported: Vec<i64> = (0..40)
             .map(|cycle| {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_the_server_is_wrong_is_right_at_once() {
+    fn client_that_joins_with_wrong_times_is_right_immediately() {
         let mut server = Server::new(LocalTime::ZERO);
         for cycle in 0..500 {
             let due = LocalTime::ZERO + Span::from_millis(7) + MILLI.times(cycle);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_begins_anew_leaves_nothing_out() {
+    fn restarted_count_omits_nothing() {
         let mut server = Server::new(LocalTime::ZERO);
         server.cycle(LocalTime::ZERO, PERIOD, false);
         server.count -= 1000;

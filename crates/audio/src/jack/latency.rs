@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_last_counts_while_nothing_is_connected() {
+    fn last_latency_holds_without_connections() {
         let changes = [bounds(0, 0), None, bounds(0, 0), bounds(256, 256), None];
         assert_eq!(followed(&changes), [(0, 0), (0, 0), (0, 0), (256, 0), (256, 0)]);
     }
 
     #[test]
-    fn what_counts_stays_while_any_path_takes_so_long() {
+    fn latency_stays_while_any_path_needs_it() {
         let changes =
             [bounds(256, 256), bounds(0, 256), bounds(0, 0), bounds(0, 256), bounds(256, 256)];
         let expected = [(256, 0), (256, 256), (0, 0), (0, 256), (256, 0)];

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_system_without_the_library_is_told_what_to_install() {
+    fn missing_library_is_an_error_with_the_package() {
         let error = Library::load(c"libjack-missing.so.0").err().expect("no such library");
         let sentence = error.to_string();
         assert!(sentence.contains("libjack-missing.so.0: cannot open"), "{sentence}");

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_whose_buffer_is_null_has_none() {
+    fn port_with_a_null_buffer_has_none() {
         extern "C" fn null(_: *mut RawPort, _: u32) -> *mut f32 {
             std::ptr::null_mut()
         }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_answered_with_what_is_right() {
+    fn invalid_jack_address_has_a_hint() {
         for rest in ["", "?server=x", "a:b", "a/b", "a?port=3", "a?connect=", "a?server"] {
             let sentence = rest.parse::<JackSpec>().expect_err(rest).to_string();
             snapshot!(format!("{rest:?}"), sentence);

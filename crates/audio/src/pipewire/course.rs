@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn from_one_driver_to_another_time_tells_what_was_skipped() {
+    fn time_gives_the_frames_skipped_by_a_driver_change() {
         let mut course = course(Direction::Capture);
         skipped(&mut course, report(0));
         let other = CycleReport { ticks: 1000, ..report(10 * QUANTUM) };
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resampler_that_asks_twice_gets_the_next_block() {
+    fn second_pull_of_a_resampler_gets_the_next_block() {
         let mut course = course(Direction::Playback);
         let first = course.place(report(0), Frames::new(48));
         let second = course.place(report(0), Frames::new(48));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_anew_has_skipped_nothing() {
+    fn restart_skips_nothing() {
         let mut course = course(Direction::Capture);
         skipped(&mut course, report(0));
         course.restart();

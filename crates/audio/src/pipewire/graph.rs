@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_is_read_from_what_pw_metadata_lists() {
+    fn graph_settings_are_read_from_pw_metadata() {
         let line = |(key, value): &(&str, &str)| {
             format!("update: id:0 key:'clock.{key}' value:'{value}' type:''\n")
         };
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_quantum_is_what_everybody_gets() {
+    fn forced_quantum_applies_to_all_clients() {
         let forced =
             USUAL.map(|(key, value)| (key, if key == "force-quantum" { "480" } else { value }));
         assert_eq!(granted(&forced, 48, 48_000), 480);
     }
 
     #[test]
-    fn a_quantum_is_told_at_the_rate_of_the_stream() {
+    fn quantum_is_reported_at_the_streams_rate() {
         assert_eq!(granted(&USUAL, 128, 96_000), 128);
         assert_eq!(granted(&USUAL, 1024, 192_000), 1024);
         assert_eq!(granted(&USUAL, 44, 44_100), 30);

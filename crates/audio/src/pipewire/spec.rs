@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_answered_with_the_mend() {
+    fn invalid_pipewire_address_has_a_hint() {
         for text in [
             "",
             "?as=stream",

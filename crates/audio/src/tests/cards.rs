@@ -70,7 +70,7 @@ fn blocks(ear: &Ear) -> Vec<f32> {
 }
 
 #[test]
-fn blocks_are_heard_one_after_the_other_by_the_cards_own_clock() {
+fn blocks_follow_each_other_on_the_cards_clock() {
     let (ear, reported) = play(5, Scripted::default());
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     for ((meets, _), block) in ear.0.lock().unwrap().iter().zip(0..) {
@@ -80,7 +80,7 @@ fn blocks_are_heard_one_after_the_other_by_the_cards_own_clock() {
 }
 
 #[test]
-fn a_card_that_starves_plays_silence_and_says_so() {
+fn starved_card_plays_silence_and_reports_it() {
     // Frame 96's wake-up is 150 late: at 246, with 144 written.
     let (ear, reported) = play(6, Scripted::late(&[(2, span(150))]));
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 4.0, 5.0, 6.0]);
@@ -371,7 +371,7 @@ fn a_card_that_runs_fast_wakes_early_by_as_much() {
 }
 
 #[test]
-fn a_card_stops_when_it_is_asked_to() {
+fn card_stops_on_request() {
     let stop = Stop::default();
     let pace = Box::new(Scripted::default());
     let parts = parts(Direction::Playback, settings(48, 2));
@@ -386,7 +386,7 @@ fn a_card_stops_when_it_is_asked_to() {
 }
 
 #[test]
-fn a_card_that_goes_is_away_as_long_as_told_and_goes_once() {
+fn unplugged_card_stays_away_for_the_set_time_once() {
     let fault = Arc::new(Disappearance::new(Span::from_secs(2), Span::from_secs(1)));
     let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
     let run = |pace: Scripted, maximum: u32| {

@@ -109,7 +109,7 @@ fn duplex_card_skips_equally_on_both_sides() {
 }
 
 #[test]
-fn what_goes_one_way_is_refused_for_both_with_the_mend() {
+fn one_way_device_is_refused_for_duplex_with_a_hint() {
     for name in ["file:song.wav", "file:-", "tone:440"] {
         let spec: DeviceSpec = name.parse().unwrap();
         let settled = crate::settle(&spec, Directions::Both, settings(48, 2)).unwrap_err();

@@ -213,7 +213,7 @@ fn wav_in_a_pipe_ends_with_its_last_sample() {
 }
 
 #[test]
-fn a_wav_whose_header_was_cut_is_refused() {
+fn wav_with_a_truncated_header_is_refused() {
     let folder = Folder::new();
     let path = folder.path("cut.wav");
     write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
@@ -323,7 +323,7 @@ fn a_looped_file_goes_on_with_its_first_frame_after_its_last() {
 }
 
 #[test]
-fn a_size_that_is_unknown_is_told_and_damage_fails_the_run() {
+fn unknown_size_is_noted_and_damage_fails_the_run() {
     let folder = Folder::new();
     let path = folder.path("unknown.wav");
     write_wav(&path, spec(48_000, 2, 16), &pattern(16, 200));
@@ -418,7 +418,7 @@ fn a_pipe_or_a_device_is_recorded_to_and_not_waited_for() {
 }
 
 #[test]
-fn a_flac_that_was_cut_says_how_much_is_missing() {
+fn truncated_flac_reports_the_missing_length() {
     let folder = Folder::new();
     let path = folder.path("cut.flac");
     let bytes = std::fs::read(fixture("pattern16.flac")).unwrap();
@@ -476,7 +476,7 @@ fn no_damage_to_a_file_is_a_panic_or_an_endless_one() {
 }
 
 #[test]
-fn what_is_no_file_of_sound_is_refused_in_one_sentence() {
+fn non_sound_file_is_refused_with_a_command() {
     let folder = Folder::new();
     let path = folder.path("x.wav");
     let sentence = refused(&folder.0, Direction::Capture);
@@ -493,7 +493,7 @@ fn what_is_no_file_of_sound_is_refused_in_one_sentence() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_in_one_sentence() {
+fn unwritable_file_is_refused_with_one_error() {
     let folder = Folder::new();
     let sentence = refused(&folder.0, Direction::Playback);
     snapshot!(sentence);
@@ -504,7 +504,7 @@ fn what_cannot_be_written_is_refused_in_one_sentence() {
 }
 
 #[test]
-fn what_would_have_to_be_converted_is_refused_with_the_command() {
+fn file_to_be_converted_is_refused_with_the_command() {
     let folder = Folder::new();
     let path = folder.path("song.wav");
     for (spec, options) in [

@@ -105,7 +105,7 @@ impl Drop for StopAtEnd {
 }
 
 #[test]
-fn a_name_that_another_card_has_is_refused_with_the_mend() {
+fn name_of_another_card_is_refused_with_a_hint() {
     let test = "taken";
     let open = || {
         let extras = Extras::default();

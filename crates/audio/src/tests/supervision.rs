@@ -96,7 +96,7 @@ fn a_timer_goes_on_until_the_device_is_back() {
 }
 
 #[test]
-fn the_gap_between_two_clocks_is_told_in_frames() {
+fn gap_between_two_clocks_is_reported_in_frames() {
     let (send, devices) = channel();
     let start = tautline_io::clock::now() - Span::from_secs(100);
     let (mut device, _) = supervised(
@@ -139,7 +139,7 @@ fn a_stop_ends_the_timer_too() {
 }
 
 #[test]
-fn a_device_that_comes_back_otherwise_is_not_taken() {
+fn device_that_returns_with_another_format_is_rejected() {
     struct Other;
     impl Device for Other {
         fn settings(&self) -> Settings {
@@ -171,7 +171,7 @@ fn a_device_that_comes_back_otherwise_is_not_taken() {
 }
 
 #[test]
-fn what_listens_to_a_card_listens_to_the_one_that_comes_back() {
+fn listener_of_a_card_follows_its_return() {
     let ear = Ear::default();
     let dock = Dock::default();
     let fault = Arc::new(Disappearance::new(Span::ZERO, Span::ZERO));

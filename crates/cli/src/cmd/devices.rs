@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_that_differ_are_told_apart_and_one_that_is_busy_says_so() {
+    fn access_modes_are_distinguished_and_a_busy_one_reported() {
         let busy = Offers::Unknown("device or resource busy".to_owned());
         let page = page(&[card("alsa:hw:1", Some(busy), offers(&[48_000], 1..=1, 48))]);
         snapshot!(page);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_card_the_page_says_how_to_get_one() {
+    fn device_list_without_cards_has_alternatives() {
         let only_software: Vec<_> =
             tautline_audio::list().into_iter().filter(|device| kind(device).is_none()).collect();
         let page = page(&only_software);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_redundancy_is_refused_with_what_to_write() {
+    fn invalid_redundancy_is_refused_with_valid_values() {
         for text in ["fec", "red:0", "fec:25", "paths:eth0", "paths:eth0,eth0", "red:1+fec:1"] {
             let reported = text.parse::<RedundancyFlag>().unwrap_err();
             snapshot!(format!("{text:?}"), reported);

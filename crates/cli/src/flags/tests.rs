@@ -11,7 +11,7 @@ fn refused(line: &str) -> Failure {
 }
 
 #[test]
-fn option_that_another_command_has_is_answered_with_what_to_use() {
+fn option_of_another_command_has_a_hint() {
     snapshot!(refused(&format!("{SEND} --mute")));
     let recv = "taut recv --output null: --from rtp://127.0.0.1:5004";
     assert_eq!(refused(&format!("{recv} --mute")), refused(&format!("{SEND} --mute")));

@@ -238,7 +238,7 @@ fn every_option_of_an_address_is_explained() {
 }
 
 #[test]
-fn the_help_says_what_avtp_by_ethernet_makes_of_an_option() {
+fn help_gives_the_avtp_meaning_of_options() {
     let shown = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let recv = shown(super::RECV_LONG);
     for said in ["no goodbye, so no --exit-on-bye", "--latency moves nothing"] {

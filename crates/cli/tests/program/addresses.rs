@@ -75,7 +75,7 @@ fn ignored_description_lines_are_reported_at_both_ends() {
 }
 
 #[test]
-fn receiver_at_any_address_of_ipv6_plays_what_comes_by_ipv4() {
+fn receiver_on_any_ipv6_address_plays_ipv4() {
     shared(|| {
         let port = free_udp_ports();
         let recv =

@@ -92,7 +92,7 @@ fn one_way_rows_are_invalid_if_clocks_are_too_uncertain() {
 }
 
 #[test]
-fn udp_ports_that_somebody_took_meanwhile_are_chosen_anew() {
+fn taken_udp_ports_are_chosen_again() {
     shared(|| {
         let folder = Folder::new();
         let taken = free_udp_ports();
@@ -134,7 +134,7 @@ fn refused_ssh_is_reported_with_its_message_and_a_hint() {
 }
 
 #[test]
-fn a_host_without_taut_is_told_what_it_lacks() {
+fn host_without_taut_is_an_error_with_a_hint() {
     could_not_begin(
         "echo 'sh: 1: taut: not found' >&2; exit 127",
         &["taut: not found", "must work"],
@@ -146,7 +146,7 @@ fn a_host_without_taut_is_told_what_it_lacks() {
 }
 
 #[test]
-fn what_was_measured_before_an_agent_went_is_kept() {
+fn rows_measured_before_an_agent_left_are_kept() {
     shared(|| {
         let folder = Folder::new();
         // The connection breaks when the second receiver is requested.
@@ -208,7 +208,7 @@ fn load_ends_with_its_agent_even_if_that_is_killed() {
 }
 
 #[test]
-fn agent_told_to_end_stops_its_children_and_leaves_nothing() {
+fn ended_agent_stops_its_children_and_leaves_nothing() {
     let writes = "trap 'mkdir -p $3 && echo so >$3/last; exit' INT\necho begun >&9\nwhile :; do sleep 0.01; done";
     for (signal, goes_on) in [("TERM", SLEEPS), ("INT", SLEEPS), ("HUP", SLEEPS), ("TERM", writes)]
     {

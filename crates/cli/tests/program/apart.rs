@@ -122,7 +122,7 @@ pub(crate) fn ended_when_reached(call: &Call, folder: &Folder) -> (Ended, Durati
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 #[test]
-fn ctrl_c_ends_a_delay_whose_agent_does_not_say_who_it_is() {
+fn ctrl_c_ends_a_delay_with_an_unidentified_agent() {
     shared(|| {
         let folder = Folder::new();
         let script = format!("echo > {}/reached\nexec sleep 600", folder.path().display());
@@ -134,7 +134,7 @@ fn ctrl_c_ends_a_delay_whose_agent_does_not_say_who_it_is() {
 }
 
 #[test]
-fn ctrl_c_ends_a_delay_whose_logs_do_not_come() {
+fn ctrl_c_ends_a_delay_without_logs() {
     shared(|| {
         let folder = Folder::new();
         let at = folder.path().display();

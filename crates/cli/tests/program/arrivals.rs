@@ -8,7 +8,7 @@ use crate::common::messages;
 use crate::common::{Onlooker, shared};
 
 #[test]
-fn what_a_network_loses_is_lost_and_at_no_other_door() {
+fn network_losses_are_counted_at_the_network_only() {
     shared(|| {
         let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
         let patient = "--period 240 --periods 32";

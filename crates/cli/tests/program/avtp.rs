@@ -109,7 +109,7 @@ fn avtp_talker_reports_nothing_beyond_presentation_times() {
 }
 
 #[test]
-fn a_talker_tells_its_stream_id_as_a_listener_asks_for_it() {
+fn talkers_stream_id_has_the_listeners_notation() {
     const ID: &str = "02:22:33:44:55:66:0007";
     let sent = |to: &str, report: &str| {
         let line = format!("send --input tone:440 --duration 20ms --to {to} --report {report}");
@@ -138,7 +138,7 @@ fn avtp_sender_refuses_redundancy_during_the_run() {
 }
 
 #[test]
-fn the_longest_that_presentation_times_tell_is_sent() {
+fn longest_presentable_time_is_sent() {
     let send = taut(words("send --input null: --duration 10ms --to avtp+udp://127.0.0.1"));
     send.and(["--max-transit-time", "2.098s", "--report", "none"]).run().well();
 }

@@ -48,7 +48,7 @@ fn is_a_part(heard: &Sound, sent: &Sound) {
 }
 
 #[test]
-fn what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit() {
+fn alsa_aaf_receives_bit_exact() {
     shared(|| {
         let Some(plugin) = peer() else { return };
         let Some(cable) = Cable::lay() else { return };
@@ -70,7 +70,7 @@ fn what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit() {
 }
 
 #[test]
-fn what_is_sent_is_recorded_by_alsas_own_aaf_bit_for_bit() {
+fn alsa_aaf_records_bit_exact() {
     shared(|| {
         let Some(plugin) = peer() else { return };
         let Some(cable) = Cable::lay() else { return };

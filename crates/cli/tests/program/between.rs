@@ -19,7 +19,7 @@ fn delays(text: &str) -> &str {
 }
 
 #[test]
-fn how_far_apart_two_channels_are_is_told_and_written() {
+fn distance_of_two_channels_is_printed_and_written() {
     let folder = Folder::new();
     two_taps().write(&folder.file("taps.wav"));
     let line = "lab align taps.wav --report-file report.json --report-file report.html";
@@ -130,7 +130,7 @@ fn taps_of_two_files_are_held_against_each_other() {
 }
 
 #[test]
-fn taps_that_have_no_delay_say_why() {
+fn taps_without_a_delay_have_a_reason() {
     let folder = Folder::new();
     let mut taps = two_taps();
     taps.write(&folder.file("taps.wav"));
@@ -172,7 +172,7 @@ fn sine_without_onset_is_void_with_its_period() {
 }
 
 #[test]
-fn a_window_that_cannot_be_as_it_was_asked_for_is_noted() {
+fn changed_window_is_noted() {
     let folder = Folder::new();
     two_taps().write(&folder.file("taps.wav"));
     let run = |line: &str| taut(words(line)).in_folder(folder.path()).run();

@@ -56,7 +56,7 @@ impl Way {
 
 /// Tests each pair once of format and rate, and of rate and packet time.
 #[test]
-fn l16_and_l24_are_heard_bit_for_bit_at_every_packet_time() {
+fn l16_and_l24_are_bit_exact_at_every_packet_time() {
     for (coding, rate, ptime) in [
         (FileCoding::L16, 48_000, "5ms"),
         (FileCoding::L24, 48_000, "1ms"),
@@ -101,7 +101,7 @@ fn a_direct_and_a_ringed_link_are_both_bit_exact() {
 }
 
 #[test]
-fn sound_over_ipv6_is_heard_bit_for_bit() {
+fn sound_over_ipv6_is_bit_exact() {
     if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         return skipped(Lack::Device, "this host has no IPv6");
     }
@@ -130,7 +130,7 @@ fn receiver_takes_shape_and_coding_from_the_sender() {
 }
 
 #[test]
-fn file_of_24_bits_is_rounded_to_the_16_that_are_asked_for() {
+fn file_of_24_bits_is_rounded_to_16() {
     shared(|| {
         let mut sent = Sound::noise(Shape::STEREO_24, 500, 5).quieter();
         let heard = received_as_l16(&sent);

@@ -80,7 +80,7 @@ fn call_closed_in_its_handshake_is_retried() {
 }
 
 #[test]
-fn each_end_of_a_call_hears_the_other_bit_for_bit() {
+fn call_is_bit_exact_both_ways() {
     let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -170,7 +170,7 @@ fn untrusted_caller_gets_a_hint_and_other_calls_continue() {
 }
 
 #[test]
-fn a_caller_that_was_killed_calls_again_and_is_heard() {
+fn killed_caller_can_call_again() {
     let _turn = alongside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
@@ -243,7 +243,7 @@ fn echoed(rule: &str) -> f64 {
 }
 
 #[test]
-fn a_microphone_that_hears_its_loudspeaker_sends_no_echo_of_it() {
+fn microphone_near_a_loudspeaker_sends_no_echo() {
     let _turn = alongside();
     let (kept, cancelled) = (echoed("off"), echoed("on"));
     println!("{kept:.1} dBFS with echo, {cancelled:.1} without");
@@ -270,7 +270,7 @@ fn stripped(sound: &Sound) -> &[i32] {
 }
 
 #[test]
-fn both_ends_record_each_call_as_it_was_sent_and_heard() {
+fn both_ends_record_sent_and_received_sound() {
     let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--record kept/there");

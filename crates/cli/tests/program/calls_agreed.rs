@@ -64,7 +64,7 @@ fn a_report_in_json_is_all_that_an_end_that_is_called_prints() {
 }
 
 #[test]
-fn where_an_address_is_another_machines_that_is_said() {
+fn address_of_another_machine_is_reported() {
     let home = Folder::new();
     let key = format!("{}=", "A".repeat(43));
     taut(words(&format!("trust studio {key}"))).with("TAUT_HOME", home.path()).run().well();
@@ -133,7 +133,7 @@ fn calls_keep_the_agreed_rate_with_and_without_sound() {
 }
 
 #[test]
-fn packets_are_as_short_as_the_caller_asks_if_a_period_fits() {
+fn packets_have_the_callers_length_if_a_period_fits() {
     let _turn = alongside();
     let home = Folder::new();
     let (serve, address) = served(&home, "--input tone:440 --output null:");

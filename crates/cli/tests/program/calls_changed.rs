@@ -35,7 +35,7 @@ fn opus_changes_its_bitrate_and_refuses_unsupported_packets() {
 }
 
 #[test]
-fn the_transport_changes_and_what_cannot_be_is_refused() {
+fn transport_changes_and_impossible_ones_are_refused() {
     let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
@@ -64,7 +64,7 @@ fn the_transport_changes_and_what_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_call_that_is_held_says_so_to_whoever_asks() {
+fn held_call_reports_its_state() {
     let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");

@@ -40,7 +40,7 @@ pub(crate) const SOUNDS: std::ops::Range<f64> = -18.5..-17.5;
 pub(crate) const NOT_RECEIVED: f64 = -70.0;
 
 #[test]
-fn two_callers_hear_each_other_and_the_server_not_themselves() {
+fn two_callers_hear_each_other_and_the_server() {
     let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--report-file report.json");
@@ -66,7 +66,7 @@ fn two_callers_hear_each_other_and_the_server_not_themselves() {
 }
 
 #[test]
-fn callers_of_a_private_server_do_not_hear_one_another() {
+fn callers_of_a_private_server_are_separate() {
     let _turn = alongside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--private");
@@ -111,7 +111,7 @@ fn caller_that_leaves_or_moves_to_tcp_leaves_no_gap_for_others() {
 }
 
 #[test]
-fn caller_of_two_servers_hears_both_without_bridging_them() {
+fn caller_of_two_servers_hears_both_unbridged() {
     let _turn = alongside();
     let home = Folder::new();
     let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));

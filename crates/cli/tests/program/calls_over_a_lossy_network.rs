@@ -14,7 +14,7 @@ const PERCENT: u32 = 5;
 /// Only the caller requests redundancy. With 1 ms packets, 2 symbols over 64 packets repair any two
 /// losses.
 #[test]
-fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
+fn call_with_redundancy_is_bit_exact_both_ways() {
     let _turn = alongside();
     let Some(cable) = Cable::lay() else { return };
     let lossy = |port| {

@@ -49,7 +49,7 @@ impl CalledMachine {
 }
 
 #[test]
-fn a_program_records_what_the_caller_says_bit_for_bit() {
+fn program_records_the_caller_bit_exact() {
     let _turn = alongside();
     if !is_there("arecord", "--version") {
         return;
@@ -88,7 +88,7 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
 }
 
 #[test]
-fn program_is_told_when_no_server_runs_and_when_it_ended() {
+fn program_learns_of_a_missing_and_an_ended_server() {
     shared(|| {
         if !is_there("aplay", "--version") {
             return;

@@ -168,7 +168,7 @@ fn call_stays_on_udp_when_a_black_hole_appears() {
 }
 
 #[test]
-fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
+fn udp_only_call_reports_the_blocked_direction() {
     let _turn = alongside();
     let Some(mut talk) = CallThroughNat::begin_with("--transport udp") else { return };
     let there = talk.network.outside.address;
@@ -190,7 +190,7 @@ fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
 }
 
 #[test]
-fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
+fn call_without_any_received_sound_fails() {
     let _turn = alongside();
     let udp = Some("meta l4proto udp");
     let Some(talk) = CallThroughNat::made("--transport udp", udp) else { return };

@@ -125,7 +125,7 @@ fn every_change_of_a_stream_is_free_of_clicks_and_gaps() {
 }
 
 #[test]
-fn a_receiver_follows_what_its_sender_promises_anew() {
+fn receiver_follows_a_newly_announced_latency() {
     shared(|| {
         let (folder, address, onlooker) = (Folder::new(), loopback(), Onlooker::new());
         let line = format!(
@@ -227,7 +227,7 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
 }
 
 #[test]
-fn left_address_can_be_heard_again_and_a_pending_one_is_shown() {
+fn left_address_can_return_and_a_pending_one_is_shown() {
     shared(|| {
         let (folder, onlooker) = (Folder::new(), Onlooker::new());
         let (here, there, nowhere) = (loopback(), loopback(), loopback());

@@ -68,7 +68,7 @@ fn is_followed(report: &Report, received: u64, lost: u64) {
 const BOTH: &str = "--latency 400ms --period 240 --periods 32 --no-stall-monitor --format l24";
 
 #[test]
-fn a_clock_told_of_by_ethernet_is_what_a_stream_is_played_by() {
+fn stream_follows_a_clock_received_over_ethernet() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();

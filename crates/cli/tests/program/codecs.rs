@@ -215,7 +215,7 @@ mod exclusive {
     }
 
     #[test]
-    fn opus_is_heard_as_its_coder_and_decoder_alone_give_it() {
+    fn opus_stream_equals_encoder_and_decoder_alone() {
         steady(|| {
             let (folder, port) = (Folder::new(), free_udp_ports());
             let sent = sweep(&folder);
@@ -232,7 +232,7 @@ mod exclusive {
     }
 
     #[test]
-    fn gstreamer_and_we_hear_each_others_opus() {
+    fn opus_is_exchanged_with_gstreamer() {
         steady(|| {
             if !has_element("opusenc", "gstreamer1.0-plugins-base") {
                 return;
@@ -276,7 +276,7 @@ mod exclusive {
     }
 
     #[test]
-    fn ffmpeg_and_we_hear_each_others_opus() {
+    fn opus_is_exchanged_with_ffmpeg() {
         steady(|| {
             if !has_ffmpeg() {
                 return;

@@ -33,7 +33,7 @@ fn demo_paces_its_packets_like_a_default_sender() {
 }
 
 #[test]
-fn a_demo_that_loses_sound_fails_and_does_not_say_identical() {
+fn demo_with_lost_sound_fails() {
     shared(|| {
         let damage = Duration::from_millis(200);
         let folder = Folder::new();
@@ -80,7 +80,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_demo_that_nobody_touches_is_identical() {
+    fn undisturbed_demo_is_identical() {
         timed(|| {
             let folder = Folder::new();
             let ended = demo(&folder, &format!("{PATIENT} --duration 3s")).end().well();

@@ -150,7 +150,7 @@ fn with_numeric_booleans(line: &str) -> String {
 }
 
 #[test]
-fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
+fn wireshark_dissects_every_kind_of_packet() {
     let mut frames = Vec::new();
     let mut expected = Vec::new();
     for over in [Encapsulation::Ethernet, Encapsulation::Udp] {
@@ -209,7 +209,7 @@ const CLOCK_FIELDS: [&str; 14] = [
 ];
 
 #[test]
-fn wireshark_reads_what_tells_of_a_clock_for_what_it_is() {
+fn wireshark_dissects_clock_packets() {
     let (mut frames, mut expected) = (Vec::new(), Vec::new());
     for over in [Encapsulation::Ethernet, Encapsulation::Udp] {
         for (count, interval) in [(1, 96), (6, 160), (48, 1)] {
@@ -256,7 +256,7 @@ const CLAIM_FIELDS: [&str; 11] = [
 ];
 
 #[test]
-fn wireshark_reads_what_claims_an_address_for_what_it_is() {
+fn wireshark_dissects_maap() {
     let (mut frames, mut expected) = (Vec::new(), Vec::new());
     let kinds = [(MaapKind::Probe, 1), (MaapKind::Defend, 2), (MaapKind::Announce, 3)];
     for (kind, number) in kinds {

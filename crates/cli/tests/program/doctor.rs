@@ -86,7 +86,7 @@ fn each_finding_is_a_line_and_the_last_line_counts_them() {
 }
 
 #[test]
-fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
+fn user_without_rights_gets_failures_with_fixes() {
     shared(|| {
         let Some(tight) = unprivileged("") else { return };
         let findings = Findings::of(&tight);
@@ -132,7 +132,7 @@ fn is_found_and_mended(wrong: &str, check: &str, verdict: &str, options: &str) {
 }
 
 #[test]
-fn what_spoils_sound_on_a_network_is_found_and_mended() {
+fn network_faults_are_found_and_fixed() {
     let firewall = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
                     priority 0; policy drop; }'";
     for (wrong, check, verdict, options) in [
@@ -163,7 +163,7 @@ fn reverse_path_filter_on_a_second_network_is_found_and_fixed() {
 }
 
 #[test]
-fn without_a_network_the_doctor_says_how_to_look() {
+fn doctor_without_a_network_says_how_to_check() {
     shared(|| {
         let Some(cable) = Cable::lay() else {
             return;
@@ -177,7 +177,7 @@ fn without_a_network_the_doctor_says_how_to_look() {
 }
 
 #[test]
-fn rights_that_sudo_gave_say_nothing_about_the_user() {
+fn rights_under_sudo_are_not_the_users() {
     shared(|| {
         let verdicts = |user: &str| {
             let found = Findings::of(&doctor("").with("SUDO_USER", user));
@@ -189,7 +189,7 @@ fn rights_that_sudo_gave_say_nothing_about_the_user() {
 }
 
 #[test]
-fn what_tautline_toml_asks_for_is_what_is_judged_by() {
+fn doctor_uses_the_latency_of_tautline_toml() {
     shared(|| {
         let folder = Folder::new();
         let look = |text: &str| {
@@ -203,7 +203,7 @@ fn what_tautline_toml_asks_for_is_what_is_judged_by() {
 
 #[cfg(feature = "pipewire")]
 #[test]
-fn a_quantum_that_leaves_no_time_is_found_and_mended() {
+fn too_long_quantum_is_found_with_a_fix() {
     shared(|| {
         use crate::common::desktop::Desktop;
 

@@ -9,7 +9,7 @@ use crate::common::{Folder, PATIENT, shared};
 const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
 
 #[test]
-fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
+fn cards_too_far_apart_have_no_drift() {
     shared(|| {
         let lab = Lab::straight();
         let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
@@ -26,7 +26,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn what_a_card_plays_that_runs_apart_is_all_there() {
+    fn drifting_card_plays_every_frame() {
         timed(|| {
             let folder = Folder::new();
             Sound::noise(Shape::STEREO_24, 6000, 5).quieter().write(&folder.file("sent.wav"));

@@ -33,7 +33,7 @@ mod exclusive {
     }
 
     #[test]
-    fn duplex_jack_client_hears_itself_one_cycle_later() {
+    fn duplex_jack_client_receives_itself_one_cycle_later() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             // Its own ports start with its name.

@@ -125,7 +125,7 @@ fn a_setting_that_cannot_be_is_refused_with_its_file_and_place() {
 }
 
 #[test]
-fn a_delay_between_devices_that_nothing_joins_is_told_as_such() {
+fn delay_between_unconnected_devices_is_reported() {
     let line = "lab delay --output null: --input null: --scheduler other --settle 10ms \
                 --duration 100ms --report none";
     is_refused(&taut(words(line)), 1);

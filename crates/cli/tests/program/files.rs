@@ -67,7 +67,7 @@ fn a_setting_of_the_demo_is_not_taken_for_one_of_the_pages() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_the_run() {
+fn unwritable_file_is_refused_before_the_run() {
     let folder = Folder::new();
     for option in ["packet-log", "report-file"] {
         let path = folder.file("missing").join("x.json");
@@ -139,7 +139,7 @@ fn html_report_file_equals_the_printed_page() {
 }
 
 #[test]
-fn two_reports_are_compared_and_what_is_worse_fails() {
+fn comparison_of_two_reports_fails_on_a_regression() {
     let folder = Folder::new();
     let write = |name: &str, rows: Value| {
         let report = json!({"schema": 2, "experiment": "delay", "rows": rows});
@@ -278,7 +278,7 @@ fn printed_command_converts_files_that_cannot_be_sent() {
 }
 
 #[test]
-fn make_takes_what_cargo_built_wherever_that_is() {
+fn make_finds_cargos_output_in_any_target_folder() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let elsewhere = ["-n", "-C", root, "CARGO_TARGET_DIR=/elsewhere", "demo", "install"];
     if std::process::Command::new("make").arg("--version").output().is_err() {

@@ -11,7 +11,7 @@ const PATIENT: &str = "--period 240 --periods 32 --no-stall-monitor";
 const SEND: &str = "--input tone:997 --duration 3s --latency 400ms --period 240 --periods 32";
 
 #[test]
-fn what_a_relay_reorders_and_sends_twice_is_whole_and_counted() {
+fn relayed_duplicates_and_reordering_are_counted() {
     shared(|| {
         let mut lab = Lab::start("--delay 2ms --reorder 5% --duplicate 5% --seed 3");
         let carried = lab.carry(SEND, PATIENT);
@@ -64,7 +64,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
+    fn relay_delays_as_set_and_reports_its_punctuality() {
         timed(|| {
             let mut lab = Lab::start("--delay 20ms");
             let carried = lab.carry(SEND, PATIENT);

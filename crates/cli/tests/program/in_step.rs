@@ -18,7 +18,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn two_receivers_on_switches_under_load_are_heard_together() {
+    fn two_receivers_on_loaded_switches_play_together() {
         steady(|| {
             let folder = Folder::new();
             Sound::noise(Shape::STEREO_24, 20_000, 2).quieter().write(&folder.file("sent.wav"));

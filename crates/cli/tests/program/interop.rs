@@ -224,7 +224,7 @@ mod exclusive {
     }
 
     #[test]
-    fn ffmpeg_is_heard_bit_for_bit() {
+    fn ffmpeg_is_received_bit_exact() {
         // Without a reported clock, late first packets look like another card rate. Seen once in
         // four full runs, with 30 ms.
         timed(|| {
@@ -247,7 +247,7 @@ mod exclusive {
     }
 
     #[test]
-    fn ffmpeg_hears_us_bit_for_bit_by_our_description() {
+    fn ffmpeg_plays_our_sdp_bit_exact() {
         taut_to_ffmpeg(FileCoding::L16, "");
         for options in ["", "--no-header-extensions", "--redundancy fec:2"] {
             taut_to_ffmpeg(FileCoding::L24, options);
@@ -255,7 +255,7 @@ mod exclusive {
     }
 
     #[test]
-    fn gstreamer_hears_us_bit_for_bit() {
+    fn gstreamer_receives_us_bit_exact() {
         for options in ["", "--redundancy fec:2"] {
             taut_to_gstreamer(FileCoding::L16, options);
         }
@@ -265,7 +265,7 @@ mod exclusive {
     }
 
     #[test]
-    fn gstreamer_is_heard_bit_for_bit() {
+    fn gstreamer_is_received_bit_exact() {
         gstreamer_to_taut(FileCoding::L16, "rtpL16pay");
         gstreamer_to_taut(FileCoding::L24, "rtpL24pay");
     }

@@ -93,7 +93,7 @@ fn capture(channel: u32) -> &'static str {
 }
 
 #[test]
-fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
+fn fault_of_a_jack_client_is_reported() {
     let send = |input: &str| {
         taut(words("send --to rtp://127.0.0.1:5004 --duration 10ms --input")).and([input])
     };
@@ -110,7 +110,7 @@ fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
 }
 
 #[test]
-fn a_system_without_jack_is_told_what_to_install() {
+fn missing_jack_is_an_error_with_the_package() {
     // Hides the library from this process and its children only.
     let hide = "set -e; found=$(ldconfig -p | sed -n 's/.*libjack\\.so\\.0.* => //p'); \
                 for file in $found; do mount --bind /dev/null $(readlink -f $file); done; exec \"$@\"";
@@ -154,7 +154,7 @@ mod exclusive {
     }
 
     #[test]
-    fn at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked() {
+    fn receiver_at_64_frames_keeps_an_unrequested_latency() {
         steady(|| {
             let Some(server) = Server::start(64) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
@@ -177,7 +177,7 @@ mod exclusive {
     }
 
     #[test]
-    fn ports_are_named_by_channel_and_tell_what_the_stream_takes() {
+    fn ports_are_named_by_channel_with_their_latency() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             let address = loopback();
@@ -241,7 +241,7 @@ mod exclusive {
     }
 
     #[test]
-    fn two_clients_of_one_name_are_told_apart() {
+    fn two_clients_of_one_name_are_distinguished() {
         steady(|| {
             let Some(server) = Server::start(256) else {
                 return;
@@ -326,7 +326,7 @@ mod exclusive {
     }
 
     #[test]
-    fn xruns_that_the_server_tells_of_are_counted_at_both_ends() {
+    fn xruns_of_the_jack_server_are_counted_at_both_ends() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
@@ -349,7 +349,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_server_that_answers_nobody_is_not_waited_for() {
+    fn silent_server_is_not_waited_for() {
         steady(|| {
             let Some(server) = Server::start(256) else { return };
             server.signal("-STOP");

@@ -133,7 +133,7 @@ fn the_calls_of_virtual_cards_are_a_period_apart_on_each_side() {
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_is_refused_with_the_mend() {
+fn device_that_cannot_be_opened_is_refused_with_a_hint() {
     let none = "lab callback-jitter --device virtual:?source=/nowhere/there.wav --duration 100ms";
     is_refused(&taut(words(none)), 3);
 }
@@ -212,7 +212,7 @@ fn stands_beside(Cable { left, right }: &Cable, by: &str) {
 }
 
 #[test]
-fn rungs_of_which_none_is_to_be_had_are_a_failed_run() {
+fn run_without_any_available_mode_fails() {
     // The loopback interface has no such queue.
     let line = "lab interval --pacing-modes --pacing etf --duration 100ms --report json";
     let ended = taut(words(line)).run();
@@ -227,7 +227,7 @@ fn rungs_of_which_none_is_to_be_had_are_a_failed_run() {
 }
 
 #[test]
-fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
+fn missing_or_invalid_capture_is_refused_with_a_hint() {
     let folder = Folder::new();
     std::fs::write(folder.file("none.pcap"), "this is no capture, however long it may be").unwrap();
     let interval = |flags: &str| {

@@ -25,7 +25,7 @@ fn many(count: usize) -> Vec<Value> {
 }
 
 #[test]
-fn a_host_finds_what_the_catalogue_file_has() {
+fn host_finds_plugins_of_the_catalogue_file() {
     if !is_there("analyseplugin", "--help") {
         return;
     }

@@ -17,7 +17,7 @@ fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
 }
 
 #[test]
-fn a_group_is_joined_on_the_interface_asked_for() {
+fn group_is_joined_on_the_chosen_interface() {
     shared(|| {
         let Some(cable) = Cable::lay() else {
             return;
@@ -42,7 +42,7 @@ fn a_group_is_joined_on_the_interface_asked_for() {
 }
 
 #[test]
-fn a_description_names_the_address_of_the_interface_asked_for() {
+fn description_has_the_address_of_the_chosen_interface() {
     let Some(cable) = Cable::lay() else { return };
     let folder = Folder::new();
     // Without a route to the group, the route does not show the sender's address.
@@ -149,7 +149,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_latency_takes_as_long_as_was_asked_for() {
+    fn latency_equals_the_requested_one() {
         for (latency, period) in [("100ms", 48), ("5ms", 48), ("2ms", 12)] {
             takes_as_long_as_asked_for(latency, period);
         }

@@ -111,7 +111,7 @@ fn ambient_traffic_is_reported_without_a_stream() {
 }
 
 #[test]
-fn the_heads_of_packets_cost_what_the_interface_counts() {
+fn header_bytes_match_the_interface_counter() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let report =
@@ -134,7 +134,7 @@ fn the_heads_of_packets_cost_what_the_interface_counts() {
 }
 
 #[test]
-fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
+fn mode_is_chosen_by_the_table_for_noise() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab latency-sweep --noise noisy --tcp-rate 20Mbit --duration 1s";

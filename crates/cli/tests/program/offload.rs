@@ -124,7 +124,7 @@ fn the_workers_that_the_file_names_are_listed_and_kept() {
 }
 
 #[test]
-fn what_is_run_as_one_is_offered_as_one() {
+fn pipeline_is_offered_as_one_plugin() {
     let cost = cost_library();
     let chain = "[[chain]]\nname = \"both\"\nplugins = [\"libtautline_ladspa_cost:waste_time\", \
                  \"libtautline_ladspa_cost:waste_burst\"]\n";
@@ -170,7 +170,7 @@ fn a_worker_that_ends_or_dies_leaves_no_process_behind() {
 }
 
 #[test]
-fn a_worker_is_for_this_machine_alone_until_somebody_is_trusted() {
+fn worker_is_local_until_a_host_is_trusted() {
     let home = Folder::new();
     let ended = taut(words("work --listen 0.0.0.0:0")).with("TAUT_HOME", home.path());
     let ended = ended.with("LADSPA_PATH", home.path()).run();

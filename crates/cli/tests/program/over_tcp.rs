@@ -34,7 +34,7 @@ fn handle(coding: FileCoding, port: u16) -> Vec<String> {
 }
 
 #[test]
-fn sound_over_tcp_comes_bit_for_bit_with_reports_and_a_goodbye() {
+fn sound_over_tcp_is_bit_exact_with_reports_and_goodbye() {
     for (coding, link, learns) in [
         (FileCoding::L16, "auto", false),
         (FileCoding::L24, "no", false),
@@ -161,7 +161,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn gstreamer_is_heard_over_tcp_whole() {
+    fn gstreamer_is_received_over_tcp_completely() {
         for (coding, payer) in [(FileCoding::L16, "rtpL16pay"), (FileCoding::L24, "rtpL24pay")] {
             steady(|| {
                 if !has_gstreamer() {
@@ -188,7 +188,7 @@ mod exclusive {
     }
 
     #[test]
-    fn gstreamer_hears_sound_over_tcp_bit_for_bit() {
+    fn gstreamer_receives_tcp_bit_exact() {
         for (coding, payload) in [(FileCoding::L16, 96), (FileCoding::L24, 97)] {
             steady(|| {
                 if !has_gstreamer() {
@@ -219,7 +219,7 @@ mod exclusive {
     }
 
     #[test]
-    fn gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all() {
+    fn gstreamer_decrypts_srtp_and_srtcp_over_tcp() {
         steady(|| {
             if !has_srtp() || !has_gstreamer() {
                 return;

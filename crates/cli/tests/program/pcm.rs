@@ -124,7 +124,7 @@ fn is_played(coding: FileCoding, (program, line): (&str, &str)) {
 }
 
 #[test]
-fn aplay_is_heard_bit_for_bit_in_every_way() {
+fn aplay_is_bit_exact_in_every_access_mode() {
     for (coding, line) in [
         (FileCoding::L16, "-q -D net sent.wav"),
         (FileCoding::L24, "-q -D net sent.wav"),
@@ -137,7 +137,7 @@ fn aplay_is_heard_bit_for_bit_in_every_way() {
 }
 
 #[test]
-fn other_programs_are_heard_bit_for_bit() {
+fn other_programs_are_received_bit_exact() {
     for program in [
         // Its default buffer of 43 ms is shorter than stalls of the host; this one has 0.67 s.
         ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"),
@@ -184,7 +184,7 @@ fn a_host_is_played_to_by_its_address_alone() {
 }
 
 #[test]
-fn packets_that_the_system_refuses_are_told_once() {
+fn packets_refused_by_the_system_are_reported_once() {
     shared(|| {
         if !is_there("aplay", "--version") {
             return;

@@ -62,7 +62,7 @@ fn piped_sound_is_bit_exact_and_the_report_is_separate() {
 }
 
 #[test]
-fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
+fn pipes_of_sox_and_ffmpeg_are_read_to_the_end() {
     shared(|| {
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 500, 6);
@@ -85,7 +85,7 @@ fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
 }
 
 #[test]
-fn a_reader_who_leaves_ends_a_recording_in_peace() {
+fn closed_pipe_ends_a_recording_successfully() {
     let folder = Folder::new();
     let address = loopback();
     let _send = sounding_at(&address);
@@ -99,7 +99,7 @@ fn a_reader_who_leaves_ends_a_recording_in_peace() {
 }
 
 #[test]
-fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
+fn unread_pipe_does_not_delay_the_end() {
     let (folder, address) = (Folder::new(), loopback());
     let _send = sounding_at(&address);
     // More than pipe and buffer hold; the reader reads nothing until the end of the run.

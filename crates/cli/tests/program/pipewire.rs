@@ -75,7 +75,7 @@ fn only_our_line_is_on_standard_error_despite_library_output() {
 }
 
 #[test]
-fn what_cannot_be_is_answered_in_one_sentence_with_the_mend() {
+fn impossible_settings_have_an_error_with_a_hint() {
     let Some(mut desktop) = Desktop::start() else { return };
     let ends = |desktop: &Desktop, line: &str, status: i32, says: &str| {
         let ended = desktop.taut(&line.replace("UDP", &free_udp_ports().to_string())).run();
@@ -153,7 +153,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_is_received_is_recorded_from_the_source_bit_for_bit() {
+    fn pipewire_source_records_the_stream_bit_exact() {
         steady(|| {
             let Some(desktop) = Desktop::start() else { return };
             let sent = noise(&desktop, 1500);
@@ -286,7 +286,7 @@ mod exclusive {
     }
 
     #[test]
-    fn the_graph_is_told_what_the_network_takes() {
+    fn graph_learns_the_networks_latency() {
         steady(|| {
             let Some(desktop) = Desktop::start() else { return };
             let address = loopback();
@@ -337,7 +337,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_graph_that_changes_its_pace_is_followed_and_told() {
+    fn changed_graph_period_is_followed_and_reported() {
         steady(|| {
             let Some(desktop) = Desktop::start() else { return };
             let send = send(&desktop, "pipewire:Kitchen", &loopback());
@@ -423,7 +423,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_a_node_that_goes_both_ways_cannot_be_is_refused() {
+    fn impossible_duplex_nodes_are_refused() {
         steady(|| {
             let Some(desktop) = Desktop::start() else { return };
             let refused = |device: &str, options: &str| {

@@ -79,7 +79,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
+    fn pulseaudio_plays_our_announced_stream() {
         // In one of ten runs with others, its server played nothing.
         timed(|| {
             let Some(mut pulse) = Pulse::start("module-rtp-recv sink=out sap_address=10.77.0.2")
@@ -113,7 +113,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_pulseaudio_sends_is_heard_whole() {
+    fn pulseaudios_stream_is_played_without_loss() {
         let module = "module-rtp-send source=out.monitor format=s16be channels=2 rate=48000 \
                       destination_ip=10.77.0.1 port=5004";
         // A stalled server changes the resampling a lot.

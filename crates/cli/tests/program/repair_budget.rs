@@ -39,7 +39,7 @@ fn repair_budget_follows_the_latency_through_changes() {
 }
 
 #[test]
-fn a_budget_beyond_what_packets_reach_is_capped_and_told_of() {
+fn budget_beyond_the_packets_reach_is_capped_and_reported() {
     shared(|| {
         let line = format!(
             "send --input tone:440 --to {} --duration 200ms --redundancy red:1 --redundancy-budget 500ms \

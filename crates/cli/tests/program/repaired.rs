@@ -12,7 +12,7 @@ const TOLD: &str = "--rate 48000 --channels 2 --format l16";
 
 /// Bursts of more than 40 packets exceed the budget of 40 ms less than once per day.
 #[test]
-fn a_fifth_lost_in_bursts_is_heard_whole() {
+fn burst_loss_of_20_percent_is_repaired() {
     shared(|| {
         let mut lab = Lab::start("--loss 20% --burst 3 --seed 5 --back ideal");
         let sent = Sound::noise(SHAPE, 15_000, 20);

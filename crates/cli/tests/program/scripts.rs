@@ -52,7 +52,7 @@ fn skipped_tests_are_counted_by_requirement_and_reason() {
 }
 
 #[test]
-fn what_fails_is_not_hidden_by_the_count_of_what_was_skipped() {
+fn skipped_tests_do_not_hide_failures() {
     for lines in ["ok\\n", "SKIPPED (host): one: 5 runs proved nothing\\n"] {
         assert_eq!(summary(lines, 7, "").status, Some(7));
         assert_eq!(summary(lines, 7, "true").status, Some(7));
@@ -179,7 +179,7 @@ fn a_guest_is_made_of_the_kernel_of_debian_12_and_of_debian_13() {
 }
 
 #[test]
-fn a_guest_that_cannot_be_built_is_skipped_and_says_why() {
+fn guest_that_cannot_be_built_is_skipped_with_a_reason() {
     let no_modules = "mkdir -p $3/boot";
     let no_kernel = "mkdir -p $3/lib/modules/9.9-rt";
     for unpacks in [no_modules, no_kernel, "exit 1"] {

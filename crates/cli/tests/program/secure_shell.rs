@@ -140,7 +140,7 @@ fn two_machines_are_paired_by_ssh_in_one_command() {
 }
 
 #[test]
-fn call_through_ssh_is_heard_at_both_ends_and_says_goodbye() {
+fn call_through_ssh_is_heard_at_both_ends_and_ends() {
     let _turn = alongside();
     let Some(there) = ThereBySsh::new() else { return };
     let home = Folder::new();
@@ -159,7 +159,7 @@ fn call_through_ssh_is_heard_at_both_ends_and_says_goodbye() {
 }
 
 #[test]
-fn a_delay_is_measured_by_ssh_to_within_what_is_said_of_it() {
+fn delay_over_ssh_is_within_its_uncertainty() {
     shared(|| {
         let Some(there) = ThereBySsh::new() else { return };
         for (run, hosts) in [

@@ -52,7 +52,7 @@ fn minus_6_db(sample: i32) -> i32 {
 }
 
 #[test]
-fn two_senders_are_heard_as_their_sum_each_with_its_gain() {
+fn two_senders_are_summed_with_their_gains() {
     shared(|| {
         let scene = Scene::new();
         let (early, late) = (scene.noise("early.wav", 1000, 1), scene.noise("late.wav", 400, 2));
@@ -229,7 +229,7 @@ fn interrupted_ends_finish_cleanly_with_complete_reports() {
 }
 
 #[test]
-fn a_receiver_comes_in_by_the_description_of_a_running_sender() {
+fn receiver_joins_by_the_sdp_of_a_running_sender() {
     shared(|| {
         let scene = Scene::new();
         let sent = scene.noise("sent.wav", 2000, 1);
@@ -305,7 +305,7 @@ fn two_senders_at_one_port_are_summed_and_both_reported() {
 }
 
 #[test]
-fn who_finds_no_place_is_counted_and_told_with_the_mend() {
+fn senders_beyond_the_limit_are_reported_with_a_hint() {
     shared(|| {
         let scene = Scene::new();
         let early = scene.noise("early.wav", 1500, 1);

@@ -98,7 +98,7 @@ fn vanished_sender_ends_the_run_with_note_and_own_status() {
 }
 
 #[test]
-fn a_run_in_which_nothing_came_fails_and_still_reports() {
+fn run_without_packets_fails_and_reports() {
     let folder = Folder::new();
     for shape in ["", "--rate 48000 --channels 2"] {
         for (ends, output) in
@@ -149,7 +149,7 @@ fn invalid_datagrams_are_reported_if_nothing_else_arrives() {
 }
 
 #[test]
-fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
+fn recording_on_a_full_disk_is_reported_and_fails() {
     shared(|| {
         let (folder, address) = (Folder::new(), loopback());
         // Above 100 KiB, the kernel sends SIGXFSZ.
@@ -191,7 +191,7 @@ fn full_disk_fails_ledgers_and_files_but_prints_the_report() {
 }
 
 #[test]
-fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
+fn packet_log_on_a_full_disk_is_reported_while_playing() {
     shared(|| {
         let line = format!("send --input tone:440 --to {} --packet-log /dev/full", loopback());
         let send = taut(words(&line)).start().wait_for(messages::LEDGER_BROKEN);
@@ -250,7 +250,7 @@ fn firewall_that_drops_all_is_named_during_and_after_the_run() {
 }
 
 #[test]
-fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
+fn user_without_firewall_access_is_sent_to_doctor() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let may = Command::new("runuser").args(["-u", "nobody", "true"]).status();

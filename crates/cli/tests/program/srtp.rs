@@ -177,7 +177,7 @@ fn in_clear_the_sound_can_be_read_on_the_wire() {
 }
 
 #[test]
-fn group_members_share_a_key_and_other_keys_hear_nothing() {
+fn group_key_members_receive_and_others_do_not() {
     let folder = Folder::new();
     let sent = noise(FileCoding::L16, &folder);
     make_key("AEAD_AES_256_GCM", "key", &folder);
@@ -205,7 +205,7 @@ fn group_members_share_a_key_and_other_keys_hear_nothing() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_refused_with_the_mend() {
+fn key_readable_by_others_is_refused_with_a_hint() {
     let folder = Folder::new();
     make_key(COUNTER, "key", &folder);
     let line = "send --input tone:440 --to rtp://127.0.0.1:9 --duration 10ms --srtp-key-file key";
@@ -238,7 +238,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn sealed_sound_of_gstreamer_is_heard_bit_for_bit() {
+    fn gstreamers_srtp_is_received_bit_exact() {
         steady(|| {
             if !has_srtp() {
                 return;

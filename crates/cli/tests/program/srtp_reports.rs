@@ -193,7 +193,7 @@ mod exclusive {
     }
 
     #[test]
-    fn gstreamer_that_joins_a_sealed_group_hears_it_bit_for_bit() {
+    fn gstreamer_joins_an_encrypted_group_bit_exact() {
         const HEARD: usize = 500;
         steady(|| {
             if !has_srtp() {

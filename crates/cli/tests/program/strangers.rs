@@ -1,5 +1,5 @@
 //! A stranger at another address that knows the stream's SSRC, like any group member. Simulated
-//! twins: `a_stranger_that_takes_the_senders_name_is_not_heard` of `crates/sim/tests`, and
+//! twins: `other_host_with_the_senders_ssrc_is_not_played` of `crates/sim/tests`, and
 //! `proto::asks`.
 
 use std::net::UdpSocket;
@@ -167,7 +167,7 @@ fn stdout_begun_with_a_false_announcement_names_the_options() {
 }
 
 #[test]
-fn a_stranger_whose_shape_cannot_be_read_into_is_not_waited_for() {
+fn unreadable_stream_of_another_host_is_not_waited_for() {
     shared(|| {
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 6000, 49);
@@ -298,7 +298,7 @@ fn sender_obeys_its_receivers_and_ignores_a_stranger() {
 }
 
 #[test]
-fn a_limit_bounds_what_a_receiver_asks_for() {
+fn limit_bounds_a_receivers_request() {
     shared(|| {
         let to = free_udp_ports();
         let (_media, reports) = (bound(to), bound(to + 1));

@@ -51,7 +51,7 @@ fn counted(
 }
 
 #[test]
-fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
+fn both_ends_of_a_cable_count_the_same_bytes() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let Cable { left, right } = &cable;

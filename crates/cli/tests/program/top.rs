@@ -143,7 +143,7 @@ fn top_shows_running_sender_and_receiver_until_they_end() {
 }
 
 #[test]
-fn a_run_that_nobody_can_look_at_goes_on_quietly() {
+fn run_without_an_observer_socket_continues() {
     shared(|| {
         let stage = Stage::new();
         let folder = stage.folder.file("tautline");
@@ -237,7 +237,7 @@ fn ctrl_c_ends_an_experiment_and_reports_so_far() {
 }
 
 #[test]
-fn top_says_by_what_the_sound_of_a_call_goes() {
+fn top_shows_the_transport_of_a_call() {
     let _turn = crate::common::host::alongside();
     let stage = Stage::new();
     let home = Folder::new();

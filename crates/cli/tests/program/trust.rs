@@ -14,7 +14,7 @@ fn at(home: &Folder, line: &str) -> Call {
 }
 
 #[test]
-fn what_one_machine_prints_the_other_takes() {
+fn printed_key_is_accepted_by_the_other_machine() {
     let (here, there) = (Folder::new(), Folder::new());
     let printed = at(&there, "id").run().well().out;
     assert_eq!(printed, at(&there, "id").run().well().out, "made once");
@@ -34,7 +34,7 @@ fn what_one_machine_prints_the_other_takes() {
 }
 
 #[test]
-fn a_name_that_gets_another_key_is_told() {
+fn changed_key_of_a_name_is_reported() {
     let home = Folder::new();
     let key = |byte: char| format!("{}=", byte.to_string().repeat(43));
     at(&home, &format!("trust studio {}", key('A'))).run().well();
@@ -43,7 +43,7 @@ fn a_name_that_gets_another_key_is_told() {
 }
 
 #[test]
-fn a_key_or_name_that_is_none_is_refused_with_the_mend() {
+fn invalid_key_or_name_is_refused_with_a_hint() {
     let home = Folder::new();
     is_refused(&at(&home, "trust studio x"), 2);
     let key = format!("{}=", "A".repeat(43));
@@ -54,7 +54,7 @@ fn a_key_or_name_that_is_none_is_refused_with_the_mend() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_refused_with_the_mend() {
+fn key_readable_by_others_is_refused_with_a_hint() {
     let home = Folder::new();
     at(&home, "id").run().well();
     let identity = home.file("identity.pem");
@@ -63,7 +63,7 @@ fn a_key_that_others_may_read_is_refused_with_the_mend() {
 }
 
 #[test]
-fn what_is_exported_is_for_its_owner_alone() {
+fn exported_key_is_readable_by_its_owner_only() {
     let home = Folder::new();
     let keys = home.file("keys");
     let ended = at(&home, "id --export").and([&keys]).run().well();
@@ -76,7 +76,7 @@ fn what_is_exported_is_for_its_owner_alone() {
 }
 
 #[test]
-fn what_the_file_has_for_workers_is_no_option_of_a_command() {
+fn worker_sections_of_the_file_are_not_options() {
     let folder = Folder::new();
     let file = "workers = [\"10.0.0.2\"]\n[offload]\nwindow = 1\n";
     std::fs::write(folder.file("tautline.toml"), file).unwrap();

@@ -6,7 +6,7 @@ use crate::common::{Onlooker, shared};
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
 
 #[test]
-fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
+fn stalled_file_input_reports_late_frames() {
     shared(|| {
         let (lab, onlooker) = (Lab::straight(), Onlooker::new());
         let recv = lab.recv("--latency 200ms");

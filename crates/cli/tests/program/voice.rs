@@ -24,7 +24,7 @@ fn unread(folder: &Folder, line: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_ends_the_program_in_peace() {
+fn closed_output_pipe_ends_the_program_successfully() {
     let folder = Folder::new();
     let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 50ms";
     let line = format!("{send} --packet-log sent.csv");
@@ -51,7 +51,7 @@ fn a_reader_who_has_seen_enough_ends_the_program_in_peace() {
 }
 
 #[test]
-fn a_run_goes_on_where_nobody_reads_what_it_says() {
+fn run_continues_with_unread_output() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let recv = format!("recv --output null: --from {} --duration 50ms --report json", loopback());
@@ -105,7 +105,7 @@ fn missing_privileges_are_reported_once_in_one_line() {
 }
 
 #[test]
-fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
+fn demo_reports_a_missing_permission_once() {
     let folder = Folder::new();
     let out = folder.file("demo");
     std::fs::create_dir(&out).unwrap();
@@ -128,7 +128,7 @@ fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
 }
 
 #[test]
-fn a_quiet_run_says_nothing_but_errors() {
+fn quiet_run_prints_only_errors() {
     let folder = Folder::new();
     let address = loopback();
     let _send = sounding_at(&address);
@@ -153,7 +153,7 @@ fn a_quiet_run_says_nothing_but_errors() {
 }
 
 #[test]
-fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
+fn verbose_run_reports_decisions_and_events() {
     shared(|| {
         let address = loopback();
         let recv = format!("recv -v --output null: --from {address} --exit-on-bye --report none");
@@ -193,7 +193,7 @@ fn verbosity_on_the_command_line_overrides_the_file() {
 }
 
 #[test]
-fn a_clock_that_nobody_tells_is_told_of_while_the_sound_comes() {
+fn unknown_clock_is_reported_while_sound_arrives() {
     shared(|| {
         let (folder, port, elsewhere) = (Folder::new(), free_udp_ports(), free_udp_ports());
         let description = format!(

@@ -48,7 +48,7 @@ fn quiet_worker_hides_streams_and_verbose_one_shows_ports() {
 }
 
 #[test]
-fn the_options_of_a_worker_promise_what_a_worker_does() {
+fn worker_help_matches_its_behaviour() {
     let help = taut(words("work --help")).run().well().out;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("UDP port"), "{help}");

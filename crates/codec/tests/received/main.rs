@@ -42,7 +42,7 @@ const CODINGS: [Coding; 3] = [
 ];
 
 #[test]
-fn what_is_whole_is_played() {
+fn intact_packets_are_played() {
     for coding in CODINGS {
         let played = operations::play(Channels::STEREO, &stream(coding));
         assert!(played.loud > 2 * 48_000, "{coding:?}: {played:?}");
@@ -51,7 +51,7 @@ fn what_is_whole_is_played() {
 }
 
 #[test]
-fn what_is_changed_cut_or_random_is_played_as_numbers() {
+fn damaged_compressed_packets_decode_to_finite_samples() {
     let mut random = fastrand::Rng::with_seed(5);
     let mut undecodable = 0;
     for round in 0..60 {

@@ -22,7 +22,7 @@ fn coefficients(verdict: &Comparison) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn channels_that_were_mixed_are_told_with_their_coefficients() {
+fn mixed_channels_are_reported_with_coefficients() {
     let sent = noise(96_000);
     for rows in [[[0.7, 0.3], [-0.2, 0.8]], [[0.5, 0.5], [0.5, 0.5]], [[0.9, 0.25], [0.0, 1.0]]] {
         let verdict = verdict(&sent, &mixed(&sent, rows));
@@ -41,7 +41,7 @@ fn channels_that_were_mixed_are_told_with_their_coefficients() {
 }
 
 #[test]
-fn channels_that_were_mixed_and_resampled_are_told() {
+fn mixed_and_resampled_channels_are_reported() {
     let sent = noise(192_000);
     let verdict = verdict(&sent, &mixed(&sent, [[0.6, 0.4], [0.3, -0.7]]).resampled(104.0));
     let found = coefficients(&verdict);
@@ -53,7 +53,7 @@ fn channels_that_were_mixed_and_resampled_are_told() {
 }
 
 #[test]
-fn what_is_spoilt_is_no_mix() {
+fn damaged_sound_is_not_a_mix() {
     let sent = noise(96_000);
     let mut heard = sent.clone();
     heard.channels.iter_mut().for_each(|channel| channel[30_000..40_000].fill(0.0));
@@ -69,7 +69,7 @@ fn what_is_spoilt_is_no_mix() {
 }
 
 #[test]
-fn channels_that_were_swapped_and_resampled_are_told_with_both() {
+fn swapped_and_resampled_channels_are_reported() {
     let sent = noise(480_000);
     let mut heard = sent.resampled(104.0);
     heard.channels.swap(0, 1);
@@ -79,7 +79,7 @@ fn channels_that_were_swapped_and_resampled_are_told_with_both() {
 }
 
 #[test]
-fn one_channel_in_both_is_told_as_what_it_is() {
+fn mono_in_both_channels_is_reported() {
     let sent = noise(60_000);
     let mut heard = sent.clone();
     heard.channels[1] = heard.channels[0].clone();
@@ -88,7 +88,7 @@ fn one_channel_in_both_is_told_as_what_it_is() {
 }
 
 #[test]
-fn ten_seconds_tell_up_to_500_ppm_to_a_tenth() {
+fn ten_seconds_measure_500_ppm_to_a_tenth() {
     let sent = noise(480_000);
     for ppm in [500.0, -500.0, 104.0, -37.3, 1.4] {
         let verdict = verdict(&sent, &sent.resampled(ppm));
@@ -98,7 +98,7 @@ fn ten_seconds_tell_up_to_500_ppm_to_a_tenth() {
 }
 
 #[test]
-fn a_sound_that_dies_away_tells_as_much() {
+fn fading_sound_is_matched() {
     let mut sent = noise(480_000);
     for channel in &mut sent.channels {
         for (at, sample) in channel.iter_mut().enumerate() {
@@ -130,7 +130,7 @@ fn dithered(sent: &Sound, gain: f64) -> Sound {
 }
 
 #[test]
-fn dither_and_rounding_are_told_apart() {
+fn dither_and_rounding_are_distinguished() {
     let sent = noise(480_000);
     for gain in [1.0, 0.5, 0.7] {
         let verdict = verdict(&sent, &dithered(&sent, gain));
@@ -153,7 +153,7 @@ fn dither_and_rounding_are_told_apart() {
 }
 
 #[test]
-fn what_is_neither_dither_nor_rounding_is_not_called_so() {
+fn other_residues_are_not_called_dither_or_rounding() {
     let sent = noise(96_000);
     let mut hum = sent.clone();
     for channel in &mut hum.channels {
@@ -183,7 +183,7 @@ fn tone(hertz: f64, second: f64, noise: f64) -> Sound {
 }
 
 #[test]
-fn a_sine_tells_its_thd_n_and_its_noise() {
+fn sine_gives_thd_n_and_noise() {
     for hertz in [997.0, 1000.0, 60.0, 8_123.4] {
         // The filter leaves 3/8 of the noise variance 1/12, at half amplitude.
         let level = 0.5 * (0.375_f64 / 12.0).sqrt();

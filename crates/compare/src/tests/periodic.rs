@@ -279,7 +279,7 @@ fn move_is_known_by_the_ending_or_modulo_the_period() {
 }
 
 #[test]
-fn burst_that_is_heard_twice_is_repeated_as_a_whole() {
+fn repeated_burst_is_repeated_as_a_whole() {
     let wave = burst(sine(300.0));
     let once = Way::of(0.0, 0.5).record(&wave);
     let verdict = compared(&sampled(SENT, &wave), &joined([&once, &once]));

@@ -117,7 +117,7 @@ fn closed(rules: &str) -> crate::Verdict {
 }
 
 #[test]
-fn a_rule_lets_in_only_what_comes_to_it() {
+fn rule_accepts_only_packets_that_reach_it() {
     let elsewhere = "udp dport 5004-5005 accept";
     let alongside = |more: &str| {
         let Rules::Nft(rules) = nft("drop", "tcp dport 22 accept") else { unreachable!() };
@@ -176,7 +176,7 @@ fn a_chain_is_walked_once_however_often_it_is_jumped_to() {
 }
 
 #[test]
-fn what_depends_on_more_is_not_judged() {
+fn conditional_firewall_rules_are_not_judged() {
     for rule in [
         "ip saddr 10.0.0.0/8 udp dport 5004-5005 accept",
         "iifname \"eth0\" accept",

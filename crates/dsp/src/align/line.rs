@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_says_how_much_further_and_faster_a_sine_is() {
+    fn round_estimates_phase_and_frequency_of_a_sine() {
         let sine = |index: f64| (index * 0.1).sin() as f32;
         let taken = |from: f64, step: f64| -> Vec<f32> {
             (0..1024).map(|index| sine(from + f64::from(index) * step)).collect()

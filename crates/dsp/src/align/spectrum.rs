@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_transform_is_the_sum_that_it_stands_for() {
+    fn transform_equals_its_definition() {
         let size = 16;
         let mut random = fastrand::Rng::with_seed(5);
         let [one, other]: [Vec<f64>; 2] = [0, 1].map(|_| (0..size).map(|_| random.f64()).collect());

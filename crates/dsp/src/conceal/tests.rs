@@ -71,7 +71,7 @@ fn silence_goes_on_as_silence_whatever_was_before_it() {
 }
 
 #[test]
-fn sound_that_comes_back_is_whole_after_a_millisecond() {
+fn returned_sound_is_complete_after_1_ms() {
     for hole in [48, 240, 1000, 5000] {
         let (mut concealer, samples) = after_a_tone(440.0, hole);
         let sent = tone(440.0, 4800 + hole..4900 + hole);
@@ -88,7 +88,7 @@ fn sound_that_comes_back_is_whole_after_a_millisecond() {
 }
 
 #[test]
-fn a_cut_goes_over_from_what_was_to_what_comes() {
+fn cut_crossfades_from_old_to_new_sound() {
     let mut concealer = Concealer::new(1, RATE);
     concealer.sound(&mut tone(440.0, 0..4800));
     concealer.cut();
@@ -103,7 +103,7 @@ fn a_cut_goes_over_from_what_was_to_what_comes() {
 }
 
 #[test]
-fn what_ended_fades_at_once_and_is_not_concealed() {
+fn ended_source_fades_immediately_without_concealment() {
     let mut concealer = Concealer::new(1, RATE);
     concealer.sound(&mut tone(440.0, 0..4815));
     concealer.end();

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_comes_through_a_path_that_changes_nothing() {
+    fn every_word_survives_a_bit_exact_path() {
         for depth in [BitDepth::Bits16, BitDepth::Bits24] {
             assert_eq!(words_in(sound(depth).into_iter(), depth), 50, "{depth:?}");
             let mut loud = vec![1.0; 2 * WORD];

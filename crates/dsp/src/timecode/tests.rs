@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn in_noise_the_place_is_as_wrong_as_it_says_at_most(
+    fn position_in_noise_is_within_its_bound(
         seed: u64, delay in 0.0..480.0_f64, below in 3.0..40.0_f64,
     ) {
         let mut normal = noise(seed);

@@ -14,7 +14,7 @@ fn bits(channels: usize, frames: usize) -> Vec<f32> {
 }
 
 #[test]
-fn on_one_clock_every_bit_comes_as_it_went_and_at_once() {
+fn sound_on_one_clock_is_bit_exact_and_immediate() {
     for (quality, channels) in Quality::ALL.into_iter().zip([1, 2, 7]) {
         let input = bits(channels, 50 * BLOCK);
         let mut resampler = Resampler::new(quality, channels, BLOCK);

@@ -14,7 +14,7 @@ fn with_and_without(quality: Quality, wrong: f32) -> [Vec<f32>; 2] {
 }
 
 #[test]
-fn what_is_no_number_is_gone_after_twice_the_delay() {
+fn nan_is_gone_after_twice_the_delay() {
     for quality in Quality::ALL {
         for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let [damaged, right] = with_and_without(quality, wrong);
@@ -28,7 +28,7 @@ fn what_is_no_number_is_gone_after_twice_the_delay() {
 }
 
 #[test]
-fn what_was_not_pushed_is_silence() {
+fn frames_not_pushed_are_silence() {
     let (step, mut out) = (Step::from_ppm(100.0), [9.0; 2 * 48]);
     let mut resampler = Resampler::new(Quality::Balanced, 2, 48);
     resampler.push(&[0.5; 2 * 20]);

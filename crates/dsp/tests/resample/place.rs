@@ -26,7 +26,7 @@ fn place_is_exact_after_ten_million_frames() {
 }
 
 #[test]
-fn the_sound_is_where_the_place_says_after_a_million_frames() {
+fn position_is_exact_after_a_million_frames() {
     let (frequency, step) = (0.1, Step::from_ppm(-123.4));
     let input = sine(frequency, 10_000);
     let mut resampler = Resampler::new(Quality::Best, 1, BLOCK);
@@ -107,7 +107,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn whatever_the_pieces_it_gives_what_the_formula_says(
+    fn resampling_in_any_pieces_matches_the_formula(
         quality in prop::sample::select(Quality::ALL.to_vec()),
         channels in 1..6_usize,
         longest in 1..100_usize,

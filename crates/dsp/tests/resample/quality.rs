@@ -79,7 +79,7 @@ fn low_delay_is_a_quarter_of_a_millisecond_at_48_khz() {
 }
 
 #[test]
-fn a_sine_lies_where_its_place_says() {
+fn sine_lies_at_its_estimated_phase() {
     for quality in Quality::ALL {
         for fraction in [1_u32 << 20, 1 << 30, 1 << 31, 3 << 30, u32::MAX] {
             for frequency in [0.01, 0.1, 0.3] {

@@ -131,7 +131,7 @@ fn marks_10_db_below_the_music_are_found_99_of_100() {
 }
 
 #[test]
-fn two_runs_at_once_are_told_apart() {
+fn two_concurrent_runs_are_distinguished() {
     let frames = RATE as usize * 20;
     let (mut ours, mut theirs) = (vec![0.0; frames], vec![0.0; frames]);
     Marker::of(RUN).fill(1, &mut ours, |_| {});

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn ledger_lines_stay_in_memory_until_full_or_finished() {
+    fn log_lines_stay_in_memory_until_full_or_finished() {
         let path = std::env::temp_dir().join(format!("tautline-ledger-{}", std::process::id()));
         let mut ledger = LedgerFile::with_room(&path, 100).unwrap();
         let room = ledger.lines.capacity() as u32;

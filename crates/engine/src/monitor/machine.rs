@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_witness_alone_without_priority_says_so_itself() {
+    fn stall_monitor_without_priority_is_reported() {
         let mut lacking = Refused::default();
         note_stall_monitor(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });
         let line = lacking.line().unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_is_refused_says_its_own_mend() {
+    fn refused_deadline_scheduler_has_its_own_hint() {
         let span = Span::from_millis(1);
         let deadline = Scheduler::Deadline { runtime: span, deadline: span, period: span };
         let mut lacking = Refused::default();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_more_than_a_second_ago_is_forgotten() {
+    fn arrivals_older_than_1_s_are_forgotten() {
         let mut second = LastSecond::since(at(0));
         (0..=2000).for_each(|millis| second.take(at(millis), at(millis), millis));
         assert_eq!(second.each().next(), Some(&1000));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_looks_nothing_is_kept_but_the_worst_packet() {
+    fn unobserved_run_keeps_only_the_worst_packet() {
         let mut observed = Observed::new(levels(0).1);
         (0..100).for_each(|ms| observed.take(at(ms), at(ms), Span::from_millis(ms), &ms));
         observed.follow(at(100), || unreachable!("there is no observer"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_is_told_of_the_last_second_and_of_it_alone() {
+    fn observer_gets_the_last_second_only() {
         let (mut tap, reader) = levels(1);
         let mut observed = Observed::new(reader);
         observed.look(at(0), true, || true);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_to_be_heard_is_not_of_the_last_second() {
+    fn packets_still_to_be_played_are_not_in_the_last_second() {
         let mut observed = Observed::new(levels(0).1);
         observed.look(at(0), true, || true);
         let reported = (0..=3000).step_by(20);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_could_not_be_told_is_told_again() {
+    fn failed_notification_of_a_device_is_repeated() {
         let mut observed = Observed::<i64>::new(levels(0).1);
         let mut requested = 0;
         for reported in [false, true, true] {

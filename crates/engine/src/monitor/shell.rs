@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_told_so_that_a_shell_takes_it() {
+    fn printed_command_is_quoted_for_a_shell() {
         let words = ["/usr/bin/taut", "send", "--to", "rtp://[::1]:5004?ttl=2", "a b", "it's"];
         let reported = shell_line(words.into_iter().map(str::to_owned));
         assert_eq!(reported, r"taut send --to 'rtp://[::1]:5004?ttl=2' 'a b' 'it'\''s'");

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn each_xrun_keeps_its_instants_and_what_is_none_is_left_out() {
+    fn each_xrun_has_its_times_and_non_xruns_are_omitted() {
         let xruns = |xruns| Harm { xruns, ..Harm::default() };
         let late = Harm { late: 3, ..Harm::default() };
         let mut times = XrunTimes::default();

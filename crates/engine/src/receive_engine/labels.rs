@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_several_streams_say_whose_they_are() {
+    fn labels_of_several_streams_name_their_stream() {
         let marks =
             [(0, LabelMark::Begin(at(0))), (1, hole(20, 48, false)), (0, hole(10, 48, false))];
         let expected = "0.012000\t0.013000\tlost, rtp://a\n0.022000\t0.023000\tlost, rtp://b\n";
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_judged_while_a_hole_before_it_still_grows() {
+    fn ended_hole_is_judged_while_an_earlier_one_grows() {
         let period = Frames::new(48);
         let device =
             Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 3 };
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told() {
+    fn labels_beyond_the_capacity_are_counted_and_reported() {
         let period = Frames::new(48);
         let device =
             Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };

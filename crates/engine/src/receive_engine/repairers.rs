@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_laid_out_again_at_the_next_beat() {
+    fn taken_spares_are_replaced_at_the_next_tick() {
         let (mut store, mut spares) = repairers(100, 104);
         for _ in 0..20 {
             assert_eq!(take(&mut spares, 3), 3);

@@ -63,7 +63,7 @@ fn received(streams: Vec<StreamPlan>) -> ReceivedStreams {
 }
 
 #[test]
-fn a_report_at_a_link_that_senders_share_is_heard_once() {
+fn report_on_a_shared_link_is_handled_once() {
     let (reports_to, plan) = stream();
     let mut received = received(vec![StreamPlan { senders: NonZeroUsize::new(4), ..plan }]);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -80,7 +80,7 @@ fn a_report_at_a_link_that_senders_share_is_heard_once() {
 }
 
 #[test]
-fn a_report_is_heard_by_the_one_stream_that_it_is_for() {
+fn report_is_handled_by_its_stream_only() {
     let (reports_to, streams): (Vec<_>, Vec<_>) = (0..50).map(|_| stream()).unzip();
     let mut received = received(streams);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

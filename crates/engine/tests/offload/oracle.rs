@@ -118,7 +118,7 @@ fn late_answers_damage_their_own_frames_as_late() {
 }
 
 #[test]
-fn whatever_stands_in_it_spoils_no_other_frames() {
+fn concealed_blocks_change_no_other_frames() {
     for replacement in
         [Replacement::Matched, Replacement::Dry, Replacement::Conceal, Replacement::LastGood]
     {
@@ -171,7 +171,7 @@ fn five_percent_loss_damages_only_late_blocks() {
 }
 
 #[test]
-fn bursts_of_loss_both_ways_spoil_what_did_not_come_in_time() {
+fn burst_loss_both_ways_conceals_only_late_blocks() {
     for (window, seed) in [(2, 21), (3, 22)] {
         // Requests and retransmissions get lost too, and time out later than these runs.
         // Gilbert-Elliott: one in 50 begins a burst, one in four ends it, three of four are lost.

@@ -10,7 +10,7 @@ use crate::crew::OWN_LATENCY;
 use crate::stage::{BLOCK, Stage, config};
 
 #[test]
-fn what_is_heard_is_what_the_plugin_makes_here_one_window_later() {
+fn remote_plugin_output_is_bit_exact_one_window_later() {
     for window in 1..4 {
         let mut stage = Stage::smooth(config(window));
         stage.go_on(200);
@@ -23,7 +23,7 @@ fn what_is_heard_is_what_the_plugin_makes_here_one_window_later() {
 }
 
 #[test]
-fn a_latency_that_no_plugin_has_is_not_told_to_the_host() {
+fn impossible_plugin_latency_is_not_passed_to_the_host() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(50);
     let latency = BLOCK as u32 + OWN_LATENCY;

@@ -31,7 +31,7 @@ fn awaited_block_is_sent_again_if_its_last_part_was_lost() {
 }
 
 #[test]
-fn what_is_missing_is_waited_for_no_more_once_its_turn_is_over() {
+fn worker_stops_waiting_after_the_blocks_turn() {
     let plan = |leg, head: &tautline_proto::offload::datagram::Head| match leg {
         BlockLeg::Back if (50..62).contains(&head.block) => Fate::Lost,
         _ => Fate::Goes,

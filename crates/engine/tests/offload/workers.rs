@@ -122,7 +122,7 @@ fn detached_worker_is_returned_and_its_runs_play_dry() {
 }
 
 #[test]
-fn there_is_no_place_for_a_spare_that_was_not_asked_for() {
+fn unrequested_spare_has_no_place() {
     let (mut offloaded, _attendant) = Offloaded::new(config(1)).unwrap();
     let crew = Crew::new(None);
     let road = Road::to(crew.address(), DATAGRAM_BYTES, smooth());
@@ -156,7 +156,7 @@ fn a_worker_computes_in_the_float_mode_of_the_hosts_thread() {
 }
 
 #[test]
-fn longer_blocks_grow_the_window_once_and_the_ledger_says_so() {
+fn longer_blocks_grow_the_window_once_and_are_logged() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(40);
     stage.go(2 * BLOCK);

@@ -73,7 +73,7 @@ fn side_by_side_each_has_inputs_and_outputs_of_its_own() {
 }
 
 #[test]
-fn what_holds_for_one_member_only_does_not_hold_for_the_chain() {
+fn chain_has_only_the_properties_of_all_members() {
     let members = vec![
         Outline { properties: REALTIME, ..plugin("one", 1, 1) },
         Outline { properties: HARD_RT_CAPABLE, ..plugin("other", 1, 1) },
@@ -90,7 +90,7 @@ fn members_that_do_not_fit_are_named_with_their_channels() {
 }
 
 #[test]
-fn a_file_that_makes_no_sense_says_where_and_what_does() {
+fn invalid_file_error_has_the_place_and_valid_values() {
     let of =
         |name: &str, plugins: &str| format!("[[chain]]\nname = '{name}'\nplugins = {plugins}\n");
     for text in [
@@ -111,7 +111,7 @@ fn a_file_that_makes_no_sense_says_where_and_what_does() {
 }
 
 #[test]
-fn chains_of_chains_grow_no_larger_than_what_is_run_as_one() {
+fn nested_chains_are_limited_to_one_runs_size() {
     let mut text = "[[chain]]\nname = 'n0'\nplugins = ['lib:mono', 'lib:mono']\n".to_owned();
     for n in 1..64 {
         let before = n - 1;

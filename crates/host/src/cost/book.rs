@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_workers_of_a_host_measure_is_kept_of_both() {
+    fn costs_measured_by_two_workers_are_both_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = || Some(folder.path().join("costs.json"));
         let (mut one, mut other) = (CostBook::open(path()), CostBook::open(path()));

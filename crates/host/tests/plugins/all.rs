@@ -172,7 +172,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 #[test]
-fn every_plugin_of_debian_plays_far_away_what_it_plays_here() {
+fn every_debian_plugin_is_bit_exact_on_a_worker() {
     all_play_alike(40);
 }
 

@@ -48,7 +48,7 @@ fn one(far: &mut TestMaster, sample: f32, control: f32) -> (f32, bool) {
 }
 
 #[test]
-fn standby_takes_over_a_killed_process_with_all_that_was_heard() {
+fn standby_takes_over_with_all_received_blocks() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(one(&mut far, 1.0, 0.0), (1.0, true));

@@ -81,7 +81,7 @@ fn sound(block: usize, frames: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_plugin_far_away_plays_bit_for_bit_what_it_plays_here() {
+fn remote_plugin_is_bit_exact() {
     let Some(folder) = installed("tap_reverb.so") else { return };
     let workshop = workshop_of(folder.clone(), options());
     let (_, mut far) = opened(&workshop, request("tap_reverb:tap_reverb", 44_100, 512));
@@ -302,7 +302,7 @@ fn without_a_period_short_runs_are_assumed() {
 }
 
 #[test]
-fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
+fn plugin_cost_does_not_depend_on_the_first_host() {
     let shelf = Shelf::new();
     if shelf.with("heavy", &["HEAVY"]).is_none() {
         return;
@@ -357,7 +357,7 @@ fn stored_cost_is_remeasured_only_before_a_rejection() {
 }
 
 #[test]
-fn a_request_that_fits_no_worker_makes_nobody_go() {
+fn request_without_a_fitting_worker_evicts_none() {
     let some = WorkshopOptions { max_streams: 2, silence: Span::ZERO, ..options() };
     let Some((_shelf, workshop)) = odd(some) else { return };
     let there = || workshop.streams().iter().map(|state| state.id).collect::<Vec<_>>();
@@ -395,7 +395,7 @@ fn silent_stream_makes_room_for_a_new_one() {
 }
 
 #[test]
-fn datagrams_without_a_seal_are_for_those_who_may_have_them() {
+fn plain_datagrams_are_sent_to_permitted_hosts_only() {
     let Some((shelf, workshop)) = odd(options()) else { return };
     let stream = workshop.open(request("odd:odd", 48_000, 64), None).unwrap();
     let mut far = TestMaster::of(&stream, None);
@@ -423,7 +423,7 @@ fn forged_datagrams_disturb_nothing_and_are_counted() {
 }
 
 #[test]
-fn what_runs_as_one_plays_what_its_members_play() {
+fn pipeline_output_equals_its_members() {
     let shelf = Shelf::new();
     if shelf.with("odd", &[]).is_none() {
         return;
@@ -496,7 +496,7 @@ fn a_plugin_that_will_not_begin_is_refused_with_its_words() {
 }
 
 #[test]
-fn a_library_that_has_gone_or_changed_is_told() {
+fn missing_or_changed_library_is_reported() {
     let Some((shelf, workshop)) = odd(options()) else { return };
     let open = |hash: Option<&str>| {
         let hash = hash.map(str::to_owned);
@@ -517,7 +517,7 @@ fn a_library_that_has_gone_or_changed_is_told() {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused_with_what_does() {
+fn invalid_requests_are_refused_with_valid_values() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let good = request("odd:odd", 48_000, 64);
     let of = |change: &dyn Fn(&mut StreamRequest)| {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_of_any_usual_domain_is_asked_and_says_how_it_stands() {
+    fn daemon_of_a_usual_domain_reports_its_state() {
         let daemon = Daemon::new("asked");
         let mut requests = Ptp4l::at(&[Path::new("/nowhere"), daemon.1.as_path()]).unwrap();
         requests.request().unwrap();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_follows_nobody_keeps_nothing() {
+    fn daemon_without_a_master_keeps_no_clock() {
         let alone = PtpState { port: PortState::Master, present: false, ..SLAVE };
         assert_eq!(found(200, ClockSource::Ptp, Some(alone)), None);
         let by_kernel = found(900, ClockSource::System, Some(alone));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_was_not_told_of_leap_seconds_shows_no_tai() {
+    fn kernel_without_leap_seconds_has_no_tai() {
         assert_eq!(kept_by(200, 0, ClockSource::Ptp, Some(SLAVE)), None);
         assert_eq!(keeping(None, None, Some((SLAVE, Span::ZERO)), true), None);
     }

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_comes_out_where_it_went_in() {
+    fn every_counter_round_trips() {
         let counters = LinkCounters {
             sent: 1,
             send_errors: 2,

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_or_moderates_nothing_is_an_error() {
+    fn interface_without_moderation_is_an_error() {
         for name in ["lo", "nope0", "a-name-that-no-interface-can-have"] {
             let error = moderation(name).expect_err(name).raw_os_error();
             assert!(matches!(error, Some(libc::EOPNOTSUPP | libc::ENODEV)), "{name}: {error:?}");

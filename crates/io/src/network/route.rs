@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_this_host_itself_leaves_by_its_loopback() {
+    fn packets_to_the_own_address_use_loopback() {
         for own in ["127.0.0.1", "127.9.8.7", "::1"] {
             let own = own.parse().expect("an address");
             assert_eq!(leaving(own, None).ok(), Some(loopback()), "{own}");

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_application_writes_is_taken_once_it_runs() {
+    fn frames_are_taken_once_the_application_runs() {
         let (shared, mut feeder) = scene();
         order(&shared, 1, Mode::Stopped);
         put(&shared, 0, 1..9);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_what_is_read() {
+    fn greeting_parses_back() {
         for greeting in [card(), Greeting::Refused("16 programs are attached".to_owned())] {
             assert_eq!(Greeting::read(&greeting.written()), Ok(greeting));
         }

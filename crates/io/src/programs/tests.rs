@@ -227,7 +227,7 @@ fn program_is_woken_at_its_wanted_position() {
 }
 
 #[test]
-fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
+fn program_cannot_delay_the_device_thread_by_its_wake_up() {
     let mut card = Card::new("held", Direction::Playback);
     let program = player(&mut card, &ramp(1));
     order(&program, 1, Mode::Running);
@@ -270,7 +270,7 @@ fn device_name_is_exclusive_and_stale_one_is_reused() {
 }
 
 #[test]
-fn who_says_what_no_card_does_is_not_attached_to() {
+fn program_with_impossible_values_is_rejected() {
     let mut card = Card::new("strange", Direction::Playback);
     card.listening = None;
     let socket = card.folder.join("programs-taut.play");
@@ -331,7 +331,7 @@ fn programs_skip_folders_that_are_not_private() {
 }
 
 #[test]
-fn who_listens_as_another_user_is_no_device_of_this_ones() {
+fn program_of_another_user_is_not_a_device() {
     if effective_user() != 0 {
         return skipped(Lack::Privilege, "only root can listen as another user");
     }

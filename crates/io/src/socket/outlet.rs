@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_for_a_moment_is_handed_over_again() {
+    fn temporarily_refused_packets_are_sent_again() {
         let refuses = |message, tried| (message == 3 && tried == 1).then_some(libc::ECONNREFUSED);
         for launched in [true, false] {
             let mut reported = |_| false;

@@ -226,7 +226,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_small_step_is_told_as_uncertainty() {
+    fn small_step_raises_the_uncertainty() {
         let mut clock = StampClock::starting_with(around(EPOCH, 20), at(2_000_000_000));
         clock.learn(around(EPOCH - 500_000, 20), at(2_010_000_000));
         let (_, uncertainty) = clock.map(EPOCH + 2_005_000_000, at(2_010_000_000)).unwrap();

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_is_used_by_one_and_free_again_after_a_panic() {
+    fn lock_is_exclusive_and_free_after_a_panic() {
         let claimed = TryLock::new(1);
         assert_eq!(
             claimed.try_lock().map(|_lock| claimed.try_lock().map(|value| *value)),

@@ -74,7 +74,7 @@ mod tests {
     use tautline_proto::time::LocalTime;
 
     #[test]
-    fn once_asked_for_it_ends_every_wait_of_every_clone() {
+    fn stop_request_ends_every_wait_of_every_clone() {
         let halt = Halt::new().unwrap();
         assert!(!wait(&[&halt], LocalTime::ZERO) && !halt.is_requested());
         let other = halt.clone();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_may_not_be_used() {
+    fn missing_device_file_is_not_usable() {
         assert!(may_use(Path::new("/dev/null")));
         assert!(!may_use(Path::new("/dev/null/none")) && !may_use(Path::new("a\0b")));
     }

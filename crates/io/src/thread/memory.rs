@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_mend() {
+    fn refusal_has_a_hint() {
         let text = LockRefused { errno: libc::ENOMEM }.to_string();
         snapshot!(text);
     }

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_cores_missed_is_their_overlap_in_any_order() {
+    fn stall_of_all_cores_is_their_overlap() {
         let stalls = [(0, stall(10, 20)), (1, stall(12, 25)), (2, stall(5, 18))];
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             let mut log = StallLog::new(3);
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_witness_watches_every_core_and_stops_when_dropped() {
+    fn stall_monitor_watches_every_core_until_dropped() {
         let cores = usable_cores().len();
         for (mut monitor, watched) in
             [(StallMonitor::start(), cores.min(2)), (StallMonitor::start_dense(), cores)]
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn every_freeze_of_11_ms_is_seen_and_few_wake_ups_see_it() {
+    fn every_stall_of_11_ms_is_seen_by_few_wake_ups() {
         for (from, phases) in beginnings() {
             for millis in [11, 36] {
                 let (log, _) = seen(&[freeze(from, millis)], phases);
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_stall_every_freeze_of_3_ms_is_seen() {
+    fn after_a_stall_every_stall_of_3_ms_is_seen() {
         for (from, phases) in beginnings() {
             for millis in [3, 4, 8, 36] {
                 let (log, wakes) = seen(&[freeze(at(100), 20), freeze(from, millis)], phases);
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn before_a_stall_some_short_freezes_are_seen() {
+    fn before_a_stall_some_short_stalls_are_seen() {
         let found: u64 =
             beginnings().map(|(from, _)| seen(&[freeze(from, 3)], [Span::ZERO; 2]).0.total()).sum();
         assert!((38..=42).contains(&found), "{found} of 200");
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn without_privilege_the_witness_says_what_its_word_is_worth() {
+    fn unprivileged_stall_monitor_reports_its_limits() {
         let refused = Granted { requested: Scheduler::Fifo(99), errno: libc::EPERM };
         let text = Trust { refused: Some(refused) }.to_string();
         snapshot!(text);

@@ -55,7 +55,7 @@ fn link_over_an_open_socket_answers_its_peer() {
 }
 
 #[test]
-fn a_wire_thread_wakes_whoever_waits_for_what_it_hands_on() {
+fn io_thread_wakes_the_waiting_consumer() {
     let link = handed_over();
     let address = link.local();
     let mut link = ThreadedLink::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
@@ -63,7 +63,7 @@ fn a_wire_thread_wakes_whoever_waits_for_what_it_hands_on() {
 }
 
 #[test]
-fn what_came_before_the_wait_ends_it_at_once() {
+fn earlier_arrival_ends_the_wait_immediately() {
     let link = handed_over();
     let address = link.local();
     let mut link = ThreadedLink::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
@@ -76,7 +76,7 @@ fn what_came_before_the_wait_ends_it_at_once() {
 }
 
 #[test]
-fn what_is_no_socket_is_not_taken_over() {
+fn non_socket_descriptor_is_refused() {
     let file = std::fs::File::open("/dev/null").unwrap();
     let Err(error) = DirectLink::over_socket(file, &UdpOptions::default(), None) else {
         panic!("it was taken over");

@@ -184,7 +184,7 @@ impl Drop for Flooding<'_> {
 }
 
 #[test]
-fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
+fn clock_is_separated_from_sound_at_the_same_address() {
     apart(|| {
         if !in_a_network_of_its_own() {
             return;
@@ -236,7 +236,7 @@ fn send_tagged(vlan: u16, pdu: &[u8]) {
 }
 
 #[test]
-fn frames_with_and_without_the_tag_of_a_vlan_are_heard_alike() {
+fn frames_with_and_without_a_vlan_tag_are_received() {
     apart(|| {
         if !in_a_network_of_its_own() {
             return;

@@ -215,7 +215,7 @@ fn muxed_link_follows_a_nat_but_no_forger() {
 }
 
 #[test]
-fn a_far_end_that_is_known_is_heard_alone_and_may_be_told_anew() {
+fn known_peer_is_received_exclusively_and_can_change() {
     let others = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let [first, second] = others.each_ref().map(|other| other.local_addr().unwrap());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -317,7 +317,7 @@ fn lines(turn: u16) -> [MuxedTransport; 2] {
 }
 
 #[test]
-fn a_wait_for_reports_ends_when_one_came_by_a_wire_thread() {
+fn wait_for_reports_ends_when_an_io_thread_brings_one() {
     let [left, right] = lines(1);
     let (mut left, right) = (end_with(left), end_with(right));
     let _receiving =

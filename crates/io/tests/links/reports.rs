@@ -7,7 +7,7 @@ use tautline_io::link::event_queue::{LinkEvent, telling};
 use tautline_io::udp::UdpOptions;
 
 #[test]
-fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
+fn repeated_error_is_reported_once() {
     // More than a UDP datagram.
     let datagram_bytes = 70_000;
     let receiver = DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();

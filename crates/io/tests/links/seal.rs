@@ -164,7 +164,7 @@ fn decrypted_packet_contains_the_hand_over_time() {
 }
 
 #[test]
-fn what_does_not_open_is_dropped_and_counted() {
+fn undecryptable_datagrams_are_dropped_and_counted() {
     let mut receiver = sealed(&receiver_options());
     let to = receiver.local();
     let mut stranger = sender_to(to);

@@ -31,7 +31,7 @@ fn another_source_is_foreign() {
 }
 
 #[test]
-fn of_several_sources_each_is_heard_and_the_rest_is_foreign() {
+fn every_listed_source_is_received_and_no_other() {
     let hosts = ["127.0.0.2", "127.0.0.3"].map(|host| host.parse().unwrap());
     let options =
         UdpOptions { sources: hosts.into(), ..UdpOptions::receiver(LOOPBACK.parse().unwrap()) };
@@ -51,7 +51,7 @@ fn of_several_sources_each_is_heard_and_the_rest_is_foreign() {
 }
 
 #[test]
-fn a_group_with_a_source_hears_that_source_alone() {
+fn source_specific_group_receives_that_source_only() {
     let group: IpAddr = "232.77.1.3".parse().unwrap();
     let options = UdpOptions {
         interface: Some("127.0.0.1".into()),

@@ -184,7 +184,7 @@ fn too_long_tcp_frame_ends_the_connection() {
 }
 
 #[test]
-fn a_far_end_that_goes_is_noticed_by_whoever_watches() {
+fn observer_notices_that_the_far_end_left() {
     let [ours, theirs] = connected();
     let (line, watch) = line(ours, &TcpOptions::default());
     let mut end = end_with(line);
@@ -297,7 +297,7 @@ fn numbered() -> Box<dyn Seal> {
 }
 
 #[test]
-fn what_a_seal_has_counted_goes_on_by_the_next_connection() {
+fn seal_counters_continue_on_the_next_connection() {
     for device in [None, Some(Scheduler::Other)] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -361,7 +361,7 @@ fn replay_over_a_new_connection_is_rejected() {
 }
 
 #[test]
-fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
+fn other_host_that_connects_first_does_not_block_the_sender() {
     let at = free_port();
     let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
     let mut stranger = TcpStream::connect(at).unwrap();

@@ -173,7 +173,7 @@ fn arrivals_come_through_the_ring_in_order_with_their_stamps() {
 }
 
 #[test]
-fn what_nobody_fetches_is_dropped_and_counted() {
+fn unfetched_datagrams_are_dropped_and_counted() {
     let (mut receiver, to) = ringed(&receiver_options(), 4);
     let mut sender = sender_to(to);
     for number in 0..10 {

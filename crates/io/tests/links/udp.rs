@@ -193,7 +193,7 @@ fn departures_beyond_the_ring_are_counted() {
 }
 
 #[test]
-fn nobody_listening_does_not_stop_a_sender() {
+fn sender_runs_without_a_receiver() {
     let gone = UdpSocket::bind(LOOPBACK).unwrap().local_addr().unwrap();
     let mut receiver = receiver();
     let mut sender = DirectLink::open(&UdpOptions::sender(vec![gone, receiver.local()])).unwrap();
@@ -207,7 +207,7 @@ fn nobody_listening_does_not_stop_a_sender() {
 }
 
 #[test]
-fn a_busy_udp_port_is_one_sentence_with_the_mend() {
+fn busy_udp_port_is_an_error_with_a_hint() {
     let busy = receiver();
     let error = DirectLink::open(&UdpOptions::receiver(busy.local())).err().unwrap();
     let port = busy.local().port().to_string();
@@ -216,7 +216,7 @@ fn a_busy_udp_port_is_one_sentence_with_the_mend() {
 }
 
 #[test]
-fn an_unknown_interface_and_a_strange_address_name_the_mend() {
+fn unknown_interface_or_address_has_a_hint() {
     let options = UdpOptions { interface: Some("nosuch0".into()), ..UdpOptions::default() };
     let text = DirectLink::open(&options).err().unwrap().to_string();
     snapshot!(text);
@@ -229,7 +229,7 @@ fn an_unknown_interface_and_a_strange_address_name_the_mend() {
 }
 
 #[test]
-fn a_group_on_loopback_is_heard_by_two_programs() {
+fn two_programs_receive_a_group_on_loopback() {
     let on_loopback = |options| UdpOptions { interface: Some("lo".into()), ..options };
     let group = IpAddr::from([239, 77, 1, 2]);
     let mut options = on_loopback(UdpOptions { join: Some(group), ..UdpOptions::default() });
@@ -246,7 +246,7 @@ fn a_group_on_loopback_is_heard_by_two_programs() {
 }
 
 #[test]
-fn a_group_of_ipv6_is_heard_on_the_interface_named() {
+fn ipv6_group_is_received_on_the_chosen_interface() {
     let test = || {
         if !in_a_network_of_its_own() {
             return;
@@ -295,7 +295,7 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
 }
 
 #[test]
-fn no_route_is_one_sentence_with_the_mend() {
+fn missing_route_is_an_error_with_a_hint() {
     let test = || {
         if !in_a_network_of_its_own() {
             return;
@@ -324,7 +324,7 @@ fn a_pair_is_an_even_udp_port_and_the_one_above() {
 }
 
 #[test]
-fn a_control_socket_is_waited_for_and_stamps_what_arrives() {
+fn control_socket_can_be_polled_and_stamps_arrivals() {
     let open = || ControlSocket::open(&UdpOptions::receiver(LOOPBACK.parse().unwrap())).unwrap();
     let (mut one, mut two) = (open(), open());
     assert!(!wait(&[&one, &two], now() + Span::from_millis(1)));
@@ -340,7 +340,7 @@ fn a_control_socket_is_waited_for_and_stamps_what_arrives() {
 }
 
 #[test]
-fn sampled_packets_tell_when_they_left() {
+fn sampled_packets_have_their_departure_times() {
     let mut receiver = receiver();
     let options =
         UdpOptions { transmit_stamp_every: 4, ..UdpOptions::sender(vec![receiver.local()]) };
@@ -370,7 +370,7 @@ fn the_path_of_loopback_is_known() {
 }
 
 #[test]
-fn what_a_full_socket_dropped_is_counted() {
+fn drops_of_a_full_socket_are_counted() {
     let options = UdpOptions {
         datagram_bytes: 1000,
         packets_per_second: 1,

@@ -162,7 +162,7 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
 }
 
 #[test]
-fn what_has_no_delay_says_why() {
+fn missing_delay_has_a_reason() {
     let [first, second] = taps(&still(300.5), 144_000, 4);
     let [other, _] = taps(&still(0.0), 144_000, 5);
     let silent = vec![0.0; 144_000];
@@ -184,7 +184,7 @@ fn what_has_no_delay_says_why() {
 }
 
 #[test]
-fn a_window_whose_sound_is_not_all_recorded_is_void() {
+fn window_with_unrecorded_sound_is_invalid() {
     let [first, second] = taps(&still(2400.0), 48_000, 6);
     let reported = between(&first, &second, &options());
     assert!(reported.windows[0].delay.is_ok(), "{reported:?}");
@@ -192,7 +192,7 @@ fn a_window_whose_sound_is_not_all_recorded_is_void() {
 }
 
 #[test]
-fn polarity_and_gain_are_told() {
+fn polarity_and_gain_are_reported() {
     for gain in [-2.0, 0.1, -0.1] {
         let [first, second] = taps(&Way { delay: 20.5, drift: 0.0, gain }, 72_000, 8);
         let reported = between(&first, &second, &options());
@@ -235,7 +235,7 @@ fn dropped_and_inserted_frames_are_steps_with_their_place() {
 }
 
 #[test]
-fn what_the_taps_hear_through_different_filters_is_still_found() {
+fn taps_with_different_filters_are_still_aligned() {
     let sound = Kind::White.sound(72_000, &mut rng(21));
     let way = still(731.3);
     let mut rng = self::rng(22);

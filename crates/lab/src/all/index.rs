@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_failed_says_why_and_leads_nowhere() {
+    fn failed_experiment_has_a_reason_and_no_link() {
         let page =
             reported(AllOutcome { page: None, failed: Some("no room & none".into()), ..outcome() });
         assert!(page.contains("failed: no room &amp; none"), "{page}");

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_experiment_wrote_is_told_with_what_is_void() {
+    fn experiments_list_shows_files_and_invalid_rows() {
         let json = r#"{"rows": [
             {"name": "core 0", "invalid": null, "configured_ns": null, "uncertainty_ns": 5,
              "measured": {"count": 7, "p50_ns": 9, "p99_ns": null, "max_ns": 11, "else": 1}},
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_wrote_nothing_is_told_in_its_own_last_words() {
+    fn experiment_without_a_report_shows_its_last_output() {
         for json in [None, Some("{\"rows\": [tor")] {
             let read = outcome(json, "looking\nthe disk is full\n\n", false);
             snapshot!(read);

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_needs_is_made_before_it_and_nothing_else() {
+    fn steps_are_built_before_they_are_needed_only() {
         let names = |only: &[&'static Experiment]| -> Vec<&str> {
             needed(only).iter().map(|step| step.name).collect()
         };
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_sends_is_told_where_and_each_writes_both_reports() {
+    fn sender_gets_an_address_and_each_end_writes_both_reports() {
         let words = |name| {
             let step = Experiment::named(name).unwrap();
             step.words(Path::new("/a b"), &HostPlace::Namespace("far".into()))

@@ -64,7 +64,7 @@ fn late_call_is_late_on_the_grid_but_the_next_is_not() {
 }
 
 #[test]
-fn a_freeze_counts_for_every_period_that_the_device_skipped() {
+fn stall_counts_for_every_skipped_period() {
     let calls: Vec<_> = (0..50)
         .map(|n| call(1000 * n + 1020, 1000 * n, 0))
         .chain([call(60_020, 59_000, 9)])

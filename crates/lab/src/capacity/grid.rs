@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_says_what_it_is_of() {
+    fn point_names_its_series() {
         let requested = point((high(), 210), 1, 7, WAIT);
         snapshot!(requested);
         snapshot!(requested.local());

@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_freeze_every_miss_is_ours() {
+    fn without_a_stall_every_miss_is_ours() {
         let pace = BlockPace { cost: Span::ZERO, period: Span::from_millis(2) };
         let found = judged(10, &[block(1000)], [&[], &[]], pace);
         assert_eq!((found.due, found.otherwise()), (10, 1));
     }
 
     #[test]
-    fn a_stall_of_one_core_is_told_and_excuses_nothing() {
+    fn stall_of_one_core_is_reported_and_excuses_nothing() {
         let pace = BlockPace { cost: Span::ZERO, period: Span::from_millis(2) };
         let by_one = [Stall { from: at(1500), to: at(4000) }];
         let found = judged(10, &[block(1000), block(20_000)], [&[], &by_one], pace);

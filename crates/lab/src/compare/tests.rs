@@ -57,7 +57,7 @@ fn is_worse(row: &ComparedRow) -> bool {
 }
 
 #[test]
-fn what_is_slower_beyond_what_both_do_not_know_is_a_regression() {
+fn slowdown_beyond_both_uncertainties_is_a_regression() {
     let first = report(&[5_000, 5_000, 5_000], 1);
     let second = report(&[5_000, 5_050, 5_008], 2);
     let there = compared(&first, &second);
@@ -97,7 +97,7 @@ fn difference_below_a_frame_or_threshold_is_ignored() {
 }
 
 #[test]
-fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
+fn differences_below_a_frame_are_compared_in_microseconds() {
     let [mut first, mut second] = [report(&[11], 1), report(&[30], 2)];
     for report in [&mut first, &mut second] {
         report["experiment"] = json!("kernel");
@@ -113,7 +113,7 @@ fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
 }
 
 #[test]
-fn what_more_is_missed_is_a_regression() {
+fn more_misses_are_a_regression() {
     let first = report(&[5_000], 1);
     let mut second = report(&[5_000], 1);
     second["rows"][0]["missed"]["missed"] = json!(30);
@@ -126,7 +126,7 @@ fn what_more_is_missed_is_a_regression() {
 }
 
 #[test]
-fn misses_whose_seconds_are_known_are_compared_by_those() {
+fn misses_with_known_seconds_are_compared_by_second() {
     let first = report(&[5_000], 1);
     let mut second = report(&[5_000], 2);
     let mut missed = |seconds: u32, each: u32| {
@@ -144,7 +144,7 @@ fn misses_whose_seconds_are_known_are_compared_by_those() {
 }
 
 #[test]
-fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
+fn stalls_are_counted_and_a_quiet_machine_is_no_regression() {
     let froze = |seconds: i64| {
         let second =
             |at: i64| json!({ "at_ns": at, "count": 2, "p50_ns": 9_000_000, "max_ns": 9_000_000 });
@@ -166,7 +166,7 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
 }
 
 #[test]
-fn the_chance_of_what_is_missed_is_that_of_the_reference() {
+fn probability_of_misses_equals_the_reference() {
     // Exact integers (Python's math.comb and Fraction); the first is R's example.
     for (a, n, b, m, p) in [
         (1, 10, 11, 14, 0.002_759_456_185_220_083_6),
@@ -219,7 +219,7 @@ fn empty_seconds_rank_below_all_others_without_storage() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
+fn incomparable_values_leave_the_result_undecided() {
     let first = report(&[5_000, 5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 9_000, 9_000, 9_000], 2);
     second["rows"][0]["name"] = json!("another");
@@ -245,7 +245,7 @@ fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
 }
 
 #[test]
-fn what_only_the_first_has_measured_is_gone_and_that_is_worse() {
+fn rows_missing_in_the_second_report_are_a_regression() {
     let first = report(&[5_000, 5_000, 5_000], 1);
     let mut second = report(&[5_000, 5_000, 5_000], 2);
     second["rows"][0]["name"] = json!("another");
@@ -306,7 +306,7 @@ fn min_latency_result_is_its_last_row_not_a_failed_hold() {
 }
 
 #[test]
-fn another_file_is_refused_in_one_sentence_with_what_it_is() {
+fn other_file_type_is_refused_and_named() {
     let path = std::path::Path::new("/nowhere/at all.json");
     let refused = ReadReport::read(path).unwrap_err().to_string();
     snapshot!(refused);
@@ -406,7 +406,7 @@ fn differing_hosts_and_commands_are_reported() {
 }
 
 #[test]
-fn what_is_told_below_a_chance_of_all_needs_one_of_its_own() {
+fn single_finding_needs_its_own_significance() {
     let reported = compared(&report(&[5_000], 1), &report(&[5_100], 2)).to_string();
     snapshot!(reported);
 }

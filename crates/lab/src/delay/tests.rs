@@ -188,7 +188,7 @@ fn silence_misses_all_marks_and_invents_no_figures() {
 }
 
 #[test]
-fn a_turned_and_softer_sound_is_told() {
+fn inverted_and_softer_sound_is_reported() {
     let spoil = |sound: &mut Vec<f32>| sound.iter_mut().for_each(|sample| *sample *= -0.5);
     let report = Loop { spoil, ..Loop::default() }.measure();
     assert!((row(&report).gain.unwrap() + 0.0629).abs() < 1e-3, "{report:?}");
@@ -284,7 +284,7 @@ fn marks_for_voices_are_measured_as_others_are() {
 }
 
 #[test]
-fn what_a_path_does_to_the_lowest_bits_is_told() {
+fn changes_of_the_lowest_bits_are_reported() {
     let verdict = |spoil: fn(&mut Vec<f32>)| {
         let report = Loop { spoil, ..Loop::default() }.measure();
         (row(&report).bit_exact(), row(&report).exactness.and_then(Exactness::name))
@@ -303,7 +303,7 @@ fn what_a_path_does_to_the_lowest_bits_is_told() {
 }
 
 #[test]
-fn marks_that_nobody_played_are_foreign() {
+fn marks_that_were_not_played_are_of_others() {
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO + Span::from_millis(50));
     for mark in 100..120 {
         let (played, heard) = at(mark, 1000);
@@ -318,7 +318,7 @@ fn marks_that_nobody_played_are_foreign() {
 }
 
 #[test]
-fn marks_of_another_run_are_told_and_not_measured() {
+fn marks_of_another_run_are_reported_and_not_measured() {
     let spoil = |sound: &mut Vec<f32>| {
         let mut marker = tautline_dsp::timecode::Marker::of(RunNumber::new(77));
         marker.fill(2, &mut sound[19_200..], |_| {});

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knock_is_heard_with_the_address_it_was_for() {
+    fn probe_is_received_with_its_destination() {
         let door = Door::open(1).unwrap();
         Door::knock((Ipv4Addr::LOCALHOST, door.port).into());
         assert_eq!(door.heard(), Some(Ipv4Addr::LOCALHOST.into()));

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_read_of_either_version() {
+    fn cgroup_usage_is_read_in_both_versions() {
         let first = "nr_periods 10\nnr_throttled 3\nthrottled_time 5000\nnr_bursts 0\n";
         let second = "usage_usec 7\nuser_usec 6\nnr_periods 10\nnr_throttled 3\nthrottled_usec 5\n";
         let known = Used { periods: 10, throttled: 3, throttled_ns: 5000, ..Used::default() };

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_long_is_told_and_nothing_follows() {
+    fn too_long_line_is_reported_and_ends_reading() {
         let whole = |text: &str| BoundedLine::Whole(text.into());
         let all = |text: &str| lines_within(text.as_bytes(), 4).collect::<Vec<_>>();
         assert_eq!(all("one\n\nfour\nend"), [whole("one"), whole(""), whole("four"), whole("end")]);

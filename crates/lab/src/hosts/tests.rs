@@ -48,7 +48,7 @@ fn an_agent_reads_nothing_beside_its_folder() {
 }
 
 #[test]
-fn what_is_no_agent_is_said_to_be_none() {
+fn missing_agent_is_an_error() {
     let place: HostPlace = "netns:taut-there-is-none".parse().unwrap();
     let Err(error) = LabHost::at(place, &Stop::default()) else { panic!("there is one") };
     let text = error.to_string();

@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_stepped_on_the_way_is_told() {
+    fn clock_step_on_the_path_is_reported() {
         for step in [Span::from_millis(3), Span::from_millis(-40), Span::from_secs(1000)] {
             assert_eq!(FarClock { step, ..FAR }.known().steps(), 1, "{step}");
         }
     }
 
     #[test]
-    fn what_is_far_from_any_exchange_is_not_known() {
+    fn time_far_from_any_exchange_is_unknown() {
         let timeline = FAR.known();
         let at = |seconds: i64| FAR.shows(BEGUN + Span::from_secs(seconds));
         assert!(timeline.here(at(5)).is_some());

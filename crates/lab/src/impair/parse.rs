@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_answered_with_the_mend() {
+    fn unreadable_input_has_a_hint() {
         let share = |text: &str| text.parse::<Share>().unwrap_err().to_string();
         snapshot!(share("5"));
         snapshot!(share("-1%"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_stands_before_the_preset_and_the_rest_stays() {
+    fn given_values_override_the_preset() {
         let preset = Preset::Wifi5Ghz.path();
         let changes = PathChanges {
             delay: Some(Span::from_millis(9)),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_alone_gathers_what_is_lost_anyway() {
+    fn single_burst_includes_losses_next_to_it() {
         let random = PathModel { loss: Loss::random(0.1), ..PathModel::ideal(Span::ZERO) };
         let path = PathChanges { burst: Some(4.0), ..PathChanges::default() }.of(random).unwrap();
         assert!((path.loss.share() - 0.1).abs() < 1e-9, "{:?}", path.loss);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_holds_and_bursts_are_told() {
+    fn jitter_holds_and_bursts_are_reported() {
         let bad = table();
         let bad = bad.lines().find(|line| line.contains("wifi-bad")).expect("a line");
         let reported: Vec<&str> = bad.split_whitespace().collect();

@@ -35,7 +35,7 @@ fn datagram_leaves_after_its_delay_on_its_arrival_port() {
 }
 
 #[test]
-fn what_is_read_late_goes_on_as_if_it_had_been_read_at_once() {
+fn relay_forwards_late_read_packets_on_schedule() {
     let mut impairer = alike(PathModel::ideal(Span::from_millis(1)), 1);
     // The socket read second may have the earlier datagram.
     impairer.take(Leg::There, UdpPort::Media, &[1], at(1000));
@@ -75,7 +75,7 @@ fn the_same_seed_does_the_same() {
 }
 
 #[test]
-fn what_may_wait_is_bounded() {
+fn relay_queue_is_bounded() {
     let mut impairer = alike(PathModel::ideal(Span::from_secs(3600)), 1);
     for index in 0..2000 {
         impairer.take(Leg::There, UdpPort::Media, &[0; 65_000], at(index));

@@ -121,7 +121,7 @@ fn remarks(report: &crate::report::LabReport) -> String {
 }
 
 #[test]
-fn every_kind_of_capture_says_the_same() {
+fn every_capture_format_gives_the_same_result() {
     let all = frames(0..1000);
     for (big, nanos) in [(false, false), (false, true), (true, false), (true, true)] {
         let kind = Pcap { big, nanos, link: 1 };
@@ -164,7 +164,7 @@ fn links_tags_and_both_versions_of_ip_are_read() {
 }
 
 #[test]
-fn what_is_missing_repeated_and_out_of_order_is_counted() {
+fn lost_duplicate_and_reordered_packets_are_counted() {
     let number = |index: u16| 65_500_u16.wrapping_add(index);
     let mut all: Vec<_> = (0..100)
         .filter(|index| ![20, 21, 60].contains(index))
@@ -228,7 +228,7 @@ fn a_capture_without_a_stream_is_void_for_its_own_reason() {
 }
 
 #[test]
-fn a_capture_that_breaks_off_is_told_and_read_so_far() {
+fn truncated_capture_is_reported_and_read_to_its_end() {
     let whole = PLAIN.file(&frames(0..100));
     let report = of(&whole[..whole.len() - 100]);
     assert_eq!(report.rows[0].measured.unwrap().count, 98);
@@ -260,7 +260,7 @@ fn ledger(lines: impl Iterator<Item = (u32, i64, i64)>) -> String {
 }
 
 #[test]
-fn a_ledger_has_intervals_and_lateness_against_its_own_schedule() {
+fn packet_log_gives_intervals_and_lateness() {
     let packet = |n: i64| {
         let due = 5_000_000_000 + 125_000 * n;
         ((u32::MAX - 50).wrapping_add(6 * n as u32), due, due + 1000 + 500 * (n % 2))
@@ -276,7 +276,7 @@ fn a_ledger_has_intervals_and_lateness_against_its_own_schedule() {
 }
 
 #[test]
-fn what_is_no_ledger_is_void_with_the_mend() {
+fn invalid_packet_log_gives_an_invalid_row_with_a_hint() {
     for text in [
         String::new(),
         "a,b\n1,2\n".to_owned(),
@@ -324,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn no_ledger_breaks_its_reader(lines in prop::collection::vec(any::<(u32, i64, i64)>(), 0..20)) {
+    fn packet_log_reader_survives_any_input(lines in prop::collection::vec(any::<(u32, i64, i64)>(), 0..20)) {
         let report = of_ledger(&ledger(lines.into_iter()), Rate::HZ_48000);
         prop_assert!(!report.rows.is_empty());
     }

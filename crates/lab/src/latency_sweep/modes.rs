@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_noise_stands_beside_the_table_that_had_it() {
+    fn each_noise_is_listed_with_its_table() {
         let reported = |noise| {
             let all = RUNGS[5].published(noise).into_iter();
             all.map(|one| (one.source, one.name, one.value_ns / 1_000_000)).collect::<Vec<_>>()

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_what_it_is_named() {
+    fn load_runs_as_named() {
         let burden = |text: &str| text.parse::<BusyHost>().unwrap().burden(8);
         assert_eq!(
             (burden("spin"), burden("spin:3")),

@@ -35,7 +35,7 @@ fn every_announcement_is_read_back_and_truncation_rejected() {
 }
 
 #[test]
-fn what_is_no_announcement_is_read_as_none() {
+fn invalid_announcement_is_not_read() {
     let mut random = fastrand::Rng::with_seed(8);
     for _ in 0..10_000 {
         let mut announced = message::write(&mut random);
@@ -68,7 +68,7 @@ fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
 }
 
 #[test]
-fn what_the_kernel_would_not_send_is_no_burden() {
+fn packets_refused_by_the_kernel_are_no_load() {
     let mut tally = LoadgenReport::default();
     tally.sent(Ok(100));
     tally.sent(Err(io::Error::other("refused")));
@@ -77,7 +77,7 @@ fn what_the_kernel_would_not_send_is_no_burden() {
 }
 
 #[test]
-fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
+fn tcp_load_keeps_its_rate_and_is_read() {
     let listener = TcpListener::bind(any()).unwrap();
     let at = listener.local_addr().unwrap();
     let stop = Stop::default();
@@ -98,7 +98,7 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
 }
 
 #[test]
-fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
+fn multicast_load_has_its_rate_without_a_receiver() {
     let by = (Ipv4Addr::LOCALHOST, 9).into();
     let sent = ran(&LoadKind::Multicast { by, rate: MULTICAST_RATE }, 1000);
     assert!((1..=501).contains(&sent.packets), "{sent:?}");
@@ -145,7 +145,7 @@ fn a_noise_is_read_as_it_is_written() {
 }
 
 #[test]
-fn what_an_experiment_asks_an_agent_to_burden_is_understood() {
+fn agent_understands_a_requested_load() {
     let at: SocketAddr = ([10, 0, 0, 2], 5004).into();
     let rate = BitRate(1000);
     for burden in [

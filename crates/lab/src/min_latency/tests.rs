@@ -40,7 +40,7 @@ fn the_least_is_found_to_a_step_and_held_once() {
 }
 
 #[test]
-fn what_is_missed_only_when_held_is_looked_for_in_holds() {
+fn misses_under_hold_are_searched_in_holds() {
     for tried in 0..40 {
         for held in tried..60 {
             let goes = |one: LatencyTry| one.steps >= if one.held { held } else { tried };
@@ -53,7 +53,7 @@ fn what_is_missed_only_when_held_is_looked_for_in_holds() {
 }
 
 #[test]
-fn where_nothing_goes_the_most_was_tried_and_no_least_is_told() {
+fn search_without_success_tries_the_maximum() {
     let (all, search) = searched(100, |_| SearchResult::Missed);
     assert_eq!((search.minimum(), all.last().map(|one| one.steps)), (None, Some(100)));
     let (all, search) = searched(100, |one| whole_if(!one.held));
@@ -153,7 +153,7 @@ fn search_under_jitter_and_stalls_equals_trying_all() {
 }
 
 #[test]
-fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
+fn latencies_are_whole_steps_above_the_minimum() {
     let plan = LabStream { period: 32, ptime: Span::from_micros(667), ..LabStream::default() };
     let step = Span::from_micros(100);
     assert_eq!(taken(Rate::HZ_48000, &plan), Span::from_millis(2));
@@ -354,7 +354,7 @@ fn stalled_tries_are_rows_of_their_own() {
 }
 
 #[test]
-fn the_bound_says_which_holds_it_leaves_out() {
+fn bound_names_the_excluded_holds() {
     let report = lab_report(|latency, held, number| {
         let mut outcome = carried(match (held, latency, number) {
             // 3 ms passes a try; 3 and 4 ms fail the hold, 5 ms passes it the second time.

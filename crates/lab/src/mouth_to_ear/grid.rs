@@ -273,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mouth_that_holds_less_than_was_asked_for_says_what_was() {
+    fn short_output_tap_reports_its_length() {
         assert_eq!(VOICE.case().unwrap().recording, Some(Span::from_millis(512)));
         assert_eq!(WIDE.case().unwrap().recording, None);
     }
 
     #[test]
-    fn what_no_call_can_be_is_told_with_the_reason() {
+    fn impossible_calls_are_reported_with_the_reason() {
         let why = |point: SlotPoint| point.case().unwrap_err();
         let (name, reported) = why(SlotPoint { playback: 256, ..VOICE });
         snapshot!(name);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_noise_changed_and_what_heads_cost_is_said_in_sentences() {
+    fn effects_of_noise_and_headers_are_explained() {
         let mut sizes = ReportRow::named("packets of 1ms, L16: bytes");
         let bytes = [192, 204, 212, 232, 250];
         for (key, bytes) in

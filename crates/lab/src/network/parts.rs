@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thesis_is_told_where_it_measured_the_same() {
+    fn thesis_figure_is_shown_for_the_same_measurement() {
         assert_eq!(listed(Noise::SILENT), Some([[0.0, 1.6], [1.6, 0.0]]));
         let Ok(NetworkPart::Alongside(multicast)) = "multicast".parse() else { panic!() };
         assert_eq!(listed(multicast), Some([[4.0, 1.6], [5.6, 0.0]]));

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_error_the_nearest_thousandth_is_told_and_carried() {
+    fn exact_values_are_rounded_to_a_thousandth() {
         for (nanos, reported) in [
             (29_995_540, "29.996ms"),
             (999_999_600, "1s"),

@@ -63,7 +63,7 @@ fn percentile_of_too_few_values_is_a_dash_with_a_note() {
 }
 
 #[test]
-fn a_figure_is_told_to_the_digit_that_its_error_leaves() {
+fn figure_is_rounded_to_its_uncertainty() {
     let reported = |nanos: i64, error: i64| {
         let mut row = ReportRow::named("cable").with(&series([nanos]));
         row.uncertainty = Some(Span::from_nanos(error));
@@ -94,7 +94,7 @@ fn a_figure_that_rounds_to_nothing_has_no_sign() {
 }
 
 #[test]
-fn a_void_row_says_why_and_spoils_no_other() {
+fn invalid_row_has_a_reason_and_others_stay_valid() {
     let text = report().to_string();
     snapshot!(text);
     assert!(report().says_something());
@@ -217,7 +217,7 @@ fn events_are_listed_with_times_and_untimed_count() {
 }
 
 #[test]
-fn figures_of_others_are_told_with_whose_they_are() {
+fn figures_of_other_programs_name_their_source() {
     let mut report = report();
     let there = |name| Published {
         source: "the thesis, table 1",

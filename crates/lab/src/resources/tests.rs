@@ -16,7 +16,7 @@ fifo frame compressed multicast|bytes    packets errs\n    lo:   70      7 0 0 0
   eth0: 1000     10 0 0 0 0 0 0 2000     20 0 0 0 0 0 0\n  eth1:  500      5 0 0 0 0 0 0  100      1 0\n";
 
 #[test]
-fn the_counters_of_the_kernel_are_read_as_its_pages_say() {
+fn kernel_counters_are_read_as_documented() {
     let machine = MachineCounters::read(STAT, VMSTAT, MEMINFO, NET);
     let ticks =
         Ticks { user: 120, system: 30, irq: 4, softirq: 6, waiting: 10, stolen: 30, all: 1000 };
@@ -41,7 +41,7 @@ fn the_counters_of_the_kernel_are_read_as_its_pages_say() {
 }
 
 #[test]
-fn what_a_kernel_does_not_say_is_absent_and_breaks_nothing() {
+fn missing_kernel_values_are_absent() {
     let hostile =
         ["", "cpu", "cpu \n:\n", "cpu 1 2 3", "intr\nctxt x\n", "a:b:c\n : 1 2\n", ")", "1 (x"];
     for text in hostile {
@@ -170,7 +170,7 @@ fn page_draws_cpu_interrupts_and_switches_over_time() {
 }
 
 #[test]
-fn a_process_that_ends_is_told_and_keeps_what_was_read() {
+fn ended_process_is_reported_and_keeps_its_output() {
     let record = record();
     assert_eq!(record.notes(), ["process 7 ended while it was watched"]);
     let row = record.process_row(0).unwrap();

@@ -57,7 +57,7 @@ fn long_run_shows_packets_around_the_worst_with_a_note() {
 }
 
 #[test]
-fn what_is_no_ledger_is_refused_in_a_sentence() {
+fn invalid_packet_log_is_refused() {
     let refused = RunPackets::of("a,b\n1,2\n".as_bytes()).unwrap_err().to_string();
     snapshot!(refused);
     assert!(RunPackets::read(std::path::Path::new("/nowhere/at/all.csv")).is_err());

@@ -31,7 +31,7 @@ fn figure(row: &ReportRow, key: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_freeze_counts_for_every_period_it_covered() {
+fn stall_counts_for_every_period_it_covered() {
     let report = reported(&[noted(0, &[(499_500, 509_500)])], |_| false);
     let row = &report.rows[0];
     assert_eq!(row.missed, Some(Missed::of(9, 1000)), "the tenth woke within its period");
@@ -42,7 +42,7 @@ fn a_freeze_counts_for_every_period_it_covered() {
 }
 
 #[test]
-fn only_what_every_core_missed_is_a_freeze_of_the_host() {
+fn host_stall_needs_a_stall_of_every_core() {
     let one = noted(2, &[(100_000, 110_000), (500_000, 540_000)]);
     let other = noted(3, &[(300_000, 305_000), (510_000, 530_000), (700_000, 703_000)]);
     let report = reported(&[one, other], |_| false);
@@ -66,7 +66,7 @@ fn a_program_that_was_stopped_is_no_frozen_host() {
 }
 
 #[test]
-fn what_the_watching_costs_is_told_of_each_core() {
+fn cost_of_monitoring_is_reported_per_core() {
     let report = reported(&[noted(0, &[])], |_| false);
     let cost = figure(&report.rows[0], "cost_percent").as_f64().unwrap();
     assert!((cost - 1.5).abs() < 0.01, "{cost}");

@@ -75,7 +75,7 @@ fn two_runs_that_wander_little_and_lie_far_apart_differ() {
 }
 
 #[test]
-fn the_bound_of_what_is_missed_is_that_of_the_reference() {
+fn bound_of_misses_equals_the_reference() {
     for (missed, due, bound) in [
         (0, 1000, 0.002_991_249_545_095_295),
         (1, 1000, 0.004_734_993_575_499_777),
@@ -95,7 +95,7 @@ fn at(milliseconds: i64) -> LocalTime {
 }
 
 #[test]
-fn what_was_measured_is_said_as_it_was() {
+fn summary_has_the_measured_values() {
     let mut series = Series::with_room(1000);
     (0..1000).for_each(|index| series.push(at(index), Span::from_nanos((index * 7919) % 1000)));
     let summary = series.summary();
@@ -107,7 +107,7 @@ fn what_was_measured_is_said_as_it_was() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted() {
+fn values_beyond_the_capacity_are_counted() {
     let mut series = Series::with_room(2);
     (0..5).for_each(|index| series.push(at(index), Span::ZERO));
     assert_eq!((series.values().len(), series.unkept()), (2, 3));
@@ -129,7 +129,7 @@ fn intervals_have_the_values_that_were_due_in_them() {
 }
 
 #[test]
-fn the_worst_come_first_and_say_when() {
+fn worst_packets_are_first_with_their_time() {
     let mut series = Series::with_room(100);
     [3, 9, 1, 9, 5]
         .iter()
@@ -159,7 +159,7 @@ fn runs_of_one_kind_differ_seldom_and_runs_that_are_more_always() {
 }
 
 #[test]
-fn too_few_intervals_are_told_and_not_judged() {
+fn too_few_intervals_are_reported_and_not_judged() {
     let found = compare(&numbers(1, 7), &numbers(2, 60), 0.0);
     assert_eq!(found.verdict, SeriesDifference::Unknown);
 }

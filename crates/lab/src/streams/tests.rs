@@ -119,7 +119,7 @@ fn a_thread_is_late_against_the_best_of_its_own_second() {
 }
 
 #[test]
-fn packets_that_never_came_are_missed() {
+fn packets_that_never_arrived_are_missed() {
     for (lost, known) in [(vec![100, 2500, 2501, 3000], 3), ((3500..4000).collect(), 500)] {
         let missed = outcome(4000, &lost).row("test").missed.unwrap();
         assert_eq!((missed.due, missed.missed), (2000, known));
@@ -156,7 +156,7 @@ fn sound_lost_by_the_senders_device_is_missed_at_its_time() {
 }
 
 #[test]
-fn a_packet_whose_sound_was_lost_in_part_is_missed() {
+fn partly_lost_packet_is_missed() {
     // 100 lost frames: later packets are off the packet grid.
     let mut outcome = overrun(4000, &[3000, 3001]);
     let later = |timestamp: &mut u32| *timestamp = timestamp.wrapping_add(4);
@@ -226,7 +226,7 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
 }
 
 #[test]
-fn a_row_whose_ledger_is_not_whole_is_void() {
+fn row_with_an_incomplete_packet_log_is_invalid() {
     let mut outcome = outcome(4000, &[]);
     outcome.heard.incomplete_files.push("the ledger heard.csv is incomplete: no space".into());
     let why = outcome.row("test").invalid.unwrap();
@@ -234,7 +234,7 @@ fn a_row_whose_ledger_is_not_whole_is_void() {
 }
 
 #[test]
-fn a_packet_that_came_late_says_nothing_of_when_a_thread_woke() {
+fn late_packet_gives_no_wake_up_time() {
     let mut outcome = outcome(4000, &[]);
     let late = &mut outcome.arrivals[3000];
     late.late = true;
@@ -245,7 +245,7 @@ fn a_packet_that_came_late_says_nothing_of_when_a_thread_woke() {
 }
 
 #[test]
-fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
+fn packet_log_times_too_far_apart_are_omitted() {
     let mut outcome = outcome(4000, &[]);
     let far = [Some(i64::MAX), Some(i64::MIN + 4_000_000_000), Some(i64::MIN)];
     for (packet, taken) in outcome.arrivals[3000..].iter_mut().zip(far) {
@@ -358,7 +358,7 @@ fn unreadable_machine_is_noted_and_not_replaced_by_the_other() {
 }
 
 #[test]
-fn xruns_are_told_with_when_they_were_by_the_clock_of_each_end() {
+fn xruns_have_times_on_each_ends_clock() {
     let mut outcome = between_two(Span::from_micros(60));
     let seconds = |at: i64| at * 1_000_000_000;
     let sender = 7_000_000_000_000 + seconds(2);
@@ -443,7 +443,7 @@ fn a_clock_that_was_set_while_it_ran_makes_a_row_void() {
 }
 
 #[test]
-fn packets_that_came_before_they_left_make_a_row_void() {
+fn packets_received_before_departure_invalidate_a_row() {
     let mut outcome = between_two(Span::from_micros(60));
     for packet in &mut outcome.arrivals {
         packet.arrival -= 130_000;
@@ -457,7 +457,7 @@ fn packets_that_came_before_they_left_make_a_row_void() {
 }
 
 #[test]
-fn how_long_a_stream_still_takes_is_told_once() {
+fn remaining_time_of_a_stream_is_reported_once() {
     let reported = Rc::<RefCell<Vec<Duration>>>::default();
     let all = Rc::clone(&reported);
     let mut ending = StreamEnding::reported_to(move |left| all.borrow_mut().push(left));

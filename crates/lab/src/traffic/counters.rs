@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_are_read_with_what_came_and_what_went() {
+    fn interfaces_are_read_with_their_traffic() {
         let text = "Inter-|   Receive            |  Transmit\n \
              face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n\
                  lo: 10 2 0 0 0 0 0 0 30 4 0 0 0 0 0 0\n\

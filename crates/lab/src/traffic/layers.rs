@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_says_no_mtu_is_no_reason_to_panic() {
+    fn interface_without_an_mtu_does_not_panic() {
         assert!(Layers { mtu: 0, ..PLAIN }.of(192).ip >= 212);
     }
 }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_to_this_machine_goes_by_the_loopback() {
+    fn route_to_this_machine_is_loopback() {
         let own: IpAddr = Ipv4Addr::LOCALHOST.into();
         assert_eq!((leads_to(own).as_deref(), has(own).as_deref()), (Some("lo"), Some("lo")));
     }

@@ -20,7 +20,7 @@ fn sample(at_ns: i64, step: u64) -> TrafficSample {
 }
 
 #[test]
-fn a_window_is_what_was_carried_between_the_samples_within_it() {
+fn window_counts_traffic_between_its_samples() {
     let samples = (0..10).map(|at| sample(at * 200_000_000, at as u64)).collect();
     let watched = WatchedTraffic { schema: 2, samples, ..WatchedTraffic::default() };
     let window = watched.within([300_000_000, 1_450_000_000]).unwrap();
@@ -152,7 +152,7 @@ fn later_fragments_count_with_the_first_ones_stream() {
 }
 
 #[test]
-fn whoever_tries_all_ports_takes_no_room() {
+fn port_scan_uses_bounded_memory() {
     let frames: Vec<_> = (1..=2000).map(|port| frame(port, 0, &[0; 20])).collect();
     let seen: Vec<_> = frames.iter().map(|frame| at(1, false, frame)).collect();
     let all = tapped(&seen);

@@ -18,7 +18,7 @@ fn count(page: &str, part: &str) -> usize {
 }
 
 #[test]
-fn every_page_is_well_formed_and_stands_by_itself() {
+fn every_page_is_well_formed_and_self_contained() {
     for report in [ladder(), stages(), hostile(), LabReport::of("nothing", "is there anything?")] {
         let page = page(&report);
         let seen = read(&page).unwrap_or_else(|wrong| panic!("{}: {wrong}", report.experiment));
@@ -48,7 +48,7 @@ fn charts_alone_stand_with_their_own_colours() {
 }
 
 #[test]
-fn what_others_say_stays_text() {
+fn foreign_text_is_escaped_in_the_page() {
     let page = page(&hostile());
     assert_eq!(count(&page, "<script"), 0);
     assert_eq!(count(&page, "</title>"), 1);
@@ -94,7 +94,7 @@ fn figures_of_the_page_are_those_of_the_text() {
 }
 
 #[test]
-fn a_void_row_says_why_and_has_no_chart() {
+fn invalid_row_has_a_reason_and_no_chart() {
     let mut report = LabReport::of("kernel", "how long?");
     report.rows =
         vec![ReportRow::invalid("ptime 20 ms", "no packet came; is something else sending?")];
@@ -214,7 +214,7 @@ fn each_xrun_is_marked_in_time_charts_and_listed() {
 }
 
 #[test]
-fn of_many_xruns_the_first_are_told_and_the_rest_is_counted() {
+fn first_xruns_are_listed_and_all_are_counted() {
     let page = with_xruns(&(0..50).map(|at| at * 100).collect::<Vec<_>>(), 7);
     read(&page).unwrap();
     assert_eq!(count(&page, "</td><td>1</td></tr>"), 20);

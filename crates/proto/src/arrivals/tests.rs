@@ -69,7 +69,7 @@ fn after_a_second() -> Arrivals {
 }
 
 #[test]
-fn what_is_needed_is_what_packets_and_device_take() {
+fn needed_latency_is_that_of_packets_and_device() {
     let arrivals = after_a_second();
     let needed = arrivals.needed().unwrap();
     // Transit, ring, and little more than 0.1 ms.
@@ -93,7 +93,7 @@ fn advised_latency_includes_repair_above_the_loss_target() {
 }
 
 #[test]
-fn late_packets_raise_what_is_needed_with_the_next_standing() {
+fn late_packets_raise_the_need_of_the_next_status() {
     let mut arrivals = after_a_second();
     (1_000..1_010).for_each(|millis| arrivals.enter(&packet(millis, 9_000)));
     arrivals.stand(standing(1_019, (10, 0, 0)), never);
@@ -101,7 +101,7 @@ fn late_packets_raise_what_is_needed_with_the_next_standing() {
 }
 
 #[test]
-fn what_was_late_while_the_device_starved_asks_for_nothing() {
+fn packets_late_in_an_underrun_need_no_latency() {
     let mut arrivals = after_a_second();
     let before = arrivals.needed();
     (1_000..1_010).for_each(|millis| arrivals.enter(&packet(millis, 9_000)));
@@ -133,7 +133,7 @@ fn packets_late_by_a_step_do_not_raise_the_latency() {
 }
 
 #[test]
-fn a_late_packet_is_judged_when_the_witness_has_spoken() {
+fn late_packet_is_judged_after_the_stall_monitor_reports() {
     let mut arrivals = after_a_second();
     arrivals.enter(&packet(1_000, 9_000));
     arrivals.stand(standing(1_010, (1, 0, 0)), never);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_without_packets_are_told_by_what_the_coding_has() {
+    fn terms_without_packets_list_the_supported_lengths() {
         let ms = Span::from_millis;
         snapshot!(why(stream(Coding::OPUS, ms(1))));
         snapshot!(why(stream(Coding::OPUS_VOICE, ms(5))));

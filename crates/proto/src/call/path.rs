@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_comes_and_goes_is_returned_to_ever_later() {
+    fn unreliable_path_is_retried_ever_later() {
         let mut choice = PathChoice::new(&BOTH, at(0));
         let mut now = 0;
         let mut waits = Vec::new();

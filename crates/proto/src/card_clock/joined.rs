@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn a_card_that_says_anything_gives_some_place(
+        fn arbitrary_card_values_give_a_position(
             starts: (i64, i64),
             errors in (-1e5..1e5, -1e5..1e5),
             frame: i64,

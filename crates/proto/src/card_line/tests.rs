@@ -135,7 +135,7 @@ fn slowly_starting_card_is_found_within_three_rounds() {
 }
 
 #[test]
-fn a_card_that_stood_still_is_found_again() {
+fn paused_card_is_found_again() {
     let mut bench = Bench::new(0.0);
     for period in 1..2000 {
         if period == 1000 {

@@ -69,7 +69,7 @@ fn a_packet_that_lay_here_in_time_is_the_receivers() {
 }
 
 #[test]
-fn where_a_sender_says_nothing_the_network_answers_for_both() {
+fn network_is_blamed_without_sender_times() {
     let mut causes = Causes::new(SCHEDULE);
     causes.observe(&silent([0, 1_210, 1_900]));
     assert_eq!(causes.judge(&silent([0, 4_200, 4_900]), |_, _| false), Late::Network);
@@ -103,14 +103,14 @@ fn latency_used_up_by_the_device_counts_as_receiver() {
 }
 
 #[test]
-fn what_lay_here_is_not_mended_by_a_longer_latency() {
+fn local_faults_need_no_longer_latency() {
     let mut causes = causes();
     causes.judge(&packet([1_010, 1_210, 6_000]), |_, _| false);
     assert_eq!(causes.would_catch(Late::Receiver), None);
 }
 
 #[test]
-fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
+fn slower_path_is_judged_by_its_present_delay() {
     let mut causes = causes();
     let later = |seconds: i64, [handed, arrival, read]: [i64; 3]| {
         let on = seconds * 1_000_000;
@@ -136,7 +136,7 @@ fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
 }
 
 #[test]
-fn what_a_stall_overlaps_is_the_hosts_alone() {
+fn losses_within_a_stall_are_the_hosts() {
     let mut causes = causes();
     let stalled = |from: LocalTime, to: LocalTime| from <= at(3_000) && at(2_000) <= to;
     assert_eq!(causes.judge(&packet([4_000, 4_200, 4_900]), stalled), Late::HostStalled);
@@ -146,7 +146,7 @@ fn what_a_stall_overlaps_is_the_hosts_alone() {
 }
 
 #[test]
-fn what_the_fastest_way_would_have_made_late_is_not_a_stalls() {
+fn packets_late_without_a_stall_are_not_its_fault() {
     let mut causes = Causes::new(SCHEDULE);
     // Of 5 ms, the device takes 2, packing 1 and the network 3.
     let slow = packet([1_010, 4_010, 4_900]);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn two_kept_clocks_are_mapped_by_what_keeps_them() {
+    fn two_synchronised_clocks_are_mapped_by_their_master() {
         let mapping = both(400, ClockSource::System);
         assert_eq!(mapping.wall(NOW) - WallTime::of_local(NOW, Span::from_secs(70)), Span::ZERO);
         assert_eq!(mapping.uncertainty, Span::from_micros(800));

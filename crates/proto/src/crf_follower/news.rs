@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_place_of_a_clock_is_told_by_what_most_of_it_was() {
+    fn non_clock_packets_are_reported_by_their_main_type() {
         let mut came = standing(CrfState::NotReceived);
         assert_eq!(came.lack(), CrfLack::Nothing);
         came.invalid[CrfInvalid::Subtype.index()] = 3;

@@ -18,7 +18,7 @@ fn come(senders: &mut Senders, ssrc: u32, from: Endpoint, millis: i64) -> Option
 }
 
 #[test]
-fn senders_are_told_apart_by_address_and_by_name() {
+fn senders_differ_by_address_and_name() {
     let mut senders = Senders::new(4);
     let (one, other) = (place("10.0.0.1:5004", 2), place("10.0.0.2:5004", 2));
     for round in 0..3 {

@@ -97,7 +97,7 @@ fn frames_are_counted_through_wraps_of_numbers_and_of_times() {
 }
 
 #[test]
-fn what_is_lost_is_counted_whether_a_packet_or_three_seconds() {
+fn losses_of_1_packet_to_3_s_are_counted() {
     for bits in [8, 32] {
         for lost in [1, 2, 127, 128, 255, 256, 257, 1000, 24_000] {
             let mut scene = Scene::new(bits);
@@ -224,7 +224,7 @@ fn a_clock_that_is_stepped_moves_no_frame() {
 }
 
 #[test]
-fn sound_that_is_skipped_is_not_there_if_the_talker_says_so() {
+fn skipped_sound_counts_as_absent_if_the_talker_says_so() {
     let mut scene = Scene::new(8);
     scene.play(100, |_| true);
     // The card lost 480 frames.
@@ -244,7 +244,7 @@ fn times_in_every_eighth_packet_are_enough() {
 }
 
 #[test]
-fn what_is_not_admitted_moves_nothing() {
+fn rejected_packet_changes_no_state() {
     let mut scene = Scene::new(8);
     scene.play(100, |_| true);
     for stray in 1..20 {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_type_that_comes_most_is_named_and_reports_are_none() {
+    fn most_frequent_payload_type_is_named_without_reports() {
         let mut others = OtherTypes::new();
         assert_eq!(others.maximum(), None);
         for payload_type in [72, 72, 72, 13, 97, 97, 72, 127] {

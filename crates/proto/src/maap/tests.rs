@@ -105,7 +105,7 @@ fn two_claimants_that_choose_the_same_never_end_with_the_same() {
 }
 
 #[test]
-fn of_two_that_ask_at_once_the_lower_by_its_last_byte_keeps_it() {
+fn lower_last_byte_wins_simultaneous_probes() {
     for order in [[ALICE, BOB], [BOB, ALICE]] {
         let mut scene = Scene::of(&order, 3);
         let wanted = scene.claims[0].address;
@@ -119,7 +119,7 @@ fn of_two_that_ask_at_once_the_lower_by_its_last_byte_keeps_it() {
 }
 
 #[test]
-fn a_defender_keeps_it_and_says_so_to_who_asks_alone() {
+fn defender_keeps_its_address_and_answers_the_prober_only() {
     for (holder, newcomer) in [(ALICE, BOB), (BOB, ALICE)] {
         let mut scene = Scene::of(&[holder], 9);
         scene.run(Span::from_secs(5), nothing);
@@ -271,7 +271,7 @@ fn messages_on_other_addresses_and_own_ones_are_ignored() {
 }
 
 #[test]
-fn all_who_ask_at_once_are_answered_and_who_asks_twice_is_once() {
+fn simultaneous_requests_are_answered_once_each() {
     let mut scene = Scene::of(&[ALICE], 8);
     scene.run(Span::from_secs(5), nothing);
     let (now, claim) = (scene.now, &mut scene.claims[0]);

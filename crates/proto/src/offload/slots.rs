@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_stays_where_its_slot_is_when_longer_blocks_come() {
+    fn stored_slots_survive_longer_blocks() {
         let mut slots = SlotBytes::new(5, 100).unwrap();
         let mut lengths = [0; 5];
         let value = |slot: usize, at: usize| (slot * 31 + at) as u8;

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_is_believed_whoever_spoke_before() {
+    fn sending_host_is_believed_over_earlier_ones() {
         let (own, stranger, posing) = (author(1, 7), author(2, 8), author(2, 7));
         let mut hearsay = Announcements::default();
         assert_eq!(hearsay.believed(Believe::AnyHost), None);

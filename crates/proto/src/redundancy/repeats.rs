@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_kept_or_has_no_room_is_not_had() {
+    fn unavailable_packets_are_not_repeated() {
         let mut repeats = repeats();
         assert_eq!(repeats.again(0, LocalTime::ZERO), None);
         repeats.pass();

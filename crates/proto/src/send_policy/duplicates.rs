@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_once_is_told_from_what_comes_twice() {
+    fn single_and_duplicate_delivery_are_distinguished() {
         // All, 10 % or 40 % loss per path, few, none.
         for (of_hundred, once) in [(100, false), (80, false), (40, false), (10, true), (0, true)] {
             let mut duplicates = Duplicates::default();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_at_its_end_says_nothing() {
+    fn count_at_its_maximum_proves_nothing() {
         let mut duplicates = Duplicates::default();
         reported(&mut duplicates, 100, 100, (0, 3000 - (1 << 23)));
         assert!(!duplicates.comes_once());

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_that_said_goodbye_is_never_lost() {
+    fn receiver_after_a_goodbye_is_never_lost() {
         let mut watch = ReportWatch::new(at(0));
         watch.report(at(400));
         watch.leave(at(500));

@@ -123,7 +123,7 @@ fn receiver_that_stops_reporting_is_lost_and_counted() {
 }
 
 #[test]
-fn receiver_that_says_goodbye_is_not_lost() {
+fn receiver_with_a_goodbye_is_not_lost() {
     let mut watched = Watched::new();
     watched.pass(20, &[1]);
     watched.0.handle(Host::UNKNOWN, &Event::Left(1), watched.1);

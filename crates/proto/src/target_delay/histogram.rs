@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_was_never_counted() {
+    fn removed_values_leave_no_trace() {
         let (mut all, mut part, mut rest) =
             (Histogram::default(), Histogram::default(), Histogram::default());
         for micros in [10, 500, 90_000, 4_000_000] {

@@ -399,7 +399,7 @@ mod window_tests {
     use super::*;
 
     #[test]
-    fn a_window_remembers_its_parts_and_forgets_what_is_older() {
+    fn window_forgets_older_parts() {
         let at = |seconds| LocalTime::ZERO + Span::from_secs(seconds);
         let mut window = SlidingHistogram::new(3, Span::from_secs(1));
         for second in 0..20 {

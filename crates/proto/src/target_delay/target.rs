@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_is_refused_with_the_mend() {
+    fn invalid_share_is_refused_with_a_hint() {
         for text in ["", "%", ".", "-1%", "50%", "0.5", "2", "1e-4", "0.0000000001", "ten"] {
             let error = text.parse::<LossTarget>().unwrap_err();
             assert!(error.to_string().contains("0.01%"), "{text}");

@@ -112,7 +112,7 @@ fn one_late_packet_in_10000_is_tolerated_but_two_are_not() {
 }
 
 #[test]
-fn after_spikes_it_comes_down_within_thirty_seconds() {
+fn latency_falls_within_30_s_after_spikes() {
     let mut depth = depth();
     pass(&mut depth, (0, 60), false, spikes(60));
     assert!(depth.offset() > Span::from_millis(9), "{:?}", depth.offset());
@@ -133,7 +133,7 @@ fn a_short_way_down_is_gone_by_resampling_alone() {
 }
 
 #[test]
-fn what_comes_back_each_two_seconds_is_waited_for_all_the_time() {
+fn recurring_delay_is_covered_all_the_time() {
     let mut depth = depth();
     pass(&mut depth, (0, 10), false, spikes(300));
     let reported = pass(&mut depth, (10, 300), false, spikes(300));
@@ -230,7 +230,7 @@ mod advice {
     use super::*;
 
     #[test]
-    fn the_curve_says_what_would_have_been_late() {
+    fn curve_gives_the_late_share() {
         let mut advice = Advice::new(TAKES, Span::from_millis(3));
         // Latencies with the device are 3 to 12.99 ms.
         (0..10_000).for_each(|index| advice.observe(micros(1_000 + index)));
@@ -247,7 +247,7 @@ mod advice {
     }
 
     #[test]
-    fn the_knee_is_told_finely_and_the_tail_in_a_few_rows() {
+    fn knee_is_listed_finely_and_the_tail_coarsely() {
         let mut advice = Advice::new(TAKES, Span::from_millis(3));
         for index in 0..1_000_000 {
             let tail = if index % 1000 == 0 { drawn(index, 3_000) } else { 0 };

@@ -52,7 +52,7 @@ fn third_late_run_in_2_s_raises_latency_with_margin() {
 }
 
 #[test]
-fn what_a_device_that_stood_still_made_late_needs_no_latency() {
+fn packets_late_by_a_device_stall_need_no_latency() {
     let mut machine = Unannounced::new(TAKES);
     machine.observe_length(millis(1), DEFAULT);
     for late in 0..100 {
@@ -61,7 +61,7 @@ fn what_a_device_that_stood_still_made_late_needs_no_latency() {
 }
 
 #[test]
-fn another_sender_is_measured_anew() {
+fn another_sender_is_measured_afresh() {
     let mut machine = Unannounced::new(TAKES);
     machine.observe_length(millis(20), DEFAULT);
     machine.observe_late(at(0), millis(50), DEFAULT);

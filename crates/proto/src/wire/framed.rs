@@ -128,7 +128,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_is_read_or_refused(
+        fn arbitrary_bytes_are_read_or_refused(
             bytes in prop::collection::vec(any::<u8>(), 0..2000),
             steps in prop::collection::vec(1usize..200, 1..9),
         ) {

@@ -227,7 +227,7 @@ fn after_five_seconds_without_a_network_the_same_call_goes_on() {
 }
 
 #[test]
-fn a_caller_that_is_not_heard_of_any_more_makes_room() {
+fn silent_caller_frees_its_place() {
     let mut world = World::new(2, 1);
     world.ends[1].caller = CallerEnd::new(offer(), world.now + Span::from_secs(200));
     world.run(Span::from_secs(10));
@@ -290,7 +290,7 @@ fn failed_call_ends_others_continue() {
 }
 
 #[test]
-fn who_hangs_up_ends_the_call_for_both() {
+fn hanging_up_ends_the_call_at_both_ends() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));
     world.ends[0].caller.hang_up(CallReason::new("good night"));
@@ -360,7 +360,7 @@ fn request_lost_with_its_line_is_retried_once() {
 }
 
 #[test]
-fn what_nobody_can_make_packets_of_is_not_asked_for() {
+fn terms_without_packets_are_not_requested() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));
     let caller = &mut world.ends[0].caller;
@@ -373,7 +373,7 @@ fn what_nobody_can_make_packets_of_is_not_asked_for() {
 }
 
 #[test]
-fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
+fn caller_learns_that_it_is_not_received_if_supported() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));
     world.answering.not_received(0, 3);
@@ -419,7 +419,7 @@ fn flooding_caller_is_closed_others_continue() {
 }
 
 #[test]
-fn who_connects_and_says_nothing_is_closed() {
+fn silent_connection_is_closed() {
     let (mut answering, now) = by_hand();
     answering.poll(now + Span::from_millis(4_900));
     assert_eq!(steps(&mut answering), []);
@@ -494,7 +494,7 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
 }
 
 #[test]
-fn another_version_is_refused_with_the_mend() {
+fn other_version_is_refused_with_a_hint() {
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: CALL_VERSION + 1, offer: offer(), resumes: None };
     answering.handle_message(ConnectionId(1), call, CallId([1; 16]), now);

@@ -222,7 +222,7 @@ impl Talk {
 }
 
 #[test]
-fn the_count_sees_what_is_in_use() {
+fn count_includes_memory_in_use() {
     let before = live_bytes();
     let held = std::hint::black_box(vec![1_u8; 100]);
     assert_eq!(live_bytes() - before, 100);

@@ -105,7 +105,7 @@ fn silent_call_uses_no_sounding_place_until_it_gets_one() {
 }
 
 #[test]
-fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
+fn only_the_caller_resumes_a_held_call() {
     let (now, quiet) = (LocalTime::ZERO + Span::from_secs(1), Vec::new());
     let sounds = offer().choose(&offer()).unwrap();
     let without = CallTerms { paths: quiet, ..sounds.clone() };

@@ -92,7 +92,7 @@ fn a_hold_that_is_refused_itself_is_none() {
 }
 
 #[test]
-fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
+fn reopened_call_uses_the_last_requested_settings() {
     let (mut caller, terms) = calling(CALL_VERSION);
     let by_tcp = CallTerms { paths: vec![CallPath::Tcp], ..terms };
     caller.change(by_tcp.clone()).unwrap();
@@ -133,7 +133,7 @@ fn older_peer_gets_no_adaptive_coding_fields() {
 }
 
 #[test]
-fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
+fn older_peer_gets_no_redundancy() {
     let redundancy = Some(Redundancy::Copies(2));
     for version in 2..=CALL_VERSION {
         let known = redundancy.filter(|_| version >= REDUNDANCY_VERSION);
@@ -160,7 +160,7 @@ fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
 }
 
 #[test]
-fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
+fn older_peer_gets_no_latency_range() {
     let far = CallLatency::Auto { maximum: Span::from_millis(80) };
     for version in 2..MAX_VERSION {
         let mut caller = CallerEnd::new(offer(Some(far)), NOW);

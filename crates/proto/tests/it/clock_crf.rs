@@ -131,7 +131,7 @@ fn lost_late_and_duplicate_crf_packets_are_only_counted() {
 }
 
 #[test]
-fn a_clock_that_jumps_or_begins_anew_keeps_its_rate() {
+fn clock_keeps_its_rate_after_a_jump_or_restart() {
     for step in [-30_000_700_000, -1_000_003, -20_000, 20_000, 700_000, 40_000_700_000] {
         let mut talker = Talker::usual(-33.0);
         talker.speak(2000);
@@ -153,7 +153,7 @@ fn a_clock_that_jumps_or_begins_anew_keeps_its_rate() {
 }
 
 #[test]
-fn one_packet_whose_times_lie_moves_nothing() {
+fn one_packet_with_wrong_times_moves_nothing() {
     let mut talker = Talker::usual(12.0);
     talker.speak(2000);
     for lie in [-3_000_700_000, -25_000, 25_000, 3_000_700_000] {
@@ -202,7 +202,7 @@ fn silent_talkers_rate_is_held_then_followed_again() {
 }
 
 #[test]
-fn times_that_are_said_to_be_uncertain_are_not_relied_upon() {
+fn uncertain_times_are_not_used() {
     let mut talker = Talker::usual(9.0);
     talker.speak(2000);
     let certain = talker.now();
@@ -256,7 +256,7 @@ fn other_streams_and_frequencies_are_only_counted() {
 }
 
 #[test]
-fn the_first_talker_that_comes_is_followed_until_it_is_silent() {
+fn first_talker_is_followed_until_it_is_silent() {
     let mut follower = CrfFollower::new(Encapsulation::Ethernet, None, Rate::HZ_48000);
     let mut talkers = [7.0, -7.0].map(Talker::usual);
     talkers[1].head.stream = StreamId(2);

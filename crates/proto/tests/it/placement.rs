@@ -208,7 +208,7 @@ fn a_timeline_that_jumps_back_is_the_newest_once_it_is_believed() {
 }
 
 #[test]
-fn what_nobody_can_tell_apart_is_the_uncertainty_and_a_frame() {
+fn tolerance_is_the_uncertainty_and_a_frame() {
     let due = |basis, micros| Due {
         point: MediaPoint { frame: frame(0), fraction: 0 },
         uncertainty: Span::from_micros(micros),

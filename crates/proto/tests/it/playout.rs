@@ -193,7 +193,7 @@ fn block_longer_than_the_buffer_ends_in_silence() {
 }
 
 #[test]
-fn what_is_missing_after_the_end_of_a_source_is_its_silence() {
+fn frames_after_the_end_of_a_source_are_silence() {
     for ends in [false, true] {
         let mut playout = Playout::new(Rate::HZ_48000, Channels::STEREO, Frames::new(4800));
         let sound: Vec<_> = (0..2400).map(|at| (at % 97 * 300) as i16).collect();

@@ -238,7 +238,7 @@ fn room_fits_the_longest_possible_datagram() {
 }
 
 #[test]
-fn what_does_not_fit_the_room_is_refused() {
+fn packet_larger_than_the_buffer_is_refused() {
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..format(48, SampleFormat::L16) };
     let mut sender = Packetizer::new(config(wide, Layout::NONE));
@@ -275,7 +275,7 @@ fn nothing_is_repaired_across_frames_that_the_card_lost() {
 }
 
 #[test]
-fn what_packets_carry_changes_with_the_next_one() {
+fn redundancy_changes_with_the_next_packet() {
     let mut sender = Packetizer::new(config(format(40, SampleFormat::L16), Layout::NONE));
     let mut carried = Vec::new();
     for number in 0..6 {

@@ -81,7 +81,7 @@ fn parts(parts: i64) -> FineFrames {
 }
 
 #[test]
-fn what_shares_a_clock_is_copied_for_ever() {
+fn streams_on_one_clock_are_always_copied() {
     let mut card = Card::new(Span::from_micros(50));
     let mut random = 7_u32;
     for _ in 0..600_000 {
@@ -93,7 +93,7 @@ fn what_shares_a_clock_is_copied_for_ever() {
 }
 
 #[test]
-fn a_drift_is_followed_long_before_the_clocks_could_tell() {
+fn drift_is_followed_before_clocks_measure_it() {
     let mut card = Card::new(Span::from_millis(250));
     card.strays = Span::from_millis(4);
     card.blocks(100, 300.0);
@@ -141,7 +141,7 @@ fn drift_is_followed_at_every_rate_then_copied_again() {
 }
 
 #[test]
-fn cards_too_far_apart_are_said_to_be_and_no_figure_is_made_up() {
+fn cards_too_far_apart_have_no_figure() {
     for drift in [-3000.0, -700.0, 700.0, 3000.0] {
         let mut card = Card::new(Span::from_micros(50));
         card.blocks(2, drift);
@@ -158,7 +158,7 @@ fn cards_too_far_apart_are_said_to_be_and_no_figure_is_made_up() {
 }
 
 #[test]
-fn what_drifts_no_more_is_copied_again_from_a_whole_frame_on() {
+fn copying_resumes_at_a_whole_frame_without_drift() {
     let mut card = Card::new(Span::from_micros(50));
     card.blocks(30, 100.0);
     assert!(!card.servo.copies());
@@ -313,7 +313,7 @@ fn misplacement_is_reported_until_moved() {
 }
 
 #[test]
-fn cards_of_one_clock_are_copied_whatever_errors_say() {
+fn cards_of_one_clock_are_copied_despite_measured_errors() {
     for one_clock in [true, false] {
         let mut card = Card::new(Span::from_micros(21));
         card.one_clock = one_clock;

@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_added_can_be_taken_away(at in -1_i64 << 61..1 << 61, by in -1_i64 << 61..1 << 61) {
+    fn adding_and_subtracting_a_span_is_exact(at in -1_i64 << 61..1 << 61, by in -1_i64 << 61..1 << 61) {
         let (instant, span) = (LocalTime::from_nanos(at), Span::from_nanos(by));
         prop_assert_eq!(instant + span - span, instant);
         prop_assert_eq!((instant + span) - instant, span);
@@ -110,7 +110,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_point_after_a_frame_is_as_long_after_it_as_was_asked(
+    fn point_after_a_frame_has_the_requested_distance(
         frame in -1_000_000_000_000i64..1_000_000_000_000,
         nanos in -10_000_000_000_000i64..10_000_000_000_000,
         rate in proptest::sample::select(&Rate::SUPPORTED),

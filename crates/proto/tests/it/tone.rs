@@ -117,7 +117,7 @@ fn heard(sound: &[(f64, f32)]) -> (f64, f64, f64) {
 }
 
 #[test]
-fn a_tone_stays_a_tone_and_comes_when_it_was_promised() {
+fn tone_is_unchanged_and_on_time() {
     for (quality, noise) in
         [(Quality::LowDelay, -85.0), (Quality::Balanced, -105.0), (Quality::Best, -105.0)]
     {

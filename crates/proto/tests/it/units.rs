@@ -52,7 +52,7 @@ fn frame_length_agrees_with_whole_nanosecond_conversion() {
 }
 
 #[test]
-fn what_cannot_be_carried_is_said_with_its_value() {
+fn uncarriable_values_are_reported() {
     assert_eq!(Rate::new(12_000), Err(UnitError::Rate(12_000)));
     let reported = UnitError::Rate(12_000).to_string();
     for hertz in Rate::SUPPORTED {
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn a_packet_never_lasts_longer_than_asked(rate in rate(), micros in 125_i64..=20_000) {
+    fn packet_is_never_longer_than_requested(rate in rate(), micros in 125_i64..=20_000) {
         let ptime = Span::from_micros(micros);
         let frames = packet_frames(rate, ptime).unwrap();
         prop_assert!(frames > Frames::ZERO && rate.span_of(frames) <= ptime);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_wrong_clock_shows_is_read_back_within_a_nanosecond(
+    fn clock_model_inverts_within_1_ns(
         millionths in -1_000_000_000_i64..1_000_000_000, // 1000 ppm
         nanos in -1_i64 << 60..1 << 60,
     ) {

@@ -96,7 +96,7 @@ fn fields_lie_where_the_standard_has_them() {
 }
 
 #[test]
-fn what_lies_is_refused_for_its_reason() {
+fn inconsistent_avtp_is_refused_with_its_reason() {
     let form = AafUnpack::of(Encapsulation::Ethernet, Some(STREAM));
     let good = packet(Encapsulation::Ethernet, 0, &format(SampleFormat::L24), 0);
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -142,7 +142,7 @@ fn a_packet_of_another_shape_is_refused_for_that() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_avtp_header_is_read(
         number in 0_i64..1 << 33,
         sample in prop::sample::select(SampleFormat::ALL.to_vec()),
         hertz in prop::sample::select(vec![8000, 16_000, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000, 176_400, 192_000]),
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_is_read_or_refused(bytes: Vec<u8>) {
+    fn arbitrary_bytes_are_read_or_refused(bytes: Vec<u8>) {
         for over in [Encapsulation::Ethernet, Encapsulation::Udp] {
             let form = AafUnpack::of(over, None);
             let _ = form.unpack(&bytes);

@@ -116,7 +116,7 @@ fn report(pcap: &[u8], udp_port: u16) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn gstreamer_reports_what_it_sent_and_leaves() {
+fn gstreamer_sends_reports_and_a_goodbye() {
     let items = report(GSTREAMER_L24, 41005);
     let stream = Packet::parse(datagrams(GSTREAMER_L24)[0].1).unwrap().ssrc;
     assert!(items.iter().all(|(ssrc, _)| *ssrc == stream), "{items:?}");

@@ -45,7 +45,7 @@ fn fields_lie_where_the_standard_has_them() {
 }
 
 #[test]
-fn what_lies_is_refused_by_its_reason() {
+fn inconsistent_crf_is_refused_with_its_reason() {
     let written = HEAD.write(&times(&HEAD, 6));
     let but = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = written.clone();
@@ -81,7 +81,7 @@ fn what_lies_is_refused_by_its_reason() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_avtp_header_is_read(
         stream: u64,
         number: u8,
         restarts: bool,
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
         for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
             let _ = CrfPacket::read(encapsulation, &bytes);
         }

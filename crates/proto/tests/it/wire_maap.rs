@@ -20,7 +20,7 @@ fn fields_lie_where_the_standard_has_them() {
 }
 
 #[test]
-fn what_is_no_message_of_maap_is_not_read() {
+fn invalid_maap_message_is_not_read() {
     let good = MaapMessage::about(MaapKind::Probe, GroupRange::only(POOL.first)).write();
     let read = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = good.to_vec();
@@ -40,7 +40,7 @@ fn what_is_no_message_of_maap_is_not_read() {
 
 proptest! {
     #[test]
-    fn what_two_ranges_share_lies_in_both_and_is_found_from_either(
+    fn shared_addresses_of_ranges_are_symmetric(
         one in any::<[u8; 6]>(), count in any::<u16>(), by in -70_000_i64..70_000, other in any::<u16>(),
     ) {
         let number = |at: [u8; 6]| at.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));

@@ -130,7 +130,7 @@ fn a_valid_packet_cut_anywhere_before_its_payload_is_refused() {
 }
 
 #[test]
-fn what_does_not_fit_the_stream_is_refused_with_figures() {
+fn payload_of_another_size_is_refused_with_figures() {
     let with_payload = |payload: &[u8]| [&EVERYTHING[..8], &[0; 4], payload].concat();
     let frames = |payload: &[u8], longest| {
         let mut bytes = with_payload(payload);
@@ -193,7 +193,7 @@ fn a_stamped_header_is_these_very_bytes() {
 }
 
 #[test]
-fn the_hand_over_is_patched_where_the_header_says() {
+fn hand_over_time_is_written_at_its_header_offset() {
     let mut datagram = vec![0; STAMPED_HEADER_BYTES];
     header().write(&mut datagram);
     let at = header().handed_at().unwrap();
@@ -284,7 +284,7 @@ fn ntp_rounds_to_the_nearest_and_carries() {
 }
 
 #[test]
-fn the_round_trip_of_rfc_3550_figure_2_comes_out() {
+fn round_trip_matches_rfc_3550_figure_2() {
     // A = 0xB710:8000, LSR = 0xB705:2000, DLSR = 0x0005:4000: 6.125 s.
     let arrival = NtpTime::from_bits(0xB44D_B710_8000_0000).compact();
     let trip = arrival - CompactNtp::from_bits(0xB705_2000) - CompactSpan::from_bits(0x0005_4000);
@@ -318,7 +318,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn the_short_way_reads_what_the_long_way_reads(
+    fn short_path_reads_the_same_as_the_long_one(
         header in any_header(),
         payload: Vec<u8>,
         flips in proptest::collection::vec((0..STAMPED_HEADER_BYTES, 0_u8..8), 0..3),
@@ -341,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_again(header in any_header(), payload: Vec<u8>) {
+    fn written_rtcp_is_read(header in any_header(), payload: Vec<u8>) {
         let mut datagram = vec![0xAA; header.bytes()];
         prop_assert_eq!(header.write(&mut datagram), header.bytes());
         datagram.extend(&payload);

@@ -133,7 +133,7 @@ a=recvonly\r
 }
 
 #[test]
-fn a_udp_port_of_its_own_for_rtcp_is_said_and_read() {
+fn separate_rtcp_port_is_written_and_read() {
     let description = Description { rtcp_port: 6001, ..ours() };
     let text = String::from_utf8(description.write()).unwrap();
     assert!(text.contains("a=rtcp:6001\r\n"), "{text}");
@@ -293,7 +293,7 @@ fn a_source_filter_counts_only_for_the_destination() {
 }
 
 #[test]
-fn each_fault_names_its_line_and_the_mend() {
+fn each_fault_has_its_line_and_a_fix() {
     let media = |media: &str| refused(&minimal(media)).to_string();
     let l24 = "m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24/48000/2\n";
     let cases = [
@@ -343,7 +343,7 @@ fn each_fault_names_its_line_and_the_mend() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_unread() {
+fn too_large_sdp_is_refused_unread() {
     let large = vec![b'a'; MAX_BYTES + 1];
     let error = Description::read(&large).unwrap_err();
     assert_eq!(error.fault, SdpFault::Bytes(MAX_BYTES + 1));
@@ -430,12 +430,12 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(description in any_description()) {
+    fn written_rtcp_is_read(description in any_description()) {
         prop_assert_eq!(Description::read(&description.write()), Ok((description, Vec::new())));
     }
 
     #[test]
-    fn ptime_alone_says_the_frames(rate in proptest::sample::select(&Rate::SUPPORTED[..]), packet in 1..160_i64) {
+    fn ptime_determines_the_frames(rate in proptest::sample::select(&Rate::SUPPORTED[..]), packet in 1..160_i64) {
         let rate = Rate::new(rate).unwrap();
         let packet = Some(Frames::new(packet));
         let text = String::from_utf8(Description { rate, packet, ..ours() }.write()).unwrap();

@@ -12,7 +12,7 @@ const HEARD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,re
     32,,,,3200,3300,3400,,,,,0,1,0\n";
 
 #[test]
-fn a_ledger_is_read_by_its_head_and_a_torn_line_is_left_out() {
+fn packet_log_is_read_by_its_header_without_a_torn_line() {
     let sent = packets::<SentPacket>(SENT);
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[1].timestamp, 32);
@@ -25,7 +25,7 @@ fn a_ledger_is_read_by_its_head_and_a_torn_line_is_left_out() {
 }
 
 #[test]
-fn what_is_left_out_of_a_ledger_is_said() {
+fn omitted_packet_log_lines_are_reported() {
     let read = |text: &'static str, maximum| {
         LedgerLines::of(text.as_bytes()).unwrap().packets::<SentPacket>(maximum)
     };

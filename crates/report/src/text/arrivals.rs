@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_said_in_two_digits() {
+    fn shares_are_shown_with_two_digits() {
         for (share, said) in [
             (1.0, "100 %"),
             (0.123, "12 %"),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_tai_is_told_with_how_sure_that_is() {
+    fn source_of_tai_is_shown_with_its_uncertainty() {
         let free = TaiReport {
             state: "free".into(),
             reference: None,

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_within_its_own_error_is_told_as_its_limit() {
+    fn value_within_its_error_is_shown_as_a_limit() {
         let reported = |nanos, unsure| Known::of(nanos, unsure).to_string();
         assert_eq!(reported(-9_200, Some(26_000)), "≤16.80us");
         assert_eq!(reported(12_000, Some(26_000)), "≤38.00us");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_is_told_with_whose_word_it_is_and_of_which_packets() {
+    fn latency_is_shown_with_its_source_and_packets() {
         let every = NotFound::default();
         let sound = "measured from the sound 20.00ms  (min 20.00ms, max 20.00ms, all 20 packets)";
         assert_eq!(reported("sound", every), sound);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_carry_is_told_with_its_price() {
+    fn redundancy_is_reported_with_its_cost() {
         let reported = |carried: RedundancyReport| {
             let mut out = String::new();
             redundancy(&mut out, &carried, 1_000_000).unwrap();

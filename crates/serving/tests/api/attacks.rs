@@ -220,7 +220,7 @@ fn connection_closed_in_handshake_has_its_own_error() {
 }
 
 #[test]
-fn port_of_calls_answers_http_with_what_it_is() {
+fn call_port_answers_http_with_its_purpose() {
     let server = CallServer::at("127.0.0.1:0", 1);
     let mut stream = TcpStream::connect(server.address).unwrap();
     write!(stream, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();

@@ -23,7 +23,7 @@ fn own_address() -> Option<IpAddr> {
 }
 
 #[test]
-fn who_comes_from_elsewhere_needs_a_key_and_gets_no_cleartext() {
+fn remote_host_needs_a_key_and_tls() {
     let Some(own) = own_address() else {
         return skipped(
             Lack::Device,

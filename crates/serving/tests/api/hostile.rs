@@ -36,7 +36,7 @@ fn trusting() -> (tempfile::TempDir, Arc<TrustStore>) {
 }
 
 #[test]
-fn who_says_nothing_or_half_of_something_is_cut_off() {
+fn idle_or_partial_requests_time_out() {
     let (_folder, store) = trusting();
     let (server, _) = serving(Some(store));
     let at = server.address();
@@ -123,7 +123,7 @@ fn noise_and_other_protocols_are_closed() {
 }
 
 #[test]
-fn by_tls_a_server_without_a_key_says_nothing() {
+fn tls_server_without_a_key_sends_nothing() {
     let (server, _) = serving(None);
     let (_folder, store) = trusting();
     let address = server.address().to_string().parse().unwrap();
@@ -220,7 +220,7 @@ fn a_stream_without_a_secret_is_none() {
 }
 
 #[test]
-fn a_worker_that_says_nothing_is_given_up_in_time() {
+fn silent_worker_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = client(listener.local_addr().unwrap()).within(Duration::from_millis(200));
     let error = silent.catalogue().expect_err("it says nothing");
@@ -260,7 +260,7 @@ fn an_answer_that_never_ends_is_given_up_in_time() {
 }
 
 #[test]
-fn nobody_and_no_host_are_told_apart() {
+fn unpaired_host_and_unknown_host_are_distinguished() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = client(free).catalogue().expect_err("no worker");
     assert!(matches!(error, AskError::Unreachable { .. }), "{error:?}");

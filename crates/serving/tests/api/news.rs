@@ -36,7 +36,7 @@ fn opener_is_reported_by_trusted_name_or_address() {
 }
 
 #[test]
-fn a_stream_that_is_refused_is_told_with_the_reason() {
+fn refused_stream_is_reported_with_the_reason() {
     let (server, hollow, reported) = telling(None);
     let refused = WorkRefused::Overloaded("no core has time".to_owned());
     *hollow.refuse.lock().unwrap() = Some(refused.clone());
@@ -74,7 +74,7 @@ fn handshake_that_takes_too_long_is_reported_as_slow() {
 }
 
 #[test]
-fn who_is_turned_away_is_told_with_what_was_missing() {
+fn rejected_host_is_reported_with_the_reason() {
     let (worker, master) = friends();
     let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
     let turned_away = |why| ServingNews::TurnedAway { address: [127, 0, 0, 1].into(), why };

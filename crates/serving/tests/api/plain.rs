@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const JSON: &str = "Content-Type: application/json\r\n";
 
 #[test]
-fn what_the_worker_offers_comes_whole() {
+fn plugin_list_of_the_worker_is_complete() {
     let (server, _) = serving(None);
     let client = client(server.address());
     let mut expected = plugin();
@@ -63,7 +63,7 @@ fn a_stream_is_opened_looked_at_and_closed() {
 }
 
 #[test]
-fn a_stream_whose_opener_went_away_meanwhile_is_closed() {
+fn stream_is_closed_if_its_opener_left() {
     let (server, hollow) = serving(None);
     let at = server.address();
     let ((begun, is_begun), (let_on, is_let_on)) = (channel(), channel());
@@ -97,7 +97,7 @@ fn each_stream_has_a_secret_of_its_own_that_is_not_printed() {
 }
 
 #[test]
-fn every_refusal_comes_with_its_status_and_sentence() {
+fn every_refusal_has_its_status_and_message() {
     let (server, hollow) = serving(None);
     let client = client(server.address());
     let gone = WorkRefused::PluginGone { id: "a:b".to_owned(), what: "was removed".to_owned() };
@@ -120,7 +120,7 @@ fn every_refusal_comes_with_its_status_and_sentence() {
 }
 
 #[test]
-fn a_request_that_is_none_is_told_why() {
+fn invalid_request_is_answered_with_the_reason() {
     let (server, hollow) = serving(None);
     let at = server.address();
     let good = serde_json::to_string(&request()).unwrap();
@@ -148,7 +148,7 @@ fn a_request_that_is_none_is_told_why() {
 }
 
 #[test]
-fn a_place_that_is_none_is_told_where_to_look() {
+fn invalid_place_has_a_hint() {
     let (server, _) = serving(None);
     for (method, path, status) in [
         ("GET", "/", 404),
@@ -188,7 +188,7 @@ fn a_page_in_a_browser_that_took_the_hosts_name_is_not_answered() {
 }
 
 #[test]
-fn a_server_that_was_stopped_answers_nobody() {
+fn stopped_server_does_not_answer() {
     let (server, _) = serving(None);
     let at = server.address();
     let idle = TcpStream::connect(at).unwrap();
@@ -200,7 +200,7 @@ fn a_server_that_was_stopped_answers_nobody() {
 }
 
 #[test]
-fn a_worker_that_prints_what_it_answers_tells_no_key() {
+fn worker_debug_output_has_no_key() {
     let stream = serde_json::json!({"a": "AAAA"});
     let key: SecretText = serde_json::from_value(stream["a"].clone()).unwrap();
     assert_eq!(serde_json::to_value(&key).unwrap(), "AAAA");

@@ -73,7 +73,7 @@ fn untrusted_host_gets_the_command_to_run_on_the_worker() {
 }
 
 #[test]
-fn a_worker_that_is_not_trusted_is_asked_nothing() {
+fn untrusted_worker_gets_no_request() {
     let (worker, master) = (Host::new(), Host::new());
     worker.trusts("master", &master);
     let (server, hollow) = worker.serving();
@@ -133,7 +133,7 @@ fn trust_changes_apply_to_a_running_worker() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_names_nobody() {
+fn unreadable_trust_list_is_empty() {
     let (worker, master) = friends();
     let (server, _) = worker.serving();
     let client = master.requests(&server);
@@ -160,7 +160,7 @@ fn cleartext_is_for_the_loopback_interface_even_by_tls() {
 }
 
 #[test]
-fn beyond_loopback_nobody_listens_while_nobody_is_trusted() {
+fn server_without_trusted_hosts_listens_on_loopback_only() {
     let host = Host::new();
     let beyond = |trust: Option<&Host>| {
         let trust = trust.map(|host| Arc::clone(&host.store));

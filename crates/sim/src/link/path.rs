@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_comes_at_once_when_the_hold_ends() {
+    fn held_packets_arrive_together_when_the_hold_ends() {
         let length = Jitter::Uniform(Span::from_millis(80));
         let holds = Some(Holds { every: Span::from_millis(500), length });
         let model = PathModel { holds, ..PathModel::ideal(Span::from_micros(100)) };
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_a_shorter_path_overtakes_what_is_still_on_the_old() {
+    fn shorter_path_reorders_packets() {
         let change = TrueTime::from_nanos(10_000_000);
         let (delay, less) = (Span::from_millis(30), Span::from_millis(-20));
         let model = PathModel::ideal(delay).longer_from(change, less);

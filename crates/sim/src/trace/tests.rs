@@ -28,7 +28,7 @@ fn instants_are_read_and_need_not_begin_at_zero() {
 }
 
 #[test]
-fn a_receivers_ledger_is_a_record_and_its_holes_are_losses() {
+fn receivers_packet_log_shows_losses_as_holes() {
     // Reordered packets across the timestamp wrap, with another stream in between.
     let text = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,stream,late\n\
                 4294967248,0,0,0,1000000,1200000,0,0,0\n\
@@ -48,7 +48,7 @@ fn losses_are_in_order_although_the_clock_mapping_moved_back() {
 }
 
 #[test]
-fn a_ledger_with_any_timestamps_is_read() {
+fn packet_log_with_any_timestamps_is_read() {
     let text = format!(
         "rtp_timestamp,handed,arrival\n{},0,1\n{},1000,2000\n9,2000,3000\n",
         i64::MAX,
@@ -61,7 +61,7 @@ fn a_ledger_with_any_timestamps_is_read() {
 }
 
 #[test]
-fn a_short_ledger_stands_for_no_millions_of_lost_packets() {
+fn short_packet_log_reports_no_millions_of_losses() {
     let mut text = "rtp_timestamp,handed,arrival\n0,0,1\n".to_owned();
     for packet in 0..1000 {
         text += &format!("{},{packet}000,{packet}500\n", packet * 10_001 + 1);
@@ -72,7 +72,7 @@ fn a_short_ledger_stands_for_no_millions_of_lost_packets() {
 }
 
 #[test]
-fn what_is_no_record_is_refused_with_its_line_and_the_mend() {
+fn invalid_trace_line_is_refused_with_a_hint() {
     for text in [
         "",
         "# x\ndelay,lost\n",

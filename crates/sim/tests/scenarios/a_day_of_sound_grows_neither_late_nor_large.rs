@@ -194,7 +194,7 @@ fn adaptive_call_of_20_minutes_keeps_latency_and_memory() {
 
 #[test]
 #[ignore = "soak: a simulated day"]
-fn a_day_of_a_call_whose_bits_move_grows_neither_late_nor_large() {
+fn variable_bitrate_call_keeps_latency_and_size_for_a_day() {
     println!("{}", call_grows_not(Span::from_secs(24 * 3600)));
 }
 

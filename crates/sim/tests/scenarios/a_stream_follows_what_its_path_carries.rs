@@ -221,7 +221,7 @@ fn damaged(stream: &[Second]) -> usize {
 }
 
 #[test]
-fn a_stream_is_coded_in_what_the_network_carries() {
+fn stream_uses_a_coding_that_the_network_carries() {
     for (rate, best) in [
         (100_000_000, "l24"),
         (2_200_000, "lossless24"),

@@ -201,7 +201,7 @@ fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
 // true time.
 
 #[test]
-fn two_receivers_whose_cards_drift_play_in_step() {
+fn two_receivers_with_drifting_cards_play_in_step() {
     let places = [(Preset::SwitchUnderLoad, 100, 500), (Preset::Wired, 20, 100)];
     for (preset, max_median, maximum) in places {
         let seed = 35;

@@ -12,7 +12,7 @@ use tautline_sim::scenario::Scenario;
 use tautline_sim::world::{Change, World};
 
 #[test]
-fn a_coding_that_changes_is_not_heard() {
+fn changed_coding_is_not_played() {
     let seed = 22;
     let mut path = Preset::Wired.path();
     (path.jitter, path.overtakes) = (Jitter::Uniform(Span::from_millis(4)), true);
@@ -57,7 +57,7 @@ fn a_latency_that_changes_leaves_no_gap() {
 }
 
 #[test]
-fn a_packet_time_that_changes_is_not_heard() {
+fn changed_packet_time_is_inaudible() {
     let seed = 21;
     let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.latency = Span::from_millis(30);
@@ -79,7 +79,7 @@ fn a_packet_time_that_changes_is_not_heard() {
 }
 
 #[test]
-fn redundancy_that_changes_is_not_heard() {
+fn changed_redundancy_is_inaudible() {
     let seed = 24;
     let mut scenario = Scenario::on(Preset::Wired, seed);
     (scenario.latency, scenario.budget) = (Span::from_millis(20), Span::from_millis(10));

@@ -205,7 +205,7 @@ const MEDIAN: [(Preset, i64); 6] = [
 ];
 
 #[test]
-fn no_place_makes_a_mapping_worse_than_it_says() {
+fn mapping_error_is_within_its_bound_at_every_place() {
     assert_eq!(MEDIAN.map(|(preset, _)| preset), Preset::ALL);
     for (preset, maximum) in MEDIAN {
         for (seed, wander) in [(31, 0.01), (32, 0.1)] {

@@ -76,7 +76,7 @@ fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
 }
 
 #[test]
-fn a_way_that_takes_longer_than_it_may_is_heard_all_the_same() {
+fn path_slower_than_allowed_is_still_played() {
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(Span::from_millis(270)) };
     let heard = received_by(path, Some(MAX), 7);
@@ -126,7 +126,7 @@ fn followed(seed: u64) -> (Span, Span) {
 }
 
 #[test]
-fn auto_latency_follows_a_long_tail_as_the_evidence_comes() {
+fn auto_latency_follows_a_long_tail() {
     let needs = |share| ALWAYS_BEFORE_TAIL + quantile(share);
     let (needs_99, needs_9999) = (needs(0.99), needs(0.9999));
     let (mut soon, mut evident) = (Vec::new(), Vec::new());
@@ -258,7 +258,7 @@ fn auto_latency_covers_spikes_and_falls_within_30_seconds() {
 // Placement on every preset, with a suitable latency.
 
 #[test]
-fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
+fn every_place_plays_in_time_at_its_latency() {
     for preset in Preset::ALL {
         let seed = 3;
         // Clock uncertainty: part of the excess of the round trip over its minimum.
@@ -285,7 +285,7 @@ fn every_place_is_heard_in_time_at_a_latency_that_suits_it() {
 // the phase between packets and periods.
 
 #[test]
-fn what_would_have_been_late_is_late_at_that_latency() {
+fn predicted_late_packets_are_late_at_that_latency() {
     let (seed, span) = (16, Span::from_secs(120));
     let at = |millis| {
         let mut scenario = Scenario::on(Preset::Wifi5Ghz, seed);

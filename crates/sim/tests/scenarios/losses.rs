@@ -79,7 +79,7 @@ fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Received, seed: u64) {
 }
 
 #[test]
-fn a_sender_that_stands_still_is_late_by_itself() {
+fn stalled_sender_is_reported_as_late() {
     let heard = minute(21, |scenario| scenario.sender.freezes = HOLDS);
     all_at(|gaps| &mut gaps.late_sender, &heard, 21);
 }
@@ -100,13 +100,13 @@ fn a_receiving_program_that_does_not_run_is_late() {
 }
 
 #[test]
-fn a_host_that_stands_still_answers_for_what_it_misses() {
+fn stalled_host_is_blamed_for_missed_packets() {
     let heard = minute(24, |scenario| scenario.receivers[0].host.freezes = HOLDS);
     all_at(|gaps| &mut gaps.host_stalled, &heard, 24);
 }
 
 #[test]
-fn what_a_network_loses_is_lost() {
+fn network_losses_are_counted() {
     let heard = minute(25, |scenario| scenario.receivers[0].there.loss = Loss::random(0.01));
     all_at(|gaps| &mut gaps.lost, &heard, 25);
 }
@@ -203,7 +203,7 @@ fn symbols(seed: u64, loss: Loss) -> f64 {
 }
 
 #[test]
-fn redundancy_that_sizes_itself_carries_what_the_losses_ask_for() {
+fn automatic_redundancy_matches_the_losses() {
     let cases = [
         (61, Loss::NONE, 0.0..0.01),
         (62, Loss::random(0.02), 0.9..1.3),
@@ -231,7 +231,7 @@ fn by_two_networks(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) 
 }
 
 #[test]
-fn two_networks_lose_only_what_both_lose() {
+fn two_networks_lose_only_common_losses() {
     for (seed, loss) in [(41, Loss::random(0.05)), (42, Loss::bursts(0.2, 3.0))] {
         let heard = by_two_networks(seed, loss, Redundancy::Off, 600);
         let (lost, bound) = (heard.counters.lost, heard.beyond_repair(0));

@@ -11,7 +11,7 @@ mod a_stream_follows_what_its_path_carries;
 mod cards;
 mod changes;
 mod clocks;
-mod each_sender_at_a_shared_link_is_heard_on_its_own;
+mod each_sender_on_a_shared_link_is_received_separately;
 mod latencies;
 mod losses;
 mod offload;

@@ -121,7 +121,7 @@ fn lost_offloaded_block_spoils_only_its_own_frames() {
 }
 
 #[test]
-fn every_place_spoils_what_it_loses_and_no_other() {
+fn loss_at_a_place_affects_that_place_only() {
     for (seed, preset) in (10..).zip(Preset::ALL) {
         for runs in [vec![64], vec![480, 1, 37, 480, 0, 255], vec![210]] {
             let mut scenario = OffloadScenario::on(preset, seed);
@@ -136,7 +136,7 @@ fn every_place_spoils_what_it_loses_and_no_other() {
 }
 
 #[test]
-fn what_overtakes_costs_nothing_while_the_delay_covers_it() {
+fn reordered_blocks_cost_nothing_within_the_delay() {
     let mut scenario = OffloadScenario::on(Preset::Wired, 4);
     scenario.delay = 1024;
     let worker = &mut scenario.workers[0];
@@ -151,7 +151,7 @@ fn what_overtakes_costs_nothing_while_the_delay_covers_it() {
 }
 
 #[test]
-fn the_same_seed_of_an_offloaded_plugin_comes_out_the_same() {
+fn offload_scenario_replays_from_its_seed() {
     let scenario = OffloadScenario::on(Preset::WifiBad, 9);
     let one = play_offload(&scenario, Span::from_secs(5));
     assert_eq!(one, play_offload(&scenario, Span::from_secs(5)));
@@ -184,7 +184,7 @@ fn a_spare_takes_over_without_a_wrong_sample() {
 }
 
 #[test]
-fn two_workers_lose_only_what_both_lose() {
+fn two_workers_lose_only_common_losses() {
     let mut scenario = with_spare(2);
     for worker in &mut scenario.workers {
         worker.back = PathModel { loss: Loss::random(0.1), ..worker.back.clone() };

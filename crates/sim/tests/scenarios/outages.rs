@@ -12,7 +12,7 @@ use tautline_sim::world::{World, play};
 // A receiver's host stalls for tens of milliseconds, like a virtual machine; its card underruns.
 
 #[test]
-fn a_host_that_freezes_is_heard_again_at_once() {
+fn stalled_host_is_received_again_immediately() {
     let seed = 6;
     let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.receivers[0].host.freezes =
@@ -27,7 +27,7 @@ fn a_host_that_freezes_is_heard_again_at_once() {
 }
 
 #[test]
-fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
+fn sound_returns_within_1_s_after_10_s_without_a_link() {
     for ppm in [0.0, 100.0] {
         let mut scenario = Scenario::on(Preset::Wired, 17);
         let begins = TrueTime::from_nanos(20_000_000_000);

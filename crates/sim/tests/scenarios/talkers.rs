@@ -187,7 +187,7 @@ fn carried(form: WireForm, format: StreamFormat, preset: Preset, seed: u64) -> O
 }
 
 #[test]
-fn a_talkers_sound_is_heard_at_its_time_at_every_place() {
+fn talkers_sound_is_heard_in_time_at_every_place() {
     let kinds = PACKETS.into_iter().flat_map(|packet| Preset::ALL.map(|preset| (packet, preset)));
     for (seed, (packet, preset)) in (51..).zip(kinds) {
         let encapsulation = [Encapsulation::Ethernet, Encapsulation::Udp][seed as usize % 2];

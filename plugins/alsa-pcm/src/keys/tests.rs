@@ -20,7 +20,7 @@ fn refusal(pairs: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_pcm_is_what_its_keys_say() {
+fn pcm_follows_its_keys() {
     let all = [
         ("type", "tautline"),
         ("to", "rtp://239.69.1.5:5004"),
@@ -68,7 +68,7 @@ fn a_card_that_is_served_has_a_name_and_no_other_key() {
 }
 
 #[test]
-fn what_type_aaf_is_configured_by_is_understood() {
+fn keys_of_alsas_aaf_plugin_are_accepted() {
     let configured = [
         ("type", "tautline"),
         ("ifname", "eth0"),
@@ -125,7 +125,7 @@ fn type_aaf_uses_the_programs_sample_format() {
 }
 
 #[test]
-fn a_packet_may_be_told_twice_where_both_are_the_same() {
+fn identical_packet_may_be_reported_twice() {
     let wish = |rate| {
         let twice = [("to", "a"), ("frames_per_pdu", "6"), ("ptime", "125us"), ("rate", rate)];
         read("x", &keys(&twice), Direction::Playback)
@@ -137,7 +137,7 @@ fn a_packet_may_be_told_twice_where_both_are_the_same() {
 }
 
 #[test]
-fn the_direction_says_which_address_is_meant() {
+fn direction_selects_the_address() {
     let both = keys(&[("to", "10.0.0.2"), ("from", "0.0.0.0:6000")]);
     let address = |direction| read("x", &both, direction).unwrap().address.to_string();
     assert_eq!(address(Direction::Playback), "rtp://10.0.0.2:5004");
@@ -166,7 +166,7 @@ fn a_clock_is_followed_where_it_is_recorded() {
 }
 
 #[test]
-fn an_address_may_leave_out_what_is_usual() {
+fn address_may_omit_defaults() {
     for (short, full) in [
         ("kitchen", "rtp://kitchen:5004"),
         ("kitchen:6000", "rtp://kitchen:6000"),
@@ -182,7 +182,7 @@ fn an_address_may_leave_out_what_is_usual() {
 }
 
 #[test]
-fn what_cannot_be_is_answered_with_the_mend() {
+fn impossible_values_have_a_hint() {
     for pairs in [
         vec![],
         vec![("from", "0.0.0.0")],

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_starts_what_was_not_started() {
+    fn drain_starts_a_stream_that_was_not_started() {
         let (mut pcm, view) = prepared(480);
         assert!(matches!(pcm.drain(&view), Ok(Draining::Until(_))));
         assert_eq!(pcm.order.mode, Mode::Running);

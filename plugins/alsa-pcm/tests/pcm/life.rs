@@ -55,7 +55,7 @@ impl Both {
 }
 
 #[test]
-fn delay_is_zero_when_all_frames_were_heard_and_none_follow() {
+fn delay_is_zero_after_the_last_frame() {
     let (_far, pcm) = scene();
     pcm.set(Requested { stubborn: true, ..Requested::default() }).unwrap();
     pcm.play(&sound(1000, 1));
@@ -102,7 +102,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_resume_is_offered_and_changes_nothing_of_what_plays() {
+    fn resume_offer_does_not_change_the_sound() {
         timed(|| {
             let (far, pcm) = scene();
             pcm.set(Requested::default()).unwrap();
@@ -151,7 +151,7 @@ mod exclusive {
     }
 
     #[test]
-    fn an_application_that_never_stops_goes_on_with_what_is_in_time() {
+    fn application_continues_with_packets_in_time() {
         timed(|| {
             let (far, pcm) = scene();
             pcm.set(Requested { stubborn: true, ..Requested::default() }).unwrap();
@@ -174,7 +174,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_pcm_that_is_closed_in_the_middle_says_goodbye() {
+    fn pcm_closed_mid_stream_sends_a_goodbye() {
         timed(|| {
             let (far, pcm) = scene();
             pcm.set(Requested::default()).unwrap();
@@ -189,7 +189,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_is_dropped_is_not_played_with_what_comes_next() {
+    fn dropped_frames_are_not_played_later() {
         timed(|| {
             let (far, pcm) = scene();
             pcm.set(Requested::default()).unwrap();
@@ -205,7 +205,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_recorder_that_nobody_reads_has_an_xrun_and_begins_anew() {
+    fn unread_recorder_has_an_xrun_and_restarts() {
         let _turn = alone();
         let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
         pcm.set(Requested::default()).unwrap();

@@ -42,7 +42,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn what_a_recorder_cannot_hear_is_told_on_the_thread_that_reads() {
+    fn recorder_errors_reach_the_reading_thread() {
         let _turn = alone();
         SAID.lock().unwrap().clear();
         let port = free_udp_ports();

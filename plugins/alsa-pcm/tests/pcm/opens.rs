@@ -26,7 +26,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_recorder_that_nobody_sends_to_is_open_within_a_second() {
+    fn recorder_without_a_sender_opens_within_1_s() {
         timed(|| {
             let keys = format!("from \"127.0.0.1:{}\"", free_udp_ports());
             let (took, answer) = opened(&keys, SND_PCM_STREAM_CAPTURE);

@@ -48,17 +48,17 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn what_is_taken_back_and_written_anew_is_heard_as_written_last() {
+    fn rewound_and_rewritten_frames_are_played_as_rewritten() {
         timed(|| last_word(9600));
     }
 
     #[test]
-    fn what_is_taken_back_is_not_heard() {
+    fn rewound_frames_are_not_played() {
         timed(|| last_word(2400));
     }
 
     #[test]
-    fn what_is_taken_back_and_left_as_it_was_is_heard() {
+    fn rewound_and_unchanged_frames_are_played() {
         timed(|| {
             let sent = sound(ROOMY as usize, 1);
             let heard = heard(&sent, |pcm| {

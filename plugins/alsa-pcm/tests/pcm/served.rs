@@ -213,7 +213,7 @@ fn pause_is_silent_and_lossless_and_a_new_stint_starts() {
 }
 
 #[test]
-fn a_program_whose_card_is_gone_is_told_so() {
+fn program_learns_that_its_card_is_gone() {
     for stream in [SND_PCM_STREAM_PLAYBACK, SND_PCM_STREAM_CAPTURE] {
         let mut card = ServedCard::new(stream);
         let pcm = card.set(Requested::default());

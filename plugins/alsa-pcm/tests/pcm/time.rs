@@ -212,7 +212,7 @@ mod exclusive {
     }
 
     #[test]
-    fn drain_begins_what_was_not_started() {
+    fn drain_starts_a_stopped_stream() {
         timed(|| {
             let far = Far::listen(Span::from_millis(300));
             let pcm = Handle::to_play(far.port, "latency \"300ms\"");

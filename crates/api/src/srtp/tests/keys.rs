@@ -18,7 +18,7 @@ fn keys_parse_in_our_and_in_foreign_text_form() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_and_nothing_of_it_is_told_back() {
+fn invalid_key_is_refused_without_repeating_it() {
     let secret = MasterKey::random(Profile::AeadAes256Gcm).unwrap().to_sdes();
     let base64 = secret.split(':').nth(1).unwrap();
     for wrong in [

@@ -140,7 +140,7 @@ const CRYPTEX: [(Profile, &str, &str, &str); 8] = [
 ];
 
 #[test]
-fn packets_whose_extension_is_sealed_are_those_of_rfc_9335_a() {
+fn encrypted_extensions_match_rfc_9335_appendix_a() {
     let mut written = 0;
     for (profile, master, plain, expected) in CRYPTEX {
         let master = MasterKey::new(profile, &hex(master)).unwrap();

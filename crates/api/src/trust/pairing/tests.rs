@@ -70,7 +70,7 @@ fn no_end_is_paired_unless_both_users_confirm() {
 }
 
 #[test]
-fn an_end_that_leaves_pairs_nobody() {
+fn aborted_pairing_trusts_no_host() {
     let (here, there) = (home(), home());
     let (called, answered) = paired(&here, &there);
     drop(answered);

@@ -148,7 +148,7 @@ fn frames_that_a_player_missed_are_silence() {
 }
 
 #[test]
-fn what_was_written_over_is_silence() {
+fn overwritten_frames_are_silence() {
     let mut cards = Joined::new(Span::ZERO, [clock(0, 0.0), clock(0, 0.0)]);
     for block in 0..65_536 / 48 + 2 {
         cards.plays.play(&[block as f32 + 1.0; 96]);

@@ -208,7 +208,7 @@ fn silence_counts_for_how_much_a_file_holds() {
 }
 
 #[test]
-fn what_is_sent_is_recorded_as_it_is_sent_and_muted_is_silence() {
+fn recording_has_the_sent_sound_and_silence_when_muted() {
     for direction in [Direction::Capture, Direction::Playback] {
         let mut world = World::new(&format!("muted-{direction:?}"), direction);
         world.recording.begin(&world.file("sent.wav")).unwrap();
@@ -231,7 +231,7 @@ fn skipped_frames_are_recorded_as_silence() {
 }
 
 #[test]
-fn nothing_is_recorded_over_what_is_there() {
+fn recording_overwrites_no_file() {
     let mut world = World::new("there", Direction::Capture);
     std::fs::write(world.file("sent.wav"), "sound").unwrap();
     let refused = world.recording.begin(&world.file("sent.wav")).unwrap_err().to_string();
@@ -241,7 +241,7 @@ fn nothing_is_recorded_over_what_is_there() {
 }
 
 #[test]
-fn a_device_that_takes_nothing_is_told_the_newest_once_it_does() {
+fn busy_device_receives_the_newest_command_later() {
     let mut world = World::new("stands", Direction::Capture);
     for number in 0..2 * UNDER_WAY {
         world.recording.begin(&world.file(&format!("{number}.wav"))).unwrap();

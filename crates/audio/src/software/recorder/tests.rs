@@ -140,7 +140,7 @@ fn failed_recording_is_reported_and_card_continues() {
 }
 
 #[test]
-fn what_took_longest_is_blamed_for_a_loss() {
+fn slowest_step_is_blamed_for_a_loss() {
     let (much, little) = (Span::from_millis(700), Span::from_millis(20));
     let lap = |overslept, coding, storing| Lap { overslept, spent: Spent { coding, storing } };
     snapshot!(lap(little, little, much).blame(false));

@@ -147,7 +147,7 @@ fn floats_and_telephone_codings_are_read() {
 }
 
 #[test]
-fn what_does_not_fit_is_unsupported_with_its_numbers() {
+fn unsupported_wav_header_names_its_values() {
     let refused = |fmt: &[u8]| {
         let wav = riff(b"RIFF", 0, &[fmt, b"data\0\0\0\0"]);
         header(&wav, None).unwrap().coding.unwrap_err()

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_offered_alone() {
+    fn requested_format_is_the_only_offer() {
         let said = choice("--rate 16000", ["tone:440", "null:"]);
         assert_eq!((hertz(&said), said.first.capture.period), (vec![16_000], Frames::new(48)));
         assert!(counts(&said).len() > 1);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_is_what_was_found_and_told_in_one_line() {
+    fn unnamed_devices_are_chosen_and_reported() {
         for (input, output) in ALL.into_iter().flat_map(|it| ALL.map(|other| (it, other))) {
             let chosen = choose([None, None], [input, output]);
             let Some(plays) = output else {

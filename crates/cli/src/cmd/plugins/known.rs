@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_typed_is_as_a_shell_takes_it() {
+    fn suggested_command_is_quoted_for_a_shell() {
         let kept = [known("the attic=10.0.0.2"), known("rack=10.0.0.3")];
         let words = kept.iter().map(|worker| word_for(&kept, worker));
         assert_eq!(ways_to_forget(words), "--forget 'the attic' or --forget rack");

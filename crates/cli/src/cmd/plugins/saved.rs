@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_of_ours_is_made_anew() {
+    fn foreign_file_is_replaced() {
         for text in ["", "[]", "{\"version\":2,\"workers\":[1]}", "{\"version\":1,\"workers\":7}"] {
             assert!(kept(text.as_bytes()).is_empty(), "{text}");
         }

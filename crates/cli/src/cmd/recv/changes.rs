@@ -117,7 +117,7 @@ mod tests {
     use crate::flags::{Command, Taut};
 
     #[test]
-    fn who_waits_for_a_goodbye_moves_to_nobody_who_says_none() {
+    fn exit_on_bye_refuses_addresses_without_goodbyes() {
         let line = "taut recv --output null: --from rtp://127.0.0.1:5004 --exit-on-bye";
         let Ok(Taut { command: Command::Recv(flags) }) = Taut::try_parse_from(line.split(' '))
         else {

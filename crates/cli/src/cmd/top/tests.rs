@@ -149,7 +149,7 @@ fn stream_is_drawn_as_a_row_with_stages_and_counters() {
 }
 
 #[test]
-fn by_what_the_sound_of_a_call_goes_is_shown() {
+fn transport_of_a_calls_sound_is_shown() {
     let call = StreamSnapshot { transport: Some("tcp".into()), ..received() };
     let below = drawn(&reported(&run(vec![call])), &StreamRow::default(), (140, 24)).join("\n");
     snapshot!(below);
@@ -259,7 +259,7 @@ fn running_plugins_show_their_client_and_counts() {
 }
 
 #[test]
-fn where_nothing_runs_one_sentence_says_what_to_do() {
+fn top_without_programs_has_a_hint() {
     let nothing = Programs::default();
     let page = page::page(&nothing);
     assert!(page.contains("start one, such as taut demo") && page.lines().count() == 1, "{page}");
@@ -349,7 +349,7 @@ fn line_in_pieces_is_read_whole_and_the_newest_counts() {
 }
 
 #[test]
-fn nothing_that_is_told_reaches_the_terminal_as_a_command() {
+fn messages_contain_no_terminal_commands() {
     let address = "rtp://\u{1b}[2J".to_owned();
     let worse = StreamSnapshot { address, format: "\u{7}\n".into(), ..received() };
     let mut programs = reported(&Snapshot { role: "\r\u{1b}c".into(), ..run(vec![worse]) });
@@ -361,7 +361,7 @@ fn nothing_that_is_told_reaches_the_terminal_as_a_command() {
 }
 
 #[test]
-fn a_latency_by_one_clock_is_not_told_to_be_unsure_by_nothing() {
+fn latency_on_one_clock_has_a_nonzero_uncertainty() {
     let latency = LatencySnapshot { uncertainty_ns: Some(0), ..received().latency };
     let page = page::page(&reported(&run(vec![StreamSnapshot { latency, ..received() }])));
     assert!(page.contains("5.000 ms") && !page.contains("±"), "{page}");

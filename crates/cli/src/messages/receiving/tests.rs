@@ -11,7 +11,7 @@ fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
 }
 
 #[test]
-fn what_came_with_another_payload_type_is_named_with_the_mend() {
+fn other_payload_type_is_named_with_a_hint() {
     let waits = [
         (Codings::Exactly, 96, 97, "accepts 96, so", "use --payload-type 97 ("),
         (Codings::Exactly, 10, 97, "accepts 10, so", "use --payload-type 97 ("),
@@ -58,7 +58,7 @@ fn misread_coding_is_refused_with_the_option_that_fits() {
 }
 
 #[test]
-fn a_media_clock_that_restarts_is_told_as_what_an_xrun_does() {
+fn media_clock_restart_is_explained_as_an_xrun() {
     let reported = words("avtp://eth0/91:E0:F0:00:FE:01", &ReceiveNote::Restarting(8));
     snapshot!(reported);
     assert!(!reported.contains("anew"), "{reported}");

@@ -8,7 +8,7 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, free_udp_ports, loopback};
 
 #[test]
-fn files_that_cannot_be_used_say_what_would_do() {
+fn unusable_files_have_a_hint() {
     let folder = Folder::new();
     let input = |name: &str| send(&folder, &format!("--input file:{name}"));
     is_refused(&input("missing.wav"), 3);

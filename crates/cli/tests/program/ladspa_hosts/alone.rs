@@ -110,7 +110,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_host_with_real_time_priority_is_held_up_for_nobody() {
+    fn real_time_host_waits_for_no_other_thread() {
         alone(
             || hurries(Scheduler::Fifo(10)),
             |call| {
@@ -182,7 +182,7 @@ mod exclusive {
     }
 
     #[test]
-    fn what_is_added_is_multiplied_by_the_gain() {
+    fn run_adding_applies_the_gain() {
         let inside = || {
             let mut verb = verb();
             verb.gain = Some(0.5);

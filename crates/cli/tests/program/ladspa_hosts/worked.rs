@@ -177,7 +177,7 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn plugins_play_at_a_worker_what_they_play_here() {
+    fn plugins_are_bit_exact_on_a_worker() {
         alone(
             || all_are_the_same(&recording(1)),
             |call| {
@@ -192,7 +192,7 @@ mod exclusive {
 
     #[test]
     #[ignore = "soak: ten seconds of every plugin, some minutes"]
-    fn plugins_play_for_long_at_a_worker_what_they_play_here() {
+    fn plugins_are_bit_exact_on_a_worker_for_long() {
         alone(
             || all_are_the_same(&recording(10)),
             |call| {
@@ -343,7 +343,7 @@ mod exclusive {
     }
 
     #[test]
-    fn a_render_waits_for_a_worker_that_stands_still() {
+    fn offline_render_waits_for_a_stalled_worker() {
         // Rendering is detected from the pace.
         shared(|| {
             alone(halves_are_the_same, |call| {

@@ -182,7 +182,7 @@ fn ambiguous_word_lists_each_worker_as_it_can_be_typed() {
 }
 
 #[test]
-fn where_nothing_is_kept_forgetting_says_so() {
+fn forgetting_nothing_is_reported() {
     for desk in [Desk::new(), Desk::keeping(&[])] {
         is_refused(&desk.call("plugins --forget attic"), 2);
     }

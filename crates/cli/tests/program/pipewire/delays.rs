@@ -51,7 +51,7 @@ mod exclusive {
     }
 
     #[test]
-    fn duplex_pipewire_node_hears_itself_one_cycle_later() {
+    fn duplex_pipewire_node_receives_itself_one_cycle_later() {
         steady(|| {
             let Some(desktop) = Desktop::with_cycles_of(1024) else { return };
             let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_in_two_parts_is_one_wherever_the_ring_begins_anew() {
+    fn run_across_the_ring_end_is_one_run() {
         let frames: Vec<f32> = (0..2 * 7).map(|at| at as f32).collect();
         let right: Vec<f32> = frames.iter().skip(1).step_by(2).copied().collect();
         let (mut writer, mut reader) = rings(11, 4);

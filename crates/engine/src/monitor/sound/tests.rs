@@ -177,14 +177,14 @@ fn an_error_is_seen_to_the_frame() {
 }
 
 #[test]
-fn silence_says_nothing() {
+fn silence_gives_no_position() {
     let (found, measurement) = World::new(48_000).run(&[0.0; 48 * 400], 0, &[0.0; 48 * 400]);
     assert!(found.is_empty());
     assert_eq!(measurement.unfound.total(), 400);
 }
 
 #[test]
-fn a_tone_says_nothing_wrong() {
+fn tone_gives_no_false_position() {
     for hertz in [50.0, 440.0, 441.0, 480.0, 1_000.0, 997.0] {
         let sent = tone(hertz, 48 * 400);
         for frames in [0, 1, 48, 960, -1_200] {
@@ -195,7 +195,7 @@ fn a_tone_says_nothing_wrong() {
 }
 
 #[test]
-fn a_mix_says_nothing() {
+fn mix_is_not_reported() {
     let (sent, other) = (noise(4, 48 * 400), noise(5, 48 * 400));
     let mix: Vec<f32> = sent.iter().zip(&other).map(|(a, b)| a + 0.1 * b).collect();
     let (found, measurement) = World::new(48_000).run(&sent, 0, &mix);
@@ -243,7 +243,7 @@ fn a_stream_is_measured_where_it_is_alone_in_a_mix() {
 }
 
 #[test]
-fn who_sounds_is_told_by_the_sound() {
+fn audible_stream_is_found_by_its_sound() {
     let (sound, silence) = ([0.0, 0.5, 0.0], [0.0, 1e-5, 0.0]);
     assert_eq!(Voices::Nobody.with(0, &silence), Voices::Nobody);
     assert_eq!(Voices::Nobody.with(0, &silence).with(1, &sound), Voices::One(1));
@@ -253,7 +253,7 @@ fn who_sounds_is_told_by_the_sound() {
 }
 
 #[test]
-fn sound_that_comes_back_is_found_again() {
+fn returned_sound_is_found_again() {
     let (sent, other) = (noise(4, 48 * 4_000), noise(5, 48 * 2_000));
     let mut played = sent.clone();
     played[..other.len()].copy_from_slice(&other);
@@ -318,7 +318,7 @@ fn deep_sound_that_matches_its_neighbours_too_is_placed_best() {
 }
 
 #[test]
-fn reordered_packets_bring_what_they_bring() {
+fn reordered_packets_still_repair_others() {
     let sent = noise(8, 48 * 400);
     let mut world = World::new(48_000);
     for pair in 0..200 {
@@ -333,7 +333,7 @@ fn reordered_packets_bring_what_they_bring() {
 }
 
 #[test]
-fn beside_a_missing_packet_nothing_wrong_is_said() {
+fn no_false_match_near_a_missing_packet() {
     let sent = noise(9, 48 * 400);
     let mut world = World::new(48_000);
     let mut played = sent.clone();
@@ -361,7 +361,7 @@ fn another_stream_with_an_earlier_timeline_is_found_too() {
 }
 
 #[test]
-fn ledger_line_after_its_sound_is_still_matched() {
+fn log_line_after_its_sound_is_still_matched() {
     let sent = noise(12, 48 * 400);
     let mut world = World::new(48_000);
     for (index, samples) in sent.chunks(BLOCK).enumerate() {
@@ -423,7 +423,7 @@ fn at_192_khz_sound_is_placed_to_the_frame() {
 }
 
 #[test]
-fn what_hid_a_packet_is_told() {
+fn reason_of_an_unfound_packet_is_reported() {
     let sent = noise(15, 48 * 400);
     let (silence, other) = (vec![0.0; sent.len()], noise(16, sent.len()));
     let tone = tone(1_000.0, sent.len());

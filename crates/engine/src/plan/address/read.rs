@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_suggested_is_not_what_was_refused() {
+    fn hint_does_not_repeat_the_refused_address() {
         for text in
             ["rtp://studio/left:5004", "studio/left:5004", "//studio/left:5004", "a:0", "::1::1"]
         {
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_names_several_hosts_hears_every_sender_of_theirs() {
+    fn several_source_hosts_admit_all_their_senders() {
         let read = |query: &str| Address::to_hear(&format!("rtp://*:5004?{query}"));
         let senders = |query| read(query).unwrap().senders;
         assert_eq!(senders("source=10.0.0.7"), None);

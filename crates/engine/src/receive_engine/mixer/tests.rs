@@ -182,7 +182,7 @@ fn ends(block: &[f32]) -> f32 {
 }
 
 #[test]
-fn one_stream_comes_out_bit_for_bit() {
+fn one_stream_is_bit_exact() {
     let level = 0.123_456_79;
     for select in [Select::Mix, Select::Priority, Select::FirstAlive] {
         let mut world = World::new(select, &[level]);
@@ -192,7 +192,7 @@ fn one_stream_comes_out_bit_for_bit() {
 }
 
 #[test]
-fn the_mixer_says_whose_sound_the_sum_is() {
+fn mixer_reports_the_audible_streams() {
     let mut world = World::new(Select::Mix, &[0.25, 0.25, 0.0]);
     let (mut hearing, _ear, mouth) =
         crate::monitor::sound::hearing(Rate::HZ_48000, 1, Frames::new(48));
@@ -242,7 +242,7 @@ fn pending_frames_are_sent_at_once_if_no_packet_follows() {
 }
 
 #[test]
-fn jitter_is_told_in_frames() {
+fn jitter_is_reported_in_frames() {
     let mut world = World::new(Select::Mix, &[0.5]);
     let (status, mut reported) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
@@ -258,7 +258,7 @@ fn jitter_is_told_in_frames() {
 }
 
 #[test]
-fn what_a_link_left_out_is_told_of_the_stream() {
+fn link_counters_are_reported_with_the_stream() {
     let mut world = World::new(Select::Mix, &[0.5]);
     let (status, mut reported) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
@@ -312,7 +312,7 @@ fn only_streams_with_redundancy_keep_a_repairer() {
 }
 
 #[test]
-fn a_stream_that_never_came_is_not_alive() {
+fn stream_that_never_arrived_is_not_active() {
     let mut world = World::new(Select::Priority, &[0.5, 0.25]);
     world.play(10, &[1]);
     assert_eq!(world.mixer.chosen, Some(1));
@@ -357,7 +357,7 @@ fn pause_is_reported_after_a_while_and_ends_with_sound() {
 }
 
 #[test]
-fn with_nobody_alive_there_is_silence() {
+fn silence_without_active_streams() {
     let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
     assert!(world.play(200, &[]).iter().all(|sample| *sample == 0.0));
     assert_eq!(world.mixer.chosen, None);

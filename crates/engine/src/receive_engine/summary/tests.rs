@@ -151,7 +151,7 @@ fn lost(lost: u32) -> Harm {
 }
 
 #[test]
-fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
+fn taps_and_counters_agree_for_the_host() {
     let (mut reported, stalls) = (Reported::new(), stalled(991, 999));
     let begun = status(990);
     reported.look(begun, &stalls);
@@ -203,7 +203,7 @@ fn a_stall_of_one_core_is_the_programs() {
 }
 
 #[test]
-fn a_lost_packet_that_comes_late_is_one_fault() {
+fn lost_packet_that_arrives_late_is_one_fault() {
     let (mut reported, stalls) = (Reported::new(), stalled(980, 1_020));
     let begun = status(990);
     reported.look(begun, &stalls);
@@ -217,7 +217,7 @@ fn a_lost_packet_that_comes_late_is_one_fault() {
 }
 
 #[test]
-fn a_witness_that_speaks_after_the_fault_is_heard() {
+fn stall_reported_after_the_fault_still_counts() {
     let (mut reported, silent) = (Reported::new(), StallLog::new(2));
     let begun = status(990);
     reported.look(begun, &silent);

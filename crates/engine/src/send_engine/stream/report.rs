@@ -235,7 +235,7 @@ mod tests {
     use crate::plan::pacing::PacingMode;
 
     #[test]
-    fn unidentified_queue_drops_are_noted_with_a_ledger() {
+    fn unidentified_queue_drops_are_noted_with_a_packet_log() {
         let link =
             LinkCounters { sent: 90, dropped_by_queue: 9, unnamed: 2, ..LinkCounters::default() };
         let paced = Paced {

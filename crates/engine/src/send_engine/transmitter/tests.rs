@@ -191,7 +191,7 @@ fn channels_are_mapped_and_the_volume_is_applied() {
 }
 
 #[test]
-fn commands_are_obeyed_and_the_session_is_told() {
+fn commands_are_executed_and_reported_to_the_session() {
     let mut world = World::new(ChannelMap::identity(2));
     let command = SendCommand::Format(Frames::new(24), SampleFormat::L16.into(), 96);
     assert!(world.commands.push(TransmitterCommand::Send(command)).is_ok());

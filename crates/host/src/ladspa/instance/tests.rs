@@ -45,7 +45,7 @@ fn a_plugin_runs_on_blocks_of_any_length() {
 }
 
 #[test]
-fn what_is_heard_before_an_activation_is_forgotten_after_it() {
+fn activation_clears_earlier_input() {
     let Some(library) = library("delay.so") else { return };
     let mut delay = PluginInstance::new(&library, "delay_5s", 8000, 80).unwrap();
     delay.set_control(0, 0.01);
@@ -70,7 +70,7 @@ fn a_plugin_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_library_of_plugins_says_what_it_lacks() {
+fn non_plugin_library_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.so");
     std::fs::write(&text, "not ELF").unwrap();

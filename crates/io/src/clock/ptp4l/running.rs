@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_with_sockets_of_its_own_is_asked_there() {
+    fn daemon_with_other_sockets_is_queried_there() {
         let there = Processes::new("sockets");
         let configuration = "[global]\nuds_address /run/ptp/a\nuds_ro_address /run/ptp/a-ro\n";
         there.with("7", "ptp4l -f ptp.conf --uds_address /run/ptp/b", Some(configuration));

@@ -79,7 +79,7 @@ fn has_errors(fd: &impl AsRawFd) -> bool {
 }
 
 #[test]
-fn what_comes_back_from_the_second_network_is_read_too() {
+fn replies_of_the_second_network_are_read() {
     let (mut link, receivers) = by_two_networks();
     link.also.as_mut().expect("a second network").sample(0);
     send(&mut link, 0);
@@ -223,7 +223,7 @@ fn wire_thread_sleeps_after_a_refusal_and_a_late_stamp() {
 }
 
 #[test]
-fn a_stamp_that_comes_after_a_refusal_leaves_nothing_to_be_read() {
+fn timestamp_after_a_refusal_leaves_nothing_to_read() {
     let (mut link, receiver) = with_samples_far_apart();
     for len in [4, link.datagram_bytes()] {
         let (instants, handed_at, again) = (packet(0), None, None);

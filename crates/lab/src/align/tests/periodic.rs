@@ -211,7 +211,7 @@ fn dropouts_of_a_sine_leave_its_delay() {
 }
 
 #[test]
-fn step_within_a_sine_is_told_modulo_its_period() {
+fn step_within_a_sine_is_known_modulo_its_period() {
     let sound = burst(&sine(300.0));
     let whole = Way { delay: 480.0, drift: 0.0, gain: 0.5 }.second(&sound);
     // The second tap ends within the sound: drops cannot be proven.

@@ -60,7 +60,7 @@ fn stages_that_differ_are_listed_in_signed_ms_with_bars() {
 }
 
 #[test]
-fn what_is_worse_is_so_whatever_else_differs() {
+fn regression_counts_despite_other_differences() {
     let mut second = of_stages(2, &[("buffer", 300)]);
     second["rows"][0]["missed"]["missed"] = json!(600);
     let there = compared(&of_stages(1, &[("buffer", 12_300)]), &second);
@@ -105,7 +105,7 @@ fn both_directions_of_a_call_are_rows() {
 }
 
 #[test]
-fn what_only_one_report_has_is_listed_as_such() {
+fn rows_of_only_one_report_are_listed() {
     let first = of_run("rtp://a", (20_000, 0), &[("wire", 60), ("device", 2_000)]);
     let mut second =
         of_run("rtp://a", (20_000, 0), &[("wire", 60), ("resample", 330), ("device", 2_000)]);

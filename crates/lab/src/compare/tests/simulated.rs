@@ -157,7 +157,7 @@ const STATED: usize = PAIRS / 20;
 type Change = fn(&mut Simulated);
 
 #[test]
-fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
+fn equal_pairs_differ_in_at_most_5_percent() {
     let likes: [Change; 5] = [
         |_| {},
         |one| (one.seconds, one.rows) = (20, 4),
@@ -172,7 +172,7 @@ fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
 }
 
 #[test]
-fn what_is_worse_is_found() {
+fn regressions_are_found() {
     let cases: [(&str, Change, Change); 7] = [
         // Usual error of a second: 25 µs.
         ("wire p99", |_| {}, |one| one.wire_us = [0.0, 50.0]),
@@ -328,7 +328,7 @@ fn a_tail_is_seen_in_the_seconds_that_lost_something() {
 }
 
 #[test]
-fn streams_that_count_freezes_are_compared_by_all_they_have() {
+fn streams_with_stalls_are_compared_by_all_packets() {
     let [mut first, mut second] = pair(|one| one.wire_us = [150.0, 150.0]);
     for report in [&mut first, &mut second] {
         report["experiment"] = json!("min-latency");
@@ -378,7 +378,7 @@ fn older_stream_reports_compare_only_latency_and_misses() {
 }
 
 #[test]
-fn a_stage_that_only_the_first_report_has_is_told() {
+fn stage_missing_in_the_second_report_is_reported() {
     let [first, mut second] = pair(|_| {});
     second["rows"][0]["stream"]["parts"].as_array_mut().unwrap().remove(3);
     let there = compared(&first, &second);
@@ -398,7 +398,7 @@ fn how_unsure_the_clocks_are_is_no_difference_of_the_network() {
 }
 
 #[test]
-fn a_threshold_may_be_asked_for() {
+fn threshold_can_be_set() {
     let [first, second] = pair(|one| one.wire_us = [100.0, 100.0]);
     let read = |report: &Value| ReadReport::of(report.to_string().as_bytes()).unwrap();
     let options = CompareOptions { threshold: Some(tautline_proto::time::Span::from_micros(200)) };

@@ -168,7 +168,7 @@ fn marks_of_one_clock_are_measured_as_sure_as_their_devices_are() {
 }
 
 #[test]
-fn a_run_whose_clocks_are_known_too_badly_is_void_and_says_so() {
+fn run_with_uncertain_clocks_is_invalid() {
     let report = joined([NEAR, FAR], Span::from_micros(100));
     let why = report.rows[0].invalid.as_deref().unwrap();
     snapshot!(why);
@@ -176,7 +176,7 @@ fn a_run_whose_clocks_are_known_too_badly_is_void_and_says_so() {
 }
 
 #[test]
-fn a_run_in_which_a_clock_jumped_is_void_and_says_so() {
+fn run_with_a_clock_jump_is_invalid() {
     for jump in [Span::from_millis(2), Span::from_secs(-3)] {
         let report = joined([NEAR, FarHost { jump, ..FAR }], Span::from_micros(250));
         let why = report.rows[0].invalid.as_deref().unwrap();

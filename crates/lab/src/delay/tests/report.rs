@@ -41,7 +41,7 @@ fn two_reports_of_delays_are_compared_as_others_are() {
 }
 
 #[test]
-fn marks_that_found_no_room_are_in_the_figures_and_told() {
+fn marks_beyond_the_capacity_are_counted_and_reported() {
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO).with_room(5);
     for mark in 0..20 {
         let (played, heard) = at(mark, 1000);
@@ -55,7 +55,7 @@ fn marks_that_found_no_room_are_in_the_figures_and_told() {
 }
 
 #[test]
-fn where_no_mark_was_heard_the_row_is_void_and_says_why() {
+fn row_without_a_received_mark_is_invalid() {
     let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
     let report = Loop { spoil, ..Loop::default() }.measure().report(["here", "there"]);
     assert!(!report.says_something());

@@ -106,7 +106,7 @@ fn echoes_lower_the_ratio_and_the_strongest_path_counts() {
 }
 
 #[test]
-fn an_inverted_polarity_is_told_even_in_noise() {
+fn inverted_polarity_is_reported_even_in_noise() {
     let found = measured(480, |sound| {
         sound.iter_mut().for_each(|sample| *sample *= -0.5);
         with_noise(sound);
@@ -218,7 +218,7 @@ fn delay_of_400_ms_is_measured_at_96_khz() {
 }
 
 #[test]
-fn a_sweep_that_came_whole_before_frames_were_skipped_is_heard() {
+fn sweep_before_skipped_frames_is_found() {
     let blocks = |frame: usize| (9 * spacing() + 17_000 + frame) / BLOCK;
     let found = measured_without(blocks(0)..blocks(spacing()), 0, |_| {});
     let Outcome { missed, dropped_frames, .. } = found.marks;

@@ -204,7 +204,7 @@ fn protocols_are_known_by_their_heads() {
 }
 
 #[test]
-fn ports_ether_types_and_addresses_tell_protocols() {
+fn protocols_follow_from_ports_ether_types_and_addresses() {
     let of = |frame: &[u8]| {
         let ReadFrame { protocol, cast, .. } = tapped(TapLink::Ethernet, None, frame);
         (protocol, cast)
@@ -251,7 +251,7 @@ fn ports_ether_types_and_addresses_tell_protocols() {
 }
 
 #[test]
-fn what_a_cable_fills_up_is_no_part_of_the_packet() {
+fn ethernet_padding_is_not_part_of_the_packet() {
     let mut frame = ethernet(0x0800, &ipv4(17, &udp([1, 2], &[3; 4])));
     frame.resize(60, 0);
     let read = tapped(TapLink::Ethernet, None, &frame);

@@ -270,7 +270,7 @@ fn coding_unsupported_at_the_rate_is_skipped_or_rejected() {
 }
 
 #[test]
-fn what_is_not_common_is_named_with_the_mend() {
+fn missing_common_terms_are_named_with_a_hint() {
     let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
     assert_eq!(
         apart.to_string(),
@@ -331,7 +331,7 @@ fn callers_redundancy_precedes_the_called_ends() {
 }
 
 #[test]
-fn a_path_is_probed_by_what_packets_with_redundancy_take() {
+fn path_is_probed_with_the_size_of_redundant_packets() {
     let ms = Span::from_millis(1);
     let bytes = |coding, ptime, redundancy| {
         CallTerms { redundancy, ..both(coding, ptime) }.datagram_bytes()

@@ -83,7 +83,7 @@ fn each_packet_has_its_turn_when_its_first_frame_is_played() {
 }
 
 #[test]
-fn nobody_is_told_of_packets_that_came_in_part_or_were_rebuilt() {
+fn partial_and_rebuilt_packets_are_not_reported() {
     let mut turns = Turns::new(16);
     turns.keep(&Slot { whole: false, ..usual(0) });
     turns.keep(&Slot { repaired: true, ..usual(1) });
@@ -125,7 +125,7 @@ fn missing_packet_begins_at_the_end_of_the_previous_one() {
 }
 
 #[test]
-fn a_packet_that_is_missing_begins_before_the_next_that_came() {
+fn missing_packet_begins_before_the_next_received_one() {
     let sent = [(0, 0, 10), (1, 10, 10), (2, 20, 10), (3, 30, 100)];
     let source = source(&sent);
     let mut turns = Turns::new(16);
@@ -204,7 +204,7 @@ fn a_place_belongs_to_one_number() {
 }
 
 #[test]
-fn what_is_kept_of_a_packet_is_what_came() {
+fn stored_packet_has_its_received_values() {
     let capture = WallTime::from_unix_nanos(1_700_000_000_000_000_123);
     let micros = Span::from_micros;
     let instants = Instants {

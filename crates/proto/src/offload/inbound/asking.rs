@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_sender_is_asked_ever_less_often() {
+    fn silent_sender_is_queried_ever_less_often() {
         let mut asking = BlockAsking::new(16);
         let requested = questions(&mut asking, 0..60_000, |_| false);
         assert_eq!(requested[..5], [0, 5, 15, 35, 75]);
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_heard_again_is_asked_at_once() {
+    fn returned_sender_is_queried_immediately() {
         let mut asking = BlockAsking::new(16);
         questions(&mut asking, 0..10_000, |_| false);
         assert_eq!(questions(&mut asking, 10_000..10_060, |at| at >= 10_007), [10_007, 10_047]);
     }
 
     #[test]
-    fn a_sender_that_is_heard_all_the_time_is_asked_each_40_ms() {
+    fn continuous_sender_is_queried_every_40_ms() {
         let mut asking = BlockAsking::new(16);
         questions(&mut asking, 0..1000, |at| at % 5 == 0);
         let requested = questions(&mut asking, 1000..2000, |at| at % 5 == 0);

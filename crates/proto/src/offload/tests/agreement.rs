@@ -133,7 +133,7 @@ proptest! {
 }
 
 #[test]
-fn sets_that_nobody_could_hold_are_refused_with_the_figure() {
+fn too_large_sets_are_refused_with_their_size() {
     let fixed = |elements| block(Element::F64, BlockWay::Both, Length::Fixed(elements));
     assert_eq!(BlockSet::new(vec![fixed(0); 257], 64), Err(BlockSetError::Blocks(257)));
     assert_eq!(BlockSet::new(vec![], 65_537), Err(BlockSetError::Frames(65_537)));
@@ -210,7 +210,7 @@ fn parts_that_contradict_each_other_are_not_joined() {
 }
 
 #[test]
-fn an_answer_to_what_was_never_handed_out_is_refused() {
+fn answer_to_an_unknown_block_is_refused() {
     let mut other = Road::new(master_config(8), worker_config(None));
     other.hand_out(64);
     let mut room = [0; 600];

@@ -44,7 +44,7 @@ fn adjacent_damage_of_one_cause_is_one_entry() {
 }
 
 #[test]
-fn what_comes_after_its_turn_is_late_and_only_that() {
+fn block_after_its_turn_is_only_late() {
     let mut returns = returns(64);
     (0..5).for_each(|_| run(&mut returns, 64));
     assert_eq!(reported(&mut returns), []);
@@ -63,7 +63,7 @@ fn what_comes_after_its_turn_is_late_and_only_that() {
 }
 
 #[test]
-fn an_entry_is_told_when_nothing_can_change_it_any_more() {
+fn entry_is_reported_once_it_is_final() {
     let mut returns = returns(64);
     (0..2).for_each(|_| run(&mut returns, 64));
     let mut position = 64;
@@ -78,7 +78,7 @@ fn an_entry_is_told_when_nothing_can_change_it_any_more() {
 }
 
 #[test]
-fn what_a_dirty_plugin_made_is_heard_and_noted() {
+fn invalid_plugin_output_is_played_and_noted() {
     let mut returns = returns(64);
     run(&mut returns, 64);
     arrives(&mut returns, 0, 64, false);
@@ -112,7 +112,7 @@ fn frames_without_a_worker_are_not_lost() {
 }
 
 #[test]
-fn a_longer_delay_is_noted_once_and_stands_from_then_on() {
+fn longer_delay_is_noted_once_and_kept() {
     let mut returns = returns(64);
     for block in 0..8u64 {
         run(&mut returns, 64);
@@ -146,7 +146,7 @@ fn a_delay_that_grows_before_anything_is_played_is_no_damage() {
 }
 
 #[test]
-fn a_full_ledger_counts_what_it_cannot_tell() {
+fn full_damage_log_counts_unreported_entries() {
     let mut returns = returns(0);
     for block in 0..2100u64 {
         if block % 2 == 0 {
@@ -160,7 +160,7 @@ fn a_full_ledger_counts_what_it_cannot_tell() {
 }
 
 #[test]
-fn an_entry_says_whose_epoch_it_was() {
+fn entry_has_its_epoch() {
     let mut returns = returns(0);
     run(&mut returns, 64);
     returns.begin(0);
@@ -172,7 +172,7 @@ fn an_entry_says_whose_epoch_it_was() {
 }
 
 #[test]
-fn what_was_never_handed_out_is_not_placed() {
+fn unknown_block_is_not_placed() {
     let mut returns = returns(64);
     run(&mut returns, 64);
     assert_eq!(arrives(&mut returns, 64 + 256, 64, true), 0);

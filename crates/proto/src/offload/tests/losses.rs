@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn a_block_of_many_parts_is_whole_when_each_part_came_once() {
+fn block_is_complete_when_each_part_has_arrived() {
     let mut road = Road::new(
         MasterConfig { set: super::road::sound(4096), ..master_config(16) },
         WorkerConfig { set: super::road::sound(4096), ..worker_config(None) },

@@ -77,7 +77,7 @@ fn replacements() -> impl Strategy<Value = Replacement> {
 
 proptest! {
     #[test]
-    fn what_differs_is_what_is_missing_and_a_millisecond_after(
+    fn concealment_differs_only_until_1_ms_after_the_gap(
         runs in proptest::collection::vec((1..=MAX, 0u8..10), 1..120),
         delay in prop_oneof![Just(0u32), Just(64), 1u32..2000],
         lag in 0usize..3,
@@ -173,7 +173,7 @@ fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> 
 }
 
 #[test]
-fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
+fn dry_input_has_the_plugins_delay() {
     let mut host = with_lost(config(64, Replacement::Dry), 40, 10..20);
     let heard = &host.heard[1][64..];
     // After the fade, until the sound returns.
@@ -229,7 +229,7 @@ fn steady_tone(frame: u64) -> f32 {
 }
 
 #[test]
-fn what_stands_in_is_never_louder_than_the_plugin_was() {
+fn concealment_is_never_louder_than_the_plugin() {
     let plugins: [(&str, Plugin); 5] = [
         ("as it is", |frame| voice(frame)),
         ("40 dB lower", |frame| voice(frame) * 0.01),
@@ -259,7 +259,7 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
 }
 
 #[test]
-fn where_nothing_was_heard_of_a_plugin_silence_stands_in() {
+fn missing_first_answer_is_concealed_by_silence() {
     let mut host = Received::new(config(64, Replacement::Matched), 64);
     (0..40).for_each(|_| host.run(64, &[]));
     assert!(host.heard.iter().flatten().all(|sample| *sample == 0.0));
@@ -295,7 +295,7 @@ fn no_stand_in_begins_or_ends_with_a_jump() {
 }
 
 #[test]
-fn what_is_no_number_passes_as_it_is() {
+fn nan_of_a_plugin_passes_unchanged() {
     let mut host = Received::new(config(64, Replacement::Conceal), 64);
     let odd = [f32::from_bits(0x7fc0_1234), f32::NEG_INFINITY, -0.0, f32::from_bits(3)];
     let samples: Vec<f32> = odd.into_iter().cycle().take(64).collect();

@@ -37,7 +37,7 @@ fn requests(worker: &mut Worker, now: LocalTime) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn each_gap_is_asked_for_at_once_and_only_once() {
+fn each_gap_is_requested_immediately_and_once() {
     let mut road = with_losses(10, &[2, 5, 6], worker_config(None));
     assert_eq!(requests(&mut road.worker, road.now), [(2, 3), (5, 7)]);
     assert_eq!(requests(&mut road.worker, road.now + Span::from_millis(4)), []);
@@ -60,7 +60,7 @@ fn unanswered_request_is_retried_with_backoff() {
 }
 
 #[test]
-fn nothing_is_asked_for_while_nothing_is_missing() {
+fn nothing_is_requested_while_nothing_is_missing() {
     let mut road = with_losses(10, &[], worker_config(None));
     assert_eq!(requests(&mut road.worker, road.now), []);
     assert!(road.worker.deadline().is_never());
@@ -122,7 +122,7 @@ fn too_late_worker_gets_kept_blocks_and_is_dirty() {
 }
 
 #[test]
-fn replays_leave_after_what_is_new_and_a_few_at_a_time() {
+fn retransmissions_leave_after_new_blocks_a_few_at_a_time() {
     let mut road = Road::new(master_config(256), worker_config(None));
     road.there = OneWay::new(vec![Fate::Lost; 200]);
     (0..200).for_each(|_| {
@@ -179,7 +179,7 @@ fn too_late_successor_gets_only_the_last_blocks() {
 }
 
 #[test]
-fn a_worker_that_begins_anew_answers_in_time_after_four_blocks() {
+fn restarted_worker_answers_in_time_after_four_blocks() {
     let config = || MasterConfig { hold: 256, ..master_config(256) };
     let worker = || WorkerConfig { history: 256, hold: 256, ..worker_config(None) };
     for (blocks, is_dirty) in [(250, false), (1000, true)] {
@@ -202,7 +202,7 @@ fn a_worker_that_begins_anew_answers_in_time_after_four_blocks() {
 }
 
 #[test]
-fn an_answer_that_was_lost_comes_again_when_the_master_insists() {
+fn lost_answer_is_sent_again_on_request() {
     let mut road = Road::new(master_config(8), worker_config(None));
     road.back = OneWay::new(vec![Fate::Lost]);
     road.hand_out(64);
@@ -215,7 +215,7 @@ fn an_answer_that_was_lost_comes_again_when_the_master_insists() {
 }
 
 #[test]
-fn a_new_epoch_resets_the_plugin_and_what_is_old_counts_no_more() {
+fn new_epoch_resets_the_plugin_and_drops_old_blocks() {
     let mut road = Road::new(master_config(8), worker_config(None));
     road.there = OneWay::new(vec![Fate::Later(2)]);
     road.hand_out(64);
@@ -304,7 +304,7 @@ fn a_number_that_no_other_is_near_to_moves_nothing() {
 }
 
 #[test]
-fn a_master_that_insists_on_what_it_keeps_no_more_sends_nothing() {
+fn request_for_a_forgotten_block_is_not_answered() {
     let mut road = Road::new(master_config(2), worker_config(None));
     (0..9).for_each(|_| {
         road.hand_out(64);

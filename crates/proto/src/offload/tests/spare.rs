@@ -118,7 +118,7 @@ fn rendering_host_waits_only_while_it_is_ahead() {
 }
 
 #[test]
-fn what_a_host_lags_behind_does_not_hide_a_render() {
+fn lagging_host_does_not_hide_an_offline_render() {
     let mut runs = Runs::new();
     // Loses half a minute in all.
     assert!(!runs.run(60_000, Span::from_micros(10_500), Span::ZERO));
@@ -126,7 +126,7 @@ fn what_a_host_lags_behind_does_not_hide_a_render() {
 }
 
 #[test]
-fn a_new_activation_knows_what_was_found_out() {
+fn new_activation_keeps_earlier_findings() {
     let mut runs = Runs::new();
     assert!(runs.run(100, Span::from_millis(1), Span::ZERO));
     runs.pace.begin();

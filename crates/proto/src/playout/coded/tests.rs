@@ -119,7 +119,7 @@ fn overlapping_payloads_keep_only_the_later_one() {
 }
 
 #[test]
-fn nothing_is_sought_where_nothing_compressed_came() {
+fn search_needs_compressed_packets() {
     let mut playout = playout();
     let coded = playout.coded_mut().unwrap();
     // Not registered, but a search would find it.

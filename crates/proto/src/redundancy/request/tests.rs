@@ -28,7 +28,7 @@ fn within(millis: i64) -> Bounds {
 }
 
 #[test]
-fn what_is_asked_for_is_read_as_it_is_written() {
+fn redundancy_request_parses_back() {
     for text in ["off", "red:1", "red:24", "fec:3", "auto"] {
         assert_eq!(
             text.parse::<Redundancy>().map(|requested| requested.to_string()),
@@ -81,7 +81,7 @@ fn a_budget_that_shrinks_is_kept_at_once() {
 }
 
 #[test]
-fn what_a_packet_carries_has_its_price_in_bytes() {
+fn redundancy_has_its_cost_in_bytes() {
     let (bounds, format) = (within(10), format(1, 48));
     let cost = |layout| bounds.cost(&format, &layout);
     assert_eq!(cost(Layout::NONE), 0);
@@ -92,7 +92,7 @@ fn what_a_packet_carries_has_its_price_in_bytes() {
 }
 
 #[test]
-fn what_is_too_long_for_company_is_sent_again_whole() {
+fn too_long_packet_is_repeated_whole() {
     let long = format(8, 48);
     let layout = Redundancy::Code(1).layout(&long, &within(10), Losses::UNKNOWN);
     assert_eq!((layout.repeat(), layout.reaches().len()), (Some(10), 0));

@@ -5,7 +5,7 @@ const BURSTS: Losses = Losses { share: 0.2, burst: 3.0 };
 
 /// Measured with 3.6 million packets by `examples/redundancy`.
 #[test]
-fn what_is_reckoned_to_stay_lost_is_near_what_was_measured() {
+fn predicted_residual_loss_matches_the_measured_one() {
     let measured = [
         (RANDOM, 3, 1, 2.4e-3, 5.1e-4),
         (RANDOM, 10, 1, 2.5e-3, 1.7e-6),
@@ -37,7 +37,7 @@ fn copy_at_the_end_of_the_budget_is_first_against_long_bursts() {
 }
 
 #[test]
-fn more_symbols_are_taken_only_for_what_they_bring() {
+fn more_symbols_are_used_only_if_they_repair_more() {
     let few = fitting(BURSTS, 3, 8);
     assert_eq!(few.reaches().len(), 1, "a second copy in a window of three saves one in eight");
     let some = fitting(BURSTS, 10, 8).reaches().len();
@@ -72,7 +72,7 @@ fn losses_count_at_once_and_are_forgotten_by_and_by() {
 }
 
 #[test]
-fn a_receiver_that_starts_anew_is_no_loss() {
+fn restarted_receiver_is_not_lost() {
     let mut sizing = Sizing::default();
     let at = |seconds| LocalTime::ZERO + Span::from_secs(seconds);
     sizing.observe(at(1), Tally { expected: 10_000, missing: 500, runs: 500, beyond: 0 });

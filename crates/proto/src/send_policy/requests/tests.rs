@@ -58,7 +58,7 @@ fn a_destination_moves_no_more_than_the_limit() {
 }
 
 #[test]
-fn what_nobody_says_again_is_forgotten() {
+fn requests_that_are_not_repeated_expire() {
     let receiver = requests("10.0.0.2", &["10.0.0.2"], 30);
     assert!(receiver.needs(at(4_999)).is_some() && receiver.losses(at(4_999)).is_some());
     assert!(receiver.needs(at(5_000)).is_none() && receiver.losses(at(5_000)).is_none());

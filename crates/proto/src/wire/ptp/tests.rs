@@ -24,7 +24,7 @@ fn answers() -> [PtpAnswer; 3] {
 }
 
 #[test]
-fn what_is_written_reads_the_same_and_all_of_it_is_needed() {
+fn written_ptp_message_is_read_and_truncated_is_not() {
     for said in answers() {
         let mut room = [0; MAX_BYTES];
         let bytes = said.write(&mut room);
@@ -37,7 +37,7 @@ fn what_is_written_reads_the_same_and_all_of_it_is_needed() {
 }
 
 #[test]
-fn a_question_is_no_answer_and_says_what_it_asks_for() {
+fn request_is_not_an_answer_and_names_its_blocks() {
     let requested = question(Requested::TimeStatus, Domain { number: 127, transport: 1 }, 0x1234);
     assert_eq!(requested[..5], [0x1D, 2, 0, 54, 127]);
     assert_eq!(requested[30..34], [0x12, 0x34, 4, 0x7F]);
@@ -87,7 +87,7 @@ const HEARD: [&str; 3] = [
 ];
 
 #[test]
-fn what_a_daemon_answered_is_read() {
+fn answer_of_a_daemon_is_read() {
     let bytes = |hex: &str| -> Vec<u8> {
         let digits: Vec<u8> =
             hex.bytes().map(|one| (one as char).to_digit(16).unwrap() as u8).collect();

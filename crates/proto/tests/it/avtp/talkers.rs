@@ -33,7 +33,7 @@ fn packet_length_change_loses_nothing() {
 }
 
 #[test]
-fn packets_that_change_places_on_the_way_are_heard_whole() {
+fn reordered_packets_are_played_completely() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         let mut road = Road::over(encapsulation, SampleFormat::L24);
         road.play(10, |_, _| true);

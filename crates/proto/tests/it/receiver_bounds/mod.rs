@@ -27,7 +27,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn a_receiver_keeps_its_bounds_whatever_it_is_told(
+    fn receiver_keeps_its_bounds_for_any_input(
         bytes in prop::collection::vec(any::<u8>(), 0..3000),
     ) {
         operations::play(&bytes, allocator_calls);
@@ -57,7 +57,7 @@ fn ten_million_operations_in_any_order_break_no_bound() {
 }
 
 #[test]
-fn what_once_broke_a_bound_breaks_none() {
+fn earlier_bound_violations_stay_fixed() {
     let once = include_bytes!("../../../../../fuzz/seeds/receiver/an-arrival-292-years-ago");
     operations::play(once, allocator_calls);
 }

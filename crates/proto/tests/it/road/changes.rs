@@ -84,7 +84,7 @@ fn reordered_packets_keep_their_own_coding() {
 }
 
 #[test]
-fn no_packet_is_older_when_it_leaves_than_its_format_says() {
+fn packet_age_at_departure_is_within_the_format() {
     for period in [48, 64, 240] {
         let mut chance = Chance(period as u32);
         let scene = Scene { period: Frames::new(period), latency: PATIENT, ..Scene::default() };
@@ -214,7 +214,7 @@ fn a_change_of_latency_misses_no_frame_whichever_way_it_goes() {
 }
 
 #[test]
-fn a_sender_that_said_goodbye_here_and_sends_again_is_back() {
+fn sender_returns_after_its_goodbye() {
     let mut world = World::new(Scene::default());
     (0..1000).for_each(|_| world.period(perfect));
     let said_goodbye = |world: &World| world.receiver.source().map(|source| source.said_goodbye());

@@ -94,7 +94,7 @@ fn mapped_late(path: Span) -> World {
 }
 
 #[test]
-fn a_mapping_that_comes_late_moves_the_sound_once() {
+fn late_mapping_moves_the_sound_once() {
     let world = mapped_late(Span::from_millis(2));
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.lost, counters.late), (1, 0, 0), "{counters:?}");
@@ -206,7 +206,7 @@ fn a_latency_of_a_tenth_of_a_second_is_kept_by_arrivals_too() {
 }
 
 #[test]
-fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
+fn stalled_device_continues_with_packets_received_meanwhile() {
     for reported in [true, false] {
         let mut world = World::new(Scene { latency: Span::from_millis(50), ..Scene::default() });
         for period in 0..3000 {
@@ -225,7 +225,7 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
 }
 
 #[test]
-fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
+fn mapping_expires_after_10_s() {
     use tautline_proto::clock::{ClockEstimator, Exchange};
     use tautline_proto::placement::Basis;
 

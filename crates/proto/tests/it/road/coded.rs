@@ -41,7 +41,7 @@ fn decoded(requested: &[Requested]) -> (Vec<u16>, Vec<Requested>) {
 }
 
 #[test]
-fn what_looks_ahead_is_heard_at_the_latency_that_was_asked_for() {
+fn codec_with_lookahead_keeps_the_latency() {
     let mut world = world();
     let began = world.now;
     run(&mut world, 900);
@@ -130,7 +130,7 @@ fn packet_during_its_turn_plays_the_rest() {
 }
 
 #[test]
-fn of_a_packet_that_the_next_stood_in_for_nothing_is_decoded() {
+fn packet_rebuilt_by_its_successor_is_not_decoded() {
     let mut world = world();
     for _ in 0..900 {
         world.period(|mut datagram| {
@@ -160,7 +160,7 @@ fn card_losses_do_not_shift_the_packet_grid() {
 }
 
 #[test]
-fn a_sender_that_starts_anew_is_decoded_from_its_first_packet() {
+fn restarted_sender_is_decoded_from_its_first_packet() {
     let mut world = world();
     run(&mut world, 200);
     world.restart_sender(99);
@@ -207,7 +207,7 @@ fn a_payload_that_is_none_is_counted_and_concealed() {
 }
 
 #[test]
-fn without_a_decoder_what_is_compressed_is_another_payload_type() {
+fn compressed_packets_need_a_decoder() {
     let mut sender = world();
     let mut plain = World::new(Scene::default());
     let mut kept = Vec::new();

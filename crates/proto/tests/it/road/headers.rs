@@ -53,7 +53,7 @@ fn one_that_knows_nothing_of_it_plays_the_packets_that_come() {
 
 /// Not with 8-bit numbers: 200 packets back equal 56 ahead.
 #[test]
-fn a_compressed_stream_whose_media_time_goes_back_is_heard_on() {
+fn compressed_stream_plays_on_after_media_time_goes_back() {
     for back in [48_000, 48_000 * 3_600] {
         let mut world = World::new(Scene { mapped: false, stamps: false, ..coded::scene() });
         (0..500).for_each(|_| world.period(perfect));

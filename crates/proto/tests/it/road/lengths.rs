@@ -48,7 +48,7 @@ fn later(head: PacketHead, frames: usize) -> PacketHead {
 }
 
 #[test]
-fn packets_of_changing_length_are_heard_whole() {
+fn packets_of_changing_length_are_played_completely() {
     for stamps in [true, false] {
         let scene =
             Scene { stamps, mapped: stamps, latency: Span::from_millis(15), ..Scene::default() };

@@ -106,7 +106,7 @@ fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counte
 }
 
 #[test]
-fn lost_packets_are_heard_as_if_they_had_come() {
+fn lost_packets_are_repaired_bit_exact() {
     for layout in [Layout::copies(1, 8), Layout::copies(3, 8), Layout::code(1, 8)] {
         let (wrong, counters) = play(layout, 400, |number| number % 9 == 4);
         assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{layout:?}: {counters:?}");
@@ -133,7 +133,7 @@ fn a_code_repairs_half_a_window_in_a_row() {
 }
 
 #[test]
-fn what_carries_too_much_for_an_ethernet_frame_carries_less() {
+fn redundancy_is_reduced_to_fit_an_ethernet_frame() {
     let mut sender = sender(format(SampleFormat::F32), Layout::copies(12, 24));
     let longest = (0..100).flat_map(|number| send(&mut sender, number)).map(|d| d.len()).max();
     let longest = longest.unwrap();

@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn every_copy_that_came_is_used_and_nothing_else_is_made_up(
+    fn every_received_copy_is_used_and_nothing_invented(
         (copies, window) in (1..4_usize, 1..=MAX_WINDOW),
         first in prop::sample::select(&[-40_i64, 0, 65_500, 1 << 40][..]),
         kinds in kinds(),
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn a_code_brings_back_at_once_whatever_its_equations_tell(
+    fn code_recovers_all_solvable_packets_immediately(
         (symbols, window) in (1..4_usize, 2..24_usize),
         first in prop::sample::select(&[-40_i64, 0, 65_500][..]),
         kinds in kinds(),
@@ -346,7 +346,7 @@ fn the_window_is_as_far_as_repair_data_of_late_reaches() {
 }
 
 #[test]
-fn what_can_hold_no_sound_carries_none() {
+fn too_small_datagram_carries_no_sound() {
     let mut repairer = Repairer::default();
     let bytes = MAX_PAYLOAD;
     for bytes in [0, bytes + 1] {
@@ -366,7 +366,7 @@ fn what_can_hold_no_sound_carries_none() {
 }
 
 #[test]
-fn what_is_older_than_any_window_is_neither_kept_nor_asked() {
+fn packets_older_than_the_window_are_not_kept() {
     let mut repairer = Repairer::default();
     let data = [1, 2, 3, 4];
     let newest = 200;

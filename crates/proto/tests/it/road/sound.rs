@@ -225,7 +225,7 @@ fn a_second_sender_does_not_disturb_the_first() {
 }
 
 #[test]
-fn a_paused_sender_comes_back_in_time() {
+fn paused_sender_returns_in_time() {
     for mapped in [true, false] {
         let mut world = World::new(Scene { mapped, ..Scene::default() });
         for _ in 0..100 {

@@ -131,7 +131,7 @@ fn a_sender_that_moved_is_followed_within_fifty_milliseconds() {
 }
 
 #[test]
-fn only_the_senders_own_host_says_goodbye_for_it() {
+fn goodbye_counts_only_from_the_senders_host() {
     let mut world = world();
     for _ in 0..100 {
         world.period(perfect);
@@ -149,7 +149,7 @@ fn only_the_senders_own_host_says_goodbye_for_it() {
 }
 
 #[test]
-fn only_the_senders_own_host_tells_its_clock() {
+fn clock_counts_only_from_the_senders_host() {
     let mut world = world();
     let mapping =
         |millis| ClockMapping::known(WALL + Span::from_millis(millis), Span::from_micros(10));

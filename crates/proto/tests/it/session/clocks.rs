@@ -10,7 +10,7 @@ use super::talk::{Host, LISTENER, SENDER, Talk, sending, steady};
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
-    fn a_mapping_is_never_further_off_than_it_says(
+    fn mapping_error_is_within_its_bound(
         // One-way delay leaves the bound no slack.
         there in prop_oneof![0_i64..3, 0_i64..40_000],
         back in prop_oneof![0_i64..3, 0_i64..40_000],

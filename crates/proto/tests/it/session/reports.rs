@@ -119,7 +119,7 @@ fn another_stream_begins_its_own_count_of_loss() {
 }
 
 #[test]
-fn who_leaves_is_told_of_and_then_nobody_is_waited_for() {
+fn leaving_member_is_reported_and_not_awaited() {
     let mut talk = Talk::new(steady(Span::from_millis(1), Span::from_millis(1)));
     talk.run(Span::from_secs(2));
     let mut buffer = [0; 1500];
@@ -138,7 +138,7 @@ fn who_leaves_is_told_of_and_then_nobody_is_waited_for() {
 }
 
 #[test]
-fn a_host_that_hears_and_sends_nothing_says_nothing() {
+fn idle_host_reports_nothing() {
     let config =
         SessionConfig { ssrc: 1, cname: "alone".into(), wall_offset: Span::ZERO, host: None };
     let mut session = Session::new(config);

@@ -79,7 +79,7 @@ fn address(text: &str) -> Endpoint {
 }
 
 #[test]
-fn once_a_source_is_heard_no_other_host_speaks_for_it() {
+fn known_source_accepts_no_reports_of_another_host() {
     let wall_offset = Span::from_secs(1_700_000_000);
     let config =
         SessionConfig { ssrc: LISTENER, cname: "listener".into(), wall_offset, host: None };

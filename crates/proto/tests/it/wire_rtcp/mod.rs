@@ -14,7 +14,7 @@ use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use tautline_proto::wire::rtcp::*;
 
 #[test]
-fn probe_is_as_long_as_asked_and_is_read_without_its_end() {
+fn probe_has_its_length_and_is_readable_truncated() {
     let mut buffer = [0xFF; 3_000];
     assert_eq!(write_probe(7, (2_944, 2_926), &mut buffer), Some(2_924), "whole words");
     assert!(Compound::parse(&buffer[..2_924]).is_ok());
@@ -121,7 +121,7 @@ fn latency_report_of_an_older_receiver_is_read() {
 }
 
 #[test]
-fn what_a_sender_of_an_older_version_announces_is_understood() {
+fn announcement_of_an_older_version_is_understood() {
     let report = RtcpReport { announcement: Some(announcement()), ..RtcpReport::new(9) };
     let bytes = written(&report);
     let app = bytes.len() - 12 - 52;
@@ -213,7 +213,7 @@ fn a_receiver_report_is_these_very_bytes() {
 }
 
 #[test]
-fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
+fn app_packets_have_the_documented_bytes() {
     let report = RtcpReport {
         announcement: Some(announcement()),
         effective: Some(effective()),
@@ -335,7 +335,7 @@ fn padding_counts_only_at_the_very_end_and_in_words() {
 }
 
 #[test]
-fn what_a_later_version_may_add_is_passed_over() {
+fn additions_of_later_versions_are_ignored() {
     let app = |subtype: u8, data: &[u8]| {
         let words = (8 + data.len()) / 4;
         [&[0x80 | subtype, 204, 0, words as u8, 0, 0, 0, 1], &b"taut"[..], data].concat()
@@ -385,7 +385,7 @@ fn names_of_any_length_end_where_the_next_source_begins() {
 }
 
 #[test]
-fn a_report_that_does_not_fit_says_what_it_takes() {
+fn report_that_does_not_fit_returns_its_size() {
     let report = RtcpReport { cname: "abc", ..RtcpReport::new(1) };
     let mut buffer = [0xAA; 23];
     let refused = ReportError::Room { needed: 24, room: 23 };

@@ -53,7 +53,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(
+    fn written_rtcp_is_read(
         ssrc: u32,
         sender: Option<(u64, u32, u32, u32)>,
         blocks in proptest::collection::vec(any_block(), 0..=31),

@@ -165,7 +165,7 @@ fn client_threads_of_an_absent_worker_share_one_retry() {
 }
 
 #[test]
-fn what_is_said_in_turn_is_said_once_and_the_last_word_always() {
+fn notes_are_reported_once_and_the_last_one_always() {
     let (_offloaded, standing, _errand) = errand();
     for _ in 0..100 {
         standing.emit("the worker is away".into());
@@ -180,7 +180,7 @@ fn what_is_said_in_turn_is_said_once_and_the_last_word_always() {
 }
 
 #[test]
-fn what_one_errand_found_out_no_other_tries() {
+fn failed_address_is_not_tried_again() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script::default();
     assert!(errand.see_to(&mut script, at(0), &mut true));
@@ -189,7 +189,7 @@ fn what_one_errand_found_out_no_other_tries() {
 }
 
 #[test]
-fn a_stream_that_is_not_there_any_more_is_opened_anew() {
+fn closed_stream_is_reopened() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script { openings: [opened(1), opened(2)].into(), ..Script::default() };
     script.lives = [Alive::No].into();
@@ -222,7 +222,7 @@ fn failed_stream_is_reported_and_reopened_after_1_s() {
 }
 
 #[test]
-fn the_first_frame_that_differs_is_said_once() {
+fn first_differing_frame_is_reported_once() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
     standing.tell_difference(0);
@@ -245,7 +245,7 @@ fn blocks_longer_than_the_delay_are_reported_once() {
 }
 
 #[test]
-fn a_lost_worker_and_its_return_are_told_with_time_and_frames() {
+fn lost_and_returned_worker_is_reported_with_frames() {
     let (_offloaded, _standing, errand) = errand();
     let errand = errand.at("studio:17230");
     let silent = Span::from_millis(2012);
@@ -267,7 +267,7 @@ fn a_worker_that_is_stopped_keeps_its_stream() {
 }
 
 #[test]
-fn what_is_over_is_closed_once() {
+fn finished_stream_is_closed_once() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
     see_to(&mut errand, &mut script, 0..20);

@@ -29,7 +29,7 @@ fn a_card_that_starves_now_and_then_is_measured_between() {
 }
 
 #[test]
-fn what_lies_between_frames_that_never_came_is_measured() {
+fn sound_between_lost_frames_is_measured() {
     let sent = noise(19, 48 * 1_600);
     let played = holed(&sent, &noise(20, BLOCK));
     let mut world = World::new(48_000);

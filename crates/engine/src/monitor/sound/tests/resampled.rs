@@ -42,7 +42,7 @@ fn resampled_sound_is_measured_to_a_part_of_a_frame() {
 }
 
 #[test]
-fn a_resampled_tone_says_nothing_of_when_it_was_heard() {
+fn resampled_tone_gives_no_playback_time() {
     let world = World::new(48_000);
     let sent: Vec<f32> =
         (0..48_000).map(|index| (TAU * f64::from(index) / 48.0).sin() as f32 * 0.5).collect();

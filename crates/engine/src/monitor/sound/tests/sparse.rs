@@ -25,7 +25,7 @@ fn found(away: i64) -> (Vec<FoundPacket>, usize) {
 }
 
 #[test]
-fn of_few_packets_an_error_of_the_ledger_is_seen_whatever_it_is() {
+fn log_error_is_found_with_few_packets() {
     for millis in [0, 1, 7, 15, 25, 40, 55, -1, -7, -15, -25, -40, -55] {
         let (found, of) = found(48 * millis);
         assert!(found.len() + 3 >= of, "{} of {of} found {millis} ms away", found.len());

@@ -67,7 +67,7 @@ fn all_senders_at_a_link_play_and_one_can_leave() {
 }
 
 #[test]
-fn who_is_chosen_stays_chosen_when_another_goes() {
+fn chosen_sender_stays_when_another_leaves() {
     let (mut world, mut ordinary) = senders(Select::FirstAlive, &[0.1, 0.2, 0.4], 4);
     play(&mut world, 50, &[0, 1, 2]);
     assert_eq!(play(&mut world, 300, &[2]), 0.4);

@@ -32,7 +32,7 @@ impl Process for FloorProcess {
 }
 
 #[test]
-fn a_stream_that_is_converted_and_no_more_is_what_was_sent() {
+fn converted_stream_equals_the_sent_one() {
     let scene = CostScene { drift: 0, carried: Layout::NONE, everything: true };
     let mut world = CostWorld::new(1, scene);
     world.sender.set_redundancy(Layout::NONE);

@@ -120,7 +120,7 @@ fn assert_whole(reported: &SenderSeen, goes_on: bool) {
 }
 
 #[test]
-fn each_sender_at_a_shared_link_is_heard_on_its_own() {
+fn each_sender_on_a_shared_link_is_received_separately() {
     for seed in SEEDS {
         let reported = heard(seed);
         for (number, (sender, (_, stints))) in reported.senders.iter().zip(stints()).enumerate() {
@@ -156,7 +156,7 @@ fn each_sender_at_a_shared_link_is_heard_on_its_own() {
 }
 
 #[test]
-fn whoever_finds_no_place_is_counted_until_one_is_free() {
+fn senders_without_a_place_are_counted_until_one_is_free() {
     for seed in SEEDS {
         let reported = heard(seed);
         let (before, after) = around_pause(&reported.senders[LEAVES].arrived);
