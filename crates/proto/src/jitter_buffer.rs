@@ -87,6 +87,8 @@ pub struct JitterBuffer {
     /// See [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
+    /// Losses of earlier senders.
+    earlier: LossReport,
     transit: Option<TransitMeter>,
     measuring: Option<Measuring>,
     proof: FormatProof,
@@ -159,6 +161,7 @@ impl JitterBuffer {
             turns: Turns::new(packets.unsigned_abs() as usize),
             repairer: None,
             tally: Tally::default(),
+            earlier: LossReport::default(),
             transit: None,
             measuring: None,
             proof: FormatProof::default(),
@@ -211,11 +214,17 @@ impl JitterBuffer {
         let Counters { repaired, lost, late, .. } = self.counters;
         self.source.as_ref().map(|s| LossReport {
             ssrc: s.stream().ssrc(),
-            tally: self.tally,
-            repaired,
-            lost,
-            late,
+            tally: self.tally.since(&self.earlier.tally),
+            repaired: repaired - self.earlier.repaired,
+            lost: lost - self.earlier.lost,
+            late: late - self.earlier.late,
         })
+    }
+
+    /// Later losses are those of another sender.
+    fn begin_losses(&mut self) {
+        let Counters { repaired, lost, late, .. } = self.counters;
+        self.earlier = LossReport { ssrc: 0, tally: self.tally, repaired, lost, late };
     }
 
     /// Format according to the packets.

@@ -135,11 +135,13 @@ impl JitterBuffer {
     ) -> Received<'a> {
         let &Arrival { at: arrival, read, .. } = came;
         if self.source.is_none() {
+            self.begin_losses();
             self.source = Some(Source::begin(&packet.head, frames, came));
             self.format = format;
             self.apply_clock();
         }
         let Some(source) = &mut self.source else { return Received::Doubted };
+        let stream = source.stream();
         let mut newest = (source.received() > 0).then(|| source.highest());
         let end = source.end();
         let admission = match sequel {
@@ -174,6 +176,9 @@ impl JitterBuffer {
             Admission::Restarted { sequence, media, missed } => {
                 self.counters.lost += missed;
                 self.tally.outage(missed);
+                if stream != packet.head.stream {
+                    self.begin_losses();
+                }
                 self.was_mapped &= missed > 0;
                 self.format = format;
                 self.placement.forget_all();

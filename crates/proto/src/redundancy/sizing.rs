@@ -117,6 +117,17 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Packets counted after `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            expected: self.expected - earlier.expected,
+            missing: self.missing.saturating_sub(earlier.missing),
+            runs: self.runs - earlier.runs,
+            beyond: self.beyond.saturating_sub(earlier.beyond),
+        }
+    }
+
     /// Counts a packet `ahead` of the newest; `None` for the first.
     pub(crate) fn came(&mut self, ahead: Option<i64>) {
         match ahead.map_or(1, |ahead| ahead) {
