@@ -94,7 +94,8 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
                 | SendNote::ReceiverLost { .. }
                 | SendNote::ReceiverBack { .. },
             ..
-        } => None,
+        }
+        | Note::Receiving { note: ReceiveNote::Stopped | ReceiveNote::Resumed(_), .. } => None,
         Note::NoAnswer { address, .. } => Some(format!(
             "{address} reports no received packets; check that UDP passes in both directions, or call with \
              --transport auto"

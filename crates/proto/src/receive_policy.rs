@@ -102,6 +102,8 @@ pub struct ReceivePolicy {
     /// Last path feedback, on the receiver's clock.
     fed_back: u32,
     status: Option<StreamStatus>,
+    /// Last packet before a reported silence.
+    stopped: Option<LocalTime>,
     notes: NoteQueue<ReceiveNote>,
 }
 
@@ -176,6 +178,7 @@ impl ReceivePolicy {
             restarts: Often::default(),
             fed_back: 0,
             status: None,
+            stopped: None,
             notes: NoteQueue::default(),
             config,
         }
@@ -231,6 +234,7 @@ impl ReceivePolicy {
         self.follow_device(status, context);
         self.follow_need(status);
         self.follow_contradiction(status, context);
+        self.note_silence(status.at);
         self.note_stranger(status);
         self.note_other_type(status);
         if self.presents() {
@@ -241,6 +245,21 @@ impl ReceivePolicy {
         }
         if status.out_of_reach {
             self.notes.note(ReceiveNote::OutOfReach);
+        }
+    }
+
+    fn note_silence(&mut self, now: LocalTime) {
+        let last = self.recent.last();
+        match self.stopped {
+            None if self.recent.is_gone(now) && !self.left => {
+                self.stopped = Some(last);
+                self.notes.note(ReceiveNote::Stopped);
+            }
+            Some(since) if last > since => {
+                self.stopped = None;
+                self.notes.note(ReceiveNote::Resumed(last - since));
+            }
+            _ => {}
         }
     }
 

@@ -108,6 +108,12 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ReceiveNote::Uncertain => format!(
             "{address}: the talker reports that its clock is uncertain (tu): keep it with PTP"
         ),
+        ReceiveNote::Stopped => {
+            format!("{address}: no packets for 3 s: check the sender and the network")
+        }
+        ReceiveNote::Resumed(silence) => {
+            format!("{address}: packets arrive again after {:.1} s", silence.as_millis_f64() / 1e3)
+        }
         ReceiveNote::Posing { sender, other, .. } => format!(
             "{address}: packets with the SSRC of its sender ({sender}) come also from {other}, and are not played: \
              stop the program that sends them"

@@ -88,6 +88,12 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             "{address}: the talker reports that its clock is uncertain (tu), so the error of the measured latency is \
              unknown; keep that clock with PTP (taut doctor there, if it is taut)"
         ),
+        ReceiveNote::Stopped => {
+            format!("{address}: no packets for 3 s; check the sender and the network")
+        }
+        ReceiveNote::Resumed(silence) => {
+            format!("{address}: packets arrive again after {:.1} s", silence.as_millis_f64() / 1e3)
+        }
         ReceiveNote::Posing { ssrc, sender, other } => format!(
             "{address}: packets with the SSRC of its sender ({ssrc:08x}, at {sender}) come also from \
              {other}, and are not played; stop the program that sends them, or block it"

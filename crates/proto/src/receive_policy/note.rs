@@ -85,6 +85,10 @@ pub enum ReceiveNote {
     Restarting(u64),
     /// Packets mark their clock as uncertain.
     Uncertain,
+    /// No packets for 3 s, without a goodbye.
+    Stopped,
+    /// Packets arrive again after this time.
+    Resumed(Span),
     /// Another host uses the sender's SSRC.
     Posing {
         /// The SSRC.

@@ -217,6 +217,26 @@ fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
     assert_eq!(follow(9), []);
 }
 
+#[test]
+fn silence_without_a_goodbye_is_noted_with_its_end() {
+    let mut heard = Received::by(2, LatencyRule::Usual);
+    let mut follow = |millis, received, said_goodbye| {
+        let at = LocalTime::ZERO + Span::from_millis(millis);
+        let mut status = StreamStatus { said_goodbye, ..heard.receiver.status(at) };
+        status.counters.received = received;
+        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        heard.policy.notes()
+    };
+    assert_eq!(follow(10_000, 0, false), [], "no packet arrived");
+    assert_eq!(follow(11_000, 5, false), []);
+    assert_eq!(follow(14_000, 5, false), []);
+    assert_eq!(follow(14_001, 5, false), [ReceiveNote::Stopped]);
+    assert_eq!(follow(18_000, 5, false), []);
+    assert_eq!(follow(20_000, 6, false), [ReceiveNote::Resumed(Span::from_secs(9))]);
+    assert_eq!(follow(21_000, 6, true), []);
+    assert_eq!(follow(30_000, 6, true), []);
+}
+
 /// Arrives 2 ms after its capture.
 fn packet(frame: i64) -> PacketTrace {
     let capture = LocalTime::ZERO + frames(frame);
