@@ -12,6 +12,7 @@ use tautline_engine::plan::too_long::TooLong;
 use tautline_io::link::{is_of_a_queue, is_of_an_interface};
 use tautline_proto::coding_time::LongCoding;
 use tautline_proto::device::Direction;
+use tautline_proto::receive_policy::ReceiveNote;
 use tautline_proto::send_policy::SendNote;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::target_delay::Journal;
@@ -96,6 +97,13 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             ..
         }
         | Note::Receiving { note: ReceiveNote::Stopped | ReceiveNote::Resumed(_), .. } => None,
+        Note::Receiving {
+            address,
+            note: ReceiveNote::RepairShort { window, latency, enough },
+        } => Some(format!(
+            "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too \
+             short for that; use --latency {enough} or more"
+        )),
         Note::NoAnswer { address, .. } => Some(format!(
             "{address} reports no received packets; check that UDP passes in both directions, or call with \
              --transport auto"
@@ -155,7 +163,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                 false => "",
             };
             format!(
-                "no receiver has answered from {address}: none runs there, it plays another sender, or it sends no RTCP{hint}"
+                "no receiver has answered from {address}: none runs there, it plays another sender, a firewall here drops its RTCP (UDP), or it sends none{hint}"
             )
         }
         Note::Stopped(length) => {

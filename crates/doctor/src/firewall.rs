@@ -41,11 +41,15 @@ pub enum Rules {
 
 /// Reports ports of calls only if they are blocked.
 pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
-    let mut found = vec![judge(rules, USUAL)];
-    let calls = CALLED.map(|awaited| judge(rules, awaited));
-    let shut = calls.into_iter().filter(|call| !matches!(call.verdict, Passed | Unknown));
-    found.extend(shut.map(|call| Finding { verdict: Warning, ..call }));
-    found
+    let streams = core::iter::once(judge(rules, USUAL));
+    let calls = CALLED.into_iter().map(|awaited| judge(rules, awaited));
+    let shut = calls.filter(|call| !matches!(call.verdict, Passed | Unknown));
+    // Which ports are needed depends on the use.
+    let lower = |found: Finding| match found.verdict {
+        Failure => Finding { verdict: Warning, ..found },
+        _ => found,
+    };
+    streams.chain(shut).map(lower).collect()
 }
 
 /// Message with the fix, if the firewall may block the packets.

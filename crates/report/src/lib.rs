@@ -302,6 +302,8 @@ pub struct GapReport {
     pub host_stalled: u64,
     /// Lost by the network.
     pub lost: u64,
+    /// Of these, lost in gaps too long for repairs: the network was interrupted.
+    pub lost_in_outages: u64,
     /// Dropped by a full socket buffer of this machine.
     pub discarded: u64,
     /// Latency that catches 99 % of the packets sent late.

@@ -225,11 +225,17 @@ impl ReportSource<'_> {
             late_receiver: gaps.late_receiver,
             host_stalled: gaps.host_stalled,
             lost: gaps.lost,
+            lost_in_outages: self.lost_in_outages().min(gaps.lost),
             discarded: gaps.discarded,
             sender_needs_ns: would_catch(Late::Sender),
             network_needs_ns: would_catch(Late::Network),
             receiver_needs_ns: would_catch(Late::Receiver),
         }
+    }
+
+    fn lost_in_outages(&self) -> u64 {
+        let receiving = self.statistics.status.and_then(|status| status.stream.receiving);
+        receiving.and_then(|receiving| receiving.losses).map_or(0, |losses| losses.tally.beyond)
     }
 
     fn repair(&self) -> Option<RepairReport> {

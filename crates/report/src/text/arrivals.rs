@@ -9,6 +9,9 @@ use crate::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 /// Minimum packets for advice: with fewer, rare events have no significance.
 const WORTH_TELLING: u64 = 1_000;
 
+/// A needed latency of more than this many times the present one comes from an interruption.
+const FAR: i64 = 10;
+
 const SHARES: [f64; 9] = [0.5, 0.2, 0.1, 0.02, 0.01, 0.001, 0.0001, 0.00001, 0.0];
 
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +20,8 @@ pub(super) struct LatencyAdvice {
     kept_ns: i64,
     target: f64,
     with_repairs: bool,
-    auto: bool,
+    /// Maximum of an automatic latency.
+    auto_ns: Option<i64>,
 }
 
 impl LatencyAdvice {
@@ -32,12 +36,12 @@ impl LatencyAdvice {
             kept_ns,
             target,
             with_repairs: waits || repair.is_some(),
-            auto: latency.auto.is_some(),
+            auto_ns: latency.auto.map(|auto| auto.max_ns.max(auto.last_ns)),
         })
     }
 
-    const fn is_kept(&self) -> bool {
-        self.needs_ns <= self.kept_ns
+    fn is_kept(&self) -> bool {
+        self.needs_ns <= self.auto_ns.unwrap_or(self.kept_ns)
     }
 }
 
@@ -69,11 +73,26 @@ impl<'a> GapHints<'a> {
         self.advice.is_some_and(|advice| advice.is_kept())
     }
 
+    /// `otherwise` if even 99 % of the packets need far more than the present latency.
+    fn latency_or(&self, otherwise: &str, catches_ns: Option<i64>) -> String {
+        let kept = self.advice.map(|advice| advice.auto_ns.unwrap_or(advice.kept_ns));
+        let is_far = |needs: i64| kept.is_some_and(|kept| needs > kept.saturating_mul(FAR));
+        match self.advice {
+            Some(advice) if is_far(advice.needs_ns) => match catches_ns {
+                Some(needs) if !is_far(needs) => {
+                    Self { advice: None, ..*self }.longer_latency(Some(needs))
+                }
+                _ => otherwise.to_owned(),
+            },
+            _ => self.longer_latency(catches_ns),
+        }
+    }
+
     fn longer_latency(&self, catches_ns: Option<i64>) -> String {
         match (self.advice, catches_ns) {
             _ if self.presented => "use a longer --max-transit-time at the talker".to_owned(),
-            (Some(advice), _) if advice.auto => {
-                "raise the maximum of the automatic latency, if it was reached".to_owned()
+            (Some(advice), _) if advice.auto_ns.is_some() => {
+                format!("use --latency auto:{} or more", Nanos(advice.needs_ns))
             }
             (Some(advice), _) => format!("use --latency {advice}"),
             (None, Some(needs)) => {
@@ -133,10 +152,10 @@ pub(super) fn recommendation(
             writeln!(out, "fix: {}", hint(main_cause, gaps, hints, scheduler))
         }
         _ => match &hints.advice {
-            Some(advice) if advice.is_kept() || advice.auto => {
+            Some(advice) if advice.is_kept() => {
                 writeln!(out, "margin: the packets needed {advice}")
             }
-            Some(advice) => writeln!(out, "fix: use --latency {advice}"),
+            Some(_) => writeln!(out, "fix: {}", hints.longer_latency(None)),
             None => Ok(()),
         },
     }
@@ -152,15 +171,19 @@ fn run_in_time(scheduler: &str) -> &'static str {
     }
 }
 
+const SENDER_STOPPED: &str = "the sender stopped for a while: run `taut doctor` there";
+const INTERRUPTED: &str = "the network was interrupted: check cables, Wi-Fi and switches";
+
 fn hint(main_cause: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
     let longer = |needs| hints.longer_latency(needs);
     match main_cause {
-        "network late" => longer(gaps.network_needs_ns),
-        "sender late" => longer(gaps.sender_needs_ns),
+        "network late" => hints.latency_or(INTERRUPTED, gaps.network_needs_ns),
+        "sender late" => hints.latency_or(SENDER_STOPPED, gaps.sender_needs_ns),
         "receiver late" if gaps.receiver_needs_ns.is_some() => longer(gaps.receiver_needs_ns),
         "lost" if hints.repairs.unrepaired_need_ns().is_some() && hints.advice.is_some() => {
             longer(None)
         }
+        "lost" if gaps.lost_in_outages * 2 > gaps.lost => INTERRUPTED.to_owned(),
         "lost" => hints.repairs.hint(),
         "receiver late" | "discarded" => {
             format!("this program ran late: {}", run_in_time(scheduler))
@@ -289,12 +312,17 @@ mod tests {
         let none = Repairs::default();
         let short = shown(|_| (), &none);
         snapshot!(short);
-        assert!(!short.contains("21.93ms"), "{short}");
+        assert!(!short.contains("1.118s ("), "{short}");
+        let outage = shown(|latency| latency.configured_ns = Some(1_000_000), &none);
+        assert!(outage.starts_with("fix: the network was interrupted"), "{outage}");
         let enough = shown(|latency| latency.recommended_ns = Some(3_400_000), &none);
         snapshot!(enough);
         assert!(!enough.contains("--latency"), "{enough}");
         let followed = shown(|latency| latency.auto = Some(auto()), &none);
-        assert!(!followed.contains("--latency"), "{followed}");
+        assert!(followed.contains("--latency"), "{followed}");
+        let reached = Some(Auto { max_ns: 1_118_000_000, ..auto() });
+        let enough = shown(|latency| latency.auto = reached, &none);
+        assert!(!enough.contains("--latency"), "{enough}");
         let mut presented = String::new();
         let late = GapReport { late_network: 41, ..GapReport::default() };
         let hints = GapHints { presented: true, ..unadvised(&none) };

@@ -12,19 +12,22 @@ pub(super) struct Repairs {
     repair: Option<RepairReport>,
     configured_ns: i64,
     in_call: bool,
+    /// Whether the packets are of a codec with few bits.
+    coded: bool,
 }
 
 impl Repairs {
     pub(super) fn of(stream: &StreamReport, in_call: bool) -> Self {
         let Counters { repaired, lost, .. } = stream.counters;
         let configured_ns = stream.latency.configured_ns.unwrap_or(0);
-        Self { repaired, lost, repair: stream.repair, configured_ns, in_call }
+        let coded = stream.format.starts_with("opus");
+        Self { repaired, lost, repair: stream.repair, configured_ns, in_call, coded }
     }
 
     #[cfg(test)]
     pub(super) const fn short(needs_ns: i64, configured_ns: i64) -> Self {
         let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns });
-        Self { repaired: 7, lost: 2, repair, configured_ns, in_call: false }
+        Self { repaired: 7, lost: 2, repair, configured_ns, in_call: false, coded: false }
     }
 
     /// Latency that would suffice, if it exceeds the configured one.
@@ -60,10 +63,14 @@ impl Repairs {
                     Nanos(self.configured_ns)
                 )
             }
-            _ if self.in_call => {
-                "use --format auto (fewer bits) or --transport tcp (lost data is sent again)"
+            (None, None) if self.in_call && self.repaired == 0 => {
+                "use --redundancy auto (repairs losses)".to_owned()
+            }
+            _ if self.in_call && self.coded => {
+                "the network loses more than can be repaired: use a cable, or less other traffic"
                     .to_owned()
             }
+            _ if self.in_call => "use --format auto (fewer bits)".to_owned(),
             (None, None) if self.repaired == 0 => "use --redundancy auto at the sender".to_owned(),
             _ => "use a longer --redundancy-budget and --latency, or --redundancy fec:N with more \
                   symbols, at the sender"
@@ -123,7 +130,12 @@ mod tests {
         assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
         assert_eq!(reported(Repairs::default()).lines().count(), 1);
         let call = reported(Repairs { in_call: true, ..Repairs::default() });
-        assert!(call.contains("--format auto") && !call.contains("redundancy"), "{call}");
+        assert!(call.contains("--redundancy auto") && !call.contains("sender"), "{call}");
+        let repairing = Repairs { in_call: true, repaired: 1, ..Repairs::default() };
+        let fewer = reported(repairing);
+        assert!(fewer.contains("--format auto"), "{fewer}");
+        let coded = reported(Repairs { coded: true, ..repairing });
+        assert!(!coded.contains("--"), "{coded}");
     }
 
     #[test]
