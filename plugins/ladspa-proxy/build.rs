@@ -1,5 +1,5 @@
-//! Prevents unloading: hosts that scan plugins close it at once, while a client thread may still
-//! run.
+//! Prevents unloading: hosts that scan plugins close it immediately, while a client thread may
+//! still run.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

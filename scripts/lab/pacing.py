@@ -24,7 +24,7 @@ QUEUES = {
     "etf": (BELOW, "tc -n near qdisc add dev veth0 parent 1:1 handle 10: etf clockid CLOCK_TAI delta 300000"),
     "fq": ("tc -n near qdisc add dev veth0 root fq",),
 }
-# Deviations in the guest with an unoptimized program: 295.7 us with all packets of a period at once, 25.9 to 26.7 us with
+# Deviations in the guest with an unoptimized program: 295.7 us with all packets of a period together, 25.9 to 26.7 us with
 # `sleep` without real-time priority, 1.0 and 1.2 us with `etf`, 0.5 and 2.9 us with `fq`, depending on the kernel's tick.
 BETTER = 10
 BETTER_THAN_TIMER = {"etf": 10, "fq": 4}
@@ -134,7 +134,7 @@ def packets_leave_at_their_launch_times_by(rung):
         launched = deviation(rung)
     with guest.network():
         at_once, by_timer = deviation("batch"), deviation("sleep", "--scheduler", "other")
-    result = f"{micros(launched)}, with a timer {micros(by_timer)}, all of a period at once {micros(at_once)}"
+    result = f"{micros(launched)}, with a timer {micros(by_timer)}, all of a period back to back {micros(at_once)}"
     if launched * BETTER > at_once or launched * BETTER_THAN_TIMER[rung] > by_timer:
         raise Wrong(result)
     return result

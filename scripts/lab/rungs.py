@@ -9,7 +9,7 @@ from lab.pacing import QUEUES, arrivals, intervals, looping, queue
 DUE = 125_000
 # The software timer of December 2018 (docs/internals/pacing.md): a thread without priority that sleeps.
 TIMER = ("sleep", "--scheduler", "other")
-# Periods in frames: 8 and 40 packets at once.
+# Periods in frames: 8 and 40 packets each.
 SHORT, LONG = 48, 240
 PARTS = (("p0.1", 0.001), ("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999))
 WITHIN = (0.1, 0.25, 0.5, 1, 2, 5, 10, 50)

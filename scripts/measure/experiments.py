@@ -1,5 +1,5 @@
 """Experiments of `taut lab`, compared with the thesis (Sjöberg and Hammarström, Lund 2020). Both ends run on this machine. If
-traffic is measured, they run in two network namespaces with a veth pair, because a loopback interface has both ends at once. Needs
+traffic is measured, they run in two network namespaces with a veth pair, because a loopback interface has both ends. Needs
 root."""
 
 import contextlib

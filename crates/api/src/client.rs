@@ -29,10 +29,10 @@ pub use address::{NoWorkerAddress, WorkerAddress};
 pub use error::AskError;
 use wire::{Meeting, WorkerConnector};
 
-/// A worker may start a process.
+/// Default timeout of a request, for which a worker may start a process.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// Thousands of plugins take 5 MB.
+/// Maximum bytes of an answer. Thousands of plugins take 5 MB.
 const MAX_ANSWER: u64 = 32 << 20;
 const MAX_HEAD: usize = 16 << 10;
 
@@ -56,7 +56,7 @@ pub struct WorkOpened {
 }
 
 impl core::fmt::Debug for WorkOpened {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let sealed = self.secret.is_some();
         let Self { stream: WorkStream { id, state, .. }, far, .. } = self;
@@ -241,7 +241,7 @@ impl WorkerClient {
     }
 
     fn nonsense(&self, what: String) -> AskError {
-        // It may quote the worker.
+        // The text may quote the worker.
         let what = printable(&what, MAX_TEXT);
         AskError::Nonsense { worker: self.address.clone(), what, version: VERSION }
     }

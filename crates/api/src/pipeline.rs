@@ -10,7 +10,7 @@ const PLAYED: u32 = 2 | 8;
 const SET: u32 = 1 | 4;
 const TOLD: u32 = 2 | 4;
 const REALTIME: u32 = 1;
-/// Each plugin adds a network hop before the deadline.
+/// Maximum plugins of a pipeline. Each adds a network hop before the deadline.
 pub const MAX_STAGES: usize = 8;
 
 fn ports(plugin: &Plugin, kind: u32) -> impl Iterator<Item = &PluginPort> {

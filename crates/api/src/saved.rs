@@ -16,7 +16,7 @@ use pipelines::{Pipeline, pipelines};
 
 pub use pipelines::PipelineStage;
 
-/// Of 256 blocks, two are the controls of each direction.
+/// Maximum sound ports: 256 blocks minus one for the controls of each direction.
 const MAX_SOUND_PORTS: usize = 254;
 const MAX_PORTS: usize = 1024;
 const WAYS: u32 = 1 | 2;
@@ -99,7 +99,7 @@ fn is_usable(plugin: &Plugin) -> bool {
 }
 
 const VERSION: u32 = 1;
-/// A thousand plugins take about 1 MB.
+/// Maximum size of the file. A thousand plugins take about 1 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug, Deserialize)]

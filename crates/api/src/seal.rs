@@ -78,7 +78,7 @@ pub(crate) fn expanded(root: &Prk, info: &[&[u8]]) -> [u8; SECRET_BYTES] {
     secret
 }
 
-/// Against timing attacks.
+/// Whether both are equal. Takes constant time, against timing attacks.
 pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0

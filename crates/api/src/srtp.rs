@@ -29,14 +29,14 @@ use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
 /// Maximum length of a UDP datagram.
 const LONGEST: usize = 1 << 16;
 const MAX_SENT: usize = 16;
-/// Per key, RTP and RTCP (RFC 3711 §9.2).
+/// Maximum packets per key: RTP, then RTCP (RFC 3711 §9.2).
 const MAX_RTP: u64 = 1 << 48;
 const MAX_RTCP: u64 = 1 << 31;
 
 /// Encrypts with one master key and decrypts with another.
 ///
-/// Two values can share keys, one each for RTP and RTCP (RFC 5761 §4). They must not both encrypt
-/// RTP, or both RTCP, of one SSRC.
+/// Two values can share keys, one each for RTP and RTCP (RFC 5761 §4). Of one SSRC, only one value
+/// may encrypt RTP, and only one RTCP.
 pub struct SrtpSeal {
     sending: Keys,
     receiving: Keys,

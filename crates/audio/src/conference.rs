@@ -29,7 +29,7 @@ use tautline_proto::device::{
 use crate::toolbox::Sides;
 use crate::toolbox::callback::Seat;
 
-/// A period's playing parts are a 64-bit set.
+/// Maximum parts: a 64-bit set holds the parts that play in a period.
 pub const MAX_PARTS: usize = 64;
 
 pub struct SharedProcesses {
@@ -134,7 +134,7 @@ impl SharedParts {
     }
 }
 
-/// Polling interval for the end: waking the thread would be a system call.
+/// Polling interval for the end, because waking the thread would be a system call.
 const LOOK: Duration = Duration::from_millis(10);
 
 struct PartTaken {

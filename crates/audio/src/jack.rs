@@ -1,5 +1,6 @@
-//! A JACK client with one port per channel. `jack:NAME` never starts a server, which sets rate and
-//! buffer. `client_thread` has the only thread that waits for it, and that can be abandoned.
+//! A JACK client with one port per channel. `jack:NAME` never starts a server. The server sets rate
+//! and buffer. A server may never answer, so only the thread of `client_thread` waits for it; that
+//! thread can be abandoned.
 
 mod client;
 mod client_thread;
@@ -39,7 +40,7 @@ use crate::toolbox::{
     DeviceDescription, DeviceSide, Notes, Offers, Sides, StreamLatency, spawn_error,
 };
 
-/// Servers need milliseconds.
+/// Timeout for a server, which usually answers within milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const LIST_TIMEOUT: Duration = Duration::from_millis(300);
 const LOOK: Span = Span::from_millis(10);

@@ -56,8 +56,8 @@ impl UsualDevices {
         found
     }
 
-    /// Default device, preferably shared. A JACK server counts even without card ports, which a
-    /// patch bay may add, but not with a PipeWire server, which usually provides it.
+    /// Default device, preferably shared. With a PipeWire server, JACK counts only if it has ports
+    /// for this direction. Without one, JACK counts even without ports: a patch bay may add them.
     pub fn of(&self, direction: Direction) -> Option<UsualDevice> {
         match self {
             Self { pipewire: Some(has), .. } if *has.of(direction) => Some(UsualDevice::PipeWire),

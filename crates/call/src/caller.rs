@@ -31,7 +31,8 @@ use crate::{
 };
 
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
-/// From the end of a sent file to the end of the call: more than the maximum adaptive latency.
+/// Time from the end of a sent file to the end of the call. It exceeds the maximum adaptive
+/// latency.
 const LAST_WORDS: Span = Span::from_secs(1);
 /// `--duration` starts with the first packet, or after this time without one.
 const BEGUN_UNHEARD: Span = Span::from_secs(5);

@@ -29,7 +29,7 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// Calls all hosts. Shared devices open at once, unless on hold.
+    /// Calls all hosts. Shared devices open immediately, unless on hold.
     pub fn new(
         config: CallerConfig,
         trust: &Arc<TrustStore>,

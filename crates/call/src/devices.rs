@@ -36,7 +36,7 @@ impl DevicePair {
         (self.capture.rate, self.capture.channels)
     }
 
-    /// Whether its latency share is not larger.
+    /// Whether this pair's latency share is at most that of `other`.
     pub fn takes_no_more_than(&self, other: &Self) -> bool {
         self.take().iter().zip(other.take()).all(|(this, other)| *this <= other)
     }
@@ -166,7 +166,7 @@ impl Sound {
     }
 }
 
-/// Spare parts, as an ended call returns its part a moment later.
+/// Spare parts per device. An ended call returns its part a moment later.
 const SPARE: usize = 4;
 
 type StillDevice = (Box<dyn Device>, Box<dyn Process>);

@@ -47,7 +47,7 @@ use crate::{Config, Ended, Error, Event, Events, NoteSender, Side, Watched, runn
 
 const SEALED: &str = Profile::AeadAes256Gcm.name();
 
-/// Longer than the device buffer and a fade.
+/// Timeout of a fade. It exceeds the device buffer and the fade.
 const FADED_WITHIN: Span = Span::from_millis(500);
 
 const FAR: Address = Address::Connection(1);
@@ -139,7 +139,7 @@ pub(crate) struct Endpoint {
     coding: CodingWatch,
     sent: (StreamTerms, Option<CodingLimits>, CallLatency),
     redundancy: SentRedundancy,
-    /// `fades` stops after a fade, `stop` at once.
+    /// `fades` stops after a fade, `stop` immediately.
     fades: Stop,
     stop: Stop,
     faded_by: Option<LocalTime>,
@@ -323,7 +323,7 @@ impl Endpoint {
         self.faded_by.get_or_insert_with(|| now() + FADED_WITHIN);
     }
 
-    /// Whether [`Endpoint::end`] returns at once.
+    /// Whether [`Endpoint::end`] returns immediately.
     pub(crate) fn has_ended(&self) -> bool {
         self.receiving.is_finished() && self.sending.is_finished()
     }

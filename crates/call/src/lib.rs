@@ -332,7 +332,7 @@ pub(crate) struct EndedSound {
 impl EndedSound {
     const MAX_REPORTS: usize = 64;
 
-    /// Returns a failure to report at once.
+    /// Returns a failure to report immediately.
     #[must_use]
     pub(crate) fn keep(&mut self, (reports, done): Ended) -> Option<String> {
         self.reports.extend(reports);
@@ -355,7 +355,7 @@ pub(crate) struct NoteSender {
 }
 
 impl NoteSender {
-    /// Limits memory, as peers can cause notes.
+    /// Maximum notes kept. Peers can cause notes, so this limits memory.
     const MAX_NOTES: usize = 256;
 
     pub(crate) const fn new(events: Events) -> Self {

@@ -2,9 +2,9 @@
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// Terminals report no key releases but repeat held keys, first after 660 ms by default (`xset q`),
+/// Time until the first key repeat: terminals repeat after 660 ms by default (`xset q`).
 const UNTIL_REPEATED: Span = Span::from_millis(1000);
-/// then within 50 ms.
+/// Time after a repeat until the key counts as released: repeats follow within 50 ms.
 const UNTIL_LET_GO: Span = Span::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Microphone {
         Self { muted, talks_until: LocalTime::ZERO }
     }
 
-    /// Also ends push-to-talk.
+    /// Mutes or opens the microphone. Ends push-to-talk.
     pub(crate) fn mute(&mut self, muted: bool) {
         *self = Self::new(muted);
     }

@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 
 use crate::{Error, Event, Events, running};
 
-/// The codec may change during a call; 24 bits hold a converter's range.
+/// Format of recordings. The codec may change during a call, and 24 bits hold a converter's range.
 const FORMAT: SampleFormat = SampleFormat::L24;
 
 const AHEAD: Span = Span::from_secs(1);
@@ -41,7 +41,7 @@ struct FileName {
 }
 
 impl Recordings {
-    /// Creates this folder, or mixes into this file if it is a WAV.
+    /// Records to a folder, which it creates, or mixes into a WAV file.
     pub(crate) fn at(path: &Path, events: &Events) -> Result<Self, Error> {
         let mixed = is_mixed(path).then(|| path.to_owned());
         let alongside = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -32,7 +32,7 @@ use crate::{
 };
 
 const MAX_STALE: usize = 1024;
-/// Each call with sound needs threads, and memory in the device callbacks.
+/// Maximum calls with sound. Each needs threads, and memory in the device callbacks.
 const MAX_SOUNDING: u16 = 32;
 const EVENTS: usize = 4096;
 const LOOK_EVERY: Span = Span::from_secs(1);

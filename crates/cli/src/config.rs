@@ -188,10 +188,11 @@ pub(crate) fn with_file(
     Ok(arguments)
 }
 
-/// These write pages, list devices for the file, or show and permit other programs' actions.
+/// Commands that ignore the file. They write pages, list devices for the file, or show and permit
+/// other programs' actions.
 const WITHOUT_FILE: [&str; 6] = ["man", "completions", "devices", "top", "id", "trust"];
 
-/// Sections of the LADSPA plugin, and the list of workers.
+/// Sections of other programs: the LADSPA plugin, and the list of workers.
 const OF_OTHERS: [&str; 3] = ["offload", "pipeline", "workers"];
 
 pub(crate) fn takes_options(command: &Command) -> bool {

@@ -9,7 +9,7 @@ use crate::failure::{Failure, on_one_line};
 use crate::messages::{cannot_change, changed};
 use crate::screen::Answers;
 
-/// A few times sixteen addresses.
+/// Maximum bytes of a line: a few times sixteen addresses.
 const LONGEST: u64 = 8192;
 
 /// Reads standard input on a detached thread, which may wait forever. `read` parses each line;

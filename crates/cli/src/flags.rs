@@ -251,7 +251,7 @@ pub(crate) struct Send {
     pub(crate) time_uncertainty: Span,
     /// Encrypt with SRTP; the key is in FILE
     ///
-    /// Packets and reports of all --to; see taut srtp-key.
+    /// Applies to the packets and reports of every --to. Create a key with taut srtp-key.
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) srtp_key_file: Option<PathBuf>,
     /// Priority mark (DSCP) of IP packets

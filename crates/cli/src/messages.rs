@@ -97,13 +97,12 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             ..
         }
         | Note::Receiving { note: ReceiveNote::Stopped | ReceiveNote::Resumed(_), .. } => None,
-        Note::Receiving {
-            address,
-            note: ReceiveNote::RepairShort { window, latency, enough },
-        } => Some(format!(
-            "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too \
+        Note::Receiving { address, note: ReceiveNote::RepairShort { window, latency, enough } } => {
+            Some(format!(
+                "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too \
              short for that; use --latency {enough} or more"
-        )),
+            ))
+        }
         Note::NoAnswer { address, .. } => Some(format!(
             "{address} reports no received packets; check that UDP passes in both directions, or call with \
              --transport auto"
@@ -113,7 +112,7 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
              longer maximum"
         )),
         Note::Sending { note: SendNote::SentAtOnce(ptime), .. } => Some(format!(
-            "the packets of a period leave at once; --ptime {ptime} spaces them evenly"
+            "the packets of a period leave back to back; --ptime {ptime} spaces them evenly"
         )),
         Note::AuthFailed { address, datagrams } => Some(format!(
             "{address}: {}; if the number grows, hang up and call again",

@@ -8,7 +8,7 @@ use tautline_engine::send_engine::LostHook;
 
 use crate::screen::notify;
 
-/// Maximum running commands: a network failure loses all receivers of a group.
+/// Maximum running commands. A network failure loses all receivers of a group.
 const MAX_RUNNING: usize = 16;
 
 const RECEIVER: &str = "TAUT_RECEIVER";

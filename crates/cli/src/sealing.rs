@@ -50,8 +50,8 @@ impl StreamKey {
         self.0.as_ref().map(|key| SdpCrypto(key.to_sdes()))
     }
 
-    /// Programs without RFC 9335 play encrypted header extensions as noise: this profile does not
-    /// authenticate the form (RFC 3711 §4.2).
+    /// Whether programs without RFC 9335 may play encrypted header extensions as noise: profiles
+    /// without AEAD do not authenticate the form (RFC 3711 §4.2).
     pub(crate) fn is_misheard_with_redundancy(&self) -> bool {
         self.0.as_ref().is_some_and(|key| !key.profile().is_aead())
     }

@@ -1,4 +1,4 @@
-//! Output of a run: news at once, the report at the end.
+//! Output of a run: news immediately, the report at the end.
 
 use std::path::PathBuf;
 

@@ -70,7 +70,7 @@ pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Res
     }
 }
 
-/// Another program uses the sound during the run, so it cannot be taken back.
+/// Whether another program writes the input or reads the output during the run: `file:-` or a pipe.
 pub(crate) fn is_streamed(device: &DeviceSpec) -> bool {
     matches!(device, DeviceSpec::Software(SoftwareSpec::Standard(_)))
         || recorded_to(device).is_some_and(is_pipe)

@@ -48,7 +48,7 @@ pub(crate) enum Voice {
     Quiet,
     /// Information for users.
     Usual,
-    /// Also details for engineers.
+    /// Information for users, and details for engineers.
     Verbose,
 }
 

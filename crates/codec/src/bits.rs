@@ -4,7 +4,7 @@ pub(crate) struct RiceWriter<'a> {
     room: &'a mut [u8],
     bytes: usize,
     held: u64,
-    /// Fewer than 8 between calls.
+    /// Held bits, fewer than 8 between calls.
     count: u32,
     full: bool,
 }
@@ -14,7 +14,7 @@ impl<'a> RiceWriter<'a> {
         Self { room, bytes: 0, held: 0, count: 0, full: false }
     }
 
-    /// At most 32 bits.
+    /// Writes at most 32 bits.
     pub(crate) fn put(&mut self, value: u32, count: u32) {
         let low = u64::from(value) & ((1 << count) - 1);
         self.held = self.held << count | low;
@@ -71,7 +71,7 @@ impl<'a> RiceReader<'a> {
         }
     }
 
-    /// At most 32 bits; `None` if fewer remain.
+    /// Reads at most 32 bits; `None` if fewer remain.
     pub(crate) fn get(&mut self, count: u32) -> Option<u32> {
         if count == 0 {
             return Some(0);
@@ -83,7 +83,7 @@ impl<'a> RiceReader<'a> {
         Some(value as u32)
     }
 
-    /// `None` for more than `most` zeros.
+    /// `None` for more than `maximum` zeros.
     pub(crate) fn get_unary(&mut self, maximum: u32) -> Option<u32> {
         let mut zeros = 0;
         loop {

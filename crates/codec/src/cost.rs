@@ -7,9 +7,9 @@ use tautline_proto::time::{Frames, Span};
 
 use crate::{decoder, encoder};
 
-/// Untimed packets fill the caches.
+/// Untimed packets, which fill the caches.
 const FIRST: usize = 2;
-/// Odd, as the median counts.
+/// Timed packets. An odd number has a median.
 const TIMED: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use tautline_proto::time::Frames;
 
 use crate::OpusRefused;
 
-/// 40 ms. The newest may begin within a chunk, so more is read.
+/// Additional frames to read, because the newest may begin within a chunk: 40 ms.
 const CHUNK: Frames = Frames::new(1920);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct DredReader {
 unsafe impl Send for DredReader {}
 
 impl DredReader {
-    /// Only this allocates.
+    /// Only this function allocates.
     pub(crate) fn new() -> Result<Self, OpusRefused> {
         let mut error = 0;
         // SAFETY: both write their result to the borrowed place.

@@ -45,7 +45,7 @@ fn codec(coder: &Codec) -> &dyn CodecFactory {
     }
 }
 
-/// `None` if the codec has none. Allocates.
+/// Creates the format's encoder; `None` without a codec. Allocates.
 pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncoder> {
     let Some(coder) = format.coder else { return Ok(None) };
     coder.check(format.shape(), format.packet)?;
@@ -72,7 +72,7 @@ pub fn encoders(
     Ok(all)
 }
 
-/// `None` if there is none. Allocates.
+/// Creates a decoder; `None` if there is none. Allocates.
 pub fn decoder(coder: Codec, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
     codec(&coder).decoder(rate, channels)
 }

@@ -16,15 +16,16 @@ use crate::{CodecFactory, NoEncoder};
 
 const MAX_ORDER: usize = 3;
 const VERBATIM: u8 = 31;
-/// Residuals of 24-bit differences have 28 bits.
+/// Maximum Rice parameter. Residuals of 24-bit differences have 28 bits.
 const MAX_PARAMETER: u32 = 28;
-/// Beyond it, another parameter takes fewer bits.
+/// Maximum Rice quotient. Beyond it, another parameter takes fewer bits.
 const MAX_QUOTIENT: u32 = 1 << 20;
 const ORDER_SHIFT: u32 = 5;
 const PARAMETER: u8 = 0x1F;
-/// Second channel: difference from the first. First channel: the packet has 24 bits.
+/// Flag of a channel. First channel: the packet has 24 bits. Second channel: it is the difference
+/// from the first.
 const FLAG: u8 = 0x80;
-/// 20 ms (`PTIME_RANGE`) at 192 kHz.
+/// Maximum frames of a packet: 20 ms (`PTIME_RANGE`) at 192 kHz.
 const MAX_FRAMES: usize = 3840;
 
 pub(crate) struct Lossless;
@@ -51,7 +52,7 @@ pub struct LosslessEncoder {
 }
 
 impl LosslessEncoder {
-    /// 16 bits for 16-bit formats, else 24. Only this allocates.
+    /// 16 bits for 16-bit formats, else 24. Only this function allocates.
     pub fn new(sample: SampleFormat, channels: Channels) -> Self {
         let sample = if sample == SampleFormat::L16 { sample } else { SampleFormat::L24 };
         Self {
@@ -222,7 +223,7 @@ pub struct LosslessDecoder {
 }
 
 impl LosslessDecoder {
-    /// Creates a decoder. Only this allocates.
+    /// Creates a decoder. Only this function allocates.
     pub fn new(channels: Channels) -> Self {
         Self {
             channels,

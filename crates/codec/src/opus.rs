@@ -25,18 +25,18 @@ impl CodecFactory for Opus {
     }
 }
 
-/// 2.5 ms.
+/// Frames of Opus's shortest step: 2.5 ms.
 const STEP: usize = 120;
 
-/// Percentage until a report arrives; enables in-band FEC.
+/// Loss percentage until a report arrives. It enables in-band FEC.
 const EXPECTED_LOSS: c_int = 10;
 
-/// Of 10. More is inaudible.
+/// Encoder complexity (maximum 10). A higher one is inaudible.
 const VOICE_COMPLEXITY: c_int = 5;
 
 const DEEP_COMPLEXITY: c_int = 5;
 
-/// In units of 10 ms.
+/// Duration of redundancy in units of 10 ms.
 #[cfg(feature = "bundled")]
 const DRED_DURATION: c_int = 20;
 
@@ -51,7 +51,7 @@ pub struct OpusEncoder {
 unsafe impl Send for OpusEncoder {}
 
 impl OpusEncoder {
-    /// Encodes one or two channels at 48 kHz. Only this allocates.
+    /// Encodes one or two channels at 48 kHz. Only this function allocates.
     pub fn new(opus: Opus, channels: Channels) -> Result<Self, OpusRefused> {
         let application = match opus.tuning {
             OpusTuning::Music => sys::OPUS_APPLICATION_RESTRICTED_LOWDELAY,
@@ -173,7 +173,7 @@ pub struct OpusDecoder {
 unsafe impl Send for OpusDecoder {}
 
 impl OpusDecoder {
-    /// Decodes to one or two channels at 48 kHz. Only this allocates.
+    /// Decodes to one or two channels at 48 kHz. Only this function allocates.
     pub fn new(rate: Rate, channels: Channels) -> Result<Self, OpusRefused> {
         if rate != Opus::RATE || channels.count() > 2 {
             return Err(OpusRefused(sys::OPUS_BAD_ARG));

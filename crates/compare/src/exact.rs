@@ -8,7 +8,7 @@ use super::pieces::ChannelRouting;
 use super::sound::{Sound, itself_first};
 
 pub(super) const PROBE: usize = 256;
-/// Less than a packet of 1 ms.
+/// Frames of a run that must match: less than a packet of 1 ms.
 pub(super) const RUN: usize = 32;
 
 #[derive(Clone, Copy)]

@@ -11,9 +11,9 @@ use super::exact::Both;
 use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange};
 use super::sound::power;
 
-/// 21 ms at 48 kHz.
+/// Frames of a window: 21 ms at 48 kHz.
 pub(super) const WINDOW: usize = 1024;
-/// Fewer take their position from the previous line.
+/// Minimum frames for an own position. Shorter windows take it from the previous line.
 pub(super) const MIN: usize = 256;
 /// Maximum residual of a window: −20 dB.
 const LEFT_OVER: f64 = 1e-2;
@@ -28,9 +28,10 @@ const NOISE_OF_WINDOW: f64 = 2.0;
 /// Minimum energy to measure the gain, 12 dB, and the position, 20 dB.
 const ABOVE_NOISE: f64 = 16.0;
 const FITTED_ABOVE_NOISE: f64 = 100.0;
-/// Whole frames are preferred up to this relative residual; noise causes 0.3 %.
+/// Maximum relative residual at which whole frames are preferred. Noise causes 0.3 %.
 const AS_GOOD: f64 = 1.02;
-/// Low frequencies hardly determine fractions of a frame.
+/// Maximum relative residual at which the expected line is kept despite a jump. Low frequencies
+/// hardly determine fractions of a frame.
 const NEARLY_AS_GOOD: f64 = 1.1;
 /// Rounds, and the change in frames that stops them.
 pub(super) const ROUNDS: usize = 6;
@@ -39,9 +40,11 @@ pub(super) const STILL: f64 = 1e-4;
 const JUMP: f64 = 0.3;
 const TRUST: f64 = 0.1;
 const SAME_GAIN: f64 = 0.12;
-/// 8 times (18 dB) the RMS residual; one noise sample in 10^15.
+/// Minimum power of a click: 8 times (18 dB) the RMS residual. One noise sample in 10^15 exceeds
+/// it.
 const CLICK: f64 = 64.0;
-/// A quarter (−12 dB) of the peak nearby: at a drum hit a resampler's residual is smaller.
+/// Minimum power of a click relative to the peak nearby: a quarter (−12 dB). At a drum hit, a
+/// resampler's residual is smaller.
 const CLICK_OF_PEAK: f64 = 1.0 / 16.0;
 
 #[derive(Debug, Clone)]

@@ -12,9 +12,9 @@ use super::verdict::{Comparison, Delay};
 use super::why::NOTHING;
 
 const TOLD: usize = 8;
-/// Rounding of the displayed figure.
+/// Minimum displayed gain. Smaller ones are rounding.
 const NO_GAIN_DB: f64 = 0.05;
-/// Rounding of the displayed figure.
+/// Minimum displayed rate difference. Smaller ones are rounding.
 const NO_PPM: f64 = 0.05;
 
 impl fmt::Display for Comparison {

@@ -263,7 +263,7 @@ impl Piece {
     }
 }
 
-/// Fewer exact frames are coincidence.
+/// Minimum frames of an exact piece. Fewer are coincidence.
 const CHANCE: usize = 1024;
 
 /// Joins continuous pieces, which chance matches split.

@@ -7,12 +7,12 @@ use tautline_dsp::fit::hills;
 
 use super::sound::{Sound, power};
 
-/// An hour is searched in seconds.
+/// Frames per decimated frame. With these, an hour is searched in seconds.
 const TOGETHER: usize = 8;
-/// 85 ms at 48 kHz.
+/// Length of a pattern in decimated frames: 85 ms at 48 kHz.
 const LENGTH: usize = 512;
 pub(super) const PATTERN: usize = LENGTH * TOGETHER;
-/// Correlation of noise half a decimated frame off.
+/// Minimum correlation: that of noise half a decimated frame off.
 const LIKE: f64 = 0.35;
 const PLACES: usize = 16;
 

@@ -31,8 +31,9 @@ pub struct Comparison {
     pub(super) rate: Rate,
     /// Excludes digital silence.
     pub(super) sounding: Range<usize>,
-    /// Bit for bit, and in any form.
+    /// Frames recorded bit for bit.
     pub(super) identical: usize,
+    /// Frames recorded in any form.
     pub(super) there: usize,
     pub(super) delay: Delay,
     pub(super) missed_first: usize,
@@ -52,7 +53,7 @@ pub struct Comparison {
     pub(super) tones: Vec<TestTone>,
 }
 
-/// Unexplained sound below 1/100 needs no other explanation.
+/// Divisor of the sound: less unexplained sound needs no other explanation.
 const FEW: usize = 100;
 /// Maximum residual that needs no other explanation: −50 dB.
 const SMALL: f64 = 1e-5;
@@ -234,7 +235,7 @@ fn reported_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
 /// Maximum distance of both ends, in frames.
 const ON_FRAME: f64 = 0.02;
 
-/// A volume change shifts a piece slightly.
+/// Whether the piece lies on whole frames. A volume change shifts it slightly.
 fn is_on_frames(piece: &Piece) -> bool {
     let (begins, ends) = (piece.from - piece.heard.start as f64, piece.to - piece.heard.end as f64);
     (begins - ends).abs() < ON_FRAME && (begins - begins.round()).abs() < ON_FRAME
@@ -269,7 +270,7 @@ fn covered<'a>(
     (count, ends.unwrap_or(sounding.start..sounding.start))
 }
 
-/// 0.1 s at 48 kHz.
+/// Minimum frames of a piece that shows its routing: 0.1 s at 48 kHz.
 const TELLS: usize = 4800;
 
 fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {

@@ -16,7 +16,7 @@ use super::pieces::{
 };
 use super::seek::{Coarse, Likely};
 
-/// The previous end is known only to a block.
+/// Frames skipped at the start, because the previous end is known only to a block.
 const NEAR_FROM: usize = 2 * BLOCK;
 const AHEAD: usize = 4800;
 /// Maximum searches, and frames before the second; the distance doubles.
@@ -130,7 +130,7 @@ impl<'a> PieceWalk<'a> {
         }
     }
 
-    /// Also adds the gap before it if that is the same sound.
+    /// Adds the piece, and the gap before it if that gap is the same sound.
     fn push(&mut self, mut piece: Piece) {
         if let Some(mut last) = self.pieces.pop() {
             let between = last.heard.end..piece.heard.start;

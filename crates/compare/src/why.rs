@@ -4,7 +4,7 @@ use super::changes::Difference;
 use super::residue::ResidueKind;
 use super::verdict::{Comparison, Delay, is_straight};
 
-/// Rounding of sums.
+/// Maximum residual that is only rounding of sums.
 pub(super) const NOTHING: f64 = 1e-12;
 
 impl Comparison {

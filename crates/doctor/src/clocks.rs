@@ -11,7 +11,7 @@ use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 use crate::Verdict::{Failure, Unknown, Warning};
 use crate::{Finding, Machine};
 
-/// 1 µs or more per reading.
+/// Slow clock sources: 1 µs or more per reading.
 const SLOW: [&str; 2] = ["hpet", "acpi_pm"];
 
 pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {

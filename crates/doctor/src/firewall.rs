@@ -22,7 +22,7 @@ pub struct Awaited {
 
 /// Ports in `taut`'s examples.
 pub const USUAL: Awaited = Awaited { protocol: ["udp", "17"], ports: [5004, 5005], v6: None };
-/// Calls, the first caller's sound, and pairing.
+/// Ports of calls, of the first caller's sound, and of pairing.
 const CALLED: [Awaited; 3] = [
     Awaited { protocol: ["tcp", "6"], ports: [CALL_PORT; 2], ..USUAL },
     Awaited { ports: [CALL_PORT; 2], ..USUAL },

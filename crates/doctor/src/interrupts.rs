@@ -4,7 +4,7 @@ use crate::Verdict::Warning;
 use crate::network::Interface;
 use crate::{Finding, Machine};
 
-/// `--scheduler fifo:70`.
+/// Priority of `taut`'s threads: `--scheduler fifo:70`.
 const OURS: u32 = 70;
 const FIFO: u32 = 1;
 
@@ -12,7 +12,7 @@ const FIFO: u32 = 1;
 pub(crate) struct Process {
     id: u32,
     pub(crate) name: String,
-    /// 0 for other policies.
+    /// Real-time priority; 0 for other policies.
     priority: u32,
     policy: u32,
 }
@@ -335,7 +335,7 @@ mod tests {
         let found = cores(&machine, &network);
         snapshot!(found[0].message);
         snapshot!("fix", found[0].fix.as_ref().unwrap());
-        // Possibly on purpose.
+        // The user may have moved them on purpose.
         assert!(cores(&machine, &[interrupt(16, CARD, "3")]).is_empty());
         assert!(cores(&machine, &[interrupt(128, "eth0", "0-3")]).is_empty());
     }

@@ -8,7 +8,7 @@ use tautline_proto::time::Span;
 use crate::Verdict::{Unknown, Warning};
 use crate::{Finding, Machine};
 
-/// Other kernels have driver sections of up to 1 ms.
+/// Minimum latency without PREEMPT_RT. Other kernels have driver sections of up to 1 ms.
 const NEEDS_RT: Span = Span::from_millis(2);
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
     "arm64"

@@ -54,13 +54,13 @@ impl Machine {
         Some(status.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned())
     }
 
-    /// The second number is the effective user id.
+    /// Whether the effective user ID (second in "Uid:") is 0.
     pub(crate) fn is_root(&self) -> bool {
         let users = self.own_status("Uid:").unwrap_or_default();
         users.split_whitespace().nth(1) == Some("0")
     }
 
-    /// Checks a processor flag or the device tree.
+    /// Whether this is a virtual machine (CPU flag, /sys/hypervisor or device tree).
     pub(crate) fn is_virtual(&self) -> bool {
         let processor = self.read("proc/cpuinfo").unwrap_or_default();
         let flags = processor.lines().find(|line| line.starts_with("flags"));

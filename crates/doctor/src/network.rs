@@ -87,7 +87,7 @@ pub(crate) fn none() -> Finding {
     Finding::new(Warning, "no network interface is up", why).details("ip -brief link")
 }
 
-/// Several Wi-Fi retransmissions.
+/// Sufficient latency over Wi-Fi: several retransmissions.
 const WIRELESS: Span = Span::from_millis(30);
 
 pub(crate) fn wireless(interface: &Interface, latency: Span) -> Option<Finding> {
@@ -219,13 +219,13 @@ fn offloaded(name: &str, lacking: &[&str]) -> Option<String> {
     ))
 }
 
-/// Divisor of the latency.
+/// Divisor of the latency: acceptable interrupt delay.
 const GATHERED_PART: i64 = 20;
 
 pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency: Span) -> Finding {
     let (name, delay) = (&interface.name, moderation.delay);
     let what = match (delay, moderation.adaptive) {
-        (Span::ZERO, false) => format!("{name} interrupts for packets at once"),
+        (Span::ZERO, false) => format!("{name} interrupts immediately for packets"),
         (_, false) => format!("{name} delays interrupts for up to {delay} to collect packets"),
         (_, true) => format!("{name} adapts its interrupt delay to the load, up to {delay} now"),
     };

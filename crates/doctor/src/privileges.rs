@@ -6,11 +6,12 @@ use crate::Verdict::{Failure, Unknown, Warning};
 use crate::{Finding, Machine};
 
 const ASKED: Scheduler = Scheduler::Fifo(70);
-/// A few time slices of 3 ms (`base_slice_ns`, default class in sched(7)).
+/// Minimum latency without real-time priority: a few time slices of 3 ms (`base_slice_ns`, default
+/// class in sched(7)).
 const NEEDS_PRIORITY: Span = Span::from_millis(20);
-/// In microseconds per second.
+/// Sufficient real-time share in microseconds per second.
 const ENOUGH_SHARE: i64 = 500_000;
-/// Applied at the next log-in.
+/// Command that grants the limits, from the next log-in on.
 const GRANT: &str = "printf '@audio - rtprio 99\\n@audio - memlock unlimited\\n' | sudo tee \
     /etc/security/limits.d/90-tautline.conf && sudo usermod -aG audio \"$(id -un)\"";
 

@@ -27,7 +27,7 @@ pub(crate) fn frequency(machine: &Machine) -> Finding {
     }
 }
 
-/// Divisor of the latency.
+/// Divisor of the latency: acceptable wake-up time of a core.
 const PART: i64 = 50;
 
 /// Checks the first core.
@@ -63,7 +63,7 @@ const BEAT: Span = Span::from_millis(50);
 
 pub(crate) struct Watched {
     all: Vec<Stall>,
-    /// While other cores ran.
+    /// Stalls while other cores ran.
     single: Vec<Stall>,
     is_certain: bool,
 }

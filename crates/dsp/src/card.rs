@@ -20,7 +20,7 @@ pub enum CardFormat {
     S16,
 }
 
-/// Of [`CardFormat::S24`].
+/// Unused bits of [`CardFormat::S24`].
 const UNUSED: u32 = 8;
 
 impl CardFormat {

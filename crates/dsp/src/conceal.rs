@@ -56,7 +56,7 @@ enum ConcealState {
 impl Concealer {
     const CHANNELS: usize = 16;
 
-    /// `rate` is in hertz. Only this allocates.
+    /// `rate` is in hertz. Only this function allocates.
     ///
     /// A new stream passes bit-exactly.
     pub fn new(channels: usize, rate: u32) -> Self {

@@ -15,11 +15,11 @@ use linear::{Doubt, Paths, Reference, Shape};
 use suppressor::Suppressor;
 use transform::Transform;
 
-/// In seconds.
+/// Length of the filter in seconds.
 const TAIL: f64 = 0.19;
-/// From jumps, in seconds.
+/// Maximum delay from jumps, in seconds.
 const LONGEST_DELAY: f64 = 0.5;
-/// −120 dBFS.
+/// Maximum sample of silence: −120 dBFS.
 const SILENCE: f32 = 1e-6;
 const PIECE: usize = 128;
 

@@ -89,7 +89,7 @@ impl CommonSlope {
     }
 }
 
-/// Peaks of equal-signed runs from `least` on: index and value.
+/// Peaks of equal-signed runs from `minimum` on: index and value.
 pub fn hills(
     values: impl Iterator<Item = f64>,
     minimum: f64,

@@ -31,10 +31,10 @@ impl Gain {
     pub const UNITY: Self = Self(1.0);
     /// Silence.
     pub const SILENCE: Self = Self(0.0);
-    /// Maximum gain in dB; limits harmful typing errors.
+    /// Maximum gain in dB. It limits harmful typing errors.
     pub const MAX_DB: f64 = 40.0;
 
-    /// 24-bit full scale.
+    /// Minimum gain in dB: 24-bit full scale.
     const MIN_DB: f64 = -144.0;
 
     /// `None` for NaN and above [`Gain::MAX_DB`]. Minus infinity is silence.

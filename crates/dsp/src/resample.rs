@@ -57,7 +57,7 @@ impl fmt::Debug for Resampler {
 }
 
 impl Resampler {
-    /// Silence precedes the first frame. Only this allocates.
+    /// Silence precedes the first frame. Only this function allocates.
     ///
     /// Push and pull longer blocks in parts of `longest` frames.
     pub fn new(quality: Quality, channels: usize, longest: usize) -> Self {

@@ -25,7 +25,7 @@ impl fmt::Display for FrequencyError {
 impl std::error::Error for FrequencyError {}
 
 impl Frequency {
-    /// 96 kHz.
+    /// Maximum frequency in millihertz: 96 kHz.
     const MAX: u32 = 96_000_000;
 
     /// `None` outside 0.001 Hz to 96 kHz.
@@ -68,7 +68,7 @@ pub struct Sine {
 }
 
 impl Sine {
-    /// −18 dBFS, the alignment level of EBU R 68.
+    /// Peak level: −18 dBFS, the alignment level of EBU R 68.
     pub const LEVEL_DB: f64 = -18.0;
 
     /// Starts at phase 0; `rate` is in hertz.

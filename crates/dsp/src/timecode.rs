@@ -30,7 +30,7 @@ pub use stretch::MarkStretch;
 
 /// Frames per mark: 10 ms at 48 kHz.
 pub const SPACING: usize = CHIPS * CHIP;
-/// Three hours at 48 kHz.
+/// Different mark numbers: three hours at 48 kHz.
 pub const NUMBERS: u32 = 1 << NUMBER_BITS;
 
 /// A finder only counts marks of other runs.
@@ -62,7 +62,7 @@ const NUMBER_BITS: u32 = 20;
 const WORD_BITS: u32 = NUMBER_BITS + 8;
 const CENTRE: usize = SYNC_CHIPS / 2 * CHIP;
 
-/// x⁶ + x + 1, first chip in the lowest bit.
+/// Sync sequence of the polynomial x⁶ + x + 1, first chip in the lowest bit.
 const SYNC: u64 = {
     let (mut register, mut sync, mut chip) = (1_u64, 0, 0);
     while chip < SYNC_CHIPS {

@@ -40,7 +40,7 @@ pub(crate) fn widest<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {
     narrow(work)
 }
 
-/// Inlined, its stack frame would burden the wide variant.
+/// If inlined, this function's stack frame would burden the wide variant.
 #[cfg_attr(target_arch = "x86_64", inline(never))]
 #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
 fn narrow<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {

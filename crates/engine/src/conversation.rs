@@ -23,7 +23,7 @@ pub(crate) struct Conversation {
     ask_kernel: LocalTime,
 }
 
-/// Interval of queries: an answer's uncertainty grows by 500 ppm.
+/// Interval between reads of the kernel's clock state. Its uncertainty grows by 500 ppm in between.
 const KERNEL: Span = Span::from_secs(1);
 
 impl Conversation {
@@ -35,8 +35,8 @@ impl Conversation {
         Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Passes each event with its host to `tell`. With `heard`, only reports about that SSRC change
-    /// the peer.
+    /// Passes each event with its host to `notify`. With `heard`, only reports about that SSRC
+    /// change the peer.
     pub(crate) fn handle(&mut self, heard: Option<u32>, mut notify: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };

@@ -6,7 +6,8 @@ use tautline_proto::units::Rate;
 /// packets than the bytes can hold.
 pub fn capture(bytes: &[u8]) {
     let capture = of_capture(bytes, Rate::HZ_48000);
-    let ledger = std::str::from_utf8(bytes).ok().map(|text| of_ledger(text, Rate::HZ_48000));
+    let ledger =
+        std::str::from_utf8(bytes).ok().map(|text| of_ledger("sent.csv", text, Rate::HZ_48000));
     let network = network::of_capture(bytes);
     for report in ledger.iter().chain([&capture, &network]) {
         assert!(!report.rows.is_empty());

@@ -61,7 +61,7 @@ fn play(mut reader: FileReader, is_bare: bool) {
     let (mut given, mut out) = (0, Vec::new());
     while reader.read(&mut out) {
         assert!(!out.is_empty() && out.len().is_multiple_of(channels), "whole frames");
-        assert!(out.len() <= MAX_FRAMES * channels, "{} samples at once", out.len());
+        assert!(out.len() <= MAX_FRAMES * channels, "{} samples in one block", out.len());
         if let FileCoding::Integer(_) = format.coding {
             let loud = out.iter().find(|sample| !(-1.0..=1.0).contains(*sample));
             assert_eq!(loud, None, "of {format:?}");

@@ -116,7 +116,7 @@ impl World {
             self.flights.push(room[..len].to_vec());
             datagrams += 1;
         }
-        assert!(datagrams < 2000, "{datagrams} datagrams at once");
+        assert!(datagrams < 2000, "{datagrams} datagrams together");
         self.flights.truncate(64);
     }
 

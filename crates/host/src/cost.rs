@@ -11,12 +11,12 @@ use crate::chain::ChainNode;
 
 const RUNS: usize = 24;
 const MAX: Span = Span::from_millis(150);
-/// A long run leaves less time for the others.
+/// Maximum time per length. A long run leaves less time for the others.
 const MAX_EACH: Span = Span::from_millis(30);
-/// Frames of the longest run measured: short runs alone determine no line.
+/// Frames of the longest run measured. Short runs alone determine no line.
 pub const MEASURED_FRAMES: usize = 1024;
 const LENGTHS: u32 = 5;
-/// Slower runs are mostly delayed by the host.
+/// Percentile of the counted run. The host mostly delayed slower ones.
 const PERCENT: usize = 90;
 const LEVEL: f32 = 0.1;
 

@@ -194,7 +194,7 @@ impl AsFd for ChildProcess {
 /// plugin could hide that.
 fn end_with(parent: u32) -> io::Result<()> {
     kill_with_parent()?;
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     if unsafe { libc::getppid() } == parent as libc::pid_t {
         return Ok(());
     }
@@ -203,18 +203,18 @@ fn end_with(parent: u32) -> io::Result<()> {
 
 /// A program with file capabilities resets this, so a child sets it again.
 pub(crate) fn kill_with_parent() -> io::Result<()> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// exec closes all but the standard ones and `kept`.
 fn keep_only(kept: &[RawFd]) -> io::Result<()> {
-    // SAFETY: no pointers. Kernels without it (before 5.11) have no Landlock either: plugins can
+    // SAFETY: the call takes no pointers. Kernels before 5.11 lack it and Landlock: plugins can
     // open files themselves there.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     for fd in kept {
-        // SAFETY: no pointers.
+        // SAFETY: the call takes no pointers.
         if unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -223,7 +223,7 @@ fn keep_only(kept: &[RawFd]) -> io::Result<()> {
 }
 
 fn pidfd(process: u32) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process as libc::pid_t, 0) };
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: the descriptor was created above and has no other owner.
@@ -271,8 +271,8 @@ mod tests {
     fn child_inherits_no_descriptor_but_those_it_is_given() {
         let file = tempfile::tempfile().unwrap();
         let copy = |minimum: libc::c_int| {
-            // SAFETY: no pointers; the new descriptor, which exec does not close, has no other
-            // owner.
+            // SAFETY: the call takes no pointers. The new descriptor, which exec does not close,
+            // has no other owner.
             unsafe { OwnedFd::from_raw_fd(libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, minimum)) }
         };
         let (left_open, kept) = (copy(700), copy(800));

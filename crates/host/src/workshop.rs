@@ -32,11 +32,12 @@ use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::{Plan, PlannedPipeline};
 use crate::process::{ChildProcess, ChildProgram};
 
-/// The rest is for the kernel's datagrams, and runs longer than measured.
+/// Maximum share of a period. The rest is for the kernel's datagrams, and for runs longer than
+/// measured.
 pub const MAX_SHARE: f64 = 0.8;
 pub const TIMEOUT: Span = Span::from_secs(1);
 
-/// A longer silent stream can be ended for another: its master may be gone.
+/// Silence after which a stream can be ended for another, because its master may be gone.
 pub const SILENCE: Span = Span::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq)]
@@ -174,7 +175,7 @@ impl PluginWorkshop {
             }
         };
         let ended: Vec<_> = numbers.iter().filter_map(|number| streams.remove(number)).collect();
-        // Ended after the lock is released.
+        // The streams end after the lock is released.
         drop(streams);
         ended.into_iter().for_each(|stream| self.end(stream, StreamOver::MadeRoom));
         is_enough
@@ -287,7 +288,7 @@ impl PluginWorkshop {
         let known = locked(&self.costs).of(&offer.plugin, request.rate);
         let promised = known.map(|known| self.admit(number, &agreed, known.cost));
         let promised = match promised {
-            // Only measures again: the figure may be outdated.
+            // The figure may be outdated, so this measures again.
             Some(Err(NotOpened::NoTime(..))) if known.is_some_and(|known| known.is_kept) => None,
             promised => promised.transpose()?,
         };
@@ -423,11 +424,13 @@ type TellWork = Arc<dyn Fn(&WorkNews) + Send + Sync>;
 
 const BEGINNING: Span = Span::from_secs(10);
 const MAX_IN_A_ROW: u32 = 20;
-/// Before the second failed process in a row is replaced; doubles up to the maximum.
+/// Delay before replacing a process that failed twice in a row. It doubles per failure, up to
+/// [`LONGEST_WAIT`].
 const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(100);
-/// Looks, about 1 s, until a stopped process is killed. Not time: this process may be stopped too.
+/// Consecutive looks, about 1 s, after which a stopped process is killed. A time limit would be
+/// wrong, because this process may be stopped too.
 const MAX_STOPPED: u32 = 10;
 
 fn pause(in_a_row: u32) -> Span {

@@ -53,7 +53,7 @@ fn report(direction: &str, batch: usize, link: f64, bare: f64) {
 
 fn processor() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a writable timespec.
+    // SAFETY: `time` is a writable timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
@@ -290,7 +290,7 @@ impl Bare {
 
     fn stamp(&mut self, index: usize) -> i64 {
         let header = &mut self.messages[index].msg_hdr;
-        // SAFETY: filled by the kernel; the control buffer is alive.
+        // SAFETY: the kernel filled the header; the control buffer is alive.
         let stamp = unsafe {
             let control = libc::CMSG_FIRSTHDR(header);
             libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned()

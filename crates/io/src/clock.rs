@@ -101,7 +101,7 @@ impl WallClock {
     }
 }
 
-/// Readings per [`Bracket::tightest`]; rarely are all interrupted.
+/// Readings per [`Bracket::tightest`]. Interruptions rarely affect all of them.
 pub(crate) const BRACKETS: usize = 4;
 
 /// Bounds in nanoseconds of (other clock − CLOCK_MONOTONIC) from one reading.
@@ -173,7 +173,7 @@ impl Timer {
     /// Creates an unset timer.
     pub fn new() -> io::Result<Self> {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: no pointers; the descriptor is new.
+        // SAFETY: the call takes no pointers, and the descriptor is new.
         unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) }.map(Self)
     }
 
@@ -188,7 +188,8 @@ impl Timer {
         let nanos = if due.is_never() { 0 } else { due.as_nanos().max(1) };
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let wanted = libc::itimerspec { it_interval: none, it_value: timespec(nanos) };
-        // SAFETY: a valid itimerspec. The call cannot fail for a timer and a valid time.
+        // SAFETY: `wanted` is a valid itimerspec. The call cannot fail for a timer and a valid
+        // time.
         unsafe {
             let (wanted, old) = (&raw const wanted, core::ptr::null_mut());
             libc::timerfd_settime(self.fd(), libc::TFD_TIMER_ABSTIME, wanted, old)
@@ -250,7 +251,7 @@ mod tests {
 
     fn is_readable(timer: &Timer, millis: i32) -> bool {
         let mut one = libc::pollfd { fd: timer.fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd.
+        // SAFETY: `one` is one valid pollfd.
         unsafe { libc::poll(&raw mut one, 1, millis) == 1 }
     }
 

@@ -42,7 +42,7 @@ const AT_ONCE: usize = 64;
 impl Waiter {
     /// Creates a waiter without sockets.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the descriptor is new.
+        // SAFETY: the call takes no pointers, and the descriptor is new.
         unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Self)
     }
 

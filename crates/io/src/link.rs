@@ -84,7 +84,7 @@ pub trait Pollable: Link + AsFd {
         None
     }
 
-    /// Reads all errors and their timestamps. Unread errors would end every poll at once.
+    /// Reads all errors and their timestamps. Unread errors would end every poll immediately.
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.transmit_stamps(deliver);
     }

@@ -13,7 +13,7 @@ use crate::system::{checked, owned};
 
 /// Returns the effective user id of this process.
 pub fn effective_user() -> u32 {
-    // SAFETY: no pointers, and it cannot fail.
+    // SAFETY: the call takes no pointers and cannot fail.
     unsafe { libc::geteuid() }
 }
 
@@ -31,7 +31,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
         *room = *byte as libc::c_char;
     }
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; the descriptor is new.
+    // SAFETY: the call takes no pointers, and the descriptor is new.
     let socket = unsafe { owned(libc::socket(libc::AF_UNIX, kind, 0)) }?;
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: a complete address of this length, which outlives the call.
@@ -91,7 +91,7 @@ pub fn is_private(folder: &Path) -> bool {
     is_private_to(folder, effective_user())
 }
 
-/// The same, for the given user.
+/// Whether this is a directory (not a link) that only `user` can access.
 pub fn is_private_to(folder: &Path, user: u32) -> bool {
     let belongs =
         |found: fs::Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;

@@ -131,7 +131,7 @@ impl SharedFile {
             libc::off_t::try_from(bytes).map_err(io::Error::other)?;
             in_slices(bytes, |from, bytes| {
                 let (from, bytes) = (from as libc::off_t, bytes as libc::off_t);
-                // SAFETY: no pointers; the descriptor is open.
+                // SAFETY: the call takes no pointers, and the descriptor is open.
                 unsafe { libc::posix_fallocate(self.file.as_raw_fd(), from, bytes) }
             })
         });
@@ -199,7 +199,7 @@ impl SharedFile {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let file = self.file.as_raw_fd();
-        // SAFETY: a new mapping of an open file, at an address that the system chooses; existing
+        // SAFETY: the call maps an open file at an address that the system chooses; existing
         // mappings are untouched.
         let start = unsafe { libc::mmap(core::ptr::null_mut(), len, access, flags, file, 0) };
         match NonNull::new(start).filter(|_| start != libc::MAP_FAILED) {
@@ -234,15 +234,15 @@ pub struct SharedMemory {
 
 // SAFETY: the mapping belongs to this value alone, and is accessed only with atomic operations.
 unsafe impl Send for SharedMemory {}
-// SAFETY: as above; atomics may be used by several threads.
+// SAFETY: as above. Several threads may use atomics.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// Returns the 64-bit numbers.
     pub fn longs(&self) -> &[AtomicU64] {
         // SAFETY: `longs` numbers are mapped from a page's start while this value lives; any bits
-        // are valid. Other processes use atomic operations too; one of this user that does not
-        // could kill this process anyway.
+        // are valid. Other processes use atomic operations, too. A process of this user
+        // that does not could kill this process anyway.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().cast(), self.longs) }
     }
 
@@ -260,7 +260,7 @@ impl SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         let len = self.longs * size_of::<AtomicU64>() + self.words * size_of::<AtomicU32>();
-        // SAFETY: mapped by `SharedFile::map` with this length; no borrows remain.
+        // SAFETY: `SharedFile::map` mapped this length. No borrows remain.
         unsafe { libc::munmap(self.start.as_ptr(), len) };
     }
 }

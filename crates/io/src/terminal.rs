@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::system::checked;
 
-/// While this lives, standard input returns each key at once, without echo.
+/// While this lives, standard input returns each key immediately, without echo.
 #[derive(Debug)]
 pub struct TerminalKeys {
     before: libc::termios,
@@ -45,6 +45,6 @@ fn set(attributes: &libc::termios) -> io::Result<()> {
 /// Whether this process group is in the foreground. Background ones must not draw over a shell.
 pub fn is_in_front(terminal: impl AsFd) -> bool {
     let terminal = terminal.as_fd().as_raw_fd();
-    // SAFETY: no pointers, and a descriptor that is open while borrowed.
+    // SAFETY: the call takes no pointers, and the descriptor is open while borrowed.
     unsafe { libc::tcgetpgrp(terminal) == libc::getpgrp() }
 }

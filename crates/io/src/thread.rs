@@ -123,7 +123,8 @@ impl Scheduler {
         // SAFETY: all zeros are a valid sched_attr.
         let mut found: libc::sched_attr = unsafe { core::mem::zeroed() };
         let (this_thread, no_flags, size) = (0, 0, size_of::<libc::sched_attr>());
-        // SAFETY: room for a sched_attr of the given size; the C library has no wrapper.
+        // SAFETY: `found` has room for a sched_attr of the given size. The C library has no
+        // wrapper.
         let answer = unsafe {
             libc::syscall(libc::SYS_sched_getattr, this_thread, &raw mut found, size, no_flags)
         };
@@ -192,6 +193,16 @@ impl Granted {
         self.errno == 0
     }
 
+    pub(crate) const fn hint(&self) -> &'static str {
+        match (self.errno, self.requested) {
+            (libc::EBUSY, _) => "other deadlines leave too little time: request less runtime",
+            (_, Scheduler::Deadline { .. }) => "run it as root, or with CAP_SYS_NICE on all cores",
+            _ => {
+                "give the user an rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
+            }
+        }
+    }
+
     /// Returns the scheduler in effect.
     pub const fn effective(&self) -> Scheduler {
         if self.is_granted() { self.requested } else { Scheduler::Other }
@@ -203,14 +214,8 @@ impl fmt::Display for Granted {
         if self.is_granted() {
             return write!(f, "{}", self.requested);
         }
-        let hint = match (self.errno, self.requested) {
-            (libc::EBUSY, _) => "other deadlines leave too little time: request less runtime",
-            (_, Scheduler::Deadline { .. }) => "run it as root, or with CAP_SYS_NICE on all cores",
-            _ => {
-                "give the user an rtprio limit (/etc/security/limits.d) or the program CAP_SYS_NICE"
-            }
-        };
-        write!(f, "other: the system refused {}: {}; {hint}", self.requested, sentence(self.errno))
+        let (why, hint) = (sentence(self.errno), self.hint());
+        write!(f, "other: the system refused {}: {why}; {hint}", self.requested)
     }
 }
 
@@ -219,7 +224,7 @@ pub(crate) fn sentence(errno: i32) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// The standard library needs some, too.
+/// Minimum stack in bytes. The standard library needs some, too.
 const MIN_STACK: usize = 64 << 10;
 /// Bytes at the stack's far end not prefaulted: the frames in use.
 const STACK_MARGIN: usize = 24 << 10;
@@ -266,7 +271,7 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 /// From 50 µs to 1 ns.
 fn set_timer_slack() {
     let nanos: libc::c_ulong = 1;
-    // SAFETY: no pointers. It cannot fail for a value above 0 (PR_SET_TIMERSLACK(2const)).
+    // SAFETY: the call takes no pointers. It cannot fail above 0 (PR_SET_TIMERSLACK(2const)).
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) };
 }
 
@@ -311,7 +316,7 @@ mod tests {
     }
 
     fn policy_of_this_thread() -> i32 {
-        // SAFETY: no pointers.
+        // SAFETY: the call takes no pointers.
         unsafe { libc::sched_getscheduler(0) }
     }
 
@@ -336,7 +341,7 @@ mod tests {
                 assert_eq!(handle.join().unwrap(), libc::SCHED_OTHER);
             }
         }
-        // SAFETY: no pointers.
+        // SAFETY: the call takes no pointers.
         let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
         let (handle, _) = spawn("test", Scheduler::Other, 0, slack).unwrap();
         assert_eq!(handle.join().unwrap(), 1);

@@ -15,7 +15,7 @@ use tautline_proto::units::{Channels, Rate};
 
 fn limit(descriptors: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a valid structure for both calls, which outlives them.
+    // SAFETY: `limit` is a valid structure, and outlives both calls.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
         let before = limit.rlim_cur;
@@ -27,7 +27,7 @@ fn limit(descriptors: u64) -> u64 {
 
 fn spent() -> Span {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place for the answer.
+    // SAFETY: `time` is a valid place for the answer.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     assert_eq!(answer, 0);
     Span::from_nanos(time.tv_sec * 1_000_000_000 + time.tv_nsec)

@@ -123,7 +123,7 @@ pub(crate) fn print_json(found: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each needs 16 bytes, and a sorted copy.
+/// Maximum number of values. Each needs 16 bytes, and a sorted copy.
 const MAX: usize = 20_000_000;
 
 /// Values stay in locked memory until the end.

@@ -323,7 +323,7 @@ impl CapacityFlags {
     }
 }
 
-/// Also returns a reason if all worker rows are invalid.
+/// Returns the report, and a reason if all worker rows are invalid.
 fn measure(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
@@ -370,11 +370,8 @@ fn measure(
     host.stalls = Some(measuring.stall_monitor.log().total());
     report.hosts.push(host);
     report.notes.extend(figures::notes((options, points), machines));
-    if let Some(refused) = measuring.stall_monitor.trust().refused {
-        report.notes.push(format!(
-            "stalls may be caused by other programs: the stall monitor runs as {refused}"
-        ));
-    }
+    let trust = measuring.stall_monitor.trust();
+    report.notes.extend(trust.refused.map(|_| trust.to_string()));
     (report, unanswered(of_workers))
 }
 

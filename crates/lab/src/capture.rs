@@ -6,7 +6,7 @@ use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
 
-/// Block size: more than any frame; bounds memory.
+/// Block size. It exceeds any frame, and limits memory.
 const BUFFER: usize = 1 << 20;
 
 /// Link-layer header (tcpdump.org/linktypes.html).

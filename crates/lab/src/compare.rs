@@ -27,7 +27,7 @@ pub(crate) use stages::signed_ms;
 pub use stages::{ComparedCount, ComparedStage};
 pub(crate) use text::MEASURE_AGAIN;
 
-/// Max probability of any difference between equal reports.
+/// Maximum probability of any difference between equal reports.
 const CHANCE: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -61,8 +61,8 @@ pub struct ComparedRow {
 pub struct ComparedFigure {
     /// A stage, `sender_late` or `receiver_late`; absent for the row itself.
     pub part: Option<String>,
-    /// `p50_ns`, `p99_ns`, `max_ns`, `missed_share`, `late_share`, `lost_share`, `unheard_share`,
-    /// `sender_xruns_per_s`, `receiver_xruns_per_s` or `stalls_per_s`.
+    /// `p50_ns`, `p99_ns`, `max_ns`, `missed_share`, `late_share`, `lost_share`,
+    /// `underrun_discarded_share`, `sender_xruns_per_s`, `receiver_xruns_per_s` or `stalls_per_s`.
     pub key: &'static str,
     /// For times the median of the seconds.
     pub first: f64,

@@ -326,7 +326,7 @@ pub struct DelayOptions {
     pub level_db: f64,
 }
 
-/// Without a duration, single marks are kept this long, up to `MAX_KEPT`.
+/// Time that single marks are kept without a duration, up to `MAX_KEPT`.
 const DEFAULT_TIME: Span = Span::from_secs(3600);
 const MAX_KEPT: i64 = 1 << 22;
 

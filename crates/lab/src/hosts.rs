@@ -43,14 +43,14 @@ use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
 pub use words::{ChildEnded, ChildState};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Tries per address: at 5 % loss, all fail once in 160,000 times.
+/// Tries per address. At 5 % loss, all fail once in 160,000 times.
 const KNOCKS: u32 = 4;
 const TURN: Duration = Duration::from_secs(2);
-/// While a stop is possible: an agent cannot see it during a request.
+/// Maximum wait of a request while a stop is possible, which an agent cannot see during a request.
 const SHORT_TURN: Duration = Duration::from_millis(100);
 const GOODBYE: Duration = Duration::from_secs(6);
 const HURRIED: Duration = Duration::from_secs(1);
-/// Per request during a stream, which the agent must not disturb.
+/// Maximum wait of a request during a stream, which the agent must not disturb.
 const HEEDING: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
 const PIECE: usize = 1 << 18;
@@ -378,7 +378,8 @@ impl LabHost {
         self.agent.wait()
     }
 
-    /// Also signals its children. No-op after its end: the ID may be reused.
+    /// Signals the agent and its children. Does nothing after the agent's end, because the ID may
+    /// be reused.
     fn signal(&mut self, signal: Signal) {
         if let (Ok(None), Ok(pid)) = (self.agent.try_wait(), i32::try_from(self.agent.id())) {
             let _ = Pid::from_raw(pid).map(|group| kill_process_group(group, signal));
@@ -413,10 +414,10 @@ impl Drop for LabHost {
     }
 }
 
-/// Max line length: a piece of a file, at six bytes per byte.
+/// Maximum line length: a piece of a file, at six bytes per byte.
 const LINE: usize = 8 * PIECE;
 const TOO_LONG: &str = "its line is longer than 2 MiB\nhint: check that its `taut` is this program";
-/// A writer of more lines blocks.
+/// Capacity in lines. A writer of more lines blocks.
 const WAITING: usize = 1024;
 
 /// Reads on a thread, so that the receiver can time out.
@@ -426,7 +427,7 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<BoundedLine> {
     lines
 }
 
-/// Another process may hold the pipe open.
+/// Timeout of the last lines, as another process may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 fn rest(from: &Receiver<BoundedLine>) -> Vec<String> {

@@ -254,7 +254,7 @@ pub struct DatagramCounters {
     pub released: u64,
 }
 
-/// Both directions: 5 s of 100 Mbit/s, more than audio needs.
+/// Maximum queued bytes of both directions: 5 s of 100 Mbit/s, more than audio needs.
 const MAX_WAITING: usize = 64 << 20;
 
 struct LegState {

@@ -145,7 +145,7 @@ pub struct LoopFlags {
     /// Audio time in one packet
     #[arg(long, value_name = "TIME", value_parser = span)]
     ptime: Span,
-    /// Maximum number of frames handed over at once
+    /// Maximum number of frames per hand-over
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=4096))]
     period: u32,
     /// Presentation delay of packets after they are due (AVTP)
@@ -172,7 +172,7 @@ fn interfaces(text: &str) -> Result<[String; 2], String> {
     }
 }
 
-/// Sizes the socket's buffer for packets of 125 µs.
+/// Packet rate for the socket's buffer: packets of 125 µs.
 const PACKETS_PER_SECOND: u32 = 8000;
 
 pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
@@ -187,7 +187,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
         (Some(path), _, _) => {
             let bytes = std::fs::read(path).map_err(|error| unread(path, &error))?;
             // A file that is not text is reported as lacking packet log columns.
-            of_ledger(&String::from_utf8_lossy(&bytes), flags.rate)
+            of_ledger(&path.display().to_string(), &String::from_utf8_lossy(&bytes), flags.rate)
         }
         (_, Some(path), _) => {
             let file = File::open(path).map_err(|error| unread(path, &error))?;
@@ -289,9 +289,9 @@ fn report() -> LabReport {
     report
 }
 
-pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
+pub fn of_ledger(name: &str, text: &str, rate: Rate) -> LabReport {
     let mut report = report();
-    match figures::read_ledger(text) {
+    match figures::read_ledger(name, text) {
         Ok(ledger) => report.rows = figures::of_ledger(&ledger, rate),
         Err(why) => report.rows.push(ReportRow::invalid("packet log", why)),
     }

@@ -63,7 +63,7 @@ pub struct LoadSearch {
     unknown: u8,
 }
 
-/// Gives up after these tries without a result.
+/// Maximum tries without a result.
 const TRIES: u8 = 2;
 
 impl LoadSearch {

@@ -124,9 +124,9 @@ pub(crate) fn run(flags: &LoadgenFlags) -> Result<(), Failure> {
     print_json(&report.map_err(|error| Failure::open(error.to_string()))?)
 }
 
-/// Mostly multicast, as in the thesis's noisy network (section 3.1.1).
+/// Default rate, mostly multicast as in the thesis's noisy network (section 3.1.1).
 pub const MULTICAST_RATE: BitRate = BitRate(4_000_000);
-/// 2.5 times as many packets as a 1 ms stream.
+/// Default packets per second: 2.5 times as many as a 1 ms stream.
 pub const CHATTER_RATE: u32 = 2500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

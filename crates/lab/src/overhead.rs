@@ -109,7 +109,7 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
     )
 }
 
-/// Reference for latencies: an unmeasured stream has none.
+/// Kind of run that is the reference for latencies, as an unmeasured stream has none.
 const FEW: usize = 1;
 const WITNESSED: usize = 3;
 const NOTE: &str = "CPU time is that of the stream while packets count, without program start and \

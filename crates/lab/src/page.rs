@@ -209,7 +209,7 @@ fn worst(row: &ReportRow) -> String {
     "<h3>The worst</h3>".to_owned() + &table(&heads, row.worst.iter().map(line))
 }
 
-/// Listed events; charts show the rest.
+/// Maximum events listed. Charts show the rest.
 const TOLD: usize = 20;
 
 fn events(row: &ReportRow) -> String {

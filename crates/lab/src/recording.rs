@@ -92,7 +92,7 @@ fn recorder(all: usize, options: &RecordOptions) -> (ChannelRecorder, Recorded) 
 }
 
 impl ChannelRecorder {
-    /// Frames dropped before the first block do not count.
+    /// Whether no frame was recorded. Frames dropped before the first block do not count.
     fn is_empty(&self) -> bool {
         self.samples.slots() == self.samples.buffer().capacity()
     }

@@ -156,7 +156,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Comparable with a median, unlike a spread or maximum.
+    /// Whether the figure is comparable with a median, unlike a spread or maximum.
     pub const fn is_typical(self) -> bool {
         matches!(self, Self::Single | Self::Mean)
     }

@@ -67,7 +67,7 @@ pub struct SampleFlags {
     duration: Span,
 }
 
-/// CPU time has 10 ms ticks: an interval needs two.
+/// Minimum interval: two 10 ms ticks of CPU time.
 const SHORTEST: Span = Span::from_millis(20);
 
 pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
@@ -125,7 +125,7 @@ pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, Strin
             ReportRow::invalid(
                 format!("process {pid}"),
                 format!(
-                    "no process {pid}, or it ended at once\nhint: `pgrep NAME` finds process IDs"
+                    "no process {pid}, or it ended immediately\nhint: `pgrep NAME` finds process IDs"
                 ),
             )
         }));

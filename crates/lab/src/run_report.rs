@@ -13,7 +13,7 @@ use crate::statistics::Missed;
 
 pub use packets::RunPackets;
 
-/// Of the reporter's own device.
+/// Name of the xruns of the reporter's own device.
 const XRUNS: (&str, &str) = ("xruns", "xruns");
 const UNTIMED_XRUNS: &str = "xrun times are relative to the start of the run";
 const UNTIMED: &str = "times of the worst packets are relative to the first of them; with \

@@ -227,7 +227,7 @@ pub(crate) fn counted_down(
 fn ending(left: Duration) -> String {
     let seconds = left.as_millis().div_ceil(1000);
     format!(
-        "stopping after this stream, in at most {seconds} s; Ctrl-C again stops at once, without \
+        "stopping after this stream, in at most {seconds} s; Ctrl-C again stops immediately, without \
          a report"
     )
 }

@@ -26,7 +26,7 @@ pub(crate) fn stop_in_order() -> Result<Stop, Failure> {
 /// ended before this call is unnoticed.
 pub(crate) fn stop_with_agent() -> Result<Stop, Failure> {
     let stop = stop_in_order()?;
-    // Otherwise the program ends only on request.
+    // Without this signal, the program ends only on request.
     let _ = set_parent_process_death_signal(Some(Signal::HUP));
     Ok(stop)
 }

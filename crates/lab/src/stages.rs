@@ -41,7 +41,7 @@ pub struct StagesFlags {
     streams: StreamFlags,
 }
 
-/// Fewer packets have no useful tail.
+/// Minimum packets. Fewer have no useful tail.
 const MANY: u64 = 10_000;
 
 /// A stop gives a partial report.

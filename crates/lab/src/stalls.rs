@@ -1,7 +1,7 @@
 //! Wake-up lateness of each core, and stalls of all cores.
 //!
-//! A thread per core, on one schedule, records its wake-ups. Misses on all cores at once are the
-//! host's ([`StallLog`]).
+//! A thread per core, on one schedule, records its wake-ups. Simultaneous misses on all cores are
+//! the host's ([`StallLog`]).
 
 #[cfg(test)]
 mod tests;

@@ -136,13 +136,13 @@ pub struct StreamEnds {
 }
 
 pub const SETTLE: Span = Span::from_secs(2);
-/// Receiver timeout after the sender's end, without BYE.
+/// Timeout of the receiver after the sender's end without BYE.
 const TAIL: Span = Span::from_secs(2);
 const READY: Span = Span::from_millis(700);
-/// Usage is read this long before packets start and stop counting.
+/// Time before packets start and stop counting at which usage is read.
 const SPARE: Span = Span::from_millis(500);
 pub(crate) const TRIES: u32 = 3;
-/// For programs to start and to write reports.
+/// Time for programs to start and to write reports.
 const WRITING: Duration = Duration::from_secs(20);
 
 impl StreamEnds {

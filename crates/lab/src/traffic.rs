@@ -202,7 +202,7 @@ impl TrafficWindow<'_> {
 /// Name, counters of received and of sent packets.
 pub type Protocol = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Multicast counts only joined groups.
+/// Protocols counted. Multicast counts only joined groups.
 pub const PROTOCOLS: [Protocol; 4] = [
     (
         "UDP",

@@ -71,7 +71,8 @@ pub struct Arrivals {
     /// Device delay beyond its buffer.
     beyond: Span,
     mapped: Option<bool>,
-    /// Late packets that may belong to an underrun.
+    /// Late packets not yet compared with the totals, which may count an underrun that explains
+    /// them.
     fresh: Vec<PacketTrace>,
     /// Late packets that wait for the stall monitor.
     unjudged: Vec<PacketTrace>,
@@ -83,7 +84,7 @@ pub struct Arrivals {
     standing: StreamTotals,
 }
 
-/// 1 s of 1 ms packets.
+/// Maximum late packets per list: 1 s of 1 ms packets.
 const MAX: usize = 1024;
 
 impl Arrivals {

@@ -37,5 +37,5 @@ impl fmt::Debug for CallId {
 pub const PING_EVERY: Span = Span::from_secs(1);
 /// Silence after which a control connection is dead: three pings and one retransmission.
 pub const LINE_DEAD: Span = Span::from_secs(4);
-/// How long a call without a control connection is kept after its last audio packet.
+/// Time that a call without a control connection is kept after its last audio packet.
 pub const CALL_KEPT: Span = Span::from_secs(60);

@@ -11,7 +11,7 @@ pub use joined::Place;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const WHOLE: i128 = 1_000_000_000_000;
-/// Keeps products within 128 bits: 16 000 years at 192 kHz.
+/// Maximum frame number: 16 000 years at 192 kHz. It keeps products within 128 bits.
 const MAX_FRAMES: i64 = 100_000_000_000_000_000;
 
 /// Maps frames of a card to converter times.
@@ -219,7 +219,7 @@ pub enum CardRing {
 }
 
 impl CardRing {
-    /// Longer than a freeze of the host.
+    /// Maximum lateness of a program. It exceeds a freeze of the host.
     pub const TIMEOUT: Span = Span::from_secs(1);
 
     /// Ring at the start of `clock`.

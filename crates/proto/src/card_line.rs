@@ -43,20 +43,20 @@ enum Given {
 }
 
 impl CardLine {
-    /// Minimum duration and readings of a round: the earliest of twenty is late by a twentieth of
-    /// the mean.
+    /// Minimum duration and readings of a round. The earliest of twenty readings is late by a
+    /// twentieth of the mean.
     const ROUND: i64 = 20_000_000;
     const MIN: u32 = 8;
-    /// First rounds, in which early readings move the line at once.
+    /// Number of first rounds, in which early readings move the line immediately.
     const SOUGHT: u32 = 3;
-    /// 300 ppm against the host's clock, wander of 0.1 ppm per √s.
+    /// Assumed rate error against the host's clock, and its wander: 0.1 ppm per √s.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.1e-6 };
-    /// Some cards take a millisecond to start.
+    /// Deviation of the first reading in nanoseconds. Some cards take a millisecond to start.
     const START: f64 = 1_000_000.0;
-    /// A timer interrupt.
+    /// Minimum deviation of a reading in nanoseconds: a timer interrupt.
     const READING: f64 = 1_000.0;
     const MIN_ODD: f64 = 100_000.0;
-    /// Odd rounds that move the line. Late rounds need more; a busy host causes them.
+    /// Odd rounds that move the line. Late rounds need more, because a busy host causes them.
     const LATER: u32 = 8;
     const EARLIER: u32 = 2;
     /// Time that decides whether the rate changed.

@@ -32,7 +32,7 @@ pub struct Schedule {
     pub period: Span,
 }
 
-/// Missed packets by cause. The sum equals `late`, `lost` and `unheard` of
+/// Missed packets by cause. The sum equals `late`, `lost` and `underrun_discarded` of
 /// [`crate::counters::Counters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gaps {
@@ -63,17 +63,17 @@ pub struct Causes {
     /// Transits of packets late at the sender, on the network, or for lack of latency.
     transits: [Histogram; 3],
     lost_stalled: u64,
-    /// Unheard packets: only this program stopped, the host stalled.
+    /// Packets that an underrun discarded: this program stopped, or the host stalled.
     not_received: [u64; 2],
 }
 
 impl Causes {
-    /// The fastest packet of one to two stretches measures the path.
+    /// Duration of a stretch. The fastest packet of one to two stretches measures the path.
     const STRETCH: Span = Span::from_secs(30);
     /// Exceeds all host stalls; 119 ms is the longest seen.
     const STALLED: Span = Span::from_millis(250);
 
-    /// Only this allocates.
+    /// Only this function allocates.
     pub fn new(schedule: Schedule) -> Self {
         Self {
             schedule,

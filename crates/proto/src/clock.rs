@@ -48,7 +48,7 @@ impl Exchange {
         span.max(Span::ZERO)
     }
 
-    /// No packet may arrive before it leaves.
+    /// Whether the times are possible: no packet may arrive before it leaves.
     fn is_possible(&self) -> bool {
         const CENTURY: u64 = 100 * 366 * 86_400 * 1_000_000_000;
         let (requested, sent) = (self.requested.as_nanos(), self.peer_answered.as_unix_nanos());

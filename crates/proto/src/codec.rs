@@ -52,7 +52,7 @@ impl Opus {
     const MAX_BYTES: u64 = 1275;
     /// Minimum with sound in libopus (`opus_encode_native`).
     const MIN_BYTES: u64 = 3;
-    /// 120 ms (RFC 6716 §3.2.5, R5).
+    /// Maximum frames of a packet: 120 ms (RFC 6716 §3.2.5, R5).
     pub const MAX_FRAMES: Frames = Frames::new(5760);
 
     /// Default bitrates: music 96 kbit/s per channel, hard to distinguish from the original in 5 ms

@@ -3,7 +3,8 @@
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
-/// Divisor of the period. The rest is for other work and slower cores.
+/// Divisor of the period that gives the time for coding. The rest is for other work and slower
+/// cores.
 const PARTS: i64 = 2;
 
 /// Proposed periods, ascending.

@@ -39,7 +39,7 @@ pub struct Senders {
 }
 
 impl Senders {
-    /// Timeout after a single packet. Real senders send again, even on busy Wi-Fi.
+    /// Timeout after a single packet. Real senders send more packets within it, even on busy Wi-Fi.
     const STRAY: Span = Span::from_millis(250);
     /// Maximum delay of packets after a goodbye.
     const REST: Span = Span::from_millis(100);

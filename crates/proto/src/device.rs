@@ -155,7 +155,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Creates a request for a part; this one sets it too.
+    /// Creates a request for a part. A request of the whole also stops the part.
     pub fn part(&self) -> Self {
         Self { requested: Arc::default(), whole: Some(Arc::new(self.clone())) }
     }

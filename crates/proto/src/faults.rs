@@ -51,7 +51,7 @@ pub struct Fault {
     pub harm: Harm,
 }
 
-/// Maximum per status: a freeze of 30 ms. The host causes almost all longer ones.
+/// Maximum faults per status. A freeze of 30 ms fills it; almost all longer ones are host stalls.
 const MAX: usize = 16;
 /// Faults closer than this are combined. Reported stalls are longer.
 const ALIKE: Span = Span::from_millis(2);

@@ -24,7 +24,7 @@ impl LatencyRule {
     /// Limited by the buffer only.
     pub const AUTO: Self = Self::Auto { maximum: None };
 
-    /// Buffer room for automatic latency: a satellite path and Wi-Fi.
+    /// Buffer room for automatic latency, for a satellite path and Wi-Fi.
     const MAX_AUTO: Span = Span::from_millis(400);
     /// Buffer room without an announcement: four 20 ms packets that arrive together.
     const MAX_UNANNOUNCED: Span = Span::from_millis(100);
@@ -80,7 +80,7 @@ pub fn usual_latency_in_graph(format: &StreamFormat, cycle: Frames) -> Span {
     }
 }
 
-/// One cycle to fill and two at the card, the default of `jackd`.
+/// Cycles of a graph's ring: one to fill and two at the card, the default of `jackd`.
 const GRAPH_RING: i64 = 3;
 
 /// Maximum of the promise and this device's minimum.
@@ -92,13 +92,13 @@ pub(crate) fn leaves_no_transit(latency: Span, minimum: Span) -> bool {
     latency < minimum + MIN_WAY
 }
 
-/// Minimum latency if `least` leaves no time for the network. In steps of 0.1 ms.
+/// Minimum latency if `minimum` leaves no time for the network. In steps of 0.1 ms.
 pub fn enough_latency(minimum: Span) -> Span {
     tenths(minimum + WAY)
 }
 
-/// Two wake-ups and a wired network. With less, JACK at 64 frames had 100 % late packets at
-/// the worst phase.
+/// Minimum network time: two wake-ups and a wired network. With less, JACK at 64 frames had 100 %
+/// late packets at the worst phase.
 const MIN_WAY: Span = Span::from_micros(250);
 /// Network time if the device uses up the promise: ten times that of a wired network.
 const WAY: Span = Span::from_millis(1);
@@ -106,7 +106,7 @@ const WAY: Span = Span::from_millis(1);
 /// Network time with repairs.
 const REPAIR_SPARE: Span = Span::from_millis(1);
 
-/// Minimum latency with `budget` for repairs; `least` is [`min_latency`].
+/// Minimum latency with `budget` for repairs; `minimum` is [`min_latency`].
 pub fn repair_latency(minimum: Span, budget: Span) -> Span {
     minimum + REPAIR_SPARE + budget
 }

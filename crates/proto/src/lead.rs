@@ -92,6 +92,6 @@ mod tests {
         lead.wake(Span::ZERO);
         assert_eq!(lead.kept(), Some(Span::ZERO));
         (0..16).for_each(|_| lead.wake(millis(4)));
-        assert_eq!(lead.kept(), Some(millis(4)), "back at once");
+        assert_eq!(lead.kept(), Some(millis(4)), "back immediately");
     }
 }

@@ -5,11 +5,11 @@ use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::rtp::STAMPED_HEADER_BYTES;
 
-/// 1500 bytes plus framing.
+/// Bytes of a full frame: 1500 plus framing.
 const FULL_FRAME: usize = 1500 + AROUND_FRAME;
-/// Preamble, header, check sequence and gap (IEEE 802.3 §3.1.1, §4.4.2).
+/// Framing bytes: preamble, header, check sequence and gap (IEEE 802.3 §3.1.1, §4.4.2).
 const AROUND_FRAME: usize = 8 + 14 + 4 + 12;
-/// UDP and IPv6 headers.
+/// Bytes of UDP and IPv6 headers.
 const AROUND_DATAGRAM: usize = 8 + 40;
 /// Maximum span of packets that leave together. Packets of 1 ms still leave separately.
 const STEP: Span = Span::from_micros(900);

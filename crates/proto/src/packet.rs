@@ -243,7 +243,7 @@ pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// Up to 16.8 ms in 16 bits.
+/// Unit of the time in 16 bits, which reaches 16.8 ms.
 pub(crate) const HELD_STEP: Span = Span::from_nanos(256);
 
 /// [`Instants::held`] in steps.
@@ -290,7 +290,7 @@ pub trait Pack: Debug + Sync {
     /// Header bytes, with redundancy of `carried` bytes.
     fn head_bytes(&self, stamps: bool, carried: usize) -> usize;
 
-    /// Maximum redundancy in a header of at most `most` bytes.
+    /// Maximum redundancy in a header of at most `maximum` bytes.
     fn carried_within(&self, stamps: bool, maximum: usize) -> usize;
 
     /// Writes the header to `room`, at least [`Self::head_bytes`] long.
@@ -314,9 +314,10 @@ impl Eq for dyn Pack {}
 /// Accepted codings ([`PacketHead::coding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Codings {
-    /// Only that of the stream format.
+    /// Only the coding of the stream format.
     Exactly,
-    /// Any that may mean it, and all well-known ones. The first packet fixes it.
+    /// Any number that may mean the format's coding, and all well-known ones. The first packet
+    /// fixes the number.
     Any,
     /// Defaults of tautline senders; may change mid-stream.
     #[default]

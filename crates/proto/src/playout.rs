@@ -65,8 +65,8 @@ const fn is_sound(kind: u8) -> bool {
 }
 
 impl Playout {
-    /// Room for `frames` ahead of the cursor, and a quarter of that behind. Only this allocates.
-    /// The NaN values make the memory resident and are never played.
+    /// Room for `frames` ahead of the cursor, and a quarter of that behind. Only this function
+    /// allocates. The NaN values make the memory resident and are never played.
     pub fn new(rate: Rate, channels: Channels, frames: Frames) -> Self {
         let frames = Frames::new(frames.count().max(4));
         let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
@@ -280,7 +280,7 @@ impl Playout {
         self.concealer.concealed() + self.decoders_concealed
     }
 
-    /// Ends the source: missing frames become silence at once.
+    /// Ends the source. Missing frames become silence immediately.
     pub fn end(&mut self) {
         self.concealer.end();
         self.coded.iter_mut().for_each(|coded| coded.end_source());

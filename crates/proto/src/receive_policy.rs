@@ -42,9 +42,9 @@ pub use wish::LatencyRefused;
 
 /// Minimum duration of a real sender.
 const SURE: Span = Span::from_millis(60);
-/// A sender that sends for this long is accepted.
+/// Time of sending after which a sender is accepted.
 const SETTLED: Span = Span::from_secs(1);
-/// Fewer invalid datagrams are stray.
+/// Invalid datagrams that count as a stream. Fewer are stray.
 const STRAY: u64 = 8;
 
 /// Configuration of a receive policy.
@@ -484,7 +484,7 @@ struct Often {
 }
 
 impl Often {
-    /// Tolerated events: more than manual restarts and path changes cause.
+    /// Events that cause a report. Manual restarts and path changes cause fewer.
     const MANY: u64 = 8;
 
     /// Returns an excessive count, once.
@@ -511,7 +511,7 @@ enum Repairable {
 }
 
 impl Repairable {
-    /// Latency and redundancy change within two reports.
+    /// Timeout before a report: latency and redundancy change within two reports.
     const TIMEOUT: Span = Span::from_secs(1);
 
     /// Returns whether to report.

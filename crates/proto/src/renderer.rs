@@ -37,11 +37,11 @@ pub(crate) struct Renderer {
 }
 
 impl Renderer {
-    /// Larger deviations cause a jump; resampling takes seconds for this one.
+    /// Maximum deviation that is resampled, which takes seconds. Larger ones cause a jump.
     const FOLLOWED: Span = Span::from_millis(1);
-    /// Latency increase that causes a jump, because resampling takes a second for 0.2 ms.
+    /// Maximum latency increase without a jump. Resampling takes a second for 0.2 ms.
     const AT_ONCE: Span = Span::from_micros(200);
-    /// A quarter of `FOLLOWED`.
+    /// Maximum deviation of a near position: a quarter of `FOLLOWED`.
     const NEAR: Span = Span::from_micros(250);
     const PIECE: usize = 512;
 

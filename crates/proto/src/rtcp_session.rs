@@ -159,19 +159,20 @@ impl Session {
     pub const INTERVAL: Span = Span::from_millis(500);
     const HASTE: Span = Span::from_millis(20);
     const HASTY_REPORTS: u32 = 10;
-    /// For adaptive streams, whose path may be slow.
+    /// Interval of the first reports of adaptive streams, whose path may be slow.
     const HASTE_ON_THIN_PATHS: Span = Span::from_millis(100);
-    /// Requests per peer that are answered at once.
+    /// Requests per peer that are answered immediately.
     const HURRIED: u32 = 8;
-    /// Peers silent for ten intervals get no answers.
+    /// Silence of ten intervals after which a peer gets no answers.
     const FORGOTTEN: Span = Span::from_secs(5);
     const QUESTIONS: usize = 16;
     /// Maximum answers per report: one per report block. They fit any MTU.
     const ANSWERS: usize = 31;
-    /// DLRR has units of 1/65536 s: maximum error 7.63 µs. The rest is for NTP rounding.
+    /// Maximum error of a reading: 7.63 µs, as DLRR has units of 1/65536 s. The rest is for NTP
+    /// rounding.
     const READING_ERROR: Span = Span::from_nanos(7_633);
 
-    /// Creates a session. The first report is due at once.
+    /// Creates a session. The first report is due immediately.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
@@ -205,7 +206,7 @@ impl Session {
         self.receiving = Some(receiving);
     }
 
-    /// Sends a path measurement at once.
+    /// Sends a path measurement immediately.
     pub const fn send_feedback(&mut self, feedback: PathFeedback) {
         self.feedback = Some(feedback);
     }
@@ -284,7 +285,7 @@ impl Session {
         self.peer(ssrc).map_or(0, |peer| peer.clock.refused())
     }
 
-    /// Handles a report and passes its information to `tell`.
+    /// Handles a report and passes its information to `notify`.
     pub fn handle(
         &mut self,
         datagram: &[u8],

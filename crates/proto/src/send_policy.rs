@@ -44,10 +44,10 @@ pub use redundancy::DEFAULT_BUDGET;
 pub use regulator::Regulator;
 pub use requests::{Limits, Request, TrustLevel};
 
-/// RTCP before the first packet: receivers learn our clock and open their devices.
+/// Time of RTCP before the first packet. Receivers learn our clock and open their devices.
 pub const PRELUDE: Span = Span::from_millis(100);
 
-/// Smaller increases wait for the next report.
+/// Minimum increase to report immediately. Smaller ones wait for the next report.
 const NEWS: Span = Span::from_micros(200);
 
 const STRANGERS: usize = 4;
@@ -260,7 +260,7 @@ impl SendPolicy {
         self.state = state;
         self.follow_sent(state, context.now);
         if core::mem::replace(&mut self.card, card) != card {
-            // Receivers with the same clock need the name at once.
+            // Receivers with the same clock need the name immediately.
             context.hasten();
         }
     }

@@ -66,11 +66,11 @@ pub struct Servo {
 impl Servo {
     /// Share of the error corrected per second.
     const STIFFNESS: f64 = 1.6;
-    /// A third of a cent.
+    /// Maximum pitch of a correction: a third of a cent.
     const PULL: f64 = 200e-6;
-    /// The drift is zero if its average stays below this ...
+    /// Maximum average drift that counts as zero.
     const STILL: f64 = 0.3e-6;
-    /// ... for this time, in seconds.
+    /// Time of averaging the drift, in seconds.
     const CALM: f64 = 20.0;
     /// Error in frames that causes a jump with a shared clock. Rounding leaves 0.5.
     const BESIDE: f64 = 2.0;
@@ -151,7 +151,8 @@ impl Servo {
     }
 
     /// Returns the step until the next observation after `next` frames. Call [`Servo::pass`] for
-    /// each later block. If it does not [hold](Servo::holds), it is valid for one block only.
+    /// each later block. If the servo does not [hold](Servo::holds), the step is valid for one
+    /// block only.
     pub(crate) fn step_until(&mut self, observed: &Observation, next: Frames) -> Step {
         let Observation { due, place, tolerance, strays, frames, skipped, one_clock, .. } =
             *observed;
@@ -304,17 +305,17 @@ impl StrayWatch {
         between: (0.0, 0.0),
         missing: 0.0,
     };
-    /// In seconds, until the clocks are known.
+    /// Seconds until the clocks are known.
     const BEGINS: f64 = 20.0;
-    /// Removes jitter, in seconds.
+    /// Averaging time that removes jitter, in seconds.
     const SMOOTH: f64 = 1.0;
-    /// Removes the wander of a sound server's timestamps, in seconds: tens of microseconds within
-    /// seconds.
+    /// Averaging time in seconds that removes the wander of a sound server's timestamps: tens of
+    /// microseconds within seconds.
     const SLOW: f64 = 4.0;
     const STANDS: f64 = 5.0;
-    /// In multiples of the precision.
+    /// Minimum corrected error in multiples of the precision.
     const KNOWN: f64 = 3.0;
-    /// In seconds.
+    /// Minimum corrected error in seconds.
     const MIN: f64 = 40e-6;
 
     fn begin(&mut self, precision: f64) {
@@ -392,18 +393,18 @@ impl Drift {
     /// Natural frequency in rad/s, critically damped. A drift change of 100 ppm causes a lag of at
     /// most 100 ppm ÷ (e · ω) = 46 µs. A mapping change of 10 µs changes the drift by 3 ppm.
     const OMEGA: f64 = 0.8;
-    /// 500 ppm plus the overshoot of the estimate.
+    /// Maximum rate: 500 ppm plus the overshoot of the estimate.
     const MAX: f64 = 600e-6;
     /// Seconds at the limit that exclude an overshoot.
     const FOR_CERTAIN: f64 = 3.0;
-    /// Larger moves are new clock mappings, not drift. In seconds: twice the initial lag at 500
-    /// ppm.
+    /// Maximum move in seconds that counts as drift: twice the initial lag at 500 ppm. Larger ones
+    /// are new clock mappings.
     const JUMP: f64 = 500e-6;
-    /// Smaller moves within a block are timestamp jitter. In seconds.
+    /// Maximum move in seconds within a block that counts as timestamp jitter.
     const JITTER: f64 = 50e-6;
-    /// Drift change that is followed with a pitch error below one cent ...
+    /// Drift change that is followed with a pitch error below one cent.
     const SUDDEN: f64 = 300e-6;
-    /// ... because the pitch error stays below this: one cent is 577.8 ppm, minus 8 ppm for noise.
+    /// Maximum pitch error: one cent is 577.8 ppm, minus 8 ppm for noise.
     const MAX_OFF: f64 = 570e-6;
 
     fn observe(&mut self, due: MediaPoint, skipped: Frames, frame: f64) {
@@ -437,7 +438,8 @@ impl Drift {
         self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };
     }
 
-    /// Limits a pull so that the pitch error stays below one cent, but leaves a quarter of `most`.
+    /// Limits a pull so that the pitch error stays below one cent, but leaves a quarter of
+    /// `maximum`.
     fn leave_room(&self, pull: f64, maximum: f64) -> f64 {
         let (room, minimum) = (Self::MAX_OFF - Self::SUDDEN, maximum / 4.0);
         let above = (room - self.astray[0]).clamp(minimum, maximum);

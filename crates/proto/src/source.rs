@@ -69,7 +69,7 @@ impl Source {
     const JUMP: Span = Span::from_millis(20);
     /// Consecutive packets that confirm another step. A card that drops frames causes one.
     const ODD: u32 = 3;
-    /// The same in an outage, due to queues. A thousandth is added for card rates.
+    /// Maximum difference in an outage, due to queues. A thousandth is added for card rates.
     const UNSURE: Span = Span::from_millis(250);
 
     /// Creates a source from its first packet.
@@ -200,7 +200,7 @@ impl Source {
         self.jitter
     }
 
-    /// Ends the source: another may follow at once.
+    /// Ends the source. Another may follow immediately.
     pub fn say_goodbye(&mut self) {
         self.said_goodbye = true;
     }

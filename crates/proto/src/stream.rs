@@ -61,7 +61,7 @@ pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
 }
 
 impl Coding {
-    /// Minimum supported packet time from `least` to `most`.
+    /// Minimum supported packet time from `minimum` to `maximum`.
     pub fn shortest(
         self,
         (rate, channels): (Rate, Channels),

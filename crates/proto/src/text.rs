@@ -62,7 +62,7 @@ pub enum SpanError {
     Range(String),
 }
 
-/// In nanoseconds.
+/// Units in nanoseconds.
 const UNITS: [(&str, i64); 7] = [
     ("ns", 1),
     ("us", 1_000),

@@ -37,9 +37,9 @@ impl Unannounced {
     const WAY: Span = Span::from_millis(1);
     /// Late runs that show a repetition. A host freeze happens once.
     const OFTEN: usize = 3;
-    /// Packets delayed together arrive together.
+    /// Maximum duration of a late run. Packets delayed together arrive together.
     const TOGETHER: Span = Span::from_millis(25);
-    /// Late runs expire after this.
+    /// Time after which late runs expire.
     const MEMORY: Span = Span::from_secs(2);
 
     /// `takes` is the maximum time from arrival to DAC.

@@ -26,7 +26,7 @@ pub struct Distribution {
 /// Base-2 logarithm of the bins per octave.
 const PRECISION_BITS: u32 = 10;
 const LINEAR: usize = 1 << PRECISION_BITS;
-/// Up to 2^40 ns, 18 minutes.
+/// Octaves of bins: up to 2^40 ns, 18 minutes.
 const OCTAVES: usize = 30;
 const BINS: usize = LINEAR * (OCTAVES + 1);
 

@@ -29,7 +29,7 @@ pub enum LedgerError {
     #[error("reading it: {0}")]
     System(#[from] io::Error),
     /// Missing column: not from `--packet-log`.
-    #[error("not a packet log: no column {0}")]
+    #[error("column {0} missing")]
     NoColumn(&'static str),
 }
 
@@ -176,12 +176,12 @@ impl<R: BufRead> LedgerLines<R> {
         self.columns.contains_key(name)
     }
 
-    /// Reads up to `most` packets.
+    /// Reads up to `maximum` packets.
     pub fn packets<P: LedgerPacket>(self, maximum: usize) -> Result<ReadLedger<P>, LedgerError> {
         self.packets_with(P::COLUMNS, maximum)
     }
 
-    /// Requires `columns`; reads up to `most` packets.
+    /// Requires `columns`; reads up to `maximum` packets.
     pub fn packets_with<P: LedgerPacket>(
         mut self,
         columns: &[&'static str],

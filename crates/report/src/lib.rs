@@ -271,7 +271,7 @@ pub struct Auto {
     pub increases: u64,
     /// Number of decreases.
     pub decreases: u64,
-    /// Largest step at once; the rest was resampled.
+    /// Largest single step. Resampling covers the rest.
     pub largest_step_ns: i64,
 }
 

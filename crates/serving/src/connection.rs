@@ -29,7 +29,7 @@ use crate::routes::{Caller, ProvenKey};
 
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 const MAX_HEAD: usize = 16 << 10;
-/// Clients may reconnect.
+/// Maximum time of a connection without a call. Clients may reconnect.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);
 /// Time to read a rejection.
 const FAREWELL: Duration = Duration::from_millis(500);

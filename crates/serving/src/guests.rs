@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 /// Timeout for the first byte, then for the handshake or the ticket.
 pub(crate) const SHOWING: Duration = Duration::from_secs(3);
-/// Connections in a call or opening a stream.
+/// Maximum connections in a call or opening a stream.
 const MAX_BUSY: usize = 256;
 /// Places for this machine.
 const RESERVED_BUSY: usize = 32;
@@ -24,10 +24,10 @@ const MAX_BUSY_PER_HOST: usize = 128;
 const MAX_LOCAL: usize = 128;
 const MAX_PEERS: usize = 64;
 const MAX_STRANGERS: usize = 64;
-/// A peer opens all streams of a session at once.
+/// Maximum per peer, which opens all streams of a session together.
 const MAX_PER_PEER: usize = 32;
 const MAX_PER_STRANGER: usize = 16;
-/// Per /24 (IPv4) or /48 (IPv6).
+/// Maximum per /24 (IPv4) or /48 (IPv6).
 const MAX_PER_NETWORK: usize = 32;
 const MAX_REMEMBERED: usize = 64;
 

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 #[derive(Debug, Clone)]
 pub struct Listening {
-    /// Also of the streams' UDP ports. Port 0 selects any free port.
+    /// Address of the server and of the streams' UDP ports. Port 0 selects any free port.
     pub address: SocketAddr,
     /// `None` serves only plain HTTP on loopback.
     pub trust: Option<Arc<TrustStore>>,

@@ -15,7 +15,7 @@ pub(crate) enum Actor {
 pub(crate) struct StreamOwners(BTreeMap<u32, Actor>);
 
 impl StreamOwners {
-    /// Also removes streams that are not `open`.
+    /// Adds a stream, and removes streams that are not `open`.
     pub(crate) fn insert(&mut self, id: u32, owner: Actor, open: &BTreeSet<u32>) {
         self.0.retain(|id, _| open.contains(id));
         self.0.insert(id, owner);

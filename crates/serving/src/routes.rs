@@ -28,7 +28,7 @@ use crate::owners::{Actor, StreamOwners};
 
 pub const OPENAPI: &str = include_str!("../openapi.json");
 
-/// A request has about 400 bytes.
+/// Maximum bytes of a body. A request has about 400 bytes.
 const MAX_BODY: usize = 64 << 10;
 /// Timeout from the head to the end of the body.
 const BODY_LIMIT: Duration = Duration::from_secs(5);
@@ -256,7 +256,8 @@ async fn open(
         let plugin = request.plugin.clone();
         match requested.open(request, given) {
             Ok(stream) => {
-                // Before listing open streams; otherwise it drops streams that other requests open.
+                // Locked before open streams are listed, so that `insert` keeps streams that other
+                // requests open.
                 let mut owners = keeper.owners();
                 let open = requested.streams().iter().map(|state| state.id).collect();
                 owners.insert(stream.id, owner, &open);
@@ -299,7 +300,7 @@ impl Drop for UnreportedStream {
         let workshop = Arc::clone(&self.workshop);
         // Closing waits for a process.
         let close = std::thread::Builder::new().name("taut-close".to_owned());
-        // Otherwise the stream stays until it is evicted.
+        // If no thread starts, the stream stays until it is evicted.
         let _ = close.spawn(move || workshop.close(id));
     }
 }

@@ -19,7 +19,7 @@ use crate::listen::{ListenError, Listening};
 use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::{router, without_workshop};
 
-/// Workshop calls may block while a process starts.
+/// Maximum threads for workshop calls, which may block while a process starts.
 const MAX_ASKED: usize = 8;
 /// Pause after a failed `accept`.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiSe
     serve_telling(listening, workshop, |_| ())
 }
 
-/// Like `serve`, and reports news. `tell` must not block.
+/// Like `serve`, and reports news. `notify` must not block.
 pub fn serve_telling(
     listening: &Listening,
     workshop: Arc<dyn Workshop>,

@@ -91,9 +91,9 @@ impl Way for Forgetting {
     }
 }
 
-/// Peak envelope of Roc Toolkit. It rises at once to 1.2 times the peak jitter or 3 times the mean.
-/// It falls by a factor of 0.794, at most every 5 s, if the target is below 1/1.7 of it. The peak
-/// decays by 1/60000 per packet.
+/// Peak envelope of Roc Toolkit. It rises immediately to 1.2 times the peak jitter or 3 times the
+/// mean. It falls by a factor of 0.794, at most every 5 s, if the target is below 1/1.7 of it. The
+/// peak decays by 1/60000 per packet.
 struct Envelope {
     minimum: f64,
     mean: f64,

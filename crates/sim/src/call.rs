@@ -24,7 +24,7 @@ const BEAT: Span = Span::from_millis(20);
 /// Timeouts of a control connection and of a sound connection.
 const DIAL_LIMIT: Span = Span::from_secs(5);
 const CONNECT_LIMIT: Span = Span::from_secs(2);
-/// RTP, timestamps and encryption, in bytes.
+/// Bytes of RTP, timestamps and encryption.
 const HEADS: usize = 48;
 
 #[derive(Debug, Clone)]

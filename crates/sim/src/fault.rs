@@ -105,7 +105,7 @@ pub(crate) struct Timeline {
     runs: VecDeque<(u32, i64)>,
 }
 
-/// Runs that may still be played.
+/// Maximum runs that may still be played.
 const RUNS: usize = 4;
 
 impl Timeline {

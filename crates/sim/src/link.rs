@@ -19,7 +19,7 @@ pub enum Jitter {
     HalfNormal(Span),
     /// With this mean.
     Exponential(Span),
-    /// From `scale` to `most`. A smaller `shape` gives a heavier tail.
+    /// From `scale` to `maximum`. A smaller `shape` gives a heavier tail.
     Pareto {
         scale: Span,
         shape: f64,
@@ -103,7 +103,7 @@ pub struct PathModel {
     pub overtakes: bool,
     pub loss: Loss,
     pub duplicates: f64,
-    /// Probability that a packet is held back, so that later ones overtake it, and by how much.
+    /// Reordering: probability that a packet is held back, and for how long.
     pub reorders: (f64, Span),
     pub holds: Option<Holds>,
     pub bottleneck: Option<Bottleneck>,

@@ -48,7 +48,7 @@ pub fn timed<T: Fn()>(test: T) {
 }
 
 /// Like [`timed`], for a test that asserts only outcomes, medians and ratios (see [`mostly`]). Two
-/// such tests run at once; repeats run alone.
+/// such tests run at the same time; repeats run alone.
 #[track_caller]
 pub fn steady<T: Fn()>(test: T) {
     assert_exclusive();

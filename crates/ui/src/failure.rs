@@ -156,7 +156,7 @@ fn reason_once(sentence: &str, given: &str) -> String {
         Some((_, "")) => begins,
         Some((_, reason)) => format!("{begins}: {}", reason.trim_start_matches([':', ';', ' '])),
         None => {
-            format!("{begins}: cannot use the {}", invalid.replace(&format!(" in '{given}'"), ""))
+            format!("{begins}: invalid {}", invalid.replace(&format!(" in '{given}'"), ""))
         }
     }
 }
@@ -201,7 +201,7 @@ fn called(text: &str) -> String {
     words.take_while(is_word).collect::<Vec<_>>().join(" ")
 }
 
-/// --mute, which a command with playback or sending lacks.
+/// Whether the error is --mute with taut send or recv.
 fn is_mute(error: &clap::Error, text: &str) -> bool {
     let given = error.get(ContextKind::InvalidArg);
     let mutes = ["Usage: taut send", "Usage: taut recv"].iter().any(|usage| text.contains(usage));
@@ -295,8 +295,8 @@ mod tests {
             ("x", "invalid key \"x\": must be longer", ": must be longer"),
             ("5", "invalid share '5'", ""),
             ("5", "`5` has no unit", ": `5` has no unit"),
-            ("a:b=c", "a:b=c: invalid value 'c'", ": cannot use the value 'c'"),
-            ("a?id=7", "invalid id '7' in 'a?id=7': be 8", ": cannot use the id '7': be 8"),
+            ("a:b=c", "a:b=c: invalid value 'c'", ": invalid value 'c'"),
+            ("a?id=7", "invalid id '7' in 'a?id=7': be 8", ": invalid id '7': be 8"),
         ] {
             let sentence = format!("invalid value '{given}' for '--x <Y>'");
             let shortened = reason_once(&format!("{sentence}: {reason}"), given);

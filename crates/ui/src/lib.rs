@@ -38,7 +38,8 @@ pub fn settled(
     }
 }
 
-/// Stops on Ctrl-C, SIGTERM and SIGHUP (a closed terminal); a second one ends the program at once.
+/// Stops on Ctrl-C, SIGTERM and SIGHUP (a closed terminal); a second one ends the program
+/// immediately.
 pub fn stop_on_signals() -> Result<Stop, Failure> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Stop::default();
@@ -52,7 +53,7 @@ pub fn stop_on_signals() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// Bit n − 1 of `SigIgn` belongs to signal n (proc_pid_status(5)).
+/// Whether the signal is ignored: bit n − 1 of `SigIgn` (proc_pid_status(5)).
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -46,7 +46,7 @@ fn latency(progress: &Progress<'_>) -> String {
     let auto = auto.map_or(String::new(), |kept| format!("auto {:.1} ms, ", kept.as_millis_f64()));
     let latency = match progress.latency {
         Some((latency, uncertainty)) => {
-            let how = if progress.heard { "latency" } else { "expected" };
+            let how = if progress.heard { "latency" } else { "expected latency" };
             let by = progress.clock.map_or(String::new(), |clock| format!(" by {clock}"));
             let latency = latency.as_millis_f64();
             // Zero if both ends share one clock.
@@ -88,7 +88,7 @@ mod tests {
         snapshot!(shown("recv", silent(2, 2)));
         let one = shown("recv", silent(1, 2));
         snapshot!(one);
-        assert!(shown("recv", PeerState::Here).contains("expected 5.000 ± 0.010 ms"));
+        assert!(shown("recv", PeerState::Here).contains("expected latency 5.000 ± 0.010 ms"));
     }
 
     #[test]

@@ -88,7 +88,7 @@ mod tests {
     fn interleaved_frames_are_copied_from_the_offset_on() {
         let mut memory: Vec<u8> = (0..16).collect();
         let areas = [area(&mut memory, 0, 32), area(&mut memory, 16, 32)];
-        // SAFETY: two channels of 16 bits; the first frame is skipped.
+        // SAFETY: `areas` has two channels of 16 bits. The first frame is skipped.
         let areas = unsafe { Areas::new(areas.as_ptr(), 2, 1, 2) };
         let mut bytes = [0; 8];
         areas.gather(1, &mut bytes);
@@ -101,7 +101,7 @@ mod tests {
     fn channels_that_lie_apart_are_interleaved_on_the_way() {
         let (mut left, mut right) = ([1, 2, 3, 4], [5, 6, 7, 8]);
         let areas = [area(&mut left, 0, 16), area(&mut right, 0, 16)];
-        // SAFETY: two channels of 16 bits with two frames each.
+        // SAFETY: `areas` has two channels of 16 bits with two frames each.
         let areas = unsafe { Areas::new(areas.as_ptr(), 2, 0, 2) };
         let mut bytes = [0; 8];
         areas.gather(0, &mut bytes);

@@ -38,10 +38,10 @@ struct Application {
 
 const ENDLESS: Frames = Frames::new(i64::MAX);
 
-/// An order takes a period.
+/// Timeout of an order, which takes a period.
 const TIMEOUT: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
-/// In the waiter.
+/// Key of the timer in the waiter.
 const TIMER: u64 = u64::MAX;
 
 pub(crate) use waiting::Draining;

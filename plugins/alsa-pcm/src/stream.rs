@@ -48,12 +48,12 @@ enum StreamCard {
     AttachedCard(Attachment),
 }
 
-/// A wire thread runs one below.
+/// Default priority. A wire thread runs one below.
 const DEFAULT_PRIORITY: u8 = 70;
-/// Higher priorities are for kernel threads.
+/// Maximum priority. Higher ones are for kernel threads.
 const MAX_PRIORITY: u8 = 98;
 
-/// No locked memory and no stall monitor in a foreign program.
+/// Options in a foreign program: no locked memory and no stall monitor.
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Fifo(DEFAULT_PRIORITY),
     duration: None,
@@ -62,7 +62,7 @@ const OPTIONS: RunOptions = RunOptions {
     words,
 };
 
-/// The engine's prelude takes 100 ms.
+/// Timeout of the start. The engine's prelude takes 100 ms.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Priority above the program's: otherwise a real-time program that fills its buffer delays due
@@ -183,7 +183,7 @@ impl Stream {
         }
     }
 
-    /// Threads end early only on errors.
+    /// Whether the device has ended. Its thread ends early only on errors.
     pub(crate) fn is_over(&self) -> bool {
         match &self.card {
             StreamCard::Own { thread, .. } => thread.is_finished(),
@@ -315,7 +315,7 @@ mod tests {
                 return skipped(Lack::Privilege, &granted.to_string());
             }
             let policy = |expected: i32| {
-                // SAFETY: no pointers; 0 is the current thread.
+                // SAFETY: the call takes no pointers. 0 is the current thread.
                 assert_eq!(unsafe { libc::sched_getscheduler(0) }, expected);
             };
             policy(libc::SCHED_RR);

@@ -24,12 +24,12 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::complaint::Complaint;
 use crate::keys::{PERIODS, Wish};
 
-/// Announcements have the rest of [`OPEN`].
+/// Timeout of a look-up. Announcements have the rest of [`OPEN`].
 const LOOK_UP: Span = Span::from_millis(600);
-/// Less than a second on a busy host. Announcements arrive twice a second.
+/// Timeout of an opening, less than a second on a busy host. Announcements arrive twice a second.
 const OPEN: Span = Span::from_millis(700);
 
-/// Packets arrive at least every 20 ms.
+/// Timeout of a stream, whose packets arrive at least every 20 ms.
 const SILENT: Span = Span::from_millis(150);
 
 pub(crate) const CARD_PERIODS: u32 = 2;

@@ -21,9 +21,9 @@ pub const BURST: usize = 4;
 pub const EVERY: usize = 5;
 pub const KIBIBYTES: usize = 4;
 
-/// [`WasteKind::Cache`]: more than one core's share of the last-level cache.
+/// Maximum memory of [`WasteKind::Cache`]: more than one core's share of the last-level cache.
 pub const MAX_KIBIBYTES: usize = 16 << 10;
-/// 1 s.
+/// Maximum time: 1 s.
 const MAX_MICROSECONDS: f32 = 1e6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::kinds::{
 
 const PORTS: usize = 6;
 const WORDS: usize = 128;
-/// Some microseconds of work.
+/// Steps between looks at the clock: some microseconds of work.
 const STEPS: usize = 64;
 
 struct Waste {
@@ -34,7 +34,7 @@ impl Waste {
 
     /// Clamped to 0..=1e6; 0 if it is not finite or not connected.
     fn value(&self, port: usize) -> f64 {
-        // SAFETY: null, or the host's place for this control's value.
+        // SAFETY: the pointer is null, or the host's place for this control's value.
         let value = unsafe { self.ports[port].as_ref() }.map_or(0.0, |value| f64::from(*value));
         if value.is_finite() { value.clamp(0.0, 1e6) } else { 0.0 }
     }
@@ -108,7 +108,7 @@ unsafe fn instance<'a>(handle: Handle) -> &'a mut Waste {
 /// # Safety
 /// As for [`instance`]; the address is null or has room for the port's data.
 pub(crate) unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, at: *mut Data) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees this.
     let waste = unsafe { instance(handle) };
     if let Some(place) = usize::try_from(port).ok().and_then(|port| waste.ports.get_mut(port)) {
         *place = at;
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, at: 
 /// # Safety
 /// As for [`instance`].
 pub(crate) unsafe extern "C" fn activate(handle: Handle) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees this.
     let waste = unsafe { instance(handle) };
     (waste.runs, waste.chance) = (0, 1);
     // Maps the memory before its use.
@@ -128,14 +128,15 @@ pub(crate) unsafe extern "C" fn activate(handle: Handle) {
 /// # Safety
 /// As for [`instance`]; each port has room for `frames` samples.
 pub(crate) unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees this.
     unsafe { instance(handle) }.run(frames as usize);
 }
 
 /// # Safety
 /// As for [`instance`], which ends here.
 pub(crate) unsafe extern "C" fn cleanup(handle: Handle) {
-    // SAFETY: `instantiate` made it from a box, and it ends once.
+    // SAFETY: `instantiate` made the handle from a box. The host passes each handle to `cleanup`
+    // once.
     drop(unsafe { Box::from_raw(handle.cast::<Waste>()) });
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Ahead {
 const LOOK: Span = Span::from_secs(2);
 /// Runs in time that indicate a card.
 const PACED: u32 = 3;
-/// A worker's first block takes less.
+/// Maximum wait in total. A worker's first block takes less.
 const MAX: Span = Span::from_secs(1);
 
 impl Ahead {

@@ -19,7 +19,7 @@ use tautline_io::clock::now;
 use tautline_io::thread::without_signals;
 use tautline_proto::time::LocalTime;
 
-/// This, a failed attempt, and the opening must fit in 100 ms.
+/// Interval of looks. Together with a failed attempt and the opening, it must fit in 100 ms.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct KnownWorker {
 struct Absence(AtomicI64);
 
 impl Absence {
-    /// One thread at a time may try.
+    /// Whether this thread may try to reach the worker. One thread at a time may.
     fn may_try(&self, now: LocalTime) -> bool {
         let until = self.0.load(Ordering::Relaxed);
         let next = (now + AWAY).as_nanos();

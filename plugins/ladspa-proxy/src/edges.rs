@@ -44,7 +44,7 @@ unsafe extern "C" fn instantiate(descriptor: *const Descriptor, rate: c_ulong) -
 /// `handle` is null or a live result of [`instantiate`], without concurrent calls, as ladspa.h
 /// promises.
 unsafe fn with(handle: Handle, act: impl FnOnce(&mut Instance)) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees this.
     let Some(instance) = (unsafe { handle.cast::<Instance>().as_mut() }) else { return };
     let acted = catch_unwind(AssertUnwindSafe(|| act(&mut *instance)));
     if acted.is_err() {
@@ -54,12 +54,12 @@ unsafe fn with(handle: Handle, act: impl FnOnce(&mut Instance)) {
 
 unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, place: *mut Data) {
     let Ok(port) = usize::try_from(port) else { return };
-    // SAFETY: called by the host.
+    // SAFETY: the host calls this with a live handle.
     unsafe { with(handle, |instance| instance.connect(port, place)) }
 }
 
 unsafe extern "C" fn activate(handle: Handle) {
-    // SAFETY: called by the host.
+    // SAFETY: the host calls this with a live handle.
     unsafe { with(handle, Instance::activate) }
 }
 
@@ -74,12 +74,12 @@ unsafe extern "C" fn run_adding(handle: Handle, frames: c_ulong) {
 }
 
 unsafe extern "C" fn set_run_adding_gain(handle: Handle, gain: Data) {
-    // SAFETY: called by the host.
+    // SAFETY: the host calls this with a live handle.
     unsafe { with(handle, |instance| instance.set_gain(gain)) }
 }
 
 unsafe extern "C" fn deactivate(handle: Handle) {
-    // SAFETY: called by the host.
+    // SAFETY: the host calls this with a live handle.
     unsafe { with(handle, Instance::deactivate) }
 }
 
@@ -87,9 +87,9 @@ unsafe extern "C" fn cleanup(handle: Handle) {
     if handle.is_null() {
         return;
     }
-    // SAFETY: called by the host.
+    // SAFETY: the host calls this with a live handle.
     unsafe { with(handle, Instance::end) };
-    // SAFETY: a box from `instantiate`, which the host no longer uses.
+    // SAFETY: `instantiate` made the handle from a box, which the host no longer uses.
     let instance = unsafe { Box::from_raw(handle.cast::<Instance>()) };
     if instance.is_ours() {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));

@@ -1,4 +1,4 @@
-//! An instance of a plugin, created at once. Without its worker, the replacement plays.
+//! An instance of a plugin, created immediately. Without its worker, the replacement plays.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) enum HostRun {
     Adding,
 }
 
-/// A reachable worker gets the first frame.
+/// Maximum wait of the first activation, so that a reachable worker gets the first frame.
 const FIRST_WAIT: Span = Span::from_millis(200);
 const LAST_WAIT: Duration = Duration::from_millis(200);
 

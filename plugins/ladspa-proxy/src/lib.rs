@@ -6,8 +6,8 @@
 //!                     client_thread ──HTTP──▶ worker
 //! ```
 //!
-//! An instance exists at once and always plays. Its client thread opens the stream when the worker
-//! is reachable; the engine (`working`) does the rest on the host's own thread.
+//! An instance exists immediately and always plays. Its client thread opens the stream when the
+//! worker is reachable; the engine (`working`) does the rest on the host's own thread.
 
 mod ahead;
 mod block;

@@ -65,12 +65,12 @@ impl Default for OffloadOptions {
 
 const MAX_WINDOW: u32 = 64;
 const MAX_DELAY: u32 = 192_000;
-/// No host has longer blocks.
+/// Maximum block in frames. No host has longer ones.
 const MAX_BLOCK: u32 = 65_536;
-/// A host's thread that waits longer has stopped.
+/// Maximum wait. A host's thread that waits longer has stopped.
 const MAX_WAIT: Span = Span::from_secs(1);
 const MAX_COPIES: u32 = 8;
-/// Minimum for repeat requests; above the maximum, memory is wasted.
+/// Minimum history, for repeat requests, and maximum, above which memory is wasted.
 const HISTORY: (u32, u32) = (16, 4096);
 
 pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {

@@ -8,9 +8,9 @@ use tautline_proto::time::Span;
 
 use crate::twin::{TwinSpan, TwinVerdict};
 
-/// Bounds memory if the worker is absent for days.
+/// Maximum lines. This limits memory if the worker is absent for days.
 const MAX_LINES: usize = 4096;
-/// At this number, every second slack is dropped.
+/// Number of slacks at which every second one is dropped.
 const MAX_SLACKS: usize = 1 << 16;
 
 #[derive(Debug, Default)]

@@ -26,7 +26,7 @@ use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 
 const MAX_FRAMES: u32 = 4096;
-/// Fits Ethernet.
+/// Bytes of a datagram, which fits Ethernet.
 const DATAGRAM_BYTES: usize = 1400;
 /// Maximum wait for a block or its worker.
 const RENDER_WAIT: Span = Span::from_secs(10);
@@ -256,7 +256,7 @@ impl Working {
             self.twin = None;
         }
         if let Some(twin) = &mut self.twin {
-            // SAFETY: guaranteed by the caller.
+            // SAFETY: the caller guarantees this.
             let mut ports = unsafe { HostPorts::new(connections, frames, gain, usual, None) };
             for channel in 0..connections.inputs.len() {
                 ports.input(channel, 0, &mut twin.input_mut(channel)[..frames]);
@@ -266,7 +266,7 @@ impl Working {
             }
             twin.run(frames);
         }
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees this.
         let mut ports =
             unsafe { HostPorts::new(connections, frames, gain, usual, self.twin.as_mut()) };
         let began = now();

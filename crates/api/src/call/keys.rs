@@ -53,7 +53,7 @@ impl MediaTicket {
         TransportRoot::of(secret, call, transport).ticket()
     }
 
-    /// Precedes the ticket; TLS and HTTP start with other bytes.
+    /// Bytes before the ticket. TLS and HTTP start with other bytes.
     pub const MAGIC: [u8; 5] = *b"\x01taut";
     /// Total length of prefix and ticket.
     pub const SHOWN_BYTES: usize = Self::MAGIC.len() + SECRET_BYTES;

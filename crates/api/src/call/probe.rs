@@ -40,7 +40,7 @@ impl PathProbes {
         signed
     }
 
-    /// Padded to `bytes`, at least [`PROBE_BYTES`].
+    /// Returns a probe, padded to `bytes`, at least [`PROBE_BYTES`].
     pub fn written(&self, way: ProbeWay, count: u64, bytes: usize) -> Vec<u8> {
         let signed = Self::signed(way, count);
         let mut probe = vec![0; bytes.max(PROBE_BYTES)];

@@ -34,7 +34,7 @@ impl WorkerAddress {
         }
     }
 
-    /// Without name resolution.
+    /// Whether the host is certainly this machine, without name resolution.
     pub(super) fn is_surely_here(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost"

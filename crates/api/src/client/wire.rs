@@ -103,7 +103,8 @@ impl WorkerConnector {
         stream.set_nodelay(true)?;
         let peer = stream.peer_addr()?;
         let mut timed = TimedStream { stream, until: Instant::now() + self.limit };
-        // A name server could redirect a name. So a NAME must prove its key, except on this host.
+        // DNS may resolve HOST to any address. So with NAME=, only "localhost" and literal loopback
+        // addresses skip TLS.
         let is_here = peer.ip().to_canonical().is_loopback()
             && (self.address.name.is_none() || self.address.is_surely_here());
         if is_here && !self.by_tls {
@@ -146,7 +147,8 @@ impl Connector for WorkerConnector {
     }
 }
 
-/// Also sends the alert on failure: rustls may send only a part.
+/// Completes the handshake. On failure, it also sends the rest of the alert, of which rustls may
+/// send only a part.
 pub(crate) fn shake_hands(
     connection: &mut ClientConnection,
     stream: &mut TimedStream,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tautline_proto::text::is_printable;
 
-/// Lower numbers were assigned by hand.
+/// First unique ID to assign. Lower ones were assigned by hand.
 const FIRST: u32 = 0x0010_0000;
-/// Maximum plus one (ladspa.h, `UniqueID`).
+/// End of the unique IDs (ladspa.h, `UniqueID`).
 const END: u32 = 0x0100_0000;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use super::key::{GCM_TAG, HMAC_TAG, MasterKey, Profile, RTCP_WORD};
 use super::packet::{RTCP_CLEAR, Sealable};
 use crate::seal::is_same;
 
-/// Of an SRTCP word.
+/// E flag of an SRTCP word (RFC 3711 §3.4).
 const ENCRYPTED: u32 = 1 << 31;
 
 /// 48-bit index for RTP (roll-over counter and sequence number), 31-bit for RTCP.

@@ -1,8 +1,8 @@
 //! Tracks the packet index per source. Only authentic packets count.
 
-/// Per link (`?senders=`).
+/// Maximum sources per link (`?senders=`).
 pub(super) const MAX_SOURCES: usize = 1024;
-/// Half a second of the shortest packets. Newer ones may arrive twice.
+/// Maximum age, in packets, of an index that is tried: half a second of the shortest packets.
 pub(super) const OLDEST: u64 = 4096;
 /// RFC 3711 §3.3.2: at least 64.
 const REPLAY_BITS: u64 = u64::BITS as u64;
@@ -11,7 +11,7 @@ const REPLAY_BITS: u64 = u64::BITS as u64;
 struct KnownSource {
     ssrc: u32,
     newest: u64,
-    /// The newest and those before it.
+    /// A bit for the newest index, and for each before it.
     seen: u64,
     used: u64,
 }
@@ -42,7 +42,7 @@ impl SourceTable {
         self.find(ssrc).ok().map(|at| self.sources[at].newest)
     }
 
-    /// Received, or too old to know.
+    /// Whether the packet was received, or is too old to know.
     pub(super) fn came(&self, ssrc: u32, index: u64) -> bool {
         let Ok(at) = self.find(ssrc) else { return false };
         let KnownSource { newest, seen, .. } = self.sources[at];
@@ -111,7 +111,7 @@ pub(super) struct RollOverSearch {
 
 const ALWAYS: u64 = 2;
 const TRIED: u64 = 2;
-/// 4, 55 and 890 hours of 1 ms packets.
+/// Steps of each sweep: 4, 55 and 890 hours of 1 ms packets.
 const SWEEPS: [u64; 3] = [113, 1531, 24571];
 
 impl RollOverSearch {

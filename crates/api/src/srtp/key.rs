@@ -184,7 +184,7 @@ impl FromStr for MasterKey {
     }
 }
 
-/// A key has up to 120 characters.
+/// Maximum bytes of a key file. A key has up to 120 characters.
 const MAX_BYTES: u64 = 1024;
 
 const RULES: FileRules = FileRules {
@@ -208,13 +208,13 @@ const DESCRIPTION_RULES: FileRules = FileRules {
     ..RULES
 };
 
-/// Rejects one with a key if other users can read or change it.
+/// Rejects a description with a key if other users can read or change the file.
 pub fn allow_description(path: &Path) -> Result<(), TrustError> {
     // A deleted description was still read.
     std::fs::metadata(path).map_or(Ok(()), |there| DESCRIPTION_RULES.allow(path, &there))
 }
 
-/// Rejects one that other users can read or change.
+/// Reads a key file. Rejects a file that other users can read or change.
 pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
     let content = |what| TrustError::Content {
         path: path.to_owned(),

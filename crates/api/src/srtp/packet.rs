@@ -15,7 +15,7 @@ const ONE_BYTE: [u8; 2] = 0xBEDE_u16.to_be_bytes();
 const SEALED_ONE_BYTE: [u8; 2] = 0xC0DE_u16.to_be_bytes();
 const SEALED_TWO_BYTE: [u8; 2] = 0xC2DE_u16.to_be_bytes();
 
-/// RFC 5761 §4.
+/// Whether the packet is RTCP (RFC 5761 §4).
 pub(super) fn is_rtcp(bytes: &[u8]) -> bool {
     bytes.get(1).is_some_and(|kind| (192..=223).contains(kind))
 }

@@ -186,7 +186,7 @@ impl ServerCertVerifier for PinnedPeer {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // At other addresses it could be this host's own handshake, reflected by an attacker.
+        // At other addresses, an own key could be this host's handshake, reflected by an attacker.
         let own = matches!(server_name, ServerName::IpAddress(ip) if IpAddr::from(*ip).to_canonical().is_loopback());
         self.judge(end_entity, own).map(|()| ServerCertVerified::assertion())
     }

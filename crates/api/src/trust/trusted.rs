@@ -15,7 +15,7 @@ use super::{HostKey, TrustError};
 
 const TRUSTED_FILE: &str = "trusted.toml";
 pub(super) const MAX_NAME: usize = 64;
-/// `ssh:`, a user and a host name (RFC 1035 §2.3.4).
+/// Maximum characters of `ssh:`, a user and a host name (RFC 1035 §2.3.4).
 const MAX_PLACE: usize = 320;
 const HINT: &str = "fix it, or move it away and trust each machine again (taut trust NAME KEY); until then \
                     no machine is trusted";
@@ -27,7 +27,7 @@ const EXPECTED: FileRules = FileRules {
         "then check them with taut trust --list",
         0o600,
     ),
-    // Ten thousand hosts.
+    // Room for ten thousand hosts.
     max_bytes: 1 << 20,
     own: true,
 };
@@ -127,7 +127,7 @@ impl fmt::Display for TrustedHosts {
 /// Change time, including permissions, length and inode.
 type FileStamp = Option<(i64, i64, u64, u64)>;
 
-/// Changes take effect at once.
+/// Changes take effect immediately.
 #[derive(Debug)]
 pub struct TrustFile {
     path: PathBuf,

@@ -9,7 +9,7 @@ use super::VERSION;
 
 /// Maximum number of plugins per worker.
 pub const MAX_PLUGINS: usize = 8192;
-/// Each port adds a block or a value to an iteration.
+/// Maximum ports per plugin. Each adds a block or a value to an iteration.
 const MAX_PORTS: usize = 1024;
 /// Maximum number of characters in a text.
 pub const MAX_TEXT: usize = 1024;

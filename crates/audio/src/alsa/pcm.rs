@@ -49,7 +49,7 @@ pub(super) struct Reading {
     pub(super) stamp: Option<LocalTime>,
 }
 
-/// ALSA locks in most calls; only this thread uses this non-blocking PCM, so it never waits.
+/// Reason for the permit: ALSA locks in most calls, but only this thread uses the non-blocking PCM.
 const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
 
 fn foreign<T>(call: impl FnOnce() -> T) -> T {
@@ -130,7 +130,7 @@ impl CardPcm {
         !matches!(foreign(|| self.pcm.resume()).map_err(PcmError::from), Err(PcmError::NotReady))
     }
 
-    /// Waits about `most`; returns whether there was an event. Blocks.
+    /// Waits about `maximum`; returns whether there was an event. Blocks.
     pub(super) fn wait(&mut self, maximum: Span) -> bool {
         let millis = maximum.as_nanos() / Span::from_millis(1).as_nanos() + 1;
         let ready = poll(&mut self.polled, millis.try_into().unwrap_or(i32::MAX));

@@ -119,7 +119,7 @@ fn name_of(pid: u32) -> Option<(String, u32)> {
     Some((name.trim().to_owned(), pid))
 }
 
-/// Created before the run because that allocates.
+/// Errors of a run, created before it because this allocates.
 #[derive(Debug)]
 pub(super) struct CardErrors {
     unplugged: DeviceError,

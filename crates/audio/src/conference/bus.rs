@@ -10,7 +10,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::toolbox::Sides;
 
-/// Maximum host stall bridged; later frames are silence.
+/// Maximum host stall that the ring bridges. Later frames are silence.
 const FROZEN: Span = Span::from_millis(100);
 const MIN_PIECES: usize = 64;
 

@@ -11,7 +11,7 @@ use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime,
 use super::bus::BusReader;
 use super::bus::PieceTimes;
 
-/// Larger errors are corrected at once: the servo would take ten seconds.
+/// Minimum error that causes a jump. The servo would take ten seconds.
 const JUMP: Span = Span::from_millis(2);
 
 struct SteeredPart {

@@ -1,4 +1,4 @@
-//! The test runs both devices period by period, each with its own time.
+//! Tests of a shared device. Playback and capture run period by period, each on its own clock.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 

@@ -1,7 +1,7 @@
 use tautline_dsp::echo::EchoCanceller;
 use tautline_proto::units::{Channels, Rate};
 
-/// Per side; each pair has its own filter.
+/// Maximum channels per side. Each pair has its own filter.
 const MAX_CHANNELS: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -9,16 +9,16 @@ use std::f64::consts::{SQRT_2, TAU};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-/// As in JACK, in Hz.
+/// Bandwidth of the loop in Hz, as in JACK.
 const BANDWIDTH: f64 = 0.125;
-/// Maximum delay that counts: wake-ups are never early.
+/// Maximum delay of a wake-up that counts. Wake-ups are never early.
 const LATEST: Span = Span::from_micros(200);
-/// Time after a restart in which an earlier wake-up counts at once.
+/// Time after a restart in which an earlier wake-up counts immediately.
 const BEGINNING: Span = Span::from_secs(1);
 /// Consecutive late wake-ups that prove a move, by the earliest.
 const MOVED: Suspicion = Suspicion { cycles: 8, minimum: Span::from_micros(250) };
 const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, minimum: Span::from_micros(100) };
-/// Maximum distance, for a second, to accept the server's loop again.
+/// Maximum distance of the server's loop. It is accepted again after a second below this.
 const JOINED: Span = Span::from_micros(30);
 const LONGEST_GAP: Span = Span::from_secs(60);
 const AVERAGED: i64 = 256;

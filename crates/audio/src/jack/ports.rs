@@ -18,7 +18,8 @@ pub(super) struct Port(pub(super) NonNull<RawPort>);
 
 // SAFETY: the library accepts a port on any thread; it points to the server's shared memory.
 unsafe impl Send for Port {}
-// SAFETY: a shared port is only passed to the library, which accepts it on several threads at once.
+// SAFETY: a shared port is only passed to the library, which accepts it on several threads at the
+// same time.
 unsafe impl Sync for Port {}
 
 pub(super) fn port_flag(direction: Direction) -> c_ulong {

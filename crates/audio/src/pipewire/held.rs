@@ -165,8 +165,8 @@ pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     }
 }
 
-/// Default source only without a microphone: WirePlumber 0.5 gives monitors at most 1509,
-/// microphones mostly over 1700 (monitors/alsa.lua).
+/// Session priority of a source: the default only without a microphone. WirePlumber 0.5 gives
+/// monitors at most 1509, microphones mostly over 1700 (monitors/alsa.lua).
 const SOURCE_PRIORITY: &str = "1600";
 
 fn properties(

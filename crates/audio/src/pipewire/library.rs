@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tautline_proto::device::DeviceError;
 
-/// 0.3 is the interface version.
+/// Name of the library. 0.3 is the interface version.
 const NAME: &CStr = c"libpipewire-0.3.so.0";
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -97,7 +97,7 @@ fn silence() {
         return;
     }
     let level = || {
-        // SAFETY: a level of `enum spa_log_level`; the library accepts it before its
+        // SAFETY: the value is of `enum spa_log_level`; the library accepts it before its
         // initialisation, too.
         unsafe { pipewire::sys::pw_log_set_level(pipewire::spa::sys::SPA_LOG_LEVEL_NONE) };
     };
@@ -124,7 +124,7 @@ fn find(library: &CStr) -> Result<(), String> {
 }
 
 fn reason() -> String {
-    // SAFETY: it returns null or a text that lives until this thread's next call.
+    // SAFETY: dlerror returns null or a text that lives until this thread's next call.
     let said = unsafe {
         let said = libc::dlerror();
         if said.is_null() { c"unknown reason" } else { CStr::from_ptr(said) }

@@ -13,7 +13,7 @@ use super::spec::PipeWireSpec;
 use crate::toolbox::callback::CallWatch;
 use crate::toolbox::{Notes, StreamLatency};
 
-/// Polling interval: waking this thread would be a system call on the graph's.
+/// Polling interval, because waking this thread would be a system call on the graph's thread.
 const LOOK: Duration = Duration::from_millis(20);
 const WORTH_TELLING: Span = Span::from_millis(1);
 

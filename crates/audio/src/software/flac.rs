@@ -149,8 +149,8 @@ impl FlacReader {
         true
     }
 
-    /// Decodes a packet. Its position reveals damaged ones that the container skipped. `false` at
-    /// the end.
+    /// Decodes a packet, whose position reveals damaged ones that the container skipped. Returns
+    /// `false` at the end.
     fn decode(&mut self) -> bool {
         // Missing frames are reported as cut.
         let Ok(Some(packet)) = self.container.next_packet() else { return false };

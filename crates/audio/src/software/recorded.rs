@@ -21,7 +21,8 @@ use crate::toolbox::Notes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 const UNDER_WAY: usize = 4;
-/// Leaves seconds to begin the next part, even with 128 channels at 192 kHz.
+/// Sound bytes at which the next part begins. The rest of the file takes seconds, even with 128
+/// channels at 192 kHz.
 pub const MAX_OF_A_PART: u64 = MAX_BYTES / 16 * 15;
 
 /// Never dropped on the device's thread.
@@ -33,7 +34,7 @@ struct BegunRecorder {
     begins: Option<RecordedTime>,
 }
 
-/// From the common start to the first period: more than devices differ.
+/// Lead before the first period. The start times of two devices differ by less.
 const BEFORE: Span = Span::from_millis(100);
 
 /// Common start of several recordings in converter time; by default shortly before the first

@@ -225,7 +225,7 @@ impl Decoder {
 }
 
 impl Drop for Decoder {
-    /// Also after a panic in a foreign decoder.
+    /// Ends the source, even after a panic in a foreign decoder.
     fn drop(&mut self) {
         if thread::panicking() {
             let name = &self.name;

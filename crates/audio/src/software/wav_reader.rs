@@ -12,7 +12,7 @@ use super::wav::{EXTENSIBLE, FLOAT, PCM, SUBFORMAT};
 
 const A_LAW: u16 = 6;
 const MU_LAW: u16 = 7;
-/// Placeholder sizes in pipes: sox 0x7ffff000, arecord 0x80000000, ffmpeg 0xffffffff.
+/// Minimum placeholder size in pipes: sox has 0x7ffff000, arecord 0x80000000, ffmpeg 0xffffffff.
 const PLACEHOLDER: u64 = 0x7fff_0000;
 const FRAMES: usize = 1024;
 

@@ -188,7 +188,7 @@ fn listener_of_a_card_follows_its_return() {
             .docked(Arc::clone(&dock))
     };
     let mut first = card(Ends { listener: Some(Box::new(ear.clone())), ..Ends::silent() });
-    let not_received = each(|_| unreachable!("it goes at once"));
+    let not_received = each(|_| unreachable!("it starts immediately"));
     assert!(matches!(first.run(not_received, &Stop::default()).1, Ended::Gone(_)));
     drop(first);
     let ends = dock.lock().unwrap().take().unwrap();

@@ -10,10 +10,11 @@ use tautline_proto::device::Process;
 use tautline_proto::time::{LocalTime, Span};
 
 const SILENT: Span = Span::from_millis(500);
-/// Before the first call, the server adds the client to its graph.
+/// Timeout of the first call, before which the server adds the client to its graph.
 const NOT_BEGUN: Span = Span::from_millis(1000);
 const CYCLES: i64 = 8;
-/// Checks come every 20 ms unless the program or host was stopped.
+/// Maximum time that a check counts. Checks come every 20 ms unless the program or host was
+/// stopped.
 const ONE_LOOK: Span = Span::from_millis(50);
 
 #[derive(Default)]

@@ -15,7 +15,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use super::Notes;
 use super::{STACK, spawn_error};
 
-/// Polling interval: waking the opener would be a system call.
+/// Polling interval, because waking the opener would be a system call.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::flags::Id;
 use crate::screen;
 
-/// Increased when a field disappears or changes its meaning.
+/// Version of the JSON. It increases when a field disappears or changes its meaning.
 pub(super) const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]

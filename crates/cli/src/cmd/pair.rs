@@ -133,7 +133,7 @@ impl Peer {
         }
     }
 
-    /// With its place, its name is enough to call it.
+    /// Trusts the host. With the host's place, its name is enough to call it.
     fn trust(&self, store: &TrustStore, place: Option<&str>) -> Result<(), Failure> {
         let Self { name, key } = self;
         store.trusted().trust_at(name, *key, place)?;
@@ -185,7 +185,7 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
         Ok(Some(peer))
     };
     let accepted = accepted();
-    // Otherwise closed here, as `read` there waits for its end.
+    // If the peer is not accepted, this closes `go_on`, because `read` there waits for its end.
     if let Some(mut go_on) = go_on.filter(|_| matches!(accepted, Ok(Some(_)))) {
         let _ = go_on.write_all(b"ok\n");
     }

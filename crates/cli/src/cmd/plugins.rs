@@ -20,7 +20,7 @@ use crate::flags::{PlainKind, Plugins};
 use crate::screen;
 pub(super) use folders::{missing_folders, offers};
 
-/// Increased when a field disappears or changes its meaning.
+/// Version of the JSON. It increases when a field disappears or changes its meaning.
 const SCHEMA: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

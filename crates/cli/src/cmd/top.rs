@@ -27,7 +27,7 @@ use keys::{StreamRow, TopKey};
 use programs::Programs;
 use terminal::TopTerminal;
 
-/// Longer than the counters' second.
+/// Maximum time of a single look. It exceeds the counters' second.
 const LOOKED: Span = Span::from_millis(1500);
 const STEP: Span = Span::from_millis(20);
 const REDRAW: Duration = Duration::from_millis(100);

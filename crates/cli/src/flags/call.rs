@@ -33,8 +33,8 @@ pub(crate) struct ServeFlags {
     pub(crate) listen: SocketAddr,
     /// What callers hear [default: programs:]
     ///
-    /// programs: is the audio of programs on this machine; see Programs below. Or a device, such as pipewire:Speaker or
-    /// jack:speaker; see Devices of taut send.
+    /// programs: is the audio of programs on this machine; see "Programs" below. Or a device, such as pipewire:Speaker or
+    /// jack:speaker: see "Devices" in taut send --help.
     #[arg(long, short, value_name = "DEVICE", default_value = "programs:", hide_default_value = true,
           value_parser = device())]
     pub(crate) input: DeviceSpec,
@@ -83,7 +83,7 @@ pub(crate) struct CallFlags {
     /// Machine to call: HOST, NAME=HOST or ssh:HOST
     ///
     /// A machine that runs taut serve. NAME=HOST accepts only the machine trusted as NAME. ssh:HOST tunnels through ssh.
-    /// Up to eight machines are called at once: each hears this one, and all are heard here.
+    /// Up to eight machines can be in the call: each hears this one, and all are heard here.
     #[arg(value_name = "HOST", required = true, num_args = 1..=8, value_parser = parse::<CallHost>)]
     pub(crate) hosts: Vec<CallHost>,
     /// With several machines: each hears the others, too
@@ -91,12 +91,12 @@ pub(crate) struct CallFlags {
     pub(crate) bridge: bool,
     /// Microphone or other device [default: automatic]
     ///
-    /// See Devices of taut send. The default is described under Default devices below.
+    /// See "Devices" in taut send --help, and "Default devices" below for the default.
     #[arg(long = "input", short = 'i', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_input: Option<DeviceSpec>,
     /// Loudspeaker or other device [default: automatic]
     ///
-    /// See Devices of taut recv. The default is described under Default devices below.
+    /// See "Devices" in taut recv --help, and "Default devices" below for the default.
     #[arg(long = "output", short = 'o', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_output: Option<DeviceSpec>,
     /// The named device, or the one that the call chooses before it connects.

@@ -73,7 +73,7 @@ pub(super) fn call(arg: Arg) -> Arg {
             with(arg, "Capture to playback, or auto [default: auto:250ms]", long)
         }
         "redundancy" => {
-            let long = "In both directions, with UDP. See Redundancy of taut send. [default: off]";
+            let long = "In both directions, with UDP. See \"Redundancy\" in taut send --help. [default: off]";
             with(arg, "Repair lost packets: off, auto, red:N, fec:N", long)
         }
         "record" => {
@@ -108,7 +108,7 @@ pub(super) fn serve(arg: Arg) -> Arg {
             with(arg, "Capture to playback, or auto [default: auto:250ms]", long)
         }
         "redundancy" => {
-            let long = "In both directions, with UDP, for callers that request none. See Redundancy of taut send. \
+            let long = "In both directions, with UDP, for callers that request none. See \"Redundancy\" in taut send --help. \
                         [default: off]";
             with(arg, "Repair lost packets: off, auto, red:N, fec:N", long)
         }

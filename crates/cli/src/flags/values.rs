@@ -70,7 +70,7 @@ pub(super) fn pacing() -> impl TypedValueParser<Value = PacingOrAuto> {
         PacingMode::Etf => "Launch times in the etf queue",
         PacingMode::Fq => "Launch times in the fq queue",
         PacingMode::Sleep => "A thread that sleeps until each departure",
-        PacingMode::Batch => "All packets of a period leave at once",
+        PacingMode::Batch => "All packets of a period leave back to back",
     };
     let auto = "The most regular mode that works here and fits the latency";
     let modes = PacingMode::ALL.map(|mode| (mode.name(), help(mode), Some(mode)));

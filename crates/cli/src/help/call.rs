@@ -27,7 +27,7 @@ levels, losses and latency are shown: m mutes this machine, q quits.
 Programs of this user, with --input programs: and --output programs: (default):
   aplay -D plug:tautserve song.wav
   arecord -D tautserve -f S24_3LE -r 48000 -c 2 caller.wav
-Up to 16 programs play at once, mixed, and up to 16 record. Without a caller
+Up to 16 programs play together, mixed, and up to 16 record. Without a caller
 they record silence. For programs that use only the default PCM, in ~/.asoundrc:
 pcm.!default { type plug slave.pcm tautserve }"#;
 
@@ -47,7 +47,7 @@ pub(crate) const CALL_LONG: &str = r#"Examples:
   taut call studio=10.0.0.3
   # Play a tone there and record what is heard here:
   taut call 127.0.0.1 --input tone:440 --output file:heard.wav --duration 10s
-  # Two machines at once, which hear each other through this one:
+  # Two machines in one call, which hear each other through this one:
   taut call studio stage --bridge
   # Record both directions to a folder:
   taut call studio --record calls

@@ -62,7 +62,7 @@ pub(crate) const TRUST: &str = r#"Examples:
 
 A trusted machine may run all plugins of `taut work` here, and may call
 `taut serve`. Both machines must trust each other. The list is trusted.toml,
-next to identity.pem (see `taut id`). Running programs notice changes at once.
+next to identity.pem (see `taut id`). Running programs notice changes immediately.
 A removed machine cannot open new streams; open plugin streams continue until
 they are closed, calls end within two seconds.
 

@@ -37,7 +37,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             silence.as_millis_f64() / 1e3
         ),
         SendNote::SentAtOnce(ptime) => format!(
-            "the packets of a period leave at once, as the device's thread sends them; \
+            "the packets of a period leave back to back, as the device's thread sends them; \
              --io-thread yes spaces packets of {ptime} evenly"
         ),
         SendNote::Adapted { coding, ptime } => {
@@ -49,12 +49,12 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             coding.name()
         ),
         SendNote::ShortReach { reach, wanted } => format!(
-            "packets are repaired within {reach}, the time of {MAX_WINDOW} packets, instead of the \
-             {wanted} of --redundancy-budget; a longer ptime allows more"
+            "repair time is {reach} ({MAX_WINDOW} packets), not {wanted} (--redundancy-budget); \
+             use a longer --ptime"
         ),
         SendNote::LessRepair { budget, wanted, latency, enough } => format!(
-            "packets are repaired within {budget}, which a latency of {latency} leaves, instead of \
-             the {wanted} of --redundancy-budget; a latency of {enough} allows all of it"
+            "repair time is {budget}, not {wanted} (--redundancy-budget), because latency {latency} \
+             is too short; use --latency {enough} or more"
         ),
         SendNote::NoRepair(why) => on_one_line(&no_repair(why)),
         SendNote::MoreSymbols { wanted, got } => format!(

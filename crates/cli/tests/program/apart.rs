@@ -33,7 +33,8 @@ fn error(row: &Value) -> (i64, i64) {
     (nanos(&row["measured"]["p50_ns"]) - 7_000_000, nanos(&row["uncertainty_ns"]))
 }
 
-/// Two hosts with these names and a common clock, within an uncertainty of one frame.
+/// Asserts a median of 7 ms between `hosts` with a common clock. Its uncertainty is at most one
+/// frame.
 #[track_caller]
 pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
     let row = &report["rows"][0];
@@ -63,7 +64,7 @@ fn cable_between_two_networks_is_measured_within_uncertainty() {
     });
 }
 
-/// `part` is in the message. The report is still printed.
+/// Asserts an invalid row with `part` in its reason. The report is still printed.
 #[track_caller]
 pub(crate) fn is_void(ended: &Ended, part: &str) {
     assert_eq!(ended.status, Some(1), "{ended:#?}");

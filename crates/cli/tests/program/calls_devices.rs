@@ -33,7 +33,7 @@ fn hertz(sound: &Sound, channel: usize) -> usize {
     rises * sound.shape.rate as usize / samples.len()
 }
 
-/// Only the caller's sound; a moment may be missing.
+/// Asserts that this is only the caller's sound, except for a missing moment.
 #[track_caller]
 fn is_the_tone(sound: &Sound) {
     let hertz = hertz(sound, 0);
@@ -59,7 +59,8 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     assert_eq!(other, None, "nothing is connected to speaker:in_2");
 }
 
-/// Only a part is bit-exact: graphs on busy machines miss cycles.
+/// Asserts that at least half of the sampled pieces are bit-exact. Graphs on busy machines miss
+/// cycles.
 #[cfg(feature = "pipewire")]
 #[track_caller]
 fn has_a_piece_of(heard: &Sound, sent: &Sound) {

@@ -14,7 +14,7 @@ use crate::common::messages;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT, grows, until};
 
-/// The header is written after the file's creation.
+/// Whether the file has a header, which is written after the file's creation.
 fn has_header(file: &DirEntry) -> bool {
     file.metadata().is_ok_and(|found| found.len() > 0)
 }

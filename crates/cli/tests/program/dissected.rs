@@ -263,7 +263,7 @@ fn wireshark_dissects_maap() {
         for at in [0, 0x1234, POOL.count - 1] {
             let own = GroupRange::only(POOL.at(at));
             let message = match kind {
-                // Another host may claim many at once.
+                // Another host may claim many together.
                 MaapKind::Defend => MaapMessage { kind, requested: POOL, conflict: own },
                 _ => MaapMessage::about(kind, own),
             };

@@ -11,7 +11,7 @@ use tautline_trial::snapshot;
 
 use crate::common::{Folder, free_udp_ports, loopback, shared};
 
-/// Exits with `status` and only one error, compared with the snapshot.
+/// Asserts an exit with `status` and only one error, compared with the snapshot.
 #[track_caller]
 pub(crate) fn is_refused(call: &Call, status: i32) -> String {
     refused(&call.line(), call, status)

@@ -17,8 +17,8 @@ use crate::common::{Onlooker, PATIENT};
 const TONE: &str = "--input tone:997";
 const RATE: usize = 48_000;
 
-/// Silence lasts from the first to the last one, mostly in one piece, with this much sound after
-/// it.
+/// Asserts silence that lasts `lasts` frames from the first to the last one, mostly in one piece,
+/// with at least `after` frames of sound after it.
 #[track_caller]
 fn is_silent_once_and_sounds_after(heard: &Sound, lasts: RangeInclusive<usize>, after: usize) {
     let silences = heard.silences(RATE / 100);

@@ -57,7 +57,8 @@ fn send(coding: FileCoding, port: u16, options: &str, folder: &Folder) {
     taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
 }
 
-/// Peers end with a shorter packet, after which our receiver fades out for up to 5 ms.
+/// Asserts that all of `sent` was received. Peers end with a shorter packet, after which our
+/// receiver fades out for up to 5 ms.
 #[track_caller]
 pub(crate) fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
     let report = recv.end().report();
@@ -176,8 +177,8 @@ fn taut_to_ffmpeg(coding: FileCoding, options: &str) {
         }
         let (folder, port) = (Folder::new(), free_udp_ports());
         let sent = noise(coding, &folder);
-        // The peer needs the description first. It suits every stream to this address in this
-        // format.
+        // The peer needs the description first. The description suits every stream to
+        // this address in this format.
         send(coding, port, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
         let (bits, seconds) = (if coding == FileCoding::L16 { 16 } else { 24 }, 0.8);
         let line = format!(

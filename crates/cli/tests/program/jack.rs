@@ -335,7 +335,7 @@ mod exclusive {
             let to = format!("--to {address} --to {} {timing}", onlooker.address());
             let send = send(&server.device("sends", "none"), &to);
             onlooker.handle(300);
-            // JACK notifies all clients of the missed cycles. It removes this one after half a
+            // JACK notifies all clients of the missed cycles. It removes this client after half a
             // second.
             recv.signal("-STOP");
             onlooker.handle(150);

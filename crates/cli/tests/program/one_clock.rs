@@ -6,8 +6,8 @@ use crate::common::program::{taut, words};
 use crate::common::sound::Sound;
 use crate::common::{Onlooker, loopback};
 
-/// From 1 s after its first sound, the recording is a part of the sent sound. `reported` is context
-/// for the message.
+/// Asserts that, from 1 s after its first sound, the recording is a part of the sent sound.
+/// `reported` is context for the message.
 pub(crate) fn is_copied(heard: &Sound, sent: &Sound, reported: &str) {
     let begins = heard.begins().expect("nothing but silence was heard");
     let heard = &heard.samples[begins + 48_000..];

@@ -13,7 +13,7 @@ use crate::common::{Folder, PATIENT, shared};
 use crate::interop::{has_element, noise, read_raw};
 use crate::srtp::{GSTREAMER, has_srtp, hex, make_key, readable};
 
-/// Without connections, so it can be bound at once.
+/// Without connections, so it can be bound immediately.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
@@ -245,7 +245,7 @@ mod exclusive {
                      srtcp-auth={auth}",
                     hex(&key)
                 );
-                // In sequence: if both start at once, the caps of one replace the other's, and
+                // In sequence: if both start together, the caps of one replace the other's, and
                 // packets are dropped.
                 for (name, caps, kind, out) in [
                     (

@@ -46,7 +46,7 @@ fn recv(desktop: &Desktop, from: &str, output: &str) -> Running {
     desktop.taut(&line).start()
 }
 
-/// As its user does, so that its file is complete.
+/// Stops the recorder as a user does, so that the file is complete.
 fn stop(recorder: Running) {
     recorder.signal("-INT");
     recorder.end();
@@ -88,7 +88,7 @@ fn impossible_settings_have_an_error_with_a_hint() {
     let nowhere = "no target named 'Nowhere'\nhint: taut devices lists";
     ends(&desktop, &send("pipewire:taut?target=Nowhere"), 3, nowhere);
     ends(&desktop, &recv("pipewire:taut?target=Nowhere"), 3, nowhere);
-    ends(&desktop, &recv("pipewire:taut?as=sink"), 2, "cannot use the value of as");
+    ends(&desktop, &recv("pipewire:taut?as=sink"), 2, "invalid value of as");
     let late = "--latency 5ms is less than the 86";
     ends(&desktop, &(send("pipewire:Kitchen") + " --latency 5ms"), 2, late);
     desktop.crash();

@@ -64,7 +64,7 @@ fn run_continues_with_unread_output() {
 const LACKS: &str = "taut: no real-time priority, no locked memory: sound may drop out under load; \
                      `taut doctor` shows how to allow it";
 const EACH: [&str; 3] =
-    ["memory is not locked", "stall monitor runs without", "thread runs as other"];
+    ["memory is not locked", "stall monitor has no real-time", "thread runs as other"];
 
 #[test]
 fn missing_privileges_are_reported_once_in_one_line() {
@@ -99,7 +99,7 @@ fn missing_privileges_are_reported_once_in_one_line() {
         let note = LACKS.replace("taut: ", "note: ");
         assert_eq!(ended.out.matches(&note).count(), 1, "{ended:#?}");
     }
-    // Prints it at once: the run has no end.
+    // Prints it immediately, because the run has no end.
     let send = ordinary("send --input null: --to rtp://127.0.0.1:5004 --report none").unwrap();
     drop(send.start().wait_for(LACKS));
 }

@@ -10,7 +10,7 @@ use crate::pieces::{BLOCK, ChannelRouting, FrameLine, RoutedLine};
 use crate::seek::Likely;
 use crate::sound::{itself_first, power};
 
-/// −23 dB of the loudest block.
+/// Maximum power of noise: −23 dB of the loudest block.
 const NOISE: f64 = LEFT_OVER / NOISE_OF_WINDOW;
 
 impl WindowFitter<'_> {

@@ -7,7 +7,7 @@ use crate::pieces::Piece;
 use crate::seek::{Likely, PATTERN};
 use crate::sound::power;
 
-/// One pass each.
+/// Number of probes, each of which takes a pass.
 const PROBES: usize = 16;
 const PARTS: usize = 4;
 

@@ -11,7 +11,7 @@ pub(super) const SPAN: usize = 256;
 /// −6 dB of the loudest span, if every candidate leaves −3 dB (`EXPLAINED`).
 const LOUD: f64 = 0.25;
 const EXPLAINED: f64 = 0.5;
-/// Lags per polarity.
+/// Lags kept per polarity.
 const RANKED: usize = 8;
 
 /// Scores are negated residual energies, in steps of doubling length; all others become −∞.

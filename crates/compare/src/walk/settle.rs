@@ -16,15 +16,15 @@ use tautline_dsp::align::rivals::{
 };
 
 const REPEATS: f64 = 0.9;
-/// 11 s at 48 kHz.
+/// Maximum search distance: 11 s at 48 kHz.
 const REACH: usize = 1 << 19;
 const SEARCHES: usize = 16;
 pub(super) const SETTLES: u32 = 32;
-/// 2.7 s at 48 kHz.
+/// Maximum frames after a break: 2.7 s at 48 kHz.
 const AHEAD: usize = 1 << 17;
-/// Smaller moves leave a piece unchanged, in frames.
+/// Minimum move in frames. A smaller one leaves a piece unchanged.
 const STAYS: f64 = 0.5;
-/// A piece further from its line has moved, in frames.
+/// Maximum distance in frames of a piece from its line. A piece further away has moved.
 const GOES_ON: f64 = 8.0;
 /// Maximum distance from whole frames.
 const WHOLE: f64 = 0.05;

@@ -1,6 +1,6 @@
 //! Parser for `nft list ruleset`, and evaluation of a packet's path.
 
-/// First of its flow, from another host.
+/// A packet that is the first of its flow, from another host.
 #[derive(Clone, Copy)]
 pub(super) struct AwaitedPacket {
     pub(super) protocol: [&'static str; 2],
@@ -16,7 +16,7 @@ pub(super) struct Chain<'a> {
     pub(super) rules: Vec<String>,
 }
 
-/// The minimum applies.
+/// How a condition fits. Of several conditions, the minimum applies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fits {
     Never,
@@ -229,7 +229,7 @@ fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
     })
 }
 
-/// The kernel's limit (`NFT_JUMP_STACK_SIZE`).
+/// Maximum depth of jumps in the kernel (`NFT_JUMP_STACK_SIZE`).
 const DEEPEST: u32 = 16;
 
 pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPacket) -> Fates {

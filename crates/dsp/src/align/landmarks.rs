@@ -1,4 +1,4 @@
-//! Coarse search for sound: compares a few samples at many places at once.
+//! Coarse search for sound. Compares a few samples at many places together.
 
 use crate::vector::widest;
 
@@ -67,7 +67,7 @@ impl Landmarks {
         ) else {
             return 0;
         };
-        // All at once: compilers vectorise sign bits, but not minimums.
+        // All lanes together: compilers vectorise sign bits, but not minimums.
         let mut signs = 0;
         for lane in 0..TOGETHER {
             signs |= self.excess(loudest[lane], second[lane], third[lane]).to_bits();

@@ -25,7 +25,7 @@ pub struct Interpolator {
 }
 
 impl Interpolator {
-    /// Reads `longest` frames at once; splits longer reads.
+    /// Reads at most `longest` frames in one pass. Splits longer reads.
     pub fn new(quality: Quality, longest: usize) -> Self {
         let resampler = Resampler::new(quality, 1, longest);
         let input = Vec::with_capacity(longest + longest / 128 + 4 * resampler.half());

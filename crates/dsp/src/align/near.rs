@@ -1,4 +1,4 @@
-/// Range in frames: [`super::LineFitter::refine`] converges within.
+/// Search range in frames, within which [`super::LineFitter::refine`] converges.
 pub const NEAR: i64 = 8;
 /// Share of the best correlation at which a nearer peak is preferred.
 pub const AS_LIKELY: f64 = 0.98;

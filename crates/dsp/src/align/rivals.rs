@@ -17,9 +17,9 @@ use crate::fit::{hills, top, vertex};
 
 /// Lead that proves a candidate, in standard deviations.
 pub const CLEAR: f64 = 8.0;
-/// −3 dB of the highest peak.
+/// Minimum height of a hill: −3 dB of the highest peak.
 const HILL: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// Relative to the heard energy.
+/// Maximum energy of silence relative to the heard energy.
 const SILENT: f64 = 1e-9;
 /// Relative rounding error of sums.
 const ROUNDED: f64 = 1e-12;
@@ -32,7 +32,7 @@ const CLIMBS: usize = 16;
 const BETTER: f64 = 1.0;
 /// Share of the best likeness.
 const EQUAL: f64 = 0.99;
-/// The nearest equals, and the best.
+/// Numbers of compared rivals: the nearest equals, and the best.
 const NEAREST: usize = 4;
 const BEST: usize = 2;
 

@@ -1,10 +1,10 @@
-//! Spectra of two runs of samples at once.
+//! Joint spectra of two runs of samples.
 
 use rustfft::algorithm::Radix4;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection};
 
-/// Transforms two real runs at once.
+/// Transforms two real runs together.
 pub struct Transform {
     forward: Radix4<f64>,
     inverse: Radix4<f64>,

@@ -15,7 +15,7 @@ pub(super) struct Bands {
 impl Bands {
     const REACH: usize = 8;
     pub(super) const TAPS: usize = 2 * Self::REACH;
-    /// Half amplitude, relative to the low rate.
+    /// Edge of the low band, at half amplitude, relative to the low rate.
     const EDGE: f64 = 0.375;
 
     /// Allocates here only.

@@ -10,8 +10,8 @@ pub(super) struct Fitter {
 }
 
 impl Fitter {
-    /// −65 dB. With less, models are nearly unstable: of 3000 tones with holes, seven clicked at
-    /// −80 dB, one at −70, none at −65.
+    /// Noise added to a model: −65 dB. With less, models are nearly unstable: of 3000 tones with
+    /// holes, seven clicked at −80 dB, one at −70, none at −65.
     const NOISE: f32 = 3e-7;
 
     /// Allocates here only.

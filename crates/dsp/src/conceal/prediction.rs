@@ -19,9 +19,9 @@ pub(super) struct Bench {
 
 impl Bench {
     const LOW_RATE: u32 = 12_000;
-    /// 5 ms at 48 kHz.
+    /// Maximum window at the full rate: 5 ms at 48 kHz.
     const HIGH_WINDOW: usize = 240;
-    /// Per channel and in total: low band, full rate.
+    /// Maximum filter order per channel, and of all channels together: (low band, full rate).
     const ORDER: (usize, usize) = (128, 32);
     const BUDGET: (usize, usize) = (512, 128);
 
@@ -63,7 +63,7 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// Above the peak by this factor, a prediction grows.
+    /// Factor above the peak at which a prediction counts as growing.
     const TOO_HIGH: f64 = 1.5;
     const DISTRUST: f32 = 0.9;
 
@@ -140,7 +140,7 @@ struct PredictedSignal {
 
 impl PredictedSignal {
     const ROOM: usize = 64;
-    /// Stable models may still grow transiently.
+    /// Maximum magnitude of a prediction. Stable models may still grow transiently.
     const MAX: f64 = 4.0;
 
     fn new(order: usize, memory: usize) -> Self {

@@ -2,11 +2,11 @@
 
 use super::transform::{Bins, Transform};
 
-/// In Hz.
+/// Decimated rate of the search in Hz.
 const COARSE: usize = 8000;
 const LENGTH: usize = 8192;
 const RECENT: usize = COARSE / 5;
-/// A changed room has less.
+/// Minimum correlation of a jump. A changed room has less.
 const ALIKE: f32 = 0.7;
 
 struct History {

@@ -7,11 +7,11 @@
 use super::transform::{Bins, Transform, convolve};
 use crate::vector::widest;
 
-/// Loud bass must not leak into other bins.
+/// Pre-emphasis, so that loud bass does not leak into other bins.
 const EMPHASIS: f32 = 0.9;
-/// Per block.
+/// Expected change of the weights per block, as relative energy.
 const CHANGES: f32 = 1e-4;
-/// Per block: errors of the parts correlate.
+/// Weight of a block's certainty. It is low, because errors of the parts correlate.
 const CERTAINTY: f32 = 0.15;
 const NOISE_STEP: f32 = 0.15;
 

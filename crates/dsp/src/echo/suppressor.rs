@@ -5,13 +5,13 @@ use crate::vector::widest;
 
 const TAPS: usize = 128;
 const OVER: f32 = 0.5;
-/// −9 dB.
+/// Minimum gain: −9 dB.
 const MIN: f32 = 0.35;
 
-/// −36 dB.
+/// Relative power of distortion: −36 dB.
 const DISTORTION: f32 = 2.5e-4;
 
-/// Per block, of echo not yet learned.
+/// Decay per block of echo not yet learned.
 const FADES: f32 = 0.5;
 
 pub(super) struct Suppressor {
@@ -145,7 +145,7 @@ impl Suppressor {
         let over = OVER * (echo / (spectrum.power().sum::<f32>() + 1e-20)).min(1.0).sqrt().sqrt();
         let mut minimum = 1.0_f32;
         for (k, left) in spectrum.power().enumerate() {
-            // Falls at once, rises 3 dB in 0.25 s.
+            // Falls immediately, rises 3 dB in 0.25 s.
             noise[k] = if left < noise[k] || noise[k] == 0.0 {
                 noise[k] + 0.3 * (left - noise[k])
             } else {

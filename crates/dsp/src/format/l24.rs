@@ -6,7 +6,7 @@ mod shuffled;
 use super::{FULL_24, round};
 use crate::vector::Wide;
 
-/// Enough for any vector.
+/// Samples per group: enough for any vector.
 const LANES: usize = 16;
 const SCALE: f32 = 1.0 / (FULL_24 * 256.0);
 

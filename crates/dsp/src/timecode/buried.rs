@@ -13,16 +13,16 @@ const AROUND: usize = 3;
 pub(super) const HOP: usize = 512;
 const FIRST: usize = MARK_AT - HOP;
 
-/// In deviations; noise exceeds it in one search of thirty.
+/// Minimum peak in standard deviations. Noise exceeds it in one search of 30.
 const MIN_READ: f64 = 4.0;
-/// At its expected place, and after a slip.
+/// Minimum peak of an expected mark: in its place, and after a slip.
 const MIN_HERE: f64 = 4.0;
 const MIN_AWAY: f64 = 7.0;
 const FURTHEST: usize = SPACING / 2;
-/// Relative to the previous marks.
+/// Minimum gain relative to the previous marks: of the whole mark, and of each half.
 const MIN_WHOLE: f64 = 0.5;
 const MIN_HALF: f64 = 0.25;
-/// From tone suppression, relative to marks.
+/// Maximum height of a false peak from tone suppression, relative to the mark's peak.
 const ECHO: f32 = 0.5;
 pub(super) const MAX_READ: usize = 4;
 const DEVIATIONS: f64 = 6.0;

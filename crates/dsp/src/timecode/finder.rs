@@ -43,13 +43,13 @@ impl FoundMark {
     }
 }
 
-/// Wrong signs of 63: by chance in 1 of 7·10⁷ frames.
+/// Maximum wrong signs among the 63 of a sync. Noise has so few once in 3·10⁷ frames.
 pub(super) const MAX_WRONG: u32 = 10;
 /// Minimum fit relative to the sync. A wrong number fits at most 0.87.
 const WHOLE: f64 = 0.92;
 /// Error from 16-bit samples at a gain of 1, in frames.
 const HIDDEN: f64 = 1.0 / 32_768.0 / core::f64::consts::FRAC_PI_4;
-/// Others need a second reading.
+/// Minimum confidence of a mark that needs no second reading.
 const SURE: f64 = 0.9;
 const NEEDED: usize = SPACING + REACH + 2;
 const KEPT: usize = 4 * SIZE;

@@ -10,15 +10,15 @@ pub(super) struct MarkReading {
     pub(super) cover: u8,
 }
 
-/// In marks: 5 s at 48 kHz.
+/// Maximum distance of two readings, in marks: 5 s at 48 kHz.
 const MAX_APART: u32 = 512;
 const KEPT: usize = 256;
-/// Per frame, and the reading error in frames.
+/// Maximum drift per frame, and reading error in frames.
 const MAX_DRIFT: f64 = 0.6e-3;
 const BESIDE: f64 = 2.0;
 
 const LATELY: i64 = 64;
-/// In an expected mark.
+/// Maximum wrong bits in an expected mark.
 const MAX_TURNED: u32 = 6;
 
 fn are_apart(apart: i64, marks: i64) -> bool {
@@ -60,7 +60,7 @@ impl MarkReadings {
         Self { kept: VecDeque::with_capacity(KEPT) }
     }
 
-    /// How many become valid: 0, or this one and those it confirms.
+    /// Returns how many readings become valid: 0, or this reading and those that it confirms.
     pub(super) fn add(&mut self, reading: MarkReading) -> u64 {
         if self.kept.iter().any(|(earlier, _)| earlier.is_same(&reading)) {
             return 0;

@@ -4,16 +4,16 @@ use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, algorithm::Radix4};
 
 pub(super) const SIZE: usize = 2048;
-/// Marks have hardly any sound above a quarter of the rate.
+/// Bins used. Marks have hardly any sound above a quarter of the rate.
 const BINS: usize = SIZE / 2 * 5 / 8;
-/// Sharper fades spread low tones to high frequencies.
+/// Frames of a fade. Sharper ones spread low tones to high frequencies.
 pub(super) const FADE_IN: usize = 896;
 pub(super) const FADE_OUT: usize = 96;
-/// On either side.
+/// Bins averaged on either side.
 const BESIDE: usize = 6;
-/// Relative to the median: blocked frequencies must not get a high weight.
+/// Minimum power relative to the median, so that blocked frequencies do not get a high weight.
 const MIN: f32 = 0.3;
-/// Relative to the mean.
+/// Added power relative to the mean.
 const FLOOR: f32 = 1e-9;
 
 const SILENT: f32 = 1e-20;

@@ -31,7 +31,7 @@ impl MarkStretch {
     }
 }
 
-/// Per side, times the stretch.
+/// Lobes per side, times the stretch.
 const LOBES: usize = 8;
 const KEPT: f64 = 0.85;
 

@@ -1,7 +1,7 @@
 use super::{CHIP, SYNC, SYNC_CHIPS, wave};
 use crate::fit::top;
 
-/// Noise 3 dB below the mark leaves 0.8.
+/// Minimum fit. With noise 3 dB below the mark, it is 0.8.
 const MIN_FIT: f64 = 0.5;
 /// Distance from matching signs, in frames.
 pub(super) const REACH: usize = CHIP;

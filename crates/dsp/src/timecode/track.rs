@@ -18,7 +18,7 @@ pub(super) struct ReceivedMarks {
     pub(super) is_clear: bool,
 }
 
-/// After these, the run may have ended.
+/// Missed marks after which the run may have ended.
 const MAX_MISSED: u32 = 16;
 /// Maximum without a slip, in frames.
 const MAX_BESIDE: f64 = 3.0;

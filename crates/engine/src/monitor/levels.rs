@@ -4,7 +4,7 @@ use rtrb::{Consumer, Producer};
 use tautline_dsp::level::{Level, handle};
 use tautline_io::thread::memory;
 
-/// Capacity for levels: eight beats.
+/// Capacity in levels per channel: eight beats.
 const WAITING: usize = 16;
 
 /// The device's end. It measures nothing until requested.

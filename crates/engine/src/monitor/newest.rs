@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use tautline_proto::time::{LocalTime, Span};
 
 const SECOND: Span = Span::from_secs(1);
-/// Maximum played packets: a median needs no more.
+/// Maximum played packets. A median needs no more.
 const MAX: usize = 2000;
-/// Maximum including future packets: a second of the shortest. Above it, one in two is kept, then
-/// one in four.
+/// Maximum including future packets: a second of the shortest. Above this number, one packet in two
+/// is kept, then one in four.
 const MAX_AT_ALL: usize = 5 * MAX;
 
 pub(crate) struct LastSecond<T> {

@@ -19,7 +19,7 @@ use tautline_report::snapshot::{SCHEMA, Snapshot};
 
 pub use place::{is_private, places, process_of, sockets, sockets_in};
 
-/// People cannot read figures faster.
+/// Minimum interval of figures. People cannot read them faster.
 const EVERY: Span = Span::from_millis(100);
 const MAX: usize = 4;
 

@@ -150,7 +150,8 @@ impl RunWatch {
     }
 }
 
-/// Beat to tick: within an ordinary thread's timer slack, after the departures before the tick.
+/// Time from beat to tick. It is within a thread's timer slack and after the departures before the
+/// tick.
 const BEFORE_TICK: Span = Span::from_micros(10);
 
 /// At least half a beat away.

@@ -111,10 +111,10 @@ enum WindowOutcome {
 const HOP: usize = WINDOW / 8;
 
 const REACH: Span = Span::from_millis(60);
-/// Ring capacity: the longest pause of the ordinary thread.
+/// Ring capacity, for the longest pause of the ordinary thread.
 const HELD: Span = Span::from_millis(500);
 const REMEMBERED: Span = Span::from_millis(500);
-/// Packets sent to the measurement at once; a small part of [`REACH`].
+/// Sound sent to the measurement per transfer: a small part of [`REACH`].
 const TOGETHER: Span = Span::from_millis(8);
 
 /// Creates both ends of a measurement. The stream's `channel` goes to the card's first one;

@@ -12,7 +12,7 @@ use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::time::{MediaTime, Span};
 
 const TOGETHER: usize = 16;
-/// After these empty waits, only patient hosts wait for a worker. At 250 us per run, a dead worker
+/// Maximum empty waits for a worker, except for patient hosts. At 250 us per run, a dead worker
 /// costs 2 ms.
 const MAX_WAITS: u32 = 8;
 pub(crate) const MAX_INSISTED: usize = 8;
@@ -118,7 +118,8 @@ impl WorkerEnd {
         }
     }
 
-    /// Patient hosts wait after any number of failures, up to the maximum total time.
+    /// Whether to keep waiting for the worker. Patient hosts have no limit of waits, only the total
+    /// timeout.
     pub(crate) fn is_waited_for(&self, patient: bool) -> bool {
         let often = !patient && self.waits >= MAX_WAITS;
         self.is_attached() && !often && self.in_vain < self.timeout

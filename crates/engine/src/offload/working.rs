@@ -174,8 +174,8 @@ impl<'a> Workbench<'a> {
             // Status first: the master may close the stream once it has this answer.
             let standing = self.standing();
             self.work.finished(&standing);
-            // Sent at once, because a late worker has many blocks. Without any, the wait precedes
-            // the read.
+            // Sent immediately, because a late worker has many blocks. Without any, the wait
+            // precedes the read.
             self.send();
             if self.worker.behind() > 0 {
                 self.take_in();

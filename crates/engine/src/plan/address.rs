@@ -54,12 +54,13 @@ pub struct Address {
     pub tolerance: Option<Span>,
 }
 
-/// `?senders=all`: more than people who play together, for little memory.
+/// Sender limit of `?senders=all`: more than play together, and cheap in memory.
 pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// Maximum of `?senders=`.
 pub const MAX_SENDERS: usize = 1024;
 
-/// AVTP presentation times reach 2.147 s ahead (32 bits of nanoseconds), less the clock difference.
+/// Maximum presentation-time offset. The 32 bits of nanoseconds reach 2.147 s ahead; the rest is
+/// for the clock difference.
 pub const MAX_AHEAD: Span = Span::from_millis(2100);
 
 /// Class A priority (IEEE 802.1Q §34.5).
@@ -276,7 +277,7 @@ mod tests {
         let resolved = Address::to_send_to(path.to_str().unwrap()).unwrap().resolve();
         std::fs::remove_file(&path).unwrap();
         let refused = resolved.unwrap_err().to_string();
-        assert!(refused.contains(": 0.0.0.0 is not a destination\nhint: name"), "{refused}");
+        assert!(refused.contains(": 0.0.0.0 is the unspecified address\nhint: name"), "{refused}");
     }
 
     #[test]

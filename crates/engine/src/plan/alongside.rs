@@ -30,7 +30,7 @@ fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
     bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())
 }
 
-/// Follows a clock through the first stream's socket that receives it, or its own.
+/// Follows a clock via the first stream's socket that receives the clock, or via a separate socket.
 pub fn follow(
     reported: (&Address, &Resolved),
     places: &[(&Address, &Resolved)],

@@ -38,7 +38,7 @@ pub struct TooShort {
     pub minimum: Span,
 }
 
-/// Latency to announce: `usual`, or the chosen one unless below `least`.
+/// Latency to announce: `usual`, or the chosen one unless below `minimum`.
 pub fn promised(rule: LatencyRule, usual: Span, minimum: Span) -> Result<Span, TooShort> {
     match rule {
         LatencyRule::Chosen(requested) if requested < minimum => {
@@ -96,7 +96,7 @@ pub fn make_room_for_changes(
     udp.max_destinations = Destinations::MAX;
 }
 
-/// Maximum packets at once: two periods.
+/// Maximum packets per hand-over: two periods.
 pub fn batch(period: Frames, packet: Frames) -> usize {
     2 * (period.as_len() / packet.as_len().max(1) + 2).max(4)
 }

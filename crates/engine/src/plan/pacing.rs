@@ -36,7 +36,7 @@ tautline_dsp::named_enum! {
         Fq = "fq",
         /// A thread that sleeps until each departure.
         Sleep = "sleep",
-        /// A whole period at once.
+        /// A whole period back to back.
         Batch = "batch",
     }
     unknown: "invalid pacing mode '{}': must be etf-offload, etf, fq, sleep or batch"
@@ -135,7 +135,7 @@ pub fn pace(
     Ok(paced)
 }
 
-/// An etf drops packets without a launch time. Sets their priority to 0 if they pass with it, and
+/// An etf drops packets without a launch time. Sets the priority to 0 if packets pass with it, and
 /// returns a message.
 fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     let interfaces = link.interfaces()?;
@@ -260,8 +260,8 @@ fn sleeping(wanted: PacedStream) -> Spacing {
     Spacing { together: 1, lead: woken(wake, wanted.packet).avoided(slept(late), wanted.packet) }
 }
 
-/// Paces with `queue`, with a lead of at most `most`, if a probe confirms launch times. Otherwise
-/// returns the reason.
+/// Paces with `queue`, with a lead of at most `maximum`, if a probe confirms launch times.
+/// Otherwise returns the reason.
 fn held_by(
     (link, interfaces): (&LinkOptions, &[u32]),
     queue: LaunchQueue,

@@ -17,7 +17,7 @@ tautline_dsp::named_enum! {
     unknown: "invalid rule '{}': must be mix, priority or first-alive"
 }
 
-/// A stream is inactive after ten usual packets, longer than typical host stalls.
+/// Silence after which a stream is inactive: ten usual packets, longer than typical host stalls.
 pub(crate) const TIMEOUT: Span = Span::from_millis(100);
 
 impl Select {

@@ -234,7 +234,7 @@ const fn nobody(six: bool) -> IpAddr {
 /// With fewer than one in 1000, 99.9 % are unaffected.
 const STAMPED_A_SECOND: u32 = 2;
 
-/// Any class A stream: bytes per packet, packets per second, packets at once.
+/// Any class A stream: bytes per packet, packets per second, packets per hand-over.
 const ANY: (usize, u32, usize) = (1500, 8000, 32);
 
 fn room_for(format: &StreamFormat, batch: usize) -> (usize, u32, usize) {
@@ -265,7 +265,7 @@ fn by_ethernet(
     }
 }
 
-/// Sends `format` over Ethernet, at most `batch` packets at once.
+/// Sends `format` over Ethernet, at most `batch` packets per hand-over.
 pub fn ethernet_sender(
     place: &EthernetPlace,
     format: &StreamFormat,
@@ -304,7 +304,7 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
 /// Maximum wait beyond two packets: covers a late thread or a short retransmission.
 const MAX_WAIT: Span = Span::from_millis(10);
 
-/// Sends `format` over TCP in packets of at most `datagram_bytes`, `batch` at once.
+/// Sends `format` over TCP in packets of at most `datagram_bytes`, `batch` per hand-over.
 pub fn sending_by_tcp(
     place: SocketAddr,
     (format, datagram_bytes): (&StreamFormat, usize),

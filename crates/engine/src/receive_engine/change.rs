@@ -37,7 +37,7 @@ pub(crate) struct MixChanges {
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
 
-/// Limits the memory of a sender that keeps changing its SSRC.
+/// Maximum closed streams kept. A sender may keep changing its SSRC, so this limits memory.
 const CLOSED: usize = 1000;
 
 const WAITING: usize = 4;

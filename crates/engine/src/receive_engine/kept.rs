@@ -29,7 +29,7 @@ impl StoredDatagram {
 }
 
 impl StoredDatagrams {
-    /// Maximum: half a second of the shortest packets.
+    /// Maximum datagrams kept: half a second of the shortest packets.
     const MAX: usize = 4096;
 
     pub(super) fn keep(&mut self, datagram: &Datagram<'_>) {

@@ -13,7 +13,7 @@ use tautline_proto::units::Rate;
 use crate::receive_engine::mixer::{AffectedFrames, LabelMark};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// A loss every 10 ms for a quarter of an hour; the rest is only counted.
+/// Maximum labels: a loss every 10 ms for a quarter of an hour. The rest is only counted.
 const MAX: usize = 100_000;
 const LOOKED_AT: usize = 1000;
 

@@ -1,5 +1,5 @@
-//! Several senders at a link, on the ordinary thread. Receivers are prepared in advance; reports go
-//! to their sender's stream.
+//! Several senders on one link: the ordinary thread's part. Receivers are prepared in advance;
+//! reports go to their sender's stream.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::control::Control;
@@ -79,7 +79,7 @@ pub(crate) fn share(
 }
 
 impl SharedLinkEnd {
-    /// Replaces taken receivers; prepares more if many senders start at once.
+    /// Replaces taken receivers. Prepares more if many senders start together.
     pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };

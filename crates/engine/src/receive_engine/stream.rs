@@ -141,7 +141,7 @@ pub(crate) fn connect(
     Ok((received, input))
 }
 
-/// A packet is not measured if it is not found after this many later ones.
+/// Later packets after which a packet that was not found is not measured.
 const TIMEOUT: usize = 1024;
 
 struct PacketLog<'a> {

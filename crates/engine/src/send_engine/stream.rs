@@ -31,7 +31,7 @@ use crate::plan::probes::Probes;
 use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
-/// A connected receiver reports within this time: our reports are at most half a second apart.
+/// Time within which a connected receiver reports. Our reports are at most half a second apart.
 const ANSWER: Span = Span::from_secs(2);
 
 const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];

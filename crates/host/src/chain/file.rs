@@ -52,10 +52,11 @@ pub enum ChainFileError {
     #[error("`{0}` is defined twice\nhint: rename one of them")]
     Twice(String),
     #[error(
-        "`{chain}` has a member `{member}`, which is unknown or contains `{chain}` itself\nhint: `taut plugins` lists the \
-         available members"
+        "unknown member `{member}` in `{chain}`\nhint: `taut plugins` lists the available members"
     )]
     Unknown { chain: String, member: String },
+    #[error("`{chain}` contains itself via `{member}`\nhint: leave `{member}` out of `{chain}`")]
+    Cycle { chain: String, member: String },
     #[error("`{0}` has {1} plugins: must be 1 to {MAX_INSTANCES}")]
     Size(String, usize),
     #[error("`{0}`: {1}")]
@@ -120,10 +121,11 @@ impl ChainFile {
         plugin: &dyn Fn(&str) -> Option<Outline>,
     ) -> Result<Vec<Outline>, ChainFileError> {
         let mut made: Vec<Option<Outline>> = vec![None; self.definitions.len()];
-        // Members may be defined later; a definition that never resolves contains itself.
+        // Members may be defined later. A definition that never resolves lacks a member or contains
+        // itself.
         while made.iter().any(Option::is_none) {
             let before = made.iter().flatten().count();
-            let mut lacks = None;
+            let mut lacks = Vec::new();
             for place in 0..made.len() {
                 if made[place].is_some() {
                     continue;
@@ -133,17 +135,32 @@ impl ChainFile {
                         .or_else(|| made.iter().flatten().find(|of| of.label == name).cloned())
                 };
                 match outline(&self.definitions[place], &known) {
-                    Err(error @ ChainFileError::Unknown { .. }) => lacks = lacks.or(Some(error)),
+                    Err(ChainFileError::Unknown { chain, member }) => lacks.push((chain, member)),
                     outline => made[place] = Some(outline?),
                 }
             }
-            match lacks {
-                Some(error) if made.iter().flatten().count() == before => return Err(error),
-                _ => {}
+            if made.iter().flatten().count() == before {
+                return Err(unresolved(&lacks));
             }
         }
         Ok(made.into_iter().flatten().collect())
     }
+}
+
+/// Error for chains that each lack a member: one that no chain defines, or a cycle.
+fn unresolved(lacks: &[(String, String)]) -> ChainFileError {
+    let next = |chain: &str| lacks.iter().position(|(lacking, _)| lacking == chain);
+    let (mut seen, mut at) = (vec![false; lacks.len()], 0);
+    if let Some(unknown) = lacks.iter().position(|(_, member)| next(member).is_none()) {
+        let (chain, member) = lacks[unknown].clone();
+        return ChainFileError::Unknown { chain, member };
+    }
+    while !seen[at] {
+        seen[at] = true;
+        at = next(&lacks[at].1).unwrap_or(at);
+    }
+    let (chain, member) = lacks[at].clone();
+    ChainFileError::Cycle { chain, member }
 }
 
 fn outline(

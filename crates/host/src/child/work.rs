@@ -36,7 +36,7 @@ use crate::plan::{ChildEvent, Plan, PlannedFeed, TakeBlocks};
 const STEP: Span = Span::from_millis(50);
 const REPORT: u32 = 10;
 const STACK_BYTES: usize = 512 << 10;
-/// The socket buffers a quarter: 32 frames at 96 kHz, and repeats.
+/// Datagrams per second, for the socket buffer: one per 32 frames at 96 kHz, sent twice.
 const DATAGRAMS_PER_SECOND: u32 = 6000;
 const BATCH: usize = 32;
 
@@ -171,18 +171,19 @@ fn begin_thread(plan: &Plan) -> Result<(SyncSender<WorkOn>, Granted), String> {
     Ok((give, granted))
 }
 
-/// Threads started from this one lose its priority: they are not monitored.
+/// Threads that the plugin's thread starts do not get its priority, because they are not monitored.
 fn reset_on_fork() {
     // SAFETY: all zeros are a valid sched_attr.
     let mut own: libc::sched_attr = unsafe { core::mem::zeroed() };
-    // SAFETY: room for a sched_attr of the given size, for this thread (0), without flags.
+    // SAFETY: `own` has room for a sched_attr of the given size. Thread 0 is the caller; flags are
+    // 0.
     let found = unsafe {
         libc::syscall(libc::SYS_sched_getattr, 0, &raw mut own, size_of::<libc::sched_attr>(), 0)
     };
     if found == 0 {
         own.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
-        // SAFETY: a sched_attr of the size that it contains. If refused, threads inherit the
-        // priority.
+        // SAFETY: `own` is a sched_attr and contains its size. If the kernel refuses, threads
+        // inherit the priority.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const own, 0) };
     }
 }

@@ -12,7 +12,7 @@ use seccompiler::{
 
 use super::Missing;
 
-/// They reach other processes, the network or the file system's structure.
+/// Refused calls. They reach other processes, the network or the file system's structure.
 const REFUSED: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -70,7 +70,8 @@ const REFUSED_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OLD: &[c_long] = &[];
 
-/// Rejected once the plugin's thread has its priority. Further filters could fake results.
+/// Calls that are refused once the plugin's thread has its priority. Further filters could fake
+/// results.
 const FIXED: &[c_long] = &[
     libc::SYS_seccomp,
     libc::SYS_setpriority,
@@ -104,7 +105,8 @@ const DUP2: c_long = libc::SYS_dup2;
 #[cfg(not(target_arch = "x86_64"))]
 const DUP2: c_long = libc::SYS_dup3;
 
-/// Without `clone3`, whose flags are in memory: the C library falls back to `clone`.
+/// Permitted calls. They lack `clone3`, whose flags are in memory: the C library falls back to
+/// `clone`.
 const PASSED: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_madvise,
@@ -243,8 +245,8 @@ const PASSED_OLD: &[c_long] = &[libc::SYS_getrlimit, libc::SYS_setrlimit];
 #[cfg(target_arch = "riscv64")]
 const PASSED_OLD: &[c_long] = &[libc::SYS_riscv_flush_icache];
 
-/// Harmless ones; `TIOCSTI`, for example, types into a terminal. From asm-generic/ioctls.h, because
-/// libc's types differ.
+/// Permitted, harmless commands. `TIOCSTI`, for example, types into a terminal. From
+/// asm-generic/ioctls.h, because libc's types differ.
 const IOCTLS: [u64; 6] = [
     0x5401, // TCGETS, by which the C library tells a terminal
     0x5413, // TIOCGWINSZ
@@ -257,7 +259,7 @@ const FIONBIO: u64 = 0x5421;
 
 const STANDARD: [u64; 2] = [1, 2];
 
-/// Copy a descriptor, or change its shared mode.
+/// Commands that copy a descriptor, or change its shared mode.
 const SHARED: [libc::c_int; 3] = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_SETFL];
 
 const PRCTLS: [libc::c_int; 7] = [
@@ -270,7 +272,7 @@ const PRCTLS: [libc::c_int; 7] = [
     libc::PR_SET_VMA,
 ];
 
-/// Make the kernel signal any process.
+/// Commands that make the kernel signal any process.
 const SIGNALLING: [libc::c_int; 4] = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX, libc::F_NOTIFY];
 const F_SETSIG: libc::c_int = 10;
 const F_SETOWN_EX: libc::c_int = 15;

@@ -70,7 +70,7 @@ impl PluginDescription {
     ///
     /// `descriptor` is from a loaded library, its pointers as in the header.
     pub(crate) unsafe fn read(descriptor: &Descriptor) -> Result<Self, Nonsense> {
-        // SAFETY: null or a string, per the header.
+        // SAFETY: `start` is null or a string, per the header.
         let text = |start| unsafe { text_at(start) };
         // Requests use the label: unchanged or rejected.
         let label = text(descriptor.label);
@@ -124,7 +124,7 @@ unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsens
         if !one_of(INPUT | OUTPUT) || !one_of(CONTROL | AUDIO) {
             return Err(Nonsense::Kind(place, kind));
         }
-        // SAFETY: null or a string, per the header.
+        // SAFETY: `name` is null or a string, per the header.
         let name = shown(&unsafe { text_at(name) });
         let kind = kind & (INPUT | OUTPUT | CONTROL | AUDIO);
         Ok(PortDescription { name, kind, range: with_real_bounds(range) })

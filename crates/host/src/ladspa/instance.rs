@@ -90,7 +90,8 @@ impl PluginInstance {
                 let first = description.ports[place].range.first_value(rate);
                 let is_control = description.ports[place].kind & CONTROL != 0;
                 buffer.samples_mut().fill(if is_control { first } else { 0.0 });
-                // SAFETY: a live instance, one of its ports, and memory that outlives it.
+                // SAFETY: the instance is live, the port is one of its ports, and the memory
+                // outlives it.
                 unsafe { connect(handle, place as c_ulong, buffer.address()) };
                 buffer
             };
@@ -230,8 +231,8 @@ impl Buffer {
     }
 
     pub(crate) fn samples(&self) -> &[f32] {
-        // SAFETY: `length` initialised samples live until `drop`; plugins write only while their
-        // instance is borrowed for running, and it owns the buffers.
+        // SAFETY: `start` points to `length` initialised samples, which live until `drop`. A plugin
+        // writes them only during a run, which borrows its instance, the buffers' owner.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
@@ -244,7 +245,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let whole = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.length);
-        // SAFETY: a box of this length from `new`; the instance with its address has ended.
+        // SAFETY: `new` leaked a box of this length. The instance with its address has ended.
         drop(unsafe { Box::from_raw(whole) });
     }
 }

@@ -97,7 +97,8 @@ impl PluginLibrary {
 fn lend_mathematics() {
     static LENT: Once = Once::new();
     LENT.call_once(|| {
-        // SAFETY: part of the C library, without effects; under another name it is part of libc.
+        // SAFETY: libm is part of the C library and has no effects. Under another name it is part
+        // of libc.
         if let Ok(loaded) = unsafe { Loaded::open(Some("libm.so.6"), RTLD_NOW | RTLD_GLOBAL) } {
             core::mem::forget(loaded);
         }

@@ -1,4 +1,4 @@
-//! A standby with a loaded plugin that can replace a dead process at once.
+//! A standby with a loaded plugin that can immediately replace a dead process.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::{BEGINNING, MAX_IN_A_ROW, StopLooks, pause};
 use crate::plan::ChildEvent;
 use crate::process::{ChildMessage, ChildProcess};
 
-/// A stream's run before a standby loads the plugin.
+/// Time that a stream runs before a standby loads the plugin.
 const SETTLING: Span = Span::from_millis(500);
 
 #[derive(Debug, Default)]

@@ -25,10 +25,10 @@ use crate::plan::{ChildEvent, ChildStanding, Plan, TakeBlocks};
 use crate::process::{ChildMessage, ChildProcess, ChildProgram, Starting, WORK, words_of};
 
 const ENDING: Span = Span::from_secs(1);
-/// A process this old resets the delay.
+/// Minimum lifetime of a process that resets the delay.
 const GOOD: Span = Span::from_secs(10);
 const SILENCE: Span = Span::from_secs(2);
-/// Fatal blocks per epoch: more processes in a row are not started.
+/// Maximum fatal blocks kept per epoch. More processes in a row are not started.
 const MAX_FATAL: usize = MAX_IN_A_ROW as usize + 1;
 const LAST_WORD: Span = Span::from_millis(100);
 
@@ -342,7 +342,7 @@ impl Keeper {
     }
 }
 
-/// A plugin can write any number to the parent.
+/// Whether the cost is finite and not negative. A plugin can write any number.
 fn is_possible(cost: &PluginCost) -> bool {
     [cost.fixed_ns, cost.per_frame_ns].iter().all(|nanos| nanos.is_finite() && *nanos >= 0.0)
 }

@@ -23,7 +23,7 @@ fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
     }
 }
 
-/// A child, other than `but`, that has mapped this library; waits for it.
+/// Waits for a child, other than `but`, that has mapped this library, and returns its ID.
 fn loading(library: &Path, but: Option<u32>) -> u32 {
     let own = std::process::id().to_string();
     let until = Instant::now() + TIMEOUT;

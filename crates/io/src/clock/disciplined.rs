@@ -37,13 +37,13 @@ pub struct HardwareClock {
 }
 
 const SAMPLES: usize = 5;
-/// The kernel's maximum (linux/ptp_clock.h, `PTP_MAX_SAMPLES`).
+/// Maximum readings per call (linux/ptp_clock.h, `PTP_MAX_SAMPLES`).
 const MAX_SAMPLES: usize = 25;
 /// Maximum difference between clocks that follow each other via PTP.
 const AGREES: Span = Span::from_micros(50);
-/// NTP over several hops is worse.
+/// Maximum error of a clock that may follow PTP. NTP over several hops is worse.
 pub(super) const FINE: Span = Span::from_millis(1);
-/// Virtual machines' hardware clocks: they show the host's system clock.
+/// Names of virtual machines' hardware clocks, which show the host's system clock.
 const VIRTUAL: [&str; 4] = ["virtual", "kvm", "hyperv", "vmclock"];
 
 impl KernelClock {

@@ -17,7 +17,8 @@ use tautline_proto::wire::ptp::{
 use self::running::{RunningPtp4l, running};
 use super::now;
 
-/// Since 4.0: one socket for any user, one for root (ptp4l(8), `uds_ro_address`, `uds_address`).
+/// Sockets since version 4.0: one for any user, one for root (ptp4l(8), `uds_ro_address`,
+/// `uds_address`).
 const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
 
 /// Domains to try: IEEE 1588 and AES67, 802.1AS, ST 2059.
@@ -112,7 +113,7 @@ impl Ptp4l {
         self.answers.state()
     }
 
-    /// Waits up to `most` for the state.
+    /// Waits up to `maximum` for the state.
     pub fn wait(&mut self, maximum: Span) -> Option<PtpState> {
         let until = now() + maximum;
         let mut room = [0; MAX_BYTES];

@@ -63,7 +63,7 @@ impl MaapSocket {
         // poll(2) counts milliseconds; 0 would busy-loop.
         let millis = (timeout.as_nanos() / 1_000_000 + 1).clamp(1, 60_000) as libc::c_int;
         let mut waits = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one open descriptor in a valid pollfd.
+        // SAFETY: `waits` is one valid pollfd with an open descriptor.
         match checked(unsafe { libc::poll(&raw mut waits, 1, millis) }) {
             Ok(0) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),

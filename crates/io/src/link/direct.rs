@@ -189,7 +189,8 @@ impl Pollable for DirectLink {
 
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.read_back(true, deliver);
-        // A pending error would end every poll at once; `receive` clears only the first network's.
+        // A pending error would end every poll immediately; `receive` clears only the first
+        // network's.
         let left = |also: &Outlet| {
             let _permit = permit("the call takes a number from the socket and waits for nothing");
             also.socket.option(libc::SOL_SOCKET, libc::SO_ERROR)

@@ -23,7 +23,8 @@ pub(crate) struct SetAside {
     bytes: [u8; BYTES],
 }
 
-/// Delivers all other datagrams. It alone reads the socket, so call it for the other reader too.
+/// Delivers all other datagrams. Only this link reads the socket, so it must also be polled for the
+/// other reader.
 pub struct DividedLink {
     link: Box<dyn Link>,
     is_aside: IsAside,

@@ -15,7 +15,7 @@ pub(crate) fn request(
     mut take: impl FnMut(&[u8]) -> io::Result<bool>,
 ) -> io::Result<()> {
     let socket_kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; the descriptor is new.
+    // SAFETY: the call takes no pointers, and the descriptor is new.
     let socket =
         unsafe { owned(libc::socket(libc::AF_NETLINK, socket_kind, libc::NETLINK_ROUTE)) }?;
     let mut question = Vec::with_capacity(HEADER + body.len());

@@ -81,11 +81,11 @@ impl FrameTap {
         self.sized
     }
 
-    /// Waits up to `most` for a readable block.
+    /// Waits up to `maximum` for a readable block.
     pub fn wait(&self, maximum: Span) -> io::Result<()> {
         let mut requested = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
         let maximum = crate::clock::limit(maximum);
-        // SAFETY: one pollfd and a time, both of which outlive the call; no signal mask.
+        // SAFETY: the pollfd and the time outlive the call, which gets no signal mask.
         let answer =
             unsafe { libc::ppoll(&raw mut requested, 1, &raw const maximum, core::ptr::null()) };
         match checked(answer) {
@@ -130,9 +130,9 @@ pub fn interface_name(number: u32) -> Option<String> {
     interface::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// Bytes: a multiple of every page size, a thousand truncated frames.
+/// Block size: a multiple of every page size, for a thousand truncated frames.
 const BLOCK: usize = 1 << 18;
-/// Required by the kernel, but ignored with blocks.
+/// Frame size. The kernel requires one, but ignores it with blocks.
 const FRAME: u32 = 2048;
 const STATUS: usize = core::mem::offset_of!(libc::tpacket_block_desc, hdr)
     + core::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
@@ -179,8 +179,7 @@ impl TapRing {
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
-        // SAFETY: the kernel does not write a block that it handed over until it is returned,
-        // below.
+        // SAFETY: the kernel does not write this block until the store below returns it.
         read(unsafe { core::slice::from_raw_parts(block.as_ptr(), BLOCK) });
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % self.blocks;

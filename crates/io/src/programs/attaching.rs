@@ -20,7 +20,7 @@ use crate::local::{connect, is_of_our_user};
 use crate::shm::SharedFile;
 use crate::socket::forks;
 
-/// Normally the answer is immediate; a frozen host delays it.
+/// Timeout of the answer. It is normally immediate, but a frozen host delays it.
 const TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Reason why attaching failed.

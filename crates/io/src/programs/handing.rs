@@ -15,8 +15,8 @@ use crate::thread::halt::EventDescriptor;
 use crate::thread::realtime::permit;
 
 const DESCRIPTORS: usize = 2;
-/// Fixes the length. Pages can still be released (`PUNCH_HOLE`); a write seal would forbid all
-/// writes.
+/// Seals that fix the length. Pages can still be released (`PUNCH_HOLE`); a write seal would forbid
+/// all writes.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 pub(super) fn unnamed() -> io::Result<OwnedFd> {
@@ -27,12 +27,12 @@ pub(super) fn unnamed() -> io::Result<OwnedFd> {
 
 /// Fixes the length, which mapping processes rely on.
 pub(super) fn seal(memory: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no pointers; the descriptor is open while borrowed.
+    // SAFETY: the call takes no pointers, and the descriptor is open while borrowed.
     checked(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) }).map(drop)
 }
 
 pub(super) fn is_sealed(memory: BorrowedFd<'_>) -> bool {
-    // SAFETY: no pointers; the descriptor is open while borrowed.
+    // SAFETY: the call takes no pointers, and the descriptor is open while borrowed.
     let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
     seals >= 0 && seals & SEALS == SEALS
 }

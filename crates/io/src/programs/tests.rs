@@ -339,8 +339,8 @@ fn program_of_another_user_is_not_a_device() {
     card.listening = None;
     let listener = UnixListener::bind(card.folder.join("programs-taut.play")).unwrap();
     let as_another = || {
-        // SAFETY: no pointers. The raw system call, unlike its wrapper, affects only this thread,
-        // which ends.
+        // SAFETY: the call takes no pointers. The raw system call, unlike its wrapper, affects only
+        // this thread, which ends.
         let answer = unsafe { libc::syscall(libc::SYS_setresuid, -1, ANOTHER, -1) };
         // SAFETY: the descriptor is open; `SO_PEERCRED` reports the last caller of `listen`
         // (unix(7)).

@@ -24,7 +24,8 @@ pub(crate) struct Socket(OwnedFd);
 pub(crate) unsafe trait Plain: Copy {}
 macro_rules! plain {
     ($($kind:ty),*) => {
-        // SAFETY: these are integers and C structures of integers and raw pointers, for which all zeros are valid.
+        // SAFETY: these are integers and C structures of integers and raw pointers, for which all
+        // zeros are valid.
         $(unsafe impl Plain for $kind {})*
     };
 }
@@ -97,7 +98,7 @@ impl Socket {
 
     fn of(family: libc::c_int, kind: libc::c_int) -> io::Result<Self> {
         let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: no pointers; the descriptor is new.
+        // SAFETY: the call takes no pointers, and the descriptor is new.
         let socket = Self(unsafe { owned(libc::socket(family, kind, 0)) }?);
         forks::remember(socket.fd());
         Ok(socket)
@@ -105,7 +106,7 @@ impl Socket {
 
     pub(crate) fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
         let fd = descriptor.as_raw_fd();
-        // SAFETY: no pointers; the flags are the socket's own plus one.
+        // SAFETY: the calls take no pointers. The flags are the socket's own plus one.
         unsafe {
             let flags = checked(libc::fcntl(fd, libc::F_GETFL))?;
             checked(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
@@ -141,7 +142,7 @@ impl Socket {
     }
 
     pub(crate) fn block(&self, timeout: Span) -> io::Result<()> {
-        // SAFETY: no pointers; the flags are the socket's own minus one.
+        // SAFETY: the calls take no pointers. The flags are the socket's own minus one.
         unsafe {
             let flags = checked(libc::fcntl(self.fd(), libc::F_GETFL))?;
             checked(libc::fcntl(self.fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK))?;
@@ -240,7 +241,7 @@ impl<T: Plain> Fixed<T> {
 
     pub(crate) fn at(&self, index: usize) -> *mut T {
         assert!(index < self.len, "an index of the batch's own making");
-        // SAFETY: inside the array.
+        // SAFETY: `index` is inside the array.
         unsafe { self.start.as_ptr().add(index) }
     }
 }
@@ -248,7 +249,8 @@ impl<T: Plain> Fixed<T> {
 impl<T: Plain> Drop for Fixed<T> {
     fn drop(&mut self) {
         let slice = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
-        // SAFETY: leaked from a box of exactly this length by `zeroed`, and freed once.
+        // SAFETY: `zeroed` leaked the slice from a box of exactly this length. Only this drop frees
+        // it.
         drop(unsafe { Box::from_raw(slice) });
     }
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
-/// Forks keep any further sockets.
+/// Maximum sockets closed in a fork. It keeps any further ones.
 const MAX: usize = 1024;
 const NONE: RawFd = -1;
 
@@ -38,7 +38,7 @@ extern "C" fn leave() {
     for known in &OPEN {
         let fd = known.swap(NONE, Ordering::Relaxed);
         if fd != NONE {
-            // SAFETY: a descriptor from the list, which its owner removes before closing.
+            // SAFETY: `fd` is open, because its owner removes it from the list before closing it.
             unsafe { libc::close(fd) };
         }
     }

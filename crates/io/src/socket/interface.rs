@@ -33,7 +33,7 @@ fn index_of_address(wanted: IpAddr) -> io::Result<u32> {
     let mut entry = list;
     let mut found = Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
     while !entry.is_null() {
-        // SAFETY: a non-null entry of the list created by getifaddrs, not freed yet.
+        // SAFETY: `entry` is not null, and belongs to the list of getifaddrs, which is freed below.
         let this = unsafe { &*entry };
         if ip_of(this.ifa_addr) == Some(wanted) {
             // SAFETY: every entry has a zero-terminated name.
@@ -42,7 +42,7 @@ fn index_of_address(wanted: IpAddr) -> io::Result<u32> {
         }
         entry = this.ifa_next;
     }
-    // SAFETY: created by getifaddrs above, freed once.
+    // SAFETY: getifaddrs created the list above. It is freed once.
     unsafe { libc::freeifaddrs(list) };
     found
 }
@@ -51,7 +51,7 @@ fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     if address.is_null() {
         return None;
     }
-    // SAFETY: not null, and every sockaddr begins with its family.
+    // SAFETY: `address` is not null, and every sockaddr begins with its family.
     match libc::c_int::from(unsafe { (*address).sa_family }) {
         libc::AF_INET => {
             // SAFETY: the family identifies a sockaddr_in.

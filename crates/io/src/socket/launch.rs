@@ -66,7 +66,7 @@ struct Launched {
     dropped: bool,
 }
 
-/// Matches no report: the kernel's times are signed.
+/// Empty slot. The kernel reports signed times, so never u64::MAX (−1).
 const NOTHING: Launched = Launched { time: u64::MAX, media: MediaTime::ZERO, dropped: false };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub(crate) struct Outlet {
 unsafe impl Send for Outlet {}
 
 impl Outlet {
-    /// Allocates batches of `capacity` packets, for up to `most` destinations.
+    /// Allocates batches of `capacity` packets, for up to `maximum` destinations.
     pub(crate) fn new(
         socket: Socket,
         capacity: usize,
@@ -287,7 +287,7 @@ fn sample_request() -> Fixed<u64> {
 
 fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
     let len = size_of::<T>() as u32;
-    // SAFETY: arithmetic on a length.
+    // SAFETY: CMSG_SPACE only calculates with a length.
     let space = unsafe { libc::CMSG_SPACE(len) } as usize;
     let message = Fixed::<u64>::zeroed(space.div_ceil(8));
     // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE includes room for it and its

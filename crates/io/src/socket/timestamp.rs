@@ -19,9 +19,10 @@ const REFRESH_AFTER: Span = Span::from_millis(10);
 const STEP_MEMORY: Span = Span::from_secs(1);
 /// Error of a constant offset by rounding, in nanoseconds.
 const ROUNDING: i64 = 2;
-/// Timestamps further ahead do not fit the mapping.
+/// Maximum lead of a timestamp. Those further ahead do not fit the mapping.
 const FUTURE: Span = Span::from_millis(1);
-/// Older ones are not arrivals: some kernels give looped-back multicast its launch time.
+/// Maximum age of a timestamp. Older ones are not arrivals: some kernels give looped-back multicast
+/// its launch time.
 const PAST: Span = Span::from_secs(10);
 
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
@@ -124,7 +125,8 @@ pub(crate) struct Ancillary {
     pub(crate) interface: u32,
 }
 
-/// In 8-byte words: timestamp, overflow count, interface, extended error with IPv6 address.
+/// Capacity in 8-byte words: timestamp, overflow count, interface, extended error with IPv6
+/// address.
 pub(crate) const CONTROL_WORDS: usize = 24;
 
 /// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h).

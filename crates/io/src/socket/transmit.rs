@@ -84,7 +84,7 @@ impl TransmitSampler {
         }
         self.samples = [None; OUTSTANDING];
         self.waiting = 0;
-        let _permit = permit("an option of a socket that no other thread uses is set at once");
+        let _permit = permit("an option of a socket that no other thread uses is set immediately");
         if timestamp::restart_numbers(socket).is_ok() {
             self.next_id = 0;
         } else {

@@ -54,7 +54,8 @@ pub(super) struct Connection {
     lost: AtomicU64,
 }
 
-/// While it flushes, the sending link also sends reports, so that two threads do not contend.
+/// Time after its last flush in which the sending link also sends reports, so that two threads do
+/// not contend.
 const FLUSHES: Span = Span::from_millis(100);
 
 impl Connection {
@@ -133,7 +134,7 @@ impl Connection {
         let first = self.lost.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
         if first.is_ok() && why != ConnectionLost::Ended {
             let _permit = permit("the call shuts the socket and waits for nothing");
-            // SAFETY: no pointers.
+            // SAFETY: the call takes no pointers.
             unsafe { libc::shutdown(self.socket.fd(), libc::SHUT_RDWR) };
         }
     }

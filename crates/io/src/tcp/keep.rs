@@ -27,7 +27,7 @@ use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::{MakeSeal, OpenedStream};
 use try_lock::TryLock;
 
-/// The first attempt, while a user waits; later ones have [`ANSWER`].
+/// Timeout of the first attempt, while a user waits. Later ones have [`ANSWER`].
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(1);
 const AGAIN: Span = Span::from_millis(250);
@@ -119,7 +119,7 @@ fn not_connected(to: SocketAddr, error: &io::Error) -> OpenError {
         io::ErrorKind::TimedOut => "check HOST, PORT and the firewalls in between".into(),
         _ => format!("`ip route get {}` shows how this host would reach it", to.ip()),
     };
-    OpenError::new(format!("connecting to {to} by TCP"), error, hint)
+    OpenError::new(format!("connecting to {to} via TCP"), error, hint)
 }
 
 fn not_listening(at: SocketAddr, error: &io::Error) -> OpenError {
@@ -246,7 +246,7 @@ impl Control for KeptControl {
     }
 }
 
-/// A seal for one connection after another, which never need it at once.
+/// A seal for one connection after another. They never need it at the same time.
 #[derive(Clone)]
 struct LentSeal {
     seal: Arc<TryLock<Box<dyn Seal>>>,

@@ -13,7 +13,7 @@ const AT_ONCE: usize = 16;
 pub(super) const REPORT_BYTES: usize = 1500;
 const REPORTS: usize = 8;
 
-/// Null packets (RFC 4571) over 536 bytes: acknowledged at once (RFC 9293).
+/// Null packets (RFC 4571). Over 536 bytes are acknowledged immediately (RFC 9293).
 const NULL_PACKETS: [u8; 300 * LENGTH_BYTES] = [0; 300 * LENGTH_BYTES];
 
 #[derive(Clone, Copy)]

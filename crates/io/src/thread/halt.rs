@@ -19,7 +19,7 @@ impl AsFd for EventDescriptor {
 
 impl EventDescriptor {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the descriptor is new.
+        // SAFETY: the call takes no pointers, and the descriptor is new.
         unsafe { owned(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }.map(Self)
     }
 
@@ -34,7 +34,8 @@ impl EventDescriptor {
     pub(crate) fn silence(&self) {
         let mut count = [0u8; 8];
         let _permit = permit("the event descriptor is non-blocking");
-        // SAFETY: eight writable bytes. The read fails only if it is unreadable already.
+        // SAFETY: `count` has eight writable bytes. The read fails only if the descriptor is
+        // already unreadable.
         unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 }

@@ -60,7 +60,7 @@ pub fn may_use(path: &Path) -> bool {
 
 /// Delay added to this thread's timers (`PR_GET_TIMERSLACK`).
 pub fn timer_slack() -> Span {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let nanos = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     Span::from_nanos(nanos.into())
 }

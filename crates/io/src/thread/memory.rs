@@ -31,7 +31,7 @@ impl std::error::Error for LockRefused {}
 /// Locks all pages, now and on first touch (`MCL_ONFAULT`): [`prefault`] what real-time code uses.
 pub fn lock() -> Result<(), LockRefused> {
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
-    // SAFETY: no pointers; locking changes no contents.
+    // SAFETY: the call takes no pointers. Locking changes no contents.
     match unsafe { libc::mlockall(flags) } {
         0 => Ok(()),
         _ => {

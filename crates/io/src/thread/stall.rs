@@ -1,6 +1,6 @@
 //! Distinguishes a frozen host from a late program: a high-priority thread per watched core records
-//! late wake-ups. If all cores stall at once, the host caused it, unless this program was stopped
-//! (SIGSTOP, Ctrl-Z).
+//! late wake-ups. If all cores stall at the same time, the host caused it, unless this program was
+//! stopped (SIGSTOP, Ctrl-Z).
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::{now, sleep_until};
 use crate::thread::affinity::{pin_to, usable_cores};
 use crate::thread::limits::ResourceLimits;
-use crate::thread::{Granted, Scheduler, spawn};
+use crate::thread::{Granted, Scheduler, sentence, spawn};
 
 /// Minimum lateness of a stall.
 pub const LATE: Span = Span::from_millis(1);
@@ -104,7 +104,7 @@ impl StallLog {
         self.cores.iter().flatten().copied().filter(alone)
     }
 
-    /// Whether all cores stalled at once between `from` and `to`.
+    /// Whether all cores stalled at the same time between `from` and `to`.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.common.iter().rev().any(|stall| stall.from <= to && from <= stall.to)
     }
@@ -208,7 +208,7 @@ impl StallMonitor {
         self.log.seen_by_all()
     }
 
-    /// Whether all cores stalled at once between `from` and `to`, as of the last poll.
+    /// Whether all cores stalled at the same time between `from` and `to`, as of the last poll.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.log.overlaps(from, to)
     }
@@ -248,7 +248,9 @@ impl fmt::Display for Trust {
             }
             Some(granted) => write!(
                 f,
-                "stalls may be caused by other programs: the stall monitor runs without priority ({granted})"
+                "stalls may be caused by other programs: the stall monitor has no real-time priority ({}); {}",
+                sentence(granted.errno),
+                granted.hint()
             ),
         }
     }

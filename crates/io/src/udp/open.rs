@@ -30,14 +30,14 @@ pub enum FragmentPolicy {
     Never,
 }
 
-/// Assured Forwarding 41 (RFC 2597), for media in AES67 §6.2.
+/// Default DSCP: Assured Forwarding 41 (RFC 2597), for media in AES67 §6.2.
 pub const DSCP_MEDIA: u8 = 34;
 
 /// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h), the highest without privileges. The kernel would map
 /// DSCP 34 to bulk traffic (RFC 1349).
 const PRIORITY: u8 = 6;
 
-/// An RTCP compound packet in an Ethernet frame.
+/// Maximum datagram: an RTCP compound packet in an Ethernet frame.
 const CONTROL_BYTES: usize = 1472;
 
 /// Options of a UDP link.

@@ -72,7 +72,7 @@ pub(crate) fn outgoing(datagram: &mut [u8]) -> Outgoing<'_> {
 /// Moves this thread to a network namespace with only `veth0` (`10.77.0.1/24`, MTU 1500) and its
 /// peer `veth1`. Prints why if impossible.
 pub(crate) fn in_a_network_of_its_own() -> bool {
-    // SAFETY: no pointers; only this thread leaves the network namespace.
+    // SAFETY: the call takes no pointers. Only this thread leaves the network namespace.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let why = std::io::Error::last_os_error();
         skipped(Lack::Privilege, &format!("a network namespace needs root: {why}"));

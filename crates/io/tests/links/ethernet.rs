@@ -85,7 +85,7 @@ const OTHER_SUBTYPES: [u8; 6] = [0x00, 0x03, 0x05, SUBTYPES[1], 0xFA, 0xFE];
 
 /// Sends and counts frames that differ only in ethertype or subtype, until `stop`.
 fn flood(stop: &AtomicBool, count: &AtomicU64) {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     assert!(socket >= 0, "{}", std::io::Error::last_os_error());
     let kinds = |number: usize| {

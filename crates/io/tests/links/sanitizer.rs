@@ -57,7 +57,7 @@ fn a_blocking_call_in_a_scope_ends_the_program() {
     const NAME: &str = "sanitizer::a_blocking_call_in_a_scope_ends_the_program";
     if task().is_some() {
         let _scope = scope();
-        // SAFETY: no pointers.
+        // SAFETY: the call takes no pointers.
         unsafe { libc::usleep(1) };
     } else {
         assert!(!child(NAME, "sleep").status.success());
@@ -110,7 +110,7 @@ fn link_calls_abort_under_rtsan_without_a_permit() {
     let none = std::ptr::null_mut();
     let call = task.as_str();
     let _scope = scope();
-    // SAFETY: no descriptor and no buffers: the system refuses each call.
+    // SAFETY: the calls get no descriptor and no buffers, so the system refuses each.
     unsafe {
         match call {
             "sendmmsg" => {

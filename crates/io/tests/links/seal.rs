@@ -67,7 +67,7 @@ fn read(socket: &UdpSocket) -> Vec<u8> {
     room[..len].to_vec()
 }
 
-/// A packet due at once, with its hand-over time in its first six bytes.
+/// A packet due immediately, with its hand-over time in its first six bytes.
 fn stamped(link: &mut impl Link, number: u8) {
     with_another(link, number, None);
 }

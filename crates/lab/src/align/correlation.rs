@@ -7,18 +7,18 @@ use tautline_dsp::fit::{largest, place_of_top};
 
 /// Whitening exponent: 1 (PHAT) weighs noise like sound, 0 leaves low tones broad.
 const WHITENED: f64 = 0.7;
-/// Bins below this fraction of the strongest, −60 dB, are ignored.
+/// Minimum energy of a bin relative to the strongest: −60 dB. Weaker bins are ignored.
 const ENERGY: f64 = 1e-6;
-/// Min peak height in standard deviations of random phase. Noise reaches 4.5 in 10,000 lags.
+/// Minimum peak height in standard deviations of random phase. Noise reaches 4.5 in 10,000 lags.
 const STANDS_OUT: f64 = 7.0;
 /// Alternative threshold for sound with few tones.
 const ALIKE: f64 = 0.5;
-/// Min coefficient without whitening: the residual has less than half the energy.
+/// Minimum coefficient without whitening. The residual then has less than half the energy.
 const MUCH_ALIKE: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// A second peak within 3 dB makes the first ambiguous.
+/// Maximum height of a second peak: −3 dB. A higher one makes the first ambiguous.
 const SECOND: f64 = core::f64::consts::FRAC_1_SQRT_2;
 const CANDIDATES: usize = 8;
-/// Min fade at both ends of the longer run, in frames.
+/// Minimum fade at both ends of the longer run, in frames.
 const RAMP: usize = 256;
 
 #[derive(Debug, Clone, PartialEq)]

@@ -10,18 +10,19 @@ use tautline_dsp::align::{Along, Interpolator, padded};
 use tautline_dsp::resample::Quality;
 
 const BLOCKS: usize = 11;
-/// Highest frequency per round, radians per frame: one frame of error must stay below half a cycle.
+/// Highest frequency per round, in radians per frame. An error of one frame must stay below half a
+/// cycle.
 const ROUNDS: [f64; 7] = [0.4, 0.9, 2.0, HIGHEST, HIGHEST, HIGHEST, HIGHEST];
-/// 0.9 of half the rate: the resampler's flat passband.
+/// Highest frequency: 0.9 of half the rate, the resampler's flat passband.
 const HIGHEST: f64 = 0.9 * core::f64::consts::PI;
 const STILL: f64 = 1e-6;
 /// Bins on each side for averaging noise and coherence.
 const AROUND: usize = 4;
 /// Minimum coherence, above chance for this number of blocks and bins.
 const COHERENT: f64 = 0.05;
-/// Blocks consumed by a bin's fit: with half overlap, eleven count like nine.
+/// Blocks consumed by a bin's fit. With half overlap, eleven blocks count like nine.
 const SHARED: f64 = 1.2;
-/// In frames from the correlation's delay; beyond, it is another line.
+/// Maximum distance from the correlation's delay, in frames. Beyond it lies another line.
 const FURTHEST: f64 = 4.0;
 const MAX_DRIFT: f64 = 2e-3;
 /// Error of float resampling in frames, at 95 %.

@@ -11,14 +11,14 @@ use tautline_dsp::align::{Likeness, energy};
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
 
-/// Autocorrelation of a repeating window (−3 dB); above `PERIODIC`, a purely periodic one (rest −10
+/// Minimum autocorrelation of a repeating window (−3 dB), and of a purely periodic one (rest −10
 /// dB).
 pub(super) const REPEATS: f64 = core::f64::consts::FRAC_1_SQRT_2;
 pub(super) const PERIODIC: f64 = 0.95;
-/// Compared parts; a run of greater evenness is steady.
+/// Number of compared parts, and the minimum evenness of a steady run.
 const PARTS: usize = 8;
 const STEADY: f64 = 0.9;
-/// Inexact interpolation at the ends of a recording, in frames.
+/// Frames at the ends of a recording where interpolation is inexact.
 const EDGE: f64 = 64.0;
 /// Interpolation residual, −100 dB.
 const FLOOR: f64 = 1e-10;

@@ -14,13 +14,13 @@ use super::{
 
 /// Mean square of silence, −100 dBFS.
 const QUIET: f64 = 1e-10;
-/// Drift that smears the correlation over more frames is removed first.
+/// Maximum drift in frames per window. A larger one smears the correlation and is removed first.
 const SMEARED: f64 = 1.0;
-/// Min step in frames: clocks wander, dropped frames are whole.
+/// Minimum step in frames. Clocks wander by less, and dropped frames are whole.
 const WANDER: f64 = 0.5;
-/// Min evenness of a carried-over window: softest part within 15 dB of the loudest.
+/// Minimum evenness of a carried-over window: its softest part is within 15 dB of the loudest.
 const EVEN: f64 = 0.03;
-/// Possible step: half a frame, minus scatter.
+/// Minimum possible step: half a frame, minus scatter.
 const SUSPECT: f64 = 0.3;
 
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::hosts::HostPlace;
 
 impl Experiment {
-    /// Other steps prepare an experiment.
+    /// Whether the step is an experiment. Other steps prepare one.
     pub(super) fn is_experiment(&self) -> bool {
         self.words.starts_with("lab ")
     }

@@ -17,7 +17,7 @@ pub(super) struct Call {
     pub(super) playback: HandedBlock,
 }
 
-/// In one direction; zero if the device lacks it.
+/// Block of one direction; zero if the device lacks it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandedBlock {
     pub(super) meets: LocalTime,

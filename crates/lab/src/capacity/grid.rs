@@ -55,12 +55,12 @@ pub enum CapacityGrid {
     Goals,
 }
 
-/// The paper's master waits until the period's end.
+/// Wait of the master. The paper's master waits until the period's end.
 const WAIT: Span = Span::from_micros(250);
 
-/// 44.1 kHz: 1.45, 2.18 and 3.0 ms.
+/// Periods at 44.1 kHz: 1.45, 2.18 and 3.0 ms.
 const LOW: [u32; 3] = [64, 96, 132];
-/// 96 kHz: 1.45, 2.19 and 3.0 ms.
+/// Periods at 96 kHz: 1.45, 2.19 and 3.0 ms.
 const HIGH: [u32; 3] = [139, 210, 288];
 
 fn high() -> Rate {

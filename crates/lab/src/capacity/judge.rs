@@ -14,7 +14,7 @@ pub(super) struct BlockMisses {
     pub(super) in_freeze: u64,
     /// Due during the backlog of a stall.
     pub(super) after_freeze: u64,
-    /// A stall of one core explains them; they still count as ours.
+    /// Misses that a stall of one core explains. They still count as ours.
     pub(super) of_a_core: u64,
 }
 
@@ -42,7 +42,7 @@ impl BlockPace {
     }
 }
 
-/// Max blocks excused after a stall: those of a 99 % busy worker.
+/// Maximum catch-up time after a stall, in periods. A worker that is 99 % busy needs 100.
 const MAX_BLOCKS: i64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,8 @@ pub(super) struct TrySeen {
     pub(super) record: Record,
 }
 
-/// Share of blocks that other programs may make a try miss; holds detect rarer misses.
+/// Tolerated share of missed blocks in a try, as other programs may cause them. The hold detects
+/// rarer misses.
 pub(super) const TOO_MUCH: f64 = 0.02;
 
 pub(super) struct PointFound {

@@ -63,11 +63,11 @@ pub(super) trait OpenedWorker {
     fn pids(&self) -> Vec<u32>;
 }
 
-/// Before encryption; fits an Ethernet frame with its overhead.
+/// Bytes of a datagram before encryption. It fits an Ethernet frame with its overhead.
 const DATAGRAM_BYTES: usize = 1400;
 const HISTORY: u32 = 256;
 const HEAD_BYTES: usize = tautline_proto::offload::datagram::HEAD_BYTES;
-/// Nonce and tag.
+/// Bytes of nonce and tag.
 const SEAL_BYTES: usize = 28;
 
 const LIBRARY: &str = "libtautline_ladspa_cost.so";

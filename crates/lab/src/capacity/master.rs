@@ -88,7 +88,7 @@ pub(super) struct MasterPace {
 }
 
 const AHEAD: Span = Span::from_millis(20);
-/// Uncounted first periods: cold caches, filling windows.
+/// Uncounted first periods, with cold caches and filling windows.
 pub(super) const SETTLES: i64 = 16;
 
 impl MasterPace {

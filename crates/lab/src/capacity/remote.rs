@@ -9,7 +9,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::grid::CapacityPoint;
 use super::master::{CapacityCycle, CapacityWork, MasterLog, Passing, PeriodCycle};
 
-/// More runs than any window.
+/// Remembered runs: more than any window.
 const REMEMBERED: usize = 64;
 
 struct RemotePlugin {
@@ -127,7 +127,7 @@ impl CostControls {
 }
 
 const ONE_IN: f32 = 100.0;
-/// More than a core's caches hold.
+/// Memory of the test plugin: more than a core's caches hold.
 const KIBIBYTES: f32 = 16_384.0;
 
 impl CapacityWork {

@@ -79,7 +79,7 @@ pub(super) fn compare(
     };
     let why = short.then(|| {
         let [a, b] = counted.map(|of| of.seconds);
-        format!("too short: {a} and {b} seconds, but at least {MIN} are needed")
+        format!("too few seconds: {a} in the first report, {b} in the second, minimum {MIN}")
     });
     let a12 = f64::midpoint(by_seconds(first, second), 1.0);
     ComparedFigure {

@@ -203,7 +203,7 @@ fn time(
         Judged::Beyond(_) => {
             let [a, b] = [a.len(), b.len()];
             let why = format!(
-                "too short: {a} and {b} seconds with a value, but at least {MIN} are needed"
+                "too few seconds with a value: {a} in the first report, {b} in the second, minimum {MIN}"
             );
             (ComparedVerdict::Unknown, Some(why))
         }

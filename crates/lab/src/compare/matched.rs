@@ -6,11 +6,11 @@ use super::{CompareOptions, ComparedRow, counts, figures};
 /// Name of the last row, the same for any latency.
 pub const MIN: &str = "the least";
 
-/// Rows depend on results: a missing row is not an omission.
+/// Experiments whose rows depend on results. A missing row is not an omission.
 const SEARCHES: [&str; 2] = ["load", "min-latency"];
-/// Sound has one value per frame.
+/// Experiments with one value per frame of sound.
 const IN_SOUND: [&str; 2] = ["delay", "align"];
-/// Follows the result in the last row's name of `load`.
+/// Text after the result in the last row's name of `load`.
 const HELD: &str = ", held";
 
 /// Notes busier machines too.

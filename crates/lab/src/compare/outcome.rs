@@ -78,7 +78,7 @@ fn left_open(row: &ComparedRow) -> Option<String> {
     if let Some(first) = figures.first() {
         let named: Vec<String> = figures.iter().map(|figure| row.words(figure)).collect();
         let because = first.why.as_deref().unwrap_or("too little data");
-        why.push(format!("{}: {because}", some(&named)));
+        why.push(format!("{} unknown ({because})", some(&named)));
     }
     (!why.is_empty()).then(|| format!("{}: {}", row.title(), why.join("; ")))
 }

@@ -26,14 +26,15 @@ pub enum ReadError {
     Other { path: PathBuf, what: String, hint: &'static str },
 }
 
-/// Max report size: an hour of every experiment is less.
+/// Maximum report size. An hour of every experiment has less.
 const LONGEST: u64 = 256 << 20;
-/// Read in full, which takes up to a hundred times as much memory.
+/// Maximum size of a stream report. It is read in full, which takes up to a hundred times as much
+/// memory.
 const LONGEST_RUN: usize = 32 << 20;
 
-/// 11.5 days: bounds memory and time.
+/// Maximum seconds: 11.5 days. This limits memory and time.
 const MAX_SECONDS: usize = 1_000_000;
-/// As long, with the shortest packets.
+/// Maximum packets: as long, with the shortest ones.
 const MAX_DUE: u64 = 10_000_000_000;
 
 const WRITE: &str = "write a report with --report-file X.json";
@@ -115,7 +116,7 @@ impl ReadRow {
         row.invalid.is_none() && (!row.intervals.is_empty() || row.missed.is_some())
     }
 
-    /// Older stream reports have no seconds.
+    /// Whether the row is of a stream. Older reports of streams have no seconds.
     pub(super) fn is_stream(&self) -> bool {
         self.whole_run
             || self.row.stream.is_some()
@@ -222,7 +223,8 @@ const BUSY: [(&str, &str); 3] = [
     ("sender_busy_percent", "the sender's machine"),
     ("receiver_busy_percent", "the receiver's machine"),
 ];
-/// Percent of all cores: less hardly affects waiting times.
+/// Minimum difference in CPU load (percent of all cores) to report. Smaller ones hardly affect
+/// latency.
 const BUSIER: f64 = 10.0;
 
 impl ReadRow {
@@ -270,6 +272,7 @@ impl ReadReport {
     pub fn of(bytes: &[u8]) -> Result<Self, (String, &'static str)> {
         let begin = bytes.trim_ascii_start();
         let none = |what: &str| Err((format!("is not a report: it is {what}"), WRITE));
+        let other_json = || Err(("is JSON, but not a taut report".to_owned(), WRITE));
         match begin {
             [] => return Err(("is empty".to_owned(), AGAIN)),
             [b'{', ..] => {}
@@ -277,7 +280,7 @@ impl ReadReport {
                 return none("a recording, which taut compare is for");
             }
             [b'<', ..] => return none("a page"),
-            _ if serde_json::from_slice::<IgnoredAny>(begin).is_ok() => return none("other JSON"),
+            _ if serde_json::from_slice::<IgnoredAny>(begin).is_ok() => return other_json(),
             _ => return none("not JSON"),
         }
         let head: ReadHead<'_> = match serde_json::from_slice(begin) {
@@ -290,7 +293,7 @@ impl ReadReport {
         let is_run =
             begins(head.role, '"') && (begins(head.streams, '[') || begins(head.directions, '['));
         if !is_run && (!begins(head.experiment, '"') || !begins(head.rows, '[')) {
-            return none("other JSON");
+            return other_json();
         }
         if head.schema.and_then(|schema| schema.get().parse::<u64>().ok()).is_none() {
             return none("JSON without a schema");

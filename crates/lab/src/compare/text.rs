@@ -11,7 +11,7 @@ use crate::report::text::{aligned, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
 use crate::statistics::CHANCE as ALONE;
 
-/// With more rows, only differing or unknown figures are shown.
+/// Maximum rows with all figures. With more, only differing or unknown figures are shown.
 const ALL_SHOWN: usize = 1;
 
 pub(crate) const MEASURE_AGAIN: &str = "measure both with the same command for at least 8 s";
@@ -167,7 +167,7 @@ impl ComparedRow {
         let reasons = reasons(self).into_iter().map(|(verdict, figures, why)| {
             let verdict =
                 if verdict == ComparedVerdict::Unknown { "unknown" } else { "not judged" };
-            format!("{verdict}: {}: {why}", some(&figures))
+            format!("{} {verdict} ({why})", some(&figures))
         });
         let lacks = self.lacks.iter().map(|what| format!("not compared: {what}"));
         let counted = self.counters.iter().map(|ComparedCount { name, first, second }| {

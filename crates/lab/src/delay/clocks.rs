@@ -5,10 +5,10 @@ use crate::report::ReportRow;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JoinedClocks {
     pub(super) is_one: bool,
-    /// ±, at the worst mark.
+    /// Uncertainty (±) at the worst mark.
     pub(super) uncertainty: Span,
     pub(super) round_trip: Option<Span>,
-    /// The player's first.
+    /// Steps of the player's clock, and of the recorder's.
     pub(super) steps: [u32; 2],
     pub(super) max_uncertainty: Span,
 }

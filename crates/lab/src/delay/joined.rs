@@ -301,7 +301,7 @@ struct OntoTimeline<'a> {
 }
 
 impl OntoTimeline<'_> {
-    /// Adds the clock's uncertainty; `false` if the time is unknown.
+    /// Converts the time and adds the clock's uncertainty. Returns false if the time is unknown.
     fn is_known(&mut self, at: &mut LocalTime, clock: &mut Span, uncertainty: &mut Span) -> bool {
         let Some((here, unsure)) = self.clock.here(*at) else {
             self.unknown += 1;

@@ -117,18 +117,18 @@ impl MarkWords {
 const CUT_WORDS: f64 = 1.5;
 const WORDS_OF_AN_XRUN: f64 = 2.0;
 const FEWEST_WORDS: f64 = 16.0;
-/// Only gain or rate differs at this confidence.
+/// Minimum confidence if only gain or rate differs.
 const CLEAR: f64 = 0.99;
 const SAME_GAIN: f64 = 1e-3;
 const SAME_RATE: f64 = 1e-6;
-/// Smaller differences between marks, in frames, are ignored.
+/// Minimum difference between marks that counts as a slip, in frames.
 const SLIP: f64 = 0.5;
-/// Two cards, 100 ppm each.
+/// Maximum drift between sweeps: two cards, 100 ppm each.
 pub(super) const MAX_SWEPT_DRIFT: f64 = 200e-6;
-/// Device time errors may date a mark this much before its playback.
+/// Maximum time that a mark may seem to precede its playback, because of errors of device times.
 pub(super) const EARLY: Span = Span::from_millis(10);
 const BELIEF: f64 = 0.05;
-/// No real card exceeds this.
+/// Maximum drift. No real card exceeds it.
 const MAX_DRIFT: f64 = 1000e-6;
 
 /// Decides the outcome of marks. Pass each as played before as heard, in order.

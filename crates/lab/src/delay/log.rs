@@ -51,7 +51,7 @@ impl LogBegin {
     }
 }
 
-/// Neither player nor recorder writes such a line.
+/// Error for a line that neither player nor recorder writes.
 const IMPOSSIBLE: &str = "its log has an impossible mark";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -76,7 +76,7 @@ pub(super) struct Marks {
     faults: Arc<FaultCounter>,
 }
 
-/// Ten seconds at 48 kHz, for the ordinary thread.
+/// Ring capacity in marks: 10 s at 48 kHz. An ordinary thread reads them.
 const WAITING: usize = 1024;
 
 pub(super) fn player(settings: &Settings, sound: PlayedSound) -> (Player, Marks) {

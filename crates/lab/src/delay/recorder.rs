@@ -92,7 +92,7 @@ impl MarkSearch {
 
 const HELD: Span = Span::from_secs(4);
 const SHORTEST_RUN: Span = Span::from_micros(125);
-/// In marks: they are reported after their end.
+/// Frames remembered, in marks. A mark is reported after its end.
 const REMEMBERED: usize = 4;
 
 pub(super) fn recorder(

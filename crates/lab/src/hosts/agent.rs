@@ -177,7 +177,7 @@ fn read(path: &Path, from: u64, maximum: usize) -> Result<AgentAnswer, String> {
     Ok(AgentAnswer::Text { text })
 }
 
-/// In seconds: 700 MB of stereo at 48 kHz.
+/// Maximum seconds of noise: 700 MB of stereo at 48 kHz.
 pub(crate) const LONGEST_NOISE: u32 = 3600;
 
 /// 16-bit stereo at −18 dBFS.

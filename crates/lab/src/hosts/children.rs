@@ -63,7 +63,7 @@ impl Children {
         if let Some(group) = group.and_then(|group| self.groups.get(group))
             && let Err(why) = group.take(started.id())
         {
-            // Unlimited, it would be measured wrongly.
+            // An unlimited child would be measured wrongly.
             let _ = started.kill().and_then(|()| started.wait());
             return Err(why);
         }
@@ -171,7 +171,8 @@ impl Drop for Children {
 const ENDING: Duration = Duration::from_secs(20);
 
 impl LabHost {
-    /// Interrupts it after `most`: it must not disturb the next one.
+    /// Waits for the child. Interrupts it after `maximum`, so that it does not disturb the next
+    /// one.
     pub(crate) fn end_of(
         &mut self,
         child: u32,

@@ -27,9 +27,9 @@ pub struct Used {
     pub above_high: Option<u64>,
 }
 
-/// In µs, as the kernel and containers use.
+/// Quota period in µs, as the kernel and containers use.
 const PERIOD: u64 = 100_000;
-/// Max real-time percent of a processor (sched(7): 950 ms of each second).
+/// Maximum real-time percentage of a processor (sched(7): 950 ms of each second).
 const MAX_REAL_TIME: u32 = 95;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::timeline::{HostTimeline, have_one_name};
 use super::words::{AgentAnswer, AgentAsk};
 use super::{HostError, LabHost};
 
-/// Clock readings are whole nanoseconds.
+/// Error of clock readings, which are whole nanoseconds.
 const READING_ERROR: Span = Span::from_nanos(1);
 
 const CHECKS: usize = 8;

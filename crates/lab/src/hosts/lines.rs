@@ -8,7 +8,7 @@ pub(crate) enum BoundedLine {
     TooLong,
 }
 
-/// Strips line ends and replaces invalid UTF-8. Ends at a line of more than `most` bytes.
+/// Strips line ends and replaces invalid UTF-8. Ends at a line of more than `maximum` bytes.
 pub(crate) fn lines_within(from: impl Read, maximum: usize) -> impl Iterator<Item = BoundedLine> {
     let mut from = BufReader::new(from);
     let mut over = false;

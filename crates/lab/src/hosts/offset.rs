@@ -10,7 +10,7 @@ pub(super) struct OffsetBounds {
     maximum: Span,
 }
 
-/// Max rate error 1/1000, as in `proto::clock`.
+/// Divisor of the time: the maximum rate error is 1/1000, as in `proto::clock`.
 const RATE: i64 = 1000;
 
 impl OffsetBounds {

@@ -53,10 +53,10 @@ impl RelayOptions {
 
 const UNPUNCTUAL: Span = Span::from_millis(1);
 const LONGEST: usize = 65_507;
-/// For packets of 125 µs.
+/// Packet rate for the socket's buffer: packets of 125 µs.
 const PACKETS_PER_SECOND: u32 = 8_000;
 const BEAT: Span = Span::from_millis(20);
-/// The deepest call is a system call.
+/// Stack of the thread, whose deepest call is a system call.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Stops on drop, losing datagrams in flight.

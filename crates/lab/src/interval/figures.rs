@@ -10,11 +10,12 @@ use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series};
 use tautline_report::ledger::{LedgerError, LedgerLines, LedgerPacket, ReceivedPacket, SentPacket};
 
-/// In ppm. More means another rate: crystals stay within 100 ppm.
+/// Minimum deviation of another rate in ppm. Crystals stay within 100 ppm.
 const ANOTHER_RATE: f64 = 1000.0;
-/// Change in ns against the media clock that may begin a step.
+/// Minimum change against the media clock, in ns, that may begin a step.
 const STEP_NS: f64 = 10e6;
-/// Earliest packets on both sides decide: queued packets catch up after a stall.
+/// Time on both sides of a step whose earliest packets decide. Queued packets catch up after a
+/// stall.
 const STEP_WINDOW: Span = Span::from_millis(100);
 const MIN_STEP_PACKETS: usize = 3;
 
@@ -201,24 +202,25 @@ pub(super) struct LedgerLine {
     pub(super) due: LocalTime,
 }
 
-pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
+pub(super) fn read_ledger(name: &str, text: &str) -> Result<Vec<LedgerLine>, String> {
     let mended = |error: LedgerError| {
         format!(
-            "{error}\nhint: use a file written by taut send --packet-log \
+            "{name} is not a packet log: {error}\nhint: use a file written by taut send --packet-log \
                                       FILE.csv"
         )
     };
     let lines = LedgerLines::of(text.as_bytes()).map_err(|error| mended(error.into()))?;
     let knows = |columns: &[&str]| columns.iter().all(|name| lines.has(name));
     if knows(ReceivedPacket::COLUMNS) && !knows(SentPacket::COLUMNS) {
-        return Err("it is a receiver's packet log\nhint: use the sender's, written by taut send \
-                    --packet-log FILE.csv, or listen where the stream arrives (--listen)"
-            .to_owned());
+        return Err(format!(
+            "{name} is a receiver's packet log\nhint: use the sender's, written by taut send \
+             --packet-log FILE.csv, or listen where the stream arrives (--listen)"
+        ));
     }
     let ledger = lines.packets::<SentPacket>(usize::MAX).map_err(mended)?;
     let torn = |line| {
         format!(
-            "line {line} is not a packet\nhint: use the file as taut send --packet-log wrote \
+            "line {line} of {name} is not a packet\nhint: use the file as taut send --packet-log wrote \
                         it"
         )
     };
@@ -239,7 +241,7 @@ pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
     }
     read.sort_by_key(|line| line.packet.at);
     if read.len() < 2 {
-        return Err("it has fewer than two packets\nhint: let taut send run longer".to_owned());
+        return Err(format!("{name} has fewer than two packets\nhint: let taut send run longer"));
     }
     Ok(read)
 }

@@ -120,10 +120,10 @@ pub(super) struct Numbered {
     pub(super) timestamp: Option<i64>,
 }
 
-/// Larger jumps mean a restarted sender (RFC 3550 A.1).
+/// Maximum jump of a number. A larger one is a restarted sender (RFC 3550 A.1).
 const MAX_DROPOUT: i64 = 3000;
-/// Longer pauses mean a restarted AVTP sender: timestamps wrap after 4.3 s, numbers after 256
-/// packets.
+/// Maximum pause of an AVTP sender. After a longer one, it was restarted: timestamps wrap after 4.3
+/// s, numbers after 256 packets.
 const PAUSE: Span = Span::from_secs(2);
 pub(super) const MIN: usize = 10;
 
@@ -194,7 +194,7 @@ impl Flows {
     }
 }
 
-/// Also splits at sender restarts.
+/// Numbers the packets, and splits them at sender restarts.
 fn number(seen: &[CapturedPacket], bits: u32, length: Option<Span>) -> Vec<Vec<Numbered>> {
     let mut stints: Vec<Vec<Numbered>> = Vec::new();
     let mut counters: Option<Counters> = None;

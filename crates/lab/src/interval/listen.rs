@@ -15,9 +15,9 @@ use super::{IntervalFlags, notify, report};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
 
-/// Does not affect the kernel's timestamps.
+/// Timeout of a read. It does not affect the kernel's timestamps.
 const TIMEOUT: Span = Span::from_millis(50);
-/// The socket holds a quarter of a second.
+/// Interval of reads. The socket holds a quarter of a second.
 const FETCH: Span = Span::from_millis(10);
 
 pub(super) enum Socket {

@@ -17,7 +17,7 @@ use crate::statistics::Series;
 
 const PACKETS: i64 = 2000;
 const APART: Span = Span::from_micros(125);
-/// Packets stay on this host.
+/// Timeout of a packet, which stays on this host.
 const TIMEOUT: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(50);
 
@@ -78,7 +78,7 @@ const fn departure(packet: i64, at: LocalTime) -> Departure {
 }
 
 const ROUNDED: i64 = 2;
-/// Fewer packets may all match by chance.
+/// Minimum packets. Fewer may all match by chance.
 pub(super) const MIN: usize = 100;
 
 /// Whether 90 % of (arrival, launch) pairs have exactly their launch intervals.

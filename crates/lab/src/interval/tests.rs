@@ -265,7 +265,7 @@ fn packet_log_gives_intervals_and_lateness() {
         let due = 5_000_000_000 + 125_000 * n;
         ((u32::MAX - 50).wrapping_add(6 * n as u32), due, due + 1000 + 500 * (n % 2))
     };
-    let report = of_ledger(&ledger((0..1000).map(packet)), Rate::HZ_48000);
+    let report = of_ledger("sent.csv", &ledger((0..1000).map(packet)), Rate::HZ_48000);
     let [intervals, schedule, media] = &report.rows[..] else { panic!("{report}") };
     assert_eq!(intervals.configured, Some(Span::from_micros(125)));
     assert_eq!(intervals.measured.unwrap().range_ns, Some(1000));
@@ -284,7 +284,7 @@ fn invalid_packet_log_gives_an_invalid_row_with_a_hint() {
         ledger([(1, 2, 3)].into_iter()),
         ledger([(1, 2, 3)].into_iter()) + "1,2\n",
     ] {
-        let report = of_ledger(&text, Rate::HZ_48000);
+        let report = of_ledger("sent.csv", &text, Rate::HZ_48000);
         snapshot!(format!("{text:?}"), report.rows[0].invalid.as_ref().unwrap());
     }
 }
@@ -325,7 +325,7 @@ proptest! {
 
     #[test]
     fn packet_log_reader_survives_any_input(lines in prop::collection::vec(any::<(u32, i64, i64)>(), 0..20)) {
-        let report = of_ledger(&ledger(lines.into_iter()), Rate::HZ_48000);
+        let report = of_ledger("sent.csv", &ledger(lines.into_iter()), Rate::HZ_48000);
         prop_assert!(!report.rows.is_empty());
     }
 }

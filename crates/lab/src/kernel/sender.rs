@@ -107,7 +107,7 @@ impl KernelSender {
         Ok(Self { socket, schedule, datagram, log })
     }
 
-    /// Overdue packets follow at once.
+    /// Overdue packets follow immediately.
     pub(super) fn run(mut self, stop: &Stop) -> Vec<SentDatagram> {
         let Self { socket, schedule, datagram, log } = &mut self;
         while let Some(due) = schedule.next().filter(|_| !stop.is_requested()) {

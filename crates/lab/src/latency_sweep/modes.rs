@@ -42,7 +42,7 @@ const fn below(name: &'static str, [period, ptime, latency]: [i64; 3]) -> SweepC
     }
 }
 
-/// Below 1 ms, periods are whole frames at 48 kHz: 32 are 667 µs.
+/// Cases of the sweep. Below 1 ms, periods are whole frames at 48 kHz: 32 are 667 µs.
 pub const RUNGS: [SweepCase; 14] = [
     thesis("test 1", [20, 20, 100], [[120, 120], [120, 120]]),
     thesis("test 2", [20, 20, 80], [[100, 100], [100, 100]]),

@@ -10,7 +10,7 @@ use super::{BEAT, LoadgenError, LoadgenReport, Until};
 use crate::impair::BitRate;
 
 const PIECE: usize = 1 << 16;
-/// The sink may be starting.
+/// Timeout of connecting, as the sink may be starting.
 const TIMEOUT: Span = Span::from_secs(3);
 
 fn beat() -> Duration {
@@ -22,7 +22,7 @@ pub(super) fn send(
     rate: Option<BitRate>,
     until: &Until<'_>,
 ) -> Result<LoadgenReport, LoadgenError> {
-    let failed = |error| LoadgenError::Socket { what: "sending by TCP to", address: to, error };
+    let failed = |error| LoadgenError::Socket { what: "sending via TCP to", address: to, error };
     let given_up = now() + TIMEOUT;
     let mut stream = loop {
         match TcpStream::connect_timeout(&to, Duration::from_nanos(TIMEOUT.as_nanos() as u64)) {

@@ -28,7 +28,7 @@ impl fmt::Display for BusyHost {
     }
 }
 
-/// Guards against typing errors.
+/// Maximum threads, against typing errors.
 const MAX: u32 = 1024;
 
 impl FromStr for BusyHost {

@@ -34,7 +34,7 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<LoadgenReport, Loa
     })
 }
 
-/// Busy and idle time: real-time threads get 95 % of each second (sched(7), `sched_rt_runtime_us`),
+/// Busy and idle time. Real-time threads get 95 % of each second (sched(7), `sched_rt_runtime_us`),
 /// and the stream needs a share.
 const RIVAL: (Span, Span) = (Span::from_millis(400), Span::from_millis(100));
 
@@ -70,7 +70,7 @@ pub(super) fn rival(
     })
 }
 
-/// Minimum page size: one write makes the kernel provide a page.
+/// Minimum page size. One write makes the kernel provide a page.
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
 

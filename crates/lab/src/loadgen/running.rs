@@ -22,9 +22,9 @@ pub(crate) struct RunningBurdens {
     longest: Span,
 }
 
-/// Loads end by themselves this long after the stream.
+/// Time after the stream at which loads end by themselves.
 const BEYOND: Span = Span::from_secs(60);
-/// A failing load or a sink with a taken port has ended by then.
+/// Time within which a failing load ends, and a sink whose port is taken.
 const BOUND: Duration = Duration::from_millis(300);
 const WRITING: Duration = Duration::from_secs(10);
 

@@ -32,11 +32,12 @@ pub(super) struct BranchDelays {
     pub(super) without: u64,
 }
 
-/// First search: long windows identify one delay; too long ones dilute it.
+/// Minimum window of the first search. Long windows identify one delay, but too long ones dilute
+/// it.
 const COARSE: Span = Span::from_millis(500);
-/// Second search: short, for a p99 from a few seconds.
+/// Window of the second search. It is short, so that a few seconds give enough values for a p99.
 const FINE: Span = Span::from_millis(4);
-/// With fewer frames, a phase fit does not converge.
+/// Minimum window of the second search. With fewer frames, a phase fit does not converge.
 const FEWEST: Frames = Frames::new(128);
 const NEAR: Span = Span::from_millis(20);
 

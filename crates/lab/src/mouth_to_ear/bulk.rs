@@ -16,7 +16,7 @@ use crate::streams::TRIES;
 
 pub const BULK: &str = "bulk_mbit_per_s";
 pub(super) const ALONE: &str = "bulk TCP alone";
-/// A sink with a taken port has ended by then.
+/// Time within which a sink ends whose port is taken.
 const BOUND: Duration = Duration::from_millis(300);
 const WRITING: Duration = Duration::from_secs(20);
 const BEYOND: Span = Span::from_secs(60);

@@ -7,7 +7,7 @@
 //! - *Playback slots* × block: most sound waiting at the ear, so the latency (`--latency`). The
 //!   paper's program does not fill the slots.
 //! - *Recording slots* × block: the card's buffer at the mouth. It adds no delay, as sound is sent
-//!   at once.
+//!   immediately.
 
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::{Frames, Span};
@@ -77,7 +77,7 @@ pub type CaseOrNot = Result<CallCase, (String, String)>;
 
 /// Longest buffer of an `audio::software::cable` card.
 const LONGEST_BUFFER: Span = Span::from_millis(250);
-/// Periods at the ear; minimum for all cards.
+/// Minimum periods of the recording device. All cards support two.
 const FEWEST: u32 = 2;
 
 fn holding(rate: Rate, frames: i64) -> Span {

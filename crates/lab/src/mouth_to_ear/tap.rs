@@ -9,7 +9,8 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::recording::{RecordOptions, record};
 
-/// Outlasts a busy core without adding delay: a cable places frames by time.
+/// Buffer length in periods. It outlasts a busy core and adds no delay, because cables place frames
+/// by time.
 const PERIODS: u32 = 10;
 const BEAT: Span = Span::from_millis(20);
 

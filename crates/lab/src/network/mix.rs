@@ -3,7 +3,7 @@ use crate::report::ReportRow;
 use crate::traffic::frames::LayerBytes;
 use crate::traffic::{MixPart, MixWays, TappedTraffic, TappedWindow};
 
-/// Of Ethernet, unseen by taps (IEEE 802.3 §3.1.1).
+/// Bytes of Ethernet's checksum, which taps do not see (IEEE 802.3 §3.1.1).
 const CHECKSUM: u64 = 4;
 
 const MIXED: [[(&str, &str); 2]; 3] = [

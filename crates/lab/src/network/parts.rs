@@ -13,7 +13,7 @@ pub enum NetworkPart {
     Overhead,
 }
 
-/// Traffic without a stream, a row per noise, and overhead.
+/// Parts of the measurement: traffic without a stream, a row per noise, and overhead.
 pub const PARTS: [&str; 7] =
     ["ambient", "silent", "multicast", "chatter", "tcp", "all", "overhead"];
 

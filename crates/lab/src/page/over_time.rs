@@ -11,9 +11,9 @@ const WORDS: i32 = LETTERS + 5;
 const STRIP: i32 = 62;
 const MACHINE: i32 = 96;
 const TIME: i32 = LETTERS + 3;
-/// Fewer intervals show no more than figures.
+/// Minimum intervals of a chart. Fewer show no more than figures.
 const MIN: usize = 3;
-/// Maxima get their own scale above this multiple of the others' range.
+/// Minimum multiple of the other values' range at which maxima get their own scale.
 const APART: f64 = 5.0;
 
 type Values = Vec<(i64, f64)>;

@@ -13,7 +13,7 @@ use crate::statistics::median;
 
 const HEIGHT: i32 = 230;
 const MIN: usize = 256;
-/// Max grid size: 4 MB temporarily.
+/// Maximum grid size: 4 MB temporarily.
 const MAX: usize = 1 << 18;
 const CHANCE: f64 = 0.001;
 const NAMED: usize = 3;

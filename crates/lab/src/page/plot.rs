@@ -12,9 +12,9 @@ pub(super) struct Axis {
     maximum: usize,
 }
 
-/// Min ratio of the ends of a logarithmic axis.
+/// [`Axis::fitting`] chooses a logarithmic axis above this ratio of maximum to minimum.
 const WIDE: f64 = 8.0;
-/// Minimum length relative to the maximum value.
+/// Minimum length of an axis relative to its largest value.
 const NEAR: f64 = 5e-4;
 const MARKS: usize = 6;
 

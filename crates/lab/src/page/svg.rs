@@ -6,9 +6,9 @@ use std::fmt::Write;
 use super::markup::escaped;
 
 pub(super) const FINE: i32 = 4;
-/// In pixels: fits a telephone.
+/// Width in pixels. It fits a telephone.
 pub(super) const WIDTH: i32 = 420;
-/// In pixels: 11 on a 390-pixel telephone.
+/// Letter size in pixels: 11 on a 390-pixel telephone.
 pub(super) const LETTERS: i32 = 13;
 
 /// CSS class number.

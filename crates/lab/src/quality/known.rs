@@ -3,14 +3,15 @@ use std::path::Path;
 
 use tautline_proto::units::Rate;
 
-/// −12 dBFS.
+/// Peak of the sounds: −12 dBFS.
 const PEAK: f64 = 0.25;
-/// No period in whole frames, so each position is unique.
+/// Frequencies of the tones in Hz. No period is a whole number of frames, so each position is
+/// unique.
 const TONES: [f64; 2] = [997.31, 1499.77];
 const PARTS: [f64; 3] = [3.0, 1.5, 1.5];
-/// In Hz; sweeps end at 0.4 of the rate.
+/// Lowest frequency of sweeps in Hz. They end at 0.4 of the rate.
 const LOWEST: f64 = 40.0;
-/// In seconds; sweeps must not start suddenly.
+/// Fade of sweeps in seconds. They must not start suddenly.
 const FADE: f64 = 0.01;
 
 pub(super) const KNOWN_SECONDS: u32 = 6;

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// More rows, and more parts of a row, than any experiment has.
+/// Maximum rows, and maximum parts of a row. No experiment has as many.
 pub(crate) const MAX_ROWS: usize = 10_000;
 pub(crate) const MAX_PARTS: usize = 1000;
 

@@ -99,7 +99,7 @@ pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
     }
 }
 
-/// Fewer than ten values lie beyond a percentile.
+/// Text of an unknown percentile, beyond which fewer than ten values lie.
 const UNKNOWN: &str = "–";
 
 pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
@@ -141,7 +141,7 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
     all
 }
 
-/// A wider table is split.
+/// Maximum width of a table. A wider one is split.
 const WIDE: usize = 110;
 
 fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Result {

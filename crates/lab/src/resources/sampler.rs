@@ -23,7 +23,7 @@ pub struct SamplerOptions {
 
 const BEAT: Span = Span::from_millis(20);
 const MAX: usize = 1 << 20;
-/// Larger than any of the files.
+/// Maximum bytes read. All the files are smaller.
 const TEXT: usize = 256 << 10;
 const STACK: usize = 128 << 10;
 

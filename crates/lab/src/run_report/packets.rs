@@ -13,7 +13,7 @@ use tautline_report::ledger::{
 use crate::report::{Points, ReportRow};
 use crate::statistics::Series;
 
-/// Packets read: a page cannot show hours.
+/// Maximum packets read. A page cannot show hours.
 const MAX: usize = 500_000;
 const SHOWN: usize = 25_000;
 

@@ -6,10 +6,10 @@ use tautline_report::ledger::SentPacket;
 
 use super::StreamOutcome;
 
-/// In packets between both ends' last ones: losses in a stall.
+/// Maximum distance, in packets, between the last packets of both ends. A stall may lose this many.
 const MAX_APART: i64 = 512;
 const ENOUGH: usize = 4096;
-/// Timestamps and launch times have errors.
+/// Minimum transit time in nanoseconds. Errors of timestamps and launch times can make it negative.
 const EARLIEST: i64 = -10_000;
 const FEW: u64 = 2;
 
@@ -57,7 +57,7 @@ impl StreamOutcome {
 mod tests {
     use crate::streams::tests::outcome;
 
-    /// 125 µs packets with transit time `way`. `lost` never arrive; `together` leave at once.
+    /// 125 µs packets with transit time `way`. `lost` never arrive; `together` leave back to back.
     fn counted_from_elsewhere(
         lost: impl Fn(i64) -> bool,
         (together, way): (i64, i64),
@@ -92,7 +92,7 @@ mod tests {
         for (place, lost) in lost.into_iter().enumerate() {
             for (together, way) in [(1, 20_000), (1, 100_000), (1, 5_000), (40, 20_000)] {
                 for (sent, heard) in counted_from_elsewhere(lost, (together, way), true) {
-                    assert_eq!(sent, heard, "{place}: {together} at once, {way} ns");
+                    assert_eq!(sent, heard, "{place}: {together} together, {way} ns");
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::{StreamOutcome, first_counters};
 use crate::report::ReportRow;
 use crate::statistics::Sorted;
 
-/// Half a round trip of 0.5 ms; wired networks are below.
+/// Maximum uncertainty: half a round trip of 0.5 ms. Wired networks are below.
 pub const MAX_UNSURE: Span = Span::from_micros(250);
 
 impl StreamOutcome {

@@ -31,7 +31,7 @@ pub enum SampledMachines {
 }
 
 const WRITING: Duration = Duration::from_secs(5);
-/// Samplers end by themselves this long after the stream.
+/// Time after the stream at which samplers end by themselves.
 const BEYOND: Span = Span::from_secs(30);
 
 pub(super) enum MachineSamplers {

@@ -13,7 +13,7 @@ pub enum LabWire {
     Avtp([String; 2]),
 }
 
-/// Locally usable without allocation (IEEE 1722 table B.10).
+/// Group that may be used locally without allocation (IEEE 1722 table B.10).
 const GROUP: &str = "91:E0:F0:00:FE:01";
 
 #[derive(Debug, Clone, PartialEq, Eq)]

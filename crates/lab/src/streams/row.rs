@@ -18,7 +18,7 @@ impl StreamOutcome {
         row
     }
 
-    /// Also valid without a measurement, as with several mixed streams.
+    /// The row is valid even without a measurement, as with several mixed streams.
     pub(crate) fn row_of_misses(&self, name: impl Into<String>) -> ReportRow {
         let counted = self.counted();
         let stream = self.stream();
@@ -121,7 +121,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Nothing found because of misses is a valid result.
+    /// Whether misses prevented any measurement. Such a row is valid.
     pub(crate) fn is_unmeasured_by_misses(&self, row: &ReportRow) -> bool {
         let unmeasured = row.measured.as_ref().is_none_or(|measured| measured.count == 0);
         let missed = row.missed.is_some_and(|missed| missed.missed > 0);

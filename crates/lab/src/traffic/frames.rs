@@ -384,7 +384,7 @@ fn other(number: IpNumber, first: Option<u8>) -> (TrafficKind, Protocol) {
     }
 }
 
-/// RFC 3550 §12.1, RFC 4585 §6.1, RFC 3611 §2.
+/// Whether the datagram is RTCP (RFC 3550 §12.1, RFC 4585 §6.1, RFC 3611 §2).
 fn is_rtcp(datagram: &[u8]) -> bool {
     matches!(datagram, [first, 200..=207, _, _, ..] if first >> 6 == 2)
 }

@@ -102,7 +102,7 @@ const ETHER_TYPES: [(u16, Protocol); 7] = [
     (0x88f7, Protocol::Ptp),
 ];
 
-/// A length up to here, with an LLC header (IEEE 802.3 §3.2.6).
+/// Maximum length of a frame with an LLC header (IEEE 802.3 §3.2.6).
 const MAX_LENGTH: u16 = 1500;
 /// Spanning tree: both access points, unnumbered information.
 const STP_LLC: [u8; 3] = [0x42, 0x42, 0x03];

@@ -23,10 +23,10 @@ pub struct TappedTraffic {
     pub more_ports: bool,
 }
 
-/// 37,000 frames: 0.37 s at 100,000 a second.
+/// Bytes of the ring: 37,000 frames, 0.37 s at 100,000 a second.
 const ROOM: usize = 8 << 20;
 const STEP: Span = Span::from_millis(200);
-/// For the last frames: the kernel hands over blocks late.
+/// Time for the last frames, because the kernel hands over blocks late.
 const LAST: Span = RETIRES.times(4);
 
 pub(super) trait FrameCounter {
@@ -224,7 +224,7 @@ pub struct MixEntry {
     pub layers: LayerBytes,
 }
 
-/// Bounds memory in a port scan.
+/// Maximum ports. This limits memory in a port scan.
 const PORTS: usize = 64;
 const PARTED: usize = 64;
 

@@ -12,9 +12,9 @@ use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
 
 const SAY_WHAT: Span = Span::from_secs(5);
-/// Maximum burst of messages on a connection. The allowance refills
+/// Maximum burst of messages on a connection.
 const MAX_AT_ONCE: u32 = 32;
-/// by one message per interval.
+/// Interval at which the allowance grows by one message.
 const ONE_MORE: Span = Span::from_millis(100);
 
 /// Control connection, numbered by the driver. Numbers are never reused.

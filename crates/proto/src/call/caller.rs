@@ -14,12 +14,12 @@ use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
 
 const ANSWER: Span = Span::from_secs(5);
-/// Doubles after each failure,
+/// Pause after the first failure. It doubles after each further one.
 const FIRST_PAUSE: Span = Span::from_millis(250);
-/// up to this maximum.
+/// Maximum pause.
 const MAX_PAUSE: Span = Span::from_secs(2);
-/// Applies while no call exists and the called end closes without an answer: half a minute in
-/// total.
+/// Maximum redials, half a minute in total, while no call exists and the called end closes without
+/// an answer.
 const MAX_REDIALS: u32 = 16;
 
 /// Agreed call.
@@ -136,7 +136,7 @@ pub struct CallerEnd {
 }
 
 impl CallerEnd {
-    /// Creates a caller that dials at once.
+    /// Creates a caller that dials immediately.
     pub fn new(offer: CallOffer, now: LocalTime) -> Self {
         Self {
             offer,
@@ -178,11 +178,11 @@ impl CallerEnd {
     /// Replaces the offer for later calls and answers.
     pub fn offers(&mut self, offer: CallOffer) {
         let before = core::mem::replace(&mut self.offer, offer);
-        self.may_go_by(&before.paths);
+        self.allow_paths(&before.paths);
     }
 
     /// An answer to an earlier request may contain them.
-    fn may_go_by(&mut self, paths: &[CallPath]) {
+    fn allow_paths(&mut self, paths: &[CallPath]) {
         for path in paths {
             if !self.offer.paths.contains(path) {
                 self.offer.paths.push(*path);
@@ -419,7 +419,7 @@ impl CallerEnd {
     fn request(&mut self, terms: CallTerms, again: bool) {
         let held = !terms.sound();
         self.emit(CallMessage::Change(terms.clone()));
-        self.may_go_by(&terms.paths);
+        self.allow_paths(&terms.paths);
         if !held {
             self.by = Some(terms.paths.clone());
             if !self.has_sound() {

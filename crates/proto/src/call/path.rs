@@ -13,14 +13,14 @@ const SILENT: Span = Span::from_secs(1);
 const TOLD_AFTER: Span = Span::from_secs(2);
 /// Delay before another report begins a new outage. Reports come once a second.
 const HEARD_AGAIN: Span = Span::from_secs(3);
-/// Maximum gap in continuous sending: packets of 20 ms, and freezes of the host.
+/// Maximum gap in continuous sending. It covers packets of 20 ms, and freezes of the host.
 const PAUSE: Span = Span::from_millis(300);
 const PROBE_EVERY: Span = Span::from_millis(500);
-/// Consecutive returned probes before the return to UDP.
+/// Consecutive returned probes required before the return to UDP.
 const ENOUGH_BACK: u32 = 3;
-/// If UDP fails within this time after a return, that number doubles,
+/// If UDP fails again within this time, the number of required probes doubles.
 const TOO_EARLY: Span = Span::from_secs(10);
-/// up to this many times.
+/// Maximum number of doublings.
 const MAX_DOUBLED: u32 = 5;
 
 /// Next action.

@@ -21,7 +21,7 @@ use crate::wire::PacketHeads;
 /// Maximum list entries in an offer; longer lists are rejected.
 pub const MAX_LISTED: usize = 16;
 
-/// Datagrams fit Ethernet even with IPv6 headers.
+/// Limits of datagrams, so that they fit Ethernet even with IPv6 headers.
 const BOUNDS: Bounds = Bounds {
     max_bytes: ETHERNET - 20 - TAG,
     budget: PTIME_RANGE.1.times(MAX_WINDOW as i64),
@@ -70,8 +70,8 @@ pub enum CallLatency {
 impl CallLatency {
     /// Default latency.
     pub const AUTO: Self = Self::Auto { maximum: Self::MAX_AUTO };
-    /// ITU-T G.114 (05/2003) recommends at most 150 ms from mouth to ear, and never more than 400
-    /// ms. Beyond this value, delay harms more than late packets.
+    /// Default maximum. Beyond it, delay harms more than late packets. ITU-T G.114 (05/2003)
+    /// recommends at most 150 ms from mouth to ear, and never more than 400 ms.
     pub const MAX_AUTO: Span = Span::from_millis(250);
 
     /// Fixed latency, if any.

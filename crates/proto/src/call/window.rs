@@ -35,12 +35,12 @@ pub struct WindowGrowth {
 }
 
 impl WindowGrowth {
-    /// From 10 segments to 320.
+    /// Maximum round trips: from 10 segments to 320.
     const MAX_ROUNDS: i64 = 6;
     const MAX: Span = Span::from_millis(1_500);
     /// Time to measure the packet rate, unless the round trip is shorter.
     const PACED: Span = Span::from_millis(20);
-    /// Reports, and two packets that one segment acknowledges.
+    /// Additional segments: reports, and two packets that one segment acknowledges.
     const BESIDE: i64 = 4;
 
     /// Next action; call every few packets. `packets` counts from the first call.

@@ -5,7 +5,7 @@ use crate::stream::gcd;
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 
-/// Rounding errors of two fractions stay below the kept bits.
+/// Bits of a fraction. The rounding errors of two fractions stay below the kept bits.
 const FINE_BITS: u32 = 48;
 const FRACTION_BITS: u32 = 32;
 

@@ -30,7 +30,7 @@ pub struct ClockEstimator {
 }
 
 impl ClockEstimator {
-    /// 16 s at two per second.
+    /// Exchanges kept: 16 s at two per second.
     const WINDOW: usize = 32;
     /// Exchanges of a stretch: half a minute.
     const LONG: u32 = 64;
@@ -39,13 +39,13 @@ impl ClockEstimator {
     const ODD: usize = 12;
     const ODD_FOR: Span = Span::from_secs(2);
     const ODD_STEPPED: usize = 5;
-    /// The first outliers may have used the old path on one leg.
+    /// Outliers skipped at first, as they may have used the old path on one leg.
     const ODD_BETWEEN: usize = 2;
-    /// Such exchanges contradict all earlier ones: a step.
+    /// Consecutive exchanges that contradict all earlier ones and so prove a step.
     const ODD_CONTRARY: usize = 3;
     /// Minimum exchanges before any outlier.
     const FAMILIAR: usize = 20;
-    /// Two oscillators of ±50 ppm, wandering by 0.03 ppm per √s.
+    /// Assumed rate error of two oscillators of ±50 ppm, and their wander: 0.03 ppm per √s.
     const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
     /// Unknown drift between two hosts.
     const DRIFT_UNKNOWN: f64 = 100e-6;
@@ -54,7 +54,7 @@ impl ClockEstimator {
     const DEVIATIONS: f64 = 10.0;
     /// Deviations that the mapping may still move by.
     const PRECISE: f64 = 3.0;
-    /// Minimum uncertainty: DLRR rounds each reading to 7.6 µs.
+    /// Minimum uncertainty, as DLRR rounds each reading to 7.6 µs.
     const SUREST: Span = Span::from_micros(8);
     /// Faster clocks are stepped: the kernel's maximum (adjtimex(2)).
     const STEP_RATE: f64 = 500e-6;

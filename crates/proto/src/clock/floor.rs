@@ -25,14 +25,15 @@ pub(crate) struct Floor {
 impl Floor {
     const ROUND: Span = Span::from_millis(250);
     const MIN: u32 = 8;
-    /// First rounds: the line follows early arrivals at once.
+    /// Number of first rounds, in which the line follows early arrivals immediately.
     const SOUGHT: u32 = 4;
-    /// Cards are within 300 ppm and wander by 0.03 ppm per √s.
+    /// Assumed rate error of cards, and their wander: 0.03 ppm per √s.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.03e-6 };
     /// Arrival timestamp error, in nanoseconds.
     const STAMP: f64 = 500.0;
     const MIN_ODD: f64 = 100_000.0;
-    /// Rounds that show a slower path. Fewer show a faster one: no queue makes packets early.
+    /// Rounds that show a slower path. Fewer show a faster one, because no queue makes packets
+    /// early.
     const SLOWER: u32 = 4;
     const FASTER: u32 = 2;
 

@@ -9,7 +9,7 @@ use crate::time::Span;
 pub struct ClockId(NonZeroU64);
 
 impl ClockId {
-    /// 64-bit FNV-1a hash (Fowler, Noll, Vo): different builds must agree.
+    /// Start of the 64-bit FNV-1a hash (Fowler, Noll, Vo), on which different builds must agree.
     const BEGIN: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01B3;
 

@@ -5,7 +5,7 @@
 
 use crate::time::{minus, plus};
 
-/// 2⁻⁴⁴ is 0.06 ns in 1000 s.
+/// Fraction bits of a rate: 2⁻⁴⁴ is 0.06 ns in 1000 s.
 const RATE_BITS: u32 = 44;
 
 /// For the device thread: one multiplication and a shift.

@@ -50,7 +50,7 @@ pub struct ClockMapping {
 impl ClockMapping {
     /// Minimum measurable round trip: two ticks of compact timestamps (RFC 3550 §4), 2^-16 s each.
     const MIN_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
-    /// Maximum age: twenty missing reports.
+    /// Maximum age of a mapping: twenty missing reports.
     const LIFE: Span = Span::from_secs(10);
     /// Maximum transition, in nanoseconds.
     const LATEST: f64 = 5e9;

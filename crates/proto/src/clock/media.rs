@@ -66,7 +66,7 @@ impl Readings {
 }
 
 impl MediaClock {
-    /// A larger deviation is a new line: one video frame, above jitter and below a pause.
+    /// Minimum deviation of a new line: one video frame, above jitter and below a pause.
     const JUMP: Span = Span::from_millis(20);
     /// Minimum step of a set clock: audible, and ten times its stray (IEEE 802.1AS).
     const STEP: Span = Span::from_millis(2);
@@ -76,10 +76,11 @@ impl MediaClock {
     const CONFIRM: Span = Span::from_millis(5);
     /// Minimum deviation of a reading in nanoseconds: a card's interrupt timestamp.
     const JITTER: f64 = 20_000.0;
-    /// Most cards are within 150 ppm and wander by 0.1 ppm per √s.
+    /// Assumed rate error of most cards, and their wander: 0.1 ppm per √s.
     pub(crate) const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
     const JUDGED: f64 = 0.25e9;
-    /// Averaging time in nanoseconds, at most a 64th of the line's age: early readings each count.
+    /// Maximum averaging time in nanoseconds. For a young line, a 64th of its age, so that each
+    /// early reading corrects it.
     const TOGETHER: i64 = 16_000_000;
 
     /// Creates a clock without readings.

@@ -16,8 +16,8 @@ impl Round {
         Self { opened: at, count: 0, earliest: None, moved: 0.0 }
     }
 
-    /// Adds a reading `error` above the line. A line that is still `sought` moves down to it;
-    /// returns whether it did.
+    /// Adds a reading `error` above the line. A line that is still `sought` moves down to the
+    /// reading. Returns whether the line moved.
     pub(crate) fn take(
         &mut self,
         line: &mut Line,

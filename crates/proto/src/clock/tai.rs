@@ -86,11 +86,11 @@ pub struct TaiClock {
 }
 
 impl TaiClock {
-    /// Larger offsets are stepped: slewing would take 100 s. Listeners then assume a restarted
-    /// talker ([`crate::frame_count`]).
+    /// Maximum slewed offset, as slewing would take 100 s. After a step, listeners assume a
+    /// restarted talker ([`crate::frame_count`]).
     pub const STEP: Span = Span::from_millis(20);
-    /// Presentation times are flagged uncertain above this: the maximum timing error in IEEE 1722
-    /// (class B).
+    /// Minimum uncertainty of presentation times that are flagged uncertain: the maximum timing
+    /// error in IEEE 1722 (class B).
     pub(crate) const UNCERTAIN: Span = Span::from_millis(1);
     /// Rate error in holdover: NTP's PHI, 15 ppm (RFC 5905 §7.2).
     pub const HOLDOVER: f64 = 15e-6;
@@ -102,7 +102,7 @@ impl TaiClock {
     const JUDGED: f64 = 4e9;
     /// Deviations that cannot be chance.
     const UNLIKELY: f64 = 8.0;
-    /// Minimum error of a set clock: a thread may stall between the readings.
+    /// Minimum error of a set clock, as a thread may stall between the readings.
     const MIN_SET: Span = Span::from_micros(10);
 
     /// Adds a reading and returns the mapping to TAI.
@@ -158,7 +158,8 @@ impl TaiClock {
         self.steps
     }
 
-    /// After PTP is gone, a system clock claims synchronisation for hours; holdover is better.
+    /// Whether to use `kept`. After PTP, a system clock claims synchronisation for hours; holdover
+    /// is better.
     fn is_better(&self, kept: &Keeping, now: LocalTime) -> bool {
         let by_ptp = self.state.source() == Some(ClockSource::Ptp);
         !by_ptp || kept.source == ClockSource::Ptp || kept.uncertainty < self.held(now)

@@ -7,13 +7,14 @@ use super::meter::interval;
 use super::steps::{CodingSteps, HEADS, StepTerms};
 use crate::time::{LocalTime, Span};
 
-/// Less queueing delay is inaudible in a conversation.
+/// Queueing delay that counts as congestion. Less is inaudible in a conversation.
 const CONGESTED: Span = Span::from_millis(25);
 /// Maximum delay of an empty queue.
 const EMPTY: Span = Span::from_millis(15);
-/// A packet with more expected delay would be late.
+/// Expected delay above which sending pauses, because packets would be late.
 const PAUSES: Span = Span::from_millis(80);
-/// A queue that lasts longer at a lower rate belongs to other streams.
+/// Maximum time to drain a queue at a lower rate. A queue that lasts longer belongs to other
+/// streams.
 const DRAINS: Span = Span::from_secs(4);
 /// Used share of the path's capacity.
 const USED: f64 = 0.92;
@@ -40,16 +41,17 @@ const SURE: u32 = 3;
 /// Congestion within this time is a failed increase.
 const TRIAL: Span = Span::from_secs(10);
 
-/// Increases from this factor are first tried for a short time: their queue drains soon.
+/// Minimum factor of increases that are first tried for a short time, because their queue drains
+/// soon.
 const WIDE: f64 = 1.3;
 const TRIED: Span = Span::from_millis(20);
 
 const JUDGED: Span = Span::from_secs(1);
 const ENOUGH: u32 = 10;
-/// Excessive loss share: twice in a row, or at once.
+/// Excess loss share that lowers the rate: in two seconds in a row, and in a single second.
 const LOSSY: f64 = 0.02;
 const VERY_LOSSY: f64 = 0.1;
-/// Random deviations of a loss share, exceeded once an hour.
+/// Standard deviations of a loss share that chance exceeds once an hour.
 const CHANCE: f64 = 3.5;
 /// Seconds to judge a lower rate.
 const SECONDS: usize = 3;
@@ -59,11 +61,14 @@ const MAX_OWN: f64 = 0.2;
 const OWN_FOLLOWS: f64 = 0.05;
 
 const LONGEST: Span = Span::from_secs(10);
-/// Three feedback intervals: the queue is empty after such a pause.
+/// Time without feedback in a pause, after which the queue counts as empty: three feedback
+/// intervals.
 const STOPPED: Span = Span::from_millis(300);
-/// Missing reports that are not random: 0.2 % probability at 20 % loss.
+/// Feedback intervals without feedback that count as an outage. At 20 % random loss the probability
+/// is 0.2 %.
 const SILENT: i64 = 4;
-/// Without feedback, first only a few packets per period, to cause a report. Then the minimum rate.
+/// Time without feedback in which only a few packets leave per period, to cause a report. Then the
+/// minimum rate follows.
 const BLIND: Span = Span::from_secs(1);
 const BLIND_PERIOD: Span = Span::from_millis(240);
 const BLIND_OPEN: Span = Span::from_millis(40);
@@ -537,7 +542,7 @@ impl RateControl {
         }
     }
 
-    /// Otherwise the path loses as much at any rate.
+    /// Sets the path's own loss if a lower rate loses as much.
     fn judge_trial(&mut self, share: f64) {
         let Some(trial) = &mut self.trial else { return };
         trial.since[trial.seconds] = share;
@@ -554,7 +559,7 @@ impl RateControl {
     }
 }
 
-/// RFC 3550 A.1.
+/// Whether `number` is after `other` (RFC 3550 A.1).
 const fn is_after(number: u16, other: u16) -> bool {
     let ahead = number.wrapping_sub(other);
     ahead > 0 && ahead < 1 << 15

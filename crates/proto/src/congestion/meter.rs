@@ -14,7 +14,7 @@ pub(super) fn interval(ptime: Span) -> Span {
 }
 /// Period of the minimum transit time: clocks 50 ppm apart drift by 0.5 ms in two.
 const BASE: Span = Span::from_secs(5);
-/// Their minimum is the queueing delay: a queue delays all packets, jitter does not.
+/// Newest packets whose minimum is the queueing delay. A queue delays all packets, jitter does not.
 const NEWEST: usize = 3;
 
 /// Measures one stream, on the device thread.

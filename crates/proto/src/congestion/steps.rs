@@ -7,7 +7,8 @@ use crate::units::{Channels, Rate};
 
 /// Bits per packet besides the audio: IPv4 and UDP 28 bytes, RTP 12, instants 20, SRTP's tag 16.
 pub(super) const HEADS: f64 = 8.0 * 76.0;
-/// Packet times of Opus, with minimum bits per second and channel: below, headers exceed the audio.
+/// Packet times of Opus, with their minimum bits per second and channel. Below these, headers
+/// exceed the audio.
 const OPUS: [(Span, u32); 3] = [
     (Span::from_millis(5), 64_000),
     (Span::from_millis(10), 40_000),

@@ -42,9 +42,9 @@ impl Plausible {
 const ENOUGH: usize = 64;
 /// Mean level of a wrong width. Loud music reaches it too, but in all formats.
 pub(crate) const NOISE: f32 = 0.42;
-/// 24-bit samples are not louder than as 16 bits by this factor.
+/// Maximum factor by which 24-bit samples are louder than the same bytes as 16 bits.
 pub(crate) const LOUDER: f32 = 8.0;
-/// −240 dB to +18 dB.
+/// Plausible float levels: −240 dB to +18 dB.
 pub(crate) const FLOATS: RangeInclusive<f32> = 1e-12..=8.0;
 
 /// Mean level of the non-zero samples. `None` if impossible.

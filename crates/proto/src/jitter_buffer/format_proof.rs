@@ -23,11 +23,11 @@ pub(super) struct FormatProof {
 }
 
 impl FormatProof {
-    /// Two such times must agree, since a jump distorts one. Half suffices if packets arrive
-    /// evenly.
+    /// Minimum time of a measurement. Two must agree, since a jump distorts one. Half of it
+    /// suffices if packets arrive evenly.
     const PACED: Span = Span::from_secs(1);
     const FITTING: u8 = 8;
-    /// Wrong bytes per frame show within this many packets, and are the better reason.
+    /// Packets within which wrong bytes per frame show. They are the better reason.
     const SURE: u8 = 16;
 
     /// Rate of arrivals, if not the playback rate.
@@ -116,16 +116,16 @@ impl FormatProof {
 
 const KINDS: [SampleFormat; 4] =
     [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32, SampleFormat::L32];
-/// The first few channels show a wrong format.
+/// Channels examined. The first few show a wrong format.
 const CHANNELS: usize = 4;
 /// Frames examined per packet, before and after a match.
 const SOUGHT: usize = 64;
 const CHECKED: usize = 4;
-/// Non-silent frames: mean noise level known to 0.013.
+/// Non-silent frames examined. With so many, the mean level of noise is known to 0.013.
 const WINDOW: u32 = 512;
 /// Harmful float: 120 dB above full scale. Small negative integers read as floats exceed it.
 const HARMFUL: f32 = 1e6;
-/// Minimum float exponents in sound: a square wave read as floats has fewer.
+/// Minimum different exponents of float sound. A square wave read as floats has fewer.
 const EXPONENTS: u32 = 3;
 
 struct Floats {

@@ -37,10 +37,12 @@ struct Agreeing {
 pub(super) struct StepFinder(Option<Agreeing>);
 
 impl StepFinder {
-    /// Minimum duration: packets delayed by a queue arrive together.
+    /// Minimum duration of a step. Packets delayed by a queue arrive together, so their run is
+    /// shorter.
     const LASTS: Span = Span::from_millis(40);
     const PACKETS: u32 = 3;
-    /// Maximum difference: a queue drained at twice the rate causes [`Self::LASTS`].
+    /// Maximum difference between the delays of a step. A queue that drains at twice the rate
+    /// differs by [`Self::LASTS`].
     const SPREAD: Span = Span::from_millis(10);
 
     pub(super) const fn reset(&mut self) {

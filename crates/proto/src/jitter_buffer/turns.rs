@@ -258,8 +258,8 @@ impl Turns {
         was_lost
     }
 
-    /// Ends turns that begin before the end of `frames`. Reports packets to `tell`, counts missing
-    /// ones.
+    /// Ends turns that begin before the end of `frames`. Reports packets to `notify`, counts
+    /// missing ones.
     pub(super) fn take(
         &mut self,
         frames: &Range<MediaTime>,

@@ -113,7 +113,7 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// This host's.
+    /// Byte order of this host.
     pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
 
     /// Whether this host must swap bytes.

@@ -22,7 +22,8 @@ pub const MIN_DATAGRAM_BYTES: usize = HEAD_BYTES + MIN_PART;
 /// Protocol version.
 pub const VERSION: u8 = 1;
 
-/// With [`BlockSet::MAX_BYTES`](super::block::BlockSet), part numbers fit 16 bits.
+/// Minimum bytes of a part. With [`BlockSet::MAX_BYTES`](super::block::BlockSet), part numbers fit
+/// 16 bits.
 pub(super) const MIN_PART: usize = 512;
 const MAX: u64 = 1 << 62;
 

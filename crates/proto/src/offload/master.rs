@@ -47,7 +47,7 @@ pub struct Master {
 }
 
 impl Master {
-    /// Creates a master; call [`Self::begin`] before sending. Only this allocates.
+    /// Creates a master; call [`Self::begin`] before sending. Only this function allocates.
     pub fn new(config: MasterConfig) -> Result<Self, OffloadError> {
         let MasterConfig { set, stream, epoch_seed, datagram_bytes, history, copies, hold } =
             config;

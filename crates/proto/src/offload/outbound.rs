@@ -72,12 +72,12 @@ pub(crate) struct OutboundBlocks {
 impl OutboundBlocks {
     /// Maximum repeats per new iteration and request; 64 take about 100 us.
     pub(crate) const REPLAYS: u32 = 64;
-    /// 2 ms at 1 Gbit/s, but at least two iterations.
+    /// Maximum repeated bytes: 2 ms at 1 Gbit/s, but at least two iterations.
     pub(crate) const REPLAYED_BYTES: usize = 256 << 10;
     /// Iterations kept for a worker that cannot get all.
     pub(crate) const CAUGHT_UP: u64 = 32;
 
-    /// Only this allocates.
+    /// Only this function allocates.
     pub(crate) fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
         let OutboundConfig { set, leg, stream, datagram_bytes, history, copies } = config;
         if datagram_bytes < MIN_DATAGRAM_BYTES {

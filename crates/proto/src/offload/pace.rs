@@ -3,17 +3,19 @@
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 
-/// Maximum lead in real time: deep buffers fill at once.
+/// Maximum lead in real time. Hosts with deep buffers fill them in a burst.
 const AHEAD: Span = Span::from_millis(250);
 const LOOK: Span = Span::from_millis(250);
-/// Maximum gap: no host catches up more.
+/// Maximum gap that a host catches up.
 const STOPPED: Span = Span::from_secs(10);
 /// Reserve for hosts with deep buffers.
 const LEFT: Span = Span::from_millis(50);
-/// A tenth of the elapsed time is forgiven: a host that misses periods never catches up.
+/// Divisor of the elapsed time, of which a tenth is forgiven. A host that misses periods never
+/// catches up.
 const FORGIVEN: i64 = 10;
 
-/// A thousandth of the sound does not count as lead. Otherwise any fast card would be 250 ms ahead some day.
+/// Divisor of the sound, of which a thousandth does not count as lead. If it did, any fast card
+/// would be 250 ms ahead some day.
 const SURELY: i64 = 1000;
 
 /// Waiting time that delayed a run.

@@ -94,10 +94,10 @@ pub struct Returns {
 }
 
 impl Returns {
-    /// An eighth of a second.
+    /// Divisor of a second: maximum latency of a plugin.
     const LATENCY_PART: u32 = 8;
 
-    /// Only this allocates.
+    /// Only this function allocates.
     pub fn new(config: ReturnsConfig) -> Self {
         let ReturnsConfig { inputs, outputs, rate, delay, max_frames, replacement } = config;
         let concealed = StoodIn::new(replacement, outputs, rate, max_frames);

@@ -11,7 +11,7 @@ pub(super) struct SlotBytes {
 }
 
 impl SlotBytes {
-    /// Only this allocates.
+    /// Only this function allocates.
     pub(super) fn new(slots: usize, maximum: usize) -> Result<Self, OffloadError> {
         let all = slots.checked_mul(maximum).filter(|all| *all <= MAX_KEPT_BYTES);
         let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: maximum })?;

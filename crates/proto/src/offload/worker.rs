@@ -48,7 +48,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Only this allocates.
+    /// Only this function allocates.
     pub fn new(config: WorkerConfig) -> Result<Self, OffloadError> {
         let WorkerConfig { set, stream, order, datagram_bytes, history, copies, hold, memory } =
             config;

@@ -12,7 +12,7 @@ use crate::time::{Frames, MediaTime, Span};
 use crate::units::{Channels, Rate};
 
 const SAMPLE: usize = size_of::<f32>();
-/// At most one packet begins in this many frames.
+/// Frames in which at most one packet begins.
 const GRAIN: i64 = Codec::MIN_FRAMES.count();
 
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ pub(crate) struct CodedPlayout {
 }
 
 impl CodedPlayout {
-    /// Decoders have faded out by then (libopus).
+    /// Maximum concealed time, after which decoders have faded out (libopus).
     const CONCEALED: Span = Span::from_millis(60);
 
     /// Maximum age of copies; older ones cost too many bits.

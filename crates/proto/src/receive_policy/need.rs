@@ -15,7 +15,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Reports repeat within half a second.
+    /// Timeout of a need. Reports repeat within half a second.
     const TIMEOUT: Span = Span::from_secs(1);
 
     pub(super) const fn of(ring: Span, since: LocalTime) -> Self {

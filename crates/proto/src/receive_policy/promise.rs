@@ -9,7 +9,7 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::Announcement;
 
-/// Smaller changes of the lead are rounding.
+/// Minimum reported change of the lead. Smaller ones are rounding.
 const WORTH_TELLING: Span = Span::from_micros(250);
 
 impl ReceivePolicy {
@@ -110,7 +110,7 @@ impl ReceivePolicy {
     }
 }
 
-/// Fewer packets are strays.
+/// Minimum packets of another type. Fewer are strays.
 const FEW: u64 = 10;
 
 /// Returns a mismatch that would change the pitch, mix channels or play full-scale noise.

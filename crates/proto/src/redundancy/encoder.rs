@@ -17,7 +17,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Creates an encoder. Only this allocates.
+    /// Creates an encoder. Only this function allocates.
     pub fn new(layout: Layout) -> Self {
         let history = vec![0; MAX_WINDOW * ROW].into();
         Self { layout, history, held: 0, kind: PayloadKind::default(), point: 0 }

@@ -3,10 +3,10 @@
 
 use super::{ROW, field};
 
-/// Packet numbers are modulo this.
+/// Modulus of packet numbers.
 pub(super) const NUMBERS: usize = 128;
 
-/// At most `n` equations of `n` unknowns are independent.
+/// Maximum rows: at most `n` equations of `n` unknowns are independent.
 const MAX: usize = 64;
 
 /// Sum of unknowns times factors.

@@ -3,7 +3,7 @@
 //!
 //! Payloads are rows of 64-bit words with eight elements each.
 
-/// Without its highest term.
+/// Polynomial of the field, without its highest term.
 const POLYNOMIAL: u8 = 0x1D;
 
 /// Words that [`add_multiples`] holds in registers.

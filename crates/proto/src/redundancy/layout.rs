@@ -2,10 +2,10 @@
 
 use super::{MAX_SYMBOLS, MAX_WINDOW};
 
-/// UDP payload in an Ethernet frame: 1500 bytes minus 28 (IPv4).
+/// Default UDP payload, in an Ethernet frame: 1500 bytes minus 28 (IPv4).
 pub const ETHERNET: usize = 1472;
 
-/// UDP payload in a jumbo frame of 9000 bytes.
+/// Maximum UDP payload, in a jumbo frame of 9000 bytes.
 pub const LONGEST: usize = 9000 - 28;
 
 /// Earlier packets that a symbol covers.

@@ -23,7 +23,8 @@ pub use repairer::{Damaged, Repairer};
 pub use repeats::Repeats;
 pub use request::{Bounds, Redundancy, RedundancyError};
 
-/// Half the range of packet numbers: the windows of two symbols may touch.
+/// Maximum packets of a window: half the range of packet numbers, so that the windows of two
+/// symbols may touch.
 pub const MAX_WINDOW: usize = 64;
 
 /// Maximum symbols per packet.

@@ -20,7 +20,7 @@ use super::{MAX_SYMBOLS, MAX_WINDOW, field};
 
 pub(crate) const SYMBOL_HEADER_BYTES: usize = 3;
 
-/// Smaller elements represent packets.
+/// First point. Smaller elements represent packets.
 pub(super) const FIRST_POINT: u8 = 128;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

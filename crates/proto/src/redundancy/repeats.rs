@@ -24,7 +24,7 @@ struct StoredPacket {
 }
 
 impl Repeats {
-    /// A quarter of a second of stereo.
+    /// Default bytes kept: a quarter of a second of stereo.
     const DEFAULT_BYTES: usize = 128 << 10;
 
     /// Bytes for a window of usual packets, or two of `datagram_bytes`.

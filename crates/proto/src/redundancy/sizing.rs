@@ -16,7 +16,7 @@ pub struct Losses {
 impl Losses {
     /// No losses.
     pub const NONE: Self = Self { share: 0.0, burst: 1.0 };
-    /// Before the first report: single losses of one in a hundred.
+    /// Assumed losses before the first report: single ones of one in a hundred.
     pub const UNKNOWN: Self = Self { share: 0.01, burst: 1.0 };
 
     /// Maximum of both properties.
@@ -79,7 +79,7 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     (3.0 * losses.share * left).min(losses.share)
 }
 
-/// Minimum redundancy for `TARGET`, or as many of `most` symbols as are worth their cost.
+/// Minimum redundancy for `TARGET`, or as many of `maximum` symbols as are worth their cost.
 pub fn fitting(losses: Losses, window: usize, maximum: usize) -> Layout {
     let ways = |symbols| {
         let (copies, code) = (Layout::copies(symbols, window), Layout::code(symbols, window));
@@ -160,7 +160,7 @@ impl Sizing {
     /// Half-life of earlier losses.
     const FORGETS: Span = Span::from_secs(30);
 
-    /// Higher loss counts at once, lower loss gradually.
+    /// Higher loss counts immediately, lower loss gradually.
     pub(crate) fn observe(&mut self, now: LocalTime, tally: Tally) {
         let Some((before, last)) = self.last.replace((now, tally)) else {
             self.last = Some((now, tally));

@@ -7,7 +7,7 @@ use crate::time::LocalTime;
 use crate::wire::ntp::CompactNtp;
 use crate::wire::rtcp::Announcement;
 
-/// Protects against floods. Drops unproven and silent peers first.
+/// Maximum peers, against floods. Unproven and silent ones are dropped first.
 const MAX_PEERS: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(super) struct Hurry {
 }
 
 impl Hurry {
-    /// Per interval: at most 64 per second.
+    /// Maximum answers per interval: at most 64 per second.
     const MAX: u32 = 32;
 
     pub(super) const fn new() -> Self {

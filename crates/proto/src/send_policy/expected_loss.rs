@@ -1,12 +1,13 @@
 //! Expected packet loss, for codecs with redundant copies.
 
-/// Higher reports count fast: losses are not repaired until then.
+/// Weight of a higher report. It counts fast, because losses are not repaired until then.
 const RISES: f64 = 0.5;
-/// Lower reports count slowly, about 10 s, so the highest losses prevail.
+/// Weight of a lower report. It counts slowly, over about 10 s, so the highest losses prevail.
 const FALLS: f64 = 0.05;
-/// Per cent. libopus has no finer steps.
+/// Steps in per cent. libopus has no finer ones.
 const STEPS: [u8; 7] = [0, 1, 2, 5, 10, 20, 30];
-/// Below one packet in half a minute, copies are not worth their bits.
+/// Loss share that counts as none. Below one packet in half a minute, copies are not worth their
+/// bits.
 const NOTHING: f64 = 0.000_5;
 
 #[derive(Debug, Default)]
@@ -55,7 +56,7 @@ mod tests {
         expected.taken(0);
         assert_eq!(expected.changed(), None);
         expected.reported(26);
-        let risen = expected.changed().expect("reported at once");
+        let risen = expected.changed().expect("reported immediately");
         assert!((5..=10).contains(&risen), "{risen}");
         expected.taken(risen);
         for _ in 0..8 {

@@ -84,7 +84,7 @@ impl Receivers {
         self.lost
     }
 
-    /// Passes newly lost receivers to `tell`.
+    /// Passes newly lost receivers to `notify`.
     pub(super) fn find_lost(&mut self, now: LocalTime, mut notify: impl FnMut(&KnownReceiver)) {
         for known in &mut self.all {
             if !known.watch.is_newly_lost(now) {

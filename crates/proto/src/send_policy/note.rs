@@ -14,7 +14,7 @@ pub enum SendNote {
         packing_age: Span,
         /// Promised latency.
         promised: Span,
-        /// Latency that it keeps.
+        /// Latency that such a device keeps.
         kept: Span,
     },
     /// This SSRC gets packets from only one network.

@@ -7,17 +7,17 @@ use super::{SendContext, SendPolicy, SendPolicyConfig};
 use crate::stream::{DEFAULT_PTIMES, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
-/// Any path carries this UDP payload (BASE_PLPMTU, RFC 8899 §5.1.2).
+/// UDP payload that any path carries (BASE_PLPMTU, RFC 8899 §5.1.2).
 pub const BASE_BYTES: usize = 1200;
 /// PROBE_TIMER (RFC 8899 §5.1.1) and MAX_PROBES (§5.1.2).
 const PROBE_AGAIN: Span = Span::from_secs(1);
 const MAX_PROBES: u32 = 3;
 /// PMTU_RAISE_TIMER (RFC 8899 §5.1.1).
 const RAISE_AFTER: Span = Span::from_secs(600);
-/// Without progress for this time and this many packets, the receiver gets nothing.
+/// Time and packets without progress after which the receiver gets nothing.
 const STUCK: Span = Span::from_millis(300);
 const STUCK_PACKETS: u64 = 8;
-/// SRTP's tag (RFC 7714 §13.1). SRTCP adds four bytes (RFC 3711 §3.4).
+/// Bytes of SRTP's tag (RFC 7714 §13.1). SRTCP adds four bytes (RFC 3711 §3.4).
 pub(crate) const TAG: usize = 16;
 const INDEX: usize = 4;
 
@@ -167,7 +167,7 @@ mod tests {
 
     const LENGTHS: [usize; 4] = [5_840, 1_520, 800, 400];
 
-    /// Probes on a path that carries `most` bytes.
+    /// Probes on a path that carries `maximum` bytes.
     fn probed(size: &mut PathSize, maximum: usize, seconds: core::ops::Range<i64>) -> Vec<usize> {
         let mut probed = Vec::new();
         for beat in seconds.start * 50..seconds.end * 50 {

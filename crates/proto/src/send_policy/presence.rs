@@ -30,11 +30,11 @@ const TIMEOUT: Span = Span::from_secs(3);
 const INTERVALS: i64 = 5;
 /// Assumed interval after one report (RFC 3550 §6.2).
 const UNKNOWN_INTERVAL: Span = Span::from_secs(5);
-/// Datagrams within this span are one report.
+/// Time within which datagrams are one report.
 const ONE_REPORT: Span = Span::from_millis(10);
-/// Reports this soon after a goodbye were overtaken by it.
+/// Time after a goodbye in which it may have overtaken a report.
 const OVERTAKEN: Span = Span::from_secs(1);
-/// Gaps between reports: their median ignores a single outage.
+/// Gaps between reports that are kept. Their median ignores a single outage.
 const GAPS: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +87,7 @@ impl ReportWatch {
         self.presence = Presence::Left;
     }
 
-    /// `true` once, when the timeout has passed.
+    /// Returns `true` once, when the timeout has passed.
     pub(super) fn is_newly_lost(&mut self, now: LocalTime) -> bool {
         let lost = self.presence == Presence::Here && self.silence(now) >= self.timeout();
         if lost {

@@ -17,7 +17,7 @@ pub struct Regulator {
 }
 
 impl Regulator {
-    /// Wait before a reduction: losses come in groups.
+    /// Wait before a reduction, because losses come in groups.
     const TIMEOUT: Span = Span::from_secs(10);
 
     /// No redundancy.

@@ -41,13 +41,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Default maximum latency: for satellite and Wi-Fi.
+    /// Default maximum latency, for satellite and Wi-Fi.
     pub const LATENCY: Span = Span::from_millis(400);
-    /// Default for a group: covers Wi-Fi. Any stranger can request it.
+    /// Default maximum for a group. It covers Wi-Fi, as any stranger can request it.
     pub const GROUP_LATENCY: Span = Span::from_millis(50);
     /// Default maximum symbols. At 20 % burst loss, more gain nothing within 40 ms (decision 11).
     pub const SYMBOLS: u8 = 8;
-    /// Default for a group: as before the first report.
+    /// Default maximum symbols for a group, as before the first report.
     pub const GROUP_SYMBOLS: u8 = 1;
 
     /// Maximum latency of a stream.
@@ -73,7 +73,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Requests expire after ten reports.
+    /// Time after which requests expire: ten reports.
     const FORGOTTEN: Span = Span::from_secs(5);
 
     /// Trust in the receiver.

@@ -28,7 +28,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Points at whole milliseconds reach beyond 150 ms.
+    /// Maximum points. Those at whole milliseconds reach beyond 150 ms.
     const MAX_STEPS: usize = 64;
 
     /// Creates an empty state. `takes` is the maximum time from arrival to the DAC. Only this

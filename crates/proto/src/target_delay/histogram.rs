@@ -4,11 +4,11 @@ use crate::time::Span;
 
 /// Width of the finest bins, in ns.
 const FINE: i64 = 20_000;
-/// They reach up to 10.24 ms.
+/// Number of the finest bins, which reach up to 10.24 ms.
 const LINEAR: usize = 512;
-/// Bins per octave above: 1/256 of the value wide.
+/// Bins per octave above, each 1/256 of the value wide.
 const OCTAVE: usize = LINEAR / 2;
-/// Up to 5.2 s. The last bin includes all longer durations.
+/// Octaves up to 5.2 s. The last bin includes all longer durations.
 const OCTAVES: usize = 9;
 const BINS: usize = LINEAR + OCTAVES * OCTAVE;
 

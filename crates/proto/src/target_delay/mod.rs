@@ -85,9 +85,11 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// Parts of the short memory. Rarer spikes raise the offset each time.
+    /// Parts of the short memory, and the duration of each. Rarer spikes raise the offset each
+    /// time.
     const RECENT: (usize, Span) = (5, Span::from_secs(2));
-    /// Parts of the long memory. At 1000 packets per second, 0.01 % are ten packets.
+    /// Parts of the long memory, and the duration of each. At 1000 packets per second, 0.01 % are
+    /// ten packets.
     const MEMORY: (usize, Span) = (10, Span::from_secs(10));
     const ENOUGH: u64 = 100;
     /// `FEW` packets suffice after this time.
@@ -99,11 +101,12 @@ impl Depth {
     const MARGIN: Span = Span::from_micros(250);
     /// Playout error while the servo corrects it.
     const SLACK: Span = Span::from_micros(50);
-    /// The short memory must be full before a fall.
+    /// Time before a fall, so that the short memory is full.
     const KNOWN_FOR: Span = Self::RECENT.1.times(Self::RECENT.0 as i64);
-    /// Minimum fall. The band is an eighth of the spread. An excess of four bands falls at once.
+    /// Minimum fall. The band is an eighth of the spread. An excess of four bands falls
+    /// immediately.
     const BAND: Span = Span::from_micros(100);
-    /// Wait before a fall by one band: the need varies by chance.
+    /// Wait before a fall by one band, as the need varies by chance.
     const PATIENT: Span = Span::from_secs(60);
     /// Maximum rise by resampling. Larger rises are steps.
     const CREEP: Span = Span::from_micros(200);
@@ -111,10 +114,10 @@ impl Depth {
     const PPM: i64 = 180;
     /// Maximum duration of a fall by resampling. Longer falls wait for a pause.
     const LONG_FALL: Span = Span::from_secs(15);
-    /// Maximum wait for a pause; then a cut with cross-fades.
+    /// Maximum wait for a pause. Then follows a cut with cross-fades.
     const NO_PAUSE: Span = Span::from_secs(10);
 
-    /// Creates a state without measurements. Only this allocates.
+    /// Creates a state without measurements. Only this function allocates.
     pub fn new(config: DepthConfig) -> Self {
         Self {
             recent: SlidingHistogram::new(Self::RECENT.0, Self::RECENT.1),
@@ -160,7 +163,7 @@ impl Depth {
     /// Sets the maximum link offset.
     ///
     /// If the path itself takes longer, the maximum is the need of the fastest packet in the last
-    /// ten seconds, plus a fifth of `most`.
+    /// ten seconds, plus a fifth of `maximum`.
     pub(crate) fn set_max(&mut self, maximum: Option<Span>) {
         self.maximum = maximum;
         self.offset = self.offset.min(self.longest());
@@ -357,7 +360,7 @@ struct SlidingHistogram {
 }
 
 impl SlidingHistogram {
-    /// Creates `parts` of `length`, plus the current one. Only this allocates.
+    /// Creates `parts` of `length`, plus the current one. Only this function allocates.
     fn new(parts: usize, length: Span) -> Self {
         Self {
             parts: (0..=parts).map(|_| Histogram::default()).collect(),

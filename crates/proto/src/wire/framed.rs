@@ -41,7 +41,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// Limits datagrams to `most` bytes, and reads to `room`.
+    /// Limits datagrams to `maximum` bytes, and reads to `room`.
     pub fn new(maximum: usize, room: usize) -> Self {
         let maximum = maximum.min(MAX_FRAMED);
         let room = room.max(LENGTH_BYTES + maximum);

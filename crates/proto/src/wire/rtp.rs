@@ -24,9 +24,9 @@ const ONE_BYTE_FORM: u16 = 0xBEDE;
 const CAPTURE_BYTES: usize = 8;
 /// Three big-endian `u32` and a `u16`, which fills the word.
 const INSTANTS_BYTES: usize = 14;
-/// Both elements, in whole words.
+/// Bytes of both elements, in whole words.
 const ELEMENTS_BYTES: usize = ELEMENTS_END.next_multiple_of(4);
-/// Before padding.
+/// Bytes of both elements before padding.
 const ELEMENTS_END: usize = 1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES;
 /// RFC 3550 §5.1.
 const VERSION: u8 = 2 << 6;

@@ -268,7 +268,7 @@ fn paused_or_restarted_talker_resyncs_once_without_loss() {
 
 #[test]
 fn announced_restart_resyncs_at_once_and_is_counted() {
-    // An xrun of 30 ms, reported at once or in parts.
+    // An xrun of 30 ms, reported as a whole or in parts.
     for parts in [1, 2, 3, 30] {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
         road.play(500, |_, _| true);

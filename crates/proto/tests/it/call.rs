@@ -413,7 +413,7 @@ fn flooding_caller_is_closed_others_continue() {
         .iter()
         .filter(|step| matches!(step, AnsweringStep::Say(_, CallMessage::Pong)))
         .count();
-    assert_eq!(pongs, 31, "the maximum at once, minus the call itself");
+    assert_eq!(pongs, 31, "the maximum burst, minus the call itself");
     assert!(steps.contains(&AnsweringStep::Close(ConnectionId(1))));
     assert!(steps.len() < 40, "nothing grows: {}", steps.len());
 }

@@ -176,7 +176,7 @@ impl Talk {
         }
     }
 
-    /// Both ends notice at once if `reported`, otherwise after a timeout.
+    /// Both ends notice immediately if `reported`, otherwise after a timeout.
     fn cut(&mut self, reported: bool, span: Span) {
         self.up = false;
         self.there.clear();

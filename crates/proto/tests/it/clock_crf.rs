@@ -76,7 +76,7 @@ impl Talker {
         (0..packets).for_each(|_| drop(self.packet()));
     }
 
-    /// The error is at most the reported one and `within`.
+    /// Asserts that the error is at most the reported one, which is at most `within`.
     #[track_caller]
     fn is_followed(&self, within: f64) {
         let reported = self.follower.reported(self.now()).expect("nothing is known");

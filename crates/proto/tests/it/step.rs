@@ -59,7 +59,7 @@ fn reports_within_a_step_do_not_split_it() {
             report(&mut receiver, number, number);
         }
     }
-    // The sender pauses without advancing timestamps. Two reports show the step at once.
+    // The sender pauses without advancing timestamps. Two reports immediately show the step.
     (500..1_500).for_each(|at| pull(&mut receiver, millis(at)));
     for number in 500..600 {
         let at = number + 1_000;

@@ -161,7 +161,7 @@ pub(super) fn recommendation(
     }
 }
 
-/// Holds for every device: a JACK server sets the periods of its clients.
+/// Advice for every device, because a JACK server sets the periods of its clients.
 const MORE_PERIODS: &str = "use more device periods (--periods, or jackd -n), which adds latency";
 
 fn run_in_time(scheduler: &str) -> &'static str {

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::Nanos;
 
-/// A duration with its uncertainty. If it is smaller than that, only the upper limit is known:
+/// A duration with its uncertainty. If the duration is smaller, only the upper limit is known:
 /// their sum.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {

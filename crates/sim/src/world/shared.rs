@@ -1,4 +1,4 @@
-//! Several senders with their own clocks and paths, which arrive at one link.
+//! Several senders on one link, each with its own clock and path.
 //!
 //! Frame values are shifted per sender, so each played frame shows its sender.
 

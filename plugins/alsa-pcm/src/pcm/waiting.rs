@@ -19,7 +19,7 @@ pub(crate) enum Draining {
     Until(LocalTime),
 }
 
-/// After a period.
+/// Time from a period's end to the wake-up.
 const MARGIN: Span = Span::from_micros(50);
 /// Retry interval after that.
 const AGAIN: Span = Span::from_micros(200);
@@ -53,7 +53,7 @@ impl Pcm {
         })
     }
 
-    /// Ready or failed; otherwise sets the timer.
+    /// Returns whether the PCM is ready or has failed. Otherwise sets the timer.
     pub(crate) fn is_ready(&mut self, view: &View) -> bool {
         self.follow(view);
         if view.state == SND_PCM_STATE_DRAINING as c_int {

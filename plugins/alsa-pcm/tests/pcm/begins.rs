@@ -73,8 +73,8 @@ mod exclusive {
             };
             assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
             let together = together(arrivals);
-            // Four are due in 0.5 ms. Behind the program, 56 to 67 packets leave at once. A shared
-            // host can delay a thread by 2 ms (17 packets).
+            // Four are due in 0.5 ms. Behind the program, 56 to 67 packets leave back to back. A
+            // shared host can delay a thread by 2 ms (17 packets).
             let due = filled.as_nanos() / PTIME.as_nanos();
             let too_many = 4 + due as usize / 2;
             let maximum = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);

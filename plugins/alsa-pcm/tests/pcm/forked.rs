@@ -128,7 +128,7 @@ mod exclusive {
         pcm.set(Requested::default()).unwrap();
         pcm.request(snd_pcm_start).unwrap();
         let (mut says, mut waits) = ([0; 2], [0; 2]);
-        // SAFETY: valid places for descriptors; the child reads and writes them and exits.
+        // SAFETY: the arrays have room for descriptors. The child reads and writes them and exits.
         let child = unsafe {
             assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
             let child = libc::fork();
@@ -149,7 +149,7 @@ mod exclusive {
         let again =
             Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
         let set = again.as_ref().map(|pcm| pcm.set(Requested::default()));
-        // SAFETY: this test's descriptors and child, each closed and awaited once.
+        // SAFETY: this test owns the descriptors and the child. It closes and awaits each once.
         let status = unsafe {
             for fd in says.into_iter().chain(waits) {
                 libc::close(fd);

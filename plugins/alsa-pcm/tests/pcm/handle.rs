@@ -54,7 +54,8 @@ impl Handle {
         );
         let (mut config, mut pcm) = (null_mut(), null_mut());
         let terminated = CString::new(text.clone()).unwrap();
-        // SAFETY: a text of this length, valid places for results, and zero-terminated names.
+        // SAFETY: the text has this length, the places for results are valid, and names are
+        // zero-terminated.
         let opened = unsafe {
             answer(
                 snd_config_load_string(&raw mut config, terminated.as_ptr(), text.len()).into(),
@@ -114,7 +115,7 @@ impl Handle {
     }
 
     pub(crate) fn write<T: Copy>(&self, samples: &[T], frames: usize) -> Result<i64, i32> {
-        // SAFETY: the caller's frames.
+        // SAFETY: the caller gives `samples` of `frames` frames.
         answer(unsafe { snd_pcm_writei(self.0, samples.as_ptr().cast(), frames as c_ulong) })
     }
 
@@ -125,13 +126,13 @@ impl Handle {
 
     pub(crate) fn read(&self, bytes: &mut [u8], frames: usize) -> Result<i64, i32> {
         let to = bytes.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the caller's buffer.
+        // SAFETY: the caller gives a buffer of `frames` frames.
         answer(unsafe { snd_pcm_readi(self.0, to, frames as c_ulong) })
     }
 
     pub(crate) fn delay(&self) -> Result<i64, i32> {
         let mut frames = 0;
-        // SAFETY: a place for the answer.
+        // SAFETY: `frames` is a valid place for the answer.
         answer(unsafe { snd_pcm_delay(self.0, &raw mut frames) }.into()).map(|_| frames)
     }
 

@@ -19,7 +19,7 @@ unsafe extern "C" fn handle(
     format: *const c_char,
     text: *const c_char,
 ) {
-    // SAFETY: zero-terminated texts.
+    // SAFETY: the texts are zero-terminated.
     unsafe {
         if CStr::from_ptr(format) == c"%s" {
             let text = CStr::from_ptr(text).to_string_lossy().into_owned();
@@ -65,7 +65,7 @@ mod exclusive {
                 break thread;
             }
         };
-        // SAFETY: restores the library's handler.
+        // SAFETY: the call restores the library's handler.
         unsafe { set_handler(None) };
         assert_eq!(heard, thread::current().id());
     }

@@ -37,7 +37,7 @@ struct Quiet {
     looked: u64,
 }
 
-/// Slightly shorter than the [look](super::LOOK) interval.
+/// Time until the next attempt, slightly shorter than the [look](super::LOOK) interval.
 pub(super) const AWAY: Span = Span::from_millis(15);
 const REFUSED: Span = Span::from_secs(1);
 /// Time and runs without a reply before a check.

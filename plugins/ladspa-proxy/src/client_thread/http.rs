@@ -11,13 +11,13 @@ use tautline_proto::text::on_one_line;
 
 use super::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
 
-/// A worker gives a plugin 10 s to start.
+/// Timeout of an opening. A worker gives a plugin 10 s to start.
 const OPEN_LIMIT: Duration = Duration::from_secs(12);
-/// An absent host must not delay the next attempt.
+/// Timeout of a look. An absent host must not delay the next attempt.
 const LOOK_LIMIT: Duration = Duration::from_millis(250);
-/// The host waits for this when it ends.
+/// Timeout of a closing, for which the host waits when it ends.
 const CLOSE_LIMIT: Duration = Duration::from_millis(150);
-/// 32 frames at 192 kHz, in three parts.
+/// Packet rate for the socket's buffer: 32 frames at 192 kHz, in three parts.
 const DATAGRAMS_PER_SECOND: u32 = 20_000;
 
 pub(crate) struct HttpCalls {

@@ -61,7 +61,7 @@ struct WantedWorker {
 }
 
 const TAKEN: u64 = u64::MAX;
-/// Bounds memory if a worker comes and goes for days.
+/// Maximum sentences. This limits memory if a worker comes and goes for days.
 const MAX_SAID: usize = 32;
 const LAST_SAID: usize = 4;
 

@@ -16,9 +16,9 @@ use tautline_proto::units::{Channels, Ppm, Rate};
 use super::CableName;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"tautline");
-/// Also in the file's name, to separate versions.
+/// Version of the layout. The file's name contains it, to separate versions.
 const VERSION: u64 = 1;
-/// That of `ppm=`, in 10^-12.
+/// Maximum rate error (`ppm=`), in 10^-12.
 const MAX_ERROR: i64 = 100_000_000_000;
 
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use crate::sound_files::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite}
 const RATES: [u32; 12] = [
     48_000, 96_000, 192_000, 88_200, 176_400, 44_100, 32_000, 24_000, 22_050, 16_000, 11_025, 8_000,
 ];
-/// For cards, preferred first. Channels that the peer does not play would be lost.
+/// Channels of cards, preferred first. Channels that the peer does not play would be lost.
 const CARD_CHANNELS: [u32; 2] = [2, 1];
 const CHANNELS: [u32; 16] = [2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 

@@ -64,7 +64,7 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     };
     let mut lines = Vec::new();
     if let Some(sent) = view.sent {
-        lines.push(format!("sent   {}  {microphone:<5}  {} by {path}", peaks(sent), coded(sent)));
+        lines.push(format!("sent   {}  {microphone:<5}  {} via {path}", peaks(sent), coded(sent)));
     }
     if let Some(heard) = view.heard {
         lines.push(format!(

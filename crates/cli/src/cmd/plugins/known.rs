@@ -37,7 +37,7 @@ impl StoredWorker {
         self.place.as_ref().map_or_else(|| self.address.clone(), WorkerAddress::to_string)
     }
 
-    /// A user's name belongs to one worker, wherever it runs.
+    /// Whether both are the same worker: same address, or same user-given name.
     pub(super) fn is_one_with(&self, other: &Self) -> bool {
         let share_a_name = self.name == other.name && (self.is_named || other.is_named);
         self.address == other.address || share_a_name

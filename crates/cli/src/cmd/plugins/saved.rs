@@ -12,7 +12,7 @@ use super::ListedWorker;
 use super::known::{StoredWorker, listed_words, meant, ways_to_forget, word_for};
 use crate::failure::Failure;
 
-/// The only version that `tautline.so` reads.
+/// Version of the file, the only one that `tautline.so` reads.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -101,7 +101,7 @@ pub(super) fn stream(
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
     match flags.io_thread {
         LinkKind::Threaded => Some(flags.timing.scheduler),
-        // TCP has no kernel timestamps, so a thread must read at once.
+        // TCP has no kernel timestamps, so a thread must read immediately.
         LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
         LinkKind::Auto | LinkKind::Direct => None,
     }
@@ -147,7 +147,7 @@ pub(super) fn tell_of_others(flags: &Recv, from: &[ReceiveAddress<'_>]) {
     }
 }
 
-/// The lowest bit of the first byte (IEEE 802 §8.2.2).
+/// Whether the MAC address is multicast (IEEE 802 §8.2.2).
 const fn is_group(address: &[u8; 6]) -> bool {
     address[0] & 1 == 1
 }

@@ -50,7 +50,8 @@ pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
     }
 }
 
-/// Faults in the last second, or a followed clock in holdover.
+/// Whether to highlight the stream: faults in the last second, a silent, refused or lost peer, or a
+/// followed clock in holdover.
 pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
     let second = &stream.second;
     second.lost + second.late + second.xruns > 0
@@ -87,7 +88,7 @@ pub(in crate::cmd) fn nanos(known: Option<i64>) -> String {
 
 const SOFTEST_DB: f64 = -60.0;
 const CELLS: usize = 8;
-/// More channels than this get one cell each, up to `MAX`.
+/// Maximum channels with bars. More channels get one cell each, up to `MAX`.
 const BARS: usize = 2;
 const MAX: usize = 16;
 const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];

@@ -14,14 +14,14 @@ use tautline_report::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
 
 /// Maximum line length: over a thousand streams.
 const LONGEST: usize = 8 << 20;
-/// After this silence a program is stopped, or is not taut.
+/// Timeout of a program. A silent one is stopped, or is not taut.
 const TIMEOUT: Span = Span::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Programs(BTreeMap<PathBuf, Program>);
 
 pub(super) struct Program {
-    /// From the name of its socket.
+    /// Process ID, from the name of the socket.
     pub(super) process: u32,
     stream: Option<UnixStream>,
     begun: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Program {
 
 struct Reported {
     snapshot: Snapshot,
-    /// With fields unknown to this version.
+    /// The snapshot, with fields unknown to this version.
     value: Value,
 }
 

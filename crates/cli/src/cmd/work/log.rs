@@ -15,13 +15,13 @@ use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
 use crate::messages::times;
 use crate::voice::Voice;
 
-/// A repeated sentence is printed once per window, then with its count.
+/// Interval of a repeated sentence. It is printed once, and then with its count.
 const WINDOW: Span = Span::from_secs(10);
-/// Maximum different sentences of one kind per window: a studio session opens as many streams at
-/// once.
+/// Maximum different sentences of one kind per window: a studio session opens as many streams
+/// together.
 const MAX_ALIKE: usize = 32;
 const MAX_KEPT: usize = 256;
-/// Plugin names come from clients.
+/// Maximum characters of a sentence. Plugin names come from clients.
 const MAX_CHARS: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

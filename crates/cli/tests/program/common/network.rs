@@ -108,8 +108,8 @@ impl Cable {
         ];
         for Namespace { name, interface, address } in [a, b] {
             steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
-            // Otherwise the kernel carries a burst (UDP_SEGMENT) as one packet, which a rule drops
-            // and counts as one.
+            // Without this limit, the kernel carries a burst (UDP_SEGMENT) as one packet, which a
+            // rule drops and counts as one.
             steps.push(format!("-n {name} link set {interface} gso_max_segs 1"));
             steps.push(format!("-n {name} link set lo up"));
             steps.push(format!("-n {name} link set {interface} up"));

@@ -138,14 +138,14 @@ impl Sound {
         (0..self.frames()).find(|index| self.sounds(*index))
     }
 
-    /// At least `least` frames, between the first and the last sound.
+    /// At least `minimum` frames, between the first and the last sound.
     pub(crate) fn silences(&self, minimum: usize) -> Vec<Range<usize>> {
         let loud: Vec<usize> = (0..self.frames()).filter(|index| self.sounds(*index)).collect();
         let silences = loud.windows(2).map(|two| two[0] + 1..two[1]);
         silences.filter(|silence| silence.len() >= minimum).collect()
     }
 
-    /// Zeros of floats have a sign.
+    /// Asserts silence. Zeros of floats have a sign.
     #[track_caller]
     pub(crate) fn is_silent(&self) {
         let loud = |sample: &i32| match self.shape.coding {
@@ -168,7 +168,7 @@ impl Sound {
         self.is_about(sent, |sample| sample, 0);
     }
 
-    /// `sent` after `change`, up to `tolerance` steps, with silence around it.
+    /// Asserts `sent` after `change`, up to `tolerance` steps, with silence around it.
     #[track_caller]
     pub(crate) fn is_about(&self, sent: &Self, change: impl Fn(i32) -> i32, tolerance: u32) {
         assert_eq!(self.shape, sent.shape);
@@ -192,8 +192,8 @@ impl Sound {
         assert_eq!(after, None, "there is sound after the end");
     }
 
-    /// `sent` with inserted silent cycles, for which the player was not ready. Returns their
-    /// number.
+    /// Asserts `sent` with inserted silent cycles, for which the player was not ready. Returns the
+    /// number of cycles.
     #[cfg(feature = "pipewire")]
     #[track_caller]
     pub(crate) fn is_exactly_but_for_waits_of(&self, cycle: usize, sent: &Self) -> usize {

@@ -26,7 +26,7 @@ fn verb() -> Hosted {
     Hosted::new(find(&plugins, "a.so:verb@studio"), 48_000)
 }
 
-/// Also returns the expected output, without the delay.
+/// Returns the heard and the expected output, without the delay.
 fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let (mut heard, mut sent) = (vec![Vec::new(); 2], vec![Vec::new(); 2]);
     let mut noise = fastrand::Rng::with_seed(4);

@@ -24,7 +24,7 @@ pub(crate) fn load(path: &Path) -> Vec<&'static Descriptor> {
 }
 
 pub(crate) fn label(descriptor: &Descriptor) -> &str {
-    // SAFETY: a label, by the header.
+    // SAFETY: the pointer is a label, per the header.
     unsafe { CStr::from_ptr(descriptor.label) }.to_str().unwrap()
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Hosted {
 impl Hosted {
     pub(crate) fn new(descriptor: &'static Descriptor, rate: u32) -> Self {
         let count = descriptor.port_count as usize;
-        // SAFETY: lists of so many entries, by the header.
+        // SAFETY: the lists have `count` entries, per the header.
         let (kinds, hints, names) = unsafe {
             (
                 core::slice::from_raw_parts(descriptor.port_descriptors, count).to_vec(),
@@ -60,7 +60,7 @@ impl Hosted {
                 core::slice::from_raw_parts(descriptor.port_names, count),
             )
         };
-        // SAFETY: names, by the header.
+        // SAFETY: the pointers are names, per the header.
         let is_latency = |port: &usize| unsafe {
             kinds[*port] == OUTPUT | CONTROL
                 && CStr::from_ptr(names[*port]).to_bytes() == LATENCY.as_bytes()
@@ -164,7 +164,8 @@ impl Hosted {
                 self.buffers[port][0] = self.hints[port].first_value(48_000);
             }
             self.connected[port] = address;
-            // SAFETY: a live instance, a port of its, and memory that stays where it is while it runs.
+            // SAFETY: the instance is live, the port is one of its ports, and the memory stays in
+            // place while the instance runs.
             unsafe { connect(self.handle, port as c_ulong, address) };
         }
     }

@@ -31,7 +31,7 @@ mod exclusive {
                 stream.props = {{ node.name = Abroad media.class = Audio/Sink }} }} }}"
         );
             let Some(desktop) = Desktop::with_modules(&sink) else { return };
-            // With silence after it: its last frames leave once they fill a packet.
+            // Silence follows the noise, because the last frames leave once they fill a packet.
             let sent = noise(&desktop, 1500);
             let line = format!(
                 "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json {SHAPE} {BOTH} \

@@ -12,7 +12,7 @@ use super::rings::{Reader, Writer, rings};
 use super::voices::{Chorus, OutputTap, voices};
 use crate::plan::packets_within;
 
-/// Ring capacity: the longest pause of the ordinary thread.
+/// Ring capacity, for the longest pause of the ordinary thread.
 pub(super) const HELD: Span = Span::from_secs(2);
 
 /// Records the first channel. Real-time safe.

@@ -14,7 +14,7 @@ pub(crate) enum Voices {
     Several,
 }
 
-/// −90 dB of full scale, as in the search.
+/// Maximum sample of silence: −90 dB of full scale, as in the search.
 const SILENCE: f32 = 3e-5;
 
 impl Voices {

@@ -14,7 +14,8 @@ const SILENCE: f64 = 1e-9;
 const LIKELY: f32 = 0.01;
 /// Maximum deviation between frames: at half a frame, an 8 kHz tone deviates by half.
 const ALIKE: f32 = 0.5;
-/// Coprime to [`WINDOW`], so that the first samples are far apart.
+/// Step between compared samples. It is coprime to [`WINDOW`], so that the first samples are far
+/// apart.
 const STRIDE: usize = 389;
 const FIRST: usize = 8;
 const TOGETHER: usize = 32;

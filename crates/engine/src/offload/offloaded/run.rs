@@ -19,7 +19,7 @@ use crate::offload::offloaded::Offloaded;
 use crate::offload::offloaded::under_way::HandedOut;
 
 const TELL_EVERY: Span = Span::from_millis(10);
-/// A missing run stays this part of a second, while its ledger line is open.
+/// Divisor of a second: a missing run stays this long, while its ledger line is open.
 const REMEMBERED_PART: u32 = 4;
 const MAX_LATENCY_SECONDS: u32 = 10;
 

@@ -108,7 +108,7 @@ fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     }
 }
 
-/// Presentation times wrap after 4.3 s; over a second is useless.
+/// Tolerances of presentation times, which wrap after 4.3 s. More than a second is useless.
 const TOLERANCES: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1);
 
 /// Maximum priority of kernel queues (linux/pkt_sched.h, `TC_PRIO_MAX`).
@@ -307,8 +307,9 @@ impl Address {
         }
         match (key, end) {
             ("streamid", _) => {
-                let stream = stream_id(value)
-                    .ok_or_else(|| unusable("stream id", "like AA:BB:CC:DD:EE:FF:0001"))?;
+                let stream = stream_id(value).ok_or_else(|| {
+                    unusable("stream id", "8 hex bytes, such as AA:BB:CC:DD:EE:FF:0001")
+                })?;
                 if !matches!(self.form(), WireForm::Avtp(_)) {
                     return Err(format!(
                         "'{key}' applies only to AVTP\nhint: leave it out of {}",

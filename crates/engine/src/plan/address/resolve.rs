@@ -27,7 +27,7 @@ impl Address {
         let place = resolved.media().or(resolved.tcp()).map(|place| place.ip());
         match place.filter(|ip| self.is_destination && ip.is_unspecified()) {
             Some(ip) => Err(AddressError::Unusable(format!(
-                "{self}: {ip} is not a destination\nhint: name the receiver's address"
+                "cannot send to {self}: {ip} is the unspecified address\nhint: name the receiver's address"
             ))),
             None => Ok(resolved),
         }

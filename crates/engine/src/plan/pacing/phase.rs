@@ -87,7 +87,7 @@ fn grains(span: Span) -> i64 {
 }
 
 impl HandOvers {
-    /// Returns the best plan, with a lead of at most `most` if possible. Criteria, in order: no
+    /// Returns the best plan, with a lead of at most `maximum` if possible. Criteria, in order: no
     /// hand-over during the device thread's work, launches away from the tick, few hand-overs,
     /// short lead. The first two are compared in units of `GRAIN`.
     pub(super) fn chosen(&self, maximum: Span) -> HandOver {
@@ -172,7 +172,8 @@ pub(super) fn slept(late: Span) -> Span {
     late.clamp(MIN_LATE, MAX_LATE)
 }
 
-/// An fq drops a stream's packets beyond 100 (`flow_limit`, tc-fq(8)).
+/// Maximum packets of a hand-over. An fq drops a stream's packets beyond 100 (`flow_limit`,
+/// tc-fq(8)).
 pub(super) const MAX_AT_ONCE: usize = 64;
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
                             ..LaunchQueue::of(PacingMode::Offload)
                         }
                     }
-                    // Without offload, early packets leave at once.
+                    // Without offload, early packets leave immediately.
                     false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingMode::Etf) },
                 })
             }

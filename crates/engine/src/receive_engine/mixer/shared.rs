@@ -1,5 +1,5 @@
-//! Several senders at a link, each with its own jitter buffer. Buffers are moved by value, so that
-//! the device's thread frees nothing.
+//! Several senders on one link, each with its own jitter buffer. Finished inputs go through a queue
+//! to an ordinary thread, so the device thread frees nothing.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::link::Datagram;

@@ -73,7 +73,7 @@ fn send(link: &mut impl Link, media: i64) {
 
 fn has_errors(fd: &impl AsRawFd) -> bool {
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: one element, and no wait.
+    // SAFETY: `polled` is one valid pollfd, and the call does not wait.
     unsafe { libc::poll(&raw mut polled, 1, 0) };
     polled.revents & libc::POLLERR != 0
 }
@@ -233,7 +233,7 @@ fn timestamp_after_a_refusal_leaves_nothing_to_read() {
     link.flush();
     assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4);
     assert_eq!((link.counters().send_errors, has_errors(&link.outlet.socket.as_fd())), (1, true));
-    // An unread timestamp would end every poll at once.
+    // An unread timestamp would end every poll immediately.
     link.read_errors(&mut |_| ());
     assert!(!has_errors(&link.outlet.socket.as_fd()));
 }

@@ -66,7 +66,7 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Prediction gains nothing for longer intervals.
+    /// Maximum predicted interval. Prediction gains nothing for longer ones.
     const LONGEST: Span = Span::from_millis(20);
 
     pub(super) const fn new() -> Self {
@@ -122,7 +122,7 @@ mod tests {
         rhythm.follow(at(1375));
         assert_eq!(rhythm.take_next(), Some(at(1500)));
         rhythm.follow(at(1375));
-        assert_eq!(rhythm.take_next(), None, "two at once");
+        assert_eq!(rhythm.take_next(), None, "two at the same time");
         rhythm.follow(at(90_000));
         assert_eq!(rhythm.take_next(), None, "a pause");
         rhythm.follow(at(50));

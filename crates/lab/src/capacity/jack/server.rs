@@ -11,13 +11,13 @@ use super::{JackClient, JackPace, OpenJackClient};
 use crate::signals::interrupt;
 
 const PROGRAM: &str = "jackd";
-/// Servers of one user share a database; concurrent starts may fail.
+/// Start attempts. Servers of one user share a database, so concurrent starts may fail.
 const TRIES: u32 = 4;
 const TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// Server thread's priority above its clients' (JACK 2).
 const ABOVE_CLIENTS: u8 = 5;
-/// For clients (sched(7)).
+/// Maximum priority of clients (sched(7)).
 const MAX: u8 = 99 - ABOVE_CLIENTS;
 
 pub(super) fn version() -> Result<String, String> {

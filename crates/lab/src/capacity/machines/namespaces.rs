@@ -26,8 +26,8 @@ pub(super) struct Namespaces {
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
 impl Namespaces {
-    /// Also moves this thread, its later sockets and children into the master's namespace. `rate`
-    /// limits links to a switch.
+    /// Creates the namespaces. Moves this thread, its later sockets and children into the master's
+    /// namespace. `rate` limits links to a switch.
     pub(super) fn make(rate: Option<u64>) -> Result<Self, String> {
         let before = File::open(CURRENT).map_err(|error| format!("reading {CURRENT}: {error}"))?;
         let master = format!("taut-capacity-{}", std::process::id());

@@ -32,7 +32,7 @@ pub(super) struct StreamAsked<'a> {
     pub(super) cleartext: bool,
 }
 
-/// The program of a stream starts meanwhile.
+/// Timeout of a request, during which a stream's program may start.
 const CALL: Duration = Duration::from_secs(20);
 
 impl TautWorker {

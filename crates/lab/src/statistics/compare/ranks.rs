@@ -9,7 +9,8 @@ pub struct Ranked {
     pub delta: f64,
 }
 
-/// For few values the normal approximation is too wide, so partitions are counted.
+/// Maximum values for which partitions are counted. For so few, the normal approximation is too
+/// wide.
 const FEW: usize = 40;
 /// Correlation · √n that chance exceeds in 5 % of runs (Anderson 1942).
 const CLEAR: f64 = 1.645;
@@ -50,7 +51,7 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     Ranked { p, delta }
 }
 
-/// Also returns the sum of t³ − t over groups of t ties.
+/// Returns the doubled ranks, and the sum of t³ − t over groups of t ties.
 fn doubled_ranks(first: &[f64], second: &[f64]) -> (Vec<u64>, f64) {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..all.len()).collect();

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::time::{LocalTime, Span};
 
-/// A local round trip plus a host period. A longer period costs an extra datagram.
+/// First wait: a local round trip plus a host period. A longer period costs an extra datagram.
 const FIRST_WAIT: Span = Span::from_millis(5);
 /// Maximum wait while the sender is active.
 const LONGEST_WAIT: Span = Span::from_millis(40);

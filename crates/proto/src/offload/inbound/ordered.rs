@@ -13,9 +13,9 @@ use crate::time::LocalTime;
 /// Whether the plugin processed every block of the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PluginState {
-    /// It did, or no longer remembers the gap.
+    /// The plugin processed all blocks, or no longer remembers the gap.
     Clean,
-    /// It missed one at this position.
+    /// The plugin missed a block at this position.
     Dirty(u64),
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct OrderedInbound {
 }
 
 impl OrderedInbound {
-    /// `memory`: frames that the plugin remembers. Only this allocates.
+    /// `memory`: frames that the plugin remembers. Only this function allocates.
     pub(crate) fn new(config: &InboundConfig, memory: Option<u64>) -> Result<Self, OffloadError> {
         let assembly = Assembly::new(config)?;
         Ok(Self {

@@ -22,7 +22,7 @@ enum PlayingState {
 }
 
 pub(super) struct RunPiece<'a> {
-    /// Channels of `most` frames.
+    /// Channels of `maximum` frames.
     pub(super) run: &'a mut [f32],
     pub(super) maximum: usize,
     pub(super) at: usize,

@@ -110,7 +110,7 @@ fn more_is_carried_at_once_and_less_after_ten_seconds() {
     let first = regulator.poll(at(0), &format, few).expect("something to begin with");
     assert_eq!(first.reaches().len(), 1);
     assert_eq!(regulator.poll(at(1), &format, few), None);
-    let more = regulator.poll(at(2), &format, many).expect("more at once");
+    let more = regulator.poll(at(2), &format, many).expect("more immediately");
     assert!(more.reaches().len() > 1);
     for second in 3..13 {
         assert_eq!(regulator.poll(at(second), &format, few), None, "after {second} s");

@@ -197,7 +197,7 @@ impl<'a> CrfPacket<'a> {
         self.times.iter().map(|time| WallTime::from_unix_nanos(i64::from_be_bytes(*time)))
     }
 
-    /// Tolerates an eighth of the interval.
+    /// Whether all intervals are nominal, within an eighth.
     fn is_steady(&self) -> bool {
         let nominal = self.head.nominal_span(1);
         let near =

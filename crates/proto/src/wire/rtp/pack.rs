@@ -137,7 +137,7 @@ impl Header {
         HEADER_BYTES + 4 + elements_bytes(self.stamps.is_some(), repair_data)
     }
 
-    /// Maximum repair data in a header of `most` bytes.
+    /// Maximum repair data in a header of `maximum` bytes.
     pub const fn repair_data_within(&self, maximum: usize) -> usize {
         let words = maximum.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
         let room = words.saturating_sub(stamps_bytes(self.stamps.is_some()));

@@ -146,7 +146,8 @@ impl<'a> Section<'a> {
         line.number > self.media.number
     }
 
-    /// Accepts AVPF: only RTCP timing differs, which receivers may ignore (RFC 4585 §3.6).
+    /// Whether the profile is SRTP. Accepts AVPF: only RTCP timing differs, which receivers may
+    /// ignore (RFC 4585 §3.6).
     fn is_sealed(&self) -> Result<bool, DescriptionError> {
         let transport = self.words().nth(2).unwrap_or_default();
         match transport.to_ascii_uppercase().as_str() {

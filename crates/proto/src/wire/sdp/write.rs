@@ -10,7 +10,7 @@ use crate::codec::{Codec, Coding};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
-/// Like sockets: the local network.
+/// Default TTL, as of sockets: the local network.
 const DEFAULT_TTL: u8 = 1;
 
 impl Description {

@@ -98,7 +98,7 @@ impl SimSharedLink {
     }
 
     /// Frees the places of finished senders. Passes each sender with its earlier and current
-    /// counters to `tell`.
+    /// counters to `notify`.
     pub(super) fn settle(
         &mut self,
         at: LocalTime,

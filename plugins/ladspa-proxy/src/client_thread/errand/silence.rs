@@ -3,7 +3,7 @@
 use tautline_proto::time::{LocalTime, Span};
 
 const LONG: Span = Span::from_secs(2);
-/// Hosts' longest blocks take 0.2 s.
+/// Minimum time between runs that counts as a pause. Hosts' longest blocks take 0.2 s.
 const PAUSED: Span = Span::from_secs(1);
 
 #[derive(Debug, Clone, Copy, Default)]

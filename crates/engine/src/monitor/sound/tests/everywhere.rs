@@ -1,4 +1,4 @@
-//! Tests that a search of many places at once finds the same as one by one.
+//! Tests that a joint search of many places finds the same as one by one.
 
 use super::super::between::WINDOW;
 use super::super::recent::RecentFrames;

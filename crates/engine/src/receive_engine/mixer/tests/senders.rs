@@ -1,4 +1,4 @@
-//! Tests of several senders at one link.
+//! Tests of several senders on one link.
 
 use super::*;
 use crate::receive_engine::mixer::{SharedLink, SharedNews};
