@@ -97,6 +97,10 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             ..
         }
         | Note::Receiving { note: ReceiveNote::Stopped | ReceiveNote::Resumed(_), .. } => None,
+        Note::Receiving { address, note: ReceiveNote::HeavyLoss(percent) } => Some(format!(
+            "{address}: {percent} % of the packets are lost: the network carries less than the call needs; call with \
+             --format auto"
+        )),
         Note::Receiving { address, note: ReceiveNote::RepairShort { window, latency, enough } } => {
             Some(format!(
                 "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too \

@@ -27,6 +27,7 @@ use crate::latency::{LatencyRule, min_latency};
 use crate::ledger::PacketTrace;
 use crate::packet::Unpack;
 use crate::policy::{Context, NoteQueue};
+use crate::redundancy::sizing::Tally;
 use crate::rtcp_session::{Event, Receiving};
 use crate::stream::StreamFormat;
 use crate::target_delay::LossTarget;
@@ -44,6 +45,10 @@ pub use wish::LatencyRefused;
 const SURE: Span = Span::from_millis(60);
 /// Time of sending after which a sender is accepted.
 const SETTLED: Span = Span::from_secs(1);
+/// A heavy loss lasts this long, affects this share, and is not of single packets.
+const HEAVY_LOSS_WINDOW: Span = Span::from_secs(3);
+const HEAVY_LOSS_PERCENT: u64 = 20;
+const HEAVY_LOSS_PACKETS: u64 = 50;
 /// Invalid datagrams that count as a stream. Fewer are stray.
 const STRAY: u64 = 8;
 
@@ -102,6 +107,10 @@ pub struct ReceivePolicy {
     /// Last path feedback, on the receiver's clock.
     fed_back: u32,
     status: Option<StreamStatus>,
+    /// Losses at the begin of a window of [`HEAVY_LOSS_WINDOW`].
+    window: Option<(LocalTime, Tally)>,
+    /// Whether the last window was noted.
+    loses_many: bool,
     /// Last packet before a reported silence.
     stopped: Option<LocalTime>,
     notes: NoteQueue<ReceiveNote>,
@@ -178,6 +187,8 @@ impl ReceivePolicy {
             restarts: Often::default(),
             fed_back: 0,
             status: None,
+            window: None,
+            loses_many: false,
             stopped: None,
             notes: NoteQueue::default(),
             config,
@@ -235,6 +246,7 @@ impl ReceivePolicy {
         self.follow_need(status);
         self.follow_contradiction(status, context);
         self.note_silence(status.at);
+        self.note_heavy_loss(status);
         self.note_stranger(status);
         self.note_other_type(status);
         if self.presents() {
@@ -260,6 +272,23 @@ impl ReceivePolicy {
                 self.notes.note(ReceiveNote::Resumed(last - since));
             }
             _ => {}
+        }
+    }
+
+    fn note_heavy_loss(&mut self, status: &StreamStatus) {
+        let losses = status.receiving.and_then(|receiving| receiving.losses);
+        let Some(tally) = losses.map(|losses| losses.tally) else { return };
+        let (since, before) = *self.window.get_or_insert((status.at, tally));
+        if status.at - since < HEAVY_LOSS_WINDOW {
+            return;
+        }
+        self.window = Some((status.at, tally));
+        let Tally { expected, missing, beyond, .. } = tally.since(&before);
+        let (lost, all) = (missing + beyond, expected + beyond);
+        let loses_many = all >= HEAVY_LOSS_PACKETS && lost * 100 >= all * HEAVY_LOSS_PERCENT;
+        let noted = core::mem::replace(&mut self.loses_many, loses_many);
+        if loses_many && !noted {
+            self.notes.note(ReceiveNote::HeavyLoss((lost * 100 / all) as u8));
         }
     }
 

@@ -50,16 +50,15 @@ pub fn render_served(reports: &[Report]) -> String {
 }
 
 fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result {
-    let c = &stream.counters;
     let latency = if is_sent {
-        write!(out, "  sent: {} packets", c.sent)?;
         stream.receivers.iter().find_map(|receiver| receiver.effective_ns)
     } else {
         head(out, stream, false)?;
-        write!(out, "  received: {} packets, {} lost, {} late", c.received, c.lost, c.late)?;
         stream.latency.measured.p50_ns
     };
-    others(out, c.each())?;
+    write!(out, "  ")?;
+    outcome(out, stream, if is_sent { "send" } else { "recv" })?;
+    out.truncate(out.trim_end().len());
     if let Some(latency) = latency {
         write!(out, "; latency {}", Nanos(latency))?;
     }
@@ -88,6 +87,17 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
         Detail::Summary => {}
     }
     report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+/// Minimum silence worth a word in the summary.
+const SILENCE_NS: i64 = 20_000_000;
+
+/// Missing sound that no missed packet explains: the sender sent none.
+fn missing_beyond_packets_ns(stream: &StreamReport, missed: u64) -> i64 {
+    let frames = i128::from(stream.counters.missing_frames);
+    let missing = frames * 1_000_000_000 / i128::from(stream.rate.max(1));
+    let unsent = missing - i128::from(stream.ptime_ns) * i128::from(missed);
+    i64::try_from(unsent).unwrap_or(i64::MAX)
 }
 
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
@@ -120,6 +130,10 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
                 write!(out, ", {name} {count}")?;
             }
         }
+    }
+    let missing = missing_beyond_packets_ns(stream, missed);
+    if missing >= SILENCE_NS {
+        write!(out, "; {} without packets", Nanos(missing))?;
     }
     if c.xruns > 0 {
         write!(out, "; {} xrun{} here", c.xruns, if c.xruns == 1 { "" } else { "s" })?;

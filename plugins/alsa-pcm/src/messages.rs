@@ -108,6 +108,9 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ReceiveNote::Uncertain => format!(
             "{address}: the talker reports that its clock is uncertain (tu): keep it with PTP"
         ),
+        ReceiveNote::HeavyLoss(percent) => format!(
+            "{address}: {percent} % of the packets are lost: the network carries less than the stream needs"
+        ),
         ReceiveNote::Stopped => {
             format!("{address}: no packets for 3 s: check the sender and the network")
         }

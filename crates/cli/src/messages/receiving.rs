@@ -88,6 +88,10 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             "{address}: the talker reports that its clock is uncertain (tu), so the error of the measured latency is \
              unknown; keep that clock with PTP (taut doctor there, if it is taut)"
         ),
+        ReceiveNote::HeavyLoss(percent) => format!(
+            "{address}: {percent} % of the packets are lost: the network carries less than the stream needs; use a \
+             codec (--format) or fewer channels at the sender"
+        ),
         ReceiveNote::Stopped => {
             format!("{address}: no packets for 3 s; check the sender and the network")
         }

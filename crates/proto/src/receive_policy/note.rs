@@ -85,6 +85,8 @@ pub enum ReceiveNote {
     Restarting(u64),
     /// Packets mark their clock as uncertain.
     Uncertain,
+    /// So many of 100 packets were lost within 3 s: more than a healthy network loses.
+    HeavyLoss(u8),
     /// No packets for 3 s, without a goodbye.
     Stopped,
     /// Packets arrive again after this time.

@@ -5,6 +5,7 @@ use crate::packet::Codings;
 use crate::time::Frames;
 use crate::unannounced::Need;
 use crate::units::{Channels, Rate};
+use crate::wire::rtcp::LossReport;
 use crate::wire::rtp::RtpUnpack;
 
 fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
@@ -235,6 +236,27 @@ fn silence_without_a_goodbye_is_noted_with_its_end() {
     assert_eq!(follow(20_000, 6, false), [ReceiveNote::Resumed(Span::from_secs(9))]);
     assert_eq!(follow(21_000, 6, true), []);
     assert_eq!(follow(30_000, 6, true), []);
+}
+
+#[test]
+fn heavy_loss_is_noted_once_until_it_ends() {
+    let mut heard = Received::by(2, LatencyRule::Usual);
+    let mut follow = |second: i64, expected, missing| {
+        let at = LocalTime::ZERO + Span::from_secs(second);
+        let tally = Tally { expected, missing, runs: missing, beyond: 0 };
+        let losses = Some(LossReport { tally, ..LossReport::default() });
+        let receiving = Some(Receiving { losses, ..Receiving::default() });
+        let status = StreamStatus { receiving, ..heard.receiver.status(at) };
+        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        heard.policy.notes()
+    };
+    assert_eq!(follow(10, 1000, 900), [], "before the first window");
+    assert_eq!(follow(12, 1100, 990), []);
+    assert_eq!(follow(13, 1200, 1060), [ReceiveNote::HeavyLoss(80)]);
+    assert_eq!(follow(16, 1400, 1220), [], "noted already");
+    assert_eq!(follow(19, 1600, 1250), [], "15 %");
+    assert_eq!(follow(22, 1640, 1290), [], "too few packets");
+    assert_eq!(follow(25, 1840, 1330), [ReceiveNote::HeavyLoss(20)]);
 }
 
 /// Arrives 2 ms after its capture.
