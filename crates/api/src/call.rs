@@ -50,11 +50,22 @@ pub const CALL_PORT: u16 = 17240;
 pub struct CallAddress(pub WorkerAddress, pub Option<Box<str>>);
 
 impl CallAddress {
-    /// The address to use with `taut pair`.
-    pub fn to_pair(&self) -> String {
+    /// Commands that pair with this machine, under `name` if given.
+    pub fn pairing(&self, name: Option<&str>) -> String {
+        let named = name.map_or(String::new(), |name| format!("{name}="));
         match &self.1 {
-            Some(destination) => format!("ssh:{destination}"),
-            None => self.0.host.clone(),
+            Some(destination) => format!("run `taut pair {named}ssh:{destination}`"),
+            None => {
+                format!("run `taut pair` there, then `taut pair {named}{}` here", self.0.host)
+            }
+        }
+    }
+
+    /// What to check if it does not answer.
+    pub fn check(&self) -> String {
+        match &self.1 {
+            Some(destination) => format!("check that `ssh {destination}` connects"),
+            None => format!("check the address, and that no firewall drops TCP {}", self.0.port),
         }
     }
 }

@@ -17,7 +17,7 @@ pub enum DialError {
     NoSuchHost(CallAddress),
     /// No answer at this address.
     #[error(
-        "{whom}: {why}\nhint: run taut serve --listen 0.0.0.0 there, and check that no firewall drops TCP {}", whom.0.port
+        "{whom}: {why}\nhint: run taut serve --listen 0.0.0.0 there, and {}", whom.check()
     )]
     Unreachable {
         /// The address dialled.
@@ -26,7 +26,7 @@ pub enum DialError {
         why: String,
     },
     /// Dialling timed out.
-    #[error("{whom} did not answer within {limit:?}\nhint: check that it runs, and that no firewall drops TCP {}", whom.0.port)]
+    #[error("{whom} did not answer within {limit:?}\nhint: {}", whom.check())]
     TimedOut {
         /// The address dialled.
         whom: CallAddress,
@@ -43,13 +43,14 @@ pub enum DialError {
     Cut(CallAddress),
     /// This host does not trust the peer.
     #[error(
-        "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.to_pair()
+        "{0} is not trusted here\nhint: {pairing}", pairing = .0.pairing(None)
     )]
     Untrusted(CallAddress),
     /// The peer is another host or untrusted.
     #[error(
-        "{whom} is not the trusted host {name:?} (see taut trust --list)\n\
-         hint: run `taut pair` there, then `taut pair {name}={host}` here", host = whom.to_pair()
+        "{whom} does not have the key of {name:?} (see taut trust --list)\n\
+         hint: another machine may answer there; if {name} is new or has a new key, {pairing}",
+        pairing = whom.pairing(Some(name))
     )]
     OtherHost {
         /// The address dialled.

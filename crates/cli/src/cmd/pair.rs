@@ -175,7 +175,8 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
         if theirs.trusted.iter().any(|known| known.name == own_name && known.key != own) {
             return Err(Failure::running(format!(
                 "{own_name} is the name of a machine with another key there\n\
-                 hint: if this is that machine with a new key, first run there: taut trust --remove {own_name}"
+                 hint: if this is that machine with a new key, first run there: taut trust --remove {own_name}; if \
+                 not, run there: taut trust NAME {own}"
             )));
         }
         if let Some(name) = name {

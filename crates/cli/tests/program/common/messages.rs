@@ -53,7 +53,7 @@ pub(crate) const AT_THE_LEVEL_OF_THE_NETWORK: &str = "adapted to the network: ";
 /// An AVTP address of another machine.
 pub(crate) const OWN_ADDRESS_DIFFERS: &str = "is neither a group nor";
 pub(crate) const ALL_LOADS: &str = "all at once";
-pub(crate) const RED_TIME: &str = "the time of 64 packets";
+pub(crate) const RED_TIME: &str = "(64 packets)";
 pub(crate) const CALLS_QUIT_KEY: &str = "q: hang up";
 pub(crate) const STAGES: &str = "stages: ";
 pub(crate) const PACKETS_OF_5_MS: &str = "in packets of 5.000ms";
