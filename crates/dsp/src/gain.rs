@@ -52,6 +52,12 @@ impl Gain {
         self.0
     }
 
+    /// Gain at `share` (0 to 1) of the way to `other`, linear in amplitude; exact at both ends.
+    #[must_use]
+    pub fn towards(self, other: Self, share: f32) -> Self {
+        if share >= 1.0 { other } else { Self(self.0 + (other.0 - self.0) * share.max(0.0)) }
+    }
+
     /// Multiplies `samples`; does not touch memory at unity.
     #[inline]
     pub fn apply(self, samples: &mut [f32]) {
@@ -227,6 +233,14 @@ mod tests {
             let gain: Gain = text.parse().unwrap();
             assert_eq!(gain.to_string(), text);
         }
+    }
+
+    #[test]
+    fn gain_between_two_is_linear_and_exact_at_the_ends() {
+        let (quiet, loud) = ("-20dB".parse::<Gain>().unwrap(), Gain::UNITY);
+        assert_eq!((quiet.towards(loud, 0.0), quiet.towards(loud, 1.0)), (quiet, loud));
+        assert_eq!((quiet.towards(loud, -3.0), quiet.towards(loud, 3.0)), (quiet, loud));
+        assert!((quiet.towards(loud, 0.5).factor() - 0.55).abs() < 1e-6);
     }
 
     #[test]

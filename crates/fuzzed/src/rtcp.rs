@@ -1,5 +1,8 @@
 use tautline_proto::congestion::PathFeedback;
-use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport, write_feedback, write_passed};
+use tautline_proto::wire::rtcp::{
+    Compound, Item, MAX_CLAIM_BYTES, RtcpReport, write_claim, write_feedback, write_passed,
+};
+use tautline_proto::zone::{Claim, Targets};
 
 /// The RTCP items of one reporter survive a round trip.
 pub fn rtcp(datagram: &[u8]) {
@@ -18,6 +21,7 @@ pub fn rtcp(datagram: &[u8]) {
         Item::Kept(kept) => report.kept = Some(kept),
         Item::Feedback(feedback) => check_feedback(feedback),
         Item::Passed(stream, bytes) => check_passed((stream, bytes)),
+        Item::Claim(claim, targets) => check_claim(&claim, targets),
         Item::Bye => report.bye = true,
     });
     blocks.truncate(31);
@@ -45,6 +49,16 @@ fn check_passed(passed: (u32, u32)) {
     assert_eq!(again, Some(Item::Passed(passed.0, passed.1)));
 }
 
+fn check_claim(claim: &Claim, targets: Targets<'_>) {
+    let mut bytes = [0; MAX_CLAIM_BYTES];
+    let len = write_claim(1, claim, targets, &mut bytes).expect("a claim fits its maximum");
+    let mut again = None;
+    Compound::parse(&bytes[..len]).expect("a written claim parses").visit(|_, item| {
+        again = Some(item);
+    });
+    assert_eq!(again, Some(Item::Claim(*claim, targets)));
+}
+
 fn check(report: &RtcpReport<'_>) {
     let mut bytes = vec![0; 65_536];
     let len = report.write(&mut bytes).expect("a report fits 64 KiB");
@@ -62,7 +76,9 @@ fn check(report: &RtcpReport<'_>) {
             Item::Effective(effective) => again.effective = Some(effective),
             Item::Losses(losses) => again.losses = Some(losses),
             Item::Kept(kept) => again.kept = Some(kept),
-            Item::Feedback(_) | Item::Passed(..) => unreachable!("a report has none"),
+            Item::Feedback(_) | Item::Passed(..) | Item::Claim(..) => {
+                unreachable!("a report has none")
+            }
             Item::Bye => again.bye = true,
         }
     });

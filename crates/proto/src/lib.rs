@@ -55,3 +55,4 @@ pub mod unannounced;
 pub mod units;
 pub mod wire;
 pub mod wrap;
+pub mod zone;

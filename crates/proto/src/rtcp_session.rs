@@ -235,6 +235,16 @@ impl Session {
         self.peer(ssrc)?.mapping
     }
 
+    /// `at` on the wall clock of own reports.
+    pub fn wall(&self, at: LocalTime) -> WallTime {
+        WallTime::of_local(at, self.config.wall_offset)
+    }
+
+    /// SSRC of own reports.
+    pub const fn ssrc(&self) -> u32 {
+        self.config.ssrc
+    }
+
     /// Last announcement of peer `ssrc`.
     pub fn announcement(&self, ssrc: u32) -> Option<Announcement> {
         self.peer(ssrc)?.announcement

@@ -20,3 +20,4 @@ pub mod recipe;
 pub mod scenario;
 pub mod trace;
 pub mod world;
+pub mod zones;

@@ -3,16 +3,19 @@
 //! [`RtcpReport`] is written; [`Compound`] is a validated datagram.
 
 mod app;
+mod claim;
 mod read;
 mod write;
 
 pub use app::LossReport;
 pub use app::{Announcement, Effective, hide_clocks};
+pub use claim::{MAX_CLAIM_BYTES, write_claim};
 pub use read::{Compound, InvalidReport, author_of, probe_of};
 pub use write::{ReportError, RtcpReport, write_feedback, write_passed, write_probe};
 
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
+use crate::zone::{Claim, Targets};
 
 use super::ntp::{CompactNtp, CompactSpan, NtpTime};
 
@@ -78,7 +81,7 @@ pub struct DelaySince {
 }
 
 /// Value in a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Item<'a> {
     /// Sender information.
     Sender(SenderInfo),
@@ -100,6 +103,8 @@ pub enum Item<'a> {
     Feedback(PathFeedback),
     /// Stream and name of an answered probe.
     Passed(u32, u32),
+    /// Claim of an announcement; its stream is the reporter's.
+    Claim(Claim, Targets<'a>),
     /// The reporter's clock against UTC.
     Kept(DisciplinedClock),
     /// The reporter leaves.

@@ -20,3 +20,4 @@ mod packets_are_no_longer_than_their_path_carries;
 mod sender_faults;
 mod sound_that_either_end_does_not_hear_goes_by_tcp;
 mod talkers;
+mod zones;

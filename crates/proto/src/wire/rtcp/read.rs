@@ -10,6 +10,7 @@ use super::app::{
     ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, LOSSES, LossReport, NAME, PASSED, PROBE,
     kept_from_bytes,
 };
+use super::claim::{CLAIM, claim_from_bytes};
 use super::{
     Announcement, CNAME_ITEM, CompactNtp, CompactSpan, DELAYS_BLOCK, DelaySince, Effective, Item,
     NtpTime, REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
@@ -232,6 +233,7 @@ fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> O
         KEPT => kept_from_bytes(data).map(Item::Kept),
         FEEDBACK => PathFeedback::from_bytes(data).map(Item::Feedback),
         PASSED => word(data, 0).zip(word(data, 4)).map(|(ssrc, bytes)| Item::Passed(ssrc, bytes)),
+        CLAIM => claim_from_bytes(data)?.map(|(claim, targets)| Item::Claim(claim, targets)),
         _ => None,
     };
     item.into_iter().for_each(|item| visitor(app.ssrc(), item));

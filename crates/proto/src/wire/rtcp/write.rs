@@ -241,9 +241,21 @@ pub fn write_passed(ssrc: u32, (stream, name): (u32, u32), buffer: &mut [u8]) ->
 }
 
 /// [`RtcpReport::check`] ensures room.
-struct Out<'a> {
+pub(super) struct Out<'a> {
     buffer: &'a mut [u8],
     at: usize,
+}
+
+impl<'a> Out<'a> {
+    pub(super) const fn new(buffer: &'a mut [u8]) -> Self {
+        Self { buffer, at: 0 }
+    }
+
+    /// Writes one APP packet and returns its length.
+    pub(super) fn whole_app(mut self, ssrc: u32, subtype: u8, data: &[u8]) -> usize {
+        self.app(ssrc, subtype, data);
+        self.at
+    }
 }
 
 impl Out<'_> {

@@ -1,0 +1,188 @@
+//! An announcement as known to a zone.
+
+use super::EndReason;
+use super::claim::{AnnouncementId, Claim};
+use crate::clock::ClockMapping;
+use crate::time::{LocalTime, Span, WallTime};
+
+/// Presentation time on the station's wall clock and on this host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) wall: WallTime,
+    pub(super) local: LocalTime,
+}
+
+impl Moment {
+    pub(super) fn of(wall: WallTime, clock: &ClockMapping) -> Self {
+        Self { wall, local: clock.local(wall) }
+    }
+
+    fn min(self, other: Self) -> Self {
+        if other.wall < self.wall { other } else { self }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Waiting,
+    Playing,
+    Lost(Loss),
+    Over,
+}
+
+/// Another announcement takes precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) by: AnnouncementId,
+    /// Start of the winner, or the own start if that is later.
+    pub(super) at: Moment,
+    /// The winner is forgotten, so this no longer changes.
+    is_final: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Announcement {
+    pub(super) ssrc: u32,
+    /// As first accepted.
+    pub(super) claim: Claim,
+    pub(super) clock: ClockMapping,
+    pub(super) starts: Moment,
+    /// Start plus maximum duration.
+    limit: Moment,
+    /// End of the last frame, by flag or BYE.
+    pub(super) ended: Option<Moment>,
+    /// Presentation time up to which sound was received.
+    pub(super) heard: Option<WallTime>,
+    /// When the zone is free again, without packets.
+    silent: Option<Moment>,
+    /// Whether a claim arrived since then.
+    claimed: bool,
+    pub(super) state: State,
+    /// Arrival of the newest claim or sound.
+    pub(super) newest: LocalTime,
+}
+
+impl Announcement {
+    /// A station without packets for this long has ended its announcement.
+    const SILENCE: Span = Span::from_millis(500);
+    /// Late packets and claims of an announcement that is over still find its record: twice the
+    /// maximum age of claims.
+    const MEMORY: Span = Span::from_secs(2);
+
+    pub(super) fn new(ssrc: u32, claim: &Claim, clock: ClockMapping, now: LocalTime) -> Self {
+        Self {
+            ssrc,
+            claim: *claim,
+            clock,
+            starts: Moment::of(claim.starts, &clock),
+            limit: Moment::of(claim.starts + claim.longest, &clock),
+            ended: claim.ends.map(|ends| Moment::of(ends, &clock)),
+            heard: None,
+            silent: None,
+            claimed: true,
+            state: State::Waiting,
+            newest: now,
+        }
+    }
+
+    /// A claim alone plays nothing: sound must arrive, too.
+    pub(super) fn competes(&self) -> bool {
+        self.heard.is_some() && self.ends().wall > self.starts.wall
+    }
+
+    pub(super) fn lose(&mut self, by: AnnouncementId, at: LocalTime) {
+        let at = if at <= self.starts.local {
+            self.starts
+        } else {
+            Moment { wall: self.clock.wall(at), local: at }
+        };
+        self.state = State::Lost(Loss { by, at, is_final: false });
+    }
+
+    pub(super) fn remember_loss(&mut self, knows: impl Fn(AnnouncementId) -> bool) {
+        if let State::Lost(loss) = &mut self.state {
+            loss.is_final |= !knows(loss.by);
+        }
+    }
+
+    /// When the zone is free again, as known now.
+    pub(super) fn ends(&self) -> Moment {
+        match self.state {
+            State::Lost(Loss { at, is_final: true, .. }) => at,
+            _ => self.ended.or(self.silent).map_or(self.limit, |ends| ends.min(self.limit)),
+        }
+    }
+
+    /// When the program returns.
+    pub(super) fn restores(&self) -> LocalTime {
+        // The silence is part of the hold.
+        let waited =
+            if self.ended.is_none() && self.silent.is_some() { Self::SILENCE } else { Span::ZERO };
+        self.ends().local + (self.claim.duck.hold - waited).max(Span::ZERO)
+    }
+
+    pub(super) fn falls_silent(&self) -> Option<Moment> {
+        let heard = self.heard.filter(|_| self.ended.is_none() && self.silent.is_none());
+        heard.map(|heard| Moment::of(heard + Self::SILENCE, &self.clock))
+    }
+
+    /// Handles a repeated claim.
+    pub(super) fn claim_again(&mut self, claim: &Claim, clock: &ClockMapping, now: LocalTime) {
+        (self.newest, self.clock, self.claimed) = (now, *clock, true);
+        self.ended = self.ended.or(claim.ends.map(|ends| Moment::of(ends, clock)));
+    }
+
+    /// Ends it if its stream carries a later announcement. Returns whether it does.
+    pub(super) fn give_way(&mut self, later: &Claim) -> bool {
+        let frees = self.heard.map_or(later.starts, |heard| heard + Self::SILENCE);
+        let last = frees.min(later.starts);
+        let ends = self.ended.is_none()
+            && later.id != self.claim.id
+            && later.starts > self.claim.starts
+            && self.silent.is_none_or(|silent| last < silent.wall);
+        if ends {
+            self.ended = Some(Moment::of(last, &self.clock));
+        }
+        ends
+    }
+
+    /// Detects silence at presentation time `earliest`.
+    pub(super) fn watch(&mut self, earliest: LocalTime) {
+        let falls = self.falls_silent().filter(|at| at.local <= earliest);
+        if falls.is_some() {
+            (self.silent, self.claimed) = (falls, false);
+        }
+    }
+
+    pub(super) fn end_reason(&self) -> EndReason {
+        match (self.ended, self.silent) {
+            (Some(ended), _) if ended.wall <= self.limit.wall => EndReason::Station,
+            (None, Some(silent)) if silent.wall <= self.limit.wall => EndReason::Silence,
+            _ => EndReason::Longest,
+        }
+    }
+
+    /// Handles sound up to `until`. Returns whether the announcement is alive again: after a
+    /// silence only with a claim, because the stream may carry another one.
+    pub(super) fn hear(&mut self, until: WallTime, now: LocalTime) -> bool {
+        if until <= self.heard.unwrap_or(self.starts.wall) || !self.claimed {
+            return false;
+        }
+        self.newest = now;
+        let revives = self.heard.is_none() || self.silent.is_some();
+        self.heard = Some(until);
+        if self.ended.is_none() && self.silent.take().is_some() && self.state == State::Over {
+            self.state = State::Waiting;
+        }
+        revives
+    }
+
+    pub(super) fn is_forgotten_at(&self) -> LocalTime {
+        let memory = self.newest + Self::MEMORY;
+        match self.state {
+            State::Waiting => memory,
+            State::Playing => LocalTime::NEVER,
+            State::Lost(_) | State::Over => memory.max(self.restores() + self.claim.duck.up),
+        }
+    }
+}

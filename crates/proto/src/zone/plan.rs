@@ -1,0 +1,115 @@
+//! Decides which announcement plays when: a pure function of the announcements.
+
+use super::announcement::{Announcement, Moment};
+use super::claim::Claim;
+use super::curve::GainCurve;
+use crate::time::Span;
+use tautline_dsp::gain::Gain;
+
+/// Time during which an announcement plays, in the order of starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Turn {
+    /// Index of the announcement.
+    pub(super) index: usize,
+    /// The claim, with its start in the time common to all stations.
+    claim: Claim,
+    pub(super) begins: Moment,
+    pub(super) ends: Moment,
+    /// Index of the announcement that pre-empted it at `ends`.
+    pub(super) preempted_by: Option<usize>,
+}
+
+/// Turns, and announcements that lost at their start with the winner.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) turns: Vec<Turn>,
+    pub(super) refused: Vec<(usize, usize)>,
+    candidates: Vec<Turn>,
+}
+
+/// Station's wall clock minus ours.
+fn ahead(moment: Moment) -> i64 {
+    moment.wall.as_unix_nanos().saturating_sub(moment.local.as_nanos())
+}
+
+/// Claims are compared as they are if the stations' clocks agree to half of this, as with NTP. So
+/// zones with different estimates of a clock compare the same numbers. Larger errors are corrected
+/// in whole multiples.
+const COMPARABLE: i64 = 100_000_000;
+
+impl Plan {
+    pub(super) fn with_capacity(count: usize) -> Self {
+        let candidates = Vec::with_capacity(count);
+        Self { turns: Vec::with_capacity(count), refused: Vec::with_capacity(count), candidates }
+    }
+
+    /// At each start, the announcement plays if none plays or if it takes precedence. One that lost
+    /// does not return when the winner ends.
+    pub(super) fn make(&mut self, all: &[Announcement]) {
+        self.turns.clear();
+        self.refused.clear();
+        self.find_candidates(all);
+        for next in &self.candidates {
+            match self.turns.last_mut().filter(|turn| turn.ends.wall > next.begins.wall) {
+                Some(turn) if next.claim.precedence(&turn.claim).is_lt() => {
+                    self.refused.push((next.index, turn.index));
+                    continue;
+                }
+                Some(turn) => {
+                    turn.ends = next.begins;
+                    turn.preempted_by = Some(next.index);
+                }
+                None => {}
+            }
+            self.turns.push(*next);
+        }
+    }
+
+    fn find_candidates(&mut self, all: &[Announcement]) {
+        self.candidates.clear();
+        for (index, it) in all.iter().enumerate().filter(|(_, it)| it.competes()) {
+            let (claim, begins, ends) = (it.claim, it.starts, it.ends());
+            self.candidates.push(Turn { index, claim, begins, ends, preempted_by: None });
+        }
+        // The median, so that one wrong clock moves no other.
+        self.candidates.sort_unstable_by_key(|it| ahead(it.begins));
+        let middle = self.candidates.get(self.candidates.len() / 2);
+        let reference = middle.map_or(0, |it| ahead(it.begins));
+        for turn in &mut self.candidates {
+            let error = ahead(turn.begins).saturating_sub(reference);
+            let steps = error.saturating_add(COMPARABLE / 2).div_euclid(COMPARABLE);
+            let correction = Span::from_nanos(steps.saturating_mul(-COMPARABLE));
+            turn.begins.wall = turn.begins.wall + correction;
+            turn.ends.wall = turn.ends.wall + correction;
+            turn.claim.starts = turn.begins.wall;
+        }
+        self.candidates.sort_unstable_by(|a, b| {
+            a.begins.wall.cmp(&b.begins.wall).then(b.claim.precedence(&a.claim))
+        });
+    }
+
+    /// Gain of all programs.
+    pub(super) fn duck(&self, all: &[Announcement]) -> GainCurve {
+        let mut curve = GainCurve::constant(Gain::UNITY);
+        for turn in &self.turns {
+            let duck = turn.claim.duck;
+            curve.ramp(turn.begins.local, duck.down, duck.depth);
+            if turn.preempted_by.is_none() {
+                curve.ramp(all[turn.index].restores(), duck.up, Gain::UNITY);
+            }
+        }
+        curve
+    }
+
+    /// Gain of the announcements of stream `ssrc`. One that is pre-empted fades while the winner
+    /// lowers the program.
+    pub(super) fn announced(&self, ssrc: u32, all: &[Announcement]) -> GainCurve {
+        let mut curve = GainCurve::constant(Gain::SILENCE);
+        for turn in self.turns.iter().filter(|turn| all[turn.index].ssrc == ssrc) {
+            curve.ramp(turn.begins.local, Span::ZERO, Gain::UNITY);
+            let fade = turn.preempted_by.map_or(Span::ZERO, |by| all[by].claim.duck.down);
+            curve.ramp(turn.ends.local, fade, Gain::SILENCE);
+        }
+        curve
+    }
+}
