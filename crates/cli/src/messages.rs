@@ -3,6 +3,7 @@
 mod changes;
 mod receiving;
 mod sending;
+mod zone;
 
 use tautline_audio::DeviceSpec;
 use tautline_engine::monitor::note::Note;
@@ -176,6 +177,8 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                  count as this machine's fault"
             )
         }
+        Note::Zone(event) => zone::event(event),
+        Note::ClaimRefused { address, why } => zone::refused(address, *why),
         Note::Unwritten(flaw) => (*flaw).to_owned(),
         Note::AuthFailed { address, datagrams } => auth_failed(address, *datagrams),
         Note::AnotherSender { address, packets, host } => format!(

@@ -4,14 +4,67 @@ use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Datagram;
+use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::rtcp_session::{Event, MAX_DATAGRAM, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::rtcp::{Compound, Item, MAX_CLAIM_BYTES, author_of, write_claim};
+use tautline_proto::zone::{Claim, Targets};
 
 pub(crate) enum Audience {
     Everyone(Vec<Endpoint>),
     /// Receiver: source of the last valid report.
     Whoever(Option<Endpoint>),
+    /// Announcement port: stations that reported lately, also before their first packet, so that
+    /// their clocks are known then.
+    Stations(Vec<HeardStation>),
+}
+
+pub(crate) struct HeardStation {
+    ssrc: u32,
+    from: Endpoint,
+    at: LocalTime,
+}
+
+impl Audience {
+    /// Bounds the memory of a flood of reports.
+    const MAX_STATIONS: usize = 64;
+    /// As for peers of a session.
+    const FORGOTTEN: Span = Span::from_secs(5);
+
+    fn hear(&mut self, datagram: &Datagram<'_>, concerns: bool) {
+        let (from, at) = (datagram.arrival.from, datagram.arrival.at);
+        match self {
+            Self::Everyone(_) => {}
+            Self::Whoever(peer) if concerns => *peer = Some(from),
+            Self::Whoever(_) => {}
+            Self::Stations(stations) => {
+                let Some(ssrc) = author_of(datagram.bytes) else { return };
+                stations.retain(|one| (one.ssrc, one.from) != (ssrc, from));
+                stations.retain(|one| at - one.at < Self::FORGOTTEN);
+                if stations.len() < Self::MAX_STATIONS {
+                    stations.push(HeardStation { ssrc, from, at });
+                }
+            }
+        }
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        match self {
+            Self::Everyone(all) => all.clone(),
+            Self::Whoever(peer) => peer.iter().copied().collect(),
+            Self::Stations(stations) => stations.iter().map(|one| one.from).collect(),
+        }
+    }
+}
+
+/// A received claim.
+pub(crate) struct StoredClaim {
+    pub(crate) ssrc: u32,
+    pub(crate) claim: Claim,
+    pub(crate) targets: Box<[[u8; 2]]>,
+    /// Mapping of the station's clock at the arrival.
+    pub(crate) clock: Option<ClockMapping>,
 }
 
 /// Without a channel, it neither sends nor receives reports.
@@ -20,6 +73,8 @@ pub(crate) struct Conversation {
     pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
     pub(crate) invalid: u64,
+    /// At an announcement port: claims not taken yet, at most [`Self::MAX_CLAIMS`].
+    pub(crate) claims: Option<Vec<StoredClaim>>,
     ask_kernel: LocalTime,
 }
 
@@ -27,12 +82,17 @@ pub(crate) struct Conversation {
 const KERNEL: Span = Span::from_secs(1);
 
 impl Conversation {
+    /// Bounds the memory of a flood of claims.
+    const MAX_CLAIMS: usize = 64;
+    /// Stations repeat claims at this interval.
+    const OLD_CLAIM: Span = Span::from_millis(500);
+
     pub(crate) fn new(
         session: Session,
         control: Option<Box<dyn Control>>,
         audience: Audience,
     ) -> Self {
-        Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
+        Self { session, control, audience, invalid: 0, claims: None, ask_kernel: LocalTime::ZERO }
     }
 
     /// Passes each event with its host to `notify`. With `heard`, only reports about that SSRC
@@ -57,7 +117,7 @@ impl Conversation {
         datagram: &Datagram<'_>,
         notify: &mut impl FnMut(Host, Event),
     ) {
-        let Self { session, audience, invalid, .. } = self;
+        let Self { session, audience, invalid, claims, .. } = self;
         let stamp_uncertainty =
             datagram.arrival.uncertainty.min(datagram.arrival.read - datagram.arrival.at);
         let from = datagram.arrival.from.host();
@@ -67,12 +127,25 @@ impl Conversation {
             notify(from, event);
         };
         let arrived = ReportArrival { from, at: datagram.arrival.at, stamp_uncertainty };
+        let foreign = session.foreign();
         match session.handle(datagram.bytes, arrived, listen) {
-            Ok(()) => match audience {
-                Audience::Whoever(peer) if concerns => *peer = Some(datagram.arrival.from),
-                _ => {}
-            },
+            Ok(()) => audience.hear(datagram, concerns),
             Err(_) => *invalid += 1,
+        }
+        if let Some(claims) = claims
+            && session.foreign() == foreign
+            && now() - datagram.arrival.at < Self::OLD_CLAIM
+        {
+            store_claims(datagram.bytes, session, claims);
+        }
+    }
+
+    /// Sends a claim to all receivers of reports.
+    pub(crate) fn claim(&mut self, claim: &Claim, targets: Targets<'_>) {
+        let mut buffer = [0; MAX_CLAIM_BYTES];
+        let written = write_claim(self.session.ssrc(), claim, targets, &mut buffer);
+        if let (Some(bytes), Audience::Everyone(all)) = (written, &self.audience) {
+            send(self.control.as_deref_mut(), &buffer[..bytes], all);
         }
     }
 
@@ -82,6 +155,14 @@ impl Conversation {
 
     pub(crate) fn leave(&mut self) {
         self.send(Session::leave);
+    }
+
+    /// Says goodbye to a station that another stream of this port answers now.
+    pub(crate) fn dismiss(&mut self, ssrc: u32) {
+        let Audience::Stations(stations) = &mut self.audience else { return };
+        let gone = stations.extract_if(.., |one| one.ssrc == ssrc);
+        let gone: Vec<Endpoint> = gone.map(|one| one.from).collect();
+        self.leave_those(&gone);
     }
 
     pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
@@ -94,12 +175,21 @@ impl Conversation {
     fn send(&mut self, write: impl FnOnce(&mut Session, LocalTime, &mut [u8]) -> Option<usize>) {
         let mut buffer = [0; MAX_DATAGRAM];
         let Some(bytes) = write(&mut self.session, now(), &mut buffer) else { return };
-        let reported = match &self.audience {
-            Audience::Everyone(all) => all.as_slice(),
-            Audience::Whoever(peer) => peer.as_slice(),
-        };
-        send(self.control.as_deref_mut(), &buffer[..bytes], reported);
+        send(self.control.as_deref_mut(), &buffer[..bytes], &self.audience.endpoints());
     }
+}
+
+fn store_claims(datagram: &[u8], session: &Session, claims: &mut Vec<StoredClaim>) {
+    let Ok(compound) = Compound::parse(datagram) else { return };
+    compound.visit(|ssrc, item| {
+        if let Item::Claim(claim, targets) = item
+            && author_of(datagram) == Some(ssrc)
+            && claims.len() < Conversation::MAX_CLAIMS
+        {
+            let (targets, clock) = (targets.as_bytes().into(), session.mapping(ssrc));
+            claims.push(StoredClaim { ssrc, claim, targets, clock });
+        }
+    });
 }
 
 fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], reported: &[Endpoint]) {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use tautline_proto::device::DeviceError;
 
+use crate::plan::zone::InvalidTargets;
+
 /// Error that prevents or ends a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -22,6 +24,9 @@ pub enum RunError {
         /// System error.
         error: io::Error,
     },
+    /// Invalid targets of an announcement.
+    #[error(transparent)]
+    Targets(#[from] InvalidTargets),
     /// Other system error.
     #[error("{0}: {1}\nhint: end other programs or raise the limits of this user (ulimit -a)")]
     System(&'static str, io::Error),

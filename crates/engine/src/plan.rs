@@ -9,6 +9,7 @@ pub mod probes;
 pub mod select;
 pub mod sockets;
 pub mod too_long;
+pub mod zone;
 
 use std::fs::File;
 use std::io::Read;
@@ -40,6 +41,7 @@ use crate::plan::claim::ClaimedAddress;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
 use crate::plan::select::Select;
+use crate::plan::zone::{AnnouncementPlan, ZonePlan};
 
 tautline_dsp::named_enum! {
     /// Thread that makes the system calls.
@@ -103,6 +105,8 @@ pub struct SendPlan {
     pub ledger: Option<PathBuf>,
     /// Claim of the destination, if any. If it is lost, the stream moves to the next one.
     pub claim: Option<Arc<ClaimedAddress>>,
+    /// If the stream is an announcement: its claims go to the receivers of reports.
+    pub announcement: Option<AnnouncementPlan>,
 }
 
 /// Received stream's plan.
@@ -123,6 +127,8 @@ pub struct StreamPlan {
     pub senders: Option<NonZeroUsize>,
     /// Whether the link also receives the followed clock.
     pub carries_clock: bool,
+    /// Whether this is an announcement port: plays only streams that claim this zone.
+    pub announces: bool,
     /// SRTP profile, for the report.
     pub sealed: Option<&'static str>,
 }
@@ -144,6 +150,7 @@ impl StreamPlan {
             gain: Gain::UNITY,
             senders: None,
             carries_clock: false,
+            announces: false,
             sealed: None,
         }
     }
@@ -182,6 +189,8 @@ pub struct RecvPlan {
     pub clock: Option<ClockPlan>,
     /// Selection of the played streams.
     pub select: Select,
+    /// Zone of a building, if any. Without one, announcement ports are silent.
+    pub zone: Option<ZonePlan>,
     /// Gain of the mix.
     pub gain: Gain,
     /// Stream channels to device channels.

@@ -13,6 +13,7 @@ mod statistics;
 mod stream;
 mod streams;
 mod summary;
+mod zone;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use crate::monitor::run::{Progress, RunOptions, RunWatch, Running};
 use crate::monitor::sound::{CardEar, Hearing, hearing, measurement};
 use crate::plan::RecvPlan;
 use crate::plan::probes::Probes;
+use crate::plan::zone::ZonePlan;
 use crate::receive_engine::change::MixChanges;
 use crate::receive_engine::followed::FollowedClock;
 use crate::receive_engine::labels::Labels;
@@ -48,6 +50,9 @@ use crate::receive_engine::mixer::{Mixer, Passages};
 use crate::receive_engine::shared::{SharedLinkEnd, share};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 use crate::receive_engine::streams::ReceivedStreams;
+use crate::receive_engine::zone::{Zone, zone};
+
+pub use crate::receive_engine::zone::ZoneHook;
 
 /// A receiver without its device. For a card that listens to its output, call
 /// [`RecvEngine::listener`] first.
@@ -56,6 +61,7 @@ pub struct RecvEngine {
     shared: Vec<SharedLinkEnd>,
     changes: MixChanges,
     clock: Option<FollowedClock>,
+    zone: Option<Zone>,
     mixer: Mixer,
     exit_on_bye: bool,
     ledger: Option<LedgerFile<ReceivedEntry>>,
@@ -106,6 +112,9 @@ impl RecvEngine {
             Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
         let (wall, device, labels) = (WallClock::frozen(), plan.device, plan.labels.is_some());
         let mix = Mix { wall, device, waiter, probes, labels };
+        let announces = plan.streams.iter().any(|stream| stream.announces);
+        let zone_plan = plan.zone.or_else(|| announces.then(ZonePlan::default));
+        let (zone, zone_mix) = zone_plan.map(|plan| zone(plan, &device)).unzip();
         let (mut streams, mut inputs) = (Vec::new(), Vec::new());
         let (mut shared, mut shared_links) = (Vec::new(), Vec::new());
         let more = plan.streams.iter().filter_map(|stream| stream.senders);
@@ -144,6 +153,7 @@ impl RecvEngine {
             gains,
             select: plan.select,
             chosen: None,
+            zone: zone_mix.map(Box::new),
             volume: Volume::over(plan.gain, VOLUME_RAMP),
             gain: plan.gain,
             map: plan.map,
@@ -162,6 +172,7 @@ impl RecvEngine {
             shared,
             changes,
             clock,
+            zone,
             mixer,
             exit_on_bye: plan.exit_on_bye,
             ledger,
@@ -175,6 +186,13 @@ impl RecvEngine {
     /// Applies changes from `requests` during the run.
     pub fn listen(&mut self, requests: Requests<RecvChange>) {
         self.changes.requests = Some(requests);
+    }
+
+    /// Sets the hook for events of the zone, such as a log.
+    pub fn on_zone_event(&mut self, hook: ZoneHook) {
+        if let Some(zone) = &mut self.zone {
+            zone.hook = Some(hook);
+        }
     }
 
     /// Publishes snapshots.
@@ -227,7 +245,7 @@ impl RecvEngine {
     }
 
     fn begin(self, watch: RunWatch, device: &Settings) -> (ReceivedStreams, Mixer) {
-        let Self { streams, shared, changes, clock, hearing, ledger, observers, .. } = self;
+        let Self { streams, shared, changes, clock, hearing, ledger, observers, zone, .. } = self;
         let all = ReceivedStreams {
             streams,
             shared,
@@ -236,6 +254,7 @@ impl RecvEngine {
             clock,
             ledger,
             observers,
+            zone,
             labels: self.labels.map(|path| Labels::new(&path, device)),
             watch,
             beat: LocalTime::ZERO,

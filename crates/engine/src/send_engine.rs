@@ -1,5 +1,6 @@
 //! Send engine: captures from one device, sends one stream, and reports.
 
+mod announcement;
 mod change;
 mod claim;
 mod stream;
@@ -36,6 +37,7 @@ use crate::plan::SendPlan;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
 use crate::plan::random;
+use crate::send_engine::announcement::SentAnnouncement;
 use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::stream::{PresentationClock, SentStream};
 use crate::send_engine::transmitter::{Transmitter, TxStatus};
@@ -78,6 +80,10 @@ impl SendEngine {
         let (device, identity) = (config.device, config.identity);
         config.compressed = plan.encoders.iter().map(|encoder| encoder.coding()).collect();
         config.held = plan.stream.pacing.as_ref().map_or(Span::ZERO, Paced::lead);
+        if plan.announcement.is_some() {
+            // Claimed times need a constant latency.
+            config.latency = LatencyRule::Chosen(config.link_offset);
+        }
         if !matches!(config.latency, LatencyRule::Chosen(_)) {
             config.usual = config.link_offset;
         }
@@ -99,6 +105,7 @@ impl SendEngine {
             faults: Faults::NONE,
             woke: now(),
             clock: None,
+            first: None,
             reported: LocalTime::ZERO,
         };
         let packing_age = config.format.packing_age(device.period);
@@ -107,6 +114,7 @@ impl SendEngine {
         let drain = drain + config.held;
         let presented = config.form.presents().then(PresentationClock::default);
         let policy = SendPolicy::new(config);
+        let announcement = plan.announcement.map(SentAnnouncement::new).transpose()?;
         let claim = plan.claim.map(|claim| FollowedClaim::of(claim, &plan.stream.outbound));
         let stream = SentStream {
             config: plan.stream,
@@ -138,6 +146,7 @@ impl SendEngine {
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
             presented,
             claim,
+            announcement,
             on_lost: None,
         };
         Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
@@ -182,7 +191,7 @@ impl SendEngine {
         machine::note_priority(&mut watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
         while !watch.is_over(stop) && !running.is_over() {
-            wait_for(&stream.conversation, watch.beat());
+            wait_for(&stream.conversation, watch.beat().min(stream.claim_due()));
             if let Some(requests) = &requests {
                 requests.serve(|change| stream.change(change, &mut watch));
             }
@@ -196,6 +205,7 @@ impl SendEngine {
         stream.turn(&mut watch);
         drop(process);
         stream.turn(&mut watch);
+        stream.claim_end();
         stream.finish(&mut watch);
         // A short run reported no progress.
         progress(&stream.progress(&watch));

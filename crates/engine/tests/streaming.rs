@@ -4,6 +4,7 @@
 
 mod common;
 mod memory_link;
+mod zones;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::OnceLock;

@@ -36,9 +36,22 @@ pub struct Snapshot {
     pub streams: Vec<StreamSnapshot>,
     /// Clock followed via `--clock`, if any.
     pub clock: Option<FollowedClockSnapshot>,
+    /// Zone of a building, if the receiver is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneSnapshot>,
     /// Plugins run for other machines, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offloads: Vec<OffloadSnapshot>,
+}
+
+/// Decision of a zone.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ZoneSnapshot {
+    /// Number of the announcement that plays, if any: 16 hexadecimal digits.
+    pub announcement: Option<String>,
+    /// Current gain of the programs: 1 without an announcement, 0 for silence.
+    pub program_gain: f64,
 }
 
 /// A plugin that a worker runs for another machine.
@@ -345,7 +358,9 @@ mod tests {
             ..FollowedClockSnapshot::default()
         };
         let (streams, clock) = (vec![stream], Some(clock));
-        let snapshot = Snapshot { schema: SCHEMA, streams, clock, ..Snapshot::default() };
+        let zone = ZoneSnapshot { announcement: Some("07".into()), program_gain: 0.1 };
+        let zone = Some(zone);
+        let snapshot = Snapshot { schema: SCHEMA, streams, clock, zone, ..Snapshot::default() };
         let line = serde_json::to_string(&snapshot).unwrap();
         assert!(!line.contains('\n'), "{line}");
         assert_eq!(serde_json::from_str::<Snapshot>(&line).unwrap(), snapshot);

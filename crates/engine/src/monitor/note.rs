@@ -8,6 +8,7 @@ use tautline_proto::receive_policy::ReceiveNote;
 use tautline_proto::send_policy::SendNote;
 use tautline_proto::target_delay::Journal;
 use tautline_proto::time::Span;
+use tautline_proto::zone::{ClaimRefused, ZoneEvent};
 
 use crate::plan::too_long::TooLong;
 
@@ -113,6 +114,15 @@ pub enum Note<'a> {
     },
     /// The program was stopped this long, for example by SIGSTOP.
     Stopped(Span),
+    /// Decision of the zone.
+    Zone(&'a ZoneEvent),
+    /// A claim without effect.
+    ClaimRefused {
+        /// Announcement port, as given.
+        address: &'a str,
+        /// Reason.
+        why: ClaimRefused,
+    },
     /// Incomplete output file; the message.
     Unwritten(&'a str),
     /// Dropped datagrams: decryption failed.

@@ -135,6 +135,7 @@ impl SendPlan {
             map: ChannelMap::identity(device.channels.count()),
             ledger: None,
             claim: None,
+            announcement: None,
         })
     }
 }
@@ -207,6 +208,7 @@ impl RecvPlan {
             streams,
             clock: None,
             select: Select::Mix,
+            zone: None,
             gain: Gain::UNITY,
             map: ChannelMap::identity(device.channels.count()),
             device,

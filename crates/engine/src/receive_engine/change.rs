@@ -155,6 +155,7 @@ impl MixChanges {
             return Err(CannotChange::CarriesClock);
         }
         let address = plan.address.clone();
+        let plan = StreamPlan { announces: streams[place].announced.is_some(), ..plan };
         let (mut stream, mut input) = self.connect(plan).map_err(CannotChange::Open)?;
         input.await_turn(fader.wanted());
         stream.inherit(&streams[place]);

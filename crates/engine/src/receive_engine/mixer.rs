@@ -6,6 +6,7 @@ mod shared;
 mod succession;
 #[cfg(test)]
 mod tests;
+mod zone;
 
 use rtrb::Consumer;
 use tautline_dsp::gain::{Gain, Volume};
@@ -28,6 +29,7 @@ pub(crate) use input::{Fed, MixerCommand, MixerInput, RxStatus};
 pub(crate) use marks::{AffectedFrames, LabelMark, LabelMarks};
 pub(crate) use shared::{SharedLink, SharedNews};
 pub(crate) use succession::Succession;
+pub(crate) use zone::{AnnouncedSound, ZoneMix};
 
 /// A period's packet traces, kept until the block is written: the `render` stage ends there.
 pub(crate) struct Passages {
@@ -72,6 +74,7 @@ pub(crate) struct Mixer {
     pub(crate) gains: Consumer<Gain>,
     pub(crate) select: Select,
     pub(crate) chosen: Option<usize>,
+    pub(crate) zone: Option<Box<ZoneMix>>,
     pub(crate) volume: Volume,
     pub(crate) gain: Gain,
     pub(crate) map: ChannelMap,
@@ -146,8 +149,11 @@ impl Mixer {
             input.pull(block, times, &mut self.passages, index);
             let crossing = self.succession.is_crossing(index);
             let gain = if crossing { Gain::SILENCE } else { input.target() };
-            let gate = gate(alone || self.select.handles(index, self.chosen));
-            let audible = input.is_audible(gate, gain);
+            let chosen = alone || self.select.handles(index, self.chosen);
+            let gate = gate(chosen || input.announces.is_some());
+            let zone = self.zone.as_deref();
+            let played = zone.is_none_or(|zone| zone.shape(input, block, times.meets));
+            let audible = played && input.is_audible(gate, gain);
             input.shape(block, gate, gain);
             if listens && audible {
                 voices = voices.with(index, block);
@@ -162,7 +168,9 @@ impl Mixer {
         if let Some(mouth) = &mut self.mouth {
             mouth.emit(times.meets, voices);
         }
-        let plays = |input: &MixerInput| input.alive && !input.receiver.is_muted();
+        let plays = |input: &MixerInput| {
+            input.alive && !input.receiver.is_muted() && input.announces.is_none()
+        };
         self.chosen = self.select.choose(self.inputs.iter().map(plays), self.chosen);
         let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
         self.volume.apply(self.gain, channels, sum);
@@ -186,9 +194,13 @@ impl Mixer {
         let sum = if mapped { &mut self.sum[..samples] } else { out };
         for (index, heir) in self.succession.heirs().iter_mut().enumerate() {
             let Some(heir) = heir else { continue };
-            let gate = gate(alone || self.select.handles(index, self.chosen));
+            let chosen = alone || self.select.handles(index, self.chosen);
+            let gate = gate(chosen || heir.input.announces.is_some());
             let place = self.inputs.len() + index;
             heir.pull(one, times, &mut self.passages, place);
+            if let Some(zone) = &self.zone {
+                zone.shape(&heir.input, one, times.meets);
+            }
             heir.shape(one, times, gate);
             if listens {
                 voices = voices.with(place, one);
@@ -201,6 +213,9 @@ impl Mixer {
     fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {
         let outputs = self.map.outputs();
         let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
+        if let Some(zone) = &mut self.zone {
+            zone.begin(&mut self.inputs);
+        }
         let longest = self.sum.len() / self.channels.count() * outputs;
         let mut samples = &mut *side.samples;
         while let Some((block, rest)) = samples.split_at_mut_checked(longest.min(samples.len()))

@@ -4,6 +4,7 @@
 use rtrb::{Consumer, Producer};
 use tautline_io::control::Control;
 use tautline_io::thread::memory;
+use tautline_proto::clock::ClockMapping;
 use tautline_proto::demux::Unplaced;
 use tautline_proto::endpoint::Author;
 use tautline_proto::latency::LatencyRule;
@@ -129,9 +130,13 @@ impl SharedLinkEnd {
             self.came += 1;
             streams.push(self.waiting.remove(waiting));
         }
+        let clock = self.take_clock(number, author, streams);
         let Some(received) = streams.iter_mut().find(|received| received.number == number) else {
             return;
         };
+        if let Some(clock) = clock {
+            received.adopt(author, clock);
+        }
         let Some(shares) = received.shares.as_mut() else { return };
         let before = shares.author.replace(author);
         self.authors.retain(|other| Some(*other) != before);
@@ -140,6 +145,30 @@ impl SharedLinkEnd {
         received.conversation.control = self.control.take();
         received.converse_about(early.collect::<Vec<_>>().iter(), watch);
         self.control = received.conversation.control.take();
+    }
+
+    /// The clock of a station as known at an announcement port before its first packet.
+    fn take_clock(
+        &mut self,
+        number: usize,
+        author: Author,
+        streams: &mut [ReceivedStream],
+    ) -> Option<ClockMapping> {
+        let host = streams.iter_mut().find(|stream| stream.number == self.host)?;
+        if !self.model.announces || number == self.host {
+            return None;
+        }
+        host.conversation.control = self.control.take();
+        host.conversation.dismiss(author.ssrc);
+        self.control = host.conversation.control.take();
+        host.conversation.session.mapping(author.ssrc)
+    }
+
+    /// Whether `shares` answers this report: its sender's, or at an announcement port that of a
+    /// station without packets.
+    fn answers(&self, shares: &LinkShare, said: &SharedReport) -> bool {
+        let idle = self.model.announces && shares.planned && !self.authors.contains(&said.author);
+        idle || said.concerns(shares, &self.authors)
     }
 
     pub(crate) fn leave(&mut self, stream: &ReceivedStream) {
@@ -171,7 +200,7 @@ impl SharedLinkEnd {
     pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut RunWatch) {
         let Some(shares) = received.shares else { return };
         received.conversation.control = self.control.take();
-        let own = self.said.iter().filter(|said| said.concerns(&shares, &self.authors));
+        let own = self.said.iter().filter(|said| self.answers(&shares, said));
         received.converse_about(own, watch);
         self.control = received.conversation.control.take();
         let Self { said, authors, .. } = self;
@@ -180,8 +209,7 @@ impl SharedLinkEnd {
     }
 
     pub(crate) fn is_spoken_to(&self, received: &ReceivedStream) -> bool {
-        let concerns =
-            |shares: LinkShare| self.said.iter().any(|s| s.concerns(&shares, &self.authors));
+        let concerns = |shares: LinkShare| self.said.iter().any(|s| self.answers(&shares, s));
         received.shares.is_some_and(concerns)
     }
 

@@ -7,16 +7,16 @@ use tautline_io::clock::{WallClock, host_clock, now, tai};
 use tautline_io::control::Waiter;
 use tautline_io::link::event_queue::telling;
 use tautline_io::thread::memory;
-use tautline_proto::clock::ReportedRate;
+use tautline_proto::clock::{ClockMapping, ReportedRate};
 use tautline_proto::device::Settings;
-use tautline_proto::endpoint::Host;
+use tautline_proto::endpoint::{Author, Host};
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::{PacketTrace, Stage};
 use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy};
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_report::StreamEnd;
 use tautline_report::ledger::ReceivedEntry;
 use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
@@ -37,6 +37,7 @@ use crate::receive_engine::mixer::{LabelMark, LabelMarks, MixerCommand, MixerInp
 use crate::receive_engine::sharing::{LinkShare, SharedReport};
 use crate::receive_engine::statistics::Statistics;
 use crate::receive_engine::summary;
+use crate::receive_engine::zone::AnnouncedNews;
 
 pub(crate) struct ReceivedStream {
     pub(crate) address: String,
@@ -57,6 +58,8 @@ pub(crate) struct ReceivedStream {
     pub(crate) number: usize,
     pub(crate) shares: Option<LinkShare>,
     pub(crate) carries_clock: bool,
+    /// At an announcement port.
+    pub(crate) announced: Option<AnnouncedNews>,
     pending: VecDeque<PacketTrace>,
     news: LinkNews,
 }
@@ -117,13 +120,20 @@ pub(crate) fn connect(
     (input.tap, input.levels) = (tap, levels);
     let (marks, marks_out) = mix.labels.then(|| memory::ring(MARKS)).unzip();
     input.marks = marks.map(LabelMarks::new);
+    input.announces = stream.announces.then_some(WallTime::default());
+    let audience = match stream.announces {
+        true => Audience::Stations(Vec::new()),
+        false => Audience::Whoever(None),
+    };
+    let mut conversation = Conversation::new(session, stream.control, audience);
+    conversation.claims = stream.announces.then(Vec::new);
     let received = ReceivedStream {
         address: stream.address,
         sealed: stream.sealed,
         fader: Fader { gain: stream.gain, muted: false },
         config: stream.receiver,
         policy,
-        conversation: Conversation::new(session, stream.control, Audience::Whoever(None)),
+        conversation,
         commands: commands_in,
         passages: passages_out,
         status: status_out,
@@ -135,6 +145,7 @@ pub(crate) fn connect(
         number,
         shares: None,
         carries_clock: stream.carries_clock,
+        announced: stream.announces.then(AnnouncedNews::default),
         pending: VecDeque::new(),
         news: LinkNews::of(reported.events),
     };
@@ -216,9 +227,17 @@ impl ReceivedStream {
 
     fn answer(&mut self, events: Vec<(Host, Event)>, watch: &mut RunWatch) {
         self.count_lies();
+        if let Some(announced) = &mut self.announced {
+            let left = events.iter().filter(|(_, event)| matches!(event, Event::Left(_)));
+            announced.left.extend(left.map(|(_, event)| event.ssrc()));
+        }
+        let own = self.shares.and_then(|shares| shares.author).filter(|_| self.announced.is_some());
         self.decide(|policy, context| {
             for (from, event) in events {
-                policy.handle(from, event, context);
+                // An announcement port also answers stations without packets.
+                if own.is_none_or(|own| own.ssrc == event.ssrc()) {
+                    policy.handle(from, event, context);
+                }
             }
         });
         if let Some(receiving) = self.policy.receiving(self.statistics.recent()) {
@@ -226,6 +245,12 @@ impl ReceivedStream {
         }
         self.conversation.speak();
         self.note(watch);
+    }
+
+    /// Takes the clock of a station that another stream of this port answered so far.
+    pub(crate) fn adopt(&mut self, author: Author, clock: ClockMapping) {
+        let mapped = Event::Mapped(author.ssrc, clock);
+        self.decide(|policy, context| policy.handle(author.host, mapped, context));
     }
 
     pub(crate) fn turn(

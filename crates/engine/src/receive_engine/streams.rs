@@ -22,6 +22,7 @@ use crate::receive_engine::followed::FollowedClock;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::shared::SharedLinkEnd;
 use crate::receive_engine::stream::ReceivedStream;
+use crate::receive_engine::zone::Zone;
 use tautline_proto::receive_policy::recent::Recent;
 use tautline_report::ledger::ReceivedEntry;
 use tautline_report::snapshot::Snapshot;
@@ -38,6 +39,7 @@ pub(crate) struct ReceivedStreams {
     pub(crate) ledger: Option<LedgerFile<ReceivedEntry>>,
     pub(crate) observers: Observers,
     pub(crate) labels: Option<Labels>,
+    pub(crate) zone: Option<Zone>,
     pub(crate) watch: RunWatch,
     pub(crate) beat: LocalTime,
     pub(crate) quiet_since: Option<LocalTime>,
@@ -46,13 +48,14 @@ pub(crate) struct ReceivedStreams {
 
 impl ReceivedStreams {
     pub(crate) fn tell_observers(&mut self) {
-        let Self { streams, clock, observers, watch, .. } = self;
+        let Self { streams, clock, zone, observers, watch, .. } = self;
         let (now, here) = (now(), observers.are_here());
         streams.iter_mut().for_each(|stream| stream.look(now, here));
         observers.notify(|| Snapshot {
             elapsed_ns: (now - watch.began).as_nanos(),
             streams: streams.iter_mut().map(|stream| stream.snapshot(now)).collect(),
             clock: clock.as_ref().map(|clock| clock.snapshot(now)),
+            zone: zone.as_ref().map(|zone| zone.snapshot(now)),
             ..Snapshot::default()
         });
     }
@@ -75,10 +78,11 @@ impl ReceivedStreams {
     /// Waits for a received report, a due report or `until`. Runs these sessions and returns their
     /// number.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
+        let until = self.zone.as_ref().map_or(until, |zone| zone.deadline().min(until));
         let due = self.all().map(|stream| stream.conversation.session.deadline());
         let speaking = self.changes.mix.waiter.wait(due.fold(until, LocalTime::min));
         let (now, mut conversing) = (now(), 0);
-        let Self { streams, shared, changes, watch, .. } = self;
+        let Self { streams, shared, changes, zone, watch, .. } = self;
         let speaks = |number: usize| speaking.binary_search(&(number as u64)).is_ok();
         shared.iter_mut().filter(|shared| speaks(shared.host)).for_each(SharedLinkEnd::read);
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
@@ -90,14 +94,20 @@ impl ReceivedStreams {
             if spoken_to || stream.conversation.session.deadline() <= now {
                 converse(stream, link, watch);
                 conversing += 1;
+                zone.iter_mut().for_each(|zone| zone.follow(stream, watch));
             }
         }
         shared.iter_mut().for_each(SharedLinkEnd::put_away);
+        zone.iter_mut().for_each(|zone| zone.turn(watch));
+        // Its first packets may wait for a stream, and that for the station's clock.
+        if zone.as_ref().is_some_and(Zone::awaits_sound) {
+            self.follow_senders();
+        }
         conversing
     }
 
     fn follow_senders(&mut self) {
-        let Self { streams, shared, changes, hearing, ledger, labels, watch, .. } = self;
+        let Self { streams, shared, changes, hearing, ledger, labels, zone, watch, .. } = self;
         let latency = changes.latency_of_all.take();
         for (link, shared) in shared.iter_mut().enumerate() {
             if let Some(rule) = latency {
@@ -118,6 +128,7 @@ impl ReceivedStreams {
                 let xruns = status.map_or(0, |status| status.stream.counters.xruns);
                 input.notify(now(), xruns, None);
                 shared.converse(&mut stream, watch);
+                zone.iter_mut().for_each(|zone| zone.follow(&mut stream, watch));
                 stream.turn(watch, ledger.as_mut(), hearing);
                 drop(input);
                 labels.iter_mut().for_each(|labels| labels.close(&mut stream));
@@ -128,6 +139,11 @@ impl ReceivedStreams {
                 changes.keep(StreamReport { ended: Some(end), ..stream.report(watch) });
             }
             shared.refill(link, changes);
+        }
+        // Claims that arrived before their stream.
+        if let Some(zone) = zone {
+            streams.iter_mut().for_each(|stream| zone.follow(stream, watch));
+            zone.turn(watch);
         }
     }
 

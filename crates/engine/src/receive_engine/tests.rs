@@ -90,3 +90,22 @@ fn report_is_handled_by_its_stream_only() {
     }
     assert_eq!(received.converse_until(now()), 0, "no report was sent");
 }
+
+#[test]
+fn station_without_packets_is_answered_at_its_port() {
+    let (reports_to, plan) = stream();
+    let plan = StreamPlan { announces: true, senders: NonZeroUsize::new(4), ..plan };
+    let mut received = received(vec![plan]);
+    let stations = [0x5e4d, 0x5e4e].map(|ssrc| {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        let mut report = [0; 200];
+        let written = RtcpReport::new(ssrc).write(&mut report).unwrap();
+        peer.send_to(&report[..written], reports_to).unwrap();
+        assert_eq!(received.converse_until(now() + Span::from_secs(10)), 1);
+        peer
+    });
+    received.converse_until(now() + Span::from_secs(10));
+    let mut answer = [0; 1500];
+    stations.iter().for_each(|station| assert!(station.recv(&mut answer).unwrap() > 8));
+}

@@ -28,6 +28,7 @@ use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::monitor::xruns::XrunTimes;
 use crate::plan::SentConfig;
 use crate::plan::probes::Probes;
+use crate::send_engine::announcement::SentAnnouncement;
 use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
@@ -67,6 +68,7 @@ pub(crate) struct SentStream {
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
     pub(crate) presented: Option<PresentationClock>,
     pub(crate) claim: Option<FollowedClaim>,
+    pub(crate) announcement: Option<SentAnnouncement>,
     pub(crate) on_lost: Option<LostHook>,
 }
 
@@ -169,6 +171,7 @@ impl SentStream {
             self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).xruns);
             self.last = status;
         }
+        self.claim_zones();
         self.follow_claim(watch);
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));

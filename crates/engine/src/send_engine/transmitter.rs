@@ -35,6 +35,8 @@ pub(crate) struct TxStatus {
     pub(crate) xruns: u64,
     pub(crate) faults: Faults,
     pub(crate) clock: Option<ClockId>,
+    /// Capture time of the first frame.
+    pub(crate) first: Option<LocalTime>,
 }
 
 pub(crate) struct Transmitter {
@@ -53,6 +55,7 @@ pub(crate) struct Transmitter {
     pub(crate) faults: Faults,
     pub(crate) woke: LocalTime,
     pub(crate) clock: Option<ClockId>,
+    pub(crate) first: Option<LocalTime>,
     pub(crate) reported: LocalTime,
 }
 
@@ -108,6 +111,7 @@ impl Transmitter {
             xruns: self.xruns,
             faults: self.faults,
             clock: self.clock,
+            first: self.first,
         };
         // A full ring loses nothing: totals and faults go with the next status.
         if self.status.push(status).is_ok() {
@@ -134,6 +138,7 @@ impl Process for Transmitter {
         }
         self.woke = cycle.now;
         self.clock = cycle.clock;
+        self.first.get_or_insert(cycle.capture.meets);
         self.skip(cycle.capture.skipped);
         let times = BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };
         self.push(cycle.capture.samples, times);

@@ -15,6 +15,7 @@ use tautline_engine::monitor::note::Note;
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::probes::Probes;
 use tautline_engine::plan::select::Select;
+use tautline_engine::plan::zone::ZonePlan;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::receive_engine::RecvEngine;
@@ -53,6 +54,7 @@ pub(crate) struct Road {
     pub(crate) maps: (ChannelMap, ChannelMap),
     pub(crate) streams: usize,
     pub(crate) senders: usize,
+    pub(crate) zone: Option<ZonePlan>,
     pub(crate) labels: Option<PathBuf>,
     pub(crate) probes: Probes,
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
@@ -80,6 +82,7 @@ impl Default for Road {
             maps: (ChannelMap::identity(2), ChannelMap::identity(2)),
             streams: 1,
             senders: 1,
+            zone: None,
             labels: None,
             probes: Probes::All,
             between: |link| link,
@@ -134,16 +137,16 @@ impl Road {
         (address, plan)
     }
 
-    fn sender(&self, to: SocketAddr) -> SendPlan {
-        let report_to = SocketAddr::new(to.ip(), to.port() + 1);
-        let mut udp = UdpOptions::sender(vec![to]);
+    pub(crate) fn sender(&self, to: &[SocketAddr]) -> SendPlan {
+        let mut udp = UdpOptions::sender(to.to_vec());
         udp.transmit_stamp_every = 10;
         (udp.datagram_bytes, udp.batch, udp.max_destinations) = (8_000, 64, 4);
         let period = Frames::new(self.period);
         let device = self.link.spaces(&self.format(), period).then_some(REALTIME);
         let OpenedStream { link, control, outbound, .. } = open_stream(&udp, device).unwrap();
-        let reports_to = vec![report_to.into()];
-        SendPlan { reports_to, control, ..self.sender_by(link, outbound, to.to_string()) }
+        let reports = to.iter().map(|to| SocketAddr::new(to.ip(), to.port() + 1).into());
+        let (reports_to, address) = (reports.collect(), to[0].to_string());
+        SendPlan { reports_to, control, ..self.sender_by(link, outbound, address) }
     }
 
     pub(crate) fn sender_by(
@@ -173,7 +176,7 @@ impl Road {
             let (road, address, sent) = (self.clone(), *address, sent.clone());
             thread::spawn(move || {
                 for sender in 0..road.senders {
-                    let _ = sent.send(road.send(road.sender(address), seed + 100 * sender));
+                    let _ = sent.send(road.send(road.sender(&[address]), seed + 100 * sender));
                 }
             });
         }
@@ -192,6 +195,7 @@ impl Road {
             streams,
             clock: None,
             select: Select::Mix,
+            zone: self.zone.clone(),
             gain: self.gain,
             map: self.maps.1.clone(),
             device: self.device(),
@@ -220,6 +224,19 @@ impl Road {
     }
 
     pub(crate) fn send(&self, plan: SendPlan, seed: usize) -> Report {
+        let captures = self.captures;
+        self.send_by(plan, move |process| match captures {
+            Some(captures) => captures(process),
+            None => Box::new(Noise { process, state: 0x9E37_79B9 ^ (seed as u32 + 1) }),
+        })
+    }
+
+    /// `captures` wraps the sender's process.
+    pub(crate) fn send_by(
+        &self,
+        plan: SendPlan,
+        captures: impl FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send + 'static,
+    ) -> Report {
         let options = self.options(Some(self.lasts));
         let mut engine = SendEngine::new(plan).unwrap();
         let (asker, requested) = requests();
@@ -230,12 +247,7 @@ impl Road {
         let extras = Extras::default();
         let pace = Box::new(self.started[0].clone());
         let opened = open_paced(&card, Direction::Capture, self.device(), extras, pace).unwrap();
-        let captures = self.captures;
-        let handles = move |process| match captures {
-            Some(captures) => captures(process),
-            None => Box::new(Noise { process, state: 0x9E37_79B9 ^ (seed as u32 + 1) }),
-        };
-        let device = Box::new(Wrapped(opened.device, Some(handles)));
+        let device = Box::new(Wrapped(opened.device, Some(captures)));
         engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap()
     }
 }

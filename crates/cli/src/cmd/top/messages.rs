@@ -4,7 +4,7 @@ use tautline_api::v1::MAX_TEXT;
 use tautline_proto::text::printable;
 use tautline_report::snapshot::{
     ClockSnapshot, FollowedClockSnapshot, FollowedClockState, Meter, Snapshot, StageLength,
-    StreamSnapshot, StreamState, WorstStages,
+    StreamSnapshot, StreamState, WorstStages, ZoneSnapshot,
 };
 use tautline_report::text::Nanos;
 
@@ -125,6 +125,7 @@ pub(super) fn details(run: &Snapshot, stream: &StreamSnapshot) -> Vec<String> {
         let whose = if run.role == "send" { "receiver's" } else { "sender's" };
         lines.extend(stream.clock.as_ref().map(|known| clock(whose, known)));
         lines.extend(run.clock.as_ref().map(followed));
+        lines.extend(run.zone.as_ref().map(zone));
     }
     lines.iter().map(|line| clean(line)).collect()
 }
@@ -240,6 +241,16 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
         line += &format!("; in holdover for {:.0} s, without packets", held as f64 / 1e9);
     }
     line
+}
+
+fn zone(zone: &ZoneSnapshot) -> String {
+    let gain = 20.0 * zone.program_gain.log10();
+    match (&zone.announcement, zone.program_gain) {
+        (None, 1.0) => "zone: no announcement".to_owned(),
+        (None, _) => format!("zone: no announcement, programs at {gain:.0} dB"),
+        (Some(id), 0.0) => format!("zone: announcement {id} plays, programs are silent"),
+        (Some(id), _) => format!("zone: announcement {id} plays, programs at {gain:.0} dB"),
+    }
 }
 
 /// Makes another program's text safe for a terminal.

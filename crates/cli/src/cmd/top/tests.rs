@@ -1,6 +1,7 @@
 use tautline_report::snapshot::{
     ClockSnapshot, FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter,
     OffloadSnapshot, SecondCounts, Snapshot, StageLength, StreamSnapshot, StreamState, WorstStages,
+    ZoneSnapshot,
 };
 use tautline_trial::{shape_in_help, shape_of_json, snapshot};
 
@@ -192,6 +193,19 @@ fn keys_choose_a_stream_show_it_alone_and_end() {
     for end in ["q", "\x1b"] {
         assert!(press(&mut choice, end).is_break(), "{end:?}");
     }
+}
+
+#[test]
+fn zone_shows_its_announcement() {
+    let still = StreamSnapshot { second: SecondCounts::default(), ..received() };
+    let page = |announcement: Option<&str>, program_gain: f64| {
+        let zone = ZoneSnapshot { announcement: announcement.map(Into::into), program_gain };
+        page::page(&reported(&Snapshot { zone: Some(zone), ..run(vec![still.clone()]) }))
+    };
+    let id = Some("000000000000002a");
+    let pages = [page(None, 1.0), page(id, 0.1), page(id, 0.0), page(None, 0.5)];
+    let lines = pages.iter().flat_map(|page| page.lines().filter(|line| line.contains("zone")));
+    snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

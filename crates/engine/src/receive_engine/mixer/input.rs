@@ -11,7 +11,7 @@ use tautline_proto::jitter_buffer::{
 };
 use tautline_proto::ledger::PacketTrace;
 use tautline_proto::stream::Outgoing;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_report::PathReport;
 
 use super::Passages;
@@ -82,6 +82,8 @@ pub(crate) struct MixerInput {
     pub(crate) link: Box<dyn Link>,
     pub(crate) shares: bool,
     pub(crate) number: usize,
+    /// At an announcement port: time up to which sound was reported.
+    pub(crate) announces: Option<WallTime>,
     pub(crate) gain: Gain,
     pub(crate) volume: Volume,
     pub(crate) gate: Volume,
@@ -139,6 +141,7 @@ impl MixerInput {
             link,
             shares: false,
             number,
+            announces: None,
             gain,
             volume: Volume::over(gain, VOLUME_RAMP),
             gate: Volume::new(Gain::UNITY),

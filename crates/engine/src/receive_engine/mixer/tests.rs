@@ -2,6 +2,7 @@
 
 mod cost;
 mod senders;
+mod zone;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -106,6 +107,7 @@ impl World {
             gains: RingBuffer::new(1).1,
             select,
             chosen: None,
+            zone: None,
             volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
             gain: Gain::UNITY,
             map: ChannelMap::identity(1),

@@ -111,6 +111,7 @@ impl World {
             faults: Faults::NONE,
             woke: now(),
             clock: None,
+            first: None,
             reported: LocalTime::ZERO,
         };
         Self { transmitter, sent, commands, status, stamps, captured: 0 }

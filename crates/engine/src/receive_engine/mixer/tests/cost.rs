@@ -200,6 +200,7 @@ impl CostWorld {
             gains: RingBuffer::new(1).1,
             select: Select::Mix,
             chosen: None,
+            zone: None,
             volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
             gain: Gain::UNITY,
             map: ChannelMap::identity(2),

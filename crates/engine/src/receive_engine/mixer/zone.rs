@@ -1,0 +1,79 @@
+//! Gains of a zone on the device thread: applies the arbiter's curves, reports received sound.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
+use tautline_proto::time::{LocalTime, WallTime};
+use tautline_proto::zone::{GainCurve, ZoneGains};
+
+use super::MixerInput;
+
+/// Received sound of announcement stream `ssrc`, up to presentation time `until` on the station's
+/// clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnnouncedSound {
+    pub(crate) ssrc: u32,
+    pub(crate) until: WallTime,
+}
+
+pub(crate) struct ZoneMix {
+    coming: Consumer<ZoneGains>,
+    gains: ZoneGains,
+    sound: Producer<AnnouncedSound>,
+}
+
+impl ZoneMix {
+    pub(crate) const fn new(coming: Consumer<ZoneGains>, sound: Producer<AnnouncedSound>) -> Self {
+        Self { coming, gains: ZoneGains::IDLE, sound }
+    }
+
+    /// Not inlined: that would slow receivers without a zone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn begin(&mut self, inputs: &mut [MixerInput]) {
+        if !self.coming.is_empty() {
+            self.take_gains();
+        }
+        for input in inputs {
+            let Some(reported) = &mut input.announces else { continue };
+            let Some(source) = input.receiver.source() else { continue };
+            let placement = input.receiver.placement();
+            let until = placement.presentation(source.end()).and_then(|at| placement.wall(at));
+            let Some(until) = until else { continue };
+            let sound = AnnouncedSound { ssrc: source.stream().ssrc(), until };
+            // With a full ring, a later period reports it.
+            if until != *reported && self.sound.push(sound).is_ok() {
+                *reported = until;
+            }
+        }
+    }
+
+    /// Not inlined: every period would touch 4 kB of stack.
+    #[cold]
+    #[inline(never)]
+    fn take_gains(&mut self) {
+        while let Ok(gains) = self.coming.pop() {
+            self.gains = gains;
+        }
+    }
+
+    fn curve(&self, input: &MixerInput) -> Option<&GainCurve> {
+        if input.announces.is_none() {
+            return Some(&self.gains.duck);
+        }
+        self.gains.announced(input.receiver.source()?.stream().ssrc())
+    }
+
+    /// Applies the gain of `input` to frames that are presented from `first` on. Returns whether
+    /// they are audible.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn shape(&self, input: &MixerInput, frames: &mut [f32], first: LocalTime) -> bool {
+        let Some(curve) = self.curve(input) else {
+            frames.fill(0.0);
+            return false;
+        };
+        let format = input.receiver.format();
+        curve.apply(first, format.rate, format.channels.count(), frames);
+        curve.settled_at(first) != Some(Gain::SILENCE)
+    }
+}
