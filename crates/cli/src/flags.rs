@@ -3,6 +3,7 @@
 mod call;
 mod files;
 mod requested;
+mod site;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -39,6 +40,7 @@ use crate::voice::{Voice, VoiceFlags};
 pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
+pub(crate) use site::{Site, SiteCheck};
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
 };
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     Work(Box<WorkFlags>),
     /// List LADSPA plugins, here or on machines that run taut work
     Plugins(Plugins),
+    /// Check the file that describes all loudspeakers of a building
+    #[command(subcommand)]
+    Site(Site),
     /// Exchange keys with another machine; users compare a code
     Pair(PairFlags),
     /// Print this machine's name and key

@@ -4,6 +4,7 @@
 
 mod call;
 mod files;
+mod site;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ mod work;
 
 pub(crate) use call::{CALL, CALL_LONG, SERVE, SERVE_LONG};
 pub(crate) use files::{COMPARE, COMPARE_LONG};
+pub(crate) use site::SITE_CHECK;
 use stages::stages;
 pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};
 pub(crate) use work::{PLUGINS, PLUGINS_LONG, WORK, WORK_LONG};

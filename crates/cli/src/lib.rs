@@ -62,7 +62,7 @@ fn without_help_of_help(words: &[OsString]) -> &[OsString] {
     let Some((flag, before)) = words.split_last() else { return words };
     let is_help = match before {
         [_, help] => help == "help",
-        [_, lab, help] => lab == "lab" && help == "help",
+        [_, group, help] => (group == "lab" || group == "site") && help == "help",
         _ => false,
     };
     if is_help && (flag == "--help" || flag == "-h") { before } else { words }
@@ -83,6 +83,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Id(flags) => cmd::id::run(&flags),
         Command::SrtpKey(flags) => cmd::srtp_key::run(&flags),
         Command::Trust(flags) => cmd::trust::run(&flags),
+        Command::Site(flags::Site::Check(flags)) => cmd::site::check(&flags),
         Command::Pair(flags) => cmd::pair::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),

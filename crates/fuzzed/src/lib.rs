@@ -29,6 +29,7 @@ mod rtcp;
 mod rtp;
 mod sdp;
 mod session;
+mod site;
 mod srtp;
 mod trace;
 mod worker;
@@ -66,6 +67,7 @@ macro_rules! targets {
             rtp
             sdp
             session
+            site
             srtp
             trace
             worker

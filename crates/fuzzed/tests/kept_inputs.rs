@@ -6,7 +6,7 @@ use std::path::Path;
 /// Fewer for slow targets.
 fn mutants(name: &str) -> usize {
     match name {
-        "lab_report" => 100,
+        "lab_report" | "site" => 100,
         "capture" | "codec" | "file" | "receiver" | "session" => 200,
         _ => 1000,
     }

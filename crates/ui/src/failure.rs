@@ -246,6 +246,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Ledger { .. } => Self::open(error.to_string()),
+            RunError::Targets(_) => Self::usage(error.to_string()),
             RunError::Device(_) | RunError::System(..) => Self::running(error.to_string()),
         }
     }

@@ -13,6 +13,7 @@ pub(crate) mod plugins;
 pub(crate) mod recv;
 pub(crate) mod send;
 pub(crate) mod serve;
+pub(crate) mod site;
 pub(crate) mod srtp_key;
 pub(crate) mod top;
 pub(crate) mod trust;

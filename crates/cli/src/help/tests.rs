@@ -108,6 +108,7 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::DOCTOR,
         super::TOP,
         super::TOP_LONG,
+        super::SITE_CHECK,
         super::ID,
         super::PAIR,
         super::TRUST,

@@ -76,6 +76,7 @@ mod scripts;
 mod secure_shell;
 mod several;
 mod silence;
+mod site;
 mod srtp;
 mod srtp_reports;
 mod strangers;

@@ -1,0 +1,166 @@
+//! `taut site check`: every mistake in a building file.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tautline_proto::text::on_one_line;
+use tautline_site::{MAX_BYTES, MAX_MISTAKES, Mistake, Site, usual_paths};
+
+use crate::cmd::answer;
+use crate::failure::Failure;
+use crate::flags::SiteCheck;
+
+pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
+    let path = flags.file.clone().map_or_else(found, Ok)?;
+    let checked = Site::check(&read(&path)?);
+    let json = serde_json::to_string_pretty(&json(&path, &checked)).map(|text| text + "\n");
+    answer(flags.report, &text(&path, &checked), json)?;
+    checked.map(|_| ()).map_err(|mistakes| {
+        let count = match mistakes.len() {
+            1 => "1 mistake".to_owned(),
+            count if count > MAX_MISTAKES => format!("more than {MAX_MISTAKES} mistakes"),
+            count => format!("{count} mistakes"),
+        };
+        Failure::usage(format!("{count} in {}", path.display()))
+    })
+}
+
+fn found() -> Result<PathBuf, Failure> {
+    usual_paths().find(|path| path.exists()).ok_or_else(|| {
+        let places: Vec<_> = usual_paths().map(|path| path.display().to_string()).collect();
+        Failure::open(format!(
+            "no building file at {}\nhint: write taut site check FILE",
+            places.join(", ")
+        ))
+    })
+}
+
+/// At most one byte more than a valid file has.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|error| {
+        let hint = "check the path and its permissions";
+        Failure::open(format!("reading {}: {error}\nhint: {hint}", path.display()))
+    })
+}
+
+fn text(path: &Path, checked: &Result<Site, Vec<Mistake>>) -> String {
+    let path = path.display();
+    match checked {
+        Ok(site) => {
+            let Site { epoch, hash, nodes, zones, groups, stations, .. } = site;
+            let count = |count: usize, noun: &str| {
+                format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+            };
+            format!(
+                "{path}: epoch {epoch}, hash {hash:.8}, {}, {}, {}, {}\n",
+                count(nodes.len(), "node"),
+                count(zones.len(), "zone"),
+                count(groups.len(), "group"),
+                count(stations.len(), "station")
+            )
+        }
+        Err(mistakes) => mistakes.iter().fold(String::new(), |mut text, mistake| {
+            let _ = writeln!(text, "{path}:{}: {}", mistake.line, on_one_line(mistake));
+            text
+        }),
+    }
+}
+
+/// `--report json`; scripts rely on the names.
+#[derive(Serialize)]
+struct Checked {
+    schema: u32,
+    file: String,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Verdict {
+    Valid { epoch: u64, hash: String, nodes: usize, zones: usize, groups: usize, stations: usize },
+    Invalid { mistakes: Vec<ListedMistake> },
+}
+
+#[derive(Serialize)]
+struct ListedMistake {
+    line: usize,
+    column: usize,
+    message: String,
+    fix: String,
+}
+
+fn json(path: &Path, checked: &Result<Site, Vec<Mistake>>) -> Checked {
+    let verdict = match checked {
+        Ok(site) => Verdict::Valid {
+            epoch: site.epoch,
+            hash: site.hash.to_string(),
+            nodes: site.nodes.len(),
+            zones: site.zones.len(),
+            groups: site.groups.len(),
+            stations: site.stations.len(),
+        },
+        Err(mistakes) => Verdict::Invalid { mistakes: mistakes.iter().map(listed).collect() },
+    };
+    Checked { schema: 1, file: path.display().to_string(), verdict }
+}
+
+fn listed(mistake: &Mistake) -> ListedMistake {
+    let text = mistake.to_string();
+    let (message, fix) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+    let (message, fix) = (message.to_owned(), on_one_line(fix));
+    ListedMistake { line: mistake.line, column: mistake.column, message, fix }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::{assert_shape, snapshot};
+
+    use super::*;
+    use crate::help;
+
+    const DOCUMENT: &str = include_str!("../../../../docs/reference/building.md");
+
+    fn example() -> &'static str {
+        DOCUMENT.split("```toml\n").nth(1).unwrap().split("```").next().unwrap()
+    }
+
+    fn invalid() -> String {
+        example().replace("channels = [3]", "channels = [2]").replace("\"17.5m\"", "\"17.5\"")
+    }
+
+    #[test]
+    fn line_of_the_example_is_in_the_document() {
+        let line = text("building.toml".as_ref(), &Site::check(example().as_bytes()));
+        assert!(DOCUMENT.contains(&format!("\n{line}```\n")), "{line}");
+    }
+
+    #[test]
+    fn each_mistake_has_a_line_with_its_fix() {
+        let checked = Site::check(invalid().as_bytes());
+        snapshot!(text("building.toml".as_ref(), &checked));
+    }
+
+    #[test]
+    fn help_gives_the_shape_of_the_site_json() {
+        let json = |text: &str| {
+            let checked = Site::check(text.as_bytes());
+            serde_json::to_string(&json("building.toml".as_ref(), &checked)).unwrap()
+        };
+        let (valid, invalid_shape) = help::SITE_CHECK.split_once("\nor, with").unwrap();
+        assert_shape(valid, "{ \"schema\"", &json(example()));
+        assert_shape(invalid_shape, "{ \"schema\"", &json(&invalid()));
+        let mistakes: serde_json::Value = serde_json::from_str(&json(&invalid())).unwrap();
+        assert_eq!(
+            mistakes["mistakes"][1]["fix"],
+            "write a time or a distance up to 1s, such as \"12ms\" or \"4.1m\""
+        );
+        assert_eq!(mistakes["mistakes"][1]["column"], 9);
+    }
+}

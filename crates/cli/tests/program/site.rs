@@ -1,0 +1,51 @@
+//! `taut site check`: exit statuses and the places of the building file.
+
+use std::fs;
+
+use tautline_trial::snapshot;
+
+use crate::common::Folder;
+use crate::common::program::{Call, taut, words};
+
+fn check(folder: &Folder) -> Call {
+    taut(words("site check")).in_folder(folder.path()).with("TAUT_HOME", folder.file("home"))
+}
+
+#[test]
+fn mistakes_are_printed_and_end_with_status_2() {
+    let folder = Folder::new();
+    fs::write(folder.file("building.toml"), "epoch = 0\n[zone.gym]\n").unwrap();
+    let ended = check(&folder).run();
+    assert_eq!(ended.status, Some(2), "{ended:#?}");
+    assert_eq!(ended.out.lines().count(), 5, "{ended:#?}");
+    assert_eq!(ended.messages, ["error: 5 mistakes in building.toml"]);
+    let quiet = check(&folder).and(["--report", "none"]).run();
+    assert_eq!((quiet.status, quiet.out.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn current_folder_comes_before_taut_home() {
+    let folder = Folder::new();
+    fs::create_dir(folder.file("home")).unwrap();
+    fs::write(folder.file("home").join("building.toml"), "epoch = 2\n").unwrap();
+    let epoch = || {
+        let ended = check(&folder).and(["--report", "json"]).run();
+        assert_eq!(ended.status, Some(0), "{ended:#?}");
+        let json: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        json["epoch"].as_u64()
+    };
+    assert_eq!(epoch(), Some(2));
+    fs::write(folder.file("building.toml"), "epoch = 1\n").unwrap();
+    assert_eq!(epoch(), Some(1));
+}
+
+#[test]
+fn missing_building_file_is_an_error_with_a_hint() {
+    let folder = Folder::new();
+    let named = check(&folder).and(["absent.toml"]).run();
+    assert_eq!(named.status, Some(3), "{named:#?}");
+    snapshot!("named", named.messages.join("\n"));
+    let unnamed = check(&folder).run();
+    assert_eq!(unnamed.status, Some(3), "{unnamed:#?}");
+    snapshot!("unnamed", unnamed.messages.join("\n"));
+}

@@ -1,0 +1,211 @@
+//! The building file, `building.toml`: all machines and loudspeakers of one building.
+//!
+//! Every node has the same bytes. `docs/reference/building.md` lists the keys.
+#![deny(missing_docs, unsafe_code)]
+
+mod check;
+mod mistake;
+mod names;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tautline_audio::DeviceSpec;
+use tautline_dsp::gain::Gain;
+use tautline_engine::plan::address::Address;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+
+pub use mistake::{Mistake, MistakeKind};
+
+/// Name of the file.
+pub const FILE_NAME: &str = "building.toml";
+
+/// Maximum size of the file. A zone takes about 200 bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// Maximum number of reported mistakes.
+pub const MAX_MISTAKES: usize = 1000;
+
+/// Lowest priority of an announcement; lower ones are background.
+pub const MIN_ANNOUNCEMENT_PRIORITY: u8 = 32;
+
+/// A valid building file.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Version of the file. Two files with one epoch have one hash, or the site has a fault.
+    pub epoch: u64,
+    /// Hash of the file's bytes.
+    pub hash: SiteHash,
+    /// Multicast addresses that all zones join for announcements. Empty: unicast to each zone.
+    pub announcements: Vec<SocketAddr>,
+    /// Priorities by name.
+    pub priorities: BTreeMap<String, u8>,
+    /// Machines.
+    pub nodes: BTreeMap<String, Node>,
+    /// Zones.
+    pub zones: BTreeMap<String, Zone>,
+    /// Groups.
+    pub groups: BTreeMap<String, Group>,
+    /// Sources.
+    pub sources: BTreeMap<String, Source>,
+    /// Stations.
+    pub stations: BTreeMap<String, Station>,
+    /// Recorded announcements.
+    pub messages: BTreeMap<String, Message>,
+}
+
+/// A machine.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// IP address or host name.
+    pub host: String,
+    /// Sound cards that zones use.
+    pub cards: BTreeMap<String, Card>,
+}
+
+/// A sound card, played by one process.
+#[derive(Debug, Clone)]
+pub struct Card {
+    /// Device to play to.
+    pub device: DeviceSpec,
+    /// Channels of the device.
+    pub channels: Channels,
+    /// Sample rate.
+    pub rate: Rate,
+    /// Device period.
+    pub period: Frames,
+}
+
+/// Loudspeakers that play the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Zone {
+    /// Number in claims, 1 to 65535, distinct from those of all zones and groups.
+    pub number: u16,
+    /// Node with the card.
+    pub node: String,
+    /// Card of the node.
+    pub card: String,
+    /// Channels of the card, counted from 1.
+    pub channels: Vec<u16>,
+    /// Volume at the start.
+    pub volume: Gain,
+    /// Minimum volume.
+    pub min_volume: Gain,
+    /// Maximum volume.
+    pub max_volume: Gain,
+    /// Whether it is mute at the start.
+    pub mute: bool,
+    /// Delay after the presentation time.
+    pub delay: Span,
+    /// Source at the start.
+    pub source: Option<String>,
+}
+
+/// A set of zones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Number in claims, 1 to 65535, distinct from those of all zones and groups.
+    pub number: u16,
+    /// Zones and groups; never itself.
+    pub members: Vec<String>,
+}
+
+/// Sound that zones can play as background.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Origin of the sound.
+    pub kind: SourceKind,
+    /// Node that plays the source and sends it; `None` for a stream, and for files that each node
+    /// plays itself.
+    pub node: Option<String>,
+    /// Multicast address at which `node` sends it to other nodes.
+    pub address: Option<SocketAddr>,
+}
+
+/// Origin of a source's sound.
+#[derive(Debug, Clone)]
+pub enum SourceKind {
+    /// A received stream.
+    Stream(Box<Address>),
+    /// Files, played one after the other without a gap, and again.
+    Files(Vec<PathBuf>),
+    /// A device of the source's node.
+    Device(DeviceSpec),
+}
+
+/// A sender of announcements.
+#[derive(Debug, Clone)]
+pub struct Station {
+    /// Machine of the station.
+    pub host: StationHost,
+    /// Microphone; `None` for stations that send recordings.
+    pub input: Option<DeviceSpec>,
+    /// Priority of its announcements.
+    pub priority: u8,
+    /// Order among equal claims, lowest first; distinct.
+    pub rank: u16,
+    /// Permitted zones and groups.
+    pub to: Vec<String>,
+    /// Zone that is mute while the station speaks.
+    pub mutes: Option<String>,
+}
+
+/// Machine of a station.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StationHost {
+    /// A node of the file.
+    Node(String),
+    /// Name of a trusted key.
+    Key(String),
+}
+
+/// A recorded announcement; each node has the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Path of the recording.
+    pub file: PathBuf,
+    /// SHA-256 of the recording.
+    pub sha256: Option<[u8; 32]>,
+}
+
+/// SHA-256 of a building file. `{:.8}` shows its first eight digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SiteHash(pub [u8; 32]);
+
+impl fmt::Display for SiteHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        f.pad(&digits)
+    }
+}
+
+impl Site {
+    /// Numbers in claims that address `zone`: its own, and those of its groups, also through other
+    /// groups. Empty for an unknown zone.
+    pub fn numbers_of(&self, zone: &str) -> BTreeSet<u16> {
+        let Some(own) = self.zones.get(zone) else { return BTreeSet::new() };
+        let mut numbers = BTreeSet::from([own.number]);
+        let mut names = vec![zone];
+        while let Some(name) = names.pop() {
+            for (group, Group { number, members }) in &self.groups {
+                if members.iter().any(|member| member == name) && numbers.insert(*number) {
+                    names.push(group);
+                }
+            }
+        }
+        numbers
+    }
+}
+
+/// Paths at which commands look for the file, in order.
+pub fn usual_paths() -> impl Iterator<Item = PathBuf> {
+    let home = std::env::var_os("TAUT_HOME").map(PathBuf::from);
+    let folders = [Some(PathBuf::new()), home, Some("/etc/tautline".into())];
+    folders.into_iter().flatten().map(|folder| folder.join(FILE_NAME))
+}
