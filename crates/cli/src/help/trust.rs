@@ -62,9 +62,9 @@ pub(crate) const TRUST: &str = r#"Examples:
 
 A trusted machine may run all plugins of `taut work` here, and may call
 `taut serve`. Both machines must trust each other. The list is trusted.toml,
-next to identity.pem (see `taut id`). Running programs notice changes immediately.
-A removed machine cannot open new streams; open plugin streams continue until
-they are closed, calls end within two seconds.
+next to identity.pem (see `taut id`). Running programs notice changes
+immediately. A removed machine cannot open new streams. Open plugin streams
+continue until they are closed, calls end within two seconds.
 
 For scripts, --list --report json:
   { "schema": 2, "trusted": [ { "name", "key", "pin" } ] }"#;

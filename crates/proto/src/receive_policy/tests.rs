@@ -257,6 +257,7 @@ fn heavy_loss_is_noted_once_until_it_ends() {
     assert_eq!(follow(19, 1600, 1250), [], "15 %");
     assert_eq!(follow(22, 1640, 1290), [], "too few packets");
     assert_eq!(follow(25, 1840, 1330), [ReceiveNote::HeavyLoss(20)]);
+    assert_eq!(follow(28, 100, 7), [], "another sender");
 }
 
 /// Arrives 2 ms after its capture.

@@ -117,13 +117,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Packets counted after `earlier`.
+    /// Packets counted after `earlier`; none if another sender's count has begun since.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
-            expected: self.expected - earlier.expected,
+            expected: self.expected.saturating_sub(earlier.expected),
             missing: self.missing.saturating_sub(earlier.missing),
-            runs: self.runs - earlier.runs,
+            runs: self.runs.saturating_sub(earlier.runs),
             beyond: self.beyond.saturating_sub(earlier.beyond),
         }
     }
