@@ -83,10 +83,13 @@ impl StreamOutcome {
             counted.iter().filter(|(_, packet)| is(packet)).count() as u64
         };
         let late = of(|packet| packet.late);
-        let underrun_discarded = of(|packet| !packet.late && !packet.is_received());
+        let logged = of(|packet| !packet.late && !packet.is_received());
         let missed = self.missed(counted).map_or(0, |missed| missed.missed);
         let never_sent = self.never_sent(counted).count();
-        let lost = missed.saturating_sub(late + underrun_discarded + never_sent);
+        let unlogged = missed.saturating_sub(late + logged + never_sent);
+        // The receiver does not log packets of which an underrun skipped the whole sound.
+        let lost = unlogged.min(first_counters(&self.heard).lost);
+        let underrun_discarded = logged + unlogged - lost;
         MissedBy { never_sent, late, lost, underrun_discarded }
     }
 

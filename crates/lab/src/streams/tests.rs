@@ -38,7 +38,7 @@ pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
         sent: Report::default(),
         heard: read(json!({"role": "recv",
             "streams": [{"latency": {"configured_ns": 5_000_000, "uncertainty_ns": 10_000},
-            "stages": [{"name": "wire", "uncertainty_ns": 7}], "counters": {"packets_received": 1}}]})),
+            "stages": [{"name": "wire", "uncertainty_ns": 7}], "counters": {"packets_received": 1, "lost": lost.len()}}]})),
         departures: departures.collect(),
         arrivals: arrivals.collect(),
         used: [None, None],
@@ -211,6 +211,7 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
     }
     let not_found = json!({"no_match": 4, "silent": 1, "ambiguous": 0, "late": 3, "lost": 1});
     outcome.heard.streams[0].latency.not_measured = read(not_found);
+    outcome.heard.streams[0].counters.lost = 1;
     let row = outcome.row("test");
     assert_eq!(row.missed.unwrap().missed, 10);
     let reported: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
@@ -223,6 +224,10 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
         ("unmeasured_reasons", json!("4 in other sound, 1 in silence")),
     ];
     assert_eq!(reported, known);
+    outcome.heard.streams[0].counters.lost = 0;
+    let row = outcome.row("test");
+    let count = |key| row.figures.iter().find(|one| one.key == key).map(|one| one.value.clone());
+    assert_eq!([count("lost"), count("underrun_discarded")], [Some(json!(0)), Some(json!(5))]);
 }
 
 #[test]
