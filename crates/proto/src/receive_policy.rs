@@ -283,12 +283,13 @@ impl ReceivePolicy {
             return;
         }
         self.window = Some((status.at, tally));
-        let Tally { expected, missing, beyond, .. } = tally.since(&before);
-        let (lost, all) = (missing + beyond, expected + beyond);
-        let loses_many = all >= HEAVY_LOSS_PACKETS && lost * 100 >= all * HEAVY_LOSS_PERCENT;
+        // An outage is no sign of too many packets.
+        let Tally { expected, missing, .. } = tally.since(&before);
+        let loses_many =
+            expected >= HEAVY_LOSS_PACKETS && missing * 100 >= expected * HEAVY_LOSS_PERCENT;
         let noted = core::mem::replace(&mut self.loses_many, loses_many);
         if loses_many && !noted {
-            self.notes.note(ReceiveNote::HeavyLoss((lost * 100 / all) as u8));
+            self.notes.note(ReceiveNote::HeavyLoss((missing * 100 / expected) as u8));
         }
     }
 

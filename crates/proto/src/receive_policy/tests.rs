@@ -243,7 +243,9 @@ fn heavy_loss_is_noted_once_until_it_ends() {
     let mut heard = Received::by(2, LatencyRule::Usual);
     let mut follow = |second: i64, expected, missing| {
         let at = LocalTime::ZERO + Span::from_secs(second);
-        let tally = Tally { expected, missing, runs: missing, beyond: 0 };
+        // An outage before the last window.
+        let beyond = if second >= 28 { 5000 } else { 0 };
+        let tally = Tally { expected, missing, runs: missing, beyond };
         let losses = Some(LossReport { tally, ..LossReport::default() });
         let receiving = Some(Receiving { losses, ..Receiving::default() });
         let status = StreamStatus { receiving, ..heard.receiver.status(at) };
@@ -257,7 +259,8 @@ fn heavy_loss_is_noted_once_until_it_ends() {
     assert_eq!(follow(19, 1600, 1250), [], "15 %");
     assert_eq!(follow(22, 1640, 1290), [], "too few packets");
     assert_eq!(follow(25, 1840, 1330), [ReceiveNote::HeavyLoss(20)]);
-    assert_eq!(follow(28, 100, 7), [], "another sender");
+    assert_eq!(follow(28, 2040, 1340), [], "an outage");
+    assert_eq!(follow(31, 100, 7), [], "another sender");
 }
 
 /// Arrives 2 ms after its capture.
