@@ -30,7 +30,7 @@ pub struct ZonesOutcome {
     pub doubled: Vec<String>,
     /// Zones with a gain other than exactly 1 for the program in the end.
     pub unrestored: Vec<usize>,
-    /// Turns that began over [`NEAR`] late, because claims or packets were lost.
+    /// Turns that began over 30 ms late, because claims or packets were lost.
     pub late: usize,
     /// Claims refused for their departure: repeated by an attacker.
     pub replays_refused: u64,
