@@ -283,7 +283,7 @@ impl ReceivePolicy {
             return;
         }
         self.window = Some((status.at, tally));
-        // An outage is no sign of too many packets.
+        // Too many packets do not cause an outage.
         let Tally { expected, missing, .. } = tally.since(&before);
         let loses_many =
             expected >= HEAVY_LOSS_PACKETS && missing * 100 >= expected * HEAVY_LOSS_PERCENT;
