@@ -253,6 +253,7 @@ mod tests {
         assert_eq!(found.verdict, Passed);
         snapshot!("37 s", found.message);
         let found = tai(kernel(0));
+        assert!(found.message.contains("AVTP"), "{}", found.message);
         snapshot!("0 s", found.message);
         let why = found.reason.unwrap();
         assert!(why.contains("phc2sys"), "{why}");

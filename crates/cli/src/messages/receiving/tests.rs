@@ -55,6 +55,8 @@ fn misread_coding_is_refused_with_the_option_that_fits() {
     let slower = StreamFormat { rate: Rate::HZ_44100, ..l24 };
     let both = reported(l16, Codings::Any, slower, SampleFormat::L16);
     snapshot!(both);
+    let options = "use --rate 44100 --channels 2 --format l24 here, or change the sender";
+    assert!(both.ends_with(options), "{both}");
 }
 
 #[test]
