@@ -1,5 +1,7 @@
 //! A stream's RTCP session and control channel.
 
+use std::borrow::Cow;
+
 use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
@@ -12,15 +14,16 @@ use tautline_proto::wire::rtcp::{Compound, Item, MAX_CLAIM_BYTES, author_of, wri
 use tautline_proto::zone::{Claim, Targets};
 
 pub(crate) enum Audience {
-    Everyone(Vec<Endpoint>),
+    /// Sender: all destinations.
+    All(Vec<Endpoint>),
     /// Receiver: source of the last valid report.
-    Whoever(Option<Endpoint>),
+    Peer(Option<Endpoint>),
     /// Announcement port: stations that reported lately, also before their first packet, so that
     /// their clocks are known then.
-    Stations(Vec<HeardStation>),
+    Stations(Vec<Station>),
 }
 
-pub(crate) struct HeardStation {
+pub(crate) struct Station {
     ssrc: u32,
     from: Endpoint,
     at: LocalTime,
@@ -32,27 +35,29 @@ impl Audience {
     /// As for peers of a session.
     const FORGOTTEN: Span = Span::from_secs(5);
 
-    fn hear(&mut self, datagram: &Datagram<'_>, concerns: bool) {
+    /// Notes the source of a valid report.
+    fn follow(&mut self, datagram: &Datagram<'_>, concerns: bool) {
         let (from, at) = (datagram.arrival.from, datagram.arrival.at);
         match self {
-            Self::Everyone(_) => {}
-            Self::Whoever(peer) if concerns => *peer = Some(from),
-            Self::Whoever(_) => {}
+            Self::All(_) => {}
+            Self::Peer(peer) if concerns => *peer = Some(from),
+            Self::Peer(_) => {}
             Self::Stations(stations) => {
                 let Some(ssrc) = author_of(datagram.bytes) else { return };
-                stations.retain(|one| (one.ssrc, one.from) != (ssrc, from));
-                stations.retain(|one| at - one.at < Self::FORGOTTEN);
+                stations.retain(|one| {
+                    (one.ssrc, one.from) != (ssrc, from) && at - one.at < Self::FORGOTTEN
+                });
                 if stations.len() < Self::MAX_STATIONS {
-                    stations.push(HeardStation { ssrc, from, at });
+                    stations.push(Station { ssrc, from, at });
                 }
             }
         }
     }
 
-    fn endpoints(&self) -> Vec<Endpoint> {
+    fn endpoints(&self) -> Cow<'_, [Endpoint]> {
         match self {
-            Self::Everyone(all) => all.clone(),
-            Self::Whoever(peer) => peer.iter().copied().collect(),
+            Self::All(all) => all.into(),
+            Self::Peer(peer) => peer.as_slice().into(),
             Self::Stations(stations) => stations.iter().map(|one| one.from).collect(),
         }
     }
@@ -129,7 +134,7 @@ impl Conversation {
         let arrived = ReportArrival { from, at: datagram.arrival.at, stamp_uncertainty };
         let foreign = session.foreign();
         match session.handle(datagram.bytes, arrived, listen) {
-            Ok(()) => audience.hear(datagram, concerns),
+            Ok(()) => audience.follow(datagram, concerns),
             Err(_) => *invalid += 1,
         }
         if let Some(claims) = claims
@@ -144,7 +149,7 @@ impl Conversation {
     pub(crate) fn claim(&mut self, claim: &Claim, targets: Targets<'_>) {
         let mut buffer = [0; MAX_CLAIM_BYTES];
         let written = write_claim(self.session.ssrc(), claim, targets, &mut buffer);
-        if let (Some(bytes), Audience::Everyone(all)) = (written, &self.audience) {
+        if let (Some(bytes), Audience::All(all)) = (written, &self.audience) {
             send(self.control.as_deref_mut(), &buffer[..bytes], all);
         }
     }

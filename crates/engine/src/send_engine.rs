@@ -122,11 +122,7 @@ impl SendEngine {
             identity,
             fader: Fader { gain: plan.gain, muted: false },
             destined: None,
-            conversation: Conversation::new(
-                session,
-                plan.control,
-                Audience::Everyone(plan.reports_to),
-            ),
+            conversation: Conversation::new(session, plan.control, Audience::All(plan.reports_to)),
             commands,
             departures: reported.departures,
             news: LinkNews::of(reported.events),

@@ -123,7 +123,7 @@ pub(crate) fn connect(
     input.announces = stream.announces.then_some(WallTime::default());
     let audience = match stream.announces {
         true => Audience::Stations(Vec::new()),
-        false => Audience::Whoever(None),
+        false => Audience::Peer(None),
     };
     let mut conversation = Conversation::new(session, stream.control, audience);
     conversation.claims = stream.announces.then(Vec::new);

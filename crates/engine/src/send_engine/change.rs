@@ -86,7 +86,7 @@ impl SentStream {
     pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
         self.config.outbound.destinations = destined.destinations.iter().collect();
         self.config.address.clone_from(&destined.address);
-        if let Audience::Everyone(reported) = &mut self.conversation.audience {
+        if let Audience::All(reported) = &mut self.conversation.audience {
             let new = destined.reports_to.iter().filter(|one| !reported.contains(one));
             let new: Vec<Endpoint> = new.copied().collect();
             reported.extend(new);
@@ -112,7 +112,7 @@ impl SentStream {
             return;
         }
         self.policy.destinations_taken();
-        if let Audience::Everyone(reported) = &mut self.conversation.audience {
+        if let Audience::All(reported) = &mut self.conversation.audience {
             let before = core::mem::replace(reported, destined.reports_to);
             let gone = before.into_iter().filter(|one| !reported.contains(one));
             let gone: Vec<Endpoint> = gone.collect();
