@@ -103,10 +103,7 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
              --format auto"
         )),
         Note::Receiving { address, note: ReceiveNote::RepairShort { window, latency, enough } } => {
-            Some(format!(
-                "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too \
-             short for that; use --latency {enough} or more"
-            ))
+            Some(receiving::repair_short(address, *window, *latency, *enough))
         }
         Note::NoAnswer { address, .. } => Some(format!(
             "{address} reports no received packets; check that UDP passes in both directions, or call with \

@@ -6,6 +6,7 @@
 
 mod contradiction;
 mod hearsay;
+mod interruptions;
 mod need;
 mod note;
 mod promise;
@@ -27,13 +28,13 @@ use crate::latency::{LatencyRule, min_latency};
 use crate::ledger::PacketTrace;
 use crate::packet::Unpack;
 use crate::policy::{Context, NoteQueue};
-use crate::redundancy::sizing::Tally;
 use crate::rtcp_session::{Event, Receiving};
 use crate::stream::StreamFormat;
 use crate::target_delay::LossTarget;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Announcement, Effective};
 use contradiction::FormatWatch;
+use interruptions::Interruptions;
 use need::Needs;
 use recent::Recent;
 
@@ -45,10 +46,6 @@ pub use wish::LatencyRefused;
 const SURE: Span = Span::from_millis(60);
 /// Time of sending after which a sender is accepted.
 const SETTLED: Span = Span::from_secs(1);
-/// A heavy loss lasts this long, affects this share, and is not of single packets.
-const HEAVY_LOSS_WINDOW: Span = Span::from_secs(3);
-const HEAVY_LOSS_PERCENT: u64 = 20;
-const HEAVY_LOSS_PACKETS: u64 = 50;
 /// Invalid datagrams that count as a stream. Fewer are stray.
 const STRAY: u64 = 8;
 
@@ -107,12 +104,7 @@ pub struct ReceivePolicy {
     /// Last path feedback, on the receiver's clock.
     fed_back: u32,
     status: Option<StreamStatus>,
-    /// Losses at the begin of a window of [`HEAVY_LOSS_WINDOW`].
-    window: Option<(LocalTime, Tally)>,
-    /// Whether the last window was noted.
-    loses_many: bool,
-    /// Last packet before a reported silence.
-    stopped: Option<LocalTime>,
+    interruptions: Interruptions,
     notes: NoteQueue<ReceiveNote>,
 }
 
@@ -187,9 +179,7 @@ impl ReceivePolicy {
             restarts: Often::default(),
             fed_back: 0,
             status: None,
-            window: None,
-            loses_many: false,
-            stopped: None,
+            interruptions: Interruptions::default(),
             notes: NoteQueue::default(),
             config,
         }
@@ -245,8 +235,11 @@ impl ReceivePolicy {
         self.follow_device(status, context);
         self.follow_need(status);
         self.follow_contradiction(status, context);
-        self.note_silence(status.at);
-        self.note_heavy_loss(status);
+        let losses = status.receiving.and_then(|receiving| receiving.losses);
+        let tally = losses.map(|losses| losses.tally);
+        let silence = self.interruptions.silence(&self.recent, self.left, status.at);
+        let loss = tally.and_then(|tally| self.interruptions.loss(tally, status.at));
+        silence.into_iter().chain(loss).for_each(|note| self.notes.note(note));
         self.note_stranger(status);
         self.note_other_type(status);
         if self.presents() {
@@ -257,39 +250,6 @@ impl ReceivePolicy {
         }
         if status.out_of_reach {
             self.notes.note(ReceiveNote::OutOfReach);
-        }
-    }
-
-    fn note_silence(&mut self, now: LocalTime) {
-        let last = self.recent.last();
-        match self.stopped {
-            None if self.recent.is_gone(now) && !self.left => {
-                self.stopped = Some(last);
-                self.notes.note(ReceiveNote::Stopped);
-            }
-            Some(since) if last > since => {
-                self.stopped = None;
-                self.notes.note(ReceiveNote::Resumed(last - since));
-            }
-            _ => {}
-        }
-    }
-
-    fn note_heavy_loss(&mut self, status: &StreamStatus) {
-        let losses = status.receiving.and_then(|receiving| receiving.losses);
-        let Some(tally) = losses.map(|losses| losses.tally) else { return };
-        let (since, before) = *self.window.get_or_insert((status.at, tally));
-        if status.at - since < HEAVY_LOSS_WINDOW {
-            return;
-        }
-        self.window = Some((status.at, tally));
-        // Too many packets do not cause an outage.
-        let Tally { expected, missing, .. } = tally.since(&before);
-        let loses_many =
-            expected >= HEAVY_LOSS_PACKETS && missing * 100 >= expected * HEAVY_LOSS_PERCENT;
-        let noted = core::mem::replace(&mut self.loses_many, loses_many);
-        if loses_many && !noted {
-            self.notes.note(ReceiveNote::HeavyLoss((missing * 100 / expected) as u8));
         }
     }
 

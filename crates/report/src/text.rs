@@ -58,7 +58,6 @@ fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result
     };
     write!(out, "  ")?;
     outcome(out, stream, if is_sent { "send" } else { "recv" })?;
-    out.truncate(out.trim_end().len());
     if let Some(latency) = latency {
         write!(out, "; latency {}", Nanos(latency))?;
     }
@@ -73,6 +72,7 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
         }
         head(out, stream, same.count() > 1)?;
         outcome(out, stream, &report.role)?;
+        writeln!(out)?;
         latency::latency(out, stream, &report.role)?;
         let repairs = redundancy::Repairs::of(stream, in_call);
         let hints = GapHints::of(stream, &repairs);
@@ -138,7 +138,7 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     if c.xruns > 0 {
         write!(out, "; {} xrun{} here", c.xruns, if c.xruns == 1 { "" } else { "s" })?;
     }
-    writeln!(out)
+    Ok(())
 }
 
 fn details(

@@ -32,9 +32,6 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of reported mistakes.
 pub const MAX_MISTAKES: usize = 1000;
 
-/// Lowest priority of an announcement; lower ones are background.
-pub const MIN_ANNOUNCEMENT_PRIORITY: u8 = 32;
-
 /// A valid building file.
 #[derive(Debug, Clone)]
 pub struct Site {

@@ -63,11 +63,10 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             "{address} needs {wanted}, but the maximum here is {longest}, which is used; \
              --latency {wanted} allows more"
         ),
-        ReceiveNote::RepairShort { window, latency, enough } => format!(
-            "{address}: packets can be repaired up to {window} after departure, but a latency of \
-             {latency} is too short for that; use --latency {enough} or more, or a shorter \
-             --redundancy-budget at the sender"
-        ),
+        ReceiveNote::RepairShort { window, latency, enough } => {
+            let short = repair_short(address, *window, *latency, *enough);
+            format!("{short}, or a shorter --redundancy-budget at the sender")
+        }
         ReceiveNote::OutOfReach => format!(
             "{address}: the card runs more than {:.0} ppm off the sender's, beyond the range of the \
              resampler, so the sound jumps; working cards do not differ as much: check the rates of both",
@@ -103,6 +102,13 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
              {other}, and are not played; stop the program that sends them, or block it"
         ),
     }
+}
+
+pub(super) fn repair_short(address: &str, window: Span, latency: Span, enough: Span) -> String {
+    format!(
+        "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too short \
+         for that; use --latency {enough} or more"
+    )
 }
 
 fn refused(address: &str, refusal: &Refusal) -> String {

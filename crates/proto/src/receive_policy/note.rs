@@ -85,7 +85,7 @@ pub enum ReceiveNote {
     Restarting(u64),
     /// Packets mark their clock as uncertain.
     Uncertain,
-    /// So many of 100 packets were lost within 3 s: more than a healthy network loses.
+    /// Percentage of packets lost within 3 s: the network carries less than the stream needs.
     HeavyLoss(u8),
     /// No packets for 3 s, without a goodbye.
     Stopped,

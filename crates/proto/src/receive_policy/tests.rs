@@ -2,6 +2,7 @@ use tautline_dsp::format::SampleFormat;
 
 use super::*;
 use crate::packet::Codings;
+use crate::redundancy::sizing::Tally;
 use crate::time::Frames;
 use crate::unannounced::Need;
 use crate::units::{Channels, Rate};

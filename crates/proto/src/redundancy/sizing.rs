@@ -166,13 +166,12 @@ impl Sizing {
             self.last = Some((now, tally));
             return;
         };
-        let expected = tally.expected.saturating_sub(last.expected);
+        let Tally { expected, missing, runs, .. } = tally.since(&last);
         if expected == 0 {
             self.last = Some((before, last));
             return;
         }
-        let missing = tally.missing.saturating_sub(last.missing);
-        let runs = tally.runs.saturating_sub(last.runs).clamp(1, missing.max(1));
+        let runs = runs.clamp(1, missing.max(1));
         let share = missing as f64 / expected as f64;
         let passed = (now - before).as_nanos().max(0) as f64;
         let kept = 0.5f64.powf(passed / Self::FORGETS.as_nanos() as f64);

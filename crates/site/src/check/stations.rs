@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use tautline_api::trust::is_name;
 use tautline_audio::DeviceSpec;
+use tautline_proto::zone::{Class, Priority};
 
 use super::{Checker, DEVICE};
 use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
-use crate::{MIN_ANNOUNCEMENT_PRIORITY, Message, Station, StationHost};
+use crate::{Message, Station, StationHost};
 
 const STATION: &[&str] = &["node", "key", "input", "priority", "rank", "to", "mutes"];
 const MESSAGE: &[&str] = &["file", "sha256"];
@@ -58,7 +59,7 @@ impl<'a> Checker<'a> {
             names.priorities.keys().copied().collect()
         });
         let value = found.flatten();
-        if let Some(value) = value.filter(|value| *value < MIN_ANNOUNCEMENT_PRIORITY) {
+        if let Some(value) = value.filter(|value| Priority(*value).class() == Class::Background) {
             let name_of = name.value.to_owned();
             self.mistakes.add(name.at, MistakeKind::BackgroundPriority { name: name_of, value });
         }
