@@ -125,6 +125,11 @@ impl StreamTerms {
         self.rate.frames_within(self.ptime) > self.rate.frames_within(ptime)
     }
 
+    /// Whether packets have fewer frames than in `ptime`.
+    pub(super) fn are_shorter_than(&self, ptime: Span) -> bool {
+        self.rate.frames_within(self.ptime) < self.rate.frames_within(ptime)
+    }
+
     /// Packet lengths, if the coding supports the stream.
     pub fn lengths(&self) -> Option<PacketLengths> {
         let Self { rate, channels, coding, .. } = *self;

@@ -304,7 +304,7 @@ impl StreamTerms {
         }
         self.packets()?;
         let ((minimum, maximum), requested) = (can.ptimes, self.ptime);
-        if requested < minimum || requested > maximum {
+        if self.are_shorter_than(minimum) || requested > maximum {
             return Err(Unsupported::Length { requested, minimum, maximum });
         }
         if !can.codings.iter().any(|coding| coding.is_coded_as(self.coding)) {

@@ -54,6 +54,20 @@ fn packets_are_as_short_as_both_can() {
 }
 
 #[test]
+fn packets_of_one_period_are_possible_again_after_longer_ones() {
+    let (mut here, there) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
+    // One period, rounded up to 1 ns (`taut serve`).
+    here.there.ptimes.0 += Span::from_nanos(1);
+    here.back.ptimes.0 += Span::from_nanos(1);
+    let mut terms = there.choose(&here).unwrap();
+    for (micros, fits) in [(2_500, true), (1_000, true), (979, false)] {
+        (terms.there.ptime, terms.back.ptime) =
+            (Span::from_micros(micros), Span::from_micros(micros));
+        assert_eq!(terms.fits(&here).is_ok(), fits, "{micros} us");
+    }
+}
+
+#[test]
 fn callers_latency_precedes_the_called_ends() {
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     let ms = Span::from_millis;
