@@ -8,7 +8,8 @@ use std::time::Duration;
 use tautline_api::call::{CallAddress, CallConnection, ConnectionEnd, DialError};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::{HostKey, TrustStore};
-use tautline_engine::control::Changed;
+use tautline_dsp::gain::Gain;
+use tautline_engine::control::{Changed, RecvChange};
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::caller_session::{CallerAction, CallerSession};
 use tautline_proto::call::message::{CallMessage, CallReason};
@@ -90,6 +91,8 @@ pub(crate) struct Caller {
     pub(crate) held_next: Option<bool>,
     reported: Option<String>,
     pub(crate) open: bool,
+    /// Gain of received sound, kept during hold.
+    pub(crate) volume: Gain,
     pub(crate) paths: &'static [CallPath],
     pub(crate) watched: Watched,
     ends: LocalTime,
@@ -136,6 +139,7 @@ impl Caller {
             held_next: None,
             reported: None,
             open: !config.muted,
+            volume: Gain::UNITY,
             paths: config.paths,
             watched: Watched::default(),
             ends: LocalTime::NEVER,
@@ -475,6 +479,11 @@ impl Caller {
             }
             Ok(sockets)
         })?;
+        if self.volume != Gain::UNITY
+            && let Err(why) = endpoint.recv.request(RecvChange::Volume(None, self.volume))
+        {
+            self.notify(CallEvent::CannotChange(why));
+        }
         (self.endpoint, self.sockets) = (Some(endpoint), Some(sockets));
         common.begun();
         Ok(())

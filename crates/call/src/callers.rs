@@ -198,9 +198,44 @@ impl Callers {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use tautline_engine::control::RecvChange;
+
     use super::*;
     use crate::Server;
     use crate::ends::{caller, devices, server};
+
+    #[test]
+    fn volume_is_kept_during_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let trust = TrustStore::open(folder.path()).unwrap();
+        let mut called = Server::open(server(1), Arc::clone(&trust), devices(), |_| ()).unwrap();
+        let host = called.address().to_string();
+        let (stop, choice) = (Stop::default(), DeviceChoice::alone(devices()));
+        let config = caller(&[&host], None);
+        let mut callers = Callers::new(config, &trust, &choice, stop.clone()).unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        let mut turn_until = |callers: &mut Callers, sounds: bool| {
+            while callers.has_sound() != sounds {
+                assert!(Instant::now() < until, "it never becomes so");
+                assert!(called.turn().unwrap() && callers.turn());
+            }
+        };
+        turn_until(&mut callers, true);
+        let quieter = Gain::from_db(-6.0).unwrap();
+        callers.change(Command::Volume(quieter)).unwrap();
+        for held in [true, false] {
+            callers.change(Command::Hold(held, None)).unwrap();
+            turn_until(&mut callers, !held);
+        }
+        let endpoint = callers.callers[0].endpoint.as_ref().unwrap();
+        let Ok(Changed::Receiving(status)) = endpoint.recv.request(RecvChange::Status) else {
+            panic!("no status");
+        };
+        assert_eq!(status.volume.gain, quieter);
+        stop.request();
+        while callers.turn() {}
+        callers.finish().unwrap().1.unwrap();
+    }
 
     #[test]
     fn calls_that_end_together_fade_together() {

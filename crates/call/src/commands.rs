@@ -93,7 +93,11 @@ impl Caller {
         match request {
             Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
             Command::Hold(held, _) => self.ask_to_hold(held),
-            Command::Volume(gain) => self.sounding()?.recv.request(RecvChange::Volume(None, gain)),
+            Command::Volume(gain) => {
+                let changed = self.sounding()?.recv.request(RecvChange::Volume(None, gain))?;
+                self.volume = gain;
+                Ok(changed)
+            }
             Command::Status => self.status(open),
             Command::Ptime(ptime) => self.in_packets_of(ptime),
             Command::PtimeBy(way) => {
