@@ -135,10 +135,8 @@ impl Recordings {
             }
         }
         let shown = match &self.mixed {
-            Some(mixed) => mixed.clone(),
-            None => {
-                self.folder.join(format!("{}-{{sent,received}}{}.wav", name.stem, name.suffix()))
-            }
+            Some(mixed) => mix::free_path(mixed, self.names.len()),
+            None => name.both(&self.folder),
         };
         events(Event::Note(format!("recording to {}", shown.display())));
         self.names.push(name.clone());
@@ -151,17 +149,24 @@ impl Recordings {
             self.devices.iter().flat_map(|(_, recording)| recording.notes().failed()).next();
         failed.map_or(Ok(()), |failed| Err(running(split_hint(&failed))))?;
         self.devices.clear();
-        let Some(mixed) = &self.mixed else { return Ok(()) };
+        let recorded = |path: PathBuf| {
+            (self.events)(Event::Note(format!("recorded {}", path.display())));
+        };
+        let Some(mixed) = &self.mixed else {
+            self.names.iter().for_each(|name| recorded(name.both(&self.folder)));
+            return Ok(());
+        };
         for name in &self.names {
             let sides = [Direction::Capture, Direction::Playback];
             let [sent, received] = sides.map(|way| name.file(&self.folder, way));
-            mix::mix([&sent, &received], mixed).map_err(|error| {
+            let written = mix::mix([&sent, &received], mixed).map_err(|error| {
                 let (sent, received) = (sent.display(), received.display());
                 running(format!(
                     "--record {}: {error}\nhint: the sound is in {sent} and {received}",
                     mixed.display()
                 ))
             })?;
+            recorded(written);
         }
         Ok(())
     }
@@ -179,6 +184,10 @@ impl FileName {
             Direction::Playback => "received",
         };
         folder.join(format!("{}-{what}{}.wav", self.stem, self.suffix()))
+    }
+
+    fn both(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}-{{sent,received}}{}.wav", self.stem, self.suffix()))
     }
 
     fn suffix(&self) -> String {

@@ -10,15 +10,16 @@ use hound::{Error, WavReader, WavSpec, WavWriter};
 const MAX: i32 = (1 << 23) - 1;
 
 /// Adds two files of equal start and format into a new one, and removes them. The rest of the
-/// longer one is copied. Sums are limited to full scale.
-pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
+/// longer one is copied. Sums are limited to full scale. Returns the path of the new file.
+pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
     let [sent, heard] = sides;
     let (sent, heard) = (WavReader::open(sent)?, WavReader::open(heard)?);
     let spec = sent.spec();
     if spec != heard.spec() {
         return Err(Error::FormatError("both directions differ in rate or channels"));
     }
-    let mut mixed = WavWriter::new(BufWriter::new(create(into)?), WavSpec { ..spec })?;
+    let (file, path) = create(into)?;
+    let mut mixed = WavWriter::new(BufWriter::new(file), WavSpec { ..spec })?;
     let (mut sent, mut heard) = (sent.into_samples::<i32>(), heard.into_samples::<i32>());
     loop {
         let sample = match (sent.next().transpose()?, heard.next().transpose()?) {
@@ -28,23 +29,27 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
         mixed.write_sample(sample.clamp(-MAX - 1, MAX))?;
     }
     mixed.finalize()?;
-    sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)
+    sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)?;
+    Ok(path)
 }
 
 /// Creates the next free name: `FILE.wav`, `FILE-2.wav`, ….
-fn create(path: &Path) -> std::io::Result<File> {
-    let mut number = 1;
+fn create(path: &Path) -> std::io::Result<(File, PathBuf)> {
     loop {
-        let new = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(numbered(path, number));
+        let path = free_path(path, 0);
+        let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         match new {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
-            created => return created,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => return Ok((created?, path)),
         }
     }
+}
+
+/// Next free name after `skipped` free ones.
+pub(super) fn free_path(path: &Path, skipped: usize) -> PathBuf {
+    let names = (1..).map(|number| numbered(path, number));
+    let mut free = names.filter(|path| path.symlink_metadata().is_err());
+    free.nth(skipped).expect("numbers do not end")
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {

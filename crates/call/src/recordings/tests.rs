@@ -1,8 +1,8 @@
 //! Devices that the test turns, whose frames share one clock.
 
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -160,7 +160,14 @@ fn both_directions_are_mixed_into_one_file_beside_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("call.wav");
     std::fs::write(&file, "kept").unwrap();
-    let mut recordings = Recordings::at(&file, &(Arc::new(|_| ()) as Events)).unwrap();
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&notes);
+    let events = move |event| {
+        if let Event::Note(note) = event {
+            kept.lock().unwrap().push(note);
+        }
+    };
+    let mut recordings = Recordings::at(&file, &(Arc::new(events) as Events)).unwrap();
     recordings.begin();
     let devices = [
         RunningDevice::of(&mut recordings, Direction::Capture, 480, 0),
@@ -177,6 +184,9 @@ fn both_directions_are_mixed_into_one_file_beside_nothing() {
     recordings.finish().unwrap();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
     let mixed = folder.path().join("call-2.wav");
+    let notes = notes.lock().unwrap();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes.iter().all(|note| note.ends_with("call-2.wav")), "{notes:?}");
     assert_eq!(mixed.metadata().unwrap().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     let mixed = frames(&mixed);
