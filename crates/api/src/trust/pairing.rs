@@ -92,6 +92,18 @@ pub enum PairingError {
          hint: if the codes differed, a machine in between may have answered: check the address and the network"
     )]
     Refused,
+    /// The peer knows another key by this host's name.
+    #[error(
+        "the other machine has another key for {name}; this machine's key is {key}. No key was stored\n\
+         hint: if this machine has a new key, run there: taut trust --remove {name}; if another machine is {name}, choose \
+         another name there: taut pair NAME=HOST, or taut pair --name NAME"
+    )]
+    NameTaken {
+        /// Name of this host there.
+        name: String,
+        /// Key of this host.
+        key: HostKey,
+    },
     /// This host's key is unusable.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -133,8 +145,7 @@ struct Contribution<'a> {
 impl Contribution<'_> {
     /// Number, length of the name in one byte, name.
     fn revealed(&self) -> Vec<u8> {
-        let length = u8::try_from(self.name.len()).unwrap_or(u8::MAX);
-        [&self.nonce[..], &[length], self.name.as_bytes()].concat()
+        [&self.nonce[..], &*with_length(self.name)].concat()
     }
 }
 
@@ -158,7 +169,13 @@ pub struct Pairing {
     code: PairingCode,
     name: String,
     key: HostKey,
+    own: HostKey,
 }
+
+const CODES_DIFFER: u8 = 0;
+const CODES_AGREE: u8 = 1;
+/// The name follows: its length in one byte, and its characters.
+const NAME_TAKEN: u8 = 2;
 
 trait Line: Read + Write + Send {}
 impl<T: Read + Write + Send> Line for T {}
@@ -198,7 +215,7 @@ impl Pairing {
         let theirs = Revealed::read(&mut line)?;
         write(&mut line, &revealed).map_err(PairingError::Lost)?;
         let code = PairingCode::of(&own, &theirs.by(key));
-        Ok(Self::shown(line, code, theirs.name, key))
+        Ok(Self::shown(line, code, theirs, [key, own.key]))
     }
 
     /// Blocks for a few seconds.
@@ -216,21 +233,21 @@ impl Pairing {
             return Err(PairingError::Protocol("its revealed value differs from its commitment"));
         }
         let code = PairingCode::of(&peer, &own);
-        Ok(Self::shown(line, code, theirs.name, key))
+        Ok(Self::shown(line, code, theirs, [key, own.key]))
     }
 
     fn shown<C, S>(
         mut line: StreamOwned<C, TimedStream>,
         code: PairingCode,
-        name: String,
-        key: HostKey,
+        Revealed { name, .. }: Revealed,
+        [key, own]: [HostKey; 2],
     ) -> Self
     where
         C: DerefMut<Target = ConnectionCommon<S>> + Send + 'static,
         S: SideData + 'static,
     {
         line.sock.until = Instant::now() + COMPARISON;
-        Self { line: Box::new(line), code, name, key }
+        Self { line: Box::new(line), code, name, key, own }
     }
 
     /// The code to compare.
@@ -250,13 +267,28 @@ impl Pairing {
 
     /// Sends the user's answer; if `same`, waits for the other host's.
     pub fn confirm(mut self, same: bool) -> Result<(), PairingError> {
-        let reported = write(&mut self.line, &[u8::from(same)]);
+        let reported = if same { CODES_AGREE } else { CODES_DIFFER };
+        let reported = write(&mut self.line, &[reported]);
         if !same {
             return Err(PairingError::NotConfirmed);
         }
         let mut answer = [0];
         reported.and_then(|()| self.line.read_exact(&mut answer)).map_err(PairingError::Lost)?;
-        if answer == [1] { Ok(()) } else { Err(PairingError::Refused) }
+        match answer {
+            [CODES_AGREE] => Ok(()),
+            [NAME_TAKEN] => {
+                let name = read_name(&mut self.line).map_err(PairingError::Lost)?;
+                let name = checked_name(name)?;
+                Err(PairingError::NameTaken { name, key: self.own })
+            }
+            _ => Err(PairingError::Refused),
+        }
+    }
+
+    /// Ends the pairing, because `name` belongs to another key here.
+    pub fn reject_name(mut self, name: &str) {
+        // If this fails, the peer has left.
+        let _ = write(&mut self.line, &[&[NAME_TAKEN], &*with_length(name)].concat());
     }
 }
 
@@ -303,6 +335,25 @@ fn write(line: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     line.flush()
 }
 
+fn with_length(name: &str) -> Vec<u8> {
+    let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
+    [&[length], name.as_bytes()].concat()
+}
+
+fn read_name(line: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0];
+    line.read_exact(&mut length)?;
+    let mut name = vec![0; usize::from(length[0]).min(MAX_NAME + 1)];
+    line.read_exact(&mut name)?;
+    Ok(name)
+}
+
+fn checked_name(name: Vec<u8>) -> Result<String, PairingError> {
+    let wrong = "its name is not one of 1 to 64 letters, digits, dots, hyphens and underscores";
+    let name = String::from_utf8(name).ok().filter(|name| is_name(name));
+    name.ok_or(PairingError::Protocol(wrong))
+}
+
 struct Revealed {
     nonce: Nonce,
     name: String,
@@ -310,18 +361,9 @@ struct Revealed {
 
 impl Revealed {
     fn read(line: &mut impl Read) -> Result<Self, PairingError> {
-        let mut read = || {
-            let (mut nonce, mut length) = (Nonce::default(), [0]);
-            line.read_exact(&mut nonce)?;
-            line.read_exact(&mut length)?;
-            let mut name = vec![0; usize::from(length[0]).min(MAX_NAME + 1)];
-            line.read_exact(&mut name)?;
-            Ok((nonce, name))
-        };
-        let (nonce, name) = read().map_err(PairingError::Lost)?;
-        let name = String::from_utf8(name).ok().filter(|name| is_name(name));
-        let wrong = "its name is not one of 1 to 64 letters, digits, dots, hyphens and underscores";
-        Ok(Self { nonce, name: name.ok_or(PairingError::Protocol(wrong))? })
+        let mut nonce = Nonce::default();
+        let read = line.read_exact(&mut nonce).and_then(|()| read_name(line));
+        Ok(Self { nonce, name: checked_name(read.map_err(PairingError::Lost)?)? })
     }
 
     fn by(&self, key: HostKey) -> Contribution<'_> {

@@ -87,7 +87,10 @@ fn compare(
     peer: &Peer,
     place: Option<&str>,
 ) -> Result<(), Failure> {
-    peer.check(store)?;
+    if let Err(taken) = peer.check(store) {
+        pairing.reject_name(&peer.name);
+        return Err(taken);
+    }
     screen::notify(&format!("code: {}, of {}", pairing.code(), peer.name));
     screen::notify("type y if the other screen shows the same code, otherwise n:");
     // Discards keys typed before the question. Fails if standard input is not a terminal.
@@ -124,10 +127,10 @@ impl Peer {
     fn check(&self, store: &TrustStore) -> Result<(), Failure> {
         let Self { name, key } = self;
         match store.trusted().hosts()?.key(name).filter(|known| known != key) {
-            Some(_) => Err(Failure::usage(format!(
-                "{name} is already the name of a machine with another key\n\
-                 hint: choose a name: taut pair NAME=HOST, or --name NAME where it waits; \
-                 if {name} has a new key, first taut trust --remove {name}"
+            Some(known) => Err(Failure::usage(format!(
+                "{name} is already the name of a machine with the key {known}; this one has {key}\n\
+                 hint: if {name} has a new key, first taut trust --remove {name}; if not, choose another name: \
+                 taut pair NAME=HOST, or --name NAME where it waits"
             ))),
             None => Ok(()),
         }

@@ -141,7 +141,11 @@ fn pairing_refuses_the_name_of_another_machine_and_itself() {
     let waits = at(&there, "pair --listen 127.0.0.1:0").requested().start().wait_for("waiting at");
     let ended = at(&here, &format!("pair studio={}", waits.address())).run();
     assert_eq!(ended.status, Some(2), "{ended:?}");
+    assert!(ended.messages.iter().any(|line| line.contains(&other)), "{ended:?}");
     assert_eq!(list(&here)[0]["key"], other.as_str());
+    let waits = waits.wait_for("type y").enter("y").end();
+    let own = key(&there);
+    assert!(waits.messages.iter().any(|line| line.contains(own.as_str().unwrap())), "{waits:?}");
     let waits = at(&there, "pair --listen 127.0.0.1:0").requested().start().wait_for("waiting at");
     let ended = at(&there, &format!("pair {}", waits.address())).run();
     assert_eq!(ended.status, Some(1), "{ended:?}");

@@ -70,6 +70,19 @@ fn no_end_is_paired_unless_both_users_confirm() {
 }
 
 #[test]
+fn taken_name_is_reported_to_the_other_end_with_its_key() {
+    let (here, there) = (home(), home());
+    let (called, answered) = paired(&here, &there);
+    answered.reject_name("desk");
+    let refused = called.confirm(true);
+    let own = here.store.identity().key();
+    assert!(
+        matches!(&refused, Err(PairingError::NameTaken { name, key }) if name == "desk" && *key == own),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn aborted_pairing_trusts_no_host() {
     let (here, there) = (home(), home());
     let (called, answered) = paired(&here, &there);
