@@ -222,7 +222,7 @@ pub struct SecondCounts {
 }
 
 /// Channel level since the previous snapshot, in dBFS: a full-scale sine has an RMS of −3.01 dB.
-/// Absent for digital silence.
+/// Absent below −144 dBFS, the least step of 24 bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meter {
@@ -259,8 +259,14 @@ pub struct ClockSnapshot {
 }
 
 impl Meter {
+    /// 2⁻²⁴: a decaying float signal falls far below it.
+    const MIN_PEAK: f32 = 1.0 / (1 << 24) as f32;
+
     /// Rounds to 0.1 dB.
     pub fn of(level: &Level) -> Self {
+        if level.peak < Self::MIN_PEAK {
+            return Self::default();
+        }
         let db = |factor: f32| (factor > 0.0).then(|| 20.0 * f64::from(factor).log10());
         let tenths = |db: f64| (db * 10.0).round() / 10.0;
         Self { peak_db: db(level.peak).map(tenths), rms_db: db(level.rms()).map(tenths) }
@@ -388,5 +394,7 @@ mod tests {
     fn meter_is_in_dbfs_and_absent_for_silence() {
         let level = Level { peak: 0.5, squares: 0.0, frames: 10 };
         assert_eq!(Meter::of(&level), Meter { peak_db: Some(-6.0), rms_db: None });
+        let decayed = Level { peak: f32::from_bits(1), ..level };
+        assert_eq!(Meter::of(&decayed), Meter::default(), "not -897 dBFS");
     }
 }
