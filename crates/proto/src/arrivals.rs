@@ -82,6 +82,32 @@ pub struct Arrivals {
     /// Underruns in host stalls.
     starved_stalled: u64,
     standing: StreamTotals,
+    outage: Outage,
+}
+
+/// Last time without packets. A queue may deliver packets of it at its end, at any age.
+#[derive(Debug, Clone, Copy, Default)]
+struct Outage {
+    ended: Option<LocalTime>,
+    newest: Option<LocalTime>,
+}
+
+impl Outage {
+    /// As for a path that is silent ([`crate::call::path`]). A shorter pause is jitter.
+    const MIN: Span = Span::from_secs(1);
+
+    fn follow(&mut self, arrival: LocalTime) {
+        let newest = self.newest.replace(self.newest.unwrap_or(arrival).max(arrival));
+        if newest.is_some_and(|newest| arrival - newest >= Self::MIN) {
+            self.ended = Some(arrival);
+        }
+    }
+
+    /// Whether the packet was sent before the end of the outage. No latency waits for these.
+    fn has_delayed(&self, passage: &PacketTrace) -> bool {
+        let Some((ended, transit)) = self.ended.zip(passage.transit()) else { return false };
+        passage.arrival >= ended && passage.arrival - transit < ended
+    }
 }
 
 /// Maximum late packets per list: 1 s of 1 ms packets.
@@ -106,6 +132,7 @@ impl Arrivals {
             faults: UnjudgedFaults::default(),
             starved_stalled: 0,
             standing: StreamTotals::default(),
+            outage: Outage::default(),
             config,
         }
     }
@@ -154,6 +181,7 @@ impl Arrivals {
             self.advice.forget();
         }
         self.causes.observe(passage);
+        self.outage.follow(passage.arrival);
         if passage.late {
             if self.fresh.len() < MAX {
                 self.fresh.push(*passage);
@@ -164,8 +192,10 @@ impl Arrivals {
             self.look_ahead = passage.resample;
             self.lay_out();
         }
-        self.depth.observe(transit);
-        self.advice.observe(transit);
+        if !self.outage.has_delayed(passage) {
+            self.depth.observe(transit);
+            self.advice.observe(transit);
+        }
     }
 
     /// Adds the totals, and judges the packets late before the previous call. `stalled` reports
@@ -201,7 +231,10 @@ impl Arrivals {
             let within = |run: LateRun| run.from <= passage.arrival && passage.arrival <= run.to;
             standing.step.is_some_and(within)
         };
-        let by_network = |passage: &&PacketTrace| starved == 0 && !by_step(passage);
+        let outage = self.outage;
+        let by_network = |passage: &&PacketTrace| {
+            starved == 0 && !by_step(passage) && !outage.has_delayed(passage)
+        };
         let judged = self.unjudged[known..].iter().filter(by_network);
         for transit in judged.filter_map(PacketTrace::transit) {
             self.depth.observe(transit);

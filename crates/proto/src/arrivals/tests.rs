@@ -101,6 +101,31 @@ fn late_packets_raise_the_need_of_the_next_status() {
 }
 
 #[test]
+fn packets_sent_in_an_outage_need_no_latency() {
+    let mut arrivals = after_a_second();
+    let (needed, advised) = (arrivals.needed(), arrivals.advised());
+    // No packet arrives for 2 s; then a queue delivers all at once, and the last ones in time.
+    let queued = |millis| packet(millis, (3_000 - millis) * 1_000 + 1_200);
+    (1_000..3_000).for_each(|millis| arrivals.enter(&queued(millis)));
+    arrivals.stand(standing(3_019, (1_998, 0, 0)), never);
+    arrivals.poll(at(3_019), false);
+    assert_eq!((arrivals.needed(), arrivals.advised()), (needed, advised));
+    // Sent after the outage, so the network is slower now.
+    (3_002..3_012).for_each(|millis| arrivals.enter(&packet(millis, 9_000)));
+    arrivals.stand(standing(3_039, (2_008, 0, 0)), never);
+    assert!(arrivals.poll(at(3_039), false) > Span::from_millis(11));
+}
+
+#[test]
+fn pause_of_less_than_a_second_is_jitter() {
+    let mut arrivals = after_a_second();
+    let queued = |millis| packet(millis, (1_900 - millis) * 1_000 + 1_200);
+    (1_000..1_900).for_each(|millis| arrivals.enter(&queued(millis)));
+    arrivals.stand(standing(1_919, (898, 0, 0)), never);
+    assert!(arrivals.poll(at(1_919), false) > Span::from_millis(100));
+}
+
+#[test]
 fn packets_late_in_an_underrun_need_no_latency() {
     let mut arrivals = after_a_second();
     let before = arrivals.needed();
