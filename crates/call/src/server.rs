@@ -87,6 +87,8 @@ struct Call {
     keys: CalledKeys,
     endpoint: Option<Endpoint>,
     watched: Watched,
+    /// Last address of a silent caller, to which nothing is sent.
+    silent: Option<SocketAddr>,
     /// Each endpoint has its own keys; 0 before the first.
     number: u64,
 }
@@ -306,6 +308,7 @@ impl Server {
                     }
                 }
                 AnsweringStep::Away { place } => self.tell_of(place, CallEvent::Away(None)),
+                AnsweringStep::Send { place, sends } => self.send(place, sends),
                 AnsweringStep::End { place, why } => {
                     self.tell_of(place, CallEvent::Over(why));
                     self.end(place);
@@ -351,8 +354,14 @@ impl Server {
                 break;
             }
         }
-        let call =
-            Call { who: who.clone(), keys, endpoint: None, watched: Watched::default(), number: 0 };
+        let call = Call {
+            who: who.clone(),
+            keys,
+            endpoint: None,
+            watched: Watched::default(),
+            silent: None,
+            number: 0,
+        };
         self.calls.insert(seat, call);
         let sounds = terms.sound();
         if sounds {
@@ -434,6 +443,19 @@ impl Server {
         let left = endpoint.end().unwrap_or_else(|failure| (Vec::new(), Err(failure)));
         if let Some(failed) = self.ended.keep(left) {
             self.config.end.notify(Event::Note(failed));
+        }
+    }
+
+    fn send(&mut self, seat: usize, sends: bool) {
+        let Some(call) = self.calls.get_mut(&seat) else { return };
+        let Some(switch) = call.endpoint.as_ref().map(|endpoint| &endpoint.link.switch) else {
+            return;
+        };
+        if !sends {
+            call.silent = switch.far_end();
+            switch.stop_sending();
+        } else if let (Some(last), None) = (call.silent.take(), switch.far_end()) {
+            switch.redirect(last);
         }
     }
 

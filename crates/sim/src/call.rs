@@ -86,6 +86,7 @@ pub struct Call {
     line: Option<ConnectionId>,
     answering: Answering,
     sounds: [Option<Sound>; 2],
+    sends_there: bool,
     pub silences: [Span; 2],
     pub log: Vec<(Span, String)>,
 }
@@ -110,6 +111,7 @@ impl Call {
             line: None,
             answering: Answering::new(offer.clone(), vec![7_000]),
             sounds: [None, None],
+            sends_there: true,
             silences: [Span::ZERO; 2],
             log: Vec::new(),
         }
@@ -384,6 +386,10 @@ impl Call {
             AnsweringStep::Path { .. } => {}
             AnsweringStep::Away { .. } => self.log("away there"),
             AnsweringStep::Resumed { .. } => self.log("resumed there"),
+            AnsweringStep::Send { sends, .. } => {
+                self.log(if sends { "sends there" } else { "stops there" });
+                self.sends_there = sends;
+            }
             AnsweringStep::End { .. } => {
                 self.sounds[1] = None;
                 self.log("over there");
@@ -395,6 +401,7 @@ impl Call {
     fn sound_there(&mut self, terms: &CallTerms) {
         let used = self.answering.transport(0).filter(|_| terms.sound()).map(CalledTransport::used);
         self.sounds[1] = used.map(|used| Sound::new(terms.back, used, self.now));
+        self.sends_there = true;
     }
 
     fn datagram(&mut self, from: Side, bytes: usize, event: Event) {
@@ -409,6 +416,9 @@ impl Call {
         let to = if from == Caller { Called } else { Caller };
         let now = self.now;
         let by_tcp = self.network.is_down(now).unwrap_or(now).after(self.network.way);
+        if from == Called && !self.sends_there {
+            return;
+        }
         let Some(sound) = &mut self.sounds[from as usize] else { return };
         let transport = sound.transport;
         if now.as_nanos() % sound.terms.ptime.as_nanos() == 0 {

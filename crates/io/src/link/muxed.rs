@@ -158,8 +158,18 @@ impl TransportSwitch {
     /// Redirects everything to `to` over the same UDP transport, which then receives only from
     /// there, unless it follows the newest source. `false` without UDP.
     pub fn redirect(&self, to: SocketAddr) -> bool {
+        self.set_far_end(Some(to))
+    }
+
+    /// Sends nothing until [`Self::redirect`], or the next packet if the transport follows the
+    /// newest source. `false` without UDP.
+    pub fn stop_sending(&self) -> bool {
+        self.set_far_end(None)
+    }
+
+    fn set_far_end(&self, to: Option<SocketAddr>) -> bool {
         let Some(peer) = &self.peer else { return false };
-        while !peer.set(Some(to)) {
+        while !peer.set(to) {
             std::thread::yield_now();
         }
         true

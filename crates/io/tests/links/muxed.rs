@@ -209,6 +209,13 @@ fn muxed_link_follows_a_nat_but_no_forger() {
         assert_eq!(reports, [both.clone(), both, vec![100 + number], vec![100 + number]]);
     }
     assert!(stamped > 0, "stamps come along");
+    assert!(server.switch.stop_sending());
+    assert!(!send(&mut server.sending, 200) && server.switch.far_end().is_none());
+    assert!(send(&mut client.sending, 20));
+    until("the next packet is answered", || {
+        nat.pass_on();
+        !heard(&mut server.receiving).is_empty() && send(&mut server.sending, 201)
+    });
     assert_eq!(kept.len(), 20, "a copy is delivered but does not redirect the sender");
     let LinkCounters { received, foreign, .. } = client.receiving.counters();
     assert_eq!((received, foreign), (20, 0));

@@ -11,6 +11,9 @@ use super::transport::{CalledTransport, SoundChange, TransportStep};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
 
+/// Time without any packet or message of the caller, after which audio to it stops: it would fill a
+/// network that carries less, and a caller that left could not call again. It exceeds [`LINE_DEAD`].
+const SENT_UNHEARD: Span = Span::from_secs(5);
 const SAY_WHAT: Span = Span::from_secs(5);
 /// Maximum burst of messages on a connection.
 const MAX_AT_ONCE: u32 = 32;
@@ -73,6 +76,14 @@ pub enum AnsweringStep {
     Away {
         /// Place.
         place: usize,
+    },
+    /// Send audio to the caller, or stop it, because no packet or message arrives. A packet of the
+    /// caller starts it, too.
+    Send {
+        /// Place.
+        place: usize,
+        /// Whether to send.
+        sends: bool,
     },
     /// A call is over.
     End {
@@ -146,6 +157,20 @@ struct HeldCall {
     packets: u64,
     /// Loss of the control connection or the last packet, whichever is later.
     alive: LocalTime,
+    /// Last packet, or the begin of the audio.
+    heard: LocalTime,
+    /// Whether the caller is silent, so that this end sends nothing.
+    is_silent: bool,
+}
+
+impl HeldCall {
+    /// Time at which this end stops sending. `line` is the time of the last message.
+    fn silent_at(&self, line: Option<LocalTime>) -> LocalTime {
+        match self.terms.sound() {
+            true => line.map_or(self.heard, |line| line.max(self.heard)) + SENT_UNHEARD,
+            false => LocalTime::NEVER,
+        }
+    }
 }
 
 /// State machine of the called end. Methods take the current time.
@@ -294,6 +319,8 @@ impl Answering {
             line: Some(line),
             packets: 0,
             alive: now,
+            heard: now,
+            is_silent: false,
         });
         self.lines[at].place = Some(place);
         let udp_port = self.udp_ports[place];
@@ -403,6 +430,9 @@ impl Answering {
             return self.hang_up_at(place, &CallReason::new(why));
         }
         (call.terms, call.room) = (terms.clone(), room);
+        if begins {
+            (call.heard, call.is_silent) = (now, false);
+        }
         let sound = match (begins, terms.sound()) {
             (true, _) => SoundChange::Begins(TransportStep::UseUdp(call.transport.used().1)),
             (false, true) => SoundChange::GoesOn,
@@ -427,7 +457,7 @@ impl Answering {
     pub fn heard(&mut self, place: usize, packets: u64, now: LocalTime) {
         let Some(call) = self.calls.get_mut(place).and_then(Option::as_mut) else { return };
         if call.packets != packets {
-            (call.packets, call.alive) = (packets, now);
+            (call.packets, call.alive, call.heard) = (packets, now, now);
         }
         if let Some(number) = call.transport.poll(packets, now) {
             self.not_received(place, number);
@@ -512,6 +542,13 @@ impl Answering {
             self.steps.push_back(AnsweringStep::Close(line));
             self.gone(line, now);
         }
+        for (place, call) in self.calls.iter_mut().enumerate() {
+            let Some(call) = call else { continue };
+            let is_silent = now >= call.silent_at(last_message(&self.lines, call));
+            if core::mem::replace(&mut call.is_silent, is_silent) != is_silent {
+                self.steps.push_back(AnsweringStep::Send { place, sends: !is_silent });
+            }
+        }
         for place in 0..self.calls.len() {
             let over = self.calls[place].as_ref();
             if over.is_some_and(|call| call.line.is_none() && now >= call.alive + CALL_KEPT) {
@@ -527,7 +564,10 @@ impl Answering {
     pub fn deadline(&self) -> LocalTime {
         let lines = self.lines.iter().map(AnsweredConnection::dead_at);
         let away = self.calls.iter().flatten().filter(|call| call.line.is_none());
-        lines.chain(away.map(|call| call.alive + CALL_KEPT)).min().unwrap_or(LocalTime::NEVER)
+        let silent = self.calls.iter().flatten().filter(|call| !call.is_silent);
+        let silent = silent.map(|call| call.silent_at(last_message(&self.lines, call)));
+        let away = away.map(|call| call.alive + CALL_KEPT);
+        lines.chain(away).chain(silent).min().unwrap_or(LocalTime::NEVER)
     }
 
     /// Next action; call until `None`.
@@ -555,6 +595,10 @@ impl AnsweredConnection {
         self.credit = self.credit.saturating_sub(1);
         may
     }
+}
+
+fn last_message(lines: &[AnsweredConnection], call: &HeldCall) -> Option<LocalTime> {
+    lines.iter().find(|line| Some(line.id) == call.line).map(|line| line.heard)
 }
 
 /// Devices keep their rate and channels.

@@ -107,6 +107,7 @@ impl World {
                 AnsweringStep::Path { place, path, .. } => {
                     self.did.push((at, format!("path {place} {path:?}")))
                 }
+                AnsweringStep::Send { .. } => {}
                 AnsweringStep::Away { place } => self.did.push((at, format!("away {place}"))),
                 AnsweringStep::End { place, why } => {
                     self.did.push((at, format!("end {place}: {}", why.as_str())))
@@ -416,6 +417,35 @@ fn flooding_caller_is_closed_others_continue() {
     assert_eq!(pongs, 31, "the maximum burst, minus the call itself");
     assert!(steps.contains(&AnsweringStep::Close(ConnectionId(1))));
     assert!(steps.len() < 40, "nothing grows: {}", steps.len());
+}
+
+#[test]
+fn silent_caller_is_sent_nothing_until_it_is_heard() {
+    let (mut answering, now) = by_hand();
+    let at = |millis| now + Span::from_millis(millis);
+    let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
+    answering.handle_message(ConnectionId(1), call, CallId([1; 16]), now);
+    let mut sends = |answering: &mut Answering, millis| -> Vec<bool> {
+        answering.poll(at(millis));
+        let steps = steps(answering).into_iter();
+        steps
+            .filter_map(|step| match step {
+                AnsweringStep::Send { place: 0, sends } => Some(sends),
+                _ => None,
+            })
+            .collect()
+    };
+    // Packets, then only messages, then nothing; the line is dead after 4 s.
+    answering.heard(0, 1, at(3_000));
+    answering.handle_message(ConnectionId(1), CallMessage::Ping, CallId([2; 16]), at(6_000));
+    assert_eq!(sends(&mut answering, 7_999), []);
+    answering.heard(0, 2, at(8_000));
+    assert_eq!(sends(&mut answering, 12_999), []);
+    assert_eq!(answering.deadline(), at(13_000));
+    assert_eq!(sends(&mut answering, 13_000), [false]);
+    assert_eq!(sends(&mut answering, 30_000), [], "once");
+    answering.heard(0, 3, at(30_100));
+    assert_eq!(sends(&mut answering, 30_100), [true]);
 }
 
 #[test]

@@ -172,7 +172,8 @@ impl Talk {
             AnsweringStep::Begin { .. }
             | AnsweringStep::Resumed { .. }
             | AnsweringStep::Change { .. }
-            | AnsweringStep::Away { .. } => {}
+            | AnsweringStep::Away { .. }
+            | AnsweringStep::Send { .. } => {}
         }
     }
 

@@ -89,6 +89,10 @@ fn a_call_goes_on_through_whatever_its_network_does() {
         let (away, resumes) = (millis(&call, "away"), millis(&call, "resumes"));
         assert!(matches!(away[..], [83_000..=84_100]), "{reported}");
         assert!(matches!(resumes[..], [90_000..=97_000]), "{reported}");
+        // The called end fills no network in which it hears nothing.
+        let (stops, sends) = (millis(&call, "stops there"), millis(&call, "sends there"));
+        assert!(matches!(stops[..], [84_000..=85_100]), "{reported}");
+        assert!(matches!(sends[..], [90_000..=90_100]), "{reported}");
         assert!(
             call.silences.iter().all(|silence| *silence < Span::from_millis(10_200)),
             "{reported}"
@@ -147,6 +151,7 @@ fn received_sound_keeps_a_call_alive_without_control() {
     let reported = format!("{:?}", call.log);
     assert_eq!(millis(&call, "begins").len(), 1, "{reported}");
     assert_eq!(millis(&call, "over there"), [], "{reported}");
+    assert_eq!(millis(&call, "stops there"), [], "{reported}");
     assert!(matches!(millis(&call, "resumes")[..], [100_000..=107_000]), "{reported}");
     let silent = starved(true);
     let reported = format!("{:?}", silent.log);
