@@ -230,6 +230,8 @@ pub enum CallEvent {
     Untrusted(Option<String>),
     /// Caller: an ended part of the sound failed.
     Failed(String),
+    /// Server: nothing arrives from the caller, so nothing is sent to it.
+    Silent,
     /// Server: the terms changed.
     Changed(CallTerms),
     /// Server: protocol error of the caller.

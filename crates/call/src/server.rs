@@ -453,7 +453,9 @@ impl Server {
         };
         if !sends {
             call.silent = switch.far_end();
-            switch.stop_sending();
+            if switch.stop_sending() {
+                self.tell_of(seat, CallEvent::Silent);
+            }
         } else if let (Some(last), None) = (call.silent.take(), switch.far_end()) {
             switch.redirect(last);
         }

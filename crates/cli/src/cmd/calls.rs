@@ -114,6 +114,10 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
             let why = why.unwrap_or("the control connection is lost: no data");
             with_more(why, "; the sound continues while packets arrive, and the call reconnects")
         }
+        CallEvent::Silent => {
+            "nothing is received from the caller; the sound to it stops until its packets return"
+                .into()
+        }
         CallEvent::Resumed if is_server => {
             return named(format!("{peer} is back: the call continues"));
         }

@@ -168,6 +168,39 @@ fn a_frame_that_is_concealed_is_not_received() {
 mod exclusive {
     use super::*;
 
+    /// Each end sends 2.3 Mbit/s until the caller hangs up, and its goodbye may be lost.
+    #[test]
+    fn caller_of_a_flooded_link_learns_the_fix_and_can_call_again() {
+        steady(|| {
+            let Some(link) = ThinLink::lay(300_000, QUEUE, DELAY) else { return };
+            let home = Folder::new();
+            let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
+            let key = id.split_whitespace().last().unwrap().to_owned();
+            let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
+            trust.run().well();
+            let end = |line: &str, network| {
+                let call = taut(words(line)).and(words(RINGS)).within(network);
+                call.with("TAUT_HOME", home.path()).in_folder(home.path())
+            };
+            let line = "serve --listen 0.0.0.0 --input tone:440 --output null:";
+            let serve =
+                end(line, &link.right).listened_to().start().wait_for(messages::AWAITS_CALLS);
+            let line =
+                format!("call studio={} --input tone:300 --output null:", link.right.address);
+            let call = end(&line, &link.left).start().wait_for(messages::IN_A_CALL);
+            let call = call.wait_for(messages::CALLS_FOR_FEWER_BITS);
+            call.signal("-INT");
+            call.end();
+            let serve = serve.wait_for(messages::CALLER_SILENT);
+            let again = end(&format!("{line} --format auto"), &link.left);
+            let again = again.start().wait_for(messages::IN_A_CALL);
+            again.signal("-INT");
+            again.end().well();
+            serve.signal("-TERM");
+            serve.end().well();
+        });
+    }
+
     #[test]
     fn thin_link_call_is_intelligible_and_uses_more_when_it_can() {
         steady(|| {

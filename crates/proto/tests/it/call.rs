@@ -425,7 +425,7 @@ fn silent_caller_is_sent_nothing_until_it_is_heard() {
     let at = |millis| now + Span::from_millis(millis);
     let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
     answering.handle_message(ConnectionId(1), call, CallId([1; 16]), now);
-    let mut sends = |answering: &mut Answering, millis| -> Vec<bool> {
+    let sends = |answering: &mut Answering, millis| -> Vec<bool> {
         answering.poll(at(millis));
         let steps = steps(answering).into_iter();
         steps
