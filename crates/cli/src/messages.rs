@@ -113,6 +113,10 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             "the receiver at {host} requests more latency than the {limit} of this call; --latency auto:TIME sets a \
              longer maximum"
         )),
+        // Without the packet length, each format is reported once. The screen shows the length.
+        Note::Sending { note: SendNote::Adapted { coding, .. }, .. } => {
+            Some(format!("adapted to the network: {}", coding.name()))
+        }
         Note::Sending { note: SendNote::SentAtOnce(ptime), .. } => Some(format!(
             "the packets of a period leave back to back; --ptime {ptime} spaces them evenly"
         )),

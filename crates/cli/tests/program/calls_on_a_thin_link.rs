@@ -208,7 +208,7 @@ mod exclusive {
             thin.carries(RATE, 6_000);
             let lifted = thin.carries(20_000_000, 0);
             thin.call =
-                thin.call.wait_for(&format!("{}l24 ", messages::AT_THE_LEVEL_OF_THE_NETWORK));
+                thin.call.wait_for(&format!("{}l24", messages::AT_THE_LEVEL_OF_THE_NETWORK));
             let less = thin.carries(1_000_000, 6_000);
             let cut = thin.carries(RATE, 7_000);
             let ThinCall { link, serve, call, folder, begun, .. } = thin;
