@@ -86,6 +86,8 @@ pub struct JitterBuffer {
     turns: Turns,
     /// See [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
+    /// Rebuilt packets that were due before.
+    late_repairs: u64,
     tally: Tally,
     /// Losses of earlier senders.
     earlier: LossReport,
@@ -160,6 +162,7 @@ impl JitterBuffer {
             was_mapped: false,
             turns: Turns::new(packets.unsigned_abs() as usize),
             repairer: None,
+            late_repairs: 0,
             tally: Tally::default(),
             earlier: LossReport::default(),
             transit: None,

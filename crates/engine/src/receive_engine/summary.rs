@@ -212,6 +212,7 @@ impl ReportSource<'_> {
             increases,
             decreases,
             largest_step_ns: largest_step.as_nanos(),
+            limit_ns: self.rule.maximum().map(Span::as_nanos),
         }
     }
 
@@ -239,9 +240,12 @@ impl ReportSource<'_> {
     }
 
     fn repair(&self) -> Option<RepairReport> {
-        let (window, _) = self.statistics.status?.stream.repair;
+        let status = &self.statistics.status?.stream;
+        let (window, _) = status.repair;
         let takes = self.arrivals.repair_takes()?;
         let needs = repair_latency(takes - window, window);
+        // Without a late repair, this latency is enough.
+        let needs = if status.late_repairs == 0 { needs.min(self.link_offset) } else { needs };
         Some(RepairReport { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
     }
 

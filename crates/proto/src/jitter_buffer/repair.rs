@@ -38,7 +38,7 @@ impl JitterBuffer {
         (self.format.rate.span_of(window), u32::try_from(share).unwrap_or(u32::MAX))
     }
 
-    /// Late restored packets are dropped and not counted.
+    /// Late restored packets are dropped.
     #[inline]
     pub(super) fn repair(
         &mut self,
@@ -81,7 +81,7 @@ impl JitterBuffer {
         format: &StreamFormat,
         brought: &mut dyn FnMut(Playable<'_>),
     ) {
-        let Self { repairer, renderer, turns, counters, phase, .. } = self;
+        let Self { repairer, renderer, turns, counters, phase, late_repairs, .. } = self;
         let Some(repairer) = repairer else { return };
         while let Some((sequence, payload)) = repairer.pull() {
             let frames = i64::saturating_mul(came.sequence - sequence, came.frames().count());
@@ -94,8 +94,16 @@ impl JitterBuffer {
             if format.coder.is_some_and(|coder| coder.frames(payload) != Some(came.frames())) {
                 continue;
             }
-            if turns.has(sequence) || placed(renderer) != Placed::Whole {
+            if turns.has(sequence) {
                 continue;
+            }
+            match placed(renderer) {
+                Placed::Whole => {}
+                Placed::Partly(_) | Placed::Late => {
+                    *late_repairs += 1;
+                    continue;
+                }
+                Placed::Beyond(_) => continue,
             }
             if *phase != Phase::Playing {
                 // The first packet may have been lost.

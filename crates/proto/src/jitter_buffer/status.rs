@@ -80,6 +80,8 @@ pub struct StreamStatus {
     pub expected: u64,
     /// See [`JitterBuffer::repair_budget`].
     pub repair: (Span, u32),
+    /// Rebuilt packets that were due before.
+    pub late_repairs: u64,
     /// See [`JitterBuffer::drift`].
     pub drift: Option<Ppm>,
     /// Drift too large to follow.
@@ -199,6 +201,7 @@ impl JitterBuffer {
             card: self.placement.card_rate(),
             expected: self.tally.expected,
             repair: self.repair_budget(),
+            late_repairs: self.late_repairs,
             drift: self.drift(),
             out_of_reach: self.is_out_of_reach(),
             need: self.need(),

@@ -81,7 +81,9 @@ impl ReceivePolicy {
 
     pub(super) fn note_repair(&mut self, now: LocalTime) {
         let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
-        let takes = takes.filter(|_| !self.rule.is_auto());
+        // The device's time is a maximum: repairs can be in time with less latency.
+        let are_late = self.status.is_some_and(|status| status.late_repairs > 0);
+        let takes = takes.filter(|_| are_late && !self.rule.is_auto());
         let short = takes.filter(|takes| *takes > self.link_offset);
         let reported = self.repairable.turns_short(now, short.is_some());
         let Some(takes) = short.filter(|_| reported) else { return };

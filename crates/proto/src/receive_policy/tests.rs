@@ -314,6 +314,25 @@ fn latency_that_follows_longer_packets_adds_no_short_note() {
 }
 
 #[test]
+fn short_repair_time_is_noted_once_a_repair_is_late() {
+    for late_repairs in [0, 1] {
+        let mut heard = Received::by(3, LatencyRule::Chosen(Span::from_millis(12)));
+        heard.promised(Span::from_millis(12));
+        let repair = (Span::from_millis(10), 10_000_000);
+        let status =
+            StreamStatus { repair, late_repairs, ..heard.receiver.status(LocalTime::ZERO) };
+        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        for second in 0..3 {
+            let now = LocalTime::ZERO + Span::from_secs(second);
+            heard.policy.note_repair(now);
+        }
+        let is_short = |note: &ReceiveNote| matches!(note, ReceiveNote::RepairShort { .. });
+        let notes = heard.policy.notes();
+        assert_eq!(notes.iter().filter(|note| is_short(note)).count(), late_repairs as usize);
+    }
+}
+
+#[test]
 fn new_maximum_limits_an_automatic_latency_at_once() {
     let mut heard = Received::by(2, LatencyRule::AUTO);
     heard.promised(Span::from_millis(300));

@@ -82,10 +82,20 @@ pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
 
 /// Plays at 20 ms without the packets in `loses`. Returns wrong frames and counters.
 fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counters) {
+    let (wrong, counters, _) = play_at(Span::from_millis(20), layout, count, loses);
+    (wrong, counters)
+}
+
+/// Also returns late repairs.
+fn play_at(
+    latency: Span,
+    layout: Layout,
+    count: i64,
+    loses: impl Fn(i64) -> bool,
+) -> (u64, Counters, u64) {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, layout);
-    let mut receiver =
-        JitterBuffer::new(JitterBufferConfig::new(unpack(), format, Span::from_millis(20)));
+    let mut receiver = JitterBuffer::new(JitterBufferConfig::new(unpack(), format, latency));
     let mut wrong = 0;
     for number in 0..count + 40 {
         let arrival = at(number + 1);
@@ -102,7 +112,18 @@ fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counte
         let due = (first..).zip(out).filter(|(frame, _)| (0..count * PACKET).contains(frame));
         wrong += due.filter(|(frame, heard)| *heard != sample(*frame)).count() as u64;
     }
-    (wrong, *receiver.counters())
+    (wrong, *receiver.counters(), receiver.status(at(count + 40)).late_repairs)
+}
+
+#[test]
+fn repair_after_its_turn_is_counted_as_late() {
+    let loses = |number: i64| number % 9 == 4;
+    for (millis, are_late) in [(20, false), (6, true)] {
+        let (_, counters, late) =
+            play_at(Span::from_millis(millis), Layout::copies(1, 8), 400, loses);
+        let expected = if are_late { (0, 44) } else { (44, 0) };
+        assert_eq!((counters.repaired, late), expected, "{millis} ms: {counters:?}");
+    }
 }
 
 #[test]
