@@ -273,6 +273,8 @@ pub struct Auto {
     pub decreases: u64,
     /// Largest single step. Resampling covers the rest.
     pub largest_step_ns: i64,
+    /// Configured maximum, if any.
+    pub limit_ns: Option<i64>,
 }
 
 /// Simultaneous xruns. Times are on this machine's monotonic clock, as in packet logs.
@@ -365,7 +367,7 @@ pub struct RedundancyReport {
 pub struct RepairReport {
     /// Repair time after a packet's departure.
     pub window_ns: i64,
-    /// Smallest latency with all of that time.
+    /// Smallest latency with all of that time; at most the present one if no repair was late.
     pub needs_ns: i64,
 }
 

@@ -1,6 +1,7 @@
 //! One-screen text report with the widest stage marked.
 
 mod arrivals;
+mod call;
 mod clocks;
 mod known;
 mod latency;
@@ -11,7 +12,7 @@ use core::fmt::{self, Write};
 use tautline_proto::counters::Counted;
 
 use crate::distribution::Summary;
-use crate::{RemoteReceiver, Report, StreamReport};
+use crate::{Counters, RemoteReceiver, Report, StreamReport};
 use arrivals::GapHints;
 use known::Known;
 
@@ -31,38 +32,49 @@ pub fn render(report: &Report, detail: Detail) -> String {
     out
 }
 
-/// Renders one direction of a call, which has other options.
-pub fn render_call(report: &Report, detail: Detail) -> String {
+/// Renders both directions of each call: two lines and one fix, or everything with `Detail::Full`.
+pub fn render_calls(reports: &[Report], detail: Detail) -> String {
     let mut out = String::new();
-    let _ = write_report(&mut out, report, true, detail);
+    let _ = match detail {
+        Detail::Full => {
+            reports.iter().try_for_each(|report| write_report(&mut out, report, true, detail))
+        }
+        Detail::Summary => write_calls(&mut out, reports),
+    };
     out
 }
 
-/// Renders a server's calls: stream, then received and sent sound.
+/// Renders a server's calls in two lines each.
 pub fn render_served(reports: &[Report]) -> String {
     let mut out = String::new();
-    for report in reports {
-        for stream in &report.streams {
-            let _ = served(&mut out, stream, report.role == "send");
-        }
-    }
+    let _ = reports.iter().try_for_each(|report| call::directions(&mut out, report));
     out
 }
 
-fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result {
-    let latency = if is_sent {
-        stream.receivers.iter().find_map(|receiver| receiver.effective_ns)
-    } else {
-        head(out, stream, false)?;
-        stream.latency.measured.p50_ns
-    };
-    write!(out, "  ")?;
-    outcome(out, stream, if is_sent { "send" } else { "recv" })?;
-    if let Some(latency) = latency {
-        write!(out, "; latency {}", Nanos(latency))?;
+fn write_calls(out: &mut String, reports: &[Report]) -> fmt::Result {
+    let mut fixes: Vec<String> = Vec::new();
+    for report in reports {
+        call::directions(out, report)?;
+        for stream in &report.streams {
+            let repairs = redundancy::Repairs::of(stream, true);
+            let hints = GapHints::of(stream, &repairs);
+            let gaps = stream.gaps.as_ref();
+            let mut fix = String::new();
+            arrivals::recommendation(&mut fix, gaps, &hints, &report.host.scheduler)?;
+            // The margin of an adaptive latency needs no action.
+            let is_useful = stream.latency.auto.is_none() || fix.starts_with("fix");
+            if is_useful && !fixes.contains(&fix) {
+                fixes.push(fix);
+            }
+        }
     }
-    writeln!(out)
+    out.extend(fixes);
+    let incomplete = reports.iter().flat_map(|report| &report.incomplete_files);
+    incomplete.into_iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
+    writeln!(out, "{DETAILS}")
 }
+
+const DETAILS: &str = "details: --verbose, or --report-file FILE";
 
 fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail) -> fmt::Result {
     for stream in &report.streams {
@@ -83,8 +95,7 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
     }
     match detail {
         Detail::Full => machine(out, report)?,
-        Detail::Summary if !in_call => writeln!(out, "details: --verbose, or --report-file FILE")?,
-        Detail::Summary => {}
+        Detail::Summary => writeln!(out, "{DETAILS}")?,
     }
     report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
@@ -102,9 +113,7 @@ fn missing_beyond_packets_ns(stream: &StreamReport, missed: u64) -> i64 {
 
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let c = &stream.counters;
-    let missed = c.missed() + c.undecodable + c.too_early;
-    let alongside = c.duplicate + c.before_start + c.on_probation;
-    let due = c.received.saturating_sub(alongside);
+    let (missed, due) = (missed(c), due(c));
     if role == "send" {
         write!(out, "sent: {} packets", c.sent)?;
         let connected = stream.receivers.iter().filter(|receiver| receiver.trusted);
@@ -131,7 +140,20 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
             }
         }
     }
-    let missing = missing_beyond_packets_ns(stream, missed);
+    interruptions(out, stream)
+}
+
+fn missed(c: &Counters) -> u64 {
+    c.missed() + c.undecodable + c.too_early
+}
+
+fn due(c: &Counters) -> u64 {
+    c.received.saturating_sub(c.duplicate + c.before_start + c.on_probation)
+}
+
+fn interruptions(out: &mut String, stream: &StreamReport) -> fmt::Result {
+    let c = &stream.counters;
+    let missing = missing_beyond_packets_ns(stream, missed(c));
     if missing >= SILENCE_NS {
         write!(out, "; {} without packets", Nanos(missing))?;
     }
@@ -375,8 +397,6 @@ impl fmt::Display for Nanos {
 #[cfg(test)]
 mod tests {
     use tautline_trial::snapshot;
-
-    use tautline_proto::counters::Counters;
 
     use super::*;
 

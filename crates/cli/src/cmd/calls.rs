@@ -211,7 +211,7 @@ pub(super) fn tell_reports(
         |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
     let text = |detail| match role {
         "serve" => text::render_served(&reports),
-        _ => reports.iter().map(|report| text::render_call(report, detail)).collect::<String>(),
+        _ => text::render_calls(&reports, detail),
     };
     let render = |format, detail| match format {
         FileFormat::Html => Ok(drawn(Drawing::Page)),

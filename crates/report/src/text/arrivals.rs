@@ -20,8 +20,8 @@ pub(super) struct LatencyAdvice {
     kept_ns: i64,
     target: f64,
     with_repairs: bool,
-    /// Maximum of an automatic latency.
-    auto_ns: Option<i64>,
+    /// Maximum that an automatic latency reached, and its limit.
+    auto_ns: Option<[i64; 2]>,
 }
 
 impl LatencyAdvice {
@@ -36,12 +36,15 @@ impl LatencyAdvice {
             kept_ns,
             target,
             with_repairs: waits || repair.is_some(),
-            auto_ns: latency.auto.map(|auto| auto.max_ns.max(auto.last_ns)),
+            auto_ns: latency.auto.map(|auto| {
+                let reached = auto.max_ns.max(auto.last_ns);
+                [reached, auto.limit_ns.unwrap_or(reached).max(reached)]
+            }),
         })
     }
 
     fn is_kept(&self) -> bool {
-        self.needs_ns <= self.auto_ns.unwrap_or(self.kept_ns)
+        self.needs_ns <= self.auto_ns.map_or(self.kept_ns, |[_, limit]| limit)
     }
 }
 
@@ -75,7 +78,8 @@ impl<'a> GapHints<'a> {
 
     /// `otherwise` if even 99 % of the packets need far more than the present latency.
     fn latency_or(&self, otherwise: &str, catches_ns: Option<i64>) -> String {
-        let kept = self.advice.map(|advice| advice.auto_ns.unwrap_or(advice.kept_ns));
+        let kept =
+            self.advice.map(|advice| advice.auto_ns.map_or(advice.kept_ns, |[reached, _]| reached));
         let is_far = |needs: i64| kept.is_some_and(|kept| needs > kept.saturating_mul(FAR));
         match self.advice {
             Some(advice) if is_far(advice.needs_ns) => match catches_ns {
@@ -149,7 +153,10 @@ pub(super) fn recommendation(
         (Some(gaps), Some((main_cause, 1..)))
             if !main_cause.ends_with("late") || !hints.is_kept() =>
         {
-            writeln!(out, "fix: {}", hint(main_cause, gaps, hints, scheduler))
+            match hint(main_cause, gaps, hints, scheduler) {
+                Some(fix) => writeln!(out, "fix: {fix}"),
+                None => Ok(()),
+            }
         }
         _ => match &hints.advice {
             Some(advice) if advice.is_kept() => {
@@ -162,7 +169,8 @@ pub(super) fn recommendation(
 }
 
 /// Advice for every device, because a JACK server sets the periods of its clients.
-const MORE_PERIODS: &str = "use more device periods (--periods, or jackd -n), which adds latency";
+const MORE_PERIODS: &str =
+    "use a longer device buffer, which adds latency: --periods for ALSA, jackd -n or -p for JACK";
 
 fn run_in_time(scheduler: &str) -> &'static str {
     match scheduler {
@@ -174,9 +182,14 @@ fn run_in_time(scheduler: &str) -> &'static str {
 const SENDER_STOPPED: &str = "the sender stopped for a while: run `taut doctor` there";
 const INTERRUPTED: &str = "the network was interrupted: check cables, Wi-Fi and switches";
 
-fn hint(main_cause: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &str) -> String {
+fn hint(
+    main_cause: &str,
+    gaps: &GapReport,
+    hints: &GapHints<'_>,
+    scheduler: &str,
+) -> Option<String> {
     let longer = |needs| hints.longer_latency(needs);
-    match main_cause {
+    Some(match main_cause {
         "network late" => hints.latency_or(INTERRUPTED, gaps.network_needs_ns),
         "sender late" => hints.latency_or(SENDER_STOPPED, gaps.sender_needs_ns),
         "receiver late" if gaps.receiver_needs_ns.is_some() => longer(gaps.receiver_needs_ns),
@@ -184,15 +197,15 @@ fn hint(main_cause: &str, gaps: &GapReport, hints: &GapHints<'_>, scheduler: &st
             longer(None)
         }
         "lost" if gaps.lost_in_outages * 2 > gaps.lost => INTERRUPTED.to_owned(),
-        "lost" => hints.repairs.hint(),
+        "lost" => return hints.repairs.hint(),
         "receiver late" | "discarded" => {
             format!("this program ran late: {}", run_in_time(scheduler))
         }
         _ => format!("the whole machine stalled: {MORE_PERIODS}"),
-    }
+    })
 }
 
-struct Percent(f64);
+pub(super) struct Percent(pub(super) f64);
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -320,6 +333,9 @@ mod tests {
         assert!(!enough.contains("--latency"), "{enough}");
         let followed = shown(|latency| latency.auto = Some(auto()), &none);
         assert!(followed.contains("--latency"), "{followed}");
+        let below_limit = Some(Auto { limit_ns: Some(2_000_000_000), ..auto() });
+        let below_limit = shown(|latency| latency.auto = below_limit, &none);
+        assert!(!below_limit.contains("--latency"), "{below_limit}");
         let reached = Some(Auto { max_ns: 1_118_000_000, ..auto() });
         let enough = shown(|latency| latency.auto = reached, &none);
         assert!(!enough.contains("--latency"), "{enough}");
@@ -345,6 +361,7 @@ mod tests {
             increases: 0,
             decreases: 0,
             largest_step_ns: 0,
+            limit_ns: None,
         }
     }
 

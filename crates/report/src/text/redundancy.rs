@@ -14,20 +14,37 @@ pub(super) struct Repairs {
     in_call: bool,
     /// Whether the packets are of a codec with few bits.
     coded: bool,
+    /// Whether so few packets are lost that a change would harm more.
+    loses_few: bool,
 }
 
+/// Half a percent: concealment hides single losses.
+const FEW: u64 = 200;
+
 impl Repairs {
+    #[cfg(test)]
+    const NONE: Self = Self {
+        repaired: 0,
+        lost: 0,
+        repair: None,
+        configured_ns: 0,
+        in_call: false,
+        coded: false,
+        loses_few: false,
+    };
+
     pub(super) fn of(stream: &StreamReport, in_call: bool) -> Self {
-        let Counters { repaired, lost, .. } = stream.counters;
+        let Counters { repaired, lost, received, .. } = stream.counters;
         let configured_ns = stream.latency.configured_ns.unwrap_or(0);
         let coded = stream.format.starts_with("opus");
-        Self { repaired, lost, repair: stream.repair, configured_ns, in_call, coded }
+        let loses_few = lost.saturating_mul(FEW) < received.saturating_add(lost);
+        Self { repaired, lost, repair: stream.repair, configured_ns, in_call, coded, loses_few }
     }
 
     #[cfg(test)]
     pub(super) const fn short(needs_ns: i64, configured_ns: i64) -> Self {
         let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns });
-        Self { repaired: 7, lost: 2, repair, configured_ns, in_call: false, coded: false }
+        Self { repaired: 7, lost: 2, repair, configured_ns, ..Self::NONE }
     }
 
     /// Latency that would suffice, if it exceeds the configured one.
@@ -55,8 +72,9 @@ impl Repairs {
         writeln!(out)
     }
 
-    pub(super) fn hint(&self) -> String {
-        match (self.needs(), self.repair) {
+    /// Fix for losses. `None` if each would harm more.
+    pub(super) fn hint(&self) -> Option<String> {
+        Some(match (self.needs(), self.repair) {
             (Some(needs), _) => {
                 format!(
                     "use --latency {needs}: {} has no time for all repairs",
@@ -66,6 +84,7 @@ impl Repairs {
             (None, None) if self.in_call && self.repaired == 0 => {
                 "use --redundancy auto (repairs losses)".to_owned()
             }
+            _ if self.in_call && self.loses_few => return None,
             _ if self.in_call && self.coded => {
                 "the network loses more than can be repaired: use a cable, or less other traffic"
                     .to_owned()
@@ -75,7 +94,7 @@ impl Repairs {
             _ => "use a longer --redundancy-budget and --latency, or --redundancy fec:N with more \
                   symbols, at the sender"
                 .to_owned(),
-        }
+        })
     }
 }
 
@@ -136,6 +155,16 @@ mod tests {
         assert!(fewer.contains("--format auto"), "{fewer}");
         let coded = reported(Repairs { coded: true, ..repairing });
         assert!(!coded.contains("--"), "{coded}");
+        for few in [repairing, Repairs { coded: true, ..repairing }] {
+            let few = reported(Repairs { loses_few: true, ..few });
+            assert!(!few.contains("fix: "), "{few}");
+        }
+        let counters = |lost| Counters { received: 9_950, lost, ..Counters::default() };
+        let of = |lost| {
+            let stream = StreamReport { counters: counters(lost), ..StreamReport::default() };
+            Repairs::of(&stream, true).loses_few
+        };
+        assert!(of(49) && !of(51));
     }
 
     #[test]

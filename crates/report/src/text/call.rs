@@ -1,0 +1,144 @@
+//! Text about a call for its users: what was played, how late, and the cause of what is missing.
+
+use core::fmt::{self, Write};
+
+use super::arrivals::Percent;
+use super::{Nanos, due, interruptions, missed};
+use crate::{GapReport, RemoteReceiver, Report, StreamReport};
+
+/// Writes a line per stream.
+pub(super) fn directions(out: &mut String, report: &Report) -> fmt::Result {
+    for stream in &report.streams {
+        let measured = if report.role == "send" {
+            write!(out, "sent to {}: ", stream.address)?;
+            sent(out, stream)?;
+            stream.receivers.iter().find_map(|receiver| receiver.effective_ns)
+        } else {
+            write!(out, "received from {}: ", stream.address)?;
+            received(out, stream)?;
+            stream.latency.measured.p50_ns
+        };
+        if let Some(measured) = measured {
+            write!(out, ", latency {}", Nanos(measured))?;
+        }
+        let fixed = stream.latency.configured_ns.filter(|_| stream.latency.auto.is_none());
+        if let (Some(fixed), true) = (fixed, report.role != "send" && measured.is_some()) {
+            write!(out, " (configured {})", Nanos(fixed))?;
+        }
+        interruptions(out, stream)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn sent(out: &mut String, stream: &StreamReport) -> fmt::Result {
+    write!(out, "{} packets", stream.counters.sent)?;
+    let trusted = stream.receivers.iter().filter(|receiver| receiver.trusted);
+    let lost = |receiver: &RemoteReceiver| {
+        receiver.unrepaired.unwrap_or(u64::try_from(receiver.lost).unwrap_or(0))
+    };
+    match trusted.map(lost).reduce(|one, other| one + other) {
+        Some(lost) => write!(out, ", {lost} lost by the network"),
+        None => Ok(()),
+    }
+}
+
+fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
+    let c = &stream.counters;
+    match (missed(c), due(c)) {
+        _ if stream.refused.is_some() && !stream.played => {
+            write!(out, "{} packets, none played", c.received)
+        }
+        (_, 0) => write!(out, "no packet"),
+        (0, due) => write!(out, "all {due} packets played"),
+        (missed, due) => {
+            let all = due + c.lost;
+            let share = Percent(missed as f64 / all as f64);
+            write!(out, "{missed} of {all} packets missed ({share}")?;
+            let gaps = stream.gaps.unwrap_or(GapReport { lost: c.lost, ..GapReport::default() });
+            let unreadable = ("undecodable", c.undecodable);
+            for (cause, count) in causes(&gaps).into_iter().chain([unreadable]) {
+                if count > 0 {
+                    write!(out, "; {count} {cause}")?;
+                }
+            }
+            write!(out, ")")
+        }
+    }
+}
+
+fn causes(gaps: &GapReport) -> [(&'static str, u64); 5] {
+    [
+        ("lost by the network", gaps.lost),
+        ("late by the network", gaps.late_network),
+        ("late by the other machine", gaps.late_sender),
+        ("late by this machine", gaps.late_receiver + gaps.discarded),
+        ("in stalls of this machine", gaps.host_stalled),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use super::super::{Detail, render_calls};
+    use crate::distribution::Distribution;
+    use crate::{Counters, GapReport, LatencyReport, RemoteReceiver, Report, StreamReport};
+    use tautline_proto::time::Span;
+
+    fn call(counters: Counters, gaps: GapReport) -> [Report; 2] {
+        let mut latency = Distribution::default();
+        (0..20).for_each(|_| latency.record(Span::from_micros(8_003)));
+        let heard = StreamReport {
+            address: "office=10.0.0.2:17240".to_owned(),
+            format: "l24".into(),
+            gaps: Some(gaps),
+            counters,
+            latency: LatencyReport {
+                configured_ns: Some(8_000_000),
+                measured: latency.summary(),
+                ..LatencyReport::unmeasured()
+            },
+            ..StreamReport::default()
+        };
+        let receiver = RemoteReceiver {
+            trusted: true,
+            lost: 3,
+            effective_ns: Some(8_010_000),
+            ..RemoteReceiver::default()
+        };
+        let sent = StreamReport {
+            address: heard.address.clone(),
+            counters: Counters { sent: 5_900, ..Counters::default() },
+            receivers: vec![receiver],
+            ..StreamReport::default()
+        };
+        [("recv", heard), ("send", sent)].map(|(role, stream)| Report {
+            role: role.into(),
+            streams: vec![stream],
+            notes: vec!["a note".to_owned()],
+            ..Report::default()
+        })
+    }
+
+    #[test]
+    fn call_has_two_lines_and_one_fix() {
+        let all = Counters { received: 5_886, ..Counters::default() };
+        snapshot!(render_calls(&call(all, GapReport::default()), Detail::Summary));
+        let some = Counters { received: 5_800, late: 6, lost: 86, xruns: 1, ..all };
+        let gaps = GapReport {
+            late_sender: 1,
+            late_network: 2,
+            late_receiver: 3,
+            lost: 86,
+            ..GapReport::default()
+        };
+        let report = render_calls(&call(some, gaps), Detail::Summary);
+        snapshot!(report);
+        assert_eq!(report.matches("fix: ").count(), 1, "{report}");
+        let none = render_calls(&call(Counters::default(), GapReport::default()), Detail::Summary);
+        assert!(none.contains("17240: no packet"), "{none}");
+        let full = render_calls(&call(some, gaps), Detail::Full);
+        assert!(full.contains("note: a note") && full.contains("packets: "), "{full}");
+    }
+}
