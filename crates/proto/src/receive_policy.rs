@@ -240,6 +240,7 @@ impl ReceivePolicy {
         let silence = self.interruptions.silence(&self.recent, self.left, status.at);
         let loss = tally.and_then(|tally| self.interruptions.loss(tally, status.at));
         silence.into_iter().chain(loss).for_each(|note| self.notes.note(note));
+        self.note_late(status);
         self.note_stranger(status);
         self.note_other_type(status);
         if self.presents() {

@@ -91,6 +91,10 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             "{address}: {percent} % of the packets are lost: the network carries less than the stream needs; use a \
              codec (--format) or fewer channels at the sender"
         ),
+        ReceiveNote::MostlyLate { percent, latency, needed } => format!(
+            "{address}: {percent} % of the packets arrive too late for a latency of {latency}; use --latency {needed} or \
+             more, or --latency auto"
+        ),
         ReceiveNote::Stopped => {
             format!("{address}: no packets for 3 s; check the sender and the network")
         }

@@ -1,7 +1,8 @@
-//! Notes on packets that stop, and on heavy loss.
+//! Notes on packets that stop, on heavy loss, and on packets that are mostly late.
 
 use super::ReceiveNote;
 use super::recent::Recent;
+use crate::counters::Counters;
 use crate::redundancy::sizing::Tally;
 use crate::time::{LocalTime, Span};
 
@@ -18,6 +19,10 @@ pub(super) struct Interruptions {
     window: Option<(LocalTime, Tally)>,
     /// Whether the last window had a heavy loss.
     loses_many: bool,
+    /// Received and late packets at the begin of a window.
+    punctuality: Option<(LocalTime, [u64; 2])>,
+    /// Whether most packets of the last window were late.
+    mostly_late: bool,
 }
 
 impl Interruptions {
@@ -53,5 +58,19 @@ impl Interruptions {
         let loses_many = expected >= PACKETS && missing * 100 >= expected * PERCENT;
         let noted = core::mem::replace(&mut self.loses_many, loses_many);
         (loses_many && !noted).then(|| ReceiveNote::HeavyLoss((missing * 100 / expected) as u8))
+    }
+
+    /// Returns the percentage of late packets, once until fewer than half are late.
+    pub(super) fn late(&mut self, counters: &Counters, now: LocalTime) -> Option<u8> {
+        let totals = [counters.received, counters.late];
+        let (since, before) = *self.punctuality.get_or_insert((now, totals));
+        if now - since < WINDOW {
+            return None;
+        }
+        self.punctuality = Some((now, totals));
+        let [received, late] = [0, 1].map(|at: usize| totals[at].saturating_sub(before[at]));
+        let mostly_late = received >= PACKETS && late * 2 > received;
+        let noted = core::mem::replace(&mut self.mostly_late, mostly_late);
+        (mostly_late && !noted).then(|| (late.min(received) * 100 / received) as u8)
     }
 }

@@ -87,6 +87,15 @@ pub enum ReceiveNote {
     Uncertain,
     /// Percentage of packets lost within 3 s: the network carries less than the stream needs.
     HeavyLoss(u8),
+    /// Most packets are late for a fixed latency.
+    MostlyLate {
+        /// Percentage of packets late within 3 s.
+        percent: u8,
+        /// Current latency.
+        latency: Span,
+        /// Latency that the packets need.
+        needed: Span,
+    },
     /// No packets for 3 s, without a goodbye.
     Stopped,
     /// Packets arrive again after this time.

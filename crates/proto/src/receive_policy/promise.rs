@@ -7,6 +7,7 @@ use crate::latency::{LatencyRule, kept_latency, leaves_no_transit, min_latency, 
 use crate::packet::Unpack;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
+use crate::unannounced::tenths;
 use crate::wire::rtcp::Announcement;
 
 /// Minimum reported change of the lead. Smaller ones are rounding.
@@ -90,6 +91,17 @@ impl ReceivePolicy {
         let (window, _) = self.status.map_or((Span::ZERO, 0), |status| status.repair);
         let enough = repair_latency(takes - window, window);
         self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
+    }
+
+    /// Other clocks and rules determine presentation times and adaptive latencies.
+    pub(super) fn note_late(&mut self, status: &StreamStatus) {
+        let late = self.interruptions.late(&status.counters, status.at);
+        let late = late.filter(|_| !self.rule.is_auto() && !self.presents());
+        let (latency, needed) = (self.link_offset, self.arrivals.needed().map(tenths));
+        let needed = needed.filter(|needed| *needed > latency);
+        if let Some((percent, needed)) = late.zip(needed) {
+            self.notes.note(ReceiveNote::MostlyLate { percent, latency, needed });
+        }
     }
 
     fn note_latency(&mut self, announcement: &Announcement, minimum: Span, wanted: Span) {

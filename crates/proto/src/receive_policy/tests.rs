@@ -283,6 +283,49 @@ fn packet(frame: i64) -> PacketTrace {
 }
 
 #[test]
+fn mostly_late_packets_are_noted_with_the_needed_latency() {
+    let fixed = LatencyRule::Chosen(Span::from_millis(5));
+    for (rule, transit, noted) in
+        [(fixed, 30, true), (fixed, 2, false), (LatencyRule::Auto { maximum: None }, 30, false)]
+    {
+        let mut heard = Received::by(2, rule);
+        heard.promised(Span::from_millis(5));
+        heard.policy.heard = Some(7);
+        let late = transit > 5;
+        for number in 0..3_200_i64 {
+            let at = LocalTime::ZERO + frames(64 * number);
+            let arrival = at + Span::from_millis(transit);
+            heard.policy.take(&PacketTrace {
+                arrival,
+                read: arrival,
+                late,
+                ..packet(64 * number)
+            });
+            if number % 15 == 0 {
+                let mut status = heard.receiver.status(arrival);
+                status.counters.received = number as u64;
+                status.counters.late = if late { number as u64 } else { 0 };
+                heard.with(|policy, context| {
+                    policy.follow(&status, |_, _| false, context);
+                    context.now = arrival;
+                    policy.poll(context);
+                });
+            }
+        }
+        let notes = heard.policy.notes().into_iter();
+        let notes: Vec<_> = notes
+            .filter_map(|note| match note {
+                ReceiveNote::MostlyLate { percent, needed, .. } => Some((percent, needed)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(notes.len(), usize::from(noted), "{rule:?} {transit} ms: {notes:?}");
+        let needed = Span::from_millis(32)..Span::from_millis(36);
+        assert!(notes.iter().all(|(percent, at)| *percent == 100 && needed.contains(at)), "{notes:?}");
+    }
+}
+
+#[test]
 fn latency_that_follows_longer_packets_adds_no_short_note() {
     for rule in [LatencyRule::AUTO, LatencyRule::Usual] {
         let mut heard = Received::by(2, rule);
