@@ -81,9 +81,35 @@ pub fn open_with_word(
     Ok((Box::new(device), word))
 }
 
+/// A running JACK server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JackServer {
+    /// Rate in Hz.
+    pub rate: u32,
+    /// Frames per period.
+    pub period: Frames,
+    /// Real-time priority of client threads; `None` without real-time scheduling.
+    pub priority: Option<u64>,
+    /// Input and output ports of its card.
+    card_ports: [usize; 2],
+}
+
+impl JackServer {
+    /// Creates a description without ports.
+    pub const fn new(rate: u32, period: Frames, priority: Option<u64>) -> Self {
+        Self { rate, period, priority, card_ports: [0; 2] }
+    }
+}
+
+/// The running JACK server of this user, if it answers within 0.3 s.
+pub fn server() -> Option<JackServer> {
+    looked_at(&JackSpec::named("taut"))
+}
+
 pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
-    let Some((hertz, period, [inputs, outputs])) = looked_at(&spec) else { return Vec::new() };
+    let Some(found) = looked_at(&spec) else { return Vec::new() };
+    let JackServer { rate: hertz, period, card_ports: [inputs, outputs], .. } = found;
     let side = |direction| DeviceSide {
         direction,
         offers: Offers::These {
@@ -104,14 +130,16 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
 }
 
 pub(crate) fn card_ports() -> Option<[usize; 2]> {
-    looked_at(&JackSpec::named("taut")).map(|(_, _, ports)| ports)
+    server().map(|server| server.card_ports)
 }
 
-fn looked_at(spec: &JackSpec) -> Option<(u32, Frames, [usize; 2])> {
+fn looked_at(spec: &JackSpec) -> Option<JackServer> {
     let look = |client: &mut Client| {
-        let ports = [Direction::Capture, Direction::Playback]
+        let card_ports = [Direction::Capture, Direction::Playback]
             .map(|direction| client.counterparts(direction, true).len());
-        Ok((client.rate(), Frames::new(i64::from(client.buffer())), ports))
+        let period = Frames::new(i64::from(client.buffer()));
+        let (rate, priority) = (client.rate(), client.priority());
+        Ok(JackServer { rate, period, priority, card_ports })
     };
     let found = enter(spec, Direction::Capture.into(), LIST_TIMEOUT, look);
     found.ok().map(|(_, found)| found)

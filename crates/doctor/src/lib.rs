@@ -14,6 +14,7 @@ mod processor;
 mod sound;
 
 use serde::Serialize;
+use tautline_audio::jack::server as jack_server;
 use tautline_host::confinement::Confinement;
 use tautline_io::clock::disciplined::{KernelClock, hardware_clocks, kept_clock};
 use tautline_io::network::ethtool::moderation;
@@ -213,6 +214,7 @@ pub fn examine(requested: &Requirements) -> Report {
     add("interrupt-cores", interrupts::cores(machine, &interrupts));
     add("interrupt-threads", one(interrupts::threads(&interrupts, &processes)));
     add("pipewire", one(sound::server(&processes, latency)));
+    add("jack", one(jack_server().map(|server| sound::jack(&server, &limits, granted, latency))));
     add("sound-access", one(sound::access(&sound::device_files(machine)).map(of_user)));
     add("usb-autosuspend", one(sound::suspended(machine)));
     if interfaces.is_empty() {

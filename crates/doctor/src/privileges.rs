@@ -12,7 +12,7 @@ const NEEDS_PRIORITY: Span = Span::from_millis(20);
 /// Sufficient real-time share in microseconds per second.
 const ENOUGH_SHARE: i64 = 500_000;
 /// Command that grants the limits, from the next log-in on.
-const GRANT: &str = "printf '@audio - rtprio 99\\n@audio - memlock unlimited\\n' | sudo tee \
+pub(crate) const GRANT: &str = "printf '@audio - rtprio 99\\n@audio - memlock unlimited\\n' | sudo tee \
     /etc/security/limits.d/90-tautline.conf && sudo usermod -aG audio \"$(id -un)\"";
 
 pub(crate) fn granted() -> Granted {

@@ -1,12 +1,15 @@
 //! Sound cards and sound servers.
 
+use tautline_audio::jack::JackServer;
 use tautline_audio::pipewire::{Graph, graph};
-use tautline_io::thread::limits::may_use;
+use tautline_io::thread::Granted;
+use tautline_io::thread::limits::{ResourceLimits, may_use};
 use tautline_proto::time::Span;
 
 use crate::Verdict::{Failure, Unknown, Warning};
 use crate::interrupts::Process;
 use crate::machine::run;
+use crate::privileges::GRANT;
 use crate::{Finding, Machine};
 
 const HAS_PIPEWIRE: bool = cfg!(feature = "pipewire");
@@ -54,6 +57,49 @@ fn pipewire(graph: &Graph, latency: Span) -> Finding {
         "pw-metadata -n settings 0 clock.min-quantum 32"
     };
     Finding::new(verdict, what, why).fix(fix)
+}
+
+/// Periods of JACK within a latency: one to capture and three to play, two with `jackd -S`.
+const JACK_PERIODS: i64 = 4;
+/// Minimum of `jackd -p` for most cards.
+const MIN_JACK_PERIOD: i64 = 16;
+
+pub(crate) fn jack(
+    server: &JackServer,
+    limits: &ResourceLimits,
+    granted: Granted,
+    latency: Span,
+) -> Finding {
+    let JackServer { rate, period, priority, .. } = *server;
+    let cycle = |frames: i64| Span::from_nanos(frames * 1_000_000_000 / i64::from(rate.max(1)));
+    let (frames, length) = (period.count(), cycle(period.count()));
+    let shown = Span::from_micros(length.as_nanos() / 1000);
+    let what = format!("JACK runs with periods of {frames} frames ({shown} at {rate} Hz)");
+    let takes = |frames: i64| cycle(frames).times(JACK_PERIODS);
+    let fits = core::iter::successors(Some(frames), |frames| Some(frames / 2))
+        .take_while(|frames| *frames >= MIN_JACK_PERIOD)
+        .find(|frames| takes(*frames) <= latency);
+    if takes(frames) > latency {
+        let why = format!("jack: ends take {JACK_PERIODS} periods, more than {latency}");
+        // Two periods less with `-S` at both ends.
+        let verdict = if length.times(JACK_PERIODS - 2) > latency { Failure } else { Warning };
+        let shorter = fits.unwrap_or(MIN_JACK_PERIOD);
+        return Finding::new(verdict, what, why).fix(format!("jack_bufsize {shorter}"));
+    }
+    let Some(priority) = priority else {
+        let what = format!("{what}, without real-time scheduling");
+        let why = "its threads wait for other programs; stop it, and start it with -R";
+        let fix = format!("jackd -R -d alsa -d hw:0 -r {rate} -p {frames} -n 2");
+        return Finding::new(Warning, what, why).fix(fix);
+    };
+    let what = format!("{what}, and clients at priority {priority}");
+    if granted.is_granted() || limits.priority.now.is_none_or(|limit| limit >= priority) {
+        return Finding::passed(what);
+    }
+    let limit = limits.priority.now.unwrap_or(0);
+    let why =
+        format!("the rtprio limit is {limit}, so taut's thread in JACK waits for other programs");
+    Finding::new(Warning, what, why).fix(GRANT)
 }
 
 /// With this user's access.
@@ -113,6 +159,8 @@ pub(crate) fn suspended(machine: &Machine) -> Option<Finding> {
 mod tests {
     use tautline_trial::snapshot;
 
+    use tautline_io::thread::Scheduler;
+    use tautline_io::thread::limits::Limit;
     use tautline_proto::time::Frames;
 
     use super::*;
@@ -140,6 +188,28 @@ mod tests {
         let found = pipewire(&graph(32, Some(1024)), MILLIS_5);
         assert!(found.fix.unwrap().ends_with("clock.force-quantum 0"));
         assert_eq!(pipewire(&graph(32, Some(1024)), Span::from_millis(100)).verdict, Passed);
+    }
+
+    #[test]
+    fn jack_server_is_judged_by_period_and_priority() {
+        let limit = |now| Limit { now: Some(now), maximum: Some(now) };
+        let refused = Granted { requested: Scheduler::Fifo(70), errno: 1 };
+        let found = |frames, priority, rtprio, millis| {
+            let server = JackServer::new(48_000, Frames::new(frames), priority);
+            let limits =
+                ResourceLimits { priority: limit(rtprio), locked_bytes: limit(0), files: limit(0) };
+            jack(&server, &limits, refused, Span::from_millis(millis))
+        };
+        assert_eq!(found(64, Some(10), 10, 8).verdict, Passed);
+        assert_eq!(found(64, Some(10), 9, 8).fix.as_deref(), Some(GRANT));
+        let slow = found(64, None, 99, 8);
+        assert!(slow.verdict == Warning && slow.fix.unwrap().starts_with("jackd -R"));
+        let long = found(128, Some(10), 99, 8);
+        assert_eq!((long.verdict, long.fix.as_deref()), (Warning, Some("jack_bufsize 64")));
+        snapshot!(long.message);
+        let longer = found(1024, Some(10), 99, 8);
+        assert_eq!((longer.verdict, longer.fix.as_deref()), (Failure, Some("jack_bufsize 64")));
+        assert_eq!(found(128, Some(10), 99, 1).fix.as_deref(), Some("jack_bufsize 16"));
     }
 
     #[test]

@@ -96,6 +96,13 @@ impl Client {
         unsafe { (self.library.get_buffer_size)(self.raw.as_ptr()) }
     }
 
+    /// Priority of this client's thread; `None` if the server has no real-time threads.
+    pub(crate) fn priority(&self) -> Option<u64> {
+        // SAFETY: the client is open.
+        let priority = unsafe { (self.library.client_real_time_priority)(self.raw.as_ptr()) };
+        u64::try_from(priority).ok().filter(|priority| *priority > 0)
+    }
+
     pub(crate) fn signals(&self) -> Arc<Signals> {
         Arc::clone(&self.signals)
     }

@@ -84,6 +84,8 @@ functions! {
     get_version_string(c"jack_get_version_string"): unsafe extern "C" fn() -> *const c_char,
     get_sample_rate(c"jack_get_sample_rate"): unsafe extern "C" fn(ClientPtr) -> u32,
     get_buffer_size(c"jack_get_buffer_size"): unsafe extern "C" fn(ClientPtr) -> u32,
+    client_real_time_priority(c"jack_client_real_time_priority"):
+        unsafe extern "C" fn(ClientPtr) -> c_int,
     activate(c"jack_activate"): unsafe extern "C" fn(ClientPtr) -> c_int,
     connect(c"jack_connect"):
         unsafe extern "C" fn(ClientPtr, *const c_char, *const c_char) -> c_int,

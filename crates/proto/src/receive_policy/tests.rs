@@ -295,12 +295,7 @@ fn mostly_late_packets_are_noted_with_the_needed_latency() {
         for number in 0..3_200_i64 {
             let at = LocalTime::ZERO + frames(64 * number);
             let arrival = at + Span::from_millis(transit);
-            heard.policy.take(&PacketTrace {
-                arrival,
-                read: arrival,
-                late,
-                ..packet(64 * number)
-            });
+            heard.policy.take(&PacketTrace { arrival, read: arrival, late, ..packet(64 * number) });
             if number % 15 == 0 {
                 let mut status = heard.receiver.status(arrival);
                 status.counters.received = number as u64;
@@ -321,7 +316,10 @@ fn mostly_late_packets_are_noted_with_the_needed_latency() {
             .collect();
         assert_eq!(notes.len(), usize::from(noted), "{rule:?} {transit} ms: {notes:?}");
         let needed = Span::from_millis(32)..Span::from_millis(36);
-        assert!(notes.iter().all(|(percent, at)| *percent == 100 && needed.contains(at)), "{notes:?}");
+        assert!(
+            notes.iter().all(|(percent, at)| *percent == 100 && needed.contains(at)),
+            "{notes:?}"
+        );
     }
 }
 
