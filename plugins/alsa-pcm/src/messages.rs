@@ -111,6 +111,10 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ReceiveNote::HeavyLoss(percent) => format!(
             "{address}: {percent} % of the packets are lost: the network carries less than the stream needs"
         ),
+        ReceiveNote::MostlyLate { percent, latency, needed } => format!(
+            "{address}: {percent} % of the packets arrive too late for a latency of {latency}; write latency {needed} or \
+             more"
+        ),
         ReceiveNote::Stopped => {
             format!("{address}: no packets for 3 s: check the sender and the network")
         }
