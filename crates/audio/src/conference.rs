@@ -15,19 +15,15 @@ mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use bus::bus;
 use hearing::SharedCapture;
 use playing::SharedPlayback;
 use tautline_proto::clock::ClockId;
-use tautline_proto::device::{
-    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, TimestampSource,
-};
+use tautline_proto::device::{Device, Direction, Ended, Process, Settings, Stop, TimestampSource};
 
 use crate::toolbox::Sides;
-use crate::toolbox::callback::Seat;
+use crate::toolbox::part::PartSeat;
 
 /// Maximum parts: a 64-bit set holds the parts that play in a period.
 pub const MAX_PARTS: usize = 64;
@@ -51,12 +47,6 @@ struct SharedState {
     bridged: bool,
     realigned: AtomicU64,
     missed: AtomicU64,
-}
-
-#[derive(Default)]
-struct PartSeat {
-    seat: Seat,
-    finished: AtomicBool,
 }
 
 pub struct SharedPart {
@@ -134,9 +124,6 @@ impl SharedParts {
     }
 }
 
-/// Polling interval for the end, because waking the thread would be a system call.
-const LOOK: Duration = Duration::from_millis(10);
-
 struct PartTaken {
     state: Arc<SharedState>,
     index: usize,
@@ -164,14 +151,6 @@ impl PartDevice {
     }
 }
 
-struct NoProcess;
-
-impl Process for NoProcess {
-    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
-        Flow::Finished
-    }
-}
-
 impl Device for PartDevice {
     fn settings(&self) -> Settings {
         *self.taken.state.settings.of(self.direction)
@@ -187,18 +166,6 @@ impl Device for PartDevice {
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         let Some(seat) = self.seat() else { return (process, Ended::Finished) };
-        let over = self.taken.state.over.of(self.direction);
-        seat.finished.store(false, Ordering::Relaxed);
-        seat.seat.give(process);
-        let ended = loop {
-            if stop.is_requested() {
-                break Ended::Stopped;
-            }
-            if seat.finished.load(Ordering::Acquire) || over.load(Ordering::Acquire) {
-                break Ended::Finished;
-            }
-            thread::park_timeout(LOOK);
-        };
-        (seat.seat.take().unwrap_or_else(|| Box::new(NoProcess)), ended)
+        seat.lend(process, stop, self.taken.state.over.of(self.direction))
     }
 }

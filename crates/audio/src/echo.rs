@@ -8,10 +8,10 @@ mod tests;
 use tautline_proto::device::{Cycle, Device, Settings};
 use tautline_proto::time::{Frames, Span};
 
-use crate::conference::bus::PieceTimes;
 use crate::conference::bus::{BusWriter, bus};
 use crate::conference::steered::SteeredReader;
 use crate::toolbox::Sides;
+use crate::toolbox::part::PieceTimes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 pub use canceller::{Canceller, NoCanceller};

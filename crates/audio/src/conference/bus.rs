@@ -5,10 +5,11 @@
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
 use tautline_proto::clock::ClockId;
-use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
+use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::toolbox::Sides;
+use crate::toolbox::part::PieceTimes;
 
 /// Maximum host stall that the ring bridges. Later frames are silence.
 const FROZEN: Span = Span::from_millis(100);
@@ -174,42 +175,5 @@ impl BusReader {
 
     pub(super) fn ahead_of(&self, frame: i64) -> Frames {
         Frames::new(self.known - frame)
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PieceTimes {
-    pub(super) now: LocalTime,
-    pub(crate) meets: LocalTime,
-    pub(super) uncertainty: Span,
-    pub(crate) skipped: Frames,
-    pub(super) xruns: u32,
-    pub(super) clock: Option<ClockId>,
-}
-
-impl PieceTimes {
-    pub(crate) fn of(cycle: &Cycle<'_>, side: &Side<'_>) -> Self {
-        let Cycle { now, xruns, clock, .. } = *cycle;
-        let Side { meets, uncertainty, skipped, .. } = *side;
-        Self { now, meets, uncertainty, skipped, xruns, clock }
-    }
-
-    pub(crate) fn after(self, length: Span) -> Self {
-        Self { meets: self.meets + length, skipped: Frames::ZERO, xruns: 0, ..self }
-    }
-
-    pub(super) const fn at_first(self) -> Self {
-        Self { skipped: Frames::ZERO, xruns: 0, ..self }
-    }
-
-    pub(super) fn call(
-        self,
-        process: &mut dyn Process,
-        direction: Direction,
-        samples: &mut [f32],
-    ) -> Flow {
-        let Self { now, meets, uncertainty, skipped, xruns, clock } = self;
-        let side = Side { samples, meets, uncertainty, skipped };
-        process.process(&mut Cycle::one_way(direction, now, side, xruns).by(clock))
     }
 }

@@ -9,8 +9,8 @@ use tautline_proto::time::Span;
 
 use super::SharedState;
 use super::bus::BusReader;
-use super::bus::PieceTimes;
 use super::steered::SteeredReader;
+use crate::toolbox::part::PieceTimes;
 
 const MUTES_IN: Span = Span::from_millis(10);
 
@@ -54,11 +54,7 @@ impl SharedCapture {
         self.volume.apply(gain, channels.count(), own);
         let block = &mut self.block[..samples];
         for (index, (seat, seated)) in self.state.seats.iter().zip(&mut self.seated).enumerate() {
-            let seat = &seat.capture;
-            let held = if seat.finished.load(Ordering::Relaxed) { None } else { seat.seat.hold() };
-            let before = core::mem::replace(seated, held.is_some());
-            let Some(mut held) = held else { continue };
-            let Some(process) = held.process() else { continue };
+            let Some(held) = seat.capture.hold(seated) else { continue };
             self.count += 1;
             block.copy_from_slice(own);
             if let Some(others) = &self.others {
@@ -66,13 +62,7 @@ impl SharedCapture {
                 each.filter_map(|other| others.block(other, samples))
                     .for_each(|other| add(block, other));
             }
-            let times = if before { times } else { times.at_first() };
-            let flow = times.call(process, Direction::Capture, block);
-            // Set while held: later, the part may have another user.
-            if flow == Flow::Finished {
-                seat.finished.store(true, Ordering::Release);
-            }
-            drop(held);
+            held.call(times, Direction::Capture, block);
         }
     }
 }
@@ -84,13 +74,9 @@ const fn gain(muted: bool) -> Gain {
 impl Process for SharedCapture {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
-        let mut times = PieceTimes::of(cycle, &cycle.capture);
+        let times = PieceTimes::of(cycle, &cycle.capture);
         let settings = self.state.settings.capture;
-        let longest = self.block.len();
-        for captured in cycle.capture.samples.chunks(longest) {
-            self.give(captured, times);
-            times = times.after(settings.rate.span_of(settings.channels.frames_in(captured.len())));
-        }
+        times.in_periods(settings, cycle.capture.samples, |piece, times| self.give(piece, times));
         Flow::Continue
     }
 

@@ -7,7 +7,7 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process};
 
 use super::SharedState;
 use super::bus::BusWriter;
-use super::bus::PieceTimes;
+use crate::toolbox::part::PieceTimes;
 
 pub(super) struct SharedPlayback {
     state: Arc<SharedState>,
@@ -33,18 +33,9 @@ impl SharedPlayback {
         }
         let block = &mut self.block[..out.len()];
         for (index, (seat, seated)) in self.state.seats.iter().zip(&mut self.seated).enumerate() {
-            let seat = &seat.playback;
-            let held = if seat.finished.load(Ordering::Relaxed) { None } else { seat.seat.hold() };
-            let before = core::mem::replace(seated, held.is_some());
-            let Some(mut held) = held else { continue };
-            let Some(process) = held.process() else { continue };
+            let Some(held) = seat.playback.hold(seated) else { continue };
             block.fill(0.0);
-            let times = if before { times } else { times.at_first() };
-            let flow = times.call(process, Direction::Playback, block);
-            if flow == Flow::Finished {
-                seat.finished.store(true, Ordering::Release);
-            }
-            drop(held);
+            held.call(times, Direction::Playback, block);
             bound(block);
             add(out, block);
             if let Some(bus) = &mut self.bus {
@@ -60,13 +51,9 @@ impl SharedPlayback {
 impl Process for SharedPlayback {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
-        let mut times = PieceTimes::of(cycle, &cycle.playback);
+        let times = PieceTimes::of(cycle, &cycle.playback);
         let settings = self.state.settings.playback;
-        let longest = self.block.len();
-        for out in cycle.playback.samples.chunks_mut(longest) {
-            self.play(out, times);
-            times = times.after(settings.rate.span_of(settings.channels.frames_in(out.len())));
-        }
+        times.in_periods(settings, cycle.playback.samples, |out, times| self.play(out, times));
         Flow::Continue
     }
 

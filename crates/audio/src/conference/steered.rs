@@ -9,7 +9,7 @@ use tautline_proto::servo::{Observation, Servo};
 use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime, Span};
 
 use super::bus::BusReader;
-use super::bus::PieceTimes;
+use crate::toolbox::part::PieceTimes;
 
 /// Minimum error that causes a jump. The servo would take ten seconds.
 const JUMP: Span = Span::from_millis(2);
