@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::fade::Fade;
+
 /// A gain. Unity is exactly 1.0 and keeps every bit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain(f32);
@@ -118,22 +120,7 @@ pub struct Volume {
 struct Ramp {
     from: Gain,
     to: Gain,
-    /// Frames done and total frames.
-    at: usize,
-    frames: usize,
-}
-
-impl Ramp {
-    /// `3t² − 2t³`: a slope of 0 at both ends.
-    fn next(&mut self) -> Gain {
-        self.at += 1;
-        if self.at >= self.frames {
-            // Exact, independent of rounding.
-            return self.to;
-        }
-        let t = self.at as f32 / self.frames as f32;
-        Gain(self.from.0 + (self.to.0 - self.from.0) * t * t * (3.0 - 2.0 * t))
-    }
+    fade: Fade,
 }
 
 impl Volume {
@@ -169,18 +156,18 @@ impl Volume {
         }
         if self.ramp.map_or(self.current, |ramp| ramp.to) != target {
             let frames = frames.max(self.shortest);
-            self.ramp = Some(Ramp { from: self.current, to: target, at: 0, frames });
+            self.ramp = Some(Ramp { from: self.current, to: target, fade: Fade::new(frames) });
         }
         let Some(mut ramp) = self.ramp else { return target.apply(samples) };
-        let ramped = frames.min(ramp.frames - ramp.at) * channels.max(1);
+        let ramped = frames.min(ramp.fade.left()) * channels.max(1);
         let (ramped, rest) = samples.split_at_mut(ramped);
         for frame in ramped.chunks_mut(channels.max(1)) {
-            self.current = ramp.next();
+            self.current = ramp.from.towards(ramp.to, ramp.fade.step());
             for sample in frame {
                 *sample *= self.current.0;
             }
         }
-        self.ramp = (ramp.at < ramp.frames).then_some(ramp);
+        self.ramp = (ramp.fade.left() > 0).then_some(ramp);
         target.apply(rest);
     }
 }
