@@ -15,6 +15,7 @@ pub mod fit;
 pub mod format;
 pub mod gain;
 pub mod level;
+pub mod limiter;
 pub mod map;
 mod named;
 pub mod resample;
