@@ -10,6 +10,7 @@ pub mod conceal;
 pub mod delay;
 pub mod dither;
 pub mod echo;
+pub mod equalizer;
 mod fade;
 pub mod fit;
 pub mod format;
