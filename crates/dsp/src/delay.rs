@@ -38,13 +38,14 @@ impl<const CHANNELS: usize> DelayLine<CHANNELS> {
                     self.delay = delay;
                 }
             }
-            self.next = (self.next + 1) % self.past.len();
+            self.next = if self.next + 1 < self.past.len() { self.next + 1 } else { 0 };
         }
     }
 
     /// Frame `delay` frames before the newest.
     fn tap(&self, delay: usize) -> [f32; CHANNELS] {
-        self.past[(self.next + self.past.len() - delay) % self.past.len()]
+        let wrapped = self.next + self.past.len() - delay;
+        self.past[self.next.checked_sub(delay).unwrap_or(wrapped)]
     }
 }
 
