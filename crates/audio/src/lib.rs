@@ -10,6 +10,7 @@ mod conference;
 pub mod echo;
 pub mod jack;
 mod opening;
+mod outputs;
 pub mod pipewire;
 mod software;
 mod spec;
@@ -23,6 +24,7 @@ pub use conference::{MAX_PARTS, SharedPart, SharedParts, SharedProcesses, shared
 pub use opening::{
     Opened, channels, list, offered, open, open_paced, open_supervised, probe, settle,
 };
+pub use outputs::{MAX_OUTPUT_DELAY, Output, OutputConfig, OutputControl, OutputSettings, outputs};
 pub use software::cable::CableName;
 pub use software::convert::Wanted;
 pub use software::file::{

@@ -4,9 +4,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tautline_audio::{
-    DeviceSpec, Extras, RecordedTime, Supervision, open, open_supervised, recorded,
+    DeviceSpec, Extras, OutputConfig, RecordedTime, Supervision, open, open_supervised, outputs,
+    recorded,
 };
+use tautline_dsp::equalizer::{Band, BandShape, Equalizer};
 use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_proto::device::{
     Cycle, Direction, Directions, Flow, Listener, Process, Settings, Stop,
@@ -177,4 +180,38 @@ fn lost_and_restored_card_does_not_allocate() {
         device.run(Box::new(outlast), &Stop::default());
         assert_eq!(*requested.lock().unwrap(), Some(0), "{direction:?}");
     }
+}
+
+#[test]
+fn outputs_of_a_card_do_not_allocate_while_they_change() {
+    let period = Frames::new(48);
+    let settings =
+        Settings { rate: Rate::HZ_48000, channels: Channels::new(4).unwrap(), period, periods: 2 };
+    let spec: DeviceSpec = "virtual:".parse().unwrap();
+    let mut card = open(&spec, Direction::Playback, settings, Extras::default()).unwrap().device;
+    let config = |channels| OutputConfig { channels, ..OutputConfig::default() };
+    let (process, outputs) = outputs(&*card, vec![config(vec![0, 1]), config(vec![2])]);
+    let (counted, stop) = (Arc::new(Mutex::new(None)), Stop::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(card.run(process, &stop)));
+        // The card's thread calls the engine, which counts all of the thread's allocations.
+        let count = Count { calls: 0, first: 0, requested: Arc::clone(&counted) };
+        let (mut device, control) = (outputs[0].device().unwrap(), outputs[0].control());
+        let engine = scope.spawn(move || drop(device.run(Box::new(count), &Stop::default())));
+        for change in (0..20).cycle() {
+            let gain = Gain::from_db(-f64::from(change)).unwrap();
+            let shape = BandShape::Peaking(gain);
+            let band = Band { shape, frequency: "1000".parse().unwrap(), q: 1.0 };
+            control.equalizer(Equalizer::new(48_000, &[band]).unwrap());
+            control.volume(gain);
+            control.delay(Span::from_millis(i64::from(change)));
+            control.limiter((change % 2 == 0).then_some(gain));
+            if engine.is_finished() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        stop.request();
+    });
+    assert_eq!(*counted.lock().unwrap(), Some(0));
 }
