@@ -57,6 +57,7 @@ const fn gain(settings: &OutputSettings) -> Gain {
     if settings.muted { Gain::SILENCE } else { settings.volume }
 }
 
+/// The delay line clamps it.
 fn frames(delay: Span, rate: Rate) -> usize {
-    rate.frames_nearest(delay.clamp(Span::ZERO, MAX_OUTPUT_DELAY)).as_len()
+    rate.frames_nearest(delay).as_len()
 }

@@ -157,9 +157,9 @@ fn two_outputs_of_a_card_do_not_mix() {
 
 #[test]
 fn further_channels_alternate_and_missing_ones_are_ignored() {
-    let mut room = Room::of(5, &[(&[4, 2, 9, 1], OutputSettings::default())]);
+    let mut room = Room::of(5, &[(&[4, 2, 0, 9, 1], OutputSettings::default())]);
     room.seat(0, loud);
-    assert_eq!(room.play(PERIOD), [0.0, -0.75, -0.75, 0.0, 0.25].repeat(PERIOD));
+    assert_eq!(room.play(PERIOD), [0.25, 0.25, -0.75, 0.0, 0.25].repeat(PERIOD));
 }
 
 #[test]
@@ -243,6 +243,16 @@ fn finished_engine_is_not_called_again() {
     }
     assert!(matches!(thread.join().unwrap(), Ended::Finished));
     assert_eq!(calls.try_iter().count(), 2);
+    let (mut device, stop) = (room.outputs[0].device().unwrap(), Stop::default());
+    let (engine, calls) = Engine::new(loud);
+    let requested = stop.clone();
+    let thread = std::thread::spawn(move || device.run(engine, &requested).1);
+    while calls.try_recv().is_err() {
+        assert!(!thread.is_finished(), "the next engine plays");
+        room.play(PERIOD);
+    }
+    stop.request();
+    assert!(matches!(thread.join().unwrap(), Ended::Stopped));
 }
 
 #[test]
@@ -304,6 +314,19 @@ fn each_change_takes_10_ms_without_a_step() {
         // Two taps are at most 1 apart; the fade's slope is at most 1.5 / 480.
         let steepest = steps.fold(0.0, f32::max);
         assert!(steepest <= own + 1.5 / 480.0, "change {number}: {steepest}");
+    }
+}
+
+#[test]
+fn volume_and_mute_ramp_over_10_ms() {
+    let changes: [fn(&OutputControl); 2] =
+        [|control| control.volume(Gain::SILENCE), |control| control.mute(true)];
+    for change in changes {
+        let mut room = Room::with(OutputSettings::default(), loud);
+        room.left(1);
+        change(&room.control());
+        let samples = room.left(11);
+        assert_eq!(samples.iter().filter(|sample| **sample != 0.0).count(), 479);
     }
 }
 

@@ -132,6 +132,17 @@ fn channels_do_not_mix() {
     assert_eq!(both, one.iter().flat_map(|sample| [*sample, 0.0]).collect::<Vec<_>>());
 }
 
+#[test]
+fn filters_that_rang_out_are_silent() {
+    let equalizer = Equalizer::new(RATE, &[band(BandShape::LowPass, 500.0, 2.0)]).unwrap();
+    let mut filter = EqualizerFilter::<1>::new(Equalizer::FLAT, FADE);
+    let mut block = [0.25; 48];
+    filter.apply(&equalizer, &mut block);
+    (0..FADE).for_each(|_| filter.apply(&equalizer, &mut [0.0; 48]));
+    assert_eq!(filter.now.equalizer, equalizer);
+    assert_eq!(filter.now.states, [[[0.0; 2]]; MAX_BANDS], "no subnormal numbers");
+}
+
 fn steepest(samples: &[f32]) -> f32 {
     samples.windows(2).map(|two| (two[1] - two[0]).abs()).fold(0.0, f32::max)
 }
