@@ -21,8 +21,8 @@ use ureq::{Agent, RequestExt};
 use crate::seal::{SECRET_BYTES, stream_secret};
 use crate::trust::TrustStore;
 use crate::v1::{
-    Capacity, Catalogue, MAX_TEXT, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkStream,
-    WorkStreamState,
+    Capacity, Catalogue, MAX_TEXT, NodeState, RefusalAnswer, SecretText, StreamRequest, VERSION,
+    WorkStream, WorkStreamState, ZoneChange, ZoneState,
 };
 
 pub use address::{NoWorkerAddress, WorkerAddress};
@@ -148,6 +148,17 @@ impl WorkerClient {
             204 => Ok(true),
             _ => Err(self.refused(&answered)),
         }
+    }
+
+    /// State of a node of a building.
+    pub fn node(&self) -> Result<NodeState, AskError> {
+        self.get("/v1/node")
+    }
+
+    /// Changes a zone of a node; returns its state.
+    pub fn change_zone(&self, change: &ZoneChange) -> Result<ZoneState, AskError> {
+        let body = serde_json::to_vec(change).map_err(|error| self.nonsense(error.to_string()))?;
+        self.read(&self.request(Method::POST, "/v1/zones", Some(body))?)
     }
 
     fn secret(

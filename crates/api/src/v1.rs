@@ -3,10 +3,15 @@
 //! Readers of responses ignore unknown fields. A worker rejects unknown fields in requests.
 
 mod catalogue;
+mod node;
 mod stream;
 mod workshop;
 
 pub use catalogue::{Catalogue, MAX_PLUGINS, MAX_TEXT, Plugin, PluginCost, PluginPort};
+pub use node::{
+    AnnouncementResult, AnnouncementState, NODE_PORT, NodeService, NodeState, SourceState,
+    ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
+};
 pub use stream::{
     FedPort, FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkCounters,
     WorkStream, WorkStreamState,

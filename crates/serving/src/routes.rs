@@ -1,5 +1,7 @@
 //! Routes of the API, and authorization.
 
+mod node;
+
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use axum::{Extension, Json, Router, middleware};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
+use serde::de::DeserializeOwned;
 use tautline_api::seal::{SECRET_BYTES, stream_secret};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_api::v1::{
@@ -25,6 +28,8 @@ use tautline_api::v1::{
 use crate::guests::Guest;
 use crate::news::{ApiAsker, ServingNews, THIS_MACHINE, TellServing, TurnedAway};
 use crate::owners::{Actor, StreamOwners};
+
+pub(crate) use node::node_router;
 
 pub const OPENAPI: &str = include_str!("../openapi.json");
 
@@ -49,15 +54,21 @@ impl Caller {
     }
 }
 
+/// Who may use the API.
+#[derive(Clone)]
+pub(crate) struct Admission {
+    pub(crate) trust: Option<Arc<TrustStore>>,
+    pub(crate) notify: TellServing,
+}
+
 #[derive(Clone)]
 struct ApiDesk {
     workshop: Arc<dyn Workshop>,
-    trust: Option<Arc<TrustStore>>,
+    admission: Admission,
     owners: Arc<Mutex<StreamOwners>>,
-    notify: TellServing,
 }
 
-impl ApiDesk {
+impl Admission {
     fn name(&self, key: HostKey) -> Option<String> {
         if self.is_own(key) {
             return Some(THIS_MACHINE.to_owned());
@@ -70,17 +81,19 @@ impl ApiDesk {
         self.trust.as_ref().is_some_and(|trust| trust.identity().key() == key)
     }
 
-    fn actor(&self, caller: &Caller) -> Actor {
-        match caller.proven {
-            Some((key, _)) if self.is_own(key) => Actor::Machine,
-            Some((key, _)) => Actor::Peer(key),
-            None => Actor::Local,
-        }
-    }
-
     fn asker(&self, caller: &Caller) -> ApiAsker {
         let name = caller.proven.as_ref().and_then(|(key, _)| self.name(*key));
         ApiAsker { name, address: caller.address }
+    }
+}
+
+impl ApiDesk {
+    fn actor(&self, caller: &Caller) -> Actor {
+        match caller.proven {
+            Some((key, _)) if self.admission.is_own(key) => Actor::Machine,
+            Some((key, _)) => Actor::Peer(key),
+            None => Actor::Local,
+        }
     }
 
     fn owners(&self) -> MutexGuard<'_, StreamOwners> {
@@ -88,18 +101,22 @@ impl ApiDesk {
     }
 }
 
-pub(crate) fn router(
-    workshop: Arc<dyn Workshop>,
-    trust: Option<Arc<TrustStore>>,
-    notify: TellServing,
-) -> Router {
-    let desk = ApiDesk { workshop, trust, owners: Arc::default(), notify };
+pub(crate) fn router(workshop: Arc<dyn Workshop>, admission: Admission) -> Router {
+    let desk = ApiDesk { workshop, admission: admission.clone(), owners: Arc::default() };
     let all = ApiCall::ALL.into_iter();
-    all.fold(Router::new(), |router, call| router.route(call.path(), handler(call)))
-        .fallback(unknown)
-        .method_not_allowed_fallback(not_so)
-        .layer(middleware::from_fn_with_state(desk.clone(), admit))
-        .with_state(desk)
+    let routes = all.fold(Router::new(), |router, call| router.route(call.path(), handler(call)));
+    admitted(routes.with_state(desk), admission, SEE)
+}
+
+/// Description of the API for those who request what it lacks.
+const SEE: &str = "see /v1/openapi.json";
+
+/// Adds authorization, and answers to unknown requests.
+fn admitted(routes: Router, admission: Admission, see: &'static str) -> Router {
+    routes
+        .fallback(move |uri| unknown(uri, see))
+        .method_not_allowed_fallback(move |method, uri| not_so(method, uri, see))
+        .layer(middleware::from_fn_with_state(admission, admit))
 }
 
 pub(crate) fn without_workshop() -> Router {
@@ -123,7 +140,7 @@ fn handler(call: ApiCall) -> MethodRouter<ApiDesk> {
 
 /// Rejects pages in a local browser: they have another `Host`.
 async fn admit(
-    State(desk): State<ApiDesk>,
+    State(admission): State<Admission>,
     Extension(caller): Extension<Caller>,
     request: Request,
     next: Next,
@@ -131,7 +148,7 @@ async fn admit(
     let refused = match &caller.proven {
         Some((key, _)) => {
             let why = "this host is no longer trusted here; run there: taut trust NAME KEY";
-            desk.name(*key).is_none().then_some((TurnedAway::TrustedNoMore, why))
+            admission.name(*key).is_none().then_some((TurnedAway::TrustedNoMore, why))
         }
         None => (!names_this_host(request.headers())).then_some((
             TurnedAway::OtherHost,
@@ -140,7 +157,7 @@ async fn admit(
     };
     match refused {
         Some((lacks, why)) => {
-            (desk.notify)(&ServingNews::TurnedAway { address: caller.address, why: lacks });
+            (admission.notify)(&ServingNews::TurnedAway { address: caller.address, why: lacks });
             HttpRefusal::new(StatusCode::FORBIDDEN, why).into_response()
         }
         None => next.run(request).await,
@@ -164,8 +181,13 @@ async fn requested<T: Send + 'static>(
     request: impl FnOnce(&dyn Workshop) -> T + Send + 'static,
 ) -> Result<T, HttpRefusal> {
     let workshop = Arc::clone(&desk.workshop);
-    let answer = tokio::task::spawn_blocking(move || request(&*workshop)).await;
-    answer.map_err(|_| failed())
+    blocking(move || request(&*workshop)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    request: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, HttpRefusal> {
+    tokio::task::spawn_blocking(request).await.map_err(|_| failed())
 }
 
 fn failed() -> HttpRefusal {
@@ -210,15 +232,15 @@ async fn close(
     Path(id): Path<String>,
 ) -> Result<StatusCode, HttpRefusal> {
     let number = number(&id)?;
-    let (by, actor) = (desk.asker(&caller), desk.actor(&caller));
+    let (by, actor) = (desk.admission.asker(&caller), desk.actor(&caller));
     if !desk.owners().permits(number, actor) {
         if desk.owners().is_foreign(number, actor) {
-            (desk.notify)(&ServingNews::CloseDenied { by, id: number });
+            (desk.admission.notify)(&ServingNews::CloseDenied { by, id: number });
         }
         return Err(no_stream(&id));
     }
     // First, since `close` reports the stream's end.
-    (desk.notify)(&ServingNews::Closing { by, id: number });
+    (desk.admission.notify)(&ServingNews::Closing { by, id: number });
     let was_there = requested(&desk, move |workshop| workshop.close(number)).await?;
     was_there.then_some(StatusCode::NO_CONTENT).ok_or_else(|| no_stream(&id))
 }
@@ -249,8 +271,8 @@ async fn open(
         None => chance,
     };
     let given = (!cleartext).then_some(secret);
-    let (by, owner) = (desk.asker(&caller), desk.actor(&caller));
-    let (workshop, notify) = (Arc::clone(&desk.workshop), Arc::clone(&desk.notify));
+    let (by, owner) = (desk.admission.asker(&caller), desk.actor(&caller));
+    let (workshop, notify) = (Arc::clone(&desk.workshop), Arc::clone(&desk.admission.notify));
     let keeper = desk.clone();
     let opened = requested(&desk, move |requested| {
         let plugin = request.plugin.clone();
@@ -306,13 +328,7 @@ impl Drop for UnreportedStream {
 }
 
 async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefusal> {
-    // Without permission (CORS), pages in a browser may not send JSON.
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
-        let why = "the body must be JSON; set Content-Type: application/json (curl --json does)";
-        return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
-    }
-    let bytes = whole(body).await?;
+    let bytes = json_of(headers, body).await?;
     // Other versions have different fields.
     let version = serde_json::from_slice::<serde_json::Value>(&bytes)
         .ok()
@@ -323,8 +339,22 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
         );
         return Err(WorkRefused::BadRequest(why).into());
     }
-    serde_json::from_slice(&bytes).map_err(|error| {
-        let why = format!("invalid request: {error}; see /v1/openapi.json");
+    parsed(&bytes, SEE)
+}
+
+async fn json_of(headers: &HeaderMap, body: Body) -> Result<Bytes, HttpRefusal> {
+    // Without permission (CORS), pages in a browser may not send JSON.
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
+        let why = "the body must be JSON; set Content-Type: application/json (curl --json does)";
+        return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    whole(body).await
+}
+
+fn parsed<T: DeserializeOwned>(json: &[u8], see: &str) -> Result<T, HttpRefusal> {
+    serde_json::from_slice(json).map_err(|error| {
+        let why = format!("invalid request: {error}; {see}");
         HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, why)
     })
 }
@@ -362,14 +392,14 @@ fn no_stream(id: &str) -> HttpRefusal {
     HttpRefusal::new(StatusCode::NOT_FOUND, why)
 }
 
-async fn unknown(uri: Uri) -> HttpRefusal {
+async fn unknown(uri: Uri, see: &str) -> HttpRefusal {
     let path: String = uri.path().chars().take(80).collect();
-    let why = format!("no resource at {path:?}; see /v1/openapi.json");
+    let why = format!("no resource at {path:?}; {see}");
     HttpRefusal::new(StatusCode::NOT_FOUND, why)
 }
 
-async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
-    let why = format!("unsupported method {method} at {}; see /v1/openapi.json", uri.path());
+async fn not_so(method: Method, uri: Uri, see: &str) -> HttpRefusal {
+    let why = format!("unsupported method {method} at {}; {see}", uri.path());
     HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 

@@ -8,7 +8,7 @@ use axum::Router;
 use rustls::ServerConfig;
 use tautline_api::call::protocols;
 use tautline_api::trust::tls::answering;
-use tautline_api::v1::Workshop;
+use tautline_api::v1::{NodeService, Workshop};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
@@ -17,7 +17,7 @@ use crate::connection::Reception;
 use crate::guests::Guests;
 use crate::listen::{ListenError, Listening};
 use crate::news::{ServingNews, TellServing, TurnedAway};
-use crate::routes::{router, without_workshop};
+use crate::routes::{Admission, node_router, router, without_workshop};
 
 /// Maximum threads for workshop calls, which may block while a process starts.
 const MAX_ASKED: usize = 8;
@@ -68,8 +68,19 @@ pub fn serve_telling(
     notify: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
     let notify: TellServing = Arc::new(notify);
-    let router = router(workshop, listening.trust.clone(), Arc::clone(&notify));
-    start(listening, router, None, notify)
+    let admission = Admission { trust: listening.trust.clone(), notify: Arc::clone(&notify) };
+    start(listening, router(workshop, admission), None, notify)
+}
+
+/// Serves a node of a building. `notify` must not block.
+pub fn serve_node(
+    listening: &Listening,
+    node: Arc<dyn NodeService>,
+    notify: impl Fn(&ServingNews) + Send + Sync + 'static,
+) -> Result<ApiServer, ListenError> {
+    let notify: TellServing = Arc::new(notify);
+    let admission = Admission { trust: listening.trust.clone(), notify: Arc::clone(&notify) };
+    start(listening, node_router(node, admission), None, notify)
 }
 
 /// Listens for calls. If `events` is full, new connections are closed.
