@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
-use tautline_audio::{Notes, StreamLatency, fading};
+use tautline_audio::{FADED_WITHIN, Notes, StreamLatency, fading};
 use tautline_codec::{coding_cost, decoder, encoders};
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
@@ -46,9 +46,6 @@ use crate::terms::adopt_coding;
 use crate::{Config, Ended, Error, Event, Events, NoteSender, Side, Watched, running};
 
 const SEALED: &str = Profile::AeadAes256Gcm.name();
-
-/// Timeout of a fade. It exceeds the device buffer and the fade.
-const FADED_WITHIN: Span = Span::from_millis(500);
 
 const FAR: Address = Address::Connection(1);
 

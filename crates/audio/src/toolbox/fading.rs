@@ -10,6 +10,8 @@ use tautline_proto::time::{LocalTime, Span};
 use super::tapped::{DeviceTap, TappedDevice};
 
 const FADE: Span = Span::from_millis(5);
+/// Timeout of a fade. It exceeds the device buffer and the fade.
+pub const FADED_WITHIN: Span = Span::from_millis(500);
 
 /// When `ends` is requested, the device fades within 5 ms and finishes.
 pub fn fading(device: Box<dyn Device>, ends: Stop) -> Box<dyn Device> {
