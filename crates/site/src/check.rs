@@ -1,18 +1,21 @@
 //! Reads the file and reports every mistake.
 
 mod document;
+mod equalizer;
 mod groups;
 mod multicast;
 mod stations;
 mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use ring::digest::{SHA256, digest};
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::Address;
-use tautline_proto::time::Frames;
+use tautline_proto::text::parse_span;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use toml::de::{DeTable, DeValue};
 
@@ -21,11 +24,14 @@ use self::multicast::Multicast;
 use crate::mistake::{Mistake, MistakeKind};
 use crate::names::near;
 use crate::section::{At, Mistakes, Section, integer};
-use crate::{Card, Node, Site, SiteHash, Source, SourceKind};
+use crate::{Card, Node, Site, SiteHash, Source, SourceInput};
 
 const FILE: &[&str] = &[
     "epoch",
     "announcements",
+    "rate",
+    "latency",
+    "srtp-key-file",
     "priorities",
     "node",
     "zone",
@@ -35,12 +41,14 @@ const FILE: &[&str] = &[
     "message",
 ];
 const NODE: &[&str] = &["host", "card"];
-const CARD: &[&str] = &["device", "channels", "rate", "period"];
+const CARD: &[&str] = &["device", "channels", "period", "periods"];
 const SOURCE: &[&str] = &["stream", "files", "device", "node", "address"];
 
 const HOST: &str = "an IP address or host name, such as \"10.0.0.11\"";
 const DEVICE: &str = "a device, such as \"alsa:hw:0\"";
 const FILES: &str = "a list of paths, such as [\"morning.flac\"]";
+const LATENCY: &str = "a time from 2ms to 2s, such as \"20ms\"";
+const KEY_FILE: &str = "a path that every node has, such as \"/etc/tautline/group.key\"";
 const EPOCH: &str = "a whole number from 1, one more than before";
 
 impl Site {
@@ -54,6 +62,9 @@ impl Site {
     }
 }
 
+/// In place of an invalid address.
+const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// Names of the file, known before any table is checked: a mistake in a table causes no second one
 /// at its references.
 struct Names<'a> {
@@ -61,8 +72,7 @@ struct Names<'a> {
     nodes: BTreeMap<&'a str, BTreeMap<&'a str, Option<Channels>>>,
     zones: BTreeSet<&'a str>,
     groups: BTreeSet<&'a str>,
-    /// Sources, and whether they have an address.
-    sources: BTreeMap<&'a str, bool>,
+    sources: BTreeSet<&'a str>,
     priorities: BTreeMap<&'a str, Option<u8>>,
 }
 
@@ -92,9 +102,7 @@ impl<'a> Names<'a> {
             nodes: tables(file, "node").map(|(name, node)| (name, cards(node))).collect(),
             zones: names("zone"),
             groups: names("group"),
-            sources: tables(file, "source")
-                .map(|(name, source)| (name, source.get("address").is_some()))
-                .collect(),
+            sources: names("source"),
             priorities: tables(file, "priorities").map(|(name, it)| (name, priority(it))).collect(),
         }
     }
@@ -135,18 +143,25 @@ impl<'a> Checker<'a> {
         let file = Section::new("the file".to_owned(), 0, table, FILE, &mut self.mistakes);
         file.require("epoch", "1", &mut self.mistakes);
         let epoch = file.integer("epoch", 1..=i64::MAX, EPOCH, &mut self.mistakes);
-        let announcements = self.addresses(&file, "announcements");
+        file.require("announcements", "\"239.255.77.1:5004\"", &mut self.mistakes);
+        let announcements = self.address(&file, "announcements");
+        let rate = self.rate(&file);
+        let latency = file.read("latency", LATENCY, &mut self.mistakes, latency);
+        let key_file = file.text("srtp-key-file", KEY_FILE, &mut self.mistakes);
         let priorities = self.priorities(&file);
         let nodes = self.nodes(&file);
         let sources = self.sources(&file);
-        let zones = self.zones(&file, &sources);
+        let zones = self.zones(&file, rate);
         let groups = self.groups(&file);
         let stations = self.stations(&file);
         let messages = self.messages(&file);
         Site {
             epoch: epoch.map_or(0, |epoch| epoch.value.unsigned_abs()),
             hash,
-            announcements,
+            announcements: announcements.unwrap_or(NO_ADDRESS),
+            rate: rate.unwrap_or(Rate::HZ_48000),
+            latency: latency.map_or(Site::LATENCY, |latency| latency.value),
+            srtp_key_file: key_file.map(|path| PathBuf::from(path.value)),
             priorities,
             nodes,
             zones,
@@ -197,8 +212,8 @@ impl<'a> Checker<'a> {
             let mistakes = &mut self.mistakes;
             card.require("device", "\"alsa:hw:0\"", mistakes);
             let channels = card.integer("channels", 1..=Channels::MAX.into(), "1 to 64", mistakes);
-            let rate = self.rate(&card);
-            let period = card.integer("period", 1..=4096, "1 to 4096 frames", &mut self.mistakes);
+            let period = card.integer("period", 1..=4096, "1 to 4096 frames", mistakes);
+            let periods = card.integer("periods", 2..=64, "2 to 64", mistakes);
             let device = card.parse("device", DEVICE, &mut self.mistakes, str::parse::<DeviceSpec>);
             if let Some(given) = card.text("device", DEVICE, &mut Mistakes::default()) {
                 let given = At { at: given.at, value: given.value.to_owned() };
@@ -210,17 +225,21 @@ impl<'a> Checker<'a> {
             let card = Card {
                 device: device.unwrap_or(DeviceSpec::null()),
                 channels: channels.unwrap_or(Channels::STEREO),
-                rate: rate.unwrap_or(Rate::HZ_48000),
                 period: Frames::new(period.map_or(48, |period| period.value)),
+                periods: periods.map_or(2, |periods| periods.value.try_into().unwrap_or(2)),
             };
             cards.insert(name.to_owned(), card);
         }
         cards
     }
 
-    fn rate(&mut self, card: &Section<'a>) -> Option<Rate> {
+    /// `None` if it is invalid.
+    fn rate(&mut self, file: &Section<'a>) -> Option<Rate> {
         const WRITE: &str = "a rate in hertz, such as 48000";
-        let given = card.integer("rate", 0..=i64::from(u32::MAX), WRITE, &mut self.mistakes)?;
+        if !file.has("rate") {
+            return Some(Rate::HZ_48000);
+        }
+        let given = file.integer("rate", 0..=i64::from(u32::MAX), WRITE, &mut self.mistakes)?;
         let rate = Rate::new(u32::try_from(given.value).unwrap_or_default());
         let mut reject = |why: String| {
             self.mistakes.add(given.at, MistakeKind::Rejected { key: "rate", why });
@@ -238,8 +257,10 @@ impl<'a> Checker<'a> {
                     let kind = MistakeKind::NotApplicable { key, what: "a stream" };
                     self.mistakes.add(source.at, kind);
                 }
-            } else if source.has("device") || source.has("address") {
-                source.require("node", "\"NODE\"", &mut self.mistakes);
+            } else if source.has("files") || source.has("device") {
+                for (key, example) in [("node", "\"NODE\""), ("address", "\"239.255.78.1:5004\"")] {
+                    source.require(key, example, &mut self.mistakes);
+                }
             }
             let mistakes = &mut self.mistakes;
             let stream = source.parse(
@@ -251,13 +272,14 @@ impl<'a> Checker<'a> {
             let files = source.list("files", FILES, mistakes).unwrap_or_default();
             let device = source.parse("device", DEVICE, mistakes, str::parse::<DeviceSpec>);
             let files = files.into_iter().map(|file| PathBuf::from(file.value)).collect();
-            let kind = stream
-                .map(|stream| SourceKind::Stream(Box::new(stream)))
-                .or_else(|| device.map(SourceKind::Device))
-                .unwrap_or(SourceKind::Files(files));
-            let node = self.node(&source);
-            let address = self.address(&source, "address");
-            sources.insert(name.to_owned(), Source { kind, node, address });
+            let node = self.node(&source).unwrap_or_default();
+            let address = self.address(&source, "address").unwrap_or(NO_ADDRESS);
+            let input = device.map_or(SourceInput::Files(files), SourceInput::Device);
+            let source = match stream {
+                Some(stream) => Source::Stream(Box::new(stream)),
+                None => Source::Own { input, node, address },
+            };
+            sources.insert(name.to_owned(), source);
         }
         sources
     }
@@ -314,6 +336,11 @@ impl<'a> Checker<'a> {
             self.mistakes.add(section.at, MistakeKind::ExactlyOne { table, keys: listed, found });
         }
     }
+}
+
+fn latency(text: &str) -> Option<Span> {
+    let span = parse_span(text).ok()?;
+    (Span::from_millis(2)..=Span::from_secs(2)).contains(&span).then_some(span)
 }
 
 fn host(text: &str) -> Option<String> {

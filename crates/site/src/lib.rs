@@ -3,12 +3,18 @@
 //! Every node has the same bytes. `docs/reference/building.md` lists the keys.
 #![deny(missing_docs, unsafe_code)]
 
+mod card;
 mod check;
+mod client;
+mod error;
 mod mistake;
 mod names;
+mod node;
+mod place;
 mod section;
 #[cfg(test)]
 mod tests;
+mod transmit;
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +22,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tautline_audio::DeviceSpec;
+use tautline_dsp::equalizer::Equalizer;
 use tautline_dsp::gain::Gain;
 use tautline_engine::plan::address::Address;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
+pub use card::{CardNews, run_card};
+pub use client::{AskFailed, Asked, NodeClient};
+pub use error::Error;
 pub use mistake::{Mistake, MistakeKind};
+pub use node::{BuildingNode, NodeConfig, Role};
+pub use place::{NotHere, Place};
+pub use transmit::{Transmission, transmit};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "building.toml";
@@ -39,8 +52,14 @@ pub struct Site {
     pub epoch: u64,
     /// Hash of the file's bytes.
     pub hash: SiteHash,
-    /// Multicast addresses that all zones join for announcements. Empty: unicast to each zone.
-    pub announcements: Vec<SocketAddr>,
+    /// Multicast address that all zones join for announcements.
+    pub announcements: SocketAddr,
+    /// Sample rate of all cards and streams.
+    pub rate: Rate,
+    /// Latency of all streams, from capture to each loudspeaker: the zones play in step.
+    pub latency: Span,
+    /// Key that encrypts announcements and the building's own sources; a path on every node.
+    pub srtp_key_file: Option<PathBuf>,
     /// Priorities by name.
     pub priorities: BTreeMap<String, u8>,
     /// Machines.
@@ -73,10 +92,10 @@ pub struct Card {
     pub device: DeviceSpec,
     /// Channels of the device.
     pub channels: Channels,
-    /// Sample rate.
-    pub rate: Rate,
     /// Device period.
     pub period: Frames,
+    /// Periods in the device buffer.
+    pub periods: u32,
 }
 
 /// Loudspeakers that play the same.
@@ -100,6 +119,10 @@ pub struct Zone {
     pub mute: bool,
     /// Delay after the presentation time.
     pub delay: Span,
+    /// Equalizer, calculated for [`Site::rate`].
+    pub equalizer: Equalizer,
+    /// Ceiling of the limiter, relative to full scale.
+    pub limiter: Option<Gain>,
     /// Source at the start.
     pub source: Option<String>,
 }
@@ -115,24 +138,26 @@ pub struct Group {
 
 /// Sound that zones can play as background.
 #[derive(Debug, Clone)]
-pub struct Source {
-    /// Origin of the sound.
-    pub kind: SourceKind,
-    /// Node that plays the source and sends it; `None` for a stream, and for files that each node
-    /// plays itself.
-    pub node: Option<String>,
-    /// Multicast address at which `node` sends it to other nodes.
-    pub address: Option<SocketAddr>,
+pub enum Source {
+    /// A stream that another program sends.
+    Stream(Box<Address>),
+    /// Sound that a node sends.
+    Own {
+        /// Its input.
+        input: SourceInput,
+        /// Node that plays the input.
+        node: String,
+        /// Multicast address to which the node sends it.
+        address: SocketAddr,
+    },
 }
 
-/// Origin of a source's sound.
+/// Input of a source.
 #[derive(Debug, Clone)]
-pub enum SourceKind {
-    /// A received stream.
-    Stream(Box<Address>),
+pub enum SourceInput {
     /// Files, played one after the other without a gap, and again.
     Files(Vec<PathBuf>),
-    /// A device of the source's node.
+    /// A device of the node.
     Device(DeviceSpec),
 }
 
@@ -183,6 +208,9 @@ impl fmt::Display for SiteHash {
 }
 
 impl Site {
+    /// Default [`Site::latency`]: a page sounds well within 50 ms of the button.
+    pub const LATENCY: Span = Span::from_millis(20);
+
     /// Numbers in claims that address `zone`: its own, and those of its groups, also through other
     /// groups. Empty for an unknown zone.
     pub fn numbers_of(&self, zone: &str) -> BTreeSet<u16> {

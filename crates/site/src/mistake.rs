@@ -1,5 +1,6 @@
 //! Mistakes in a building file, with their places and fixes.
 
+use tautline_dsp::equalizer::EqualizerError;
 use tautline_proto::text::printable;
 use tautline_proto::units::Channels;
 
@@ -7,7 +8,7 @@ use tautline_proto::units::Channels;
 const MAX_SHOWN: usize = 60;
 
 /// A mistake. Its text is a message and, on a second line, `hint: ` and the fix.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{kind}")]
 pub struct Mistake {
     /// Line, from 1.
@@ -19,7 +20,7 @@ pub struct Mistake {
 }
 
 /// Kinds of mistakes, with the invalid values.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MistakeKind {
     /// More than [`crate::MAX_BYTES`].
     #[error("the file is larger than 1 MiB\nhint: remove what does not describe the building")]
@@ -176,6 +177,9 @@ pub enum MistakeKind {
         /// Maximum.
         max: String,
     },
+    /// Too many bands of an equalizer, or a band out of range.
+    #[error("{0}\nhint: {fix}", fix = fix_of_band(.0))]
+    Equalizer(EqualizerError),
     /// An address that is not a multicast group.
     #[error(
         "{0} is not a multicast address\nhint: write a group for local use, such as 239.255.77.1:5004"
@@ -186,21 +190,13 @@ pub enum MistakeKind {
         "{0} is reserved for network protocols\nhint: write a group for local use, such as 239.255.77.1:5004"
     )]
     ReservedMulticast(String),
-    /// A key that does not apply to this kind of source.
+    /// A key that does not apply to this kind of source or band.
     #[error("`{key}` does not apply to {what}\nhint: delete {key}")]
     NotApplicable {
         /// Key.
         key: &'static str,
-        /// Kind of source.
+        /// Kind of source or band.
         what: &'static str,
-    },
-    /// A zone plays a source of another node that sends it nowhere.
-    #[error("source {from} is on node {node} and has no address for other nodes\nhint: add address = \"239.255.78.1:5004\" to source {from}", from = shown(.from), node = shown(.node))]
-    SourceElsewhere {
-        /// Source.
-        from: String,
-        /// Its node.
-        node: String,
     },
     /// A station with a background priority.
     #[error("priority {name} is {value}, which is background\nhint: use a priority from 32 to 255", name = shown(.name))]
@@ -223,6 +219,15 @@ pub enum MistakeKind {
 /// The file's text in a message.
 pub(crate) fn shown(text: &str) -> String {
     format!("'{}'", printable(text, MAX_SHOWN))
+}
+
+const fn fix_of_band(error: &EqualizerError) -> &'static str {
+    match error {
+        EqualizerError::Bands(_) => "delete bands",
+        EqualizerError::Frequency(..) => "write a frequency in this range, or delete the band",
+        EqualizerError::Gain(_) => "write a gain in this range",
+        EqualizerError::Q(_) => "write a q in this range",
+    }
 }
 
 fn instead(near: &Option<String>, known: &str) -> String {

@@ -274,6 +274,47 @@ impl<'a> Section<'a> {
         value.map(|value| At { at: given.span().start, value })
     }
 
+    /// Tables in the list `key`; never empty. `title` names each.
+    pub(crate) fn items(
+        &self,
+        key: &'static str,
+        (title, known): (&str, &[&str]),
+        write: &'static str,
+        mistakes: &mut Mistakes,
+    ) -> Option<Vec<Section<'a>>> {
+        let mut found = Vec::new();
+        for item in self.array(key, write, mistakes)? {
+            match item.get_ref().as_table() {
+                Some(table) => {
+                    let at = item.span().start;
+                    found.push(Self::new(title.to_owned(), at, table, known, mistakes));
+                }
+                None => self.wrong(key, item, write, mistakes),
+            }
+        }
+        Some(found)
+    }
+
+    /// An integer or a fraction that `read` accepts.
+    pub(crate) fn number<T>(
+        &self,
+        key: &'static str,
+        write: &'static str,
+        mistakes: &mut Mistakes,
+        read: impl FnOnce(f64) -> Option<T>,
+    ) -> Option<At<T>> {
+        let given = self.table.get(key)?;
+        let number = match given.get_ref() {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            value => integer(value).map(|number| number as f64),
+        };
+        let value = number.and_then(read);
+        if value.is_none() {
+            self.wrong(key, given, write, mistakes);
+        }
+        value.map(|value| At { at: given.span().start, value })
+    }
+
     pub(crate) fn boolean(&self, key: &'static str, mistakes: &mut Mistakes) -> Option<bool> {
         let given = self.table.get(key)?;
         let value = given.get_ref().as_bool();

@@ -8,18 +8,12 @@ use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
 
 const ADDRESS: &str = "a multicast address and an even port, such as \"239.255.77.1:5004\"";
-const ADDRESSES: &str = "a list of multicast addresses, such as [\"239.255.77.1:5004\"]";
 const FIX: &str = "write an address that no other table has";
 
 /// Addresses in use.
 pub(super) type Multicast = BTreeMap<SocketAddr, String>;
 
 impl<'a> Checker<'a> {
-    pub(super) fn addresses(&mut self, file: &Section<'a>, key: &'static str) -> Vec<SocketAddr> {
-        let given = file.list(key, ADDRESSES, &mut self.mistakes).unwrap_or_default();
-        given.into_iter().filter_map(|given| self.group(key, given, file)).collect()
-    }
-
     pub(super) fn address(
         &mut self,
         section: &Section<'a>,

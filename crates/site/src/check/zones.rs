@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use tautline_dsp::gain::Gain;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
-use tautline_proto::units::Channels;
+use tautline_proto::units::{Channels, Rate};
 
 use super::Checker;
+use crate::Zone;
 use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
-use crate::{Source, Zone};
 
 const ZONE: &[&str] = &[
     "number",
@@ -23,12 +23,15 @@ const ZONE: &[&str] = &[
     "max-volume",
     "mute",
     "delay",
+    "equalizer",
+    "limiter",
     "source",
 ];
 
 const NUMBER: &str = "a whole number from 1 to 65535";
 const VOLUME: &str = "a level from -144dB to 40dB, such as \"-6dB\", or \"-inf\"";
 const DELAY: &str = "a time or a distance up to 1s, such as \"12ms\" or \"4.1m\"";
+const LIMITER: &str = "a level from -144dB to 0dB, such as \"-3dB\"";
 const CHANNELS: &str = "a list of channels, counted from 1, such as [1, 2]";
 
 /// Speed of sound in air of 20 °C, in metres per second (ISO 9613-1).
@@ -39,7 +42,7 @@ impl<'a> Checker<'a> {
     pub(super) fn zones(
         &mut self,
         file: &Section<'a>,
-        sources: &BTreeMap<String, Source>,
+        rate: Option<Rate>,
     ) -> BTreeMap<String, Zone> {
         let mut zones = BTreeMap::new();
         for (name, zone) in file.tables("zone", ZONE, &mut self.mistakes) {
@@ -54,7 +57,9 @@ impl<'a> Checker<'a> {
             let [volume, min_volume, max_volume] = self.volumes(&zone);
             let mute = zone.boolean("mute", &mut self.mistakes).unwrap_or(false);
             let delay = zone.read("delay", DELAY, &mut self.mistakes, delay);
-            let source = self.source(&zone, node.as_deref(), sources);
+            let equalizer = self.equalizer(&zone, rate);
+            let limiter = zone.read("limiter", LIMITER, &mut self.mistakes, ceiling);
+            let source = self.source(&zone);
             let zone = Zone {
                 number,
                 node: node.unwrap_or_default(),
@@ -65,6 +70,8 @@ impl<'a> Checker<'a> {
                 max_volume,
                 mute,
                 delay: delay.map_or(Span::ZERO, |delay| delay.value),
+                equalizer,
+                limiter: limiter.map(|ceiling| ceiling.value),
                 source,
             };
             zones.insert(name.to_owned(), zone);
@@ -153,25 +160,18 @@ impl<'a> Checker<'a> {
         [volume, min, max]
     }
 
-    fn source(
-        &mut self,
-        zone: &Section<'a>,
-        node: Option<&str>,
-        sources: &BTreeMap<String, Source>,
-    ) -> Option<String> {
+    fn source(&mut self, zone: &Section<'a>) -> Option<String> {
         let given = zone.text("source", "the name of a source", &mut self.mistakes)?;
-        let known = self.names.sources.contains_key(given.value);
-        self.known("source", given, known, |names| names.sources.keys().copied().collect());
-        let source = sources.get(given.value)?;
-        if let (Some(plays), Some(node)) = (&source.node, node)
-            && plays != node
-            && self.names.sources.get(given.value) == Some(&false)
-        {
-            let (from, node) = (given.value.to_owned(), plays.clone());
-            self.mistakes.add(given.at, MistakeKind::SourceElsewhere { from, node });
-        }
+        let known = self.names.sources.contains(given.value);
+        self.known("source", given, known, |names| names.sources.iter().copied().collect());
         Some(given.value.to_owned())
     }
+}
+
+fn ceiling(text: &str) -> Option<Gain> {
+    let factors = Gain::SILENCE.factor()..=Gain::UNITY.factor();
+    let given = text.parse::<Gain>().ok();
+    given.filter(|gain| *gain != Gain::SILENCE && factors.contains(&gain.factor()))
 }
 
 fn delay(text: &str) -> Option<Span> {

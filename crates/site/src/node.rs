@@ -1,0 +1,308 @@
+//! A node: starts the processes of its cards and sources, restarts them, and knows its zones.
+
+mod child;
+mod saved;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tautline_api::v1::{
+    NodeService, NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
+};
+use tautline_dsp::gain::Gain;
+use tautline_io::clock::now;
+use tautline_proto::time::Span;
+
+use self::child::RunningChild;
+use self::saved::SavedZones;
+use crate::card::CardNews;
+use crate::{Place, Site, Source, Zone};
+
+/// A process of a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Plays all zones of this card. Reads [`ZoneChange`]s from standard input, a line each, the
+    /// first line a list; writes [`CardNews`] to standard output. Ends with its input.
+    Card(String),
+    /// Sends this source. Ends with its standard input.
+    Source(String),
+}
+
+/// What a node needs to run.
+pub struct NodeConfig {
+    /// The building file.
+    pub site: Arc<Site>,
+    /// The node.
+    pub place: Place,
+    /// Creates the command of a process.
+    pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
+    /// File of the changes to zones, which outlives the node.
+    pub saved: PathBuf,
+    /// Takes messages for the log.
+    pub notify: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// A running node.
+pub struct BuildingNode {
+    config: NodeConfig,
+    standing: Mutex<Standing>,
+    /// Wakes pauses between restarts at the end.
+    stopping: Condvar,
+}
+
+#[derive(Default)]
+struct Standing {
+    zones: BTreeMap<String, ZoneState>,
+    /// Reasons why sources are not sent.
+    sources: BTreeMap<String, Option<String>>,
+    children: BTreeMap<Role, RunningChild>,
+    saved: SavedZones,
+    is_over: bool,
+}
+
+/// First and longest pause before a restart. A run of the longest pause makes the next pause the
+/// first again.
+const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+/// A card process reports each second. One that is silent for this long hangs.
+const HANGS: Span = Span::from_secs(10);
+/// Time to end before a process is killed.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+impl BuildingNode {
+    /// A node without processes.
+    pub fn new(config: NodeConfig) -> Arc<Self> {
+        let (saved, why) = SavedZones::read(&config.saved);
+        why.iter().for_each(|why| (config.notify)(why));
+        let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
+        let zones = own.map(|(name, zone)| (name.clone(), first_state(name, zone, &saved)));
+        let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
+        Arc::new(Self { config, standing: Mutex::new(standing), stopping: Condvar::new() })
+    }
+
+    /// Processes of the node: one per card with zones, and one per own source.
+    pub fn roles(&self) -> Vec<Role> {
+        let NodeConfig { site, place, .. } = &self.config;
+        let of_zones = site.zones.values().filter(|zone| zone.node == place.name);
+        let mut roles: Vec<_> = of_zones.map(|zone| Role::Card(zone.card.clone())).collect();
+        roles.sort_unstable();
+        roles.dedup();
+        let sent = site.sources.iter().filter(
+            |(_, source)| matches!(source, Source::Own { node, .. } if *node == place.name),
+        );
+        roles.extend(sent.map(|(name, _)| Role::Source(name.clone())));
+        roles
+    }
+
+    /// Runs a process, again and again, until [`Self::end`].
+    pub fn keep(self: &Arc<Self>, role: Role) -> std::io::Result<JoinHandle<()>> {
+        let node = Arc::clone(self);
+        std::thread::Builder::new().name("taut-child".to_owned()).spawn(move || {
+            let [first, longest] = PAUSES;
+            let mut pause = first;
+            while !node.standing().is_over {
+                let began = now();
+                let fault = node.run_once(&role);
+                if node.standing().is_over {
+                    return;
+                }
+                node.fail(&role, &fault);
+                if now() - began >= Span::from_nanos(longest.as_nanos() as i64) {
+                    pause = first;
+                }
+                node.rest(pause);
+                pause = (2 * pause).min(longest);
+            }
+        })
+    }
+
+    /// Kills card processes that report nothing. Call about once a second.
+    pub fn watch(&self) {
+        let now = now();
+        for (role, child) in &mut self.standing().children {
+            if let Role::Card(card) = role
+                && now - child.reported > HANGS
+            {
+                (self.config.notify)(&format!("card {card} hangs: killed"));
+                child.kill();
+            }
+        }
+    }
+
+    /// Ends all processes, and waits for their threads.
+    pub fn end(&self, kept: Vec<JoinHandle<()>>) {
+        let mut standing = self.standing();
+        standing.is_over = true;
+        standing.children.values_mut().for_each(RunningChild::end);
+        drop(standing);
+        self.stopping.notify_all();
+        let until = std::time::Instant::now() + FAREWELL;
+        while kept.iter().any(|thread| !thread.is_finished()) && std::time::Instant::now() < until {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        self.standing().children.values_mut().for_each(RunningChild::kill);
+        for thread in kept {
+            let _ = thread.join();
+        }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rest(&self, pause: Duration) {
+        let standing = self.standing();
+        let wait = self.stopping.wait_timeout_while(standing, pause, |it| !it.is_over);
+        drop(wait);
+    }
+
+    /// Returns why the process ended.
+    fn run_once(&self, role: &Role) -> String {
+        let before = match role {
+            Role::Card(_) => serde_json::to_string(&self.standing().saved.all()),
+            Role::Source(_) => Ok(String::new()),
+        };
+        let command = (self.config.command)(role);
+        let started = RunningChild::start(command, &before.unwrap_or_default());
+        let (child, mut lines) = match started {
+            Ok(started) => started,
+            Err(error) => return format!("starting a process: {error}"),
+        };
+        let mut standing = self.standing();
+        if standing.is_over {
+            return String::new();
+        }
+        standing.children.insert(role.clone(), child);
+        if let Role::Source(source) = role {
+            standing.sources.insert(source.clone(), None);
+        }
+        drop(standing);
+        while let Some(line) = lines.next() {
+            self.take(role, &line);
+        }
+        let ended = self.standing().children.remove(role);
+        let errors = lines.errors();
+        errors.iter().for_each(|line| (self.config.notify)(line));
+        ended.map_or_else(String::new, |child| child.fault(&errors))
+    }
+
+    fn take(&self, role: &Role, line: &str) {
+        let Ok(news) = serde_json::from_str::<CardNews>(line) else { return };
+        let mut standing = self.standing();
+        if let Some(child) = standing.children.get_mut(role) {
+            child.reported = now();
+        }
+        match news {
+            CardNews::State(state) => {
+                standing.zones.insert(state.zone.clone(), *state);
+            }
+            CardNews::Note(note) => {
+                drop(standing);
+                (self.config.notify)(&note);
+            }
+        }
+    }
+
+    fn fail(&self, role: &Role, fault: &str) {
+        let site = Arc::clone(&self.config.site);
+        let mut standing = self.standing();
+        match role {
+            Role::Card(card) => {
+                let of_card =
+                    |zone: &Zone| zone.card == *card && zone.node == self.config.place.name;
+                for (name, state) in &mut standing.zones {
+                    if site.zones.get(name).is_some_and(of_card) {
+                        state.state = ZonePlayback::Failed;
+                        state.fault = Some(fault.to_owned());
+                        (state.latency_ns, state.announcement, state.seconds) = (None, None, 0);
+                    }
+                }
+            }
+            Role::Source(source) => {
+                standing.sources.insert(source.clone(), Some(fault.to_owned()));
+            }
+        }
+    }
+
+    fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
+        let NodeConfig { site, place, .. } = &self.config;
+        let name = &change.zone;
+        let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
+        let zone = zone
+            .ok_or_else(|| ZoneRefused::NoZone { node: place.name.clone(), zone: name.clone() })?;
+        if let Some(volume) = &change.volume {
+            let volume: Gain =
+                volume.parse().map_err(|error| ZoneRefused::Volume(format!("{error}")))?;
+            let (min, max) = (zone.min_volume, zone.max_volume);
+            if !(min.factor()..=max.factor()).contains(&volume.factor()) {
+                return Err(ZoneRefused::Limits { zone: name.clone(), volume, min, max });
+            }
+        }
+        match &change.source {
+            Some(source) if !site.sources.contains_key(source) => {
+                Err(ZoneRefused::NoSource(source.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl NodeService for BuildingNode {
+    fn state(&self) -> NodeState {
+        let NodeConfig { site, place, .. } = &self.config;
+        let standing = self.standing();
+        let sources = standing
+            .sources
+            .iter()
+            .map(|(source, fault)| SourceState { source: source.clone(), fault: fault.clone() });
+        NodeState {
+            node: place.name.clone(),
+            epoch: site.epoch,
+            hash: site.hash.to_string(),
+            zones: standing.zones.values().cloned().collect(),
+            sources: sources.collect(),
+        }
+    }
+
+    fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
+        self.check(&change)?;
+        let card = self.config.site.zones.get(&change.zone).map(|zone| zone.card.clone());
+        let mut standing = self.standing();
+        standing.saved.merge(&change);
+        if let Err(error) = standing.saved.write(&self.config.saved) {
+            let path = self.config.saved.display();
+            (self.config.notify)(&format!(
+                "writing {path}: {error}; the change ends with the node"
+            ));
+        }
+        let child = card.and_then(|card| standing.children.get_mut(&Role::Card(card)));
+        if let (Some(child), Ok(line)) = (child, serde_json::to_string(&change)) {
+            // A process that died starts again with the saved changes.
+            child.tell(&line);
+        }
+        let ZoneChange { zone, volume, muted, source } = change;
+        let state = standing.zones.entry(zone).or_default();
+        if let Some(gain) = volume.and_then(|volume| volume.parse::<Gain>().ok()) {
+            state.volume = gain.to_string();
+        }
+        state.muted = muted.unwrap_or(state.muted);
+        state.source = source.or(state.source.take());
+        Ok(state.clone())
+    }
+}
+
+fn first_state(name: &str, zone: &Zone, saved: &SavedZones) -> ZoneState {
+    let change = saved.of(name);
+    ZoneState {
+        zone: name.to_owned(),
+        source: change.source.or_else(|| zone.source.clone()),
+        volume: change.volume.unwrap_or_else(|| zone.volume.to_string()),
+        muted: change.muted.unwrap_or(zone.mute),
+        ..ZoneState::default()
+    }
+}

@@ -1,0 +1,85 @@
+//! Changes to zones that outlive the node.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use tautline_api::v1::ZoneChange;
+
+#[derive(Debug, Default)]
+pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
+
+impl SavedZones {
+    /// Reads the file. A missing file has no changes; an unreadable one too, with a message.
+    pub(super) fn read(path: &Path) -> (Self, Option<String>) {
+        let read = fs::read(path).and_then(|bytes| Ok(serde_json::from_slice::<Vec<_>>(&bytes)?));
+        match read {
+            Ok(changes) => (Self(changes.into_iter().map(named).collect()), None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Self::default(), None),
+            Err(error) => {
+                let why = format!(
+                    "reading {}: {error}; the zones begin with the values of the building file",
+                    path.display()
+                );
+                (Self::default(), Some(why))
+            }
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<&ZoneChange> {
+        self.0.values().collect()
+    }
+
+    pub(super) fn of(&self, zone: &str) -> ZoneChange {
+        self.0.get(zone).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn merge(&mut self, change: &ZoneChange) {
+        let ZoneChange { zone, volume, muted, source } = change.clone();
+        let saved = self.0.entry(zone.clone()).or_default();
+        saved.zone = zone;
+        saved.volume = volume.or(saved.volume.take());
+        saved.muted = muted.or(saved.muted);
+        saved.source = source.or(saved.source.take());
+    }
+
+    /// Replaces the file, so that it is whole after a power failure.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension("new");
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut file = fs::File::create(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.all())?)?;
+        file.sync_all()?;
+        fs::rename(new, path)
+    }
+}
+
+fn named(change: ZoneChange) -> (String, ZoneChange) {
+    (change.zone.clone(), change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_a_zone_are_merged_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node/zones.json");
+        let (mut saved, why) = SavedZones::read(&path);
+        assert_eq!(why, None);
+        let zone = || ZoneChange { zone: "hall".to_owned(), ..ZoneChange::default() };
+        saved.merge(&ZoneChange { volume: Some("-6dB".into()), ..zone() });
+        saved.merge(&ZoneChange { muted: Some(true), ..zone() });
+        saved.write(&path).unwrap();
+        let (read, _) = SavedZones::read(&path);
+        let both = ZoneChange { volume: Some("-6dB".into()), muted: Some(true), ..zone() };
+        assert_eq!(read.of("hall"), both);
+        assert_eq!(read.of("gym"), ZoneChange::default());
+        fs::write(&path, "[{").unwrap();
+        assert!(SavedZones::read(&path).1.is_some());
+    }
+}

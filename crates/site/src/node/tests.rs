@@ -1,0 +1,163 @@
+//! A node with scripts in place of its processes.
+
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+
+use tautline_api::v1::{NodeService, ZoneChange, ZonePlayback, ZoneRefused};
+use tempfile::TempDir;
+
+use super::*;
+use crate::Site;
+
+const BUILDING: &str = r#"epoch = 1
+announcements = "239.255.77.1:5004"
+[node.east]
+host = "127.0.0.1"
+[node.east.card.main]
+device = "null:"
+[node.west]
+host = "10.0.0.2"
+[source.music]
+files = ["a.wav"]
+node = "east"
+address = "239.255.78.1:5004"
+[source.other]
+stream = "rtp://239.1.2.3:5004"
+[zone.hall]
+number = 1
+node = "east"
+card = "main"
+channels = [1]
+volume = "-6dB"
+max-volume = "-3dB"
+"#;
+
+/// Reports that `hall` plays, and repeats each line in a note.
+const CARD: &str = r#"echo '{"state":{"zone":"hall","state":"playing","volume":"-6dB"}}'
+while read line; do printf '{"note":"%s"}\n' "$(printf %s "$line" | tr '"' "'")"; done"#;
+
+struct Run {
+    node: Arc<BuildingNode>,
+    notes: Receiver<String>,
+    kept: Vec<JoinHandle<()>>,
+    folder: TempDir,
+}
+
+impl Run {
+    fn of(card: &str) -> Self {
+        let site = Arc::new(Site::check(BUILDING.as_bytes()).unwrap());
+        let (sender, notes) = channel();
+        let (folder, card) = (tempfile::tempdir().unwrap(), card.to_owned());
+        let command = move |role: &Role| {
+            let mut command = Command::new("sh");
+            command.arg("-c");
+            match role {
+                Role::Card(_) => command.arg(&card),
+                Role::Source(_) => command.arg("cat"),
+            };
+            command
+        };
+        let node = BuildingNode::new(NodeConfig {
+            place: site.place(Some("east")).unwrap(),
+            site,
+            command: Box::new(command),
+            saved: folder.path().join("zones.json"),
+            notify: Box::new(move |note| drop(sender.send(note.to_owned()))),
+        });
+        let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
+        Self { node, notes, kept, folder }
+    }
+
+    #[track_caller]
+    fn until(&self, state: ZonePlayback) -> ZoneState {
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            let zone = self.node.state().zones.remove(0);
+            if zone.state == state {
+                return zone;
+            }
+            assert!(std::time::Instant::now() < end, "{zone:?}");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+
+    #[track_caller]
+    fn note(&self) -> String {
+        self.notes.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    fn end(self) -> TempDir {
+        self.node.end(self.kept);
+        self.folder
+    }
+}
+
+fn change(zone: &str) -> ZoneChange {
+    ZoneChange { zone: zone.to_owned(), ..ZoneChange::default() }
+}
+
+#[test]
+fn node_has_a_process_per_card_and_own_source() {
+    let run = Run::of("exec cat");
+    let roles = [Role::Card("main".into()), Role::Source("music".into())];
+    assert_eq!(run.node.roles(), roles);
+    run.end();
+}
+
+#[test]
+fn change_reaches_the_process_and_the_file() {
+    let run = Run::of(CARD);
+    run.until(ZonePlayback::Playing);
+    let quieter = ZoneChange { volume: Some("-9dB".into()), ..change("hall") };
+    assert_eq!(run.node.change(quieter).unwrap().volume, "-9dB");
+    assert_eq!(run.note(), "[]", "no saved changes");
+    assert_eq!(run.note(), "{'zone':'hall','volume':'-9dB'}");
+    let saved = SavedZones::read(&run.end().path().join("zones.json")).0;
+    assert_eq!(saved.of("hall").volume.as_deref(), Some("-9dB"));
+}
+
+#[test]
+fn process_that_fails_shows_its_error_and_starts_again() {
+    let failing = "read first; echo 'error: no card'>&2; echo 'hint: x'>&2; exit 3";
+    let run = Run::of(failing);
+    assert_eq!(run.until(ZonePlayback::Failed).fault.as_deref(), Some("no card"));
+    assert_eq!(run.note(), "error: no card");
+    assert_eq!(run.note(), "hint: x");
+    // The second start.
+    assert_eq!(run.note(), "error: no card");
+    run.end();
+}
+
+#[test]
+fn invalid_changes_are_refused() {
+    let run = Run::of(CARD);
+    let volume = |text: &str| ZoneChange { volume: Some(text.into()), ..change("hall") };
+    assert!(matches!(run.node.change(change("gym")), Err(ZoneRefused::NoZone { .. })));
+    assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Volume(_))));
+    assert!(matches!(run.node.change(volume("0dB")), Err(ZoneRefused::Limits { .. })));
+    let source = ZoneChange { source: Some("radio".into()), ..change("hall") };
+    assert_eq!(run.node.change(source), Err(ZoneRefused::NoSource("radio".into())));
+    let source = ZoneChange { source: Some("other".into()), ..change("hall") };
+    assert_eq!(run.node.change(source).unwrap().source.as_deref(), Some("other"));
+    run.end();
+}
+
+#[test]
+fn silent_card_process_is_killed() {
+    let run = Run::of("read first; trap '' INT TERM; sleep 1000");
+    let child = || {
+        let mut standing = run.node.standing();
+        let child = standing.children.get_mut(&Role::Card("main".into()))?;
+        child.reported = now() - (HANGS + HANGS);
+        Some(())
+    };
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while child().is_none() {
+        assert!(std::time::Instant::now() < end);
+    }
+    run.node.watch();
+    assert_eq!(run.note(), "card main hangs: killed");
+    let fault = run.until(ZonePlayback::Failed).fault.unwrap();
+    assert!(fault.contains("signal: 9"), "{fault}");
+    run.end();
+}

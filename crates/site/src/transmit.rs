@@ -1,0 +1,105 @@
+//! Sends a source or an announcement to a group of the building.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tautline_audio::{DeviceSpec, Extras, Wanted, offered, open_supervised, probe};
+use tautline_codec::encoder;
+use tautline_dsp::map::ChannelMap;
+use tautline_engine::monitor::run::{Progress, RunOptions};
+use tautline_engine::plan::pacing;
+use tautline_engine::plan::sockets::{self, LinkOptions};
+use tautline_engine::plan::zone::AnnouncementPlan;
+use tautline_engine::plan::{LinkKind, SendPlan, lay};
+use tautline_engine::send_engine::SendEngine;
+use tautline_io::udp::{DSCP_MEDIA, UdpOptions};
+use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::time::Frames;
+use tautline_proto::units::Channels;
+use tautline_proto::wire::PacketHeads;
+use tautline_report::Report;
+
+use crate::{Error, Site};
+
+/// What a node or a station sends.
+#[derive(Debug, Clone)]
+pub struct Transmission {
+    /// Input.
+    pub input: DeviceSpec,
+    /// Whether a file begins again at its end.
+    pub looped: bool,
+    /// Group to send to.
+    pub to: SocketAddr,
+    /// Own address, which chooses the network interface; `None` for the system's choice.
+    pub interface: Option<IpAddr>,
+    /// Claims, if it is an announcement.
+    pub announcement: Option<AnnouncementPlan>,
+}
+
+const PERIOD: Frames = Frames::new(48);
+const PERIODS: u32 = 2;
+
+/// Sends until the input ends or `stop`.
+pub fn transmit(
+    site: &Site,
+    transmission: Transmission,
+    options: &RunOptions,
+    stop: &Stop,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<Report, Error> {
+    let Transmission { input, looped, to, interface, announcement } = transmission;
+    let device = settings(site, &input)?;
+    let (format, heads) = (site.format(), PacketHeads::rtp(true));
+    let address = site.sent_to(to, interface)?;
+    let resolved = address.resolve()?;
+    let mut udp = UdpOptions::sender(resolved.media().into_iter().collect());
+    sockets::set(&mut udp, std::slice::from_ref(&address), std::slice::from_ref(&resolved))?;
+    udp.dscp = DSCP_MEDIA;
+    lay::make_room(&mut udp, &format, device.period, heads);
+    let mut by = LinkOptions::Udp(Box::new(udp));
+    let age = format.packing_age(device.period);
+    let period = (&format, device.period);
+    let spare = (site.latency - age, options.scheduler);
+    let paced = pacing::pace(&mut by, (LinkKind::Auto, None), period, spare)?;
+    let stream = site.open(&by, paced.by_wire_thread.then_some(options.scheduler))?;
+    let map = match device.channels {
+        Channels::MONO => ChannelMap::spread(Channels::STEREO.count()),
+        _ => ChannelMap::identity(Channels::STEREO.count()),
+    };
+    let mut plan = SendPlan::new(address.to_string(), stream, format, device)?;
+    plan.policy.link_offset = site.latency;
+    plan.policy.latency = LatencyRule::Chosen(site.latency);
+    plan.stream.sealed = site.key()?.map(|key| key.profile().name());
+    plan.stream.pacing = Some(paced);
+    let encoders = encoder(&format).map_err(|error| Error::Usage(error.to_string()))?;
+    let plan = SendPlan {
+        reports_to: resolved.reports().into_iter().map(Into::into).collect(),
+        encoders: encoders.into_iter().collect(),
+        map,
+        announcement,
+        ..plan
+    };
+    let extras = Extras { looped, ..Extras::default() };
+    let opened = open_supervised(&input, Direction::Capture, device, extras)?;
+    Ok(SendEngine::new(plan)?.run(opened.device, options, stop, progress)?)
+}
+
+/// Stereo, or mono if the input has only that.
+fn settings(site: &Site, input: &DeviceSpec) -> Result<Settings, Error> {
+    let with = |channels| Settings { rate: site.rate, channels, period: PERIOD, periods: PERIODS };
+    let wanted = Wanted { rate: Some(site.rate), channels: None };
+    let file = probe(input, wanted)?;
+    let choice = match file {
+        Some(file) => vec![with(file.channels)],
+        None => vec![with(Channels::STEREO), with(Channels::MONO)],
+    };
+    let mut found = offered(input, Direction::Capture, &choice)?.into_iter();
+    let found = found.find(|settings| settings.rate == site.rate);
+    found.ok_or_else(|| {
+        let (rate, tried) = (site.rate, input.to_string());
+        let answer =
+            format!("it does not capture stereo or mono at {rate}, the rate of the building file");
+        let hint = "use another input, or convert the file with sox".to_owned();
+        DeviceError { tried, answer, hint }.into()
+    })
+}
