@@ -188,9 +188,10 @@ pub(crate) fn with_file(
     Ok(arguments)
 }
 
-/// Commands that ignore the file. They write pages, list devices for the file, or show and permit
-/// other programs' actions.
-const WITHOUT_FILE: [&str; 6] = ["man", "completions", "devices", "top", "id", "trust"];
+/// Commands that ignore the file. They write pages, list devices for the file, show and permit other
+/// programs' actions, or have the building file.
+const WITHOUT_FILE: [&str; 10] =
+    ["man", "completions", "devices", "top", "id", "trust", "node", "zones", "page", "play"];
 
 /// Sections of other programs: the LADSPA plugin, and the list of workers.
 const OF_OTHERS: [&str; 3] = ["offload", "pipeline", "workers"];

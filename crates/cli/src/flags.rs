@@ -40,7 +40,10 @@ use crate::voice::{Voice, VoiceFlags};
 pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
-pub(crate) use site::{Site, SiteCheck};
+pub(crate) use site::{
+    AnnounceFlags, BuildingFile, NodeFlags, PageFlags, PlayFlags, Site, SiteCheck, ZoneFlags,
+    ZoneVerb, ZonesFlags,
+};
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
 };
@@ -89,6 +92,16 @@ pub(crate) enum Command {
     /// Check the file that describes all loudspeakers of a building
     #[command(subcommand)]
     Site(Site),
+    /// Play the zones and sources that a building file gives this machine
+    Node(NodeFlags),
+    /// List the zones of a building
+    Zones(ZonesFlags),
+    /// Change volume, mute or source of zones
+    Zone(ZoneFlags),
+    /// Speak in zones of a building
+    Page(PageFlags),
+    /// Play a recording in zones of a building
+    Play(PlayFlags),
     /// Exchange keys with another machine; users compare a code
     Pair(PairFlags),
     /// Print this machine's name and key

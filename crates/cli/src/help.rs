@@ -13,7 +13,7 @@ mod work;
 
 pub(crate) use call::{CALL, CALL_LONG, SERVE, SERVE_LONG};
 pub(crate) use files::{COMPARE, COMPARE_LONG};
-pub(crate) use site::SITE_CHECK;
+pub(crate) use site::{NODE, PAGE, PLAY, SITE_CHECK, ZONE, ZONES};
 use stages::stages;
 pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};
 pub(crate) use work::{PLUGINS, PLUGINS_LONG, WORK, WORK_LONG};
@@ -63,9 +63,7 @@ macro_rules! recv_examples {
     };
 }
 
-pub(crate) const TAUT: &str = "Try it:
-  taut demo
-
+pub(crate) const TAUT: &str = "Try it: taut demo
 From one machine to another, tautline.toml and exit status: taut --help";
 
 pub(crate) const TAUT_LONG: &str = r#"Try it:

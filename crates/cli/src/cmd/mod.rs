@@ -1,3 +1,4 @@
+pub(crate) mod announce;
 pub(crate) mod call;
 mod calls;
 pub(crate) mod compare;
@@ -7,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod id;
 pub(crate) mod join;
 mod keys;
+pub(crate) mod node;
 pub(crate) mod pages;
 pub(crate) mod pair;
 pub(crate) mod plugins;
@@ -18,6 +20,7 @@ pub(crate) mod srtp_key;
 pub(crate) mod top;
 pub(crate) mod trust;
 pub(crate) mod work;
+pub(crate) mod zones;
 
 use core::fmt::Display;
 use std::sync::mpsc;

@@ -11,7 +11,7 @@ use tautline_site::{MAX_BYTES, MAX_MISTAKES, Mistake, Site, usual_paths};
 
 use crate::cmd::answer;
 use crate::failure::Failure;
-use crate::flags::SiteCheck;
+use crate::flags::{BuildingFile, SiteCheck};
 
 pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
     let path = flags.file.clone().map_or_else(found, Ok)?;
@@ -26,6 +26,22 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
         };
         Failure::usage(format!("{count} in {}", path.display()))
     })
+}
+
+/// The building of a command.
+pub(super) fn building(file: &BuildingFile) -> Result<(PathBuf, Site), Failure> {
+    let path = file.file.clone().map_or_else(found, Ok)?;
+    let site = Site::check(&read(&path)?).map_err(|mistakes| {
+        let path = path.display();
+        let first = mistakes
+            .first()
+            .map_or(String::new(), |first| format!(", first in line {}", first.line));
+        Failure::usage(format!(
+            "{path} has mistakes: {}{first}\nhint: taut site check {path}",
+            mistakes.len()
+        ))
+    })?;
+    Ok((path, site))
 }
 
 fn found() -> Result<PathBuf, Failure> {

@@ -1,11 +1,16 @@
-//! The options of `taut site`.
+//! The options of the commands for a building.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tautline_audio::DeviceSpec;
+use tautline_dsp::gain::Gain;
+use tautline_io::thread::Scheduler;
+use tautline_proto::time::Span;
 
-use super::PlainKind;
+use super::{PlainKind, device, parse, span};
 use crate::help;
+use crate::voice::VoiceFlags;
 
 /// `taut site`
 #[derive(Debug, Subcommand)]
@@ -25,4 +30,125 @@ pub(crate) struct SiteCheck {
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
+}
+
+/// The building file of a command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BuildingFile {
+    /// Building file [default: building.toml]
+    ///
+    /// Without FILE, the first of building.toml, $TAUT_HOME/building.toml and /etc/tautline/building.toml.
+    #[arg(long = "site", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// `taut node`
+#[derive(Debug, Args)]
+#[command(after_help = help::NODE)]
+pub(crate) struct NodeFlags {
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+    /// Node of this machine [default: the one with its address]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Scheduler of the device threads
+    ///
+    /// fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD, or other for none.
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
+          hide_short_help = true)]
+    pub(crate) scheduler: Scheduler,
+    /// The process of one card; the node starts it.
+    #[arg(long, hide = true)]
+    pub(crate) card: Option<String>,
+    /// The process of one source; the node starts it.
+    #[arg(long, hide = true)]
+    pub(crate) source: Option<String>,
+    #[command(flatten)]
+    pub(crate) voice: VoiceFlags,
+}
+
+/// `taut zones`
+#[derive(Debug, Args)]
+#[command(after_help = help::ZONES)]
+pub(crate) struct ZonesFlags {
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+    /// Output format: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    pub(crate) report: PlainKind,
+}
+
+/// `taut zone`
+#[derive(Debug, Args)]
+#[command(after_help = help::ZONE)]
+pub(crate) struct ZoneFlags {
+    /// Zones and groups, separated by commas
+    pub(crate) zones: String,
+    #[command(subcommand)]
+    pub(crate) change: ZoneVerb,
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+}
+
+/// A change of zones.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ZoneVerb {
+    /// Set the volume, within the limits of the zone
+    Volume {
+        /// Such as -6dB or 50%
+        #[arg(allow_hyphen_values = true, value_parser = parse::<Gain>)]
+        gain: Gain,
+    },
+    /// Mute the zone; announcements too
+    Mute,
+    /// End the mute
+    Unmute,
+    /// Play another source
+    Source {
+        /// Name of a source in the building file
+        source: String,
+    },
+}
+
+/// Options of announcements.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AnnounceFlags {
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+    /// Station of this machine [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) station: Option<String>,
+    /// Output format: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    pub(crate) report: PlainKind,
+    #[command(flatten)]
+    pub(crate) voice: VoiceFlags,
+}
+
+/// `taut page`
+#[derive(Debug, Args)]
+#[command(after_help = help::PAGE)]
+pub(crate) struct PageFlags {
+    /// Zones and groups, separated by commas
+    pub(crate) zones: String,
+    /// Microphone [default: the station's input]
+    #[arg(long, short, value_name = "DEVICE", value_parser = device())]
+    pub(crate) input: Option<DeviceSpec>,
+    /// End after this time, such as 30s
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) duration: Option<Span>,
+    #[command(flatten)]
+    pub(crate) announce: AnnounceFlags,
+}
+
+/// `taut play`
+#[derive(Debug, Args)]
+#[command(after_help = help::PLAY)]
+pub(crate) struct PlayFlags {
+    /// Zones and groups, separated by commas
+    pub(crate) zones: String,
+    /// Recording: a file, or a message of the building file
+    pub(crate) recording: PathBuf,
+    #[command(flatten)]
+    pub(crate) announce: AnnounceFlags,
 }

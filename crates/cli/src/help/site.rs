@@ -15,3 +15,39 @@ or, with mistakes:
     "mistakes": [ { "line", "column", "message", "fix" } ] }
 
 Exit status: 0 valid, 2 mistakes, 3 the file could not be read."#;
+
+pub(crate) const NODE: &str = r#"Example, on each machine of the building:
+  taut node
+
+The node plays the zones of its cards, sends its sources, and answers other
+machines at TCP port 17250: taut zones, taut zone. It restarts what fails, and
+keeps volumes, mutes and sources over a restart.
+
+Building file: docs/reference/building.md"#;
+
+pub(crate) const ZONES: &str = r#"Example:
+  taut zones
+
+For scripts, --report json (times in nanoseconds):
+  { "schema": 1, "nodes": [ { "node", "epoch", "hash", "zones": [ { "zone",
+    "state", "fault", "seconds", "source", "volume", "muted", "latency_ns",
+    "lost", "announcement", "announcements": [ { "id", "result", "by",
+    "started_ns" } ] } ], "sources": [ { "source", "fault" } ], "fault" } ] }"#;
+
+pub(crate) const ZONE: &str = r#"Examples:
+  taut zone hall volume -6dB
+  taut zone hall,gym mute
+  taut zone indoors source radio"#;
+
+pub(crate) const PAGE: &str = r#"Examples:
+  taut page all
+  taut page hall,gym --input alsa:hw:1
+
+Speak until Ctrl-C. The zones lower their music, and raise it after the page.
+A zone in which an announcement of higher priority plays refuses the page."#;
+
+pub(crate) const PLAY: &str = r#"Examples:
+  taut play all closing.wav
+  taut play indoors fire
+
+The recording has the sample rate of the building."#;

@@ -16,6 +16,7 @@ mod avtp_begins;
 mod avtp_peer;
 mod between;
 mod bit_exact;
+mod building;
 mod cables;
 mod calls;
 mod calls_agreed;

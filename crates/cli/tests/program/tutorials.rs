@@ -341,3 +341,43 @@ fn commands_of_the_engineer_tutorial_work() {
         page.check();
     });
 }
+
+#[test]
+fn commands_of_the_zones_tutorial_work() {
+    shared(|| {
+        let devices = [
+            ("\"alsa:hw:0\"", "\"virtual:?record=shop.wav\""),
+            ("\"alsa:default\"", "\"virtual:?record=kitchen.wav\""),
+            ("\"alsa:hw:1\"", "\"tone:440\""),
+            ("/srv/music/song.flac", "song.flac"),
+            ("\"20ms\"", "\"300ms\""),
+            ("[node.shop.card.main]", "[node.shop.card.main]\nperiods = 48"),
+            ("[node.kitchen.card.main]", "[node.kitchen.card.main]\nperiods = 48"),
+            ("TAUT_HOME=/var/lib/tautline taut id", "taut id"),
+        ];
+        let Some(mut page) = Page::open("zones", &devices) else { return };
+        page.pair("shop");
+        let building = page.configurations.remove(0);
+        let building = page.replaced(&building, "shop");
+        write(page.folder.file("building.toml"), building).unwrap();
+        page.run("taut site check").well();
+        let node = |call: Call| call.listened_to().start().wait_for("node ");
+        let nodes = [node(page.command("taut node")), node(page.command("taut node"))];
+        page.output.extend(nodes.iter().flat_map(|node| node.messages().cloned()));
+        let line = page.command("taut zones");
+        let plays = |ended: &Ended| ended.out.matches(" playing ").count() == 3;
+        until("not all zones play", || plays(&line.run()));
+        let zones = line.run().well();
+        page.note(zones);
+        for line in ["taut zone floor", "taut zone garden", "taut zone all"] {
+            page.run(line).well();
+        }
+        page.run("taut play").well();
+        let speaks = page.command("taut page").start().wait_for("on air in 2 of 2 zones");
+        page.stop(speaks).well();
+        page.run("sudo TAUT_HOME").well();
+        nodes.into_iter().for_each(|node| drop(page.stop(node).well()));
+        ["shop.wav", "kitchen.wav"].iter().for_each(|file| page.recorded(file));
+        page.check();
+    });
+}

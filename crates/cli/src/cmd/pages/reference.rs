@@ -64,7 +64,7 @@ no-header-extensions = true
 | Order | the command line overrides the section of the command, which overrides keys outside of sections. Options that conflict with the command line are ignored |
 | Values | text in quotes; integers also without. `true` sets an option without a value, `false` leaves it unset. A list repeats the option |
 | Errors | an unknown key or section is an error (exit status 2), as is an invalid value. The message names the place in the file |
-| Exceptions | `taut devices`, `top`, `id`, `trust`, `man`, `completions`, `site` and `lab` do not read the file |
+| Exceptions | `taut devices`, `top`, `id`, `trust`, `man`, `completions`, `lab`, and those with a [building file](building.md) do not read the file |
 
 `workers`, `[[pipeline]]`, `[offload]` and `[offload."PLUGIN"]` belong to [remote plugins](../guide/offload.md).
 
@@ -116,13 +116,18 @@ fn sections(command: &Command, above: &str) -> Vec<Section> {
     let mut found = Vec::new();
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         let name = format!("{above} {}", below.get_name());
-        if below.has_subcommands() {
-            found.extend(sections(below, &name));
-            continue;
-        }
         let about = below.get_about().map(ToString::to_string).unwrap_or_default();
-        let rows = below.get_arguments().filter(|arg| !arg.is_hide_set()).map(Row::new).collect();
-        found.push(Section { command: name, about, rows });
+        let rows: Vec<_> =
+            below.get_arguments().filter(|arg| !arg.is_hide_set()).map(Row::new).collect();
+        let with_values = below.get_positionals().fold(name.clone(), |name, arg| {
+            format!("{name} {}", arg.get_id().as_str().to_uppercase())
+        });
+        if !below.has_subcommands() || !rows.is_empty() {
+            found.push(Section { command: name, about, rows });
+        }
+        if below.has_subcommands() {
+            found.extend(sections(below, &with_values));
+        }
     }
     found
 }

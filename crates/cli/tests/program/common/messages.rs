@@ -48,6 +48,7 @@ pub(crate) const ONE_CLOCK: &str = "which both ends read";
 pub(crate) const UNKNOWN_CLOCK: &str = "the sender's clock is not known";
 pub(crate) const CLOCK_SILENT: &str = "the followed clock is silent";
 pub(crate) const CLOCK_UNHEARD: &str = "no clock packets received yet";
+#[cfg(feature = "pipewire")]
 pub(crate) const GRAPH_PERIOD: &str = "the graph calls every";
 /// A latency lower than the packets need.
 pub(crate) const TOO_LITTLE: &str = "is too little";

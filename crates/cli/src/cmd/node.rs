@@ -1,0 +1,199 @@
+//! `taut node`: the zones and sources of this machine.
+
+use std::io::{BufRead as _, stdin};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use tautline_api::trust::{TrustStore, usual_folder};
+use tautline_api::v1::{NODE_PORT, ZoneChange};
+use tautline_audio::DeviceSpec;
+use tautline_engine::monitor::run::RunOptions;
+use tautline_io::clock::{now, sleep_until};
+use tautline_proto::device::Stop;
+use tautline_proto::time::Span;
+use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
+use tautline_site::{
+    BuildingNode, CardNews, NodeConfig, Place, Role, Site, Source, SourceInput, Transmission,
+    run_card, transmit,
+};
+
+use super::site::building;
+use super::stop_on_signals;
+use crate::failure::Failure;
+use crate::flags::NodeFlags;
+use crate::messages::words;
+use crate::screen;
+use crate::voice::Voice;
+
+const STEP: Span = Span::from_millis(50);
+const WATCH: Span = Span::from_secs(1);
+
+pub(crate) fn run(flags: &NodeFlags) -> Result<(), Failure> {
+    let (path, site) = building(&flags.site)?;
+    let place = site.place(flags.node.as_deref()).map_err(|why| failure(&why.into()))?;
+    match (&flags.card, &flags.source) {
+        (Some(card), _) => play_card(flags, (&site, &place), card),
+        (None, Some(source)) => send_source(flags, (&site, &place), source),
+        (None, None) => keep(flags, &path, site, place),
+    }
+}
+
+/// The options of a process: its thread, without a limit.
+pub(super) fn run_options(flags: &NodeFlags) -> RunOptions {
+    RunOptions {
+        scheduler: flags.scheduler,
+        duration: None,
+        stall_monitor: false,
+        lock_memory: true,
+        words,
+    }
+}
+
+fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let voice = flags.voice.voice();
+    let (saved, path) = (saved(&place)?, path.to_owned());
+    let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
+    let command = move |role: &Role| {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["node", "--scheduler", &scheduler, "--node", &name, "--site"]).arg(&path);
+        match role {
+            Role::Card(card) => command.args(["--card", card]),
+            Role::Source(source) => command.args(["--source", source]),
+        };
+        command
+    };
+    let site = Arc::new(site);
+    let node = BuildingNode::new(NodeConfig {
+        site: Arc::clone(&site),
+        place: place.clone(),
+        command: Box::new(command),
+        saved,
+        notify: Box::new(move |note| voice.notify(note)),
+    });
+    let server = listen(&place, voice, &node)?;
+    let roles = node.roles();
+    let kept: Result<Vec<_>, _> = roles.into_iter().map(|role| node.keep(role)).collect();
+    let kept = kept.map_err(|error| Failure::running(format!("starting a thread: {error}")))?;
+    screen::emit(&format!("node {} at {}", place.name, server.address()));
+    let mut next = now() + WATCH;
+    while !stop.is_requested() {
+        sleep_until(now() + STEP);
+        if now() >= next {
+            node.watch();
+            next = now() + WATCH;
+        }
+    }
+    server.stop();
+    node.end(kept);
+    Ok(())
+}
+
+/// Without trusted machines, only this one can ask the node.
+fn listen(place: &Place, voice: Voice, node: &Arc<BuildingNode>) -> Result<ApiServer, Failure> {
+    let trust = TrustStore::usual().map(Some)?;
+    let any = match place.address.is_ipv4() {
+        true => "0.0.0.0",
+        false => "[::]",
+    };
+    let at = |host: &str| {
+        let address = format!("{host}:{NODE_PORT}");
+        let address =
+            address.parse().map_err(|error| Failure::usage(format!("{address}: {error}")))?;
+        let listening = Listening { address, trust: trust.clone() };
+        Ok::<_, Failure>(serve_node(&listening, Arc::clone(node) as _, move |news| {
+            voice.detail(&format!("{news:?}"));
+        }))
+    };
+    match at(any)? {
+        Err(ListenError::NoTrustedPeers { .. }) => {
+            voice.notify("no machine is trusted, so only this one can change the zones; taut pair adds others");
+            at("127.0.0.1")?.map_err(|error| Failure::open(error.to_string()))
+        }
+        served => served.map_err(|error| Failure::open(error.to_string())),
+    }
+}
+
+/// File of the volumes, mutes and sources of this node.
+fn saved(place: &Place) -> Result<PathBuf, Failure> {
+    let name: String = place.name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
+    Ok(usual_folder()?.join(format!("zones-{name}.json")))
+}
+
+fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let mut first = String::new();
+    let read = stdin().lock().read_line(&mut first);
+    let before: Vec<ZoneChange> =
+        read.ok().and_then(|_| serde_json::from_str(&first).ok()).unwrap_or_default();
+    let changes = changes(&stop)?;
+    let mut notify = |news: CardNews| {
+        if let Ok(line) = serde_json::to_string(&news) {
+            screen::print(&format!("{line}\n"));
+        }
+    };
+    let steering = (&stop, &changes);
+    run_card(building, card, &run_options(flags), &before, steering, &mut notify)
+        .map_err(|error| failure(&error))
+}
+
+fn send_source(
+    flags: &NodeFlags,
+    (site, place): (&Site, &Place),
+    name: &str,
+) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    // Its end ends the process.
+    let _changes = changes(&stop)?;
+    let Some(Source::Own { input, address, .. }) = site.sources.get(name) else {
+        return Err(Failure::usage(format!("the building file has no source {name} of a node")));
+    };
+    let (input, looped) = match input {
+        SourceInput::Device(device) => (device.clone(), false),
+        SourceInput::Files(files) => match files.as_slice() {
+            [file] => (file_device(file), true),
+            _ => return Err(Failure::usage(format!("source {name} has several files"))),
+        },
+    };
+    let (to, interface) = (*address, Some(place.address));
+    let transmission = Transmission { input, looped, to, interface, announcement: None };
+    transmit(site, transmission, &run_options(flags), &stop, &mut |_| ())
+        .map(|_| ())
+        .map_err(|error| failure(&error))
+}
+
+pub(super) fn file_device(path: &Path) -> DeviceSpec {
+    DeviceSpec::Software(tautline_audio::SoftwareSpec::File(path.to_owned().into()))
+}
+
+/// Changes from standard input, whose end requests the stop.
+fn changes(stop: &Stop) -> Result<Receiver<ZoneChange>, Failure> {
+    let (sender, receiver) = channel();
+    let stop = stop.clone();
+    let read = move || {
+        for line in stdin().lock().lines().map_while(Result::ok) {
+            if let Ok(change) = serde_json::from_str(&line) {
+                let _ = sender.send(change);
+            }
+        }
+        stop.request();
+    };
+    let started = std::thread::Builder::new().name("taut-changes".to_owned()).spawn(read);
+    started.map_err(|error| Failure::running(format!("starting a thread: {error}")))?;
+    Ok(receiver)
+}
+
+pub(super) fn failure(error: &tautline_site::Error) -> Failure {
+    use tautline_site::Error;
+    match error {
+        Error::NotHere(_) | Error::Usage(_) | Error::Address(_) => {
+            Failure::usage(error.to_string())
+        }
+        Error::Run(_) => Failure::running(error.to_string()),
+        Error::Device(_) | Error::Open(_) | Error::Pacing(_) | Error::Key(_) => {
+            Failure::open(error.to_string())
+        }
+    }
+}

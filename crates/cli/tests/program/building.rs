@@ -1,0 +1,321 @@
+//! A building of two nodes: music, announcements, volumes, and the restart of what died.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::calls_of_several::level;
+use crate::common::network::{Cable, Namespace};
+use crate::common::program::{Call, Running, taut, words};
+use crate::common::sound::{FileCoding, Shape, Sound};
+use crate::common::{Folder, grows, shared, until};
+
+/// Zones `hall` and `bar` on the left node, `gym` on the right one. Stations: `desk`, and `fire`
+/// with a higher priority.
+const BUILDING: &str = r#"epoch = 1
+announcements = "239.255.77.1:5004"
+latency = "150ms"
+[priorities]
+page = 100
+fire = 240
+[node.left]
+host = "10.77.0.1"
+[node.left.card.main]
+device = "virtual:?record=left.wav"
+channels = 4
+periods = 48
+[node.right]
+host = "10.77.0.2"
+[node.right.card.main]
+device = "virtual:?record=right.wav"
+periods = 48
+[source.music]
+files = ["music.wav"]
+node = "left"
+address = "239.255.78.1:5004"
+[source.tone]
+device = "tone:2000"
+node = "right"
+address = "239.255.78.2:5004"
+[zone.hall]
+number = 1
+node = "left"
+card = "main"
+channels = [1, 2]
+source = "music"
+max-volume = "-6dB"
+[zone.bar]
+number = 2
+node = "left"
+card = "main"
+channels = [3]
+source = "music"
+[zone.gym]
+number = 3
+node = "right"
+card = "main"
+channels = [1, 2]
+source = "music"
+[group.all]
+number = 100
+members = ["hall", "bar", "gym"]
+[station.desk]
+node = "right"
+priority = "page"
+rank = 1
+to = ["all"]
+[station.fire]
+node = "left"
+priority = "fire"
+rank = 2
+to = ["all"]
+[message.alarm]
+file = "alarm.wav"
+"#;
+
+const MUSIC: f64 = 440.0;
+const PAGE: f64 = 1000.0;
+const TONE: f64 = 2000.0;
+
+struct Building {
+    cable: Cable,
+    folder: Folder,
+}
+
+impl Building {
+    /// `None`, with a message, without namespaces.
+    fn open() -> Option<Self> {
+        let building = Self { cable: Cable::lay()?, folder: Folder::new() };
+        let write = |name: &str, hertz, seconds| {
+            tone(hertz, seconds).write(&building.folder.file(name));
+        };
+        write("music.wav", MUSIC, 2);
+        write("page.wav", PAGE, 2);
+        write("alarm.wav", PAGE, 1);
+        std::fs::write(building.folder.file("building.toml"), BUILDING).unwrap();
+        let key = building.left("id").run().well().out;
+        let key = key.split_whitespace().last().unwrap().to_owned();
+        building.left("trust both").and([key]).run().well();
+        Some(building)
+    }
+
+    fn at(&self, place: &Namespace, line: &str) -> Call {
+        let call = taut(words(line)).in_folder(self.folder.path()).within(place);
+        call.with("TAUT_HOME", self.folder.file("home"))
+    }
+
+    fn left(&self, line: &str) -> Call {
+        self.at(&self.cable.left, line)
+    }
+
+    fn right(&self, line: &str) -> Call {
+        self.at(&self.cable.right, line)
+    }
+
+    fn nodes(&self) -> [Running; 2] {
+        let node = |call: Call| call.listened_to().start().wait_for("node ");
+        let nodes = [node(self.left("node")), node(self.right("node"))];
+        until("not all zones play", || self.zones().iter().all(|zone| zone["state"] == "playing"));
+        nodes
+    }
+
+    fn zones(&self) -> Vec<Value> {
+        let listed = self.right("zones --report json").run().out;
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        let nodes = listed["nodes"].as_array().unwrap().iter();
+        nodes.flat_map(|node| node["zones"].as_array().unwrap().clone()).collect()
+    }
+
+    fn zone(&self, name: &str) -> Value {
+        self.zones().into_iter().find(|zone| zone["zone"] == name).unwrap()
+    }
+
+    /// Levels of these tones on a channel, per tenth of a second.
+    fn levels<const N: usize>(&self, file: &str, channel: usize, tones: [f64; N]) -> Vec<[f64; N]> {
+        let Sound { shape, samples } = Sound::read(&self.folder.file(file));
+        let alone = samples.iter().skip(channel).step_by(shape.channels);
+        // `level` takes the first of two channels.
+        let stereo: Vec<i32> = alone.flat_map(|sample| [*sample, 0]).collect();
+        stereo.chunks_exact(9600).map(|tenth| tones.map(|tone| level(tenth, tone))).collect()
+    }
+}
+
+/// Stops nodes, so that their recordings are complete.
+fn end(nodes: [Running; 2]) {
+    for node in nodes {
+        node.signal("-INT");
+        node.end().well();
+    }
+}
+
+/// Process of the node's card. Any of its threads may have started it.
+fn card_process(node: &Running) -> Option<String> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", node.id())).unwrap();
+    let children = threads
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let children: String = children.collect::<Vec<_>>().join(" ");
+    let is_card = |id: &&str| {
+        let line = std::fs::read_to_string(format!("/proc/{id}/cmdline"));
+        line.is_ok_and(|line| line.contains("--card"))
+    };
+    children.split_whitespace().find(is_card).map(str::to_owned)
+}
+
+/// At −12 dBFS.
+fn tone(hertz: f64, seconds: usize) -> Sound {
+    let shape = Shape { rate: 48_000, channels: 2, coding: FileCoding::L24 };
+    let at = |frame: usize| (frame as f64 * hertz * std::f64::consts::TAU / 48_000.0).sin();
+    let sample = |frame| (at(frame) * f64::from(1 << 21)) as i32;
+    Sound { shape, samples: (0..48_000 * seconds).flat_map(|frame| [sample(frame); 2]).collect() }
+}
+
+fn near(level: f64, expected: f64) -> bool {
+    (level - expected).abs() < 0.5
+}
+
+/// Announced zones with their results.
+fn results(json: &str) -> Vec<(String, String)> {
+    let announced: Value = serde_json::from_str(json).unwrap();
+    let word = |zone: &Value, key: &str| zone[key].as_str().unwrap().to_owned();
+    let zones = announced["zones"].as_array().unwrap().iter();
+    zones.map(|zone| (word(zone, "zone"), word(zone, "result"))).collect()
+}
+
+#[test]
+fn page_lowers_the_music_of_its_zones_only() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let nodes = building.nodes();
+        let page = building.right("play hall,gym page.wav --report json").run().well();
+        let played = ["gym", "hall"].map(|zone| (zone.to_owned(), "played".to_owned()));
+        assert_eq!(results(&page.out), played);
+        // Its hold and the ramp.
+        for file in ["left.wav", "right.wav"] {
+            grows(&building.folder.file(file), 2500);
+        }
+        end(nodes);
+        for (file, channel, music) in [("left.wav", 0, -18.0), ("right.wav", 1, -12.0)] {
+            let levels = building.levels(file, channel, [MUSIC, PAGE]);
+            let pages = levels.iter().filter(|[_, page]| near(*page, music)).count();
+            assert!((18..=21).contains(&pages), "{file}: {pages} tenths");
+            let lowered =
+                levels.iter().filter(|[low, page]| near(*page, music) && near(*low, music - 20.0));
+            assert!(lowered.count() >= pages - 2, "{file}: {levels:.1?}");
+            let [last, page] = levels[levels.len() - 3];
+            assert!(near(last, music) && page < -70.0, "{file}: {last} {page}");
+        }
+        // The start of the music has all frequencies.
+        let levels = building.levels("left.wav", 2, [MUSIC, PAGE]);
+        let mut playing = levels.iter().skip_while(|[music, _]| !near(*music, -12.0));
+        assert!(playing.all(|[music, page]| near(*music, -12.0) && *page < -60.0), "{levels:.1?}");
+    });
+}
+
+#[test]
+fn zones_keep_changes_over_the_death_of_their_process() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let nodes = building.nodes();
+        building.right("zone hall volume -9dB").run().well();
+        building.right("zone hall source tone").run().well();
+        building.left("zone bar mute").run().well();
+        let refused = building.right("zone hall,gym volume 0dB").run();
+        assert_eq!(refused.status, Some(1), "{refused:#?}");
+        assert_eq!(building.zone("gym")["volume"], "0dB");
+        let before = card_process(&nodes[0]).unwrap();
+        let killed = Command::new("kill").args(["-KILL", &before]).status().unwrap();
+        assert!(killed.success());
+        until("the zone does not fail", || building.zone("hall")["state"] == "failed");
+        until("the zone does not return", || building.zone("hall")["state"] == "playing");
+        assert_ne!(card_process(&nodes[0]).unwrap(), before);
+        let (hall, bar) = (building.zone("hall"), building.zone("bar"));
+        assert_eq!((&hall["volume"], &hall["source"]), (&"-9dB".into(), &"tone".into()));
+        assert_eq!(bar["muted"], true);
+        grows(&building.folder.file("left.wav"), 2000);
+        end(nodes);
+        let levels = building.levels("left.wav", 0, [TONE]);
+        let [tone] = levels[levels.len() - 3];
+        assert!(near(tone, -27.0), "{tone}");
+        let [bar] = building.levels("left.wav", 2, [MUSIC])[levels.len() - 3];
+        assert!(bar < -90.0, "{bar}");
+    });
+}
+
+#[test]
+fn card_fades_before_it_ends() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let [left, right] = building.nodes();
+        grows(&building.folder.file("right.wav"), 2000);
+        // The music plays on until the right node has ended.
+        end([right, left]);
+        let Sound { samples, .. } = Sound::read(&building.folder.file("right.wav"));
+        let tail: Vec<i32> = samples.iter().step_by(2).rev().take(48_000).copied().collect();
+        let sounds = tail.iter().position(|sample| sample.abs() > 1 << 16);
+        assert!(sounds.is_some_and(|at| at >= 48), "{:?}", &tail[..48]);
+        // At −12 dBFS the tone itself changes by 2π × 440 ÷ 48000 = 0.058 of its peak per frame.
+        let step = tail.windows(2).map(|two| (two[0] - two[1]).abs()).max();
+        assert!(step <= Some((1 << 21) * 7 / 100), "{step:?}");
+    });
+}
+
+#[test]
+fn page_is_refused_during_an_alarm() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let nodes = building.nodes();
+        // Its end is not awaited.
+        let fire = building.left("page all --station fire --input tone:3000 --report json");
+        let fire = fire.listened_to().start().wait_for("on air in 3 of 3 zones");
+        let page = building.right("play gym alarm --report json").run();
+        assert_eq!(page.status, Some(1), "{page:#?}");
+        assert_eq!(results(&page.out), [("gym".to_owned(), "refused".to_owned())]);
+        fire.signal("-INT");
+        let fire = fire.end().well();
+        assert!(results(&fire.out).iter().all(|(_, result)| result == "played"), "{fire:#?}");
+        let gone = building.zone("gym")["announcements"].as_array().unwrap().len();
+        assert_eq!(gone, 2);
+        end(nodes);
+    });
+}
+
+#[test]
+fn only_holders_of_the_key_announce() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        building.left("srtp-key group.key").run().well();
+        let sealed = BUILDING.replace("latency =", "srtp-key-file = \"group.key\"\nlatency =");
+        std::fs::write(building.folder.file("building.toml"), sealed).unwrap();
+        std::fs::write(building.folder.file("plain.toml"), BUILDING).unwrap();
+        let nodes = building.nodes();
+        let stranger = building.right("play gym alarm.wav --report json --site plain.toml").run();
+        assert_eq!(stranger.status, Some(1), "{stranger:#?}");
+        assert_eq!(results(&stranger.out), [("gym".to_owned(), "unknown".to_owned())]);
+        let page = building.right("play gym alarm.wav --report json").run().well();
+        assert_eq!(results(&page.out), [("gym".to_owned(), "played".to_owned())]);
+        end(nodes);
+    });
+}
+
+/// Messages that a wrong command gives.
+#[test]
+fn command_that_the_file_does_not_permit_is_refused() {
+    let Some(building) = Building::open() else { return };
+    for (line, status) in [
+        ("play hall page.wav --station door", 2),
+        ("play cellar page.wav", 2),
+        ("page all --station desk", 2),
+        ("node --node attic", 2),
+        ("zone hall volume -6dB", 1),
+    ] {
+        let ended = building.right(line).run();
+        assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
+        tautline_trial::snapshot!(line, ended.messages.join("\n"));
+    }
+    let at: PathBuf = building.folder.file("building.toml");
+    std::fs::write(&at, BUILDING.replace("to = [\"all\"]", "to = [\"bar\"]")).unwrap();
+    let ended = building.right("play hall,bar page.wav").run();
+    assert_eq!(ended.status, Some(2), "{ended:#?}");
+    tautline_trial::snapshot!("other zone", ended.messages.join("\n"));
+}
