@@ -214,8 +214,8 @@ fn ends(
         }
         SoftwareSpec::File(path) => ends.recorder = Some(write(path)?),
         SoftwareSpec::Standard(input) if captures => {
-            let (path, reader) = (Path::new("-"), input.take(settings.into())?);
-            let source = FileSource::decode((path, None), reader, settings, notes)?;
+            let (name, reader) = (SoundFile::from(Path::new("-")), input.take(settings.into())?);
+            let source = FileSource::decode((&name, false), reader, settings, notes)?;
             ends.source = SampleSource::File(source);
         }
         SoftwareSpec::Standard(_) => {

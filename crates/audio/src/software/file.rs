@@ -277,6 +277,10 @@ fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
     DeviceError { tried: tried(path), answer: error.to_string(), hint }
 }
 
+pub(super) fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
 fn open_readable(path: &Path) -> Result<(File, bool), DeviceError> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let answer = match metadata.file_type() {
@@ -292,19 +296,37 @@ fn open_readable(path: &Path) -> Result<(File, bool), DeviceError> {
     Err(DeviceError { tried: tried(path), answer: answer.to_owned(), hint })
 }
 
+/// A file, and those that follow it without a gap.
 #[derive(Clone, Default)]
 pub struct SoundFile {
     path: PathBuf,
     pipe: PipeReader,
+    next: Vec<Self>,
 }
 
 impl SoundFile {
+    /// Files one after the other. Without a path, opening it fails.
+    pub fn sequence(paths: &[PathBuf]) -> Self {
+        let mut files = paths.iter().cloned().map(Self::from);
+        let first = files.next().unwrap_or_default();
+        Self { next: files.collect(), ..first }
+    }
+
+    /// Format of the first file. The others must have its rate and channels.
     pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
         let open = || FileReader::open_for(&self.path, wanted);
-        match fs::metadata(&self.path).is_ok_and(|found| found.file_type().is_fifo()) {
-            true => self.pipe.look(open),
-            false => open().map(|reader| reader.format()),
-        }
+        let format = match is_pipe(&self.path) {
+            true => self.pipe.look(open)?,
+            false => open()?.format(),
+        };
+        let alike = Wanted { rate: Some(format.rate), channels: Some(format.channels) };
+        self.next.iter().try_for_each(|file| file.look(alike).map(drop))?;
+        Ok(format)
+    }
+
+    pub(super) fn files(&self) -> Vec<Self> {
+        let first = Self { next: Vec::new(), ..self.clone() };
+        [first].into_iter().chain(self.next.iter().cloned()).collect()
     }
 
     pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
@@ -314,7 +336,7 @@ impl SoundFile {
 
 impl From<PathBuf> for SoundFile {
     fn from(path: PathBuf) -> Self {
-        Self { path, pipe: PipeReader::default() }
+        Self { path, ..Self::default() }
     }
 }
 
@@ -334,7 +356,7 @@ impl Deref for SoundFile {
 
 impl PartialEq for SoundFile {
     fn eq(&self, other: &Self) -> bool {
-        self.path == other.path
+        (&self.path, &self.next) == (&other.path, &other.next)
     }
 }
 

@@ -1,4 +1,3 @@
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -11,7 +10,7 @@ use tautline_proto::time::Frames;
 
 use crate::software::cable::HearingEnd;
 use crate::software::convert::Wanted;
-use crate::software::file::{FileReader, SoundFile, tried};
+use crate::software::file::{FileReader, SoundFile, is_pipe, tried};
 use crate::software::filled::Filled;
 use crate::software::programs::ProgramsEnd;
 use crate::toolbox::{Notes, STACK, spawn_error};
@@ -77,12 +76,11 @@ impl FileSource {
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let reader = file.take(settings.into())?;
-        let again = looped.then(|| (file.to_path_buf(), Wanted::from(settings)));
-        Self::decode((file, again), reader, settings, notes)
+        Self::decode((file, looped), reader, settings, notes)
     }
 
     pub(crate) fn decode(
-        (path, again): (&Path, Option<(PathBuf, Wanted)>),
+        (file, looped): (&SoundFile, bool),
         reader: FileReader,
         settings: &Settings,
         notes: &Notes,
@@ -92,23 +90,26 @@ impl FileSource {
         if reader.is_of_unknown_length() {
             notes.add(format!(
                 "file:{}: the header has no length: playing to the end of the file",
-                path.display()
+                file.display()
             ));
         }
-        let piped = reader.is_piped();
+        let files = file.files();
+        let piped = reader.is_piped() || files.iter().any(|file| is_pipe(file));
         let decoder = Decoder {
             reader,
-            again,
+            files,
+            looped,
+            wanted: settings.into(),
             producer,
             ended: Arc::clone(&ended),
             notes: notes.clone(),
-            name: path.display().to_string(),
+            name: file.display().to_string(),
         };
         let thread = thread::Builder::new()
             .name("taut-decode".to_owned())
             .stack_size(STACK)
             .spawn(move || decoder.run())
-            .map_err(|error| spawn_error(&tried(path), &error))?;
+            .map_err(|error| spawn_error(&tried(file), &error))?;
         // Reading a pipe may block forever: not joined.
         let source = Self { samples: Some(samples), ended, thread: (!piped).then_some(thread) };
         while !source.has_begun(enough_to_begin(settings)) {
@@ -156,7 +157,9 @@ impl Drop for FileSource {
 
 struct Decoder {
     reader: FileReader,
-    again: Option<(PathBuf, Wanted)>,
+    files: Vec<SoundFile>,
+    looped: bool,
+    wanted: Wanted,
     producer: Producer<f32>,
     ended: Arc<AtomicBool>,
     notes: Notes,
@@ -165,8 +168,8 @@ struct Decoder {
 
 impl Decoder {
     fn run(mut self) {
-        let (mut decoded, mut reported) = (Vec::new(), false);
-        loop {
+        let (mut decoded, mut empty) = (Vec::new(), 0);
+        for played in 1.. {
             let mut is_empty = true;
             while self.reader.read(&mut decoded) {
                 is_empty = false;
@@ -174,15 +177,20 @@ impl Decoder {
                     return;
                 }
             }
-            if !reported {
+            let count = self.files.len();
+            if played <= count {
                 self.notify(is_empty);
-                reported = true;
             }
-            let Some((path, wanted)) = self.again.as_ref().filter(|_| !is_empty) else { return };
-            match FileReader::open_for(path, *wanted) {
+            empty = if is_empty { empty + 1 } else { 0 };
+            if empty == count || (played >= count && !self.looped) {
+                return;
+            }
+            let next = &self.files[played % count];
+            match next.take(self.wanted) {
                 Ok(reader) => self.reader = reader,
                 Err(error) => return self.notes.fail(error.to_string()),
             }
+            self.name = next.display().to_string();
         }
     }
 

@@ -178,7 +178,7 @@ fn pipe_without_a_sample_fails_the_run() {
     let reader = read(wav_of(u32::MAX, b"")).unwrap();
     let notes = Notes::default();
     let settings = settings(48, 2);
-    drop(FileSource::decode((Path::new("-"), None), reader, &settings, &notes).unwrap());
+    drop(FileSource::decode((&Path::new("-").into(), false), reader, &settings, &notes).unwrap());
     while notes.failed().is_empty() {
         std::thread::yield_now();
     }
@@ -320,6 +320,67 @@ fn a_looped_file_goes_on_with_its_first_frame_after_its_last() {
         assert!(expected.eq(all), "{}", path.display());
         assert_eq!(notes.take(), [] as [String; 0]);
     }
+}
+
+#[test]
+fn files_follow_each_other_without_a_gap_and_again() {
+    let folder = Folder::new();
+    let (wav, flac) = (folder.path("a.wav"), fixture("blocks16.flac"));
+    let counter: Vec<i32> = (0..2 * 1001).collect();
+    write_wav(&wav, spec(48_000, 2, 16), &counter);
+    let both = [floats(16, &counter), floats(16, &pattern(16, 2000))].concat();
+    let file = SoundFile::sequence(&[wav, flac]);
+    file.look(Wanted::default()).unwrap();
+    for looped in [true, false] {
+        let notes = Notes::default();
+        let mut source = FileSource::open(&file, &settings(48, 2), looped, &notes).unwrap();
+        let mut all = vec![0.0; 2 * both.len() + 48];
+        let (filled, sound): (_, Vec<f32>) = match looped {
+            true => (Filled::Whole, both.iter().cycle().copied().take(all.len()).collect()),
+            false => (Filled::Last, [both.clone(), vec![0.0; both.len() + 48]].concat()),
+        };
+        assert_eq!(source.fill(&mut all), filled);
+        assert!(all == sound, "{looped}");
+        assert_eq!(notes.take(), [] as [String; 0]);
+    }
+}
+
+#[test]
+fn file_unlike_the_first_one_is_named_before_it_plays() {
+    let folder = Folder::new();
+    let names = ["first.wav", "mono.wav", "slow.wav"].map(|name| folder.path(name));
+    for (path, (rate, channels)) in names.iter().zip([(48_000, 2), (48_000, 1), (44_100, 2)]) {
+        write_wav(path, spec(rate, channels, 16), &pattern(16, 200));
+    }
+    let [first, mono, slow] = names;
+    for (other, hint) in [(mono, " -c 2 "), (slow, " -r 48000 ")] {
+        let file = SoundFile::sequence(&[first.clone(), first.clone(), other.clone()]);
+        let error = file.look(Wanted::default()).unwrap_err();
+        assert_eq!(error.tried, format!("file:{}", other.display()));
+        assert!(error.hint.contains(hint), "{error}");
+    }
+    assert!(SoundFile::sequence(&[]).look(Wanted::default()).is_err());
+}
+
+#[test]
+fn sequence_without_a_sample_ends() {
+    let folder = Folder::new();
+    let (wav, damaged) = (folder.path("a.wav"), folder.path("damaged.flac"));
+    let samples = pattern(16, 2000);
+    write_wav(&wav, spec(48_000, 2, 16), &samples);
+    let bytes = std::fs::read(fixture("blocks16.flac")).unwrap();
+    std::fs::write(&damaged, &bytes[..100]).unwrap();
+    let play = |files: &[_]| {
+        let (notes, mut all) = (Notes::default(), vec![0.0; 3 * 2000]);
+        let file = SoundFile::sequence(files);
+        let mut source = FileSource::open(&file, &settings(48, 2), true, &notes).unwrap();
+        (source.fill(&mut all), all, notes.failed().len())
+    };
+    let (filled, all, failed) = play(&[damaged.clone(), wav.clone(), damaged.clone()]);
+    assert_eq!((filled, failed), (Filled::Whole, 2));
+    assert!(floats(16, &samples).into_iter().cycle().take(all.len()).eq(all));
+    let (filled, _, failed) = play(&[damaged.clone(), damaged]);
+    assert_eq!((filled, failed), (Filled::Over, 2));
 }
 
 #[test]

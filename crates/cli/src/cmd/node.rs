@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tautline_api::trust::{TrustStore, usual_folder};
 use tautline_api::v1::{NODE_PORT, ZoneChange};
-use tautline_audio::DeviceSpec;
+use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
@@ -152,10 +152,9 @@ fn send_source(
     };
     let (input, looped) = match input {
         SourceInput::Device(device) => (device.clone(), false),
-        SourceInput::Files(files) => match files.as_slice() {
-            [file] => (file_device(file), true),
-            _ => return Err(Failure::usage(format!("source {name} has several files"))),
-        },
+        SourceInput::Files(files) => {
+            (DeviceSpec::Software(SoftwareSpec::File(SoundFile::sequence(files))), true)
+        }
     };
     let (to, interface) = (*address, Some(place.address));
     let transmission = Transmission { input, looped, to, interface, announcement: None };
@@ -165,7 +164,7 @@ fn send_source(
 }
 
 pub(super) fn file_device(path: &Path) -> DeviceSpec {
-    DeviceSpec::Software(tautline_audio::SoftwareSpec::File(path.to_owned().into()))
+    DeviceSpec::Software(SoftwareSpec::File(path.to_owned().into()))
 }
 
 /// Changes from standard input, whose end requests the stop.

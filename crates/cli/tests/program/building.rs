@@ -170,6 +170,13 @@ fn tone(hertz: f64, seconds: usize) -> Sound {
     Sound { shape, samples: (0..48_000 * seconds).flat_map(|frame| [sample(frame); 2]).collect() }
 }
 
+/// No two parts are alike.
+fn noise(frames: i32, first: i32) -> Sound {
+    let Sound { shape, .. } = tone(MUSIC, 0);
+    let sample = |number: i32| (first + number).wrapping_mul(0x9e37_79b1_u32.cast_signed()) >> 10;
+    Sound { shape, samples: (0..2 * frames).map(sample).collect() }
+}
+
 fn near(level: f64, expected: f64) -> bool {
     (level - expected).abs() < 0.5
 }
@@ -257,6 +264,29 @@ fn card_fades_before_it_ends() {
         // At −12 dBFS the tone itself changes by 2π × 440 ÷ 48000 = 0.058 of its peak per frame.
         let step = tail.windows(2).map(|two| (two[0] - two[1]).abs()).max();
         assert!(step <= Some((1 << 21) * 7 / 100), "{step:?}");
+    });
+}
+
+#[test]
+fn files_of_a_source_reach_the_card_without_a_gap_and_again() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let files = ["one.wav", "two.wav"].map(|name| building.folder.file(name));
+        let mut both = Vec::new();
+        for (file, frames) in files.iter().zip([20_001, 30_011]) {
+            let sound = noise(frames, both.len() as i32);
+            sound.write(file);
+            both.extend(sound.samples);
+        }
+        let list = BUILDING.replace("\"music.wav\"", "\"one.wav\", \"two.wav\"");
+        std::fs::write(building.folder.file("building.toml"), list).unwrap();
+        let nodes = building.nodes();
+        grows(&building.folder.file("right.wav"), 5000);
+        end(nodes);
+        let Sound { samples, .. } = Sound::read(&building.folder.file("right.wav"));
+        let twice = both.repeat(2);
+        let is_exact = samples.windows(twice.len()).step_by(2).any(|part| part == twice);
+        assert!(is_exact, "{} of {} samples", samples.len(), twice.len());
     });
 }
 
