@@ -30,7 +30,7 @@ pub enum Command {
     ToggleMute,
     /// Push-to-talk: the key was pressed or is held.
     Talk,
-    /// Holds or resumes both ends: all calls, or the Nth.
+    /// Holds (`true`) or resumes calls at both ends: the one with this index from 0, or all.
     Hold(bool, Option<usize>),
     /// Received gain.
     Volume(Gain),

@@ -14,7 +14,7 @@ use nft::{ACCEPTED, AwaitedPacket, Chain, REFUSED, fates};
 pub struct Awaited {
     /// Name and number.
     pub protocol: [&'static str; 2],
-    /// RTP and RTCP ports; equal if there is only one.
+    /// First and second port (RTP and RTCP of streams); equal if there is only one.
     pub ports: [u16; 2],
     /// IP version; `None` for both.
     pub v6: Option<bool>,

@@ -60,7 +60,7 @@ pub enum Changed {
     Format(Coding),
     /// Gain and mute state.
     Volume(Fader),
-    /// Hold state of the call.
+    /// Whether the call is held.
     Held(bool),
     /// Redundancy and repair time.
     Redundancy(Redundancy, Span),
@@ -219,7 +219,7 @@ pub enum SendChange {
     Adapt(Option<CodingLimits>),
     /// Gain before packetizing.
     Volume(Gain),
-    /// Mute state.
+    /// Whether to mute.
     Mute(bool),
     /// Sent redundancy.
     Redundancy(Redundancy),

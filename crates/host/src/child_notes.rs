@@ -30,7 +30,7 @@ pub(crate) struct ChildNotes(File);
 
 impl ChildNotes {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: the name is zero-terminated.
+        // SAFETY: the name is NUL-terminated.
         let made = unsafe { libc::memfd_create(c"taut-last-run".as_ptr(), libc::MFD_CLOEXEC) };
         if made < 0 {
             return Err(io::Error::last_os_error());

@@ -271,9 +271,11 @@ mod tests {
     fn child_inherits_no_descriptor_but_those_it_is_given() {
         let file = tempfile::tempfile().unwrap();
         let copy = |minimum: libc::c_int| {
-            // SAFETY: the call takes no pointers. The new descriptor, which exec does not close,
-            // has no other owner.
-            unsafe { OwnedFd::from_raw_fd(libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, minimum)) }
+            // SAFETY: the call takes no pointers.
+            let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, minimum) };
+            assert!(copy >= minimum, "{}", io::Error::last_os_error());
+            // SAFETY: the descriptor is new, so it has no other owner. exec does not close it.
+            unsafe { OwnedFd::from_raw_fd(copy) }
         };
         let (left_open, kept) = (copy(700), copy(800));
         let is_open = |fd: &OwnedFd, kept| {

@@ -14,8 +14,8 @@ use tautline_proto::wrap;
 /// Stage of packets with a launch time.
 pub const LAUNCH: &str = "launch";
 
-/// Stages in the order of travel. The first starts at the capture, each other at the previous end.
-/// A sender knows four.
+/// Stages in the order of travel. The first starts at the capture, every later one where the
+/// previous ended. A sender's packet log has the first four.
 pub const STAGES: [&str; 9] =
     ["capture", "pack", "send", LAUNCH, "wire", "wakeup", "buffer", "render", "device"];
 

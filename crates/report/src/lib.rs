@@ -157,7 +157,7 @@ pub struct LatencyReport {
     pub uncertainty_max_ns: Option<i64>,
     /// Latency from the sound minus that from the packet log.
     pub trace_error: Summary,
-    /// Basis of the presentation times: `clock` or `arrival`.
+    /// Basis of the presentation times: `clock` or `arrival`; `none` if no packet was placed.
     pub basis: Cow<'static, str>,
     /// Accepted late share at the advised latency.
     pub loss_target: Option<f64>,

@@ -36,7 +36,8 @@ pub struct Received {
     /// Link offset that arrivals need, used or not.
     pub journal: Journal,
     pub starved: Frames,
-    /// The first wrong frame that was not silence: time, due frame, played frame.
+    /// First wrong frame outside of fades and silence: time, expected frame, played frame
+    /// (`i64::MIN` if it was never captured).
     pub first_wrong: Option<(TrueTime, i64, i64)>,
     missing: i64,
     /// Start and end of times of 10 ms or more, after the first sound, without captured sound.

@@ -208,7 +208,7 @@ pub enum MistakeKind {
     },
     /// A command in a file that other machines distribute.
     #[error(
-        "exec: is refused, because any editor of this file could then run commands on every node\nhint: delete it, as commands belong in a file that only the node itself has"
+        "exec: is not allowed here: anyone who edits this file could run commands on every node\nhint: delete it; put commands in a file that only the node has"
     )]
     Exec,
     /// More than [`crate::MAX_MISTAKES`].

@@ -67,7 +67,7 @@ unsafe fn value(entry: *const snd_config_t) -> Value {
 }
 
 /// # Safety
-/// `text` is valid and zero-terminated.
+/// `text` is valid and NUL-terminated.
 pub(crate) unsafe fn text(text: *const c_char) -> String {
     // SAFETY: the caller guarantees the terminator, and the text is copied.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
@@ -83,7 +83,7 @@ pub(crate) fn complain(sentence: &str) {
     let sentence = on_one_line(sentence).replace('\0', "?");
     let Ok(sentence) = CString::new(sentence) else { return };
     if let Some(emit) = ffi::emit() {
-        // SAFETY: the arguments match the format and are zero-terminated.
+        // SAFETY: the arguments match the format and are NUL-terminated.
         unsafe {
             emit(c"tautline".as_ptr(), 0, c"pcm".as_ptr(), 0, c"%s".as_ptr(), sentence.as_ptr());
         }

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
     mode: c_int,
 ) -> c_int {
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: ALSA passes a null or zero-terminated name and the PCM's compound.
+        // SAFETY: ALSA passes a null or NUL-terminated name and the PCM's compound.
         let (called, keys) = unsafe { (named(name), pairs(conf)) };
         let plug = lay_out(&called, &keys, direction(stream))?;
         // SAFETY: the PCM is not shared yet.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn _snd_pcm_tautline_open(
 }
 
 /// # Safety
-/// `name` is null or zero-terminated.
+/// `name` is null or NUL-terminated.
 unsafe fn named(name: *const c_char) -> String {
     // SAFETY: the caller guarantees its terminator.
     if name.is_null() { "tautline".into() } else { unsafe { text(name) } }

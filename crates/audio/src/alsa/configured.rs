@@ -64,7 +64,7 @@ fn read(path: &CStr) -> Vec<String> {
 /// `definition` is a node of a live configuration.
 unsafe fn named(definition: *mut snd_config_t) -> Option<String> {
     let (mut id, mut arguments) = (ptr::null(), ptr::null_mut());
-    // SAFETY: the configuration is alive, and so is its zero-terminated id.
+    // SAFETY: the configuration is alive, and so is its NUL-terminated id.
     unsafe {
         let plain = snd_config_search(definition, c"@args".as_ptr(), &mut arguments) < 0;
         let named = snd_config_get_id(definition, &mut id) >= 0 && !id.is_null();

@@ -1,6 +1,6 @@
-//! Transfers the parts' sound from the playing to the capturing device's thread. One wait-free ring
-//! carries blocks; another their parts and DAC times. They are stored by frame number, including
-//! the device's own silence.
+//! Transfers the sound of each part from the playing to the capturing device's thread. One wait-free
+//! ring carries samples, another the parts and DAC time of each block. The reader stores samples by
+//! frame number; skipped frames are silence.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;

@@ -49,7 +49,7 @@ impl Client {
         directions: Directions,
     ) -> Result<Self, JackStatus> {
         let mut status = 0;
-        // SAFETY: the texts are zero-terminated, the status is writable, and the server's name is
+        // SAFETY: the texts are NUL-terminated, the status is writable, and the server's name is
         // the only argument of the option (`jack/jack.h`).
         let raw = unsafe {
             match server {
@@ -133,7 +133,7 @@ impl Client {
 
     pub(crate) fn add_port(&mut self, direction: Direction, name: &CStr) -> bool {
         let flag = port_flag(direction);
-        // SAFETY: the client is open and the texts are zero-terminated.
+        // SAFETY: the client is open and the texts are NUL-terminated.
         let port = unsafe {
             (self.library.port_register)(self.raw.as_ptr(), name.as_ptr(), AUDIO.as_ptr(), flag, 0)
         };
@@ -147,7 +147,7 @@ impl Client {
         else {
             return false;
         };
-        // SAFETY: client and port are open; texts are zero-terminated, and ours lives as long as
+        // SAFETY: client and port are open; texts are NUL-terminated, and ours lives as long as
         // the port.
         let answer = unsafe {
             let own = (self.library.port_name)(port.0.as_ptr());

@@ -61,7 +61,7 @@ macro_rules! functions {
             unsafe fn within(handle: *mut c_void) -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $($name: {
-                        // SAFETY: the handle is valid and the name is zero-terminated.
+                        // SAFETY: the handle is valid and the name is NUL-terminated.
                         let symbol = unsafe { libc::dlsym(handle, $symbol.as_ptr()) };
                         if symbol.is_null() {
                             return Err($symbol);
@@ -141,7 +141,7 @@ impl Library {
             answer,
             hint: "install it: apt-get install libjack-jackd2-0".to_owned(),
         };
-        // SAFETY: the name is zero-terminated; the library's own initialisation is outside our
+        // SAFETY: the name is NUL-terminated; the library's own initialisation is outside our
         // control.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {

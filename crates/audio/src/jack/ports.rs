@@ -58,7 +58,7 @@ pub(super) fn counterparts(
 ) -> Vec<String> {
     let flags = port_flag(other(direction)) | if physical { PORT_IS_PHYSICAL } else { 0 };
     let mut found = Vec::new();
-    // SAFETY: the client is open, texts are zero-terminated; we own the null-terminated list until
+    // SAFETY: the client is open, texts are NUL-terminated; we own the null-terminated list until
     // it is freed.
     unsafe {
         let list = (library.get_ports)(client.as_ptr(), std::ptr::null(), AUDIO.as_ptr(), flags);
@@ -77,7 +77,7 @@ pub(super) fn counterparts(
 pub(super) fn named(library: &Library, client: NonNull<RawClient>, names: &[String]) -> Vec<Port> {
     let port = |name: &String| {
         let name = CString::new(name.as_str()).ok()?;
-        // SAFETY: the client is open and the text is zero-terminated.
+        // SAFETY: the client is open and the text is NUL-terminated.
         let port = unsafe { (library.port_by_name)(client.as_ptr(), name.as_ptr()) };
         NonNull::new(port).map(Port)
     };

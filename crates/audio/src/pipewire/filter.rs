@@ -74,7 +74,7 @@ impl Filter {
         wired: Wired,
     ) -> Result<Self, String> {
         let name = CString::new(name).map_err(|_| "its name contains a zero byte".to_owned())?;
-        // SAFETY: the core is connected, the name is zero-terminated, and ownership of the
+        // SAFETY: the core is connected, the name is NUL-terminated, and ownership of the
         // properties is passed.
         let raw = unsafe { pw_filter_new(core.as_raw_ptr(), name.as_ptr(), properties.into_raw()) };
         let raw = NonNull::new(raw).ok_or_else(last_error)?;
@@ -172,7 +172,7 @@ unsafe extern "C" fn state_changed(
     let said = if error.is_null() {
         "the node was removed".to_owned()
     } else {
-        // SAFETY: a zero-terminated text that lives for this call.
+        // SAFETY: a NUL-terminated text that lives for this call.
         unsafe { std::ffi::CStr::from_ptr(error) }.to_string_lossy().into_owned()
     };
     // SAFETY: the data is that of the listener; the loop is iterated and the state read on one

@@ -107,13 +107,13 @@ fn silence() {
 }
 
 fn find(library: &CStr) -> Result<(), String> {
-    // SAFETY: the name is zero-terminated; the library's own initialisation is outside our control.
+    // SAFETY: the name is NUL-terminated; the library's own initialisation is outside our control.
     let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return Err(reason());
     }
     for (function, name) in FUNCTIONS {
-        // SAFETY: the handle is open and stays so; the name is zero-terminated.
+        // SAFETY: the handle is open and stays so; the name is NUL-terminated.
         let place = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
         if place.is_null() {
             return Err(reason());

@@ -128,7 +128,7 @@ fn announce(
     let permitted = site.zones_of(from.station.to.iter().map(String::as_str));
     if let Some(forbidden) = zones.iter().find(|zone| !permitted.contains(zone)) {
         return Err(Failure::usage(format!(
-            "station {} may not announce in zone {forbidden}\nhint: add it to `to` of the station in the building file",
+            "station {} is not allowed to announce in zone {forbidden}\nhint: add it to `to` of the station in the building file",
             from.name
         )));
     }
@@ -159,9 +159,9 @@ fn announce(
     let results = std::thread::scope(|scope| {
         let (client, zones, id) = (&client, &zones, &id);
         let watching = scope.spawn(move || {
-            let (mut told, mut ends) = (false, LocalTime::NEVER);
+            let (mut told, mut ends) = (0, LocalTime::NEVER);
             loop {
-                let pause = if told { LATER } else { FIRST };
+                let pause = if told == zones.len() { LATER } else { FIRST };
                 if wait.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) && ends.is_never() {
                     ends = now() + LAST;
                 }
@@ -169,9 +169,9 @@ fn announce(
                     sleep_until(now() + Span::from_millis(50));
                 }
                 let results = results(site, client, zones, id);
-                let have = results.iter().filter(|it| it.fault.is_none()).count();
-                if !told && results.iter().any(|it| it.started_ns.is_some()) {
-                    told = true;
+                let have = results.iter().filter(|it| it.started_ns.is_some()).count();
+                if have > told {
+                    told = have;
                     voice.notify(&format!("on air in {have} of {} zones", zones.len()));
                 }
                 let plays = results.iter().any(|it| it.result == AnnouncementResult::Playing);

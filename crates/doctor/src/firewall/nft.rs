@@ -16,7 +16,7 @@ pub(super) struct Chain<'a> {
     pub(super) rules: Vec<String>,
 }
 
-/// How a condition fits. Of several conditions, the minimum applies.
+/// How far a condition matches the packet. A rule matches as its weakest condition does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fits {
     Never,

@@ -96,7 +96,7 @@ pub fn make_room_for_changes(
     udp.max_destinations = Destinations::MAX;
 }
 
-/// Maximum packets per hand-over: two periods.
+/// Maximum packets per send: two periods with a margin of two packets each, at least 8.
 pub fn batch(period: Frames, packet: Frames) -> usize {
     2 * (period.as_len() / packet.as_len().max(1) + 2).max(4)
 }

@@ -145,7 +145,7 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// # Safety
 ///
-/// Null or zero-terminated.
+/// Null or NUL-terminated.
 unsafe fn text_at(start: *const c_char) -> String {
     if start.is_null() {
         return String::new();

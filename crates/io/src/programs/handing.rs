@@ -119,8 +119,8 @@ pub(super) fn has_hung_up(stream: &UnixStream) -> bool {
 
 /// The program's wake-up: an epoll descriptor that watches the device's event descriptor.
 ///
-/// The latter is not shared: its file flags are common (fcntl(2)), so a program could make it
-/// blocking and stall the device.
+/// The program does not get the event descriptor: its file flags would be shared (fcntl(2)), so a
+/// program could make it blocking and stall the device.
 #[derive(Debug)]
 pub struct WakeSign(OwnedFd);
 

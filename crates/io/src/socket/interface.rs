@@ -17,7 +17,7 @@ pub(crate) fn interface_index(name_or_address: &str) -> io::Result<u32> {
 }
 
 fn index_of_name(name: &CStr) -> io::Result<u32> {
-    // SAFETY: `name` is zero-terminated.
+    // SAFETY: `name` is NUL-terminated.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
@@ -36,7 +36,7 @@ fn index_of_address(wanted: IpAddr) -> io::Result<u32> {
         // SAFETY: `entry` is not null, and belongs to the list of getifaddrs, which is freed below.
         let this = unsafe { &*entry };
         if ip_of(this.ifa_addr) == Some(wanted) {
-            // SAFETY: every entry has a zero-terminated name.
+            // SAFETY: every entry has a NUL-terminated name.
             found = index_of_name(unsafe { CStr::from_ptr(this.ifa_name) });
             break;
         }
@@ -108,7 +108,7 @@ pub(crate) fn interface_name(index: u32) -> io::Result<CString> {
     if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call succeeded, so the name is zero-terminated within the buffer.
+    // SAFETY: the call succeeded, so the name is NUL-terminated within the buffer.
     Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_owned())
 }
 

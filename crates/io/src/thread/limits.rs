@@ -51,7 +51,7 @@ fn limit(resource: libc::__rlimit_resource_t) -> Limit {
 /// Whether this user may read and write a file. Does not open it: a sound card can block.
 pub fn may_use(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: a zero-terminated string that outlives the call.
+    // SAFETY: a NUL-terminated string that outlives the call.
     let answer = unsafe {
         libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::R_OK | libc::W_OK, libc::AT_EACCESS)
     };

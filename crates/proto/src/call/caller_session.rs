@@ -84,7 +84,7 @@ impl CallerSession {
         }
     }
 
-    /// A TCP connection is also identified by its ticket.
+    /// Announces the transport in use to the called host, if it changed.
     fn announce(&mut self) {
         let used = self.transport().map(CallerTransport::used);
         let Some((path, number)) = used.filter(|_| used != self.announced) else { return };

@@ -55,7 +55,7 @@ impl Handle {
         let (mut config, mut pcm) = (null_mut(), null_mut());
         let terminated = CString::new(text.clone()).unwrap();
         // SAFETY: the text has this length, the places for results are valid, and names are
-        // zero-terminated.
+        // NUL-terminated.
         let opened = unsafe {
             answer(
                 snd_config_load_string(&raw mut config, terminated.as_ptr(), text.len()).into(),

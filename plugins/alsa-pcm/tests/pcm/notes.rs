@@ -19,7 +19,7 @@ unsafe extern "C" fn handle(
     format: *const c_char,
     text: *const c_char,
 ) {
-    // SAFETY: the texts are zero-terminated.
+    // SAFETY: the texts are NUL-terminated.
     unsafe {
         if CStr::from_ptr(format) == c"%s" {
             let text = CStr::from_ptr(text).to_string_lossy().into_owned();

@@ -52,7 +52,7 @@ mod exclusive {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("x.sdp");
         let name = CString::new(pipe.to_str().unwrap()).unwrap();
-        // SAFETY: the name is zero-terminated.
+        // SAFETY: the name is NUL-terminated.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         for (key, stream) in [("to", SND_PCM_STREAM_PLAYBACK), ("from", SND_PCM_STREAM_CAPTURE)] {
             let (_, answer) = opened(&format!("{key} \"{}\"", pipe.display()), stream);

@@ -29,7 +29,7 @@ pub struct ArrivedBlock<'a> {
 pub(crate) struct UnorderedInbound {
     assembly: Assembly,
     stream: u32,
-    /// Stream of requests: the first worker's in a chain.
+    /// Stream id in requests. In a chain it is the first worker's; blocks carry the last worker's.
     requested: u32,
     epoch: u32,
     from: u64,
