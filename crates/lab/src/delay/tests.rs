@@ -67,6 +67,8 @@ impl Loop {
             mark: MarkKind::Wide,
             level_db: Marker::LEVEL_DB,
         };
+        // The run number: some pairs of numbers hide most marks of the other run.
+        fastrand::seed(1);
         let (output, input) = self.cards();
         measure(output, input, &options, &Stop::default()).unwrap()
     }
