@@ -5,12 +5,18 @@ use thiserror::Error;
 
 use super::address::WorkerAddress;
 use crate::trust::{HostKey, TrustError};
+use crate::v1::NODE_PORT;
+
+/// Command that serves this port.
+const fn server(address: &WorkerAddress) -> &'static str {
+    if address.port == NODE_PORT { "taut node" } else { "taut work" }
+}
 
 /// Why a request failed, each with its fix.
 #[derive(Debug, Error)]
 pub enum AskError {
     /// No answer at this address.
-    #[error("{worker}: {why}\nhint: run taut work there, and check that no firewall drops TCP {}", worker.port)]
+    #[error("{worker}: {why}\nhint: run {} there, and check that no firewall drops TCP {}", server(worker), worker.port)]
     Unreachable {
         /// The worker.
         worker: WorkerAddress,
@@ -22,8 +28,8 @@ pub enum AskError {
     NoSuchHost(WorkerAddress),
     /// The request timed out.
     #[error(
-        "{worker} did not answer within {:?}\nhint: check that taut work runs there and is not \
-         stopped", rounded(*waited)
+        "{worker} did not answer within {:?}\nhint: check that {} runs there and is not \
+         stopped", rounded(*waited), server(worker)
     )]
     TimedOut {
         /// The worker.

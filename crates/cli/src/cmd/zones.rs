@@ -37,9 +37,8 @@ pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
         match client.change(&change) {
             Ok(state) => screen::emit(&said(&state)),
             Err(why) => {
-                let why = on_one_line(&format!("zone {zone}: {why}"));
-                failed.iter().for_each(|before: &String| screen::notify(before));
-                failed = Some(why);
+                failed.iter().for_each(|before: &String| screen::notify(&on_one_line(before)));
+                failed = Some(format!("zone {zone}: {why}"));
             }
         }
     }

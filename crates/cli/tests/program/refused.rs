@@ -124,7 +124,7 @@ fn unknown_options_and_commands_suggest_similar_ones() {
             "recv --input null: --from rtp://0.0.0.0:5004",
             "recv --to=rtp://0.0.0.0:5004 --output null:",
             "recv -t rtp://0.0.0.0:5004 --output null:",
-            "play song.flac",
+            "stream song.flac",
             "call 127.0.0.1 studio=127.0.0.1:17240 --output null:",
             "devices --report html",
             "doctor --latency 5",

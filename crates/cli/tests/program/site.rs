@@ -14,7 +14,11 @@ fn check(folder: &Folder) -> Call {
 #[test]
 fn mistakes_are_printed_and_end_with_status_2() {
     let folder = Folder::new();
-    fs::write(folder.file("building.toml"), "epoch = 0\n[zone.gym]\n").unwrap();
+    fs::write(
+        folder.file("building.toml"),
+        "epoch = 0\nannouncements = \"239.255.77.1:5004\"\n[zone.gym]\n",
+    )
+    .unwrap();
     let ended = check(&folder).run();
     assert_eq!(ended.status, Some(2), "{ended:#?}");
     assert_eq!(ended.out.lines().count(), 5, "{ended:#?}");
@@ -27,7 +31,8 @@ fn mistakes_are_printed_and_end_with_status_2() {
 fn current_folder_comes_before_taut_home() {
     let folder = Folder::new();
     fs::create_dir(folder.file("home")).unwrap();
-    fs::write(folder.file("home").join("building.toml"), "epoch = 2\n").unwrap();
+    let building = |epoch| format!("epoch = {epoch}\nannouncements = \"239.255.77.1:5004\"\n");
+    fs::write(folder.file("home").join("building.toml"), building(2)).unwrap();
     let epoch = || {
         let ended = check(&folder).and(["--report", "json"]).run();
         assert_eq!(ended.status, Some(0), "{ended:#?}");
@@ -35,7 +40,7 @@ fn current_folder_comes_before_taut_home() {
         json["epoch"].as_u64()
     };
     assert_eq!(epoch(), Some(2));
-    fs::write(folder.file("building.toml"), "epoch = 1\n").unwrap();
+    fs::write(folder.file("building.toml"), building(1)).unwrap();
     assert_eq!(epoch(), Some(1));
 }
 
