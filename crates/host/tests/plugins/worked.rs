@@ -454,6 +454,17 @@ fn pipeline_output_equals_its_members() {
 pub(crate) fn signal(name: &str, process: u32) {
     let sent = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
     assert!(sent.success(), "kill {name} {process}");
+    // A process on a core stops a moment later (proc_pid_stat(5)).
+    let until = Instant::now() + TIMEOUT;
+    while name == "-STOP" && !state(process).starts_with('T') {
+        assert!(Instant::now() < until, "{process} does not stop");
+        std::thread::yield_now();
+    }
+}
+
+fn state(process: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap_or_default().to_owned()
 }
 
 #[test]
