@@ -107,15 +107,7 @@ fn zones<'a>(
     let own = site.zones.iter().filter(|(_, zone)| zone.node == place.name && zone.card == card);
     own.map(|(name, zone)| {
         let change = before.iter().find(|change| change.zone == *name);
-        let volume = change.and_then(|change| change.volume.as_ref()?.parse().ok());
-        let source = change.and_then(|change| change.source.clone());
-        let zone = Zone {
-            volume: volume.unwrap_or(zone.volume),
-            mute: change.and_then(|change| change.muted).unwrap_or(zone.mute),
-            source: source.or_else(|| zone.source.clone()),
-            ..zone.clone()
-        };
-        (name.as_str(), zone)
+        (name.as_str(), change.map_or_else(|| zone.clone(), |change| zone.changed(change)))
     })
     .collect()
 }

@@ -7,7 +7,7 @@ use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::trust::{TrustError, TrustStore};
 use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZoneState};
 
-use crate::place::is_here;
+use crate::place::is_own;
 use crate::{NotHere, Site};
 
 /// Time in which a node answers.
@@ -78,7 +78,7 @@ impl<'a> NodeClient<'a> {
     /// This machine answers without encryption by loopback.
     fn client(&self, node: &str) -> Result<WorkerClient, AskFailed> {
         let place = self.site.place(Some(node))?;
-        let host = match is_here(&place) {
+        let host = match is_own(place.address) {
             true => "127.0.0.1".to_owned(),
             false => place.address.to_string(),
         };

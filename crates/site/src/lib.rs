@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tautline_api::v1::{ZoneChange, ZoneState};
 use tautline_audio::DeviceSpec;
 use tautline_dsp::equalizer::Equalizer;
 use tautline_dsp::gain::Gain;
@@ -204,6 +205,30 @@ impl fmt::Display for SiteHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
         f.pad(&digits)
+    }
+}
+
+impl Zone {
+    /// The zone after a change.
+    pub(crate) fn changed(&self, change: &ZoneChange) -> Self {
+        let volume = change.volume.as_ref().and_then(|volume| volume.parse().ok());
+        Self {
+            volume: volume.unwrap_or(self.volume),
+            mute: change.muted.unwrap_or(self.mute),
+            source: change.source.clone().or_else(|| self.source.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// State before it plays.
+    pub(crate) fn first_state(&self, name: &str) -> ZoneState {
+        ZoneState {
+            zone: name.to_owned(),
+            source: self.source.clone(),
+            volume: self.volume.to_string(),
+            muted: self.mute,
+            ..ZoneState::default()
+        }
     }
 }
 

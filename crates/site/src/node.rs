@@ -80,7 +80,8 @@ impl BuildingNode {
         let (saved, why) = SavedZones::read(&config.saved);
         why.iter().for_each(|why| (config.notify)(why));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
-        let zones = own.map(|(name, zone)| (name.clone(), first_state(name, zone, &saved)));
+        let zones =
+            own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
         let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
         Arc::new(Self { config, standing: Mutex::new(standing), stopping: Condvar::new() })
     }
@@ -293,16 +294,5 @@ impl NodeService for BuildingNode {
         state.muted = muted.unwrap_or(state.muted);
         state.source = source.or(state.source.take());
         Ok(state.clone())
-    }
-}
-
-fn first_state(name: &str, zone: &Zone, saved: &SavedZones) -> ZoneState {
-    let change = saved.of(name);
-    ZoneState {
-        zone: name.to_owned(),
-        source: change.source.or_else(|| zone.source.clone()),
-        volume: change.volume.unwrap_or_else(|| zone.volume.to_string()),
-        muted: change.muted.unwrap_or(zone.mute),
-        ..ZoneState::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 
-use tautline_api::srtp::{MasterKey, SrtpSeal, read_key};
+use tautline_api::srtp::{SrtpSeal, read_key};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::address::Address;
 use tautline_engine::plan::sockets::LinkOptions;
@@ -86,7 +86,7 @@ impl Site {
         }
     }
 
-    /// Receives what is sent to a group.
+    /// Address at which this place receives the packets of a group.
     pub(crate) fn heard_at(&self, group: SocketAddr, place: &Place) -> Result<Address, Error> {
         let interface = place.address;
         let senders = match group == self.announcements {
@@ -106,20 +106,16 @@ impl Site {
         Address::to_send_to(&format!("rtp://{group}{interface}")).map_err(Error::Usage)
     }
 
-    /// Opens a stream of the building, encrypted if the file names a key.
+    /// Opens a stream of the building, encrypted if the file names a key, with its SRTP profile.
     pub(crate) fn open(
         &self,
         options: &LinkOptions,
         below: Option<Scheduler>,
-    ) -> Result<OpenedStream, Error> {
-        let Some(key) = self.key()? else { return Ok(options.open(below)?) };
+    ) -> Result<(OpenedStream, Option<&'static str>), Error> {
+        let Some(file) = &self.srtp_key_file else { return Ok((options.open(below)?, None)) };
+        let key = read_key(file)?;
         let seal = || -> Box<dyn Seal> { Box::new(SrtpSeal::shared(&key)) };
-        Ok(options.open_sealed(below, Some(&seal))?)
-    }
-
-    /// The key of the building, if the file names one.
-    pub(crate) fn key(&self) -> Result<Option<MasterKey>, Error> {
-        Ok(self.srtp_key_file.as_deref().map(read_key).transpose()?)
+        Ok((options.open_sealed(below, Some(&seal))?, Some(key.profile().name())))
     }
 
     /// Numbers in claims of these zones and groups, or the first unknown name.
@@ -162,13 +158,8 @@ fn place(name: &str, node: &Node) -> Result<Place, NotHere> {
     }
 }
 
-/// Whether this machine is the node.
-pub(crate) fn is_here(place: &Place) -> bool {
-    is_own(place.address)
-}
-
 /// Whether this machine has the address: only then can a socket have it.
-fn is_own(address: IpAddr) -> bool {
+pub(crate) fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use tautline_audio::{DeviceSpec, Extras, Wanted, offered, open_supervised, probe};
 use tautline_codec::encoder;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::monitor::run::{Progress, RunOptions};
+use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::pacing;
 use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_engine::plan::zone::AnnouncementPlan;
@@ -17,7 +17,6 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::Frames;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::PacketHeads;
-use tautline_report::Report;
 
 use crate::{Error, Site};
 
@@ -45,8 +44,7 @@ pub fn transmit(
     transmission: Transmission,
     options: &RunOptions,
     stop: &Stop,
-    progress: &mut dyn FnMut(&Progress<'_>),
-) -> Result<Report, Error> {
+) -> Result<(), Error> {
     let Transmission { input, looped, to, interface, announcement } = transmission;
     let device = settings(site, &input)?;
     let (format, heads) = (site.format(), PacketHeads::rtp(true));
@@ -61,7 +59,7 @@ pub fn transmit(
     let period = (&format, device.period);
     let spare = (site.latency - age, options.scheduler);
     let paced = pacing::pace(&mut by, (LinkKind::Auto, None), period, spare)?;
-    let stream = site.open(&by, paced.by_wire_thread.then_some(options.scheduler))?;
+    let (stream, sealed) = site.open(&by, paced.by_wire_thread.then_some(options.scheduler))?;
     let map = match device.channels {
         Channels::MONO => ChannelMap::spread(Channels::STEREO.count()),
         _ => ChannelMap::identity(Channels::STEREO.count()),
@@ -69,7 +67,7 @@ pub fn transmit(
     let mut plan = SendPlan::new(address.to_string(), stream, format, device)?;
     plan.policy.link_offset = site.latency;
     plan.policy.latency = LatencyRule::Chosen(site.latency);
-    plan.stream.sealed = site.key()?.map(|key| key.profile().name());
+    plan.stream.sealed = sealed;
     plan.stream.pacing = Some(paced);
     let encoders = encoder(&format).map_err(|error| Error::Usage(error.to_string()))?;
     let plan = SendPlan {
@@ -81,7 +79,8 @@ pub fn transmit(
     };
     let extras = Extras { looped, ..Extras::default() };
     let opened = open_supervised(&input, Direction::Capture, device, extras)?;
-    Ok(SendEngine::new(plan)?.run(opened.device, options, stop, progress)?)
+    SendEngine::new(plan)?.run(opened.device, options, stop, &mut |_| ())?;
+    Ok(())
 }
 
 /// Stereo, or mono if the input has only that.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::Serialize;
 use tautline_api::v1::{AnnouncementResult, AnnouncementState};
 use tautline_audio::DeviceSpec;
-use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
@@ -15,14 +14,13 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::Priority;
 use tautline_site::{NodeClient, Place, Site, Station, StationHost, Transmission, transmit};
 
-use super::node::{failure, file_device};
+use super::node::{failure, file_device, run_options};
 use super::site::building;
 use super::stop_on_signals;
 use super::zones::zones;
 use crate::cmd::answer;
 use crate::failure::Failure;
 use crate::flags::{AnnounceFlags, PageFlags, PlayFlags};
-use crate::messages::words;
 
 pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.announce.site)?;
@@ -107,7 +105,7 @@ struct Announced {
     zones: Vec<AnnouncedZone>,
 }
 
-#[derive(Serialize, Clone)]
+#[derive(Serialize)]
 struct AnnouncedZone {
     zone: String,
     result: AnnouncementResult,
@@ -137,13 +135,7 @@ fn announce(
     let plan = plan.map_err(|error| failure(&error.into()))?;
     let plan = AnnouncementPlan { rank: from.station.rank, ..plan };
     let id = plan.id.to_string();
-    let options = RunOptions {
-        scheduler: Scheduler::Fifo(70),
-        duration,
-        stall_monitor: false,
-        lock_memory: true,
-        words,
-    };
+    let options = run_options(Scheduler::Fifo(70), duration);
     let interface = from.place.as_ref().map(|place| place.address);
     let transmission = Transmission {
         input,
@@ -180,10 +172,10 @@ fn announce(
                 }
             }
         });
-        let sent = transmit(site, transmission, &options, &stop, &mut |_| ());
+        let sent = transmit(site, transmission, &options, &stop);
         drop(ended);
         let results = watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        sent.map(|_| results).map_err(|error| failure(&error))
+        sent.map(|()| results).map_err(|error| failure(&error))
     })?;
     conclude(flags, id, results)
 }
@@ -238,15 +230,13 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
 }
 
 fn conclude(flags: &AnnounceFlags, id: String, zones: Vec<AnnouncedZone>) -> Result<(), Failure> {
-    let missed: Vec<_> = zones.iter().filter(|zone| zone.fault.is_some()).cloned().collect();
+    let missed =
+        zones.iter().filter_map(|it| Some(format!("zone {}: {}", it.zone, it.fault.as_ref()?)));
+    let missed: Vec<_> = missed.collect();
     let reached = zones.len() - missed.len();
     let text = format!("announced in {reached} of {} zones\n", zones.len());
     let json = serde_json::to_string_pretty(&Announced { schema: 1, id, zones });
     answer(flags.report, &text, json.map(|text| text + "\n"))?;
-    let missed: Vec<_> = missed
-        .iter()
-        .map(|zone| format!("zone {}: {}", zone.zone, zone.fault.as_deref().unwrap_or_default()))
-        .collect();
     match missed.is_empty() {
         true => Ok(()),
         false => Err(Failure::running(missed.join("; "))),

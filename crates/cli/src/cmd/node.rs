@@ -11,6 +11,7 @@ use tautline_api::v1::{NODE_PORT, ZoneChange};
 use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
@@ -40,15 +41,8 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<(), Failure> {
     }
 }
 
-/// The options of a process: its thread, without a limit.
-pub(super) fn run_options(flags: &NodeFlags) -> RunOptions {
-    RunOptions {
-        scheduler: flags.scheduler,
-        duration: None,
-        stall_monitor: false,
-        lock_memory: true,
-        words,
-    }
+pub(super) fn run_options(scheduler: Scheduler, duration: Option<Span>) -> RunOptions {
+    RunOptions { scheduler, duration, stall_monitor: false, lock_memory: true, words }
 }
 
 fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), Failure> {
@@ -135,7 +129,7 @@ fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result
         }
     };
     let steering = (&stop, &changes);
-    run_card(building, card, &run_options(flags), &before, steering, &mut notify)
+    run_card(building, card, &run_options(flags.scheduler, None), &before, steering, &mut notify)
         .map_err(|error| failure(&error))
 }
 
@@ -158,8 +152,7 @@ fn send_source(
     };
     let (to, interface) = (*address, Some(place.address));
     let transmission = Transmission { input, looped, to, interface, announcement: None };
-    transmit(site, transmission, &run_options(flags), &stop, &mut |_| ())
-        .map(|_| ())
+    transmit(site, transmission, &run_options(flags.scheduler, None), &stop)
         .map_err(|error| failure(&error))
 }
 

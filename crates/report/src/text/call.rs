@@ -1,4 +1,4 @@
-//! Text about a call for its users: what was played, how late, and the cause of what is missing.
+//! Text about a call for its users: the played sound, its latency, and the cause of missing sound.
 
 use core::fmt::{self, Write};
 

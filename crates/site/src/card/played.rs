@@ -108,14 +108,7 @@ impl PlayedZone {
         let run = run.map_err(|error| {
             tautline_engine::error::RunError::System("starting the thread of a zone", error)
         })?;
-        let state = ZoneState {
-            zone: name.to_owned(),
-            source: zone.source.clone(),
-            volume: zone.volume.to_string(),
-            muted: zone.mute,
-            ..ZoneState::default()
-        };
-        let since = now();
+        let (state, since) = (zone.first_state(name), now());
         Ok(Self { state, since, device: settings, control, changes, onlooker, left, run })
     }
 
@@ -283,7 +276,7 @@ fn stream(
         receiver.wire = RtpUnpack::taking(Codings::ByConvention);
     }
     let options = sockets::receiving((address, &resolved), &format);
-    let opened = if own { site.open(&options, None)? } else { options.open(None)? };
-    let sealed = site.key()?.filter(|_| own).map(|key| key.profile().name());
+    let (opened, sealed) =
+        if own { site.open(&options, None)? } else { (options.open(None)?, None) };
     Ok(StreamPlan { sealed, ..StreamPlan::of(address, receiver, opened) })
 }
