@@ -113,9 +113,9 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             "the receiver at {host} requests more latency than the {limit} of this call; --latency auto:TIME sets a \
              longer maximum"
         )),
-        // Without the packet length, each format is reported once. The screen shows the length.
-        Note::Sending { note: SendNote::Adapted { coding, .. }, .. } => {
-            Some(format!("adapted to the network: {}", coding.name()))
+        // Once: the screen and `status` show each step.
+        Note::Sending { note: SendNote::Adapted { .. }, .. } => {
+            Some("the format adapts to the network".to_owned())
         }
         Note::Sending { note: SendNote::SentAtOnce(ptime), .. } => Some(format!(
             "the packets of a period leave back to back; --ptime {ptime} spaces them evenly"
@@ -125,6 +125,14 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             not_read(*datagrams, "the keys of this call")
         )),
         note => words(note),
+    }
+}
+
+/// Also reports each step of an adapted format.
+pub(crate) fn in_a_call_in_detail(note: &Note<'_>) -> Option<String> {
+    match note {
+        Note::Sending { note: SendNote::Adapted { .. }, .. } => words(note),
+        note => in_a_call(note),
     }
 }
 

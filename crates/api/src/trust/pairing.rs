@@ -95,8 +95,8 @@ pub enum PairingError {
     /// The peer knows another key by this host's name.
     #[error(
         "the other machine has another key for {name}; this machine's key is {key}. No key was stored\n\
-         hint: if this machine has a new key, run there: taut trust --remove {name}; if another machine is {name}, choose \
-         another name there: taut pair NAME=HOST, or taut pair --name NAME"
+         hint: if this machine has a new key, run there: taut trust --remove {name}; if not, choose another name \
+         there: taut pair NAME=HOST, or taut pair --name NAME"
     )]
     NameTaken {
         /// Name of this host there.

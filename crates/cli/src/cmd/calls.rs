@@ -21,6 +21,7 @@ use crate::flags::{EchoFlag, EndFlags, RunFlags};
 use crate::messages::{self, cannot_change, changed, counted};
 use crate::page::{self, Drawing};
 use crate::report_file::{self, FileFormat, ReportFiles};
+use crate::voice::Voice;
 
 pub(super) const DEFAULT_PTIME: Span = Span::from_micros(2_500);
 
@@ -76,7 +77,10 @@ pub(super) fn config(
             EchoFlag::Auto if input.is_of_desktop() && output.is_of_desktop() => Some(false),
             EchoFlag::Auto | EchoFlag::Off => None,
         },
-        note_words: messages::in_a_call,
+        note_words: match voice {
+            Voice::Verbose => messages::in_a_call_in_detail,
+            Voice::Quiet | Voice::Usual => messages::in_a_call,
+        },
         change_words: changed,
         refusal_words: cannot_change,
         events: Arc::new(events),

@@ -87,7 +87,7 @@ fn coding_choice_survives_ptime_changes_and_can_be_released() {
     let mut called = CalledMachine::at_home(home.path(), "");
     let options = "--format auto --input tone:300 --output null:";
     let call = called.call(home.path(), options).controlled().start();
-    let call = call.wait_for(messages::AT_THE_LEVEL_OF_THE_NETWORK);
+    let call = call.wait_for(messages::FORMAT_ADAPTS);
     // Opus adaptation needs packets of at least 5 ms.
     let kept = "the format no longer follows the network";
     let call = call.request("ptime 10ms", "ok ptime 10ms");

@@ -125,7 +125,7 @@ impl ThinCall {
         let line = "serve --listen 0.0.0.0 --input file:sent.wav --output file:caller.wav";
         let serve = end(line, &link.right).listened_to().start().wait_for(messages::AWAITS_CALLS);
         let line = format!(
-            "call studio={} --format auto --input file:sent.wav --output file:heard.wav",
+            "call studio={} --format auto --verbose --input file:sent.wav --output file:heard.wav",
             link.right.address
         );
         let call = end(&line, &link.left).controlled().start();

@@ -52,6 +52,7 @@ pub(crate) const CLOCK_UNHEARD: &str = "no clock packets received yet";
 pub(crate) const GRAPH_PERIOD: &str = "the graph calls every";
 /// A latency lower than the packets need.
 pub(crate) const TOO_LITTLE: &str = "is too little";
+pub(crate) const FORMAT_ADAPTS: &str = "the format adapts to the network";
 pub(crate) const AT_THE_LEVEL_OF_THE_NETWORK: &str = "adapted to the network: ";
 /// An AVTP address of another machine.
 pub(crate) const OWN_ADDRESS_DIFFERS: &str = "is neither a group nor";
