@@ -5,7 +5,6 @@ mod search;
 mod tests;
 
 use clap::Args;
-use tautline_proto::latency::min_latency;
 use tautline_proto::stream::LONGEST_LINK_OFFSET;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
@@ -119,8 +118,7 @@ pub fn whole_steps(minimum: Span, step: Span) -> Span {
 
 /// Minimum that `taut` accepts ([`min_latency`]): packets and the receiver's device buffer.
 pub fn taken(rate: Rate, plan: &LabStream) -> Span {
-    let (format, device) = plan.laid(rate);
-    min_latency(format.packing_age(device.period), &device)
+    plan.needs(rate).without_network()
 }
 
 pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::min_latency;
+use tautline_proto::latency::{LatencySum, min_latency};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -404,6 +404,11 @@ impl LabStream {
     pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {
         let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
         let packet = rate.frames_nearest(self.ptime);
+    pub(crate) fn needs(&self, rate: Rate) -> LatencySum {
+        let (format, device) = self.laid(rate);
+        LatencySum::of(format.packing_age(device.period), &device)
+    }
+
         let payload_type = StreamFormat::default_payload_type(sample);
         let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
         let period = Frames::new(i64::from(self.period));
