@@ -2,7 +2,6 @@
 
 pub(crate) mod bounded;
 mod by_second;
-pub(crate) mod digits;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;

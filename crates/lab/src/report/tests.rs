@@ -74,7 +74,7 @@ fn figure_is_rounded_to_its_uncertainty() {
         LabReport { rows: vec![row], ..report() }.to_string()
     };
     for (nanos, error, cell, stage) in [
-        (5_299_997, 241, " 5.3ms ± 250ns ", "  5.3ms ± 250ns\n"),
+        (5_299_997, 241, " 5.30000ms ± 250ns ", "  5.30000ms ± 250ns\n"),
         (2_861_875, 1, " 2.861875ms ± 1ns ", "  2.861875ms ± 1ns\n"),
     ] {
         let text = reported(nanos, error);

@@ -243,7 +243,7 @@ fn whys(stream: &StreamReport) -> Option<String> {
         ..
     } = stream.latency.not_measured;
     let counted = [
-        (no_match, "in other sound"),
+        (no_match, "not found (gap or glitch)"),
         (silent, "in silence"),
         (ambiguous, "in repeating sound"),
         (unreported, "not reported by the device"),

@@ -221,7 +221,7 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
         ("lost", json!(1)),
         ("underrun_discarded", json!(4)),
         ("unmeasured", json!(5)),
-        ("unmeasured_reasons", json!("4 in other sound, 1 in silence")),
+        ("unmeasured_reasons", json!("4 not found (gap or glitch), 1 in silence")),
     ];
     assert_eq!(reported, known);
     outcome.heard.streams[0].counters.lost = 0;
