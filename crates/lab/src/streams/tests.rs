@@ -229,6 +229,9 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
     let count = |key| row.figures.iter().find(|one| one.key == key).map(|one| one.value.clone());
     assert_eq!([count("lost"), count("underrun_discarded")], [Some(json!(0)), Some(json!(5))]);
 }
+    let stream = row.stream.unwrap();
+    let each = |seconds: &[(u32, u32)]| seconds.iter().map(|(_, count)| count).sum::<u32>();
+    assert_eq!((each(&stream.lost), each(&stream.underrun_discarded)), (0, 5));
 
 #[test]
 fn row_with_an_incomplete_packet_log_is_invalid() {
