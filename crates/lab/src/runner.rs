@@ -78,7 +78,7 @@ pub(crate) struct StreamFlags {
           help_heading = "Run", hide_short_help = true)]
     pub(crate) settle: Span,
     /// Time during which packets count, per row
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
+    #[arg(long, value_name = "TIME", default_value = "12s", value_parser = span,
           help_heading = "Run")]
     pub(crate) duration: Span,
     #[command(flatten)]
