@@ -42,6 +42,21 @@ impl LabReport {
         Self { schema: 2, experiment, question, ..Self::default() }
     }
 
+    /// Conditions, once for all rows that have the same.
+    pub(crate) fn conditions(&self) -> Vec<String> {
+        let known = || self.rows.iter().filter_map(|row| Some((row, row.conditions.as_deref()?)));
+        match known().next() {
+            None => Vec::new(),
+            Some((_, first)) if known().all(|(_, other)| other == first) => {
+                vec![format!("conditions: {first}")]
+            }
+            Some(_) => {
+                let line = |(row, text): (&ReportRow, &str)| format!("{}: {text}", row.name);
+                known().map(line).collect()
+            }
+        }
+    }
+
     pub fn says_something(&self) -> bool {
         self.rows.iter().any(|row| row.invalid.is_none())
     }
@@ -87,6 +102,9 @@ fn processor() -> Option<String> {
 pub struct ReportRow {
     pub name: String,
     pub invalid: Option<String>,
+    /// Devices, periods, format and clocks.
+    #[serde(default)]
+    pub conditions: Option<String>,
     #[serde(rename = "configured_ns", default, with = "nanos")]
     pub configured: Option<Span>,
     pub measured: Option<Summary>,

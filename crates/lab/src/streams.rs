@@ -104,6 +104,8 @@ pub struct StreamOutcome {
     pub machines: SampledMachines,
     pub refused: Option<String>,
     pub shape: CarriedShape,
+    /// Of sender and receiver; absent for virtual cards.
+    pub devices: [Option<String>; 2],
     pub settle: Span,
     pub max_uncertainty: Option<Span>,
 }
@@ -268,6 +270,7 @@ impl StreamEnds {
             machines: SampledMachines::default(),
             refused: None,
             shape: plan.shape(),
+            devices: [plan.input.clone(), plan.output.clone()],
             settle: plan.settle,
             max_uncertainty: plan.max_uncertainty,
         };
@@ -401,14 +404,14 @@ impl LabStream {
         min_latency(format.ptime(), &device).max(format.packing_age(device.period))
     }
 
-    pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {
-        let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
-        let packet = rate.frames_nearest(self.ptime);
     pub(crate) fn needs(&self, rate: Rate) -> LatencySum {
         let (format, device) = self.laid(rate);
         LatencySum::of(format.packing_age(device.period), &device)
     }
 
+    pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {
+        let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
+        let packet = rate.frames_nearest(self.ptime);
         let payload_type = StreamFormat::default_payload_type(sample);
         let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
         let period = Frames::new(i64::from(self.period));

@@ -27,6 +27,7 @@ impl fmt::Display for LabReport {
                 None => writeln!(f)?,
             }
         }
+        self.conditions().iter().try_for_each(|line| writeln!(f, "{line}"))?;
         writeln!(f)?;
         let many = self.rows.len() > 1;
         for (number, rows) in self.rows.chunk_by(alike).enumerate() {
@@ -104,9 +105,9 @@ pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
 const UNKNOWN: &str = "–";
 
 pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
-    let mut all = vec![
     let summaries = || rows.iter().filter_map(|row| row.measured.as_ref());
     let statistic = if summaries().all(|m| m.p50_ns.is_some()) { "median" } else { "measured" };
+    let mut all = vec![
         column("", |row| Some(row.name.clone())),
         column("configured", |row| row.configured.map(|span| span.to_string())),
         column(statistic, measured),
