@@ -122,7 +122,7 @@ def latency(parts):
     points = {(number(line[0]), float(value)) for line in table.rows() for column in published
               for value in re.findall(r"\d+", line[column])}
     drawing.series("b", [(x(configured), y(measured)) for configured, measured in sorted(points)], line=False)
-    ours = [(configured, measured) for configured, measured, _, _ in runs(table.rows())]
+    ours = [(configured, measured) for configured, measured, *_ in runs(table.rows())]
     drawing.series("a", [(x(configured), y(measured)) for configured, measured in ours], line=False)
     worst = max(abs(measured - configured) for configured, measured in ours)
     uncertainty = max(float(found) for line in table.rows() for cell in line for found in re.findall(r"± ([\d.]+),", cell))

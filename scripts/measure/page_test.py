@@ -111,14 +111,19 @@ class Tables(unittest.TestCase):
 
 
 class Scoreboard(unittest.TestCase):
-    def starts(self, share, wait="250us"):
+    def starts(self, share, wait="250us", load="0.3"):
         row = [f"96000 Hz, 210 frames (2.19 ms), window 1, 7 workers, wait {wait}", share]
-        return {"capacity": {"tables": [[["rate", "usable"], row]]}}
+        return {"capacity": {"date": "2026-11-20", "machine": "2 cores of a processor", "load": load, "tables": [[["rate", "usable"], row]]}}
 
     def test_result_follows_the_measured_table(self):
         for share, expected in (("90.5 %", scoreboard.MISSED), ("96.0 %", scoreboard.MET)):
             row = next(row for row in scoreboard.board(self.starts(share)) if "capacity" in row[4])
             self.assertEqual((row[1], row[3]), (share, expected))
+
+    def test_row_names_place_and_day_and_marks_a_busy_machine(self):
+        for load, busy in (("3.9", False), ("45.5", True)):
+            row = next(row for row in scoreboard.board(self.starts("90.5 %", load=load)) if "capacity" in row[4])
+            self.assertEqual(("network namespaces" in row[5], "2026-11-20" in row[5], "busy" in row[5]), (True, True, busy))
 
     def test_unmeasured_claim_stays_open(self):
         rows = scoreboard.board({})[1:]

@@ -10,7 +10,7 @@ use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallPath, CallTer
 use tautline_proto::call::transport::CallerTransport;
 use tautline_proto::congestion::CodingSteps;
 use tautline_proto::counters::Counters;
-use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
@@ -287,7 +287,7 @@ impl Caller {
         let kept = lay::kept(LatencyRule::Chosen(requested), None, &format, playback);
         kept.map(|_| ()).map_err(|short| CannotChange::Latency {
             address: self.host.clone(),
-            refused: LatencyRefused::TooShort { requested, minimum: enough_latency(short.minimum) },
+            refused: LatencyRefused::TooShort { requested, needs: short.needs },
         })
     }
 }

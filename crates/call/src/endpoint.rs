@@ -14,6 +14,7 @@ use tautline_engine::control::{CannotChange, ChangeSender, RecvChange, SendChang
 use tautline_engine::error::RunError;
 use tautline_engine::monitor::observers::Observers;
 use tautline_engine::monitor::run::{Progress, RunOptions};
+use tautline_engine::plan::lay::TooShort;
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
 use tautline_engine::receive_engine::RecvEngine;
 use tautline_engine::send_engine::SendEngine;
@@ -30,7 +31,6 @@ use tautline_proto::congestion::CodingLimits;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint as Address;
 use tautline_proto::jitter_buffer::JitterBufferConfig;
-use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::redundancy::Redundancy;
@@ -175,11 +175,11 @@ impl Endpoint {
         let send_plan = send_plan(setup, sent, &link.udp, sending, Box::new(sends))?;
         let latency = terms.latency.rule();
         let begins = lay::kept(latency, None, &heard, &devices.playback).map_err(|short| {
-            let minimum = enough_latency(short.minimum);
+            let TooShort { requested, needs } = short;
             Error::Usage(format!(
-                "--latency {} is less than packets and device take\nhint: use --latency {minimum} or more, a shorter \
-                 --ptime or a shorter device period (--period, or jackd -p)",
-                short.requested
+                "--latency {requested} is too short: {needs}\nhint: use --latency {} or more, a shorter --ptime or a \
+                 shorter device period (--period, or jackd -p)",
+                needs.total()
             ))
         })?;
         let mut receiver =

@@ -1,6 +1,6 @@
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::min_latency;
+use tautline_proto::latency::LatencySum;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::PacketHeads;
@@ -12,21 +12,18 @@ use crate::{Finding, Machine, Requirements};
 /// RFC 791 §3.1 without options, RFC 768.
 const HEADERS: usize = 28;
 
-/// The latency must hold one packet plus two card periods of the same length.
+/// The latency must hold one packet, two card periods of the same length, and the network.
 pub(crate) fn floor(requested: &Requirements) -> Finding {
     let StreamFormat { rate, channels, packet: period, .. } = requested.format;
     let device = Settings { rate, channels, period, periods: 2 };
-    let minimum = min_latency(requested.format.packing_age(period), &device);
-    let ptime = requested.format.ptime();
-    let what = format!(
-        "packets of {ptime} and a card of two such periods take {minimum}, without hosts and network"
-    );
-    if minimum <= requested.latency {
+    let needs = LatencySum::of(requested.format.packing_age(period), &device);
+    let what = format!("with two card periods as long as a packet: {needs}");
+    if !needs.is_beyond(requested.latency) {
         return Finding::passed(what);
     }
     let why = format!(
-        "no receiver accepts less; use --latency {minimum}, or a shorter --ptime and \
-                 --period"
+        "packets will be late; use --latency {}, or a shorter --ptime and --period",
+        needs.total()
     );
     Finding::new(Failure, what, why)
 }
@@ -98,11 +95,11 @@ mod tests {
     #[test]
     fn a_latency_that_no_receiver_keeps_spoils() {
         assert_eq!(floor(&requested(5)).verdict, Passed);
-        assert_eq!(floor(&requested(3)).verdict, Passed);
-        let found = floor(&requested(2));
+        assert_eq!(floor(&requested(4)).verdict, Passed);
+        let found = floor(&requested(3));
         assert_eq!(found.verdict, Failure);
-        assert!(found.reason.unwrap().contains("use --latency 3ms,"));
-        let mut short = requested(2);
+        assert!(found.reason.unwrap().contains("use --latency 4ms,"));
+        let mut short = requested(3);
         short.format.packet = Frames::new(32);
         assert_eq!(floor(&short).verdict, Passed);
     }

@@ -351,7 +351,14 @@ mod exclusive {
                 assert_eq!(sent.lateness.is_none(), off);
                 assert!(!off || sent.transmit.is_none());
                 // `--sample-packets` does not affect the peer's values.
-                assert!(sent.receivers[0].effective_ns.is_some_and(|nanos| nanos > 0), "{sent:#?}");
+                let receiver = &sent.receivers[0];
+                assert!(receiver.effective_ns.is_some_and(|nanos| nanos > 0), "{sent:#?}");
+                // At least half a frame, as the receiver reports it.
+                assert!(receiver.uncertainty_ns >= Some(10_416), "{sent:#?}");
+                assert!(
+                    matches!(receiver.method.as_deref(), Some("sound" | "device")),
+                    "{sent:#?}"
+                );
             });
         }
     }

@@ -3,6 +3,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostClock, HostReading};
 use tautline_proto::endpoint::{Endpoint, Host, SourceEndpoints};
+use tautline_proto::latency::LatencyMethod;
 use tautline_proto::packetizer::PacketizerState;
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::rtcp_session::{
@@ -196,6 +197,7 @@ impl World {
             effective: bytes.span(),
             uncertainty: bytes.span(),
             needed: Some(bytes.span()),
+            method: Some(LatencyMethod::Sound),
         };
         let losses = LossReport { ssrc, tally: Tally::default(), repaired: 1, lost: 2, late: 3 };
         self.ours.set_receiving(Receiving {
@@ -331,6 +333,7 @@ impl World {
                 effective: bytes.span(),
                 uncertainty: bytes.span(),
                 needed: None,
+                method: None,
             }),
             losses: None,
             kept: (has & 16 > 0).then_some(kept),

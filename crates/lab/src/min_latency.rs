@@ -5,7 +5,6 @@ mod search;
 mod tests;
 
 use clap::Args;
-use tautline_proto::latency::min_latency;
 use tautline_proto::stream::LONGEST_LINK_OFFSET;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
@@ -21,7 +20,7 @@ use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
 use crate::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
 use crate::streams::{LabStream, StreamOutcome};
-pub use search::{FROZEN_TRIES, LatencySearch, LatencyTry, SearchResult, TryVerdict};
+pub use search::{FROZEN_TRIES, LatencySearch, LatencyTry, SearchResult, TryVerdict, XRUN_TRIES};
 
 const SHORT_HELP: &str = r#"Examples:
   taut lab min-latency --with ssh:studio --output alsa:hw:0 --hold 600s
@@ -43,9 +42,10 @@ const HELP: &str = r#"Examples:
 The latency increases, with --duration each, until a run passes; then the
 interval is bisected. The result is held for --hold, and increased if that
 fails. A run passes if after --settle no packet is late, lost or discarded and
-no device has an xrun. A try with misses while a host stalls is repeated, at
-most twice, and reported. The last row is the minimum, with the misses one step
-below it."#;
+no device has an xrun. A try is repeated, at most twice, if packets were missed
+while a host stalled, or if only xruns failed: no latency prevents those, so
+xruns in three tries end the search. The last row is the minimum, with the
+misses one step below it."#;
 
 /// `taut lab min-latency`
 #[derive(Debug, Args)]
@@ -117,10 +117,9 @@ pub fn whole_steps(minimum: Span, step: Span) -> Span {
     Span::from_nanos(step * (minimum.as_nanos() + step - 1).div_euclid(step))
 }
 
-/// Minimum that `taut` accepts ([`min_latency`]): packets and the receiver's device buffer.
+/// Packets and the receiver's device buffer: the search finds the network's part.
 pub fn taken(rate: Rate, plan: &LabStream) -> Span {
-    let (format, device) = plan.laid(rate);
-    min_latency(format.packing_age(device.period), &device)
+    plan.needs(rate).without_network()
 }
 
 pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
@@ -182,7 +181,6 @@ struct Tries {
     failed: Vec<(u32, String)>,
     held: Option<String>,
     failed_holds: u32,
-    failed_by_xruns: u32,
     /// Repeated because of misses during stalls.
     frozen_holds: Vec<u32>,
     repeated: u32,
@@ -213,15 +211,11 @@ fn tries<H: CaseHosts>(
 
 impl Tries {
     fn take(&mut self, next: LatencyTry, verdict: TryVerdict, seen: MeasuredTry) -> ReportRow {
-        let MeasuredTry { mut row, finding, lacked, by_xruns } = seen;
+        let MeasuredTry { mut row, finding, lacked } = seen;
         if next.held {
             match verdict {
-                TryVerdict::Fails | TryVerdict::Unknown => {
-                    self.failed_holds += 1;
-                    let xruns = verdict == TryVerdict::Fails && by_xruns;
-                    self.failed_by_xruns += u32::from(xruns);
-                }
-                TryVerdict::Again if finding != SearchResult::Invalid => {
+                TryVerdict::Fails | TryVerdict::Unknown => self.failed_holds += 1,
+                TryVerdict::Again if matches!(finding, SearchResult::Frozen { .. }) => {
                     self.frozen_holds.push(next.steps);
                 }
                 _ => {}
@@ -229,7 +223,7 @@ impl Tries {
         }
         let result = match verdict {
             TryVerdict::Goes => "whole",
-            TryVerdict::Fails if by_xruns => "xruns",
+            _ if finding == SearchResult::Xruns => "xruns",
             TryVerdict::Fails => "missed",
             _ => "host stalled",
         };
@@ -244,6 +238,9 @@ impl Tries {
                 self.failed.push((next.steps, why));
             }
             TryVerdict::Again => self.repeated += 1,
+            TryVerdict::GivesUp if finding == SearchResult::Xruns => {
+                self.failed.push((next.steps, lacked));
+            }
             TryVerdict::Goes | TryVerdict::GivesUp => {}
         }
         // The page shows packets only of holds.
@@ -255,13 +252,15 @@ impl Tries {
 
     fn notify(&self, report: &mut LabReport, options: MinLatencyOptions, over: bool) {
         if self.repeated > 0 {
-            report
-                .notes
-                .push(format!("repeated tries (host stalled, or invalid): {}", self.repeated));
+            report.notes.push(format!(
+                "repeated tries (host stalled, only xruns, or invalid): {}",
+                self.repeated
+            ));
         }
         match (self.search.minimum(), &self.held) {
             (Some(steps), Some(held)) => self.tell_min(report, options, (steps, held)),
             _ if over => {}
+            _ if self.search.has_xruns() => report.notes.push(self.only_xruns(options)),
             _ if self.search.gave_up() => report.notes.push(
                 "search aborted: the last two rows are invalid; the minimum is unknown".to_owned(),
             ),
@@ -318,22 +317,24 @@ impl Tries {
                 holds(self.failed_holds as usize)
             );
         }
-        if self.failed_by_xruns > 0 {
-            left_out += &format!(
-                "; {} failed only by device xruns, which do not depend on the latency: more \
-                 --periods or a longer --period may help",
-                holds(self.failed_by_xruns as usize)
-            );
-        }
         left_out
+    }
+
+    fn only_xruns(&self, options: MinLatencyOptions) -> String {
+        let (steps, why) = self.failed.last().map_or((0, ""), |(steps, why)| (*steps, &**why));
+        format!(
+            "search ended at {}: in {XRUN_TRIES} tries nothing failed but devices had xruns (last: {why}); a longer \
+             latency does not prevent them, so the minimum is unknown\nhint: use more --periods, a longer --period, \
+             or real-time priority (taut doctor)",
+            options.latency(steps)
+        )
     }
 
     fn none_went(&self, options: MinLatencyOptions) -> String {
         let max_latency = options.latency(options.steps());
         let why = self.failed.last().map_or("", |(_, why)| why);
         format!(
-            "no latency up to {max_latency} passed (last: {why})\nhint: for device xruns use more --periods or \
-             a longer --period, otherwise a greater --max-latency"
+            "no latency up to {max_latency} passed (last: {why})\nhint: use a greater --max-latency"
         )
     }
 }
@@ -350,12 +351,11 @@ struct MeasuredTry {
     row: ReportRow,
     finding: SearchResult,
     lacked: String,
-    by_xruns: bool,
 }
 
 impl MeasuredTry {
     fn invalid(row: ReportRow) -> Self {
-        Self { row, finding: SearchResult::Invalid, lacked: String::new(), by_xruns: false }
+        Self { row, finding: SearchResult::Invalid, lacked: String::new() }
     }
 }
 
@@ -384,14 +384,13 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
     ] {
         row.add(key, words, count);
     }
-    let finding = match (losses.is_none(), losses.freezes) {
-        (true, _) => SearchResult::Whole,
-        (false, 0) => SearchResult::Missed,
-        (false, _) => SearchResult::Frozen { besides: losses.besides > 0 },
+    let finding = match losses.freezes {
+        _ if losses.is_none() => SearchResult::Whole,
+        0 if losses.are_of_xruns() => SearchResult::Xruns,
+        0 => SearchResult::Missed,
+        _ if losses.besides > 0 && losses.are_of_xruns() => SearchResult::Xruns,
+        _ => SearchResult::Frozen { besides: losses.besides > 0 },
     };
     let due = row.missed.map_or(0, |missed| missed.due);
-    // A sender's xrun leaves packets unsent.
-    let unsent = if losses.xruns[0] == 0 { losses.never_sent } else { 0 };
-    let by_xruns = losses.late + losses.lost + losses.underrun_discarded + unsent == 0;
-    MeasuredTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }
+    MeasuredTry { row, finding, lacked: format!("{losses}; {due} packets were due") }
 }

@@ -29,6 +29,7 @@ pub fn page(report: &LabReport) -> String {
             out += &aside(&format!("{name}: {cpus} cores, {processor}, Linux {kernel}{stalls}"));
         }
     }
+    out.extend(report.conditions().iter().map(|line| aside(line)));
     if report.duration_ns > 0 {
         out += &aside(&format!("{:.1} s in all", report.duration_ns as f64 / 1e9));
     }

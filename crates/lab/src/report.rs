@@ -2,7 +2,6 @@
 
 pub(crate) mod bounded;
 mod by_second;
-pub(crate) mod digits;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -41,6 +40,21 @@ impl LabReport {
     pub fn of(experiment: &'static str, question: &'static str) -> Self {
         let (experiment, question) = (experiment.into(), question.into());
         Self { schema: 2, experiment, question, ..Self::default() }
+    }
+
+    /// Conditions, once for all rows that have the same.
+    pub(crate) fn conditions(&self) -> Vec<String> {
+        let known = || self.rows.iter().filter_map(|row| Some((row, row.conditions.as_deref()?)));
+        match known().next() {
+            None => Vec::new(),
+            Some((_, first)) if known().all(|(_, other)| other == first) => {
+                vec![format!("conditions: {first}")]
+            }
+            Some(_) => {
+                let line = |(row, text): (&ReportRow, &str)| format!("{}: {text}", row.name);
+                known().map(line).collect()
+            }
+        }
     }
 
     pub fn says_something(&self) -> bool {
@@ -88,6 +102,9 @@ fn processor() -> Option<String> {
 pub struct ReportRow {
     pub name: String,
     pub invalid: Option<String>,
+    /// Devices, periods, format and clocks.
+    #[serde(default)]
+    pub conditions: Option<String>,
     #[serde(rename = "configured_ns", default, with = "nanos")]
     pub configured: Option<Span>,
     pub measured: Option<Summary>,

@@ -78,7 +78,7 @@ pub(crate) struct StreamFlags {
           help_heading = "Run", hide_short_help = true)]
     pub(crate) settle: Span,
     /// Time during which packets count, per row
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
+    #[arg(long, value_name = "TIME", default_value = "12s", value_parser = span,
           help_heading = "Run")]
     pub(crate) duration: Span,
     #[command(flatten)]
@@ -156,12 +156,12 @@ impl StreamFlags {
 
     pub(crate) fn shaped(&self, shape: &StreamShape) -> Result<LabStream, Failure> {
         let plan = LabStream { latency: shape.latency, ..self.in_blocks(&shape.blocks) };
-        let minimum = plan.min_accepted(self.rate);
-        if plan.latency < minimum {
+        if plan.latency < plan.min_accepted(self.rate) {
+            let needs = plan.needs(self.rate);
             return Err(Failure::usage(format!(
-                "--latency {} is less than the {minimum} that packets of {} and the buffer of {} periods of {} frames \
-                 take\nhint: use --latency {minimum} or more, or a shorter --ptime or --period",
-                plan.latency, plan.ptime, plan.periods, plan.period
+                "--latency {} is too short: {needs}\nhint: use --latency {} or more, or a shorter --ptime or --period",
+                plan.latency,
+                needs.total()
             )));
         }
         Ok(plan)

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::min_latency;
+use tautline_proto::latency::{LatencySum, min_latency};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -104,6 +104,8 @@ pub struct StreamOutcome {
     pub machines: SampledMachines,
     pub refused: Option<String>,
     pub shape: CarriedShape,
+    /// Of sender and receiver; absent for virtual cards.
+    pub devices: [Option<String>; 2],
     pub settle: Span,
     pub max_uncertainty: Option<Span>,
 }
@@ -268,6 +270,7 @@ impl StreamEnds {
             machines: SampledMachines::default(),
             refused: None,
             shape: plan.shape(),
+            devices: [plan.input.clone(), plan.output.clone()],
             settle: plan.settle,
             max_uncertainty: plan.max_uncertainty,
         };
@@ -399,6 +402,11 @@ impl LabStream {
     pub(crate) fn min_accepted(&self, rate: Rate) -> Span {
         let (format, device) = self.laid(rate);
         min_latency(format.ptime(), &device).max(format.packing_age(device.period))
+    }
+
+    pub(crate) fn needs(&self, rate: Rate) -> LatencySum {
+        let (format, device) = self.laid(rate);
+        LatencySum::of(format.packing_age(device.period), &device)
     }
 
     pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {

@@ -1,6 +1,8 @@
 //! Latency of a stream: link offset from the capturing converter to the playing one.
 
-use crate::device::Settings;
+use std::fmt;
+
+use crate::device::{Settings, TimestampSource};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::unannounced::tenths;
@@ -51,6 +53,70 @@ impl LatencyRule {
             Self::Auto { maximum } => maximum,
             Self::Chosen(_) | Self::Usual => None,
         }
+    }
+}
+
+tautline_dsp::named_enum! {
+    /// How the end of a reported latency is known.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LatencyMethod {
+        /// Scheduled: the device has no converter.
+        Due = "due",
+        /// As reported by the device.
+        Device = "device",
+        /// Found in the played sound.
+        Sound = "sound",
+    }
+}
+
+impl From<TimestampSource> for LatencyMethod {
+    fn from(source: TimestampSource) -> Self {
+        match source {
+            TimestampSource::Device => Self::Device,
+            TimestampSource::Due => Self::Due,
+        }
+    }
+}
+
+/// Latency that packets, device and network need. Messages report the parts and their sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencySum {
+    /// Age of a packet's first sample at departure.
+    pub packing_age: Span,
+    /// From arrival to DAC.
+    pub device: Span,
+}
+
+impl LatencySum {
+    /// Of a device whose ring is full.
+    pub fn of(packing_age: Span, device: &Settings) -> Self {
+        Self { packing_age, device: min_latency(Span::ZERO, device) }
+    }
+
+    /// Shorter latencies are rejected.
+    pub fn without_network(&self) -> Span {
+        self.packing_age + self.device
+    }
+
+    /// Network time included, as [`enough_latency`].
+    pub fn total(&self) -> Span {
+        enough_latency(self.without_network())
+    }
+
+    /// Whether `latency` leaves too little for the network.
+    pub fn is_beyond(&self, latency: Span) -> bool {
+        leaves_no_transit(latency, self.without_network())
+    }
+}
+
+/// The parts in whole microseconds, so that the printed numbers add up.
+impl fmt::Display for LatencySum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = |span: Span| Span::from_micros((span.as_nanos() + 500).div_euclid(1_000));
+        let (packets, device) = (micros(self.packing_age), micros(self.device));
+        let total = self.total();
+        let network = total - packets - device;
+        write!(f, "packets {packets} + device {device} + network {network} = {total}")
     }
 }
 
@@ -121,6 +187,7 @@ mod tests {
     use tautline_dsp::format::SampleFormat;
 
     use super::*;
+    use crate::text::parse_span;
     use crate::units::{Channels, Rate};
 
     /// 1 ms packets at `hertz`: promises for a graph and for another device, and a graph's minimum.
@@ -136,6 +203,21 @@ mod tests {
             usual_latency(&format, period),
             min_latency(format.packing_age(period), &device),
         ]
+    }
+
+    #[test]
+    fn printed_parts_of_a_latency_add_up() {
+        let printed = |packing_age, device| LatencySum { packing_age, device }.to_string();
+        let millis = Span::from_millis;
+        assert_eq!(printed(millis(1), millis(2)), "packets 1ms + device 2ms + network 1ms = 4ms");
+        for (packet, ring) in [(32, 64), (35, 140), (48, 192), (64, 192)] {
+            let [packing_age, device] =
+                [packet, ring].map(|frames| Rate::HZ_44100.span_of(Frames::new(frames)));
+            let printed = printed(packing_age, device);
+            let mut numbers = printed.split(' ').filter_map(|word| parse_span(word).ok());
+            let sum: Span = numbers.by_ref().take(3).fold(Span::ZERO, |sum, part| sum + part);
+            assert_eq!(numbers.next(), Some(sum), "{printed}");
+        }
     }
 
     #[test]

@@ -24,14 +24,14 @@ use crate::counters::Counters;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
 use crate::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand, StreamStatus};
-use crate::latency::{LatencyRule, min_latency};
+use crate::latency::{LatencyMethod, LatencyRule, min_latency};
 use crate::ledger::PacketTrace;
 use crate::packet::Unpack;
 use crate::policy::{Context, NoteQueue};
 use crate::rtcp_session::{Event, Receiving};
 use crate::stream::StreamFormat;
 use crate::target_delay::LossTarget;
-use crate::time::{LocalTime, Span};
+use crate::time::{Frames, LocalTime, Span};
 use crate::wire::rtcp::{Announcement, Effective};
 use contradiction::FormatWatch;
 use interruptions::Interruptions;
@@ -309,10 +309,11 @@ impl ReceivePolicy {
         self.unreported_need()
     }
 
-    /// Reception data. `effective` is the latency measured recently.
-    pub fn receiving(&self, effective: Option<Span>) -> Option<Receiving> {
+    /// Reception data. `effective` is the recent latency, and how it is known.
+    pub fn receiving(&self, effective: Option<(Span, LatencyMethod)>) -> Option<Receiving> {
         let mut receiving = self.status?.receiving?;
         let needed = self.arrivals.needed();
+        let (effective, method) = effective.unzip();
         let played = self.clock.filter(|_| self.refusal.is_none());
         // If all packets are late, the needed latency matters more.
         let reported = played.filter(|_| effective.or(needed).is_some());
@@ -320,8 +321,10 @@ impl ReceivePolicy {
             ssrc: receiving.ssrc,
             configured: self.link_offset,
             effective: effective.unwrap_or(Span::ZERO),
-            uncertainty: clock.uncertainty,
+            // Whole frames are found and scheduled.
+            uncertainty: clock.uncertainty + self.format.rate.span_of(Frames::new(1)).half(),
             needed,
+            method,
         });
         Some(receiving)
     }

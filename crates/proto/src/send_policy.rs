@@ -21,7 +21,7 @@ use crate::clock::{ClockId, ClockMapping};
 use crate::congestion::CodingLimits;
 use crate::device::Settings;
 use crate::endpoint::Host;
-use crate::latency::{LatencyRule, kept_latency, min_latency};
+use crate::latency::{LatencyRule, LatencySum};
 use crate::packetizer::{Identity, Packetizer, PacketizerConfig, PacketizerState};
 use crate::policy::{Context, NoteQueue};
 use crate::redundancy::{Layout, Redundancy};
@@ -329,10 +329,9 @@ impl SendPolicy {
         if self.is_as_needed() {
             return;
         }
-        let (promised, packing_age) = (self.config.link_offset, self.packing_age);
-        let kept = kept_latency(promised, self.likewise());
-        if kept > promised {
-            self.notes.note(SendNote::TooShort { packing_age, promised, kept });
+        let (promised, needs) = (self.config.link_offset, self.likewise());
+        if needs.is_beyond(promised) {
+            self.notes.note(SendNote::TooShort { promised, needs });
         }
     }
 
@@ -369,8 +368,8 @@ impl SendPolicy {
     }
 
     /// Minimum latency for a device like ours.
-    fn likewise(&self) -> Span {
-        min_latency(self.packing_age, &self.config.device)
+    fn likewise(&self) -> LatencySum {
+        LatencySum::of(self.packing_age, &self.config.device)
     }
 
     fn goes_to_group(&self) -> bool {

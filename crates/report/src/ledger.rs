@@ -348,9 +348,14 @@ pub fn join(sent: &[SentPacket], heard: &[ReceivedPacket]) -> JoinedLedgers {
     let joined = both.map(|(sent, heard)| joined_line(sent, heard));
     let lines: Vec<String> = core::iter::once(JOINED.to_owned()).chain(joined).collect();
     let late = heard.iter().filter(|packet| packet.late).count();
-    let (played, lost) = (heard.len() - late, sent.len() + 1 - lines.len());
-    let sent = sent.len();
-    let counted = format!("{sent} packets sent, {played} played, {late} late, {lost} only sent");
+    let played = heard.iter().filter(|packet| packet.is_received()).count();
+    let discarded = heard.len() - late - played;
+    let (unlogged, sent) = (sent.len() + 1 - lines.len(), sent.len());
+    // The receiver does not log packets of which an underrun skipped the whole sound.
+    let counted = format!(
+        "{sent} packets sent: {played} played, {late} late, {discarded} discarded by underruns, {unlogged} not in the \
+         receiver's log (lost, or skipped by an underrun)"
+    );
     JoinedLedgers { lines, counted }
 }
 

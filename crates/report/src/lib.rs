@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod csv;
+pub mod digits;
 pub mod distribution;
 mod followed_clock;
 mod host;
@@ -214,7 +215,7 @@ pub struct NotFound {
     pub silent: u64,
     /// Found at several positions, as with a tone.
     pub ambiguous: u64,
-    /// Not in the played sound: a glitch, or several streams.
+    /// Not found in the played sound: a gap or glitch, or several streams were mixed.
     pub no_match: u64,
     /// No sound was reported for their playout time.
     pub not_reported: u64,
@@ -235,7 +236,7 @@ impl NotFound {
             ("before the device started", self.before_start),
             ("in silence", self.silent),
             ("in repeating sound", self.ambiguous),
-            ("in other sound", self.no_match),
+            ("not found (gap or glitch)", self.no_match),
             ("not reported by the device", self.not_reported),
         ]
     }
@@ -443,6 +444,9 @@ pub struct RemoteReceiver {
     pub effective_ns: Option<i64>,
     /// Uncertainty of that latency.
     pub uncertainty_ns: Option<i64>,
+    /// End of that latency, as in the receiver's report: `sound`, `device` or `due`. Absent with
+    /// older receivers.
+    pub method: Option<Cow<'static, str>>,
     /// Round trip; absent if unknown or below the timestamps' resolution.
     pub round_trip_ns: Option<i64>,
 }

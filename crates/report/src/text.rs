@@ -11,6 +11,7 @@ use core::fmt::{self, Write};
 
 use tautline_proto::counters::Counted;
 
+use crate::digits;
 use crate::distribution::Summary;
 use crate::{Counters, RemoteReceiver, Report, StreamReport};
 use arrivals::GapHints;
@@ -314,10 +315,19 @@ fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result
     writeln!(out)
 }
 
-fn unsure(out: &mut String, uncertainty: Option<i64>) -> fmt::Result {
-    match uncertainty {
-        Some(uncertainty) if uncertainty > 0 => write!(out, " ± {}", Nanos(uncertainty)),
-        _ => Ok(()),
+/// A duration with its uncertainty, if known.
+fn known(nanos: i64, uncertainty: Option<i64>) -> String {
+    match uncertainty.filter(|uncertainty| *uncertainty > 0) {
+        Some(uncertainty) => digits::with_error(nanos, uncertainty),
+        None => Nanos(nanos).to_string(),
+    }
+}
+
+/// A duration to the last digit that its uncertainty leaves.
+fn rounded(nanos: i64, uncertainty: Option<i64>) -> String {
+    match uncertainty.filter(|uncertainty| *uncertainty > 0) {
+        Some(uncertainty) => digits::by_error(nanos, uncertainty),
+        None => Nanos(nanos).to_string(),
     }
 }
 
@@ -340,9 +350,8 @@ fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
         }
         if let Some(effective) = receiver.effective_ns {
             let plays = if is_lost { "played" } else { "plays" };
-            write!(out, ", {plays} after {}", Nanos(effective))?;
+            write!(out, ", {plays} after {}", known(effective, receiver.uncertainty_ns))?;
         }
-        unsure(out, receiver.uncertainty_ns)?;
         if let Some(round_trip) = receiver.round_trip_ns {
             write!(out, ", round trip {}", Nanos(round_trip))?;
         }
@@ -450,15 +459,8 @@ mod tests {
 
     #[test]
     fn exact_values_show_no_uncertainty() {
-        let reported = |uncertainty| {
-            let mut out = String::new();
-            unsure(&mut out, uncertainty).unwrap();
-            out
-        };
-        assert_eq!(
-            [reported(None), reported(Some(0)), reported(Some(12_000))],
-            ["", "", " ± 12.00us"]
-        );
+        let reported = [None, Some(0), Some(12_000)].map(|error| known(5_000_000, error));
+        assert_eq!(reported, ["5.000ms", "5.000ms", "5.000ms ± 12us"]);
     }
 
     #[test]

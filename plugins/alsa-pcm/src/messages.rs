@@ -2,7 +2,7 @@ use tautline_engine::monitor::note::Note;
 use tautline_engine::monitor::note::messages::alike;
 use tautline_io::link::is_of_a_queue;
 use tautline_proto::evidence::Contradiction;
-use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::receive_policy::{ReceiveNote, Refusal, WrongType};
 
 /// `None` for notes about a missing receiver (plain RTP) or real-time priority.
@@ -62,7 +62,7 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
             );
             match rule {
                 LatencyRule::Chosen(_) => format!(
-                    "{why}, so {latency} is too little and packets are late; write latency {} or \
+                    "{why}, so {latency} is too short and packets are late; write latency {} or \
                      more",
                     need.latency
                 ),
@@ -73,17 +73,17 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
                 _ => format!("{why}, so it runs at {}", need.latency),
             }
         }
-        ReceiveNote::TooShort { packing_age, device, latency } => format!(
-            "{address}: packets are up to {packing_age} old when they leave and the PCM's card takes {device}, so \
-             {latency} is too little and packets will be late; write latency {} or more, or a shorter period",
-            enough_latency(*packing_age + *device)
+        ReceiveNote::TooShort { needs, latency } => format!(
+            "{address}: a latency of {latency} is too short ({needs}), so packets will be late; write latency {} or \
+             more, or a shorter period",
+            needs.total()
         ),
         ReceiveNote::PresentedTooSoon(later) => format!(
             "{address}: packets arrive after their presentation time; raise mtt or latency of the talker by {later}"
         ),
-        ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
-            "{address} announces {promised} but packets are up to {packing_age} old when they leave and the PCM's card \
-             takes {device}; it runs at {kept}"
+        ReceiveNote::Raised { promised, needs } => format!(
+            "{address} announces {promised}, which is too short ({needs}), so it runs at {}",
+            needs.total()
         ),
         ReceiveNote::NoRoom { wanted, longest } => format!(
             "{address} needs {wanted}, but the maximum here is {longest}, which is used; write latency {wanted} for \
@@ -150,6 +150,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use tautline_dsp::format::SampleFormat;
+    use tautline_proto::latency::LatencySum;
     use tautline_proto::packet::Codings;
     use tautline_proto::stream::StreamFormat;
     use tautline_proto::time::{Frames, Span};
@@ -180,13 +181,13 @@ mod tests {
         let theirs = StreamFormat { rate: Rate::HZ_44100, ..format };
         let refusal =
             Refusal { theirs, ours: format, coding: None, codings: Codings::ByConvention };
-        let (packing_age, device) = (millis(2), millis(2));
+        let needs_sum = LatencySum { packing_age: millis(2), device: millis(2) };
         let notes = [
             ReceiveNote::Refused(refusal),
             needs(LatencyRule::Usual),
             needs(LatencyRule::Chosen(millis(5))),
-            ReceiveNote::TooShort { packing_age, device, latency: millis(3) },
-            ReceiveNote::Raised { promised: millis(3), packing_age, device, kept: millis(5) },
+            ReceiveNote::TooShort { needs: needs_sum, latency: millis(3) },
+            ReceiveNote::Raised { promised: millis(3), needs: needs_sum },
             ReceiveNote::NoRoom { wanted: millis(900), longest: millis(400) },
             ReceiveNote::RepairShort { window: millis(8), latency: millis(5), enough: millis(13) },
             ReceiveNote::OutOfReach,

@@ -13,7 +13,7 @@ use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::latency::usual_latency;
+use tautline_proto::latency::{LatencySum, usual_latency};
 use tautline_proto::stream::{MAX_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -343,10 +343,6 @@ pub(crate) fn send_plan(
     Ok(plan)
 }
 
-fn written(minimum: Span) -> Span {
-    Span::from_micros((minimum.as_nanos() + 999) / 1000)
-}
-
 /// Latency with the time in a packet queue.
 fn promised(
     wish: &Wish,
@@ -354,17 +350,17 @@ fn promised(
     device: &Settings,
     held: Span,
 ) -> Result<Span, Complaint> {
-    let minimum = format.packing_age(device.period) + held;
+    let needs = LatencySum::of(format.packing_age(device.period) + held, device);
     if let Some(transit) = wish.transit {
-        return Ok(minimum + transit);
+        return Ok(needs.packing_age + transit);
     }
     let usual = usual_latency(format, device.period);
-    lay::promised(wish.keys.latency, usual, minimum).map_err(|short| {
+    lay::promised(wish.keys.latency, usual, needs).map_err(|short| {
         Complaint::unusable(format!(
-            "latency {} is less than the {minimum} that packets of {} need; use {} or more, or a shorter ptime",
+            "latency {} is too short: a receiver with the same periods needs {needs}; use {} or more, or a shorter \
+             ptime",
             short.requested,
-            format.ptime(),
-            written(minimum)
+            needs.total()
         ))
     })
 }
@@ -384,13 +380,10 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     let promised = promised.or(reached.announced.and_then(|announced| announced.promised));
     lay::kept(reached.wish.keys.latency, promised, format, device).map_err(|short| {
         Complaint::unusable(format!(
-            "latency {} is less than packets of {} and {} periods of {} frames need; use {} or more, or a shorter \
-             ptime",
+            "latency {} is too short: {}; use {} or more, or a shorter ptime",
             short.requested,
-            format.ptime(),
-            device.periods,
-            device.period,
-            written(short.minimum)
+            short.needs,
+            short.needs.total()
         ))
     })
 }

@@ -20,7 +20,7 @@ use tautline_engine::plan::{LinkKind, SendPlan, lay, sockets};
 use tautline_engine::send_engine::SendEngine;
 use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{LatencyRule, LatencySum};
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{Coding, MAX_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
@@ -109,7 +109,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     }
     let latency = match flags.transit() {
         Some(transit) => age + paced.lead() + transit,
-        None => lasting(latency, age + paced.lead(), paced.mode)?,
+        None => lasting(latency, LatencySum::of(age + paced.lead(), &device), paced.mode)?,
     };
     let wire_below = paced.by_wire_thread.then_some(options.scheduler);
     let limits = redundancy::limits(flags)?;

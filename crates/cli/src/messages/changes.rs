@@ -120,9 +120,9 @@ pub(crate) fn cannot_change(why: &CannotChange) -> String {
 
 fn latency_refused(address: &str, refused: &LatencyRefused) -> String {
     match refused {
-        LatencyRefused::TooShort { requested, minimum } => format!(
-            "{requested} is less than the {minimum} that the packets of {address} and the device here \
-             take\nhint: use {minimum} or more"
+        LatencyRefused::TooShort { requested, needs } => format!(
+            "{requested} is too short for {address} and the device here ({needs})\nhint: use {} or more",
+            needs.total()
         ),
         LatencyRefused::TooLong { requested, longest } => format!(
             "the maximum of this run is {longest}\nhint: restart taut with --latency {requested} for more"
@@ -133,9 +133,10 @@ fn latency_refused(address: &str, refused: &LatencyRefused) -> String {
 
 fn send_refused(refused: &SendRefused) -> String {
     match refused {
-        SendRefused::TooShort { requested, minimum, ptime, period } => format!(
-            "{requested} is less than the {minimum} that packets of {ptime} take at a period of {period} \
-             frames\nhint: use {minimum} or more, or a shorter ptime first"
+        SendRefused::TooShort { requested, needs } => format!(
+            "{requested} is too short for a receiver with the same periods ({needs})\nhint: use {} or more, or a \
+             shorter ptime first",
+            needs.total()
         ),
         SendRefused::Ptime(error) => error.to_string(),
         SendRefused::TooOld { ptime, packing_age, promised } => format!(

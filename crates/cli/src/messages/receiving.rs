@@ -1,7 +1,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::evidence::{Contradiction, Proof};
 use tautline_proto::jitter_buffer::OtherType;
-use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Codings;
 use tautline_proto::receive_policy::{LATELY, ReceiveNote, Refusal, WrongType};
 use tautline_proto::servo::Servo;
@@ -31,7 +31,7 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             );
             match rule {
                 LatencyRule::Chosen(_) => format!(
-                    "{why}, so {latency} is too little and packets are late; use --latency {needed} \
+                    "{why}, so {latency} is too short and packets are late; use --latency {needed} \
                      or more"
                 ),
                 _ if needed > longest => format!(
@@ -41,23 +41,21 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
                 _ => format!("{why}, so it runs at {needed}"),
             }
         }
-        ReceiveNote::TooShort { packing_age, device, latency } => {
-            let minimum = *packing_age + *device;
-            let maximum = if *latency < minimum { "most " } else { "" };
+        ReceiveNote::TooShort { needs, latency } => {
+            let maximum = if *latency < needs.without_network() { "most " } else { "" };
             format!(
-                "{address}: packets are up to {packing_age} old when they leave and the device here \
-                 takes {device}, so {latency} is too little and {maximum}packets will be late; use \
-                 --latency {} or more, or shorter periods at both ends",
-                enough_latency(minimum)
+                "{address}: a latency of {latency} is too short ({needs}), so {maximum}packets will be \
+                 late; use --latency {} or more, or shorter periods at both ends",
+                needs.total()
             )
         }
         ReceiveNote::PresentedTooSoon(later) => format!(
             "{address}: packets arrive after their presentation time; raise --max-transit-time or --latency at the \
              talker by {later} (--latency here does not change that time)"
         ),
-        ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
-            "{address} announces {promised} but packets are up to {packing_age} old when they leave \
-             and the device here takes {device}; it runs at {kept}"
+        ReceiveNote::Raised { promised, needs } => format!(
+            "{address} announces {promised}, which is too short ({needs}), so it runs at {}",
+            needs.total()
         ),
         ReceiveNote::NoRoom { wanted, longest } => format!(
             "{address} needs {wanted}, but the maximum here is {longest}, which is used; \

@@ -5,10 +5,11 @@ use crate::failure::on_one_line;
 
 pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNote) -> String {
     match note {
-        SendNote::TooShort { packing_age, promised, kept } => format!(
-            "packets are up to {packing_age} old when they leave, so a receiver with the same \
-             periods keeps {kept} instead of the announced {promised}; use --latency {kept}, or \
-             shorter periods"
+        SendNote::TooShort { promised, needs } => format!(
+            "a latency of {promised} is too short for a receiver with the same periods ({needs}); without its own \
+             --latency it uses {}; use --latency {} or more, or shorter periods",
+            needs.total(),
+            needs.total()
         ),
         SendNote::ComesOnce(ssrc) => {
             let (one, other) = networks.unwrap_or((address, address));

@@ -46,7 +46,7 @@ fn latency_too_short_for_the_peers_device_is_raised() {
     let ended = serve.end().well();
     let reported = [called.messages, ended.messages].concat();
     let doubts =
-        |line: &&String| line.contains(messages::TOO_LITTLE) || line.contains("the announced");
+        |line: &&String| line.contains(messages::TOO_SHORT) || line.contains("the announced");
     assert_eq!(reported.iter().find(doubts), None, "{reported:#?}");
 }
 

@@ -219,7 +219,7 @@ mod exclusive {
             let Some(report) = received_of_gstreamer(20, "--latency 10ms") else { return };
             assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
             let messages =
-                |note: &&str| note.contains("20ms") && note.contains(messages::TOO_LITTLE);
+                |note: &&str| note.contains("20ms") && note.contains(messages::TOO_SHORT);
             assert!(report.notes().iter().any(messages), "{:#}", report.0);
         });
     }

@@ -53,8 +53,7 @@ fn measured(server: &Server, latency: &str, ptime: &str) -> Measured {
     let ends = [send, recv].map(|end| end.request("quit", "ok").end().report());
     let let_out = ends.iter().map(|end| end.count("skipped_frames")).sum();
     let late = ends[1].count("late");
-    let doubts =
-        |end: &Report| end.notes().iter().any(|note| note.contains(messages::TOO_OLD_WHEN_SENT));
+    let doubts = |end: &Report| end.notes().iter().any(|note| note.contains(messages::TOO_SHORT));
     let doubted = ends.iter().any(doubts);
     let by_iodelay = median(readings.iter().copied());
     let evidence = format!(
@@ -233,7 +232,7 @@ mod exclusive {
                 .request("latency 2.92ms", "ok latency 2.92ms");
             patch("disconnect hears:out_1 jack_delay:in");
             patch("connect hears:out_1 system:playback_1");
-            let recv = recv.wait_for(messages::TOO_LITTLE);
+            let recv = recv.wait_for(messages::TOO_SHORT);
             for running in [send, recv] {
                 running.request("quit", "ok").end().well();
             }

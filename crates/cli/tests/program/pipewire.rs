@@ -89,7 +89,7 @@ fn impossible_settings_have_an_error_with_a_hint() {
     ends(&desktop, &send("pipewire:taut?target=Nowhere"), 3, nowhere);
     ends(&desktop, &recv("pipewire:taut?target=Nowhere"), 3, nowhere);
     ends(&desktop, &recv("pipewire:taut?as=sink"), 2, "invalid value of as");
-    let late = "--latency 5ms is less than the 86";
+    let late = "--latency 5ms is too short: a receiver";
     ends(&desktop, &(send("pipewire:Kitchen") + " --latency 5ms"), 2, late);
     desktop.crash();
     ends(&desktop, &send("pipewire:Kitchen"), 3, "start it (systemctl --user start pipewire");

@@ -228,6 +228,7 @@ fn requests(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
         effective: Span::from_millis(5),
         uncertainty: Span::from_micros(20),
         needed: Some(Span::from_millis(millis)),
+        method: None,
     };
     let (expected, missing) = (1000 * reports, 500 * reports);
     let tally = Tally { expected, missing, runs: missing, beyond: 0 };
@@ -264,6 +265,7 @@ fn sender_obeys_its_receivers_and_ignores_a_stranger() {
                 effective: Span::from_millis(5),
                 uncertainty: Span::from_micros(20),
                 needed,
+                method: None,
             };
             let answer = RtcpReport { effective: Some(effective), ..RtcpReport::new(0x600D) };
             reports.send_to(&written(&answer), peer).unwrap();

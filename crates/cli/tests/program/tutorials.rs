@@ -311,6 +311,7 @@ fn commands_of_the_engineer_tutorial_work() {
             ("ssh -o BatchMode=yes studio ", ""),
             ("--latency 30ms --packet-log", "--latency 400ms --packet-log"),
             ("--duration 10s", "--duration 2s --settle 1s"),
+            ("lab stages ", "lab stages --duration 2s --settle 1s "),
             (
                 "--output alsa:hw:0 --input alsa:hw:0",
                 "--output virtual:?cable=x --input virtual:?cable=x",

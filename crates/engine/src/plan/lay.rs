@@ -10,7 +10,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::{
-    DEFAULT_LATENCY, LatencyRule, kept_latency, min_latency, usual_latency,
+    DEFAULT_LATENCY, LatencyRule, LatencySum, kept_latency, usual_latency,
 };
 use tautline_proto::packet::StreamId;
 use tautline_proto::packetizer::Identity;
@@ -34,16 +34,23 @@ use crate::plan::random_identity;
 pub struct TooShort {
     /// Requested.
     pub requested: Span,
-    /// Minimum.
-    pub minimum: Span,
+    /// Sufficient latency.
+    pub needs: LatencySum,
 }
 
-/// Latency to announce: `usual`, or the chosen one unless below `minimum`.
-pub fn promised(rule: LatencyRule, usual: Span, minimum: Span) -> Result<Span, TooShort> {
+/// Latency to announce: `usual`, or the chosen one unless packets are older when they leave.
+pub fn promised(rule: LatencyRule, usual: Span, needs: LatencySum) -> Result<Span, TooShort> {
+    chosen(rule, usual, needs.packing_age, needs)
+}
+
+fn chosen(
+    rule: LatencyRule,
+    usual: Span,
+    minimum: Span,
+    needs: LatencySum,
+) -> Result<Span, TooShort> {
     match rule {
-        LatencyRule::Chosen(requested) if requested < minimum => {
-            Err(TooShort { requested, minimum })
-        }
+        LatencyRule::Chosen(requested) if requested < minimum => Err(TooShort { requested, needs }),
         LatencyRule::Chosen(requested) => Ok(requested),
         LatencyRule::Usual | LatencyRule::Auto { .. } => Ok(usual),
     }
@@ -56,8 +63,9 @@ pub fn kept(
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, TooShort> {
-    let minimum = min_latency(format.ptime(), device);
-    promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), minimum), minimum)
+    let needs = LatencySum::of(format.ptime(), device);
+    let minimum = needs.without_network();
+    chosen(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), minimum), minimum, needs)
 }
 
 /// Sizes a socket for a stream with redundancy and retransmissions.

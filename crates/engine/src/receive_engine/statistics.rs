@@ -5,6 +5,7 @@ mod tests;
 
 use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::device::TimestampSource;
+use tautline_proto::latency::LatencyMethod;
 use tautline_proto::ledger::{PacketTrace, SENDER_STAGE, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::Span;
@@ -183,13 +184,13 @@ impl Statistics {
         self.error.record(found.error);
     }
 
-    pub(crate) fn recent(&self) -> Option<Span> {
-        let recent = if self.probes == Probes::All && self.is_received() {
-            &self.received_lately
+    pub(crate) fn recent(&self) -> Option<(Span, LatencyMethod)> {
+        let (recent, method) = if self.probes == Probes::All && self.is_received() {
+            (&self.received_lately, LatencyMethod::Sound)
         } else {
-            &self.played_lately
+            (&self.played_lately, self.timestamp_source.into())
         };
-        recent.median()
+        Some((recent.median()?, method))
     }
 
     /// Latency, and whether it is from the sound. Otherwise it is from the device: no card listens,

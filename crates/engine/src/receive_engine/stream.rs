@@ -435,7 +435,7 @@ impl ReceivedStream {
             ptime_ns: nanos(format.ptime()),
             latency: LatencySnapshot {
                 configured_ns: policy.is_latency_configured().then(|| nanos(policy.link_offset())),
-                measured_ns: statistics.recent().map(nanos),
+                measured_ns: statistics.recent().map(|(recent, _)| nanos(recent)),
                 uncertainty_ns: statistics.known_to().map(|known| nanos(known + rounding)),
                 p99_ns: statistics.latency().0.percentile(0.99).map(nanos),
                 method: statistics.by().to_owned(),

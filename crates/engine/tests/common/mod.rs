@@ -29,7 +29,6 @@ use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, TimestampSource,
 };
 use tautline_proto::jitter_buffer::JitterBufferConfig;
-use tautline_proto::latency::enough_latency;
 use tautline_proto::receive_policy::ReceiveNote;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -307,15 +306,13 @@ impl Process for Noise {
 
 fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
-        Note::Receiving {
-            note: ReceiveNote::TooShort { packing_age, device, latency }, ..
-        } => {
-            let minimum = *packing_age + *device;
-            let maximum = if *latency < minimum { "most " } else { "" };
+        Note::Receiving { note: ReceiveNote::TooShort { needs, latency }, .. } => {
+            let maximum = if *latency < needs.without_network() { "most " } else { "" };
             format!(
-                "the device here takes {device}, so {latency} is too little and {maximum}packets will be \
+                "the device here takes {}, so {latency} is too little and {maximum}packets will be \
                  late; use --latency {}",
-                enough_latency(minimum)
+                needs.device,
+                needs.total()
             )
         }
         Note::LinkLost { place, .. } => format!("{place} is not connected any more"),

@@ -123,7 +123,7 @@ mod tests {
         let page = reported(AllOutcome { rows, ..outcome() });
         assert!(page.contains("<a href=\"latency-sweep.html\">latency-sweep</a>"), "{page}");
         assert!(page.contains("hold &lt;measured&gt;"), "{page}");
-        let cells = "<td>row 5</td><td>5ms</td><td>5ms ± 21us</td><td></td>";
+        let cells = "<td>row 5</td><td>5ms</td><td>5.000ms ± 21us</td><td></td>";
         assert!(page.contains(cells), "{page}");
         assert!(!page.contains("row 6"), "{page}");
         assert!(page.contains("2 rows more"), "{page}");

@@ -13,6 +13,8 @@ pub struct LatencyTry {
 pub enum SearchResult {
     Whole,
     Missed,
+    /// Only device xruns, which no latency prevents.
+    Xruns,
     Frozen {
         /// More was missed than stalls explain.
         besides: bool,
@@ -42,10 +44,13 @@ pub struct LatencySearch {
     frozen: u32,
     besides: bool,
     invalid_rows: u32,
+    /// Tries at this latency that only xruns spoilt.
+    xruns: u32,
 }
 
 pub const FROZEN_TRIES: u32 = 3;
 const VOID_TRIES: u32 = 2;
+pub const XRUN_TRIES: u32 = 3;
 
 impl LatencySearch {
     pub fn new(max_latency: u32) -> Self {
@@ -71,7 +76,7 @@ impl LatencySearch {
             TryVerdict::Fails | TryVerdict::Unknown => self.fails(steps),
             TryVerdict::Again | TryVerdict::GivesUp => return verdict,
         }
-        (self.frozen, self.besides, self.invalid_rows) = (0, true, 0);
+        (self.frozen, self.besides, self.invalid_rows, self.xruns) = (0, true, 0, 0);
         if self.good == Some(self.from) && !self.holding {
             (self.holding, self.good, self.jump) = (true, None, 0);
         }
@@ -82,6 +87,11 @@ impl LatencySearch {
         match finding {
             SearchResult::Whole => TryVerdict::Goes,
             SearchResult::Missed => TryVerdict::Fails,
+            SearchResult::Xruns => {
+                self.xruns += 1;
+                self.invalid_rows = 0;
+                if self.gave_up() { TryVerdict::GivesUp } else { TryVerdict::Again }
+            }
             SearchResult::Frozen { besides } => {
                 self.frozen += 1;
                 self.besides &= besides;
@@ -106,7 +116,12 @@ impl LatencySearch {
     }
 
     pub fn gave_up(&self) -> bool {
-        self.invalid_rows >= VOID_TRIES
+        self.invalid_rows >= VOID_TRIES || self.has_xruns()
+    }
+
+    /// Whether it gave up because of xruns.
+    pub fn has_xruns(&self) -> bool {
+        self.xruns >= XRUN_TRIES
     }
 
     /// Lowest latency that passed its hold; `None` until known.

@@ -1,6 +1,6 @@
 //! Text, numbers and tables; foreign text is always escaped.
 
-use crate::report::digits;
+use tautline_report::digits;
 
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -51,6 +51,23 @@ fn text_row_shows_error_tail_and_miss_bound() {
 }
 
 #[test]
+fn conditions_are_named_once_for_rows_that_share_them() {
+    let mut report = report();
+    report.rows = ["a", "b"].map(ReportRow::named).into();
+    assert!(report.conditions().is_empty());
+    for row in &mut report.rows {
+        row.conditions = Some("virtual card to alsa:hw:0".to_owned());
+    }
+    assert_eq!(report.conditions(), ["conditions: virtual card to alsa:hw:0"]);
+    assert!(report.to_string().contains("\nconditions: virtual card to alsa:hw:0\n"), "{report}");
+    let page = crate::page::page(&report);
+    assert!(page.contains("conditions: virtual card to alsa:hw:0"), "{page}");
+    report.rows[1].conditions = Some("alsa:hw:0 to alsa:hw:0".to_owned());
+    let each = ["a: virtual card to alsa:hw:0", "b: alsa:hw:0 to alsa:hw:0"];
+    assert_eq!(report.conditions(), each);
+}
+
+#[test]
 fn percentile_of_too_few_values_is_a_dash_with_a_note() {
     let mut report = report();
     report.rows.push(ReportRow::named("few").with(&series(0..100)));
@@ -74,7 +91,7 @@ fn figure_is_rounded_to_its_uncertainty() {
         LabReport { rows: vec![row], ..report() }.to_string()
     };
     for (nanos, error, cell, stage) in [
-        (5_299_997, 241, " 5.3ms ± 250ns ", "  5.3ms ± 250ns\n"),
+        (5_299_997, 241, " 5.30000ms ± 250ns ", "  5.30000ms ± 250ns\n"),
         (2_861_875, 1, " 2.861875ms ± 1ns ", "  2.861875ms ± 1ns\n"),
     ] {
         let text = reported(nanos, error);
@@ -140,6 +157,7 @@ fn full() -> LabReport {
     report.notes = vec!["a note".to_owned()];
     let row = &mut report.rows[0];
     row.figures.clear();
+    row.conditions = Some("virtual card to virtual card".to_owned());
     // Ten values lie beyond the rarest percentile.
     row.measured = Some(series(0..100_000).summary());
     row.meanwhile = vec![Meanwhile::drawn("cpu_percent", "cpu, %", vec![(0, 1.0)])];

@@ -2,9 +2,10 @@ use core::fmt;
 
 use serde_json::Value;
 use tautline_proto::time::Span;
+use tautline_report::digits;
 use tautline_report::distribution::Summary;
 
-use super::{Events, Figure, HostDescription, LabReport, ReportRow, digits};
+use super::{Events, Figure, HostDescription, LabReport, ReportRow};
 
 impl fmt::Display for LabReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,6 +27,7 @@ impl fmt::Display for LabReport {
                 None => writeln!(f)?,
             }
         }
+        self.conditions().iter().try_for_each(|line| writeln!(f, "{line}"))?;
         writeln!(f)?;
         let many = self.rows.len() > 1;
         for (number, rows) in self.rows.chunk_by(alike).enumerate() {
@@ -94,7 +96,7 @@ pub(crate) fn measured(row: &ReportRow) -> Option<String> {
 
 pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
     match error.filter(|error| *error > 0) {
-        Some(error) => format!("{} ± {}", digits::by_error(middle, error), digits::bound(error)),
+        Some(error) => digits::with_error(middle, error),
         None => nanos(middle),
     }
 }
@@ -103,10 +105,12 @@ pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
 const UNKNOWN: &str = "–";
 
 pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
+    let summaries = || rows.iter().filter_map(|row| row.measured.as_ref());
+    let statistic = if summaries().all(|m| m.p50_ns.is_some()) { "median" } else { "measured" };
     let mut all = vec![
         column("", |row| Some(row.name.clone())),
         column("configured", |row| row.configured.map(|span| span.to_string())),
-        column("measured", measured),
+        column(statistic, measured),
         column("min", of(|m| m.min_ns)),
         column("p99", |row| {
             let reported = |m: &Summary| m.p99_ns.map_or(UNKNOWN.to_owned(), nanos);

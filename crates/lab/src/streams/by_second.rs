@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, HashSet};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{LAUNCH, LedgerPacket, ReceivedPacket, STAGES, length};
 
-use super::StreamOutcome;
+use super::{StreamOutcome, first_counters};
 use crate::report::{
     INTERVAL, PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond,
 };
@@ -22,13 +22,13 @@ impl StreamOutcome {
         let came: HashSet<u32> = counted.iter().map(|(_, packet)| packet.timestamp).collect();
         let departures = self.departures_from(first);
         let left = departures.first().map_or(0, |packet| packet.capture);
-        let lost = departures
+        let unlogged = departures
             .iter()
             .filter(|packet| !came.contains(&packet.timestamp))
             .filter_map(|packet| number(packet.capture.saturating_sub(left)));
         let of = |is: fn(&ReceivedPacket) -> bool| {
             let those = counted.iter().filter(move |(_, packet)| is(packet));
-            counts(those.filter_map(|(due, _)| number((*due - *begin).as_nanos())))
+            those.filter_map(|(due, _)| number((*due - *begin).as_nanos()))
         };
         let stages = STAGES.iter().enumerate().map(|(at, name)| {
             let length = |(due, packet): &(LocalTime, ReceivedPacket)| {
@@ -44,6 +44,12 @@ impl StreamOutcome {
         // Cards may drift apart over a run.
         let late = late.map(|(name, series)| part(name, &series, seconds, |second| second.min_ns));
         let parts = stages.chain(late);
+        let discarded = of(|packet| !packet.late && !packet.is_received());
+        // Of both kinds in one run, the log does not tell which second had which.
+        let (lost, underrun_discarded) = match first_counters(&self.heard).lost {
+            0 => (Vec::new(), counts(unlogged.chain(discarded))),
+            _ => (counts(unlogged), counts(discarded)),
+        };
         Some(StreamBySecond {
             rate: self.shape.rate,
             period: self.shape.period,
@@ -51,9 +57,9 @@ impl StreamOutcome {
             ptime_ns: self.shape.ptime.as_nanos(),
             seconds,
             due: departures.len() as u64,
-            late: of(|packet| packet.late),
-            lost: counts(lost),
-            underrun_discarded: of(|packet| !packet.late && !packet.is_received()),
+            late: counts(of(|packet| packet.late)),
+            lost,
+            underrun_discarded,
             never_sent: Some(self.never_sent(counted).by_second()),
             parts: parts.filter(|part| !part.p50_ns.is_empty()).collect(),
         })

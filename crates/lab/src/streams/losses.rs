@@ -28,6 +28,14 @@ impl StreamLosses {
         self.named().iter().all(|(count, ..)| *count == 0)
     }
 
+    /// Whether xruns caused all: the sender's leave packets unsent, the receiver's discard some.
+    pub(crate) fn are_of_xruns(&self) -> bool {
+        let [sender, receiver] = self.xruns;
+        let others = [(sender, self.never_sent), (receiver, self.underrun_discarded)];
+        let others = others.into_iter().filter(|(xruns, _)| *xruns == 0).map(|(_, count)| count);
+        sender + receiver > 0 && self.late + self.lost + others.sum::<u64>() == 0
+    }
+
     fn named(&self) -> [(u64, &'static str, &'static str); 6] {
         let [sender, receiver] = self.xruns;
         [

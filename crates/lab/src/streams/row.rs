@@ -4,7 +4,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{LedgerPacket, ReceivedPacket, STAGES, SentPacket, length, lengths};
 use tautline_report::{Counters, NotFound, StageSummary, StreamReport};
 
-use super::{LabStream, StreamOutcome};
+use super::{CarriedShape, LabStream, StreamOutcome};
 use crate::report::{Points, ReportRow};
 use crate::statistics::{Missed, Series};
 
@@ -26,6 +26,7 @@ impl StreamOutcome {
         let mut series = Series::with_room(counted.len());
         values.for_each(|(due, value)| series.push(due, Span::from_nanos(value)));
         let mut row = ReportRow::named(name).with(&series);
+        row.conditions = self.conditions();
         row.uncertainty = self.uncertainty();
         row.configured = stream.and_then(|one| one.latency.configured_ns).map(Span::from_nanos);
         row.missed = self.missed(&counted);
@@ -70,6 +71,24 @@ impl StreamOutcome {
             row.add("scheduler", "receiver ran as", &*self.heard.host.scheduler);
         }
         row
+    }
+
+    fn conditions(&self) -> Option<String> {
+        let StreamReport { format, rate, channels, clock, .. } = self.stream()?;
+        let CarriedShape { period, periods, ptime, .. } = self.shape;
+        let [input, output] = self.devices.each_ref().map(|device| match device.as_deref() {
+            None => "virtual card",
+            Some(device) => device,
+        });
+        let clocks = match clock.as_ref().map(|clock| &*clock.source) {
+            Some("host") => "one clock".to_owned(),
+            Some(source) => format!("two clocks, compared via {source}"),
+            None => "unknown clock of the sender".to_owned(),
+        };
+        Some(format!(
+            "{input} to {output}, {periods} periods of {period} frames; {format}, {rate} Hz, {channels} channels, \
+             {ptime} per packet; {clocks}"
+        ))
     }
 
     /// Lateness of both device threads. The receiver's is relative to its best wake-up, as its due
@@ -243,7 +262,7 @@ fn whys(stream: &StreamReport) -> Option<String> {
         ..
     } = stream.latency.not_measured;
     let counted = [
-        (no_match, "in other sound"),
+        (no_match, "not found (gap or glitch)"),
         (silent, "in silence"),
         (ambiguous, "in repeating sound"),
         (unreported, "not reported by the device"),

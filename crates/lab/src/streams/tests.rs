@@ -45,6 +45,7 @@ pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
         machines: SampledMachines::default(),
         refused: None,
         shape: LabStream::default().shape(),
+        devices: [None, None],
         settle: SETTLE,
         max_uncertainty: None,
     }
@@ -221,13 +222,16 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
         ("lost", json!(1)),
         ("underrun_discarded", json!(4)),
         ("unmeasured", json!(5)),
-        ("unmeasured_reasons", json!("4 in other sound, 1 in silence")),
+        ("unmeasured_reasons", json!("4 not found (gap or glitch), 1 in silence")),
     ];
     assert_eq!(reported, known);
     outcome.heard.streams[0].counters.lost = 0;
     let row = outcome.row("test");
     let count = |key| row.figures.iter().find(|one| one.key == key).map(|one| one.value.clone());
     assert_eq!([count("lost"), count("underrun_discarded")], [Some(json!(0)), Some(json!(5))]);
+    let stream = row.stream.unwrap();
+    let each = |seconds: &[(u32, u32)]| seconds.iter().map(|(_, count)| count).sum::<u32>();
+    assert_eq!((each(&stream.lost), each(&stream.underrun_discarded)), (0, 5));
 }
 
 #[test]
@@ -472,4 +476,26 @@ fn remaining_time_of_a_stream_is_reported_once() {
     let reported = reported.borrow();
     assert!(reported.len() == 1 && reported[0] <= Duration::from_secs(60), "{reported:?}");
     StreamEnding::default().notify(ends);
+}
+
+#[test]
+fn row_names_the_conditions_of_its_stream() {
+    let mut outcome = outcome(4000, &[]);
+    outcome.heard.streams[0] = StreamReport {
+        format: "l24".into(),
+        rate: 48_000,
+        channels: 2,
+        clock: read(json!({"source": "host"})),
+        ..outcome.heard.streams[0].clone()
+    };
+    let here = outcome.row("a").conditions.unwrap();
+    assert_eq!(
+        here,
+        "virtual card to virtual card, 2 periods of 48 frames; l24, 48000 Hz, 2 channels, 1ms per packet; one clock"
+    );
+    outcome.devices[1] = Some("alsa:hw:0".to_owned());
+    outcome.heard.streams[0].clock = read(json!({"source": "rtcp"}));
+    let there = outcome.row("a").conditions.unwrap();
+    assert!(there.starts_with("virtual card to alsa:hw:0, "), "{there}");
+    assert!(there.ends_with("; two clocks, compared via rtcp"), "{there}");
 }

@@ -5,7 +5,7 @@ use tautline_dsp::format::SampleFormat;
 use crate::endpoint::Host;
 use crate::evidence::Contradiction;
 use crate::jitter_buffer::OtherType;
-use crate::latency::LatencyRule;
+use crate::latency::{LatencyRule, LatencySum};
 use crate::packet::Codings;
 use crate::stream::StreamFormat;
 use crate::time::Span;
@@ -41,10 +41,8 @@ pub enum ReceiveNote {
     },
     /// Latency too short for packets and device.
     TooShort {
-        /// Maximum packet age.
-        packing_age: Span,
-        /// Device time.
-        device: Span,
+        /// Sufficient latency.
+        needs: LatencySum,
         /// Current latency.
         latency: Span,
     },
@@ -54,12 +52,8 @@ pub enum ReceiveNote {
     Raised {
         /// Announced latency.
         promised: Span,
-        /// Maximum packet age.
-        packing_age: Span,
-        /// Device time.
-        device: Span,
         /// Latency in use.
-        kept: Span,
+        needs: LatencySum,
     },
     /// The latency is limited by the buffer.
     NoRoom {

@@ -3,7 +3,7 @@
 use super::note::{Refusal, WrongType};
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
 use crate::jitter_buffer::{OtherType, ReceiveCommand, StreamStatus};
-use crate::latency::{LatencyRule, kept_latency, leaves_no_transit, min_latency, repair_latency};
+use crate::latency::{LatencyRule, LatencySum, kept_latency, min_latency, repair_latency};
 use crate::packet::Unpack;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
@@ -38,7 +38,7 @@ impl ReceivePolicy {
             LatencyRule::Usual => kept_latency(promised, minimum),
             LatencyRule::Auto { .. } => self.arrivals.start_at(promised),
         };
-        self.note_latency(&announcement, minimum, wanted);
+        self.note_latency(&announcement, wanted);
         self.link_offset = wanted.min(self.longest);
         (context.command)(ReceiveCommand::Carried(theirs.channels))
             && (context.command)(ReceiveCommand::Mute(false))
@@ -104,19 +104,20 @@ impl ReceivePolicy {
         }
     }
 
-    fn note_latency(&mut self, announcement: &Announcement, minimum: Span, wanted: Span) {
+    fn note_latency(&mut self, announcement: &Announcement, wanted: Span) {
         let Announcement { packing_age, link_offset: promised, .. } = *announcement;
-        let (device, longest) = (minimum - packing_age, self.longest);
+        let needs = LatencySum { packing_age, device: self.takes };
+        let (minimum, longest) = (needs.without_network(), self.longest);
         let short = match self.rule {
-            LatencyRule::Chosen(_) => leaves_no_transit(wanted, minimum),
+            LatencyRule::Chosen(_) => needs.is_beyond(wanted),
             LatencyRule::Usual => wanted < minimum,
             // Arrivals determine the latency from the next poll on.
             LatencyRule::Auto { .. } => minimum > longest,
         };
         if short {
-            self.notes.note(ReceiveNote::TooShort { packing_age, device, latency: wanted });
+            self.notes.note(ReceiveNote::TooShort { needs, latency: wanted });
         } else if self.rule == LatencyRule::Usual && wanted > promised {
-            self.notes.note(ReceiveNote::Raised { promised, packing_age, device, kept: wanted });
+            self.notes.note(ReceiveNote::Raised { promised, needs });
         }
         if wanted > longest {
             self.notes.note(ReceiveNote::NoRoom { wanted, longest });

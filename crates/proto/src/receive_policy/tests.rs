@@ -1,6 +1,7 @@
 use tautline_dsp::format::SampleFormat;
 
 use super::*;
+use crate::latency::LatencySum;
 use crate::packet::Codings;
 use crate::redundancy::sizing::Tally;
 use crate::time::Frames;
@@ -150,31 +151,33 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
 }
 
 /// For packets one period old.
-fn minimum(periods: i64) -> Span {
-    frames(64) + frames(64 * periods)
+fn needs(periods: i64) -> LatencySum {
+    LatencySum { packing_age: frames(64), device: frames(64 * periods) }
 }
 
 #[test]
 fn device_without_lead_keeps_a_latency_of_140_frames() {
     assert_eq!(Received::by(1, LatencyRule::Usual).promised(frames(140)), frames(140));
-    assert!(Received::by(3, LatencyRule::Usual).promised(frames(140)) >= minimum(3));
+    assert!(
+        Received::by(3, LatencyRule::Usual).promised(frames(140)) >= needs(3).without_network()
+    );
 }
 
 #[test]
 fn shorter_lead_than_configured_lowers_the_minimum_latency() {
     let mut heard = Received::by(3, LatencyRule::Usual);
-    let (requested, minimum) = (frames(140), minimum(3));
+    let (requested, needs) = (frames(140), needs(3));
     heard.leads(frames(128));
     heard.promised(Span::from_millis(7));
-    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, minimum }));
+    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
     // A program as the device: its thread wakes 50 µs late.
     heard.leads(-Span::from_micros(50));
     assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "the promised latency stays");
     let takes_a_period = |reported: &ReceiveCommand| matches!(reported, ReceiveCommand::Ring(takes) if *takes == frames(64));
     assert!(heard.reported.iter().any(takes_a_period));
     assert_eq!(heard.requested(requested), Ok(requested));
-    let (requested, minimum) = (frames(127), self::minimum(1));
-    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, minimum }));
+    let (requested, needs) = (frames(127), self::needs(1));
+    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
     assert_eq!(heard.promised(frames(140)), frames(140));
     assert!(heard.policy.notes().is_empty());
     heard.leads(frames(128));
-    assert!(heard.policy.link_offset() >= minimum(3));
+    assert!(heard.policy.link_offset() >= needs(3).without_network());
     let mut chosen = Received::by(1, LatencyRule::Usual);
     chosen.promised(frames(140));
     chosen.requested(frames(140)).unwrap();
@@ -193,7 +196,8 @@ fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
     let said = chosen.policy.notes();
     let latency = frames(140);
     let (packing_age, device) = (frames(64), frames(128) + frames(64));
-    assert_eq!(said, [ReceiveNote::TooShort { packing_age, device, latency }]);
+    let needs = LatencySum { packing_age, device };
+    assert_eq!(said, [ReceiveNote::TooShort { needs, latency }]);
 }
 
 #[test]
@@ -201,8 +205,8 @@ fn wake_ups_that_are_all_late_make_a_card_take_no_less() {
     let mut heard = Received::by(3, LatencyRule::Usual);
     heard.leads(frames(128) - Span::from_micros(600));
     heard.promised(Span::from_millis(7));
-    let (requested, minimum) = (frames(250), minimum(3));
-    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, minimum }));
+    let (requested, needs) = (frames(250), needs(3));
+    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{ReceiveContext, ReceivePolicy};
 use crate::jitter_buffer::ReceiveCommand;
-use crate::latency::{LatencyRule, kept_latency};
+use crate::latency::{LatencyRule, LatencySum, kept_latency};
 use crate::time::Span;
 
 /// Why a latency change is rejected.
@@ -12,8 +12,8 @@ pub enum LatencyRefused {
     TooShort {
         /// Requested latency.
         requested: Span,
-        /// Minimum latency.
-        minimum: Span,
+        /// Sufficient latency.
+        needs: LatencySum,
     },
     /// Beyond the buffer.
     TooLong {
@@ -35,12 +35,14 @@ impl ReceivePolicy {
     ) -> Result<Span, LatencyRefused> {
         let packing_age = self.announced.map(|announced| announced.packing_age);
         let packing_age = packing_age.or(self.needs.packet());
-        let minimum = self.minimum(packing_age.unwrap_or(self.format.ptime()));
+        let packing_age = packing_age.unwrap_or(self.format.ptime());
+        let needs = LatencySum { packing_age, device: self.takes };
+        let minimum = needs.without_network();
         let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
         let longest = self.longest;
         let link_offset = match rule {
             LatencyRule::Chosen(requested) if requested < minimum => {
-                return Err(LatencyRefused::TooShort { requested, minimum });
+                return Err(LatencyRefused::TooShort { requested, needs });
             }
             LatencyRule::Chosen(requested) if requested > longest => {
                 return Err(LatencyRefused::TooLong { requested, longest });

@@ -3,7 +3,7 @@
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
 use crate::codec::NotCoded;
 use crate::endpoint::Host;
-use crate::latency::LatencyRule;
+use crate::latency::{LatencyRule, LatencySum};
 use crate::rtcp_session::Session;
 use crate::send_policy::TrustLevel;
 use crate::stream::{Coding, PtimeError, StreamFormat, packet_frames};
@@ -21,12 +21,8 @@ pub enum SendRefused {
     TooShort {
         /// Requested latency.
         requested: Span,
-        /// Minimum latency for these packets.
-        minimum: Span,
-        /// Packet time.
-        ptime: Span,
-        /// Device period.
-        period: Frames,
+        /// Latency that a device like ours keeps.
+        needs: LatencySum,
     },
     /// Invalid packet time.
     Ptime(PtimeError),
@@ -69,7 +65,6 @@ impl SendPolicy {
         rule: LatencyRule,
         context: &mut SendContext<'_>,
     ) -> Result<(), SendRefused> {
-        let (format, period) = (self.config.format, self.config.device.period);
         let promised = match rule {
             LatencyRule::Auto { .. } => {
                 self.config.latency = rule;
@@ -78,10 +73,8 @@ impl SendPolicy {
             LatencyRule::Usual => self.config.usual,
             LatencyRule::Chosen(latency) => latency,
         };
-        let minimum = self.packing_age;
-        if promised < minimum {
-            let ptime = format.ptime();
-            return Err(SendRefused::TooShort { requested: promised, minimum, ptime, period });
+        if promised < self.packing_age {
+            return Err(SendRefused::TooShort { requested: promised, needs: self.likewise() });
         }
         (self.config.link_offset, self.config.latency) = (promised, rule);
         self.note_latency();

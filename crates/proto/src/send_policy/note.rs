@@ -1,6 +1,7 @@
 //! Notes about a sent stream. The caller writes the text.
 
 use crate::endpoint::Host;
+use crate::latency::LatencySum;
 use crate::redundancy::Redundancy;
 use crate::stream::Coding;
 use crate::time::Span;
@@ -10,12 +11,10 @@ use crate::time::Span;
 pub enum SendNote {
     /// Latency too short for a device like ours.
     TooShort {
-        /// Maximum packet age.
-        packing_age: Span,
         /// Promised latency.
         promised: Span,
         /// Latency that such a device keeps.
-        kept: Span,
+        needs: LatencySum,
     },
     /// This SSRC gets packets from only one network.
     ComesOnce(u32),

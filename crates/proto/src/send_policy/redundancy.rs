@@ -17,7 +17,7 @@ impl SendPolicy {
     pub fn bounds(&self) -> Bounds {
         let config = &self.config;
         let bounds = config.redundancy.bounds();
-        let leaves = repair_time(self.likewise(), config.link_offset);
+        let leaves = repair_time(self.likewise().without_network(), config.link_offset);
         let budget = match config.repair_budget {
             // An automatic latency includes the repair time.
             _ if self.is_as_needed() => {
@@ -67,7 +67,7 @@ impl SendPolicy {
         self.notes.note(if budget == reach {
             SendNote::ShortReach { reach, wanted }
         } else {
-            let enough = repair_latency(self.likewise(), wanted.min(reach));
+            let enough = repair_latency(self.likewise().without_network(), wanted.min(reach));
             SendNote::LessRepair { budget, wanted, latency: self.config.link_offset, enough }
         });
     }
@@ -79,7 +79,7 @@ impl SendPolicy {
             _ => NoRepair::Latency {
                 latency: self.config.link_offset,
                 requested,
-                enough: repair_latency(self.likewise(), ptime),
+                enough: repair_latency(self.likewise().without_network(), ptime),
                 ptime,
             },
         }

@@ -71,6 +71,7 @@ fn asking(ssrc: u32, needed: Option<Span>) -> Event {
         effective: Span::from_millis(13),
         uncertainty: Span::ZERO,
         needed,
+        method: None,
     };
     Event::Effective(ssrc, effective)
 }

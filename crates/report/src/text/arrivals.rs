@@ -160,7 +160,12 @@ pub(super) fn recommendation(
         }
         _ => match &hints.advice {
             Some(advice) if advice.is_kept() => {
-                writeln!(out, "margin: the packets needed {advice}")
+                write!(out, "margin: ")?;
+                // An adaptive latency ends with another one than it had.
+                if advice.auto_ns.is_none() {
+                    write!(out, "{}; ", Nanos(advice.kept_ns.saturating_sub(advice.needs_ns)))?;
+                }
+                writeln!(out, "the packets needed {advice}")
             }
             Some(_) => writeln!(out, "fix: {}", hints.longer_latency(None)),
             None => Ok(()),

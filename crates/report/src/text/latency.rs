@@ -76,14 +76,12 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
         "due" => "scheduled",
         _ => "reported by the device",
     };
-    write!(out, "{by} {}", Nanos(median))?;
-    super::unsure(out, latency.uncertainty_ns)?;
-    write!(out, "  (")?;
+    write!(out, "{by} {}  (median; ", super::known(median, latency.uncertainty_ns))?;
     let summary = &latency.measured;
     for (name, value) in [("min", summary.min_ns), ("p99", summary.p99_ns), ("max", summary.max_ns)]
     {
         if let Some(value) = value {
-            write!(out, "{name} {}, ", Nanos(value))?;
+            write!(out, "{name} {}, ", super::rounded(value, latency.uncertainty_ns))?;
         }
     }
     let every = latency.not_measured == NotFound::default();
@@ -92,15 +90,30 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
 }
 
 fn by_receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
-    let mut measured: Vec<_> =
-        stream.receivers.iter().filter_map(|receiver| receiver.effective_ns.map(Nanos)).collect();
-    measured.sort_unstable_by_key(|measured| measured.0);
-    match &*measured {
-        [] => write!(out, "not reported by a receiver"),
-        [one] => write!(out, "measured {one} by the receiver"),
-        [minimum, .., maximum] => {
-            write!(out, "measured {minimum} to {maximum} by {} receivers", measured.len())
+    let known = stream.receivers.iter().filter(|receiver| receiver.effective_ns.is_some());
+    let mut latencies: Vec<_> =
+        known.clone().filter_map(|receiver| receiver.effective_ns).collect();
+    latencies.sort_unstable();
+    let error = known.clone().filter_map(|receiver| receiver.uncertainty_ns).max();
+    let whose = match *latencies {
+        [] => return write!(out, "not reported by a receiver"),
+        [one] => {
+            write!(out, "{}", super::known(one, error))?;
+            "the receiver".to_owned()
         }
+        [minimum, .., maximum] => {
+            let minimum = super::rounded(minimum, error);
+            write!(out, "{minimum} to {}", super::known(maximum, error))?;
+            format!("{} receivers", latencies.len())
+        }
+    };
+    let mut methods = known.map(|receiver| receiver.method.as_deref());
+    let first = methods.next().flatten().filter(|first| methods.all(|other| other == Some(*first)));
+    match first {
+        Some("sound") => write!(out, ", measured from the sound by {whose}"),
+        Some("due") => write!(out, ", scheduled by {whose}"),
+        Some("device") => write!(out, ", as reported by the device of {whose}"),
+        _ => write!(out, ", as reported by {whose}"),
     }
 }
 
@@ -170,10 +183,12 @@ mod tests {
     #[test]
     fn latency_is_shown_with_its_source_and_packets() {
         let every = NotFound::default();
-        let sound = "measured from the sound 20.00ms  (min 20.00ms, max 20.00ms, all 20 packets)";
+        let sound =
+            "measured from the sound 20.00ms  (median; min 20.00ms, max 20.00ms, all 20 packets)";
         assert_eq!(reported("sound", every), sound);
         let some = NotFound { late: 3, silent: 80, ..every };
-        let device = "reported by the device 20.00ms  (min 20.00ms, max 20.00ms, 20 packets)";
+        let device =
+            "reported by the device 20.00ms  (median; min 20.00ms, max 20.00ms, 20 packets)";
         assert_eq!(reported("device", some), device);
         snapshot!(reported("due", some));
         let unmeasured = |not_measured| {
@@ -188,20 +203,27 @@ mod tests {
 
     #[test]
     fn sender_shows_what_its_receivers_measured() {
-        let reported = |measured: &[Option<i64>]| {
-            let receiver = |effective_ns: &_| RemoteReceiver {
-                effective_ns: *effective_ns,
-                ..Default::default()
-            };
-            let receivers = measured.iter().map(receiver).collect();
+        let receiver = |method: &'static str, effective_ns| RemoteReceiver {
+            effective_ns: Some(effective_ns),
+            uncertainty_ns: Some(effective_ns / 1000),
+            method: Some(method.into()),
+            ..Default::default()
+        };
+        let reported = |receivers: &[RemoteReceiver]| {
+            let receivers = receivers.to_vec();
             let mut out = String::new();
             by_receivers(&mut out, &StreamReport { receivers, ..Default::default() }).unwrap();
             out
         };
         let one = 20_000_000;
-        assert_eq!(reported(&[None]), "not reported by a receiver");
-        assert_eq!(reported(&[None, Some(one)]), "measured 20.00ms by the receiver");
-        let three = [Some(2 * one), Some(one), Some(3 * one)];
-        assert_eq!(reported(&three), "measured 20.00ms to 60.00ms by 3 receivers");
+        let silent = RemoteReceiver::default;
+        snapshot!(reported(&[silent()]));
+        snapshot!(reported(&[silent(), receiver("due", one)]));
+        snapshot!(reported(&[receiver("device", one)]));
+        snapshot!(reported(&[RemoteReceiver { method: None, ..receiver("", one) }]));
+        let several =
+            |third| [("sound", 2), ("sound", 1), (third, 3)].map(|(by, n)| receiver(by, n * one));
+        snapshot!(reported(&several("sound")));
+        snapshot!(reported(&several("due")));
     }
 }

@@ -21,7 +21,7 @@ use tautline_io::clock::{WallClock, now};
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::{Settings, Stop};
-use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Codings;
 use tautline_proto::time::{LocalTime, WallTime};
 use tautline_proto::wire::WireForm;
@@ -264,10 +264,11 @@ fn stream(
     let latency = lay::kept(LatencyRule::Chosen(site.latency), None, &format, device);
     let latency = latency.map_err(|short| {
         Error::Usage(format!(
-            "latency {} is less than the packets and the card's periods take\nhint: write latency = \"{}\" or more, or \
-             shorter periods of the card",
+            "latency {} is too short: {}\nhint: write latency = \"{}\" or more, or \
+             a shorter period of the card",
             short.requested,
-            enough_latency(short.minimum)
+            short.needs,
+            short.needs.total()
         ))
     })?;
     let mut receiver = lay::receiver(&resolved, format, latency);

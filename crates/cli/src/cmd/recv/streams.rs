@@ -10,7 +10,6 @@ use tautline_engine::receive_engine::learn::PlayableStream;
 use tautline_io::ethernet::own_address;
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::enough_latency;
 use tautline_proto::packet::Codings;
 use tautline_proto::receive_policy::ReceivePolicyConfig;
 use tautline_proto::stream::StreamFormat;
@@ -19,7 +18,6 @@ use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::rtp::RtpUnpack;
 
-use crate::cmd::periods;
 use crate::failure::Failure;
 use crate::flags::Recv;
 use crate::messages::counted;
@@ -175,12 +173,11 @@ pub(super) fn latency(
     let rule = flags.latency.unwrap_or_default();
     lay::kept(rule, promised, format, device).map_err(|short| {
         Failure::usage(format!(
-            "--latency {} is less than packets of {} and {} take\nhint: use \
-             --latency {} or more, shorter packets at the sender or a shorter {}",
+            "--latency {} is too short: {}\nhint: use --latency {} or more, shorter packets at the sender or a \
+             shorter {}",
             short.requested,
-            format.ptime(),
-            periods(device),
-            enough_latency(short.minimum),
+            short.needs,
+            short.needs.total(),
             match flags.output {
                 DeviceSpec::Jack(_) => "period of the JACK server (jackd -p)",
                 _ => "--period",

@@ -3,7 +3,7 @@ use tautline_engine::plan::address::Resolved;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::pacing::PacingMode;
 use tautline_proto::device::Settings;
-use tautline_proto::latency::{usual_latency, usual_latency_in_graph};
+use tautline_proto::latency::{LatencySum, usual_latency, usual_latency_in_graph};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
@@ -44,25 +44,25 @@ pub(super) fn latency(
     let usual = (usual(format, device.period) + repair).max(budget.latency);
     let to_group = file_to.is_some_and(|to| to.iter().any(is_group));
     let usual = if to_group { usual.max(GROUP_LATENCY) } else { usual };
-    let minimum = format.packing_age(device.period);
-    lay::promised(flags.latency.unwrap_or_default(), usual, minimum).map_err(|short| {
-        let (latency, minimum) = (short.requested, short.minimum);
+    let needs = LatencySum::of(format.packing_age(device.period), device);
+    lay::promised(flags.latency.unwrap_or_default(), usual, needs).map_err(|short| {
         Failure::usage(format!(
-            "--latency {latency} is less than the {minimum} that packets of {} take at a period of \
-             {} frames\nhint: use --latency {minimum} or more, a shorter --ptime or a shorter device period \
-             (--period, or jackd -p)",
-            format.ptime(),
-            device.period
+            "--latency {} is too short: a receiver with the same periods needs {}\nhint: use --latency {} or more, \
+             a shorter --ptime or a shorter device period (--period, or jackd -p)",
+            short.requested,
+            short.needs,
+            short.needs.total()
         ))
     })
 }
 
-pub(super) fn lasting(latency: Span, minimum: Span, mode: PacingMode) -> Result<Span, Failure> {
-    if latency >= minimum {
+pub(super) fn lasting(latency: Span, needs: LatencySum, mode: PacingMode) -> Result<Span, Failure> {
+    if latency >= needs.packing_age {
         return Ok(latency);
     }
     Err(Failure::usage(format!(
-        "--latency {latency} is less than the {minimum} that packets take until they depart with {mode}\n\
-         hint: use --latency {minimum} or more, or leave --pacing out"
+        "--latency {latency} is too short with {mode}: a receiver with the same periods needs {needs}\n\
+         hint: use --latency {} or more, or leave --pacing out",
+        needs.total()
     )))
 }

@@ -39,7 +39,6 @@ pub(crate) const NOTHING_RECEIVED: &str = "nothing was received at";
 pub(crate) const NO_DEVICE: &str = "No such device";
 pub(crate) const WRONG_KEY: &str = "not encrypted with this key";
 pub(crate) const FIREWALL_DROPS: &str = "the local firewall drops it";
-pub(crate) const TOO_OLD_WHEN_SENT: &str = "old when they leave";
 pub(crate) const NOT_READABLE: &str = "the packets are unreadable";
 pub(crate) const NOT_PLAYED: &str = "so it is not played";
 pub(crate) const WATCHED_BY_NONE: &str = "this run cannot be observed";
@@ -51,7 +50,7 @@ pub(crate) const CLOCK_UNHEARD: &str = "no clock packets received yet";
 #[cfg(feature = "pipewire")]
 pub(crate) const GRAPH_PERIOD: &str = "the graph calls every";
 /// A latency lower than the packets need.
-pub(crate) const TOO_LITTLE: &str = "is too little";
+pub(crate) const TOO_SHORT: &str = "is too short";
 pub(crate) const FORMAT_ADAPTS: &str = "the format adapts to the network";
 pub(crate) const AT_THE_LEVEL_OF_THE_NETWORK: &str = "adapted to the network: ";
 /// An AVTP address of another machine.
@@ -75,7 +74,6 @@ pub(crate) const LEDGER_BROKEN: &str = "is incomplete";
 pub(crate) const BEGUN_AGAIN: &str = "restarted with that";
 
 pub(crate) const LESS_LEAVES_NO_TIME: &str = "packets and devices of both ends need";
-pub(crate) const DEVICE_TAKES: &str = "the device here takes";
 
 pub(crate) const JACK_STALLED: &str = "the JACK server stalled";
 pub(crate) const ENDING: &str = "stopping after this stream, in at most ";

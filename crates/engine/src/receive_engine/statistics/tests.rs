@@ -90,7 +90,8 @@ fn the_recent_latency_is_that_of_the_newest_packets() {
         let (media, measured) = (MediaTime::ZERO, Span::from_millis(millis));
         statistics.found(FoundPacket { media, measured, error: Span::ZERO });
     }
-    assert_eq!(statistics.recent(), Some(Span::from_millis(20)));
+    let found = (Span::from_millis(20), LatencyMethod::Sound);
+    assert_eq!(statistics.recent(), Some(found));
     assert_eq!(statistics.latency().0.median(), Some(Span::from_millis(5)));
 }
 

@@ -210,6 +210,7 @@ fn remote(
         jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
         effective_ns: known.effective.map(|effective| effective.effective.as_nanos()),
         uncertainty_ns: known.effective.map(|effective| effective.uncertainty.as_nanos()),
+        method: known.effective.and_then(|effective| effective.method).map(|it| it.name().into()),
         repaired: known.losses.map(|losses| losses.repaired),
         unrepaired: known.losses.map(|losses| losses.lost),
         round_trip_ns: known

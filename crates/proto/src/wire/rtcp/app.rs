@@ -3,6 +3,7 @@
 use super::packet_type;
 use crate::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
 use crate::codec::Coding;
+use crate::latency::LatencyMethod;
 use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
@@ -107,8 +108,8 @@ pub fn hide_clocks(datagram: &mut [u8]) {
 
 /// Receiver to sender: the achieved latency.
 ///
-/// Big-endian: stream (32 bits), then four durations in nanoseconds (64 each). The last is
-/// optional, and 0 if unknown.
+/// Big-endian: stream (32 bits), four durations in nanoseconds (64 each), method (32: 1 scheduled,
+/// 2 as reported by the device, 3 found in the sound). The last two are optional, and 0 if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effective {
     /// Stream.
@@ -121,10 +122,12 @@ pub struct Effective {
     pub uncertainty: Span,
     /// Sufficient link offset as measured, positive.
     pub needed: Option<Span>,
+    /// How the latency is known.
+    pub method: Option<LatencyMethod>,
 }
 
 impl Effective {
-    pub(super) const BYTES: usize = 36;
+    pub(super) const BYTES: usize = 40;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -132,7 +135,14 @@ impl Effective {
         bytes[4..12].copy_from_slice(&nanos(self.configured));
         bytes[12..20].copy_from_slice(&nanos(self.effective));
         bytes[20..28].copy_from_slice(&nanos(self.uncertainty));
-        bytes[28..].copy_from_slice(&nanos(self.needed.unwrap_or(Span::ZERO)));
+        bytes[28..36].copy_from_slice(&nanos(self.needed.unwrap_or(Span::ZERO)));
+        let method = match self.method {
+            None => 0_u32,
+            Some(LatencyMethod::Due) => 1,
+            Some(LatencyMethod::Device) => 2,
+            Some(LatencyMethod::Sound) => 3,
+        };
+        bytes[36..].copy_from_slice(&method.to_be_bytes());
         bytes
     }
 
@@ -142,12 +152,19 @@ impl Effective {
         let (effective, rest) = rest.split_first_chunk()?;
         let (uncertainty, rest) = rest.split_first_chunk()?;
         let needed = rest.first_chunk().map(|needed| span(*needed));
+        let method = rest.get(8..).and_then(<[u8]>::first_chunk).copied().map(u32::from_be_bytes);
         Some(Self {
             ssrc: u32::from_be_bytes(*ssrc),
             configured: span(*configured),
             effective: span(*effective),
             uncertainty: span(*uncertainty),
             needed: needed.filter(|needed| *needed > Span::ZERO),
+            method: match method {
+                Some(1) => Some(LatencyMethod::Due),
+                Some(2) => Some(LatencyMethod::Device),
+                Some(3) => Some(LatencyMethod::Sound),
+                _ => None,
+            },
         })
     }
 }

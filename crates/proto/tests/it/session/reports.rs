@@ -1,6 +1,7 @@
 //! Stream information at each end, and its absence.
 
 use tautline_proto::endpoint::Host as From;
+use tautline_proto::latency::LatencyMethod;
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::rtcp_session::{Event, Receiving, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
@@ -48,6 +49,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         effective: Span::from_micros(5_010),
         uncertainty: Span::from_micros(20),
         needed: None,
+        method: Some(LatencyMethod::Due),
     };
     let tally = Tally { expected: 1000, missing: 50, runs: 20, beyond: 0 };
     let losses = LossReport { ssrc: SENDER, tally, repaired: 48, lost: 2, late: 1 };

@@ -6,6 +6,7 @@ mod properties;
 use rtcp_types::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostClock};
+use tautline_proto::latency::LatencyMethod;
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -104,6 +105,7 @@ fn effective() -> Effective {
         effective: Span::from_micros(5_003),
         uncertainty: Span::from_micros(12),
         needed: Some(Span::from_micros(4_200)),
+        method: Some(LatencyMethod::Sound),
     }
 }
 
@@ -111,13 +113,19 @@ fn effective() -> Effective {
 fn latency_report_of_an_older_receiver_is_read() {
     let report = RtcpReport { effective: Some(effective()), ..RtcpReport::new(9) };
     let mut bytes = written(&report);
-    let app = bytes.len() - 12 - 36;
+    let app = bytes.len() - 12 - 40;
     assert_eq!(&bytes[app + 8..app + 12], b"taut");
-    bytes.truncate(app + 12 + 28);
-    bytes[app + 2..app + 4].copy_from_slice(&9_u16.to_be_bytes());
-    let older = Effective { needed: None, ..effective() };
-    let said = read(&bytes).unwrap();
-    assert!(said.items.contains(&(9, format!("{:?}", Item::Effective(older)))), "{:?}", said.items);
+    let without_method = Effective { method: None, ..effective() };
+    for (length, older) in
+        [(36_usize, without_method), (28, Effective { needed: None, ..without_method })]
+    {
+        bytes.truncate(app + 12 + length);
+        let words = u16::try_from(2 + length / 4).unwrap();
+        bytes[app + 2..app + 4].copy_from_slice(&words.to_be_bytes());
+        let said = read(&bytes).unwrap();
+        let read = (9, format!("{:?}", Item::Effective(older)));
+        assert!(said.items.contains(&read), "{:?}", said.items);
+    }
 }
 
 #[test]
@@ -228,9 +236,9 @@ fn app_packets_have_the_documented_bytes() {
     // Builds on one host must agree, so these bits are fixed.
     let clocks = [0x49F4_CC0D_8309_4C37, 0x85D4_4E12_B3E0_0B2D, 0x5A43_35A7_84A1_CC14_u64];
     assert_eq!(bytes[60..84], clocks.map(u64::to_be_bytes).concat());
-    assert_eq!(bytes[84..96], [0x81, 204, 0, 11, 0, 0, 0, 3, b't', b'a', b'u', b't']);
+    assert_eq!(bytes[84..96], [0x81, 204, 0, 12, 0, 0, 0, 3, b't', b'a', b'u', b't']);
     assert_eq!(bytes[96..100], [0, 0, 0, 9]);
-    assert_eq!(bytes[124..], [0, 0, 0, 0, 0, 0x40, 0x16, 0x40]);
+    assert_eq!(bytes[124..], [0, 0, 0, 0, 0, 0x40, 0x16, 0x40, 0, 0, 0, 3]);
 }
 
 #[test]

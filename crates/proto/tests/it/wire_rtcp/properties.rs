@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
+use tautline_proto::latency::LatencyMethod;
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -73,6 +74,7 @@ proptest! {
         let effective = spans.map(|(ssrc, configured, effective, uncertainty, needed)| Effective {
             ssrc, configured, effective, uncertainty,
             needed: Some(needed).filter(|needed| *needed > Span::ZERO),
+            method: LatencyMethod::ALL.into_iter().nth(ssrc as usize % 4),
         });
         let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost, beyond, late])| LossReport {
             ssrc, tally: Tally { expected, missing, runs, beyond }, repaired, lost, late,

@@ -3,7 +3,8 @@
 
 use tautline_proto::time::Span;
 
-pub(crate) fn step(error: f64) -> f64 {
+/// Power of ten of the second digit of `error`.
+pub fn step(error: f64) -> f64 {
     10_f64.powf((error.log10() + 1e-12).floor() - 1.0)
 }
 
@@ -21,7 +22,8 @@ fn to_nearest(nanos: i64, step: i64) -> Span {
     Span::from_nanos(i64::try_from(rounded).unwrap_or(i64::MAX))
 }
 
-pub(crate) fn nearest_thousandth(nanos: i64) -> Span {
+/// `nanos` to a thousandth of its unit.
+pub fn nearest_thousandth(nanos: i64) -> Span {
     to_nearest(
         nanos,
         match nanos.unsigned_abs() {
@@ -32,14 +34,22 @@ pub(crate) fn nearest_thousandth(nanos: i64) -> Span {
     )
 }
 
-pub(crate) fn bound(error: i64) -> Span {
+/// `error` with two digits, rounded up.
+pub fn bound(error: i64) -> Span {
     let step = step_nanos(error);
     Span::from_nanos(error.saturating_add(step - 1) / step * step)
 }
 
-pub(crate) fn by_error(nanos: i64, error: i64) -> String {
-    let rounded = to_nearest(nanos, step_nanos(error)).as_nanos();
-    let (unit, digits, name) = match rounded.unsigned_abs() {
+/// Duration with its error, such as `5.000ms ± 11us`.
+pub fn with_error(nanos: i64, error: i64) -> String {
+    format!("{} ± {}", by_error(nanos, error), bound(error))
+}
+
+/// Duration to the last digit that `error` leaves, trailing zeros included.
+pub fn by_error(nanos: i64, error: i64) -> String {
+    let step = step_nanos(error);
+    let rounded = to_nearest(nanos, step).as_nanos();
+    let (unit, digits, name): (u64, usize, _) = match rounded.unsigned_abs() {
         0..1_000 => (1, 0, "ns"),
         1_000..1_000_000 => (1_000, 3, "us"),
         1_000_000..1_000_000_000 => (1_000_000, 6, "ms"),
@@ -50,14 +60,16 @@ pub(crate) fn by_error(nanos: i64, error: i64) -> String {
     }
     let sign = if rounded < 0 { "-" } else { "" };
     let (whole, rest) = (rounded.unsigned_abs() / unit, rounded.unsigned_abs() % unit);
-    let reported = match rest {
+    let known = digits.saturating_sub(step.ilog10() as usize);
+    let reported = match known {
         0 => whole.to_string(),
-        rest => format!("{whole}.{rest:0digits$}").trim_end_matches('0').to_owned(),
+        known => format!("{whole}.{}", &format!("{rest:0digits$}")[..known]),
     };
     format!("{sign}{reported}{name}")
 }
 
-pub(crate) fn number_by_error(value: f64, error: f64) -> String {
+/// Number to the last digit that `error` leaves.
+pub fn number_by_error(value: f64, error: f64) -> String {
     if !error.is_normal() || error < 0.0 {
         return value.to_string();
     }
@@ -80,13 +92,14 @@ mod tests {
 
     #[test]
     fn a_length_of_time_has_the_digits_that_its_error_leaves() {
-        let reported = |nanos, error| format!("{} ± {}", by_error(nanos, error), bound(error));
-        assert_eq!(reported(5_299_997, 241), "5.3ms ± 250ns");
+        let reported = with_error;
+        assert_eq!(reported(5_000_123, 10_416), "5.000ms ± 11us");
+        assert_eq!(reported(5_299_997, 241), "5.30000ms ± 250ns");
         assert_eq!(reported(2_861_875, 1), "2.861875ms ± 1ns");
         assert_eq!(reported(2_861_875, 10_416), "2.862ms ± 11us");
         assert_eq!(reported(-9_123, 13_000), "-9us ± 13us");
         assert_eq!(reported(40, 13_000), "0ms ± 13us");
-        assert_eq!(reported(999_999_960, 8_000), "1s ± 8us");
+        assert_eq!(reported(999_999_960, 8_000), "1.0000000s ± 8us");
     }
 
     #[test]
