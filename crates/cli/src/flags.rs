@@ -185,7 +185,7 @@ pub(crate) struct Send {
     pub(crate) to: Vec<Address>,
     #[command(flatten)]
     pub(crate) stream: StreamFlags,
-    /// Audio per packet, 125us to 20ms [default: 1ms]
+    /// Packet time, 125us to 20ms [default: 1ms]
     ///
     /// Whole frames. Shorter packets mean less delay and more packets. The default of opus is 5ms, of opus-voice
     /// 10ms.
@@ -196,7 +196,7 @@ pub(crate) struct Send {
     /// 6k to 510k bits per second. [default: 96k per channel; opus-voice: 32k per channel]
     #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream", hide_short_help = true)]
     pub(crate) bitrate: Option<u32>,
-    /// Capture to playback, or auto [default: 5ms]
+    /// Total latency, a time or auto [default: 5ms]
     ///
     /// The sender announces this delay and every receiver keeps it. auto: as long as the slowest receiver
     /// requests, at most 400ms (50ms for a multicast group); auto:80ms sets another maximum. The default is
@@ -322,7 +322,7 @@ pub(crate) struct Recv {
     /// Packets of any length are accepted.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span, hide_short_help = true)]
     pub(crate) ptime: Span,
-    /// Capture to playback, or auto [default: sender's]
+    /// Total latency, a time or auto [default: sender's]
     ///
     /// auto: as short as the arrivals of the packets allow; auto:150ms sets a maximum and discards later packets.
     /// Without an announcement the default follows the arrivals, too.
@@ -542,7 +542,7 @@ pub(crate) struct Doctor {
     /// Latency to check for; auto counts as 5ms
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = latency)]
     pub(crate) latency: LatencyRule,
-    /// Audio per packet
+    /// Packet time
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     pub(crate) ptime: Span,
     /// Sample rate

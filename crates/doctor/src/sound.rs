@@ -114,7 +114,7 @@ pub(crate) fn access(files: &[(String, bool)]) -> Option<Finding> {
     match (files.first()?, kept.first()) {
         (_, None) => Some(Finding::passed("this user may open the sound cards")),
         (_, Some((name, _))) => {
-            let what = format!("this user may not open {name}");
+            let what = format!("this user is not allowed to open {name}");
             let why = "alsa: cannot use the card; the fix takes effect at the next login";
             let finding = Finding::new(Failure, what, why);
             Some(finding.fix("sudo usermod -aG audio \"$(id -un)\""))

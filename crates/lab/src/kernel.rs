@@ -65,7 +65,7 @@ L16 stereo."#;
 #[derive(Debug, Args)]
 #[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct KernelFlags {
-    /// Audio per packet; repeatable [default: 1ms, 5ms and 20ms]
+    /// Packet time; repeatable [default: 1ms, 5ms and 20ms]
     #[arg(long, value_name = "TIME", value_parser = span)]
     ptime: Vec<Span>,
     /// Packets per row [default: as many as fit in --duration, up to 50000]

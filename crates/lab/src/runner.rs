@@ -99,7 +99,7 @@ pub(crate) struct BusyFlags {
 /// Packet and period length.
 #[derive(Debug, Args)]
 pub(crate) struct BlockSizes {
-    /// Audio per packet
+    /// Packet time
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
           help_heading = "Stream")]
     pub(crate) ptime: Span,

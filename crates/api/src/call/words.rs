@@ -272,7 +272,7 @@ impl TryFrom<AbilitiesJson> for StreamAbilities {
         let AbilitiesJson { rates, channels, codings, ptimes_ns: (minimum, maximum), takes_ns } =
             said;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MAX_LISTED) {
-            return Err(CallNonsense(format!("an offer with more than {MAX_LISTED} entries")));
+            return Err(CallNonsense(format!("the offer has more than {MAX_LISTED} entries")));
         }
         if minimum < 0 || maximum < minimum {
             return Err(CallNonsense("an invalid range of packet times".to_owned()));

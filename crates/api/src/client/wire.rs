@@ -281,7 +281,7 @@ pub(super) fn reported(
         HttpError::HostNotFound => AskError::NoSuchHost(worker),
         HttpError::Io(error) => of_io(worker, waited, &error, connector),
         HttpError::BodyExceedsLimit(maximum) => {
-            let what = format!("an answer of more than {maximum} bytes");
+            let what = format!("its answer has more than {maximum} bytes");
             AskError::Nonsense { worker, what, version: crate::v1::VERSION }
         }
         other => {

@@ -29,17 +29,17 @@ impl Catalogue {
     /// Removes invalid plugins. Returns their faults, or that of the catalogue.
     pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
-            return Err(format!("a catalogue of version {}", self.version));
+            return Err(format!("its plugin list has version {}, not {VERSION}; update taut on both machines", self.version));
         }
         if self.plugins.len() > MAX_PLUGINS {
-            return Err(format!("{} plugins: the maximum is {MAX_PLUGINS}", self.plugins.len()));
+            return Err(format!("it lists {} plugins; the maximum is {MAX_PLUGINS}", self.plugins.len()));
         }
         text("the worker's name", &self.worker)?;
         let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());
         self.plugins.retain(|plugin| {
             let odd = match plugin.check() {
                 Ok(()) if known.insert(plugin.id.clone()) => return true,
-                Ok(()) => format!("two plugins with the id {:?}", plugin.id),
+                Ok(()) => format!("two plugins have the id {:?}", plugin.id),
                 Err(odd) => odd,
             };
             wrong.push(printable(&odd, MAX_TEXT));

@@ -31,14 +31,14 @@ pub(crate) struct ServeFlags {
     /// any address but 127.0.0.1 only trusted machines are accepted (taut pair).
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", hide_default_value = true, value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// What callers hear [default: programs:]
+    /// Device that callers hear [default: programs:]
     ///
     /// programs: is the audio of programs on this machine; see "Programs" below. Or a device, such as pipewire:Speaker or
     /// jack:speaker: see "Devices" in taut send --help.
     #[arg(long, short, value_name = "DEVICE", default_value = "programs:", hide_default_value = true,
           value_parser = device())]
     pub(crate) input: DeviceSpec,
-    /// Where callers are played [default: programs:]
+    /// Device that plays the callers [default: programs:]
     ///
     /// programs: lets programs on this machine record it. Or a device, such as pipewire:Microphone or jack:microphone.
     #[arg(long, short, value_name = "DEVICE", default_value = "programs:", hide_default_value = true,
@@ -208,10 +208,10 @@ pub(crate) struct EndFlags {
     /// l16, l24, f32, opus, opus-voice, … [default: l24]
     #[arg(long, value_name = "CODEC", help_heading = "Stream", value_parser = coding_or_auto(), hide_possible_values = true)]
     pub(crate) format: Option<CodingOrAuto>,
-    /// Audio per packet [default: 2500us]
+    /// Packet time [default: 2500us]
     #[arg(long, value_name = "TIME", value_parser = ptime, help_heading = "Stream")]
     pub(crate) ptime: Option<Span>,
-    /// Capture to playback, or auto [default: auto:250ms]
+    /// Total latency, a time or auto [default: auto:250ms]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency, help_heading = "Timing")]
     pub(crate) latency: Option<LatencyRule>,
     #[command(flatten)]

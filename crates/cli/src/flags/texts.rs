@@ -65,12 +65,12 @@ pub(super) fn call(arg: Arg) -> Arg {
         }
         "ptime" => {
             let long = "The longer one of both machines is used.";
-            with(arg, "Audio per packet [default: 2500us]", long)
+            with(arg, "Packet time [default: 2500us]", long)
         }
         "latency" => {
             let long = "For both directions. auto: as short as the arrivals of the packets allow; auto:150ms sets a \
                         maximum and discards later packets.";
-            with(arg, "Capture to playback, or auto [default: auto:250ms]", long)
+            with(arg, "Total latency, a time or auto [default: auto:250ms]", long)
         }
         "redundancy" => {
             let long = "In both directions, with UDP. See \"Redundancy\" in taut send --help. [default: off]";
@@ -100,12 +100,12 @@ pub(super) fn serve(arg: Arg) -> Arg {
         }
         "ptime" => {
             let long = "The longer one of both machines is used. The default is a period of --input if that is shorter.";
-            with(arg, "Audio per packet [default: 2500us]", long)
+            with(arg, "Packet time [default: 2500us]", long)
         }
         "latency" => {
             let long = "For both directions, of callers that request none. auto: as short as the arrivals of the \
                         packets allow; auto:150ms sets a maximum and discards later packets.";
-            with(arg, "Capture to playback, or auto [default: auto:250ms]", long)
+            with(arg, "Total latency, a time or auto [default: auto:250ms]", long)
         }
         "redundancy" => {
             let long = "In both directions, with UDP, for callers that request none. See \"Redundancy\" in taut send --help. \

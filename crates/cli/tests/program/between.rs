@@ -24,7 +24,7 @@ fn distance_of_two_channels_is_printed_and_written() {
     two_taps().write(&folder.file("taps.wav"));
     let line = "lab align taps.wav --report-file report.json --report-file report.html";
     let ended = taut(words(line)).in_folder(folder.path()).run().well();
-    assert!(delays(&ended.out).contains("10ms ± "), "{ended:#?}");
+    assert!(delays(&ended.out).contains("10.000000ms ± "), "{ended:#?}");
     assert!(ended.out.contains("inverted"), "{ended:#?}");
     let read = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
     assert!(read("report.html").contains("inverted"));
@@ -126,7 +126,7 @@ fn taps_of_two_files_are_held_against_each_other() {
     }
     let line = "lab align before.wav --second after.wav";
     let ended = taut(words(line)).in_folder(folder.path()).run().well();
-    assert!(delays(&ended.out).contains("10ms ± "), "{ended:#?}");
+    assert!(delays(&ended.out).contains("10.000000ms ± "), "{ended:#?}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl WorkLog {
             }
             ServingNews::CloseDenied { by, id } => {
                 let opener = self.opener(*id);
-                let sentence = format!("{by} may not end stream {id}{opener}");
+                let sentence = format!("{by} is not allowed to end stream {id}{opener}");
                 self.emit(LineKind::CloseDenied, &sentence, now);
             }
             ServingNews::TurnedAway { address, why } => self.turned_away(*address, *why, now),
