@@ -4,8 +4,8 @@
 mod connection;
 mod dial;
 mod keys;
+mod message_json;
 mod probe;
-mod words;
 
 use core::fmt;
 use core::str::FromStr;
@@ -19,8 +19,8 @@ use crate::client::{NoWorkerAddress, WorkerAddress};
 pub use connection::{CallConnection, ConnectionEnd, LineBuffer, LineTooLong, MAX_LINE};
 pub use dial::DialError;
 pub use keys::{CallKeys, MediaTicket, SALT_BYTES, SrtpSecret, call_secret, fresh_call};
+pub use message_json::{InvalidCallMessage, read, written};
 pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};
-pub use words::{CallNonsense, read, written};
 
 /// ALPN protocol names (RFC 7301), each with its message version
 /// ([`tautline_proto::call::message::CALL_VERSION`]), newest first.

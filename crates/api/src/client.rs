@@ -107,7 +107,7 @@ impl WorkerClient {
     /// Valid plugins of the worker, and the faults of the others ([`Catalogue::check`]).
     pub fn catalogue(&self) -> Result<(Catalogue, Vec<String>), AskError> {
         let mut catalogue: Catalogue = self.get("/v1/catalogue")?;
-        let wrong = catalogue.check().map_err(|what| self.nonsense(what))?;
+        let wrong = catalogue.check().map_err(|what| self.invalid_answer(what))?;
         Ok((catalogue, wrong))
     }
 
@@ -132,7 +132,8 @@ impl WorkerClient {
 
     /// Opens a stream, which stays open until closed, even without this client.
     pub fn open(&self, request: &StreamRequest) -> Result<WorkOpened, AskError> {
-        let body = serde_json::to_vec(request).map_err(|error| self.nonsense(error.to_string()))?;
+        let body =
+            serde_json::to_vec(request).map_err(|error| self.invalid_answer(error.to_string()))?;
         let answered = self.request(Method::POST, "/v1/streams", Some(body))?;
         let mut stream: WorkStream = self.read(&answered)?;
         let secret = self.secret(&mut stream, request.cleartext, &answered.met)?;
@@ -157,7 +158,8 @@ impl WorkerClient {
 
     /// Changes a zone of a node; returns its state.
     pub fn change_zone(&self, change: &ZoneChange) -> Result<ZoneState, AskError> {
-        let body = serde_json::to_vec(change).map_err(|error| self.nonsense(error.to_string()))?;
+        let body =
+            serde_json::to_vec(change).map_err(|error| self.invalid_answer(error.to_string()))?;
         self.read(&self.request(Method::POST, "/v1/zones", Some(body))?)
     }
 
@@ -179,7 +181,7 @@ impl WorkerClient {
             None => key,
         };
         let without =
-            || self.nonsense("it opened a stream and gave nothing to seal it by".to_owned());
+            || self.invalid_answer("it opened a stream and gave nothing to seal it by".to_owned());
         secret.map(Some).ok_or_else(without)
     }
 
@@ -191,7 +193,8 @@ impl WorkerClient {
         if !(200..300).contains(&answered.status) {
             return Err(self.refused(answered));
         }
-        serde_json::from_slice(&answered.body).map_err(|error| self.nonsense(error.to_string()))
+        serde_json::from_slice(&answered.body)
+            .map_err(|error| self.invalid_answer(error.to_string()))
     }
 
     fn request(
@@ -247,13 +250,13 @@ impl WorkerClient {
         let status = answered.status;
         match serde_json::from_slice(&answered.body) {
             Ok(RefusalAnswer { error }) => AskError::Refused { worker, status, error },
-            Err(_) => self.nonsense(format!("status {status} without a reason")),
+            Err(_) => self.invalid_answer(format!("status {status} without a reason")),
         }
     }
 
-    fn nonsense(&self, what: String) -> AskError {
+    fn invalid_answer(&self, what: String) -> AskError {
         // The text may quote the worker.
         let what = printable(&what, MAX_TEXT);
-        AskError::Nonsense { worker: self.address.clone(), what, version: VERSION }
+        AskError::InvalidAnswer { worker: self.address.clone(), what, version: VERSION }
     }
 }

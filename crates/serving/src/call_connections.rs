@@ -148,7 +148,7 @@ impl CallConnections {
                             }
                         }
                         Ok(_) => {}
-                        Err(nonsense) => fault = Some(nonsense.to_string()),
+                        Err(invalid) => fault = Some(invalid.to_string()),
                     };
                 });
                 if let Err(too_long) = taken {

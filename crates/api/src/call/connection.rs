@@ -13,7 +13,7 @@ use tautline_proto::call::message::CallMessage;
 use thiserror::Error;
 
 use super::{
-    CallAddress, CallNonsense, DialError, call_secret, protocols, read, version_of, written,
+    CallAddress, DialError, InvalidCallMessage, call_secret, protocols, read, version_of, written,
 };
 use crate::client::wire::{TimedStream, shake_hands};
 use crate::seal::SECRET_BYTES;
@@ -52,7 +52,7 @@ pub enum ConnectionEnd {
     TooLong(#[from] LineTooLong),
     /// A received line is not a valid message.
     #[error(transparent)]
-    Nonsense(#[from] CallNonsense),
+    InvalidMessage(#[from] InvalidCallMessage),
 }
 
 impl fmt::Debug for CallConnection {
@@ -146,13 +146,13 @@ impl CallConnection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(ConnectionEnd::Lost(error)),
             };
-            let mut nonsense = Ok(());
+            let mut valid = Ok(());
             self.arrived.take(&bytes[..count], |line| match read(line) {
-                Ok(message) if nonsense.is_ok() => notify(message),
+                Ok(message) if valid.is_ok() => notify(message),
                 Ok(_) => {}
-                Err(error) => nonsense = Err(error),
+                Err(error) => valid = Err(error),
             })?;
-            nonsense?;
+            valid?;
         }
     }
 

@@ -137,10 +137,10 @@ fn message_has_the_documented_form() {
 }
 
 #[test]
-fn error_of_nonsense_input_is_printable() {
+fn error_of_invalid_input_is_printable() {
     let line = br#"{"\u001b]0;x\u0007\u202e\u2028":{}}"#;
-    let nonsense = read(line).unwrap_err().to_string();
-    assert!(nonsense.lines().flat_map(str::chars).all(is_printable), "{nonsense:?}");
+    let invalid = read(line).unwrap_err().to_string();
+    assert!(invalid.lines().flat_map(str::chars).all(is_printable), "{invalid:?}");
     let bye = br#"{"bye":{"reason":"a\u202e\u2028\u001b[2J"}}"#;
     let reason = CallReason::new(r"a\u{202e}\u{2028}\u{1b}[2J");
     assert_eq!(read(bye), Ok(CallMessage::Bye(reason)));

@@ -92,7 +92,7 @@ pub enum AskError {
     #[error(
         "{worker}: invalid answer for version {version}: {what}\nhint: update taut on both hosts"
     )]
-    Nonsense {
+    InvalidAnswer {
         /// The worker.
         worker: WorkerAddress,
         /// What was wrong with the response.

@@ -282,10 +282,10 @@ pub(super) fn reported(
         HttpError::Io(error) => of_io(worker, waited, &error, connector),
         HttpError::BodyExceedsLimit(maximum) => {
             let what = format!("its answer has more than {maximum} bytes");
-            AskError::Nonsense { worker, what, version: crate::v1::VERSION }
+            AskError::InvalidAnswer { worker, what, version: crate::v1::VERSION }
         }
         other => {
-            AskError::Nonsense { worker, what: other.to_string(), version: crate::v1::VERSION }
+            AskError::InvalidAnswer { worker, what: other.to_string(), version: crate::v1::VERSION }
         }
     }
 }

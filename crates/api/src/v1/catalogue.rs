@@ -29,10 +29,16 @@ impl Catalogue {
     /// Removes invalid plugins. Returns their faults, or that of the catalogue.
     pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
-            return Err(format!("its plugin list has version {}, not {VERSION}; update taut on both machines", self.version));
+            return Err(format!(
+                "its plugin list has version {}, not {VERSION}; update taut on both machines",
+                self.version
+            ));
         }
         if self.plugins.len() > MAX_PLUGINS {
-            return Err(format!("it lists {} plugins; the maximum is {MAX_PLUGINS}", self.plugins.len()));
+            return Err(format!(
+                "it lists {} plugins; the maximum is {MAX_PLUGINS}",
+                self.plugins.len()
+            ));
         }
         text("the worker's name", &self.worker)?;
         let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());

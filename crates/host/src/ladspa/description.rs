@@ -32,7 +32,7 @@ pub struct PluginDescription {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Nonsense {
+pub enum InvalidDescription {
     #[error(
         "invalid label {0:?}: it must not have whitespace or control characters; use another plugin"
     )]
@@ -69,13 +69,13 @@ impl PluginDescription {
     /// # Safety
     ///
     /// `descriptor` is from a loaded library, its pointers as in the header.
-    pub(crate) unsafe fn read(descriptor: &Descriptor) -> Result<Self, Nonsense> {
+    pub(crate) unsafe fn read(descriptor: &Descriptor) -> Result<Self, InvalidDescription> {
         // SAFETY: `start` is null or a string, per the header.
         let text = |start| unsafe { text_at(start) };
         // Requests use the label: unchanged or rejected.
         let label = text(descriptor.label);
         if label.is_empty() || label.contains(|c: char| c.is_whitespace() || !is_printable(c)) {
-            return Err(Nonsense::Label(label));
+            return Err(InvalidDescription::Label(label));
         }
         let unique_id = u32::try_from(descriptor.unique_id).ok().filter(|id| *id < UNIQUE_IDS);
         let lacks = [
@@ -85,10 +85,10 @@ impl PluginDescription {
             (descriptor.cleanup.is_none(), "cleanup"),
         ];
         if let Some((_, name)) = lacks.into_iter().find(|(missing, _)| *missing) {
-            return Err(Nonsense::Function(name));
+            return Err(InvalidDescription::Function(name));
         }
         Ok(Self {
-            unique_id: unique_id.ok_or(Nonsense::UniqueId(descriptor.unique_id))?,
+            unique_id: unique_id.ok_or(InvalidDescription::UniqueId(descriptor.unique_id))?,
             name: shown(&text(descriptor.name)),
             maker: shown(&text(descriptor.maker)),
             copyright: shown(&text(descriptor.copyright)),
@@ -108,13 +108,13 @@ impl PluginDescription {
 /// # Safety
 ///
 /// Lists are null or have one entry per port.
-unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsense> {
+unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, InvalidDescription> {
     let reported = descriptor.port_count;
     let count = usize::try_from(reported).ok().filter(|count| *count <= MAX_PORTS);
-    let count = count.ok_or(Nonsense::Ports(reported))?;
+    let count = count.ok_or(InvalidDescription::Ports(reported))?;
     let lists = (descriptor.port_descriptors, descriptor.port_names, descriptor.port_range_hints);
     if count > 0 && (lists.0.is_null() || lists.1.is_null() || lists.2.is_null()) {
-        return Err(Nonsense::NoPorts(reported));
+        return Err(InvalidDescription::NoPorts(reported));
     }
     let port = |place: usize| {
         // SAFETY: within lists of `count` entries, which exist.
@@ -122,7 +122,7 @@ unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsens
             unsafe { (*lists.0.add(place), *lists.1.add(place), *lists.2.add(place)) };
         let one_of = |bits: c_int| (kind & bits).count_ones() == 1;
         if !one_of(INPUT | OUTPUT) || !one_of(CONTROL | AUDIO) {
-            return Err(Nonsense::Kind(place, kind));
+            return Err(InvalidDescription::Kind(place, kind));
         }
         // SAFETY: `name` is null or a string, per the header.
         let name = shown(&unsafe { text_at(name) });

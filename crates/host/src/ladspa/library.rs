@@ -5,7 +5,7 @@ use std::sync::Once;
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 use super::abi::{Descriptor, DescriptorFunction, ENTRY};
-use super::description::{Nonsense, PluginDescription};
+use super::description::{InvalidDescription, PluginDescription};
 
 pub const MAX_PLUGINS: usize = 4096;
 
@@ -26,7 +26,7 @@ unsafe impl Sync for PluginLibrary {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedPlugin {
     pub index: usize,
-    pub why: Nonsense,
+    pub why: InvalidDescription,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

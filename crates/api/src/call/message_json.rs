@@ -21,7 +21,7 @@ use thiserror::Error;
 /// Why a line is invalid, with the fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("invalid call message: {0}\nhint: update taut on both machines")]
-pub struct CallNonsense(String);
+pub struct InvalidCallMessage(String);
 
 const MAX_PTIME: Span = Span::from_secs(1);
 
@@ -33,12 +33,12 @@ pub fn written(message: &CallMessage) -> Vec<u8> {
 }
 
 /// Parses a line.
-pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
-    let said: MessageJson = serde_json::from_slice(line).map_err(|error| {
+pub fn read(line: &[u8]) -> Result<CallMessage, InvalidCallMessage> {
+    let json: MessageJson = serde_json::from_slice(line).map_err(|error| {
         // The error quotes the peer.
-        CallNonsense(printable(&error.to_string(), MAX_REASON))
+        InvalidCallMessage(printable(&error.to_string(), MAX_REASON))
     })?;
-    said.try_into()
+    json.try_into()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -176,10 +176,10 @@ impl From<&CallMessage> for MessageJson {
 }
 
 impl TryFrom<MessageJson> for CallMessage {
-    type Error = CallNonsense;
+    type Error = InvalidCallMessage;
 
-    fn try_from(said: MessageJson) -> Result<Self, CallNonsense> {
-        Ok(match said {
+    fn try_from(json: MessageJson) -> Result<Self, InvalidCallMessage> {
+        Ok(match json {
             MessageJson::Call { version, offer, resumes } => {
                 let resumes = resumes.map(read_id).transpose()?;
                 Self::Call { version, offer: offer.try_into()?, resumes }
@@ -194,7 +194,8 @@ impl TryFrom<MessageJson> for CallMessage {
             MessageJson::Kept { reason } => Self::Kept(CallReason::new(reason)),
             MessageJson::Path { path, transport } => {
                 let path = CallPath::named(&path);
-                let path = path.ok_or_else(|| CallNonsense("paths are udp and tcp".to_owned()))?;
+                let path =
+                    path.ok_or_else(|| InvalidCallMessage("paths are udp and tcp".to_owned()))?;
                 Self::Path { path, transport }
             }
             MessageJson::NotReceived { transport } => Self::NotReceived { transport },
@@ -209,9 +210,11 @@ fn written_id(call: &CallId) -> String {
     STANDARD.encode(call.0)
 }
 
-fn read_id(said: String) -> Result<CallId, CallNonsense> {
-    let bytes = STANDARD.decode(said).ok().and_then(|bytes| bytes.try_into().ok());
-    bytes.map(CallId).ok_or_else(|| CallNonsense("a call's id has 16 bytes in base64".to_owned()))
+fn read_id(json: String) -> Result<CallId, InvalidCallMessage> {
+    let bytes = STANDARD.decode(json).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes
+        .map(CallId)
+        .ok_or_else(|| InvalidCallMessage("a call's id has 16 bytes in base64".to_owned()))
 }
 
 fn written_paths(paths: &[CallPath]) -> Vec<String> {
@@ -219,13 +222,13 @@ fn written_paths(paths: &[CallPath]) -> Vec<String> {
 }
 
 /// Ignores unknown paths.
-fn read_paths(said: &[String]) -> Vec<CallPath> {
-    said.iter().filter_map(|name| CallPath::named(name)).collect()
+fn read_paths(json: &[String]) -> Vec<CallPath> {
+    json.iter().filter_map(|name| CallPath::named(name)).collect()
 }
 
-fn read_redundancy(said: Option<String>) -> Result<Option<Redundancy>, CallNonsense> {
-    let known = said.map(|requested| requested.parse()).transpose();
-    known.map_err(|_| CallNonsense("no redundancy that is known".to_owned()))
+fn read_redundancy(json: Option<String>) -> Result<Option<Redundancy>, InvalidCallMessage> {
+    let known = json.map(|requested| requested.parse()).transpose();
+    known.map_err(|_| InvalidCallMessage("no redundancy that is known".to_owned()))
 }
 
 impl From<&CallOffer> for OfferJson {
@@ -240,13 +243,13 @@ impl From<&CallOffer> for OfferJson {
 }
 
 impl TryFrom<OfferJson> for CallOffer {
-    type Error = CallNonsense;
+    type Error = InvalidCallMessage;
 
-    fn try_from(said: OfferJson) -> Result<Self, CallNonsense> {
-        let (there, back) = (said.there.try_into()?, said.back.try_into()?);
-        let latency = latency([said.latency_ns, said.latency_max_ns])?;
-        let adapts = said.adapts.map(TryInto::try_into).transpose()?;
-        let (paths, redundancy) = (read_paths(&said.paths), read_redundancy(said.redundancy)?);
+    fn try_from(json: OfferJson) -> Result<Self, InvalidCallMessage> {
+        let (there, back) = (json.there.try_into()?, json.back.try_into()?);
+        let latency = latency([json.latency_ns, json.latency_max_ns])?;
+        let adapts = json.adapts.map(TryInto::try_into).transpose()?;
+        let (paths, redundancy) = (read_paths(&json.paths), read_redundancy(json.redundancy)?);
         Ok(Self { there, back, paths, latency, adapts, redundancy })
     }
 }
@@ -265,20 +268,22 @@ impl From<&StreamAbilities> for AbilitiesJson {
 }
 
 impl TryFrom<AbilitiesJson> for StreamAbilities {
-    type Error = CallNonsense;
+    type Error = InvalidCallMessage;
 
     /// Omits unknown values: the peer may be newer.
-    fn try_from(said: AbilitiesJson) -> Result<Self, CallNonsense> {
+    fn try_from(json: AbilitiesJson) -> Result<Self, InvalidCallMessage> {
         let AbilitiesJson { rates, channels, codings, ptimes_ns: (minimum, maximum), takes_ns } =
-            said;
+            json;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MAX_LISTED) {
-            return Err(CallNonsense(format!("the offer has more than {MAX_LISTED} entries")));
+            return Err(InvalidCallMessage(format!(
+                "the offer has more than {MAX_LISTED} entries"
+            )));
         }
         if minimum < 0 || maximum < minimum {
-            return Err(CallNonsense("an invalid range of packet times".to_owned()));
+            return Err(InvalidCallMessage("an invalid range of packet times".to_owned()));
         }
         if takes_ns.is_some_and(|takes| takes < 0) {
-            return Err(CallNonsense("a negative device latency".to_owned()));
+            return Err(InvalidCallMessage("a negative device latency".to_owned()));
         }
         Ok(Self {
             rates: rates.into_iter().filter_map(|hertz| Rate::new(hertz).ok()).collect(),
@@ -303,14 +308,14 @@ impl From<&CallTerms> for TermsJson {
 }
 
 impl TryFrom<TermsJson> for CallTerms {
-    type Error = CallNonsense;
+    type Error = InvalidCallMessage;
 
-    fn try_from(said: TermsJson) -> Result<Self, CallNonsense> {
-        let (there, back) = (said.there.try_into()?, said.back.try_into()?);
-        let latency = latency([said.latency_ns, said.latency_max_ns])?;
+    fn try_from(json: TermsJson) -> Result<Self, InvalidCallMessage> {
+        let (there, back) = (json.there.try_into()?, json.back.try_into()?);
+        let latency = latency([json.latency_ns, json.latency_max_ns])?;
         let latency = latency.unwrap_or(CallLatency::AUTO);
-        let adapts = said.adapts.map(TryInto::try_into).transpose()?;
-        let (paths, redundancy) = (read_paths(&said.paths), read_redundancy(said.redundancy)?);
+        let adapts = json.adapts.map(TryInto::try_into).transpose()?;
+        let (paths, redundancy) = (read_paths(&json.paths), read_redundancy(json.redundancy)?);
         Ok(Self { there, back, paths, latency, adapts, redundancy })
     }
 }
@@ -323,14 +328,14 @@ impl From<&CallAdaptation> for AdaptationJson {
 }
 
 impl TryFrom<AdaptationJson> for CallAdaptation {
-    type Error = CallNonsense;
+    type Error = InvalidCallMessage;
 
-    fn try_from(said: AdaptationJson) -> Result<Self, CallNonsense> {
-        if said.codings.len() > MAX_LISTED {
-            return Err(CallNonsense(format!("more than {MAX_LISTED} codings")));
+    fn try_from(json: AdaptationJson) -> Result<Self, InvalidCallMessage> {
+        if json.codings.len() > MAX_LISTED {
+            return Err(InvalidCallMessage(format!("more than {MAX_LISTED} codings")));
         }
-        let codings = said.codings.iter().filter_map(|name| Coding::named(name)).collect();
-        Ok(Self { codings, max_bitrate: said.bitrate_max })
+        let codings = json.codings.iter().filter_map(|name| Coding::named(name)).collect();
+        Ok(Self { codings, max_bitrate: json.bitrate_max })
     }
 }
 
@@ -341,12 +346,14 @@ fn spans(latency: CallLatency) -> [Option<i64>; 2] {
     }
 }
 
-fn latency(said: [Option<i64>; 2]) -> Result<Option<CallLatency>, CallNonsense> {
-    match said.map(|nanos| nanos.map(Span::from_nanos)) {
+fn latency(json: [Option<i64>; 2]) -> Result<Option<CallLatency>, InvalidCallMessage> {
+    match json.map(|nanos| nanos.map(Span::from_nanos)) {
         [None, None] => Ok(None),
         [Some(latency), None] => Ok(Some(CallLatency::Kept(latency))),
         [None, Some(maximum)] => Ok(Some(CallLatency::Auto { maximum })),
-        [Some(_), Some(_)] => Err(CallNonsense("both a fixed and an adaptive latency".to_owned())),
+        [Some(_), Some(_)] => {
+            Err(InvalidCallMessage("both a fixed and an adaptive latency".to_owned()))
+        }
     }
 }
 
@@ -364,21 +371,21 @@ impl From<&StreamTerms> for StreamJson {
 }
 
 impl TryFrom<StreamJson> for StreamTerms {
-    type Error = CallNonsense;
+    type Error = InvalidCallMessage;
 
-    fn try_from(said: StreamJson) -> Result<Self, CallNonsense> {
+    fn try_from(json: StreamJson) -> Result<Self, InvalidCallMessage> {
         let unsupported = |error: UnitError| {
-            CallNonsense(error.to_string().lines().next().unwrap_or_default().to_owned())
+            InvalidCallMessage(error.to_string().lines().next().unwrap_or_default().to_owned())
         };
-        let rate = Rate::new(said.rate).map_err(unsupported)?;
-        let channels = Channels::new(said.channels).map_err(unsupported)?;
-        let coding = Coding::named(&said.coding)
-            .ok_or_else(|| CallNonsense("no coding that is known".to_owned()))?
+        let rate = Rate::new(json.rate).map_err(unsupported)?;
+        let channels = Channels::new(json.channels).map_err(unsupported)?;
+        let coding = Coding::named(&json.coding)
+            .ok_or_else(|| InvalidCallMessage("no coding that is known".to_owned()))?
             .usual_for(channels);
-        let coding = said.bitrate.map_or(coding, |bitrate| coding.at_bitrate(bitrate));
-        let ptime = Span::from_nanos(said.ptime_ns);
+        let coding = json.bitrate.map_or(coding, |bitrate| coding.at_bitrate(bitrate));
+        let ptime = Span::from_nanos(json.ptime_ns);
         if !(Span::ZERO..=MAX_PTIME).contains(&ptime) {
-            return Err(CallNonsense("a packet time above 1 s".to_owned()));
+            return Err(InvalidCallMessage("a packet time above 1 s".to_owned()));
         }
         // The receiver checks the format: refusing a request does not end the call.
         Ok(Self { rate, channels, coding, ptime })
