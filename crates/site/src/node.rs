@@ -122,11 +122,14 @@ impl BuildingNode {
         })
     }
 
-    /// Kills card processes that report nothing. Call about once a second.
+    /// Kills card processes that report nothing, and what processes that ended left behind. Call
+    /// about once a second.
     pub fn watch(&self) {
         let now = now();
-        for (role, child) in &mut self.standing().children {
-            if let Role::Card(card) = role
+        for (role, child) in &self.standing().children {
+            if child.is_over() {
+                child.kill();
+            } else if let Role::Card(card) = role
                 && now - child.reported > HANGS
             {
                 (self.config.notify)(&format!("card {card} hangs: killed"));
@@ -144,9 +147,12 @@ impl BuildingNode {
         self.stopping.notify_all();
         let until = std::time::Instant::now() + FAREWELL;
         while kept.iter().any(|thread| !thread.is_finished()) && std::time::Instant::now() < until {
+            let standing = self.standing();
+            standing.children.values().filter(|it| it.is_over()).for_each(RunningChild::kill);
+            drop(standing);
             std::thread::park_timeout(Duration::from_millis(10));
         }
-        self.standing().children.values_mut().for_each(RunningChild::kill);
+        self.standing().children.values().for_each(RunningChild::kill);
         for thread in kept {
             let _ = thread.join();
         }
@@ -176,7 +182,8 @@ impl BuildingNode {
         };
         let mut standing = self.standing();
         if standing.is_over {
-            return String::new();
+            child.kill();
+            return child.fault(&[]);
         }
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
@@ -186,8 +193,10 @@ impl BuildingNode {
         while let Some(line) = lines.next() {
             self.take(role, &line);
         }
-        let ended = self.standing().children.remove(role);
+        // A process without standard output is of no use.
+        self.standing().children.get(role).into_iter().for_each(RunningChild::kill);
         let errors = lines.errors();
+        let ended = self.standing().children.remove(role);
         errors.iter().for_each(|line| (self.config.notify)(line));
         ended.map_or_else(String::new, |child| child.fault(&errors))
     }

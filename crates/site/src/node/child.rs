@@ -1,18 +1,24 @@
 //! A process of a node, with its pipes.
 
 use std::io::{self, BufRead as _, BufReader, Lines, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tautline_io::clock::now;
 use tautline_proto::time::LocalTime;
 
 /// Lines of standard error that are kept: a message and its hints.
 const KEPT: usize = 20;
+/// Lines that wait for the process to read them. One that leaves more unread hangs.
+const UNREAD: usize = 1000;
 
+/// It leads a process group, so that its own children end with it: they keep its pipes open.
 pub(super) struct RunningChild {
     child: Child,
-    input: Option<ChildStdin>,
+    input: Option<SyncSender<String>>,
     /// Time of its newest line.
     pub(super) reported: LocalTime,
 }
@@ -27,24 +33,27 @@ impl RunningChild {
     /// Starts it, with a first line for its standard input.
     pub(super) fn start(mut command: Command, first: &str) -> io::Result<(Self, ChildLines)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
+        let mut child = command.process_group(0).spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(error)) = pipes else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let errors = std::thread::Builder::new()
-            .name("taut-errors".to_owned())
-            .spawn(move || newest_lines(error))?;
-        let mut child = Self { child, input: Some(input), reported: now() };
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let errors = thread("taut-errors").spawn(move || newest_lines(error))?;
+        let (sender, unread) = sync_channel(UNREAD);
+        thread("taut-input").spawn(move || write_lines(input, &unread))?;
+        let mut child = Self { child, input: Some(sender), reported: now() };
         child.tell(first);
         let lines = BufReader::new(output).lines();
         Ok((child, ChildLines { lines, errors: Some(errors) }))
     }
 
-    /// Writes a line. A process that has ended takes none.
+    /// Sends a line without waiting for the process. One that ended takes none; one that leaves
+    /// too many unread is killed, and reads the changes at its next start.
     pub(super) fn tell(&mut self, line: &str) {
-        if let Some(input) = &mut self.input {
-            let _ = input.write_all(format!("{line}\n").as_bytes());
+        let sent = self.input.as_ref().map(|input| input.try_send(format!("{line}\n")));
+        if let Some(Err(std::sync::mpsc::TrySendError::Full(_))) = sent {
+            self.kill();
         }
     }
 
@@ -53,13 +62,24 @@ impl RunningChild {
         self.input = None;
     }
 
-    pub(super) fn kill(&mut self) {
-        let _ = self.child.kill();
+    /// Kills it and its children.
+    pub(super) fn kill(&self) {
+        // Its number is not free before `fault` or `drop` waits for it.
+        let _ = kill_process_group(self.id(), Signal::KILL);
+    }
+
+    /// Whether it ended. Its children may still run.
+    pub(super) fn is_over(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.id()), look), Ok(None))
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// Why it ended: its own error, or its exit status.
     pub(super) fn fault(mut self, errors: &[String]) -> String {
-        self.input = None;
         let status = self.child.wait();
         let message = errors.iter().rev().find_map(|line| line.strip_prefix("error: "));
         match (message, status) {
@@ -81,6 +101,11 @@ impl ChildLines {
         let errors = self.errors.take().map(JoinHandle::join);
         errors.and_then(Result::ok).unwrap_or_default()
     }
+}
+
+/// Ends with the process, or once no more lines can come.
+fn write_lines(mut input: ChildStdin, lines: &Receiver<String>) {
+    while lines.recv().is_ok_and(|line| input.write_all(line.as_bytes()).is_ok()) {}
 }
 
 fn newest_lines(error: ChildStderr) -> Vec<String> {

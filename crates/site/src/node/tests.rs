@@ -70,8 +70,20 @@ impl Run {
 
     #[track_caller]
     fn until(&self, state: ZonePlayback) -> ZoneState {
+        self.awaited(state, || ())
+    }
+
+    /// Like [`Self::until`], and calls [`BuildingNode::watch`].
+    #[track_caller]
+    fn watched_until(&self, state: ZonePlayback) -> ZoneState {
+        self.awaited(state, || self.node.watch())
+    }
+
+    #[track_caller]
+    fn awaited(&self, state: ZonePlayback, watch: impl Fn()) -> ZoneState {
         let end = std::time::Instant::now() + Duration::from_secs(20);
         loop {
+            watch();
             let zone = self.node.state().zones.remove(0);
             if zone.state == state {
                 return zone;
@@ -142,22 +154,47 @@ fn invalid_changes_are_refused() {
     run.end();
 }
 
+/// Makes the card process of `run` look silent for longer than permitted.
+fn seems_to_hang(run: &Run) {
+    let mut standing = run.node.standing();
+    let child = standing.children.get_mut(&Role::Card("main".into())).unwrap();
+    child.reported = now() - (HANGS + HANGS);
+}
+
 #[test]
-fn silent_card_process_is_killed() {
-    let run = Run::of("read first; trap '' INT TERM; sleep 1000");
-    let child = || {
-        let mut standing = run.node.standing();
-        let child = standing.children.get_mut(&Role::Card("main".into()))?;
-        child.reported = now() - (HANGS + HANGS);
-        Some(())
-    };
-    let end = std::time::Instant::now() + Duration::from_secs(20);
-    while child().is_none() {
-        assert!(std::time::Instant::now() < end);
-    }
+fn silent_card_process_is_killed_with_its_children() {
+    // The child of the shell keeps standard output and standard error open.
+    let run = Run::of("read first; sleep 1000 & echo '{\"note\":\"has a child\"}'; wait");
+    assert_eq!(run.note(), "has a child");
+    seems_to_hang(&run);
     run.node.watch();
     assert_eq!(run.note(), "card main hangs: killed");
     let fault = run.until(ZonePlayback::Failed).fault.unwrap();
     assert!(fault.contains("signal: 9"), "{fault}");
+    run.end();
+}
+
+#[test]
+fn children_of_a_dead_process_are_killed() {
+    let run = Run::of("read first; sleep 1000 & echo '{\"note\":\"has a child\"}'; exit 7");
+    assert_eq!(run.note(), "has a child");
+    run.watched_until(ZonePlayback::Failed);
+    assert_eq!(run.note(), "has a child", "it starts again");
+    run.end();
+}
+
+#[test]
+fn process_that_reads_nothing_blocks_no_change() {
+    let run = Run::of("echo '{\"note\":\"runs\"}'; exec sleep 1000");
+    assert_eq!(run.note(), "runs");
+    // The zeros fill the pipe.
+    let volume = format!("-{:0>9000}dB", 9);
+    let quieter = || ZoneChange { volume: Some(volume.clone()), ..change("hall") };
+    for _ in 0..20 {
+        assert_eq!(run.node.change(quieter()).unwrap().volume, "-9dB");
+    }
+    seems_to_hang(&run);
+    run.node.watch();
+    run.until(ZonePlayback::Failed);
     run.end();
 }
