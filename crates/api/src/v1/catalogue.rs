@@ -29,10 +29,7 @@ impl Catalogue {
     /// Removes invalid plugins. Returns their faults, or that of the catalogue.
     pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
-            return Err(format!(
-                "its plugin list has version {}, not {VERSION}; update taut on both machines",
-                self.version
-            ));
+            return Err(format!("its plugin list has version {}, not {VERSION}", self.version));
         }
         if self.plugins.len() > MAX_PLUGINS {
             return Err(format!(
