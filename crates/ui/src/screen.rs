@@ -23,6 +23,18 @@ pub fn notify(sentence: &str) {
     print_message("taut", sentence);
 }
 
+/// Lines of a table: cells of a column begin below each other, two spaces after the widest cell of
+/// the previous column.
+pub fn columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; N] = core::array::from_fn(|column| width(column).unwrap_or(0));
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
 fn print_message(prefix: &str, message: &str) {
     // In one write, so that lines do not mix.
     let text = format!("{prefix}: {}\n", with_hints(message));

@@ -1,7 +1,5 @@
 //! `taut zones` and `taut zone`.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use tautline_api::v1::{NodeState, ZoneChange, ZonePlayback, ZoneState};
 use tautline_proto::time::Span;
@@ -117,16 +115,7 @@ fn table(site: &Site, asked: &[Asked]) -> String {
             }
         });
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<_> = (0..HEAD.len()).map(|column| width(column).unwrap_or(0)).collect();
-    rows.iter().fold(String::new(), |mut text, row| {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:width$}  ");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-        text
-    })
+    screen::columns(&rows).join("\n") + "\n"
 }
 
 fn row(state: &ZoneState, node: &str) -> [String; 8] {

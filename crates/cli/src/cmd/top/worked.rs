@@ -4,6 +4,7 @@ use tautline_report::snapshot::{OffloadSnapshot, Snapshot};
 
 use super::messages::clean;
 use super::programs::Programs;
+use crate::screen::columns;
 
 const HEAD: [&str; 7] = ["PLUGIN", "FOR", "STATE", "SHARE", "BLOCKS", "MISSED", "RESTARTS"];
 
@@ -19,12 +20,7 @@ fn of(run: &Snapshot) -> Vec<String> {
     if count > 0 {
         let head = HEAD.map(str::to_owned);
         let rows: Vec<_> = [head].into_iter().chain(run.offloads.iter().map(row)).collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-        let widths: [usize; HEAD.len()] = core::array::from_fn(|column| width(column).unwrap_or(0));
-        lines.extend(rows.iter().map(|row| {
-            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-            format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
-        }));
+        lines.extend(columns(&rows).iter().map(|line| format!("  {line}")));
     }
     lines
 }
