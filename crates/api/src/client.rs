@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tautline_proto::text::printable;
 use ureq::http::{Method, Request};
@@ -132,9 +133,7 @@ impl WorkerClient {
 
     /// Opens a stream, which stays open until closed, even without this client.
     pub fn open(&self, request: &StreamRequest) -> Result<WorkOpened, AskError> {
-        let body =
-            serde_json::to_vec(request).map_err(|error| self.invalid_answer(error.to_string()))?;
-        let answered = self.request(Method::POST, "/v1/streams", Some(body))?;
+        let answered = self.request(Method::POST, "/v1/streams", Some(self.json(request)?))?;
         let mut stream: WorkStream = self.read(&answered)?;
         let secret = self.secret(&mut stream, request.cleartext, &answered.met)?;
         let far = SocketAddr::new(answered.met.peer.ip(), stream.udp_port);
@@ -158,9 +157,7 @@ impl WorkerClient {
 
     /// Changes a zone of a node; returns its state.
     pub fn change_zone(&self, change: &ZoneChange) -> Result<ZoneState, AskError> {
-        let body =
-            serde_json::to_vec(change).map_err(|error| self.invalid_answer(error.to_string()))?;
-        self.read(&self.request(Method::POST, "/v1/zones", Some(body))?)
+        self.read(&self.request(Method::POST, "/v1/zones", Some(self.json(change)?))?)
     }
 
     fn secret(
@@ -183,6 +180,10 @@ impl WorkerClient {
         let without =
             || self.invalid_answer("it opened a stream and gave nothing to seal it by".to_owned());
         secret.map(Some).ok_or_else(without)
+    }
+
+    fn json(&self, value: &impl Serialize) -> Result<Vec<u8>, AskError> {
+        serde_json::to_vec(value).map_err(|error| self.invalid_answer(error.to_string()))
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AskError> {
