@@ -159,7 +159,7 @@ impl PlayedZone {
 
     /// Reads the engine's newest state. Returns whether more changed than its figures.
     pub(super) fn look(&mut self) -> bool {
-        let before = self.state.clone();
+        let mut before = self.state.clone();
         self.state.announcements = locked(&self.left, |left| left.announcements.clone());
         if let Some(snapshot) = self.onlooker.newest() {
             self.follow(&snapshot);
@@ -169,13 +169,9 @@ impl PlayedZone {
         }
         let seconds = (now() - self.since).as_nanos() / 1_000_000_000;
         self.state.seconds = seconds.unsigned_abs();
-        let figures = |state: &ZoneState| ZoneState {
-            seconds: 0,
-            latency_ns: None,
-            lost: 0,
-            ..state.clone()
-        };
-        figures(&before) != figures(&self.state)
+        let ZoneState { seconds, latency_ns, lost, .. } = self.state;
+        (before.seconds, before.latency_ns, before.lost) = (seconds, latency_ns, lost);
+        before != self.state
     }
 
     fn follow(&mut self, snapshot: &Snapshot) {
