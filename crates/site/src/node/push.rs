@@ -78,6 +78,8 @@ impl BuildingNode {
         let before = self.parts();
         *self.building.lock().unwrap_or_else(PoisonError::into_inner) = (site, place);
         let (site, place) = self.building();
+        let player = self.new_player(&site);
+        *self.player.lock().unwrap_or_else(PoisonError::into_inner) = player;
         let now = self.parts();
         let mut standing = self.standing();
         standing.saved.fit(&site);

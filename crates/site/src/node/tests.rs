@@ -63,7 +63,12 @@ impl Run {
             path: folder.path().join("site/building.toml"),
             command: Box::new(command),
             saved: folder.path().join("zones.json"),
-            notify: Box::new(move |note| drop(sender.send(note.to_owned()))),
+            announce: Box::new(|announcement| {
+                let mut command = Command::new("sh");
+                command.args(["-c", "echo \"$0\" >&2; exit 1", &announcement.message]);
+                command
+            }),
+            notify: Arc::new(move |note| drop(sender.send(note.to_owned()))),
         });
         let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
         Self { node, notes, kept, folder }
