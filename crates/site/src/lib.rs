@@ -40,9 +40,7 @@ pub use files::FileFault;
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
-pub use schedule::{
-    Cron, Play, Player, RuleAction, RuleTimes, Schedule, ScheduleRule, SkipReason, Step,
-};
+pub use schedule::{Cron, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule};
 pub use transmit::{Transmission, transmit};
 
 /// Name of the file.

@@ -15,11 +15,10 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan as _, Zoned};
 
-pub use calendar::{Calendar, InvalidCalendar};
+use calendar::Calendar;
 pub(crate) use cron::WEEKDAYS;
 pub use cron::{Cron, InvalidCron};
-pub(crate) use player::Journal;
-pub use player::{Player, SkipReason, Step};
+pub(crate) use player::{Journal, Player, SkipReason, Step};
 
 use crate::Site;
 

@@ -103,7 +103,7 @@ impl<'a> Section<'a> {
         mistakes: &mut Mistakes,
     ) -> Vec<(&'a str, Section<'a>)> {
         let mut found = Vec::new();
-        for (name, value) in self.table {
+        for (name, value) in self.table.iter() {
             let (at, text) = (name.span().start, name.get_ref().as_ref());
             if !names.contains(&text) {
                 continue;

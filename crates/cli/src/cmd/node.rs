@@ -83,7 +83,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         command: Box::new(command),
         announce: Box::new(announce),
         saved,
-        notify: Arc::new(move |note| voice.notify(note)),
+        notify: Arc::new(move |note: &str| voice.notify(note)),
     });
     let server = listen(&place, voice, &node)?;
     let roles = node.roles();

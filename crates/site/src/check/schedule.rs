@@ -158,9 +158,8 @@ impl<'a> Checker<'a> {
         let Some(to) = site.stations.get(station).map(|station| &station.to) else { return };
         let permitted = site.zones_of(to.iter().map(String::as_str));
         for name in zones {
-            let forbidden = site.zones_of([name.value]).into_iter();
-            let forbidden = forbidden.filter(|zone| !permitted.contains(zone)).next();
-            if let Some(zone) = forbidden {
+            let mut zones = site.zones_of([name.value]).into_iter();
+            if let Some(zone) = zones.find(|zone| !permitted.contains(zone)) {
                 let (station, zone) = (station.to_owned(), zone.to_owned());
                 self.mistakes.add(name.at, MistakeKind::StationNotAllowed { station, zone });
             }

@@ -68,7 +68,7 @@ impl Run {
                 command.args(["-c", "echo \"$0\" >&2; exit 1", &announcement.message]);
                 command
             }),
-            notify: Arc::new(move |note| drop(sender.send(note.to_owned()))),
+            notify: Arc::new(move |note: &str| drop(sender.send(note.to_owned()))),
         });
         let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
         Self { node, notes, kept, folder }

@@ -13,7 +13,7 @@ const MAX_EVENTS: usize = 10_000;
 
 /// Events of a file.
 #[derive(Debug, Clone, Default)]
-pub struct Calendar {
+pub(crate) struct Calendar {
     events: Vec<Event>,
 }
 
@@ -46,11 +46,11 @@ enum Every {
 /// A line that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
-pub struct InvalidCalendar {
+pub(crate) struct InvalidCalendar {
     /// Line, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// Reason.
-    pub what: String,
+    pub(crate) what: String,
 }
 
 /// A content line: name, parameters, value.
@@ -63,7 +63,7 @@ struct Line<'a> {
 
 impl Calendar {
     /// Reads a file.
-    pub fn read(text: &str) -> Result<Self, InvalidCalendar> {
+    pub(crate) fn read(text: &str) -> Result<Self, InvalidCalendar> {
         let unfolded = unfolded(text);
         let lines = unfolded.iter().map(|(number, line)| Line::read(*number, line));
         let (mut events, mut open): (Vec<Event>, Option<(Vec<Line<'_>>, usize)>) =
@@ -73,7 +73,8 @@ impl Calendar {
         for line in lines {
             let line = line?;
             let is_event = line.value.eq_ignore_ascii_case("VEVENT");
-            match (line.name.as_str(), &mut open) {
+            let name = line.name.clone();
+            match (name.as_str(), &mut open) {
                 ("BEGIN", None) if is_event => open = Some((Vec::new(), line.number)),
                 ("BEGIN", Some(_)) => inner += 1,
                 ("END", Some(_)) if inner > 0 => inner -= 1,
@@ -112,7 +113,7 @@ impl Calendar {
     }
 
     /// Summaries of events with a time.
-    pub fn summaries(&self) -> BTreeSet<&str> {
+    pub(crate) fn summaries(&self) -> BTreeSet<&str> {
         let timed = self.events.iter().filter(|event| event.days.is_none());
         timed.map(|event| event.summary.as_str()).collect()
     }

@@ -10,7 +10,7 @@ use super::{Play, Schedule};
 /// Decisions of a node. The driver calls [`Player::poll`] every 50 ms or so, stores
 /// [`Player::journal`] and then plays: a time that is stored is never played again.
 #[derive(Debug)]
-pub struct Player {
+pub(crate) struct Player {
     schedule: Schedule,
     next: Vec<Play>,
     journal: Journal,
@@ -19,11 +19,11 @@ pub struct Player {
 }
 
 /// Nominal time of the last decision for each rule, in Unix seconds.
-pub type Journal = BTreeMap<String, i64>;
+pub(crate) type Journal = BTreeMap<String, i64>;
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Prepare to play at the nominal time, which is near.
     Play(Play),
     /// Not played.
@@ -32,7 +32,7 @@ pub enum Step {
 
 /// Why a time is not played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SkipReason {
+pub(crate) enum SkipReason {
     /// The node was not running or not awake at the time.
     Missed,
     /// The clock is not synchronized.
@@ -41,26 +41,26 @@ pub enum SkipReason {
 
 impl Player {
     /// Time before the nominal one in which a process starts.
-    pub const LEAD: Span = Span::from_secs(3);
+    const LEAD: Span = Span::from_secs(3);
     /// Maximum delay of a play. More means that the node did not run.
-    pub const GRACE: Span = Span::from_secs(5);
+    const GRACE: Span = Span::from_secs(5);
     /// Maximum correction of a clock, within which no time plays twice.
     const NEWEST: Span = Span::from_secs(25 * 3600);
 
     /// Starts at `now`. `journal` is the one of the last run.
-    pub fn new(schedule: Schedule, journal: Journal, now: Timestamp) -> Self {
+    pub(crate) fn new(schedule: Schedule, journal: Journal, now: Timestamp) -> Self {
         let mut player = Self { schedule, next: Vec::new(), journal, seen: now };
         player.plan(now);
         player
     }
 
     /// What to store before the steps of [`Player::poll`] are carried out.
-    pub const fn journal(&self) -> &Journal {
+    pub(crate) const fn journal(&self) -> &Journal {
         &self.journal
     }
 
     /// Decides. `is_synchronized` says whether the clock of `now` is.
-    pub fn poll(&mut self, now: Timestamp, is_synchronized: bool) -> Vec<Step> {
+    pub(crate) fn poll(&mut self, now: Timestamp, is_synchronized: bool) -> Vec<Step> {
         if now < earlier(self.seen, Self::GRACE) {
             // The clock was set back: nearer times can be next. The journal prevents repetition.
             self.plan(now);
