@@ -18,7 +18,7 @@ const RULE: &[&str] = &[
 
 const ZONE: &str = "a name of the IANA time zone database, such as \"Europe/Berlin\"";
 const CLOCK: &str = "\"synchronized\" or \"any\"";
-const AT: &str = "a time of day, such as \"08:00\", or a list of them";
+const AT: &str = "a time of day, such as \"08:00\" or \"08:00:30\", or a list of them";
 const DAYS: &str = "a list of days, such as [\"mon\", \"tue\"]";
 const DATES: &str = "a list of dates, such as [\"2026-12-24\"]";
 const CRON: &str = "five fields, such as \"0 8 * * mon-fri\"";
@@ -78,7 +78,10 @@ impl<'a> Checker<'a> {
             let path = rule.text("calendar", CALENDAR, &mut self.mistakes);
             return RuleTimes::Calendar(path.map(|it| it.value.into()).unwrap_or_default());
         }
-        let time = |text: &str| Time::strptime("%H:%M", text).ok();
+        let time = |text: &str| {
+            let mut formats = ["%H:%M", "%H:%M:%S"].into_iter();
+            formats.find_map(|format| Time::strptime(format, text).ok())
+        };
         let given = rule.texts("at", AT, &mut self.mistakes).unwrap_or_default();
         let at = self.values("at", AT, given, time);
         let given = rule.list("days", DAYS, &mut self.mistakes);
