@@ -236,7 +236,7 @@ impl Recurrence {
 
 impl<'a> Line<'a> {
     fn read(number: usize, text: &'a str) -> Result<Self, InvalidCalendar> {
-        let invalid = || InvalidCalendar { line: number, what: "it is no NAME:VALUE".to_owned() };
+        let invalid = || InvalidCalendar { line: number, what: "not NAME:VALUE".to_owned() };
         // Parameters can have colons in quotes.
         let mut quoted = false;
         let colon = text.char_indices().find(|(_, c)| {
