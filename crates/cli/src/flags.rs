@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Work(Box<WorkFlags>),
     /// List LADSPA plugins, here or on machines that run taut work
     Plugins(Plugins),
-    /// Check the file that describes all loudspeakers of a building, or copy it
+    /// Check the file that describes a building, or copy it to its nodes
     #[command(subcommand)]
     Site(Site),
     /// Play the zones and sources that a building file gives this machine
