@@ -8,7 +8,7 @@ mod player;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jiff::civil::{Date, DateTime, Time};
@@ -152,6 +152,31 @@ impl Schedule {
             plays.push(first);
         }
         plays
+    }
+
+    /// Rules that announce at the same time in the same zone, which can play only one of them.
+    pub fn conflicts(&self, site: &Site, plays: &[Play]) -> BTreeSet<String> {
+        let zones = |play: &Play| match &play.action {
+            RuleAction::Announce { zones, .. } => {
+                site.zones_of(zones.iter().map(String::as_str)).into_iter().collect()
+            }
+            RuleAction::Preset(_) => BTreeSet::new(),
+        };
+        let mut found = BTreeMap::new();
+        for (at, play) in plays.iter().enumerate() {
+            for other in plays[at + 1..].iter().take_while(|other| other.at == play.at) {
+                if let Some(zone) = zones(play).intersection(&zones(other)).next() {
+                    let time = self.local(play.at).strftime("%Y-%m-%d %H:%M:%S");
+                    let (first, second) = (&play.rule, &other.rule);
+                    found.entry((first, second)).or_insert_with(|| {
+                        format!(
+                            "schedule {first} and {second} both announce in zone {zone} at {time}"
+                        )
+                    });
+                }
+            }
+        }
+        found.into_values().collect()
     }
 
     /// The next `count` times from now.

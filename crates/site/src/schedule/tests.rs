@@ -170,6 +170,22 @@ fn invalid_calendars_are_reported_with_their_line() {
     assert!(Calendar::read("\u{feff}BEGIN:VCALENDAR\n garbage: \n").is_ok());
 }
 
+#[test]
+fn announcements_at_one_time_in_one_zone_conflict() {
+    let second = |cron: &str, zone: &str| {
+        let other = GONG.replace("hall", zone);
+        let rule = format!("at = \"08:00\"\n{GONG}[schedule.second]\ncron = \"{cron}\"\n{other}");
+        let text = format!("{BUILDING}{rule}").replace("to = [\"hall\"]", "to = [\"all\"]");
+        let site = Site::check(text.as_bytes()).unwrap();
+        let (schedule, _) = Schedule::load(&site, Path::new(""));
+        let plays = schedule.plays(at("2026-01-01T00:00:00Z"), 100);
+        schedule.conflicts(&site, &plays).len()
+    };
+    assert_eq!(second("0 8 1 * *", "all"), 1);
+    assert_eq!(second("0 8 1 * *", "gym"), 0);
+    assert_eq!(second("0 9 1 * *", "all"), 0);
+}
+
 fn daily() -> Schedule {
     schedule("at = \"08:00\"")
 }
