@@ -171,6 +171,25 @@ fn invalid_calendars_are_reported_with_their_line() {
 }
 
 #[test]
+fn damaged_calendars_do_not_panic() {
+    let text = "BEGIN:VEVENT\nDTSTART;TZID=Europe/Berlin:99991230T080000\n\
+                RRULE:FREQ=WEEKLY;INTERVAL=3;COUNT=9;BYDAY=MO\nEXDATE:00010101T000000Z\nEND:VEVENT\n";
+    let mut read = 0;
+    for at in 0..text.len() {
+        for other in ["", "9", ":", ";", "=", "\n", "ä", "\""] {
+            let damaged = format!("{}{other}{}", &text[..at], &text[at + 1..]);
+            let Ok(calendar) = Calendar::read(&damaged) else { continue };
+            read += 1;
+            for day in [Date::MIN, jiff::civil::date(2026, 3, 29), Date::MAX] {
+                calendar.instants(day, &TimeZone::UTC);
+                calendar.has_day(day);
+            }
+        }
+    }
+    assert!(read > 0);
+}
+
+#[test]
 fn announcements_at_one_time_in_one_zone_conflict() {
     let second = |cron: &str, zone: &str| {
         let other = GONG.replace("hall", zone);
