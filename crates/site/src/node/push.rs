@@ -40,10 +40,12 @@ impl BuildingNode {
             let missing = awaited.iter().cloned().collect();
             return Ok(SitePushed { epoch: old.epoch, missing });
         }
+        let mut is_new = !is_same;
         for (file, hash) in &push.files {
             let (from, to) = (staged(hash), folder.join(file));
             if from.exists() {
                 disk::rename(&from, &to).map_err(|error| storage(&to, &error))?;
+                is_new = true;
             }
         }
         // What it still holds belongs to pushes that were given up.
@@ -53,6 +55,9 @@ impl BuildingNode {
             let stored = disk::replace(path, push.text.as_bytes());
             stored.map_err(|error| storage(path, &error))?;
             (self.config.notify)(&format!("new building file: epoch {epoch}"));
+        }
+        if is_new {
+            // A calendar of the same file can be new.
             self.standing().pushed = Some(new);
         }
         Ok(SitePushed { epoch, missing: Vec::new() })
