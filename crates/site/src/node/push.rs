@@ -42,9 +42,10 @@ impl BuildingNode {
         }
         let mut is_new = !is_same;
         for (file, hash) in &push.files {
-            let (from, to) = (staged(hash), folder.join(file));
-            if from.exists() {
-                disk::rename(&from, &to).map_err(|error| storage(&to, &error))?;
+            // Two paths can have the same bytes.
+            if let Ok(bytes) = std::fs::read(staged(hash)) {
+                let to = folder.join(file);
+                disk::replace(&to, &bytes).map_err(|error| storage(&to, &error))?;
                 is_new = true;
             }
         }
