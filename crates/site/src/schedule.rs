@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use jiff::{Timestamp, ToSpan as _, Zoned};
+use jiff::{Timestamp, ToSpan as _, ZonedDateTime};
 
 use calendar::Calendar;
 pub(crate) use cron::WEEKDAYS;
@@ -158,7 +158,8 @@ impl Schedule {
     pub fn conflicts(&self, site: &Site, plays: &[Play]) -> BTreeSet<String> {
         let zones = |play: &Play| match &play.action {
             RuleAction::Announce { zones, .. } => {
-                site.zones_of(zones.iter().map(String::as_str)).into_iter().collect()
+                let zones = site.zones_of(zones.iter().map(String::as_str)).into_iter();
+                zones.map(str::to_owned).collect::<BTreeSet<String>>()
             }
             RuleAction::Preset(_) => BTreeSet::new(),
         };
@@ -167,7 +168,8 @@ impl Schedule {
             for other in plays[at + 1..].iter().take_while(|other| other.at == play.at) {
                 if let Some(zone) = zones(play).intersection(&zones(other)).next() {
                     let time = self.local(play.at).strftime("%Y-%m-%d %H:%M:%S");
-                    let (first, second) = (&play.rule, &other.rule);
+                    let (first, second) =
+                        (play.rule.as_str().min(&other.rule), play.rule.as_str().max(&other.rule));
                     found.entry((first, second)).or_insert_with(|| {
                         format!(
                             "schedule {first} and {second} both announce in zone {zone} at {time}"
@@ -185,8 +187,8 @@ impl Schedule {
     }
 
     /// A time on the clocks of the building.
-    pub fn local(&self, at: Timestamp) -> Zoned {
-        at.to_zoned(self.zone.clone())
+    pub fn local(&self, at: Timestamp) -> ZonedDateTime {
+        at.to_zoned_datetime(self.zone.clone())
     }
 
     fn next_of(&self, rule: &str, after: Timestamp) -> Option<Play> {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::NodeService as _;
-use tautline_io::clock::KernelClock;
+use tautline_io::clock::disciplined::KernelClock;
 
 use super::BuildingNode;
 use crate::schedule::{Journal, Play, Player, RuleAction, Schedule, SkipReason, Step};
