@@ -31,8 +31,8 @@ pub(crate) const NODE: &str = r#"Example, on each machine of the building:
   taut node
 
 The node plays the zones of its cards, sends its sources, plays the schedule,
-and answers other machines at TCP port 17250: taut zones, taut zone. It restarts what fails, and
-keeps volumes, mutes and sources over a restart.
+and answers other machines at TCP port 17250: taut zones, taut zone. It
+restarts what fails, and keeps volumes, mutes and sources over a restart.
 
 Building file: docs/reference/building.md"#;
 
