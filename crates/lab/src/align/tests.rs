@@ -205,13 +205,11 @@ fn polarity_and_gain_are_reported() {
 
 #[test]
 fn offset_of_a_converter_does_not_matter() {
-    let [first, mut second] = taps(&still(300.5), 144_000, 4);
-    let pause = 48_000..72_000;
-    second[pause.clone()].fill(0.0);
+    let mut taps = taps(&still(300.5), 144_000, 4);
+    taps.iter_mut().for_each(|tap| tap[48_000..72_000].fill(0.0));
     let [without, with] = [0.0_f32, 0.3].map(|offset| {
-        let second: Vec<_> = second.iter().map(|sample| sample + offset).collect();
-        let mut first = first.clone();
-        first[pause.clone()].fill(0.0);
+        let [first, second] =
+            taps.each_ref().map(|tap| tap.iter().map(|sample| sample + offset).collect::<Vec<_>>());
         between(&first, &second, &options())
     });
     let results = |found: &TapDelays| {
