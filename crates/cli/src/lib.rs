@@ -62,7 +62,9 @@ fn without_help_of_help(words: &[OsString]) -> &[OsString] {
     let Some((flag, before)) = words.split_last() else { return words };
     let is_help = match before {
         [_, help] => help == "help",
-        [_, group, help] => (group == "lab" || group == "site") && help == "help",
+        [_, group, help] => {
+            (group == "lab" || group == "site" || group == "demo") && help == "help"
+        }
         _ => false,
     };
     if is_help && (flag == "--help" || flag == "-h") { before } else { words }
