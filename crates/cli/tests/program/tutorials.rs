@@ -378,7 +378,15 @@ fn zones_of_the_demo(page: &mut Page) {
     for line in ["play all chime", "page hall,gym"] {
         page.announce(&format!("taut-building/office taut {line}"));
     }
+    let file = page.folder.file("taut-building/machines/office/building.toml");
+    let building = read_to_string(&file).unwrap();
+    let changed = building.replace("epoch = 1\n", "epoch = 2\n");
+    write(&file, changed.replace("max-volume = \"-6dB\"", "max-volume = \"0dB\"")).unwrap();
+    for line in ["check", "push"] {
+        page.run(&format!("taut-building/office taut site {line}")).well();
+    }
     let unplugged = page.command(zones);
+    until("not all zones play", || unplugged.run().out.matches(" playing ").count() == 6);
     let gym = page.folder.file("taut-building/gym");
     let plug =
         |state: &str| call(gym.to_str().unwrap(), words(&format!("ip link set eth0 {state}")));

@@ -128,7 +128,7 @@ impl RunningBuilding {
             sounds::write(&home.join("chime.wav"), chime.iter().map(|sample| [*sample]))?;
             let script = self.out.join(name);
             write(&script, self.script(name)?.as_bytes())?;
-            std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755))
+            std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))
                 .map_err(|error| Failure::open(format!("writing {}: {error}", script.display())))?;
         }
         for (own, store) in &keys {

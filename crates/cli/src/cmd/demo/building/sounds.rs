@@ -64,7 +64,7 @@ pub(super) fn write<const CHANNELS: usize>(
         samples.flat_map(|sample| ((sample * 32767.0) as i16).to_le_bytes()).collect();
     let (channels, rate, length) = (CHANNELS as u16, RATE as u32, data.len() as u32);
     let mut file =
-        [b"RIFF", &(36 + length).to_le_bytes(), b"WAVEfmt ", &16_u32.to_le_bytes()[..]].concat();
+        [&b"RIFF"[..], &(36 + length).to_le_bytes(), b"WAVEfmt ", &16_u32.to_le_bytes()].concat();
     file.extend([1_u16, channels].map(u16::to_le_bytes).as_flattened());
     file.extend([rate, rate * u32::from(channels) * 2].map(u32::to_le_bytes).as_flattened());
     file.extend([channels * 2, 16].map(u16::to_le_bytes).as_flattened());
