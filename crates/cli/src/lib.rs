@@ -63,7 +63,7 @@ fn without_help_of_help(words: &[OsString]) -> &[OsString] {
     let is_help = match before {
         [_, help] => help == "help",
         [_, group, help] => {
-            ["lab", "schedule", "site"].iter().any(|it| group == it) && help == "help"
+            ["demo", "lab", "schedule", "site"].iter().any(|it| group == it) && help == "help"
         }
         _ => false,
     };
