@@ -8,13 +8,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::{ZoneChange, ZoneState};
 use tautline_audio::{
-    Extras, FADED_WITHIN, OutputConfig, OutputSettings, fading, open_supervised, outputs, settle,
+    Extras, FADED_WITHIN, OutputConfig, fading, open_supervised, outputs, settle,
 };
 use tautline_engine::error::RunError;
 use tautline_engine::monitor::run::{RunOptions, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::Rate;
 
 use self::played::PlayedZone;
 use crate::{Card, Error, Place, Site, Zone};
@@ -53,7 +54,7 @@ pub fn run_card(
         settings(site, device)?,
         Extras::default(),
     )?;
-    let configs = zones.iter().map(|(_, zone)| config(zone)).collect();
+    let configs = zones.iter().map(|(_, zone)| config(zone, site.rate)).collect();
     let (process, outputs) = outputs(opened.device.as_ref(), configs);
     let (fades, ends) = <(Stop, Stop)>::default();
     let begin = zones.iter().zip(&outputs).map(|((name, zone), output)| {
@@ -106,22 +107,20 @@ fn zones<'a>(
 ) -> Vec<(&'a str, Zone)> {
     let own = site.zones.iter().filter(|(_, zone)| zone.node == place.name && zone.card == card);
     own.map(|(name, zone)| {
-        let change = before.iter().find(|change| change.zone == *name);
-        (name.as_str(), change.map_or_else(|| zone.clone(), |change| zone.changed(change)))
+        let mut zone = zone.clone();
+        if let Some(change) = before.iter().find(|change| change.zone == *name) {
+            // The file may have changed since: values that it no longer permits are ignored.
+            zone.change(site, change);
+        }
+        (name.as_str(), zone)
     })
     .collect()
 }
 
 /// Output of a zone.
-pub(crate) fn config(zone: &Zone) -> OutputConfig {
-    let settings = OutputSettings {
-        equalizer: zone.equalizer,
-        volume: zone.volume,
-        muted: zone.mute,
-        delay: zone.delay,
-        limiter: zone.limiter,
-    };
-    OutputConfig { channels: zone.channels.iter().map(|channel| channel - 1).collect(), settings }
+pub(crate) fn config(zone: &Zone, rate: Rate) -> OutputConfig {
+    let channels = zone.channels.iter().map(|channel| channel - 1).collect();
+    OutputConfig { channels, settings: zone.output(rate) }
 }
 
 fn settings(site: &Site, card: &Card) -> Result<Settings, Error> {

@@ -12,6 +12,7 @@ mod names;
 mod node;
 mod place;
 mod section;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -21,9 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tautline_api::v1::{ZoneChange, ZoneState};
 use tautline_audio::DeviceSpec;
-use tautline_dsp::equalizer::Equalizer;
+use tautline_dsp::equalizer::Band;
 use tautline_dsp::gain::Gain;
 use tautline_engine::plan::address::Address;
 use tautline_proto::time::{Frames, Span};
@@ -35,6 +35,7 @@ pub use error::Error;
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role};
 pub use place::{NotHere, Place};
+pub use settings::{parse_bands, parse_ceiling, parse_delay};
 pub use transmit::{Transmission, transmit};
 
 /// Name of the file.
@@ -120,8 +121,8 @@ pub struct Zone {
     pub mute: bool,
     /// Delay after the presentation time.
     pub delay: Span,
-    /// Equalizer, calculated for [`Site::rate`].
-    pub equalizer: Equalizer,
+    /// Bands of the equalizer, valid at [`Site::rate`].
+    pub equalizer: Vec<Band>,
     /// Ceiling of the limiter, relative to full scale.
     pub limiter: Option<Gain>,
     /// Source at the start.
@@ -205,30 +206,6 @@ impl fmt::Display for SiteHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
         f.pad(&digits)
-    }
-}
-
-impl Zone {
-    /// The zone after a change.
-    pub(crate) fn changed(&self, change: &ZoneChange) -> Self {
-        let volume = change.volume.as_ref().and_then(|volume| volume.parse().ok());
-        Self {
-            volume: volume.unwrap_or(self.volume),
-            mute: change.muted.unwrap_or(self.mute),
-            source: change.source.clone().or_else(|| self.source.clone()),
-            ..self.clone()
-        }
-    }
-
-    /// State before it plays.
-    pub(crate) fn first_state(&self, name: &str) -> ZoneState {
-        ZoneState {
-            zone: name.to_owned(),
-            source: self.source.clone(),
-            volume: self.volume.to_string(),
-            muted: self.mute,
-            ..ZoneState::default()
-        }
     }
 }
 

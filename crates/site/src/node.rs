@@ -15,7 +15,6 @@ use std::time::Duration;
 use tautline_api::v1::{
     NodeService, NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
 };
-use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 
@@ -80,8 +79,11 @@ impl BuildingNode {
         let (saved, why) = SavedZones::read(&config.saved);
         why.iter().for_each(|why| (config.notify)(why));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
-        let zones =
-            own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
+        let zones = own.map(|(name, zone)| {
+            let mut zone = zone.clone();
+            zone.change(&config.site, &saved.of(name));
+            (name.clone(), zone.first_state(name))
+        });
         let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
         Arc::new(Self { config, standing: Mutex::new(standing), stopping: Condvar::new() })
     }
@@ -239,26 +241,16 @@ impl BuildingNode {
         }
     }
 
-    fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
+    /// The zone of the file, with its saved changes.
+    fn zone(&self, name: &str, saved: &SavedZones) -> Result<Zone, ZoneRefused> {
         let NodeConfig { site, place, .. } = &self.config;
-        let name = &change.zone;
         let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
-        let zone = zone
-            .ok_or_else(|| ZoneRefused::NoZone { node: place.name.clone(), zone: name.clone() })?;
-        if let Some(volume) = &change.volume {
-            let volume: Gain =
-                volume.parse().map_err(|error| ZoneRefused::Volume(format!("{error}")))?;
-            let (min, max) = (zone.min_volume, zone.max_volume);
-            if !(min.factor()..=max.factor()).contains(&volume.factor()) {
-                return Err(ZoneRefused::Limits { zone: name.clone(), volume, min, max });
-            }
-        }
-        match &change.source {
-            Some(source) if !site.sources.contains_key(source) => {
-                Err(ZoneRefused::NoSource(source.clone()))
-            }
-            _ => Ok(()),
-        }
+        let mut zone = zone.cloned().ok_or_else(|| ZoneRefused::NoZone {
+            node: place.name.clone(),
+            zone: name.to_owned(),
+        })?;
+        zone.change(site, &saved.of(name));
+        Ok(zone)
     }
 }
 
@@ -280,9 +272,11 @@ impl NodeService for BuildingNode {
     }
 
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
-        self.check(&change)?;
-        let card = self.config.site.zones.get(&change.zone).map(|zone| zone.card.clone());
         let mut standing = self.standing();
+        let mut zone = self.zone(&change.zone, &standing.saved)?;
+        if let Some(refused) = zone.change(&self.config.site, &change).into_iter().next() {
+            return Err(refused);
+        }
         standing.saved.merge(&change);
         if let Err(error) = standing.saved.write(&self.config.saved) {
             let path = self.config.saved.display();
@@ -290,18 +284,13 @@ impl NodeService for BuildingNode {
                 "writing {path}: {error}; the change ends with the node"
             ));
         }
-        let child = card.and_then(|card| standing.children.get_mut(&Role::Card(card)));
+        let child = standing.children.get_mut(&Role::Card(zone.card.clone()));
         if let (Some(child), Ok(line)) = (child, serde_json::to_string(&change)) {
             // A process that died starts again with the saved changes.
             child.tell(&line);
         }
-        let ZoneChange { zone, volume, muted, source } = change;
-        let state = standing.zones.entry(zone).or_default();
-        if let Some(gain) = volume.and_then(|volume| volume.parse::<Gain>().ok()) {
-            state.volume = gain.to_string();
-        }
-        state.muted = muted.unwrap_or(state.muted);
-        state.source = source.or(state.source.take());
+        let state = standing.zones.entry(change.zone).or_default();
+        zone.show(state);
         Ok(state.clone())
     }
 }

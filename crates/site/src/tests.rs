@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tautline_audio::{OutputConfig, OutputSettings};
-use tautline_dsp::equalizer::{Band, BandShape, EqualizerError, MAX_BANDS};
+use tautline_dsp::equalizer::{Band, BandShape, Equalizer, EqualizerError, MAX_BANDS};
 use tautline_dsp::signal::Frequency;
 use tautline_proto::text::on_one_line;
 use tautline_trial::snapshot;
@@ -111,10 +111,10 @@ fn valid_file_has_its_values() {
         band(BandShape::Peaking(gain("-4dB")), "120", 1.4),
         band(BandShape::HighPass, "62.5", 0.71),
     ];
-    assert_eq!(Ok(gym.equalizer), Equalizer::new(48_000, &bands));
+    assert_eq!(gym.equalizer, bands);
     assert_eq!(gym.limiter, Some(gain("-3.5dB")));
     let hall = &site.zones["hall"];
-    assert_eq!((hall.volume, hall.equalizer, hall.limiter), (Gain::UNITY, Equalizer::FLAT, None));
+    assert_eq!((hall.volume, hall.equalizer.len(), hall.limiter), (Gain::UNITY, 0, None));
     let card = &site.nodes["east"].cards["main"];
     assert_eq!((card.channels.count(), card.period, card.periods), (4, Frames::new(48), 2));
     let desk = &site.stations["desk"];
@@ -129,14 +129,14 @@ fn output_of_a_zone_has_its_values() {
     let site = Site::check(VALID.replace("max-volume", "mute = true\nmax-volume").as_bytes());
     let gym = &site.unwrap().zones["gym"];
     let settings = OutputSettings {
-        equalizer: gym.equalizer,
+        equalizer: Equalizer::new(48_000, &gym.equalizer).unwrap(),
         volume: gain("-6dB"),
         muted: true,
         delay: Span::from_millis(100),
         limiter: Some(gain("-3.5dB")),
     };
     assert_ne!(settings.equalizer, Equalizer::FLAT);
-    assert_eq!(crate::card::config(gym), OutputConfig { channels: vec![0, 1], settings });
+    assert_eq!(crate::card::config(gym, Rate::HZ_48000), OutputConfig { channels: vec![0, 1], settings });
 }
 
 #[test]
@@ -480,7 +480,7 @@ fn band_outside_the_limits_of_the_equalizer_is_rejected() {
 fn frequency_of_a_band_is_below_half_of_the_files_rate() {
     let at = |rate: &str, hertz: &str| {
         let file = VALID.replace("epoch = 3", &format!("epoch = 3\nrate = {rate}"));
-        Site::check(file.replace("120", hertz).as_bytes()).map(|site| site.zones["gym"].equalizer)
+        Site::check(file.replace("120", hertz).as_bytes()).map(|site| site.zones["gym"].output(site.rate).equalizer)
     };
     let kinds = |mistakes: Vec<Mistake>| mistakes.into_iter().map(|mistake| mistake.kind);
     let kinds: Vec<_> = kinds(at("32000", "16000").unwrap_err()).collect();

@@ -50,6 +50,12 @@ pub struct ZoneState {
     pub volume: String,
     /// Whether it is muted.
     pub muted: bool,
+    /// Delay after the presentation time, such as `12ms`.
+    pub delay: String,
+    /// Bands of the equalizer, such as `peaking 120 -4dB 1.4; high-pass 80 0.71`, or `flat`.
+    pub equalizer: String,
+    /// Ceiling of the limiter, such as `-3dB`, or `off`.
+    pub limiter: String,
     /// Latency of the program in nanoseconds, if it plays.
     pub latency_ns: Option<i64>,
     /// Lost and late packets of the program.
@@ -134,6 +140,15 @@ pub struct ZoneChange {
     /// Whether the zone is muted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted: Option<bool>,
+    /// Delay: a time or a distance, such as `12ms` or `4.1m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<String>,
+    /// Bands of the equalizer, `SHAPE HERTZ [GAIN] [Q]`, separated by `;`, or `flat`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equalizer: Option<String>,
+    /// Ceiling of the limiter, such as `-3dB`, or `off`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limiter: Option<String>,
     /// Name of a source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
@@ -150,9 +165,9 @@ pub enum ZoneRefused {
         /// The zone.
         zone: String,
     },
-    /// 422: an invalid volume.
+    /// 422: an invalid value.
     #[error("{0}")]
-    Volume(String),
+    Value(String),
     /// 422: a volume outside the zone's limits.
     #[error("volume {volume} is outside {min} to {max}, the limits of zone {zone}")]
     Limits {
@@ -175,7 +190,7 @@ impl ZoneRefused {
     pub const fn status(&self) -> u16 {
         match self {
             Self::NoZone { .. } => 404,
-            Self::Volume(_) | Self::Limits { .. } | Self::NoSource(_) => 422,
+            Self::Value(_) | Self::Limits { .. } | Self::NoSource(_) => 422,
         }
     }
 }

@@ -54,29 +54,15 @@ impl OutputControl {
         Self(Arc::new(ControlState { settings, peak }))
     }
 
-    /// Sets the volume.
-    pub fn volume(&self, volume: Gain) {
-        self.change(|settings| settings.volume = volume);
-    }
-
-    /// Mutes or restores the output.
-    pub fn mute(&self, muted: bool) {
-        self.change(|settings| settings.muted = muted);
-    }
-
-    /// Sets the delay, clamped to 0 to [`MAX_OUTPUT_DELAY`](crate::MAX_OUTPUT_DELAY).
-    pub fn delay(&self, delay: Span) {
-        self.change(|settings| settings.delay = delay);
-    }
-
-    /// Sets the equalizer, calculated for the card's rate.
-    pub fn equalizer(&self, equalizer: Equalizer) {
-        self.change(|settings| settings.equalizer = equalizer);
-    }
-
-    /// Sets the limiter's ceiling, at once. Without a ceiling its gain recovers.
-    pub fn limiter(&self, ceiling: Option<Gain>) {
-        self.change(|settings| settings.limiter = ceiling);
+    /// Changes settings. Without a ceiling, the limiter's gain recovers.
+    pub fn change<T>(&self, change: impl FnOnce(&mut OutputSettings) -> T) -> T {
+        loop {
+            if let Some(mut settings) = self.0.settings.try_lock() {
+                return change(&mut settings);
+            }
+            // The card's thread may wait for this core.
+            thread::sleep(Duration::from_micros(100));
+        }
     }
 
     /// Current settings.
@@ -87,16 +73,6 @@ impl OutputControl {
     /// Largest absolute sample of both channels since the last call, after the volume.
     pub fn peak(&self) -> f32 {
         f32::from_bits(self.0.peak.swap(0, Ordering::Relaxed))
-    }
-
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut OutputSettings) -> T) -> T {
-        loop {
-            if let Some(mut settings) = self.0.settings.try_lock() {
-                return change(&mut settings);
-            }
-            // The card's thread may wait for this core.
-            thread::sleep(Duration::from_micros(100));
-        }
     }
 
     /// `None` during a change. Real-time safe.

@@ -150,7 +150,7 @@ fn two_outputs_of_a_card_do_not_mix() {
     let mut room = Room::of(4, &[(&[3, 0], plain), (&[1], plain)]);
     let _calls = [room.seat(0, loud), room.seat(1, quiet)];
     assert_eq!(room.play(PERIOD), [-0.75, 0.09375, 0.0, 0.25].repeat(PERIOD));
-    room.outputs[0].control().mute(true);
+    room.outputs[0].control().change(|it| it.muted = true);
     (0..10).for_each(|_| drop(room.play(PERIOD)));
     assert_eq!(room.play(PERIOD), [0.0, 0.09375, 0.0, 0.0].repeat(PERIOD));
 }
@@ -298,11 +298,11 @@ fn delay_is_exact_to_the_frame_and_clamped() {
 #[test]
 fn each_change_takes_10_ms_without_a_step() {
     let changes: [fn(&OutputControl); 5] = [
-        |control| control.volume(gain(-30.0)),
-        |control| control.mute(true),
-        |control| control.delay(Span::from_micros(1_700)),
-        |control| control.equalizer(peak_at(-24.0)),
-        |control| control.limiter(Some(gain(-6.0))),
+        |control| control.change(|it| it.volume = gain(-30.0)),
+        |control| control.change(|it| it.muted = true),
+        |control| control.change(|it| it.delay = Span::from_micros(1_700)),
+        |control| control.change(|it| it.equalizer = peak_at(-24.0)),
+        |control| control.change(|it| it.limiter = Some(gain(-6.0))),
     ];
     for (number, change) in changes.into_iter().enumerate() {
         let mut room = Room::with(OutputSettings::default(), tone);
@@ -320,7 +320,7 @@ fn each_change_takes_10_ms_without_a_step() {
 #[test]
 fn volume_and_mute_ramp_over_10_ms() {
     let changes: [fn(&OutputControl); 2] =
-        [|control| control.volume(Gain::SILENCE), |control| control.mute(true)];
+        [|control| control.change(|it| it.volume = Gain::SILENCE), |control| control.change(|it| it.muted = true)];
     for change in changes {
         let mut room = Room::with(OutputSettings::default(), loud);
         room.left(1);
@@ -334,10 +334,10 @@ fn volume_and_mute_ramp_over_10_ms() {
 fn settings_are_applied_in_their_order() {
     let mut room = Room::with(OutputSettings::default(), tone);
     let control = room.control();
-    control.equalizer(peak_at(12.0));
-    control.volume(gain(6.0));
-    control.delay(Span::from_millis(2));
-    control.limiter(Some(gain(-3.0)));
+    control.change(|it| it.equalizer = peak_at(12.0));
+    control.change(|it| it.volume = gain(6.0));
+    control.change(|it| it.delay = Span::from_millis(2));
+    control.change(|it| it.limiter = Some(gain(-3.0)));
     room.left(500);
     control.peak();
     let samples = room.left(100);
@@ -345,7 +345,7 @@ fn settings_are_applied_in_their_order() {
     assert_eq!(loudest, gain(-3.0).factor());
     // 0.5 and 18 dB, before the limiter.
     assert!((control.peak() - 0.5 * gain(18.0).factor()).abs() < 1e-3);
-    control.mute(true);
+    control.change(|it| it.muted = true);
     room.left(500);
     assert!(room.left(100).iter().all(|sample| *sample == 0.0));
     let expected = OutputSettings {

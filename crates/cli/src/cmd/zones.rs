@@ -28,6 +28,9 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
 pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let zones = zones(&site, &flags.zones)?;
+    if let ZoneVerb::Equalizer { bands } = &flags.change {
+        tautline_site::parse_bands(bands, site.rate).map_err(Failure::usage)?;
+    }
     let client = NodeClient::new(&site)?;
     let mut failed = None;
     for zone in zones {
@@ -63,6 +66,9 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
         ZoneVerb::Volume { gain } => ZoneChange { volume: Some(gain.to_string()), ..change },
         ZoneVerb::Mute => ZoneChange { muted: Some(true), ..change },
         ZoneVerb::Unmute => ZoneChange { muted: Some(false), ..change },
+        ZoneVerb::Delay { delay } => ZoneChange { delay: Some(delay.clone()), ..change },
+        ZoneVerb::Equalizer { bands } => ZoneChange { equalizer: Some(bands.clone()), ..change },
+        ZoneVerb::Limiter { ceiling } => ZoneChange { limiter: Some(ceiling.clone()), ..change },
         ZoneVerb::Source { source } => ZoneChange { source: Some(source.clone()), ..change },
     }
 }
@@ -70,7 +76,18 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
 fn said(state: &ZoneState) -> String {
     let source = state.source.as_deref().unwrap_or("no source");
     let muted = if state.muted { ", muted" } else { "" };
-    format!("{}: {}{muted}, {source}", state.zone, state.volume)
+    let mut text = format!("{}: {}{muted}, {source}", state.zone, state.volume);
+    for (name, value, usual) in [
+        ("delay", &state.delay, "0ms"),
+        ("equalizer", &state.equalizer, "flat"),
+        ("limiter", &state.limiter, "off"),
+    ] {
+        // A node of an earlier version reports none of them.
+        if !value.is_empty() && value != usual {
+            text += &format!(", {name} {value}");
+        }
+    }
+    text
 }
 
 /// `--report json`; scripts rely on the names.

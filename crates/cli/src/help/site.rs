@@ -37,6 +37,8 @@ For scripts, --report json (times in nanoseconds):
 pub(crate) const ZONE: &str = r#"Examples:
   taut zone hall volume -6dB
   taut zone hall,gym mute
+  taut zone yard delay 17.5m
+  taut zone hall equalizer "peaking 120 -4dB 1.4; high-pass 80"
   taut zone indoors source radio"#;
 
 pub(crate) const PAGE: &str = r#"Examples:

@@ -8,7 +8,6 @@ use tautline_api::v1::{
     AnnouncementResult, AnnouncementState, ZoneChange, ZonePlayback, ZoneState,
 };
 use tautline_audio::{Output, OutputControl};
-use tautline_dsp::gain::Gain;
 use tautline_engine::control::{ChangeSender, RecvChange, requests};
 use tautline_engine::monitor::observers::{Observers, Onlooker};
 use tautline_engine::monitor::run::RunOptions;
@@ -50,6 +49,7 @@ struct Left {
 type Shared = Arc<Mutex<Left>>;
 
 pub(super) struct PlayedZone {
+    zone: Zone,
     state: ZoneState,
     since: LocalTime,
     device: Settings,
@@ -109,7 +109,8 @@ impl PlayedZone {
             tautline_engine::error::RunError::System("starting the thread of a zone", error)
         })?;
         let (state, since) = (zone.first_state(name), now());
-        Ok(Self { state, since, device: settings, control, changes, onlooker, left, run })
+        let zone = zone.clone();
+        Ok(Self { zone, state, since, device: settings, control, changes, onlooker, left, run })
     }
 
     pub(super) const fn state(&self) -> &ZoneState {
@@ -137,24 +138,27 @@ impl PlayedZone {
         building: Building<'_>,
         change: &ZoneChange,
     ) -> Result<(), String> {
-        let ZoneChange { volume, muted, source, .. } = change;
-        if let Some(volume) = volume {
-            let gain: Gain = volume.parse().map_err(|error| format!("{error}"))?;
-            self.control.volume(gain);
-            self.state.volume = gain.to_string();
+        let (site, _) = building;
+        let source = self.zone.source.clone();
+        if let Some(refused) = self.zone.change(site, change).first() {
+            return Err(refused.to_string());
         }
-        if let Some(muted) = *muted {
-            self.control.mute(muted);
-            self.state.muted = muted;
+        let settings = self.zone.output(site.rate);
+        self.control.change(|it| *it = settings);
+        let switched = if self.zone.source == source { Ok(()) } else { self.switch(building) };
+        if switched.is_err() {
+            self.zone.source = source;
         }
-        if let Some(source) = source.as_ref().filter(|it| self.state.source.as_ref() != Some(it)) {
-            let plan =
-                program(building, source, &self.device).map_err(|error| error.to_string())?;
-            let change = RecvChange::From(Some(PROGRAM), Box::new(plan));
-            self.changes.request(change).map_err(|why| format!("{source}: {why:?}"))?;
-            self.state.source = Some(source.clone());
-        }
-        Ok(())
+        self.zone.show(&mut self.state);
+        switched
+    }
+
+    /// Plays the source of the zone.
+    fn switch(&self, building: Building<'_>) -> Result<(), String> {
+        let Some(source) = &self.zone.source else { return Ok(()) };
+        let plan = program(building, source, &self.device).map_err(|error| error.to_string())?;
+        let change = RecvChange::From(Some(PROGRAM), Box::new(plan));
+        self.changes.request(change).map(|_| ()).map_err(|why| format!("{source}: {why:?}"))
     }
 
     /// Reads the engine's newest state. Returns whether more changed than its figures.

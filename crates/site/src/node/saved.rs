@@ -36,11 +36,14 @@ impl SavedZones {
     }
 
     pub(super) fn merge(&mut self, change: &ZoneChange) {
-        let ZoneChange { zone, volume, muted, source } = change.clone();
+        let ZoneChange { zone, volume, muted, delay, equalizer, limiter, source } = change.clone();
         let saved = self.0.entry(zone.clone()).or_default();
         saved.zone = zone;
         saved.volume = volume.or(saved.volume.take());
         saved.muted = muted.or(saved.muted);
+        saved.delay = delay.or(saved.delay.take());
+        saved.equalizer = equalizer.or(saved.equalizer.take());
+        saved.limiter = limiter.or(saved.limiter.take());
         saved.source = source.or(saved.source.take());
     }
 
