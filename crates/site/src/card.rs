@@ -120,7 +120,7 @@ fn zones<'a>(
 /// Output of a zone.
 pub(crate) fn config(zone: &Zone, rate: Rate) -> OutputConfig {
     let channels = zone.channels.iter().map(|channel| channel - 1).collect();
-    OutputConfig { channels, settings: zone.output(rate) }
+    OutputConfig { channels, mono: zone.mono, settings: zone.output(rate) }
 }
 
 fn settings(site: &Site, card: &Card) -> Result<Settings, Error> {

@@ -111,12 +111,16 @@ pub struct Zone {
     pub card: String,
     /// Channels of the card, counted from 1.
     pub channels: Vec<u16>,
+    /// Whether each channel plays (left + right) ÷ 2.
+    pub mono: bool,
     /// Volume at the start.
     pub volume: Gain,
     /// Minimum volume.
     pub min_volume: Gain,
     /// Maximum volume.
     pub max_volume: Gain,
+    /// Minimum volume during an emergency, also of a muted zone.
+    pub emergency_volume: Gain,
     /// Whether it is mute at the start.
     pub mute: bool,
     /// Delay after the presentation time.
@@ -212,6 +216,12 @@ impl fmt::Display for SiteHash {
 impl Site {
     /// Default [`Site::latency`]: a page sounds well within 50 ms of the button.
     pub const LATENCY: Span = Span::from_millis(20);
+
+    /// Ranks of the stations that mute `zone` while they speak.
+    pub fn muted_by(&self, zone: &str) -> Vec<u16> {
+        let stations = self.stations.values();
+        stations.filter(|it| it.mutes.as_deref() == Some(zone)).map(|it| it.rank).collect()
+    }
 
     /// Numbers in claims that address `zone`: its own, and those of its groups, also through other
     /// groups. Empty for an unknown zone.

@@ -187,6 +187,7 @@ impl Zone {
             equalizer: Equalizer::new(rate.hertz(), &self.equalizer).unwrap_or_default(),
             volume: self.volume,
             muted: self.mute,
+            emergency_volume: self.emergency_volume,
             delay: self.delay,
             limiter: self.limiter,
         }

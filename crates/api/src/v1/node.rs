@@ -60,6 +60,8 @@ pub struct ZoneState {
     pub latency_ns: Option<i64>,
     /// Lost and late packets of the program.
     pub lost: u64,
+    /// Claims for the zone without effect: contradictory, too early, or of a wrong clock.
+    pub refused_claims: u64,
     /// Announcement that plays, as 16 hexadecimal digits.
     pub announcement: Option<String>,
     /// The last announcements that addressed the zone, newest last.
@@ -94,6 +96,8 @@ pub struct AnnouncementState {
     pub result: AnnouncementResult,
     /// Announcement that plays instead, if this one was refused or pre-empted.
     pub by: Option<String>,
+    /// Name of the reason of [`AnnouncementResult::Rejected`], such as `clock`.
+    pub reason: Option<String>,
     /// Start in the zone, in Unix nanoseconds of the node's clock, if it played.
     pub started_ns: Option<i64>,
 }
@@ -108,6 +112,8 @@ pub enum AnnouncementResult {
     Played,
     /// Another one took precedence: it never played.
     Refused,
+    /// Its claim has no effect in the zone, such as one of a wrong clock.
+    Rejected,
     /// Another one ended it.
     Preempted,
     /// Its packets stopped, or it reached its maximum duration.

@@ -76,6 +76,7 @@ impl Room {
     fn of(channels: u8, configs: &[(&[u16], OutputSettings)]) -> Self {
         let configs = configs.iter().map(|(channels, settings)| OutputConfig {
             channels: channels.to_vec(),
+            mono: channels.len() == 1,
             settings: *settings,
         });
         let (process, outputs) = outputs(&Card(channels), configs.collect());
@@ -319,8 +320,10 @@ fn each_change_takes_10_ms_without_a_step() {
 
 #[test]
 fn volume_and_mute_ramp_over_10_ms() {
-    let changes: [fn(&OutputControl); 2] =
-        [|control| control.change(|it| it.volume = Gain::SILENCE), |control| control.change(|it| it.muted = true)];
+    let changes: [fn(&OutputControl); 2] = [
+        |control| control.change(|it| it.volume = Gain::SILENCE),
+        |control| control.change(|it| it.muted = true),
+    ];
     for change in changes {
         let mut room = Room::with(OutputSettings::default(), loud);
         room.left(1);
@@ -352,6 +355,7 @@ fn settings_are_applied_in_their_order() {
         equalizer: peak_at(12.0),
         volume: gain(6.0),
         muted: true,
+        emergency_volume: Gain::UNITY,
         delay: Span::from_millis(2),
         limiter: Some(gain(-3.0)),
     };
@@ -379,4 +383,32 @@ fn card_keeps_its_settings_during_a_change() {
         assert_eq!(room.left(20), [0.25; 20 * PERIOD]);
     });
     assert_eq!(room.left(20)[10 * PERIOD..], [0.0; 10 * PERIOD]);
+}
+
+#[test]
+fn mono_output_plays_the_mean_on_all_channels() {
+    let config = OutputConfig { channels: vec![0, 2], mono: true, ..OutputConfig::default() };
+    let (process, outputs) = outputs(&Card(3), vec![config]);
+    let mut room = Room { process, outputs, channels: 3, turned: 0 };
+    room.seat(0, loud);
+    assert_eq!(room.play(PERIOD), [-0.25, 0.0, -0.25].repeat(PERIOD));
+}
+
+#[test]
+fn emergency_sounds_at_its_volume_in_a_muted_output() {
+    let quiet = gain(-30.0);
+    for (muted, volume, expected) in
+        [(true, quiet, 0.125), (false, quiet, 0.125), (false, Gain::UNITY, 0.25)]
+    {
+        let emergency_volume = gain(20.0 * 0.5_f64.log10());
+        let settings = OutputSettings { volume, muted, emergency_volume, ..Default::default() };
+        let mut room = Room::with(settings, loud);
+        let usual = room.left(1)[0];
+        assert_eq!(usual, if muted { 0.0 } else { 0.25 * volume.factor() });
+        let emergency = room.control().emergency();
+        emergency.store(true, Ordering::Relaxed);
+        assert_eq!(room.left(20).last(), Some(&expected), "{volume} {muted}");
+        emergency.store(false, Ordering::Relaxed);
+        assert_eq!(room.left(20).last(), Some(&usual));
+    }
 }

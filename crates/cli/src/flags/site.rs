@@ -99,7 +99,7 @@ pub(crate) enum ZoneVerb {
         #[arg(allow_hyphen_values = true, value_parser = parse::<Gain>)]
         gain: Gain,
     },
-    /// Mute the zone; announcements too
+    /// Mute the zone: all but emergencies
     Mute,
     /// End the mute
     Unmute,

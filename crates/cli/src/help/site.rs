@@ -30,8 +30,9 @@ pub(crate) const ZONES: &str = r#"Example:
 
 For scripts, --report json (times in nanoseconds):
   { "schema": 1, "nodes": [ { "node", "epoch", "hash", "zones": [ { "zone",
-    "state", "fault", "seconds", "source", "volume", "muted", "latency_ns",
-    "lost", "announcement", "announcements": [ { "id", "result", "by",
+    "state", "fault", "seconds", "source", "volume", "muted", "delay",
+    "equalizer", "limiter", "latency_ns", "lost", "refused_claims",
+    "announcement", "announcements": [ { "id", "result", "by", "reason",
     "started_ns" } ] } ], "sources": [ { "source", "fault" } ], "fault" } ] }"#;
 
 pub(crate) const ZONE: &str = r#"Examples:

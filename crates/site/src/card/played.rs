@@ -25,7 +25,7 @@ use tautline_proto::packet::Codings;
 use tautline_proto::time::{LocalTime, WallTime};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
-use tautline_proto::zone::{EndReason, ZoneEvent};
+use tautline_proto::zone::{ClaimRefused, EndReason, ZoneEvent};
 use tautline_report::snapshot::{Snapshot, StreamState};
 
 use crate::{Error, Place, Site, Source, Zone};
@@ -82,7 +82,11 @@ impl PlayedZone {
         };
         let numbers = site.numbers_of(name).into_iter().collect();
         let plan = RecvPlan {
-            zone: Some(ZonePlan { numbers }),
+            zone: Some(ZonePlan {
+                numbers,
+                muted_by: site.muted_by(name),
+                emergency: control.emergency(),
+            }),
             probes: Probes::OneIn64,
             ..RecvPlan::new(vec![program, announcements], settings)
         };
@@ -173,8 +177,9 @@ impl PlayedZone {
         }
         let seconds = (now() - self.since).as_nanos() / 1_000_000_000;
         self.state.seconds = seconds.unsigned_abs();
-        let ZoneState { seconds, latency_ns, lost, .. } = self.state;
+        let ZoneState { seconds, latency_ns, lost, refused_claims, .. } = self.state;
         (before.seconds, before.latency_ns, before.lost) = (seconds, latency_ns, lost);
+        before.refused_claims = refused_claims;
         before != self.state
     }
 
@@ -191,6 +196,7 @@ impl PlayedZone {
         state.latency_ns = latency.filter(|_| plays);
         let counted = |name: &str| program.counters.get(name).copied().unwrap_or_default();
         state.lost = counted("lost") + counted("late");
+        state.refused_claims = snapshot.zone.as_ref().map_or(0, |zone| zone.refused_claims);
         state.announcement = snapshot.zone.as_ref().and_then(|zone| zone.announcement.clone());
     }
 }
@@ -204,6 +210,7 @@ fn remember(all: &mut Vec<AnnouncementState>, event: &ZoneEvent, wall: &WallCloc
     let (id, result, by) = match *event {
         ZoneEvent::Started { id, .. } => (id, AnnouncementResult::Playing, None),
         ZoneEvent::Refused { id, by } => (id, AnnouncementResult::Refused, Some(by)),
+        ZoneEvent::Rejected { id, why } => return reject(all, id.to_string(), why),
         ZoneEvent::Preempted { id, by, .. } => (id, AnnouncementResult::Preempted, Some(by)),
         ZoneEvent::Ended { id, why: EndReason::Station, .. } => {
             (id, AnnouncementResult::Played, None)
@@ -222,11 +229,33 @@ fn remember(all: &mut Vec<AnnouncementState>, event: &ZoneEvent, wall: &WallCloc
         }
     };
     let known = &mut all[known];
-    (known.result, known.by) = (result, by.map(|by| by.to_string()));
+    (known.result, known.by, known.reason) = (result, by.map(|by| by.to_string()), None);
     if let ZoneEvent::Started { at, .. } = *event {
         let started = WallTime::of_local(at, wall.offset());
         known.started_ns = Some(started.as_unix_nanos());
     }
+}
+
+/// Adds a rejected announcement. A flood of them displaces no other.
+fn reject(all: &mut Vec<AnnouncementState>, id: String, why: ClaimRefused) {
+    const REJECTED: usize = 4;
+    let reason = Some(why.name().to_owned());
+    let is_rejected = |it: &AnnouncementState| it.result == AnnouncementResult::Rejected;
+    if let Some(known) = all.iter_mut().find(|it| it.id == id) {
+        // A repeated claim of an announcement that played is nothing new.
+        if is_rejected(known) {
+            known.reason = reason;
+        }
+        return;
+    }
+    let is_full =
+        all.len() == REMEMBERED || all.iter().filter(|it| is_rejected(it)).count() == REJECTED;
+    if is_full {
+        let Some(oldest) = all.iter().position(is_rejected) else { return };
+        all.remove(oldest);
+    }
+    let result = AnnouncementResult::Rejected;
+    all.push(AnnouncementState { id, result, reason, ..AnnouncementState::default() });
 }
 
 fn program(building: Building<'_>, source: &str, device: &Settings) -> Result<StreamPlan, Error> {
@@ -280,4 +309,30 @@ fn stream(
     let (opened, sealed) =
         if own { site.open(&options, None)? } else { (options.open(None)?, None) };
     Ok(StreamPlan { sealed, ..StreamPlan::of(address, receiver, opened) })
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::zone::AnnouncementId;
+
+    use super::*;
+
+    fn results(all: &[AnnouncementState]) -> Vec<AnnouncementResult> {
+        all.iter().map(|it| it.result).collect()
+    }
+
+    #[test]
+    fn flood_of_rejected_claims_displaces_no_announcement() {
+        let (mut all, wall) = (Vec::new(), WallClock::frozen());
+        let mut take = |event| remember(&mut all, &event, &wall);
+        let started = |id| ZoneEvent::Started { id: AnnouncementId(id), at: LocalTime::ZERO };
+        take(started(1));
+        let why = ClaimRefused::Clock;
+        (0..1000).for_each(|id| take(ZoneEvent::Rejected { id: AnnouncementId(id), why }));
+        take(started(999));
+        take(ZoneEvent::Rejected { id: AnnouncementId(999), why });
+        let (playing, rejected) = (AnnouncementResult::Playing, AnnouncementResult::Rejected);
+        assert_eq!(results(&all), [playing, rejected, rejected, rejected, playing]);
+        assert_eq!((all[3].reason.as_deref(), all[4].reason.as_deref()), (Some("clock"), None));
+    }
 }

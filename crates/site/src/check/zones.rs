@@ -17,9 +17,11 @@ const ZONE: &[&str] = &[
     "node",
     "card",
     "channels",
+    "map",
     "volume",
     "min-volume",
     "max-volume",
+    "emergency-volume",
     "mute",
     "delay",
     "equalizer",
@@ -48,7 +50,12 @@ impl<'a> Checker<'a> {
             }
             let node = self.node(&zone);
             let (card, channels) = self.place(&zone, node.as_deref());
+            let mono = self.is_mono(&zone, channels.len());
             let [volume, min_volume, max_volume] = self.volumes(&zone);
+            let parse = |text: &str| text.parse::<Gain>().ok();
+            let emergency = zone.read("emergency-volume", VOLUME, &mut self.mistakes, parse);
+            let usual = if max_volume.factor() < 1.0 { max_volume } else { Gain::UNITY };
+            let emergency_volume = emergency.map_or(usual, |it| it.value);
             let mute = zone.boolean("mute", &mut self.mistakes).unwrap_or(false);
             let delay = zone.read("delay", DELAY, &mut self.mistakes, delay);
             let equalizer = self.equalizer(&zone, rate);
@@ -59,9 +66,11 @@ impl<'a> Checker<'a> {
                 node: node.unwrap_or_default(),
                 card,
                 channels,
+                mono,
                 volume,
                 min_volume,
                 max_volume,
+                emergency_volume,
                 mute,
                 delay: delay.map_or(Span::ZERO, |delay| delay.value),
                 equalizer,
@@ -124,6 +133,17 @@ impl<'a> Checker<'a> {
             }
         }
         (card.value.to_owned(), numbers)
+    }
+
+    fn is_mono(&mut self, zone: &Section<'a>, channels: usize) -> bool {
+        let write =
+            if channels == 1 { "\"mono\", for one channel" } else { "\"stereo\" or \"mono\"" };
+        let map = zone.read("map", write, &mut self.mistakes, |text| match text {
+            "mono" => Some(true),
+            "stereo" if channels != 1 => Some(false),
+            _ => None,
+        });
+        map.map_or(channels == 1, |map| map.value)
     }
 
     /// Volume, minimum, maximum.
