@@ -1,17 +1,36 @@
 //! Asks the nodes of a building.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::trust::{TrustError, TrustStore};
 use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZoneState};
+
+use tautline_proto::time::Span;
 
 use crate::place::is_own;
 use crate::{NotHere, Site};
 
 /// Time in which a node answers.
 const LIMIT: Duration = Duration::from_secs(3);
+
+/// This machine's clock, in Unix nanoseconds.
+pub(crate) fn unix_nanos() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos().try_into().unwrap_or_default()
+}
+
+/// The node's clock minus this one: the offset next to zero at which the node answered between
+/// both times.
+fn clock_offset(asked: i64, answered: i64, received: i64) -> Span {
+    // A node of an earlier version reports no time.
+    if answered == 0 {
+        return Span::ZERO;
+    }
+    let (least, most) = (answered.saturating_sub(received), answered.saturating_sub(asked));
+    Span::from_nanos(0.clamp(least, most.max(least)))
+}
 
 /// Client of all nodes.
 pub struct NodeClient<'a> {
@@ -26,6 +45,9 @@ pub struct Asked {
     pub node: String,
     /// Its state, or why there is none.
     pub state: Result<NodeState, AskFailed>,
+    /// The node's clock minus this machine's, as near to zero as the duration of the request
+    /// permits: clocks that NTP or PTP keeps agree better than a request can tell.
+    pub clock: Span,
 }
 
 /// Why a node did not answer.
@@ -52,14 +74,19 @@ impl<'a> NodeClient<'a> {
     pub fn states<'n>(&self, nodes: impl IntoIterator<Item = &'n str>) -> Vec<Asked> {
         std::thread::scope(|scope| {
             let ask = |node: &'n str| {
-                let asked = scope.spawn(move || self.state(node));
-                (node, asked)
+                scope.spawn(move || {
+                    let asked = unix_nanos();
+                    let state = self.state(node);
+                    let clock = state.as_ref().map_or(Span::ZERO, |state| {
+                        clock_offset(asked, state.now_ns, unix_nanos())
+                    });
+                    Asked { node: node.to_owned(), state, clock }
+                })
             };
             let asked: Vec<_> = nodes.into_iter().map(ask).collect();
-            let joined = asked.into_iter().map(|(node, asked)| Asked {
-                node: node.to_owned(),
-                state: asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            });
+            let joined = asked.into_iter().map(std::thread::ScopedJoinHandle::join);
+            let joined =
+                joined.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             joined.collect()
         })
     }
@@ -84,5 +111,18 @@ impl<'a> NodeClient<'a> {
         };
         let address = WorkerAddress { name: None, host, port: NODE_PORT };
         Ok(WorkerClient::new(&address, Some(Arc::clone(&self.trust))).within(LIMIT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offset_is_the_nearest_to_zero_that_the_request_permits() {
+        let offset = |answered| clock_offset(1000, answered, 1400).as_nanos();
+        // In between, the clocks may agree.
+        assert_eq!([1000, 1200, 1400].map(offset), [0; 3]);
+        assert_eq!([900, 2000, 0].map(offset), [-100, 600, 0]);
     }
 }

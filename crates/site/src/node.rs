@@ -266,6 +266,7 @@ impl NodeService for BuildingNode {
             node: place.name.clone(),
             epoch: site.epoch,
             hash: site.hash.to_string(),
+            now_ns: crate::client::unix_nanos(),
             zones: standing.zones.values().cloned().collect(),
             sources: sources.collect(),
         }

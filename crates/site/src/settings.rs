@@ -124,7 +124,7 @@ fn bands_text(bands: &[Band]) -> String {
 impl Zone {
     /// Applies the valid values of a change. Returns why the others are refused.
     pub(crate) fn change(&mut self, site: &Site, change: &ZoneChange) -> Vec<ZoneRefused> {
-        let ZoneChange { zone, volume, muted, delay, equalizer, limiter, source } = change;
+        let ZoneChange { zone, volume, muted, delay, equalizer, limiter, source, .. } = change;
         let mut refused = Vec::new();
         let mut set = |value: Result<(), ZoneRefused>| refused.extend(value.err());
         if let Some(volume) = volume {

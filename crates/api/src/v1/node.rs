@@ -28,6 +28,8 @@ pub struct NodeState {
     pub hash: String,
     /// Zones, in the order of their names.
     pub zones: Vec<ZoneState>,
+    /// The node's clock when it answered, in Unix nanoseconds.
+    pub now_ns: i64,
     /// Sources that the node sends, in the order of their names.
     pub sources: Vec<SourceState>,
 }
@@ -158,6 +160,10 @@ pub struct ZoneChange {
     /// Name of a source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Presentation time at which the source changes, in Unix nanoseconds of the node's clock.
+    /// Absent: as soon as possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<i64>,
 }
 
 /// Why a node refuses a change, each with its fix.

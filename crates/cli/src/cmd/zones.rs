@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use tautline_api::v1::{NodeState, ZoneChange, ZonePlayback, ZoneState};
-use tautline_proto::time::Span;
+use tautline_io::clock::{WallClock, now};
+use tautline_proto::time::{Span, WallTime};
 use tautline_site::{Asked, NodeClient, Site};
 
 use super::site::building;
@@ -33,8 +34,13 @@ pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
     }
     let client = NodeClient::new(&site)?;
     let mut failed = None;
+    let switch = match flags.change {
+        ZoneVerb::Source { .. } => Some(Switch::new(&site, &client, &zones)),
+        _ => None,
+    };
     for zone in zones {
-        let change = changed(zone, &flags.change);
+        let at_ns = switch.as_ref().and_then(|switch| switch.at(&site, zone));
+        let change = ZoneChange { at_ns, ..changed(zone, &flags.change) };
         match client.change(&change) {
             Ok(state) => screen::emit(&said(&state)),
             Err(why) => {
@@ -44,6 +50,35 @@ pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
         }
     }
     failed.map_or(Ok(()), |why| Err(Failure::running(why)))
+}
+
+/// Time at which all zones switch to another source.
+struct Switch {
+    at: WallTime,
+    asked: Vec<Asked>,
+}
+
+impl Switch {
+    /// Time in which a zone joins the source and learns its sender's clock.
+    const JOINS: Span = Span::from_millis(1500);
+    /// Time to ask a node.
+    const EACH: Span = Span::from_millis(20);
+
+    fn new(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> Self {
+        let nodes = zones.iter().filter_map(|zone| Some(site.zones.get(*zone)?.node.as_str()));
+        let nodes: std::collections::BTreeSet<&str> = nodes.collect();
+        let asked = client.states(nodes);
+        let needs = Self::JOINS + site.latency + Self::EACH.times(zones.len() as i64);
+        let at = WallTime::of_local(now() + needs, WallClock::frozen().offset());
+        Self { at, asked }
+    }
+
+    /// On the clock of the zone's node, in Unix nanoseconds.
+    fn at(&self, site: &Site, zone: &str) -> Option<i64> {
+        let node = &site.zones.get(zone)?.node;
+        let asked = self.asked.iter().find(|asked| asked.node == *node)?;
+        Some((self.at + asked.clock).as_unix_nanos())
+    }
 }
 
 /// Zones of these names, which are separated by commas.
@@ -105,7 +140,7 @@ struct ListedNode<'a> {
 }
 
 fn listed(asked: &[Asked]) -> Listed<'_> {
-    let nodes = asked.iter().map(|Asked { node, state }| match state {
+    let nodes = asked.iter().map(|Asked { node, state, .. }| match state {
         Ok(state) => ListedNode { state: std::borrow::Cow::Borrowed(state), fault: None },
         Err(why) => {
             let state = NodeState { node: node.clone(), ..NodeState::default() };
@@ -171,7 +206,7 @@ fn since(seconds: u64) -> String {
 
 fn faults(site: &Site, asked: &[Asked]) -> Vec<String> {
     let mut faults = Vec::new();
-    for Asked { node, state } in asked {
+    for Asked { node, state, .. } in asked {
         let state = match state {
             Ok(state) => state,
             Err(why) => {

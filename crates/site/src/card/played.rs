@@ -22,7 +22,7 @@ use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::{Settings, Stop};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Codings;
-use tautline_proto::time::{LocalTime, WallTime};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::zone::{ClaimRefused, EndReason, ZoneEvent};
@@ -37,6 +37,9 @@ const PROGRAM: usize = 0;
 /// Announcements in the state.
 const REMEMBERED: usize = 16;
 
+/// Time after the start of a timed change in which the engine reports its end.
+const SWITCHED: Span = Span::from_millis(500);
+
 /// What the engine's thread leaves for the process.
 #[derive(Default)]
 struct Left {
@@ -50,6 +53,8 @@ type Shared = Arc<Mutex<Left>>;
 
 pub(super) struct PlayedZone {
     zone: Zone,
+    /// A timed change of the source: when it is over, and the new address.
+    switches: Option<(LocalTime, String)>,
     state: ZoneState,
     since: LocalTime,
     device: Settings,
@@ -114,7 +119,19 @@ impl PlayedZone {
         })?;
         let (state, since) = (zone.first_state(name), now());
         let zone = zone.clone();
-        Ok(Self { zone, state, since, device: settings, control, changes, onlooker, left, run })
+        let switches = None;
+        Ok(Self {
+            zone,
+            switches,
+            state,
+            since,
+            device: settings,
+            control,
+            changes,
+            onlooker,
+            left,
+            run,
+        })
     }
 
     pub(super) const fn state(&self) -> &ZoneState {
@@ -149,7 +166,10 @@ impl PlayedZone {
         }
         let settings = self.zone.output(site.rate);
         self.control.change(|it| *it = settings);
-        let switched = if self.zone.source == source { Ok(()) } else { self.switch(building) };
+        let at = change.at_ns.map(|nanos| {
+            LocalTime::from_nanos(nanos.saturating_sub(WallClock::frozen().offset().as_nanos()))
+        });
+        let switched = if self.zone.source == source { Ok(()) } else { self.switch(building, at) };
         if switched.is_err() {
             self.zone.source = source;
         }
@@ -157,12 +177,24 @@ impl PlayedZone {
         switched
     }
 
-    /// Plays the source of the zone.
-    fn switch(&self, building: Building<'_>) -> Result<(), String> {
+    /// Plays the source of the zone from presentation time `at` on, or as soon as it has sound.
+    fn switch(&mut self, building: Building<'_>, at: Option<LocalTime>) -> Result<(), String> {
         let Some(source) = &self.zone.source else { return Ok(()) };
         let plan = program(building, source, &self.device).map_err(|error| error.to_string())?;
-        let change = RecvChange::From(Some(PROGRAM), Box::new(plan));
+        self.switches = at.map(|at| (at + SWITCHED, plan.address.clone()));
+        let change = RecvChange::From(Some(PROGRAM), Box::new(StreamPlan { joins: at, ..plan }));
         self.changes.request(change).map(|_| ()).map_err(|why| format!("{source}: {why:?}"))
+    }
+
+    /// Reports a source without sound at the requested time.
+    fn watch_switch(&mut self, snapshot: &Snapshot) {
+        let Some((_, address)) = self.switches.take_if(|(at, _)| now() >= *at) else { return };
+        let is_late = snapshot.streams.get(PROGRAM).is_some_and(|it| it.address != address);
+        if let (true, Some(source)) = (is_late, &self.zone.source) {
+            let note =
+                format!("source {source} had no sound at the requested time; it follows later");
+            locked(&self.left, |left| left.notes.push(note));
+        }
     }
 
     /// Reads the engine's newest state. Returns whether more changed than its figures.
@@ -184,6 +216,7 @@ impl PlayedZone {
     }
 
     fn follow(&mut self, snapshot: &Snapshot) {
+        self.watch_switch(snapshot);
         let Some(program) = snapshot.streams.get(PROGRAM) else { return };
         let state = &mut self.state;
         state.state = match (program.state, &state.source) {

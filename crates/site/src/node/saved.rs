@@ -36,7 +36,8 @@ impl SavedZones {
     }
 
     pub(super) fn merge(&mut self, change: &ZoneChange) {
-        let ZoneChange { zone, volume, muted, delay, equalizer, limiter, source } = change.clone();
+        let ZoneChange { zone, volume, muted, delay, equalizer, limiter, source, .. } =
+            change.clone();
         let saved = self.0.entry(zone.clone()).or_default();
         saved.zone = zone;
         saved.volume = volume.or(saved.volume.take());
