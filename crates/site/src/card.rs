@@ -107,11 +107,8 @@ fn zones<'a>(
 ) -> Vec<(&'a str, Zone)> {
     let own = site.zones.iter().filter(|(_, zone)| zone.node == place.name && zone.card == card);
     own.map(|(name, zone)| {
-        let mut zone = zone.clone();
-        if let Some(change) = before.iter().find(|change| change.zone == *name) {
-            // The file may have changed since: values that it no longer permits are ignored.
-            zone.change(site, change);
-        }
+        let change = before.iter().find(|change| change.zone == *name);
+        let zone = change.map_or_else(|| zone.clone(), |change| zone.changed(site, change));
         (name.as_str(), zone)
     })
     .collect()

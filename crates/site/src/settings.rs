@@ -153,6 +153,13 @@ impl Zone {
         refused
     }
 
+    /// The zone with a saved change. Values that the file no longer permits are ignored.
+    pub(crate) fn changed(&self, site: &Site, change: &ZoneChange) -> Self {
+        let mut zone = self.clone();
+        zone.change(site, change);
+        zone
+    }
+
     fn set_volume(&mut self, name: &str, text: &str) -> Result<(), ZoneRefused> {
         let volume: Gain = text.parse().map_err(|error| ZoneRefused::Value(format!("{error}")))?;
         let (min, max) = (self.min_volume, self.max_volume);
