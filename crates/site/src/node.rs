@@ -18,7 +18,6 @@ use tautline_api::v1::{
     NodeService, NodeState, PushRefused, SitePush, SitePushed, SourceState, ZoneChange,
     ZonePlayback, ZoneRefused, ZoneState,
 };
-use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 
@@ -100,8 +99,10 @@ impl BuildingNode {
         saved.fit(&config.site);
         why.iter().for_each(|why| (config.notify)(why));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
-        let zones =
-            own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
+        let zones = own.map(|(name, zone)| {
+            let zone = zone.changed(&config.site, &saved.of(name));
+            (name.clone(), zone.first_state(name))
+        });
         let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
         let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
         let (standing, awaited) = (Mutex::new(standing), Mutex::default());
@@ -290,26 +291,15 @@ impl BuildingNode {
         }
     }
 
-    fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
+    /// The zone of the file, with its saved changes.
+    fn zone(&self, name: &str, saved: &SavedZones) -> Result<Zone, ZoneRefused> {
         let (site, place) = self.building();
-        let name = &change.zone;
         let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
-        let zone = zone
-            .ok_or_else(|| ZoneRefused::NoZone { node: place.name.clone(), zone: name.clone() })?;
-        if let Some(volume) = &change.volume {
-            let volume: Gain =
-                volume.parse().map_err(|error| ZoneRefused::Volume(format!("{error}")))?;
-            let (min, max) = (zone.min_volume, zone.max_volume);
-            if !(min.factor()..=max.factor()).contains(&volume.factor()) {
-                return Err(ZoneRefused::Limits { zone: name.clone(), volume, min, max });
-            }
-        }
-        match &change.source {
-            Some(source) if !site.sources.contains_key(source) => {
-                Err(ZoneRefused::NoSource(source.clone()))
-            }
-            _ => Ok(()),
-        }
+        let zone = zone.ok_or_else(|| ZoneRefused::NoZone {
+            node: place.name.clone(),
+            zone: name.to_owned(),
+        })?;
+        Ok(zone.changed(&site, &saved.of(name)))
     }
 }
 
@@ -325,15 +315,19 @@ impl NodeService for BuildingNode {
             node: place.name.clone(),
             epoch: site.epoch,
             hash: site.hash.to_string(),
+            now_ns: crate::client::unix_nanos(),
             zones: standing.zones.values().cloned().collect(),
             sources: sources.collect(),
         }
     }
 
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
-        self.check(&change)?;
-        let card = self.building().0.zones.get(&change.zone).map(|zone| zone.card.clone());
+        let (site, _) = self.building();
         let mut standing = self.standing();
+        let mut zone = self.zone(&change.zone, &standing.saved)?;
+        if let Some(refused) = zone.change(&site, &change).into_iter().next() {
+            return Err(refused);
+        }
         standing.saved.merge(&change);
         if let Err(error) = standing.saved.write(&self.config.saved) {
             let path = self.config.saved.display();
@@ -341,18 +335,13 @@ impl NodeService for BuildingNode {
                 "writing {path}: {error}; the change ends with the node"
             ));
         }
-        let child = card.and_then(|card| standing.children.get_mut(&Role::Card(card)));
+        let child = standing.children.get_mut(&Role::Card(zone.card.clone()));
         if let (Some(child), Ok(line)) = (child, serde_json::to_string(&change)) {
             // A process that died starts again with the saved changes.
             child.tell(&line);
         }
-        let ZoneChange { zone, volume, muted, source } = change;
-        let state = standing.zones.entry(zone).or_default();
-        if let Some(gain) = volume.and_then(|volume| volume.parse::<Gain>().ok()) {
-            state.volume = gain.to_string();
-        }
-        state.muted = muted.unwrap_or(state.muted);
-        state.source = source.or(state.source.take());
+        let state = standing.zones.entry(change.zone).or_default();
+        zone.show(state);
         Ok(state.clone())
     }
 

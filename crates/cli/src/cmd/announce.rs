@@ -11,7 +11,7 @@ use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::zone::Priority;
+use tautline_proto::zone::{ClaimRefused, Priority};
 use tautline_site::{NodeClient, Place, Site, Station, StationHost, Transmission, transmit};
 
 use super::node::{failure, file_device, run_options};
@@ -21,6 +21,7 @@ use super::zones::zones;
 use crate::cmd::answer;
 use crate::failure::Failure;
 use crate::flags::{AnnounceFlags, PageFlags, PlayFlags};
+use crate::messages::claim_refused;
 
 pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.announce.site)?;
@@ -210,7 +211,7 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
         };
         let found = state.and_then(|state| state.announcements.iter().find(|it| it.id == id));
         match found {
-            Some(AnnouncementState { result, by, started_ns, .. }) => AnnouncedZone {
+            Some(AnnouncementState { result, by, reason, started_ns, .. }) => AnnouncedZone {
                 zone: (*zone).to_owned(),
                 result: *result,
                 by: by.clone(),
@@ -220,6 +221,7 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
                     AnnouncementResult::Preempted => {
                         Some("an announcement of higher priority ended it".to_owned())
                     }
+                    AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
                     AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
                     _ => None,
                 },
@@ -228,6 +230,12 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
         }
     };
     zones.iter().map(of_zone).collect()
+}
+
+fn rejected(reason: Option<&str>) -> String {
+    let why = reason.and_then(ClaimRefused::named);
+    let reason = why.map_or_else(|| reason.unwrap_or("unknown").to_owned(), claim_refused);
+    format!("the zone rejected its claim: {reason}")
 }
 
 fn conclude(flags: &AnnounceFlags, id: String, zones: Vec<AnnouncedZone>) -> Result<(), Failure> {

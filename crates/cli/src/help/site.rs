@@ -31,8 +31,8 @@ pub(crate) const NODE: &str = r#"Example, on each machine of the building:
   taut node
 
 The node plays the zones of its cards, sends its sources, plays the schedule,
-and answers other machines at TCP port 17250: taut zones, taut zone. It restarts what fails, and
-keeps volumes, mutes and sources over a restart.
+and answers other machines at TCP port 17250: taut zones, taut zone. It
+restarts what fails, and keeps changes of zones over a restart.
 
 Building file: docs/reference/building.md"#;
 
@@ -41,13 +41,16 @@ pub(crate) const ZONES: &str = r#"Example:
 
 For scripts, --report json (times in nanoseconds):
   { "schema": 1, "nodes": [ { "node", "epoch", "hash", "zones": [ { "zone",
-    "state", "fault", "seconds", "source", "volume", "muted", "latency_ns",
-    "lost", "announcement", "announcements": [ { "id", "result", "by",
+    "state", "fault", "seconds", "source", "volume", "muted", "delay",
+    "equalizer", "limiter", "latency_ns", "lost", "refused_claims",
+    "announcement", "announcements": [ { "id", "result", "by", "reason",
     "started_ns" } ] } ], "sources": [ { "source", "fault" } ], "fault" } ] }"#;
 
 pub(crate) const ZONE: &str = r#"Examples:
   taut zone hall volume -6dB
   taut zone hall,gym mute
+  taut zone yard delay 17.5m
+  taut zone hall equalizer "peaking 120 -4dB 1.4; high-pass 80"
   taut zone indoors source radio"#;
 
 pub(crate) const PRESET: &str = r#"Example:

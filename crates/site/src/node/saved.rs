@@ -8,7 +8,7 @@ use std::path::Path;
 use tautline_api::v1::ZoneChange;
 use tautline_dsp::gain::Gain;
 
-use crate::{Site, disk, merge};
+use crate::{Site, disk};
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -39,7 +39,7 @@ impl SavedZones {
     }
 
     pub(super) fn merge(&mut self, change: &ZoneChange) {
-        merge(self.0.entry(change.zone.clone()).or_default(), change);
+        self.0.entry(change.zone.clone()).or_default().merge(change);
     }
 
     /// Replaces the file, so that it is whole after a power failure.

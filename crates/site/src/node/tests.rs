@@ -45,9 +45,13 @@ struct Run {
 
 impl Run {
     fn of(card: &str) -> Self {
+        Self::within(card, tempfile::tempdir().unwrap())
+    }
+
+    fn within(card: &str, folder: TempDir) -> Self {
         let site = Arc::new(Site::check(BUILDING.as_bytes()).unwrap());
         let (sender, notes) = channel();
-        let (folder, card) = (tempfile::tempdir().unwrap(), card.to_owned());
+        let card = card.to_owned();
         let command = move |role: &Role| {
             let mut command = Command::new("sh");
             command.arg("-c");
@@ -139,6 +143,28 @@ fn change_reaches_the_process_and_the_file() {
 }
 
 #[test]
+fn saved_settings_are_those_of_the_next_node() {
+    let run = Run::of(CARD);
+    let tuned = ZoneChange {
+        delay: Some("34.32m".into()),
+        equalizer: Some("low-pass 8000".into()),
+        limiter: Some("-3dB".into()),
+        ..change("hall")
+    };
+    let shown = |state: ZoneState| [state.delay, state.equalizer, state.limiter];
+    let values = ["100ms", "low-pass 8000 0.71", "-3dB"];
+    assert_eq!(shown(run.node.change(tuned).unwrap()), values);
+    let invalid = ZoneChange { delay: Some("2s".into()), muted: Some(true), ..change("hall") };
+    assert!(matches!(run.node.change(invalid), Err(ZoneRefused::Value(_))));
+    let folder = run.end();
+    let again = Run::within(CARD, folder);
+    let state = again.node.state().zones.remove(0);
+    assert!(!state.muted, "an invalid change changes nothing");
+    assert_eq!(shown(state), values);
+    again.end();
+}
+
+#[test]
 fn process_that_fails_shows_its_error_and_starts_again() {
     let failing = "read first; echo 'error: no card'>&2; echo 'hint: x'>&2; exit 3";
     let run = Run::of(failing);
@@ -155,7 +181,7 @@ fn invalid_changes_are_refused() {
     let run = Run::of(CARD);
     let volume = |text: &str| ZoneChange { volume: Some(text.into()), ..change("hall") };
     assert!(matches!(run.node.change(change("gym")), Err(ZoneRefused::NoZone { .. })));
-    assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Volume(_))));
+    assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Value(_))));
     assert!(matches!(run.node.change(volume("0dB")), Err(ZoneRefused::Limits { .. })));
     let source = ZoneChange { source: Some("radio".into()), ..change("hall") };
     assert_eq!(run.node.change(source), Err(ZoneRefused::NoSource("radio".into())));
