@@ -22,8 +22,8 @@ use ureq::{Agent, RequestExt};
 use crate::seal::{SECRET_BYTES, stream_secret};
 use crate::trust::TrustStore;
 use crate::v1::{
-    Capacity, Catalogue, MAX_TEXT, NodeState, RefusalAnswer, SecretText, StreamRequest, VERSION,
-    WorkStream, WorkStreamState, ZoneChange, ZoneState,
+    Acknowledged, Capacity, Catalogue, FaultsAck, MAX_TEXT, NodeState, RefusalAnswer, SecretText,
+    StreamRequest, VERSION, WorkStream, WorkStreamState, ZoneChange, ZoneState,
 };
 
 pub use address::{NoWorkerAddress, WorkerAddress};
@@ -158,6 +158,11 @@ impl WorkerClient {
     /// Changes a zone of a node; returns its state.
     pub fn change_zone(&self, change: &ZoneChange) -> Result<ZoneState, AskError> {
         self.read(&self.request(Method::POST, "/v1/zones", Some(self.json(change)?))?)
+    }
+
+    /// Clears faults of a node that ended.
+    pub fn acknowledge(&self, request: &FaultsAck) -> Result<Acknowledged, AskError> {
+        self.read(&self.request(Method::POST, "/v1/ack", Some(self.json(request)?))?)
     }
 
     fn secret(

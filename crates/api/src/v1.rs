@@ -9,8 +9,9 @@ mod workshop;
 
 pub use catalogue::{Catalogue, MAX_PLUGINS, MAX_TEXT, Plugin, PluginCost, PluginPort};
 pub use node::{
-    AnnouncementResult, AnnouncementState, NODE_PORT, NodeService, NodeState, SourceState,
-    ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
+    Acknowledged, AnnouncementResult, AnnouncementState, FaultKind, FaultState, FaultsAck,
+    NODE_PORT, NodeService, NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused,
+    ZoneState,
 };
 pub use stream::{
     FedPort, FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkCounters,

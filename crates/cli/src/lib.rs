@@ -87,6 +87,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Node(flags) => cmd::node::run(&flags),
         Command::Zones(flags) => cmd::zones::list(&flags),
         Command::Zone(flags) => cmd::zones::change(&flags),
+        Command::Ack(flags) => cmd::zones::acknowledge(&flags),
         Command::Page(flags) => cmd::announce::page(&flags),
         Command::Play(flags) => cmd::announce::play(&flags),
         Command::Pair(flags) => cmd::pair::run(&flags),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::trust::{TrustError, TrustStore};
-use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZoneState};
+use tautline_api::v1::{Acknowledged, FaultsAck, NODE_PORT, NodeState, ZoneChange, ZoneState};
 
 use crate::place::is_own;
 use crate::{NotHere, Site};
@@ -69,6 +69,11 @@ impl<'a> NodeClient<'a> {
         let zone = self.site.zones.get(&change.zone);
         let zone = zone.ok_or_else(|| AskFailed::NoZone(change.zone.clone()))?;
         Ok(self.client(&zone.node)?.change_zone(change)?)
+    }
+
+    /// Clears faults of a node that ended.
+    pub fn acknowledge(&self, node: &str, request: &FaultsAck) -> Result<Acknowledged, AskFailed> {
+        Ok(self.client(node)?.acknowledge(request)?)
     }
 
     fn state(&self, node: &str) -> Result<NodeState, AskFailed> {

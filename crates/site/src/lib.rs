@@ -6,6 +6,7 @@
 mod card;
 mod check;
 mod client;
+mod disk;
 mod error;
 mod mistake;
 mod names;

@@ -1,25 +1,28 @@
 //! A node: starts the processes of its cards and sources, restarts them, and knows its zones.
 
 mod child;
+mod faults;
 mod saved;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tautline_api::v1::{
-    NodeService, NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
+    Acknowledged, FaultKind, FaultsAck, NodeService, NodeState, SourceState, ZoneChange,
+    ZonePlayback, ZoneRefused, ZoneState,
 };
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 
 use self::child::RunningChild;
+use self::faults::{NodeFaults, unix_seconds};
 use self::saved::SavedZones;
 use crate::card::CardNews;
 use crate::{Place, Site, Source, Zone};
@@ -44,6 +47,8 @@ pub struct NodeConfig {
     pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
     /// File of the changes to zones, which outlives the node.
     pub saved: PathBuf,
+    /// File of the faults, which outlives the node.
+    pub faults: PathBuf,
     /// Takes messages for the log.
     pub notify: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -63,14 +68,16 @@ struct Standing {
     sources: BTreeMap<String, Option<String>>,
     children: BTreeMap<Role, RunningChild>,
     saved: SavedZones,
+    faults: NodeFaults,
     is_over: bool,
 }
 
 /// First and longest pause before a restart. A run of the longest pause makes the next pause the
 /// first again.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// A card process reports each second. One that is silent for this long hangs.
-const HANGS: Span = Span::from_secs(10);
+/// A card process whose device plays reports each second. One that is silent for this long hangs:
+/// a user sees the fault within 10 s.
+const HANGS: Span = Span::from_secs(8);
 /// Time to end before a process is killed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -78,11 +85,12 @@ impl BuildingNode {
     /// A node without processes.
     pub fn new(config: NodeConfig) -> Arc<Self> {
         let (saved, why) = SavedZones::read(&config.saved);
-        why.iter().for_each(|why| (config.notify)(why));
+        let (faults, lost) = NodeFaults::read(&config.faults);
+        why.iter().chain(&lost).for_each(|why| (config.notify)(why));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
         let zones =
             own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
-        let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
+        let standing = Standing { zones: zones.collect(), saved, faults, ..Standing::default() };
         Arc::new(Self { config, standing: Mutex::new(standing), stopping: Condvar::new() })
     }
 
@@ -122,11 +130,14 @@ impl BuildingNode {
         })
     }
 
-    /// Kills card processes that report nothing, and what processes that ended left behind. Call
-    /// about once a second.
-    pub fn watch(&self) {
+    /// Kills card processes that report nothing, and what processes that ended left behind. Writes
+    /// the faults. Call about once a second. Returns whether the device of each running card process
+    /// makes progress.
+    pub fn watch(&self) -> bool {
         let now = now();
-        for (role, child) in &self.standing().children {
+        let mut standing = self.standing();
+        let mut is_well = true;
+        for (role, child) in &standing.children {
             if child.is_over() {
                 child.kill();
             } else if let Role::Card(card) = role
@@ -134,8 +145,18 @@ impl BuildingNode {
             {
                 (self.config.notify)(&format!("card {card} hangs: killed"));
                 child.kill();
+                is_well = false;
             }
         }
+        self.write_faults(&mut standing);
+        is_well
+    }
+
+    /// Enters a fault of the node with its reason, or ends it. `name` is that of [`FaultState`].
+    ///
+    /// [`FaultState`]: tautline_api::v1::FaultState
+    pub fn set_fault(&self, kind: FaultKind, name: &str, reason: Option<String>) {
+        self.standing().faults.set(kind, name, reason, unix_seconds());
     }
 
     /// Ends all processes, and waits for their threads.
@@ -143,6 +164,7 @@ impl BuildingNode {
         let mut standing = self.standing();
         standing.is_over = true;
         standing.children.values_mut().for_each(RunningChild::end);
+        self.write_faults(&mut standing);
         drop(standing);
         self.stopping.notify_all();
         let until = std::time::Instant::now() + FAREWELL;
@@ -188,6 +210,7 @@ impl BuildingNode {
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
             standing.sources.insert(source.clone(), None);
+            standing.faults.set(FaultKind::Source, source, None, unix_seconds());
         }
         drop(standing);
         while let Some(line) = lines.next() {
@@ -209,6 +232,7 @@ impl BuildingNode {
         }
         match news {
             CardNews::State(state) => {
+                standing.faults.set_zone(&state, unix_seconds());
                 standing.zones.insert(state.zone.clone(), *state);
             }
             CardNews::Note(note) => {
@@ -220,23 +244,42 @@ impl BuildingNode {
 
     fn fail(&self, role: &Role, fault: &str) {
         let site = Arc::clone(&self.config.site);
+        let now = unix_seconds();
         let mut standing = self.standing();
+        let Standing { zones, sources, faults, .. } = &mut *standing;
         match role {
             Role::Card(card) => {
                 let of_card =
                     |zone: &Zone| zone.card == *card && zone.node == self.config.place.name;
-                for (name, state) in &mut standing.zones {
+                for (name, state) in zones {
                     if site.zones.get(name).is_some_and(of_card) {
                         state.state = ZonePlayback::Failed;
                         state.fault = Some(fault.to_owned());
                         (state.latency_ns, state.announcement, state.seconds) = (None, None, 0);
+                        faults.set_zone(state, now);
                     }
                 }
             }
             Role::Source(source) => {
-                standing.sources.insert(source.clone(), Some(fault.to_owned()));
+                faults.set(FaultKind::Source, source, Some(fault.to_owned()), now);
+                sources.insert(source.clone(), Some(fault.to_owned()));
             }
         }
+    }
+
+    fn write_faults(&self, standing: &mut Standing) {
+        let path = &self.config.faults;
+        let written = standing.faults.write(path);
+        self.note_written(standing, path, written);
+    }
+
+    /// Enters a failed write as a fault; a later success ends it.
+    fn note_written(&self, standing: &mut Standing, path: &Path, written: std::io::Result<()>) {
+        let (path, reason) = (path.display().to_string(), written.err());
+        let note = reason.as_ref().map(|error| format!("writing {path}: {error}"));
+        let reason = reason.map(|error| error.to_string());
+        let begins = standing.faults.set(FaultKind::Disk, &path, reason, unix_seconds());
+        note.filter(|_| begins).iter().for_each(|note| (self.config.notify)(note));
     }
 
     fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
@@ -276,7 +319,15 @@ impl NodeService for BuildingNode {
             hash: site.hash.to_string(),
             zones: standing.zones.values().cloned().collect(),
             sources: sources.collect(),
+            faults: standing.faults.all().to_vec(),
         }
+    }
+
+    fn acknowledge(&self, request: FaultsAck) -> Acknowledged {
+        let mut standing = self.standing();
+        let done = standing.faults.acknowledge(&request);
+        self.write_faults(&mut standing);
+        done
     }
 
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
@@ -284,12 +335,8 @@ impl NodeService for BuildingNode {
         let card = self.config.site.zones.get(&change.zone).map(|zone| zone.card.clone());
         let mut standing = self.standing();
         standing.saved.merge(&change);
-        if let Err(error) = standing.saved.write(&self.config.saved) {
-            let path = self.config.saved.display();
-            (self.config.notify)(&format!(
-                "writing {path}: {error}; the change ends with the node"
-            ));
-        }
+        let written = standing.saved.write(&self.config.saved);
+        self.note_written(&mut standing, &self.config.saved, written);
         let child = card.and_then(|card| standing.children.get_mut(&Role::Card(card)));
         if let (Some(child), Ok(line)) = (child, serde_json::to_string(&change)) {
             // A process that died starts again with the saved changes.

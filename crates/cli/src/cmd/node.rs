@@ -48,7 +48,8 @@ pub(super) fn run_options(scheduler: Scheduler, duration: Option<Span>) -> RunOp
 fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let voice = flags.voice.voice();
-    let (saved, path) = (saved(&place)?, path.to_owned());
+    let [saved, faults] = [file(&place, "zones")?, file(&place, "faults")?];
+    let path = path.to_owned();
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
     let command = move |role: &Role| {
         let mut command = Command::new("/proc/self/exe");
@@ -65,6 +66,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         place: place.clone(),
         command: Box::new(command),
         saved,
+        faults,
         notify: Box::new(move |note| voice.notify(note)),
     });
     let server = listen(&place, voice, &node)?;
@@ -110,10 +112,10 @@ fn listen(place: &Place, voice: Voice, node: &Arc<BuildingNode>) -> Result<ApiSe
     }
 }
 
-/// File of the volumes, mutes and sources of this node.
-fn saved(place: &Place) -> Result<PathBuf, Failure> {
+/// File of this node for `content`.
+fn file(place: &Place, content: &str) -> Result<PathBuf, Failure> {
     let name: String = place.name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
-    Ok(usual_folder()?.join(format!("zones-{name}.json")))
+    Ok(usual_folder()?.join(format!("{content}-{name}.json")))
 }
 
 fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result<(), Failure> {

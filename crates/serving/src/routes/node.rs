@@ -7,7 +7,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use tautline_api::v1::{NodeService, NodeState, ZoneChange, ZoneRefused, ZoneState};
+use tautline_api::v1::{
+    Acknowledged, FaultsAck, NodeService, NodeState, ZoneChange, ZoneRefused, ZoneState,
+};
 
 use super::{Admission, HttpRefusal, admitted, blocking, json_of, parsed};
 
@@ -16,7 +18,10 @@ const SEE: &str = "see docs/reference/building.md";
 type Node = Arc<dyn NodeService>;
 
 pub(crate) fn node_router(node: Node, admission: Admission) -> Router {
-    let routes = Router::new().route("/v1/node", get(state)).route("/v1/zones", post(change_zone));
+    let routes = Router::new()
+        .route("/v1/node", get(state))
+        .route("/v1/zones", post(change_zone))
+        .route("/v1/ack", post(acknowledge));
     admitted(routes.with_state(node), admission, SEE)
 }
 
@@ -31,6 +36,15 @@ async fn change_zone(
 ) -> Result<Json<ZoneState>, HttpRefusal> {
     let change: ZoneChange = parsed(&json_of(&headers, body).await?, SEE)?;
     Ok(Json(blocking(move || node.change(change)).await??))
+}
+
+async fn acknowledge(
+    State(node): State<Node>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Acknowledged>, HttpRefusal> {
+    let request: FaultsAck = parsed(&json_of(&headers, body).await?, SEE)?;
+    blocking(move || node.acknowledge(request)).await.map(Json)
 }
 
 impl From<ZoneRefused> for HttpRefusal {

@@ -157,12 +157,19 @@ impl PlayedZone {
         Ok(())
     }
 
-    /// Reads the engine's newest state. Returns whether more changed than its figures.
-    pub(super) fn look(&mut self) -> bool {
+    /// Reads the engine's newest state; `fault` is that of the card. Returns whether more changed
+    /// than its figures.
+    pub(super) fn look(&mut self, fault: Option<&str>) -> bool {
         let mut before = self.state.clone();
         self.state.announcements = locked(&self.left, |left| left.announcements.clone());
         if let Some(snapshot) = self.onlooker.newest() {
             self.follow(&snapshot);
+        }
+        if fault.is_some() {
+            self.state.state = ZonePlayback::Failed;
+        }
+        if fault != self.state.fault.as_deref() {
+            self.state.fault = fault.map(str::to_owned);
         }
         if self.state.state != before.state {
             self.since = now();

@@ -1,11 +1,12 @@
 //! Changes to zones that outlive the node.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use tautline_api::v1::ZoneChange;
+
+use crate::disk;
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -13,10 +14,8 @@ pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
 impl SavedZones {
     /// Reads the file. A missing file has no changes; an unreadable one too, with a message.
     pub(super) fn read(path: &Path) -> (Self, Option<String>) {
-        let read = fs::read(path).and_then(|bytes| Ok(serde_json::from_slice::<Vec<_>>(&bytes)?));
-        match read {
+        match disk::read_json::<Vec<_>>(path) {
             Ok(changes) => (Self(changes.into_iter().map(named).collect()), None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (Self::default(), None),
             Err(error) => {
                 let why = format!(
                     "reading {}: {error}; the zones begin with the values of the building file",
@@ -44,16 +43,8 @@ impl SavedZones {
         saved.source = source.or(saved.source.take());
     }
 
-    /// Replaces the file, so that it is whole after a power failure.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let new = path.with_extension("new");
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let mut file = fs::File::create(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(&self.all())?)?;
-        file.sync_all()?;
-        fs::rename(new, path)
+        disk::write_json(path, &self.all())
     }
 }
 
@@ -79,7 +70,7 @@ mod tests {
         let both = ZoneChange { volume: Some("-6dB".into()), muted: Some(true), ..zone() };
         assert_eq!(read.of("hall"), both);
         assert_eq!(read.of("gym"), ZoneChange::default());
-        fs::write(&path, "[{").unwrap();
+        std::fs::write(&path, "[{").unwrap();
         assert!(SavedZones::read(&path).1.is_some());
     }
 }
