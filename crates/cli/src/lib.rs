@@ -18,6 +18,7 @@ mod redundancy;
 mod sealing;
 mod show;
 mod sound_files;
+mod systemd;
 mod voice;
 
 use std::ffi::OsString;

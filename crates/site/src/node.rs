@@ -14,17 +14,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tautline_api::v1::{
-    Acknowledged, FaultKind, FaultsAck, NodeService, NodeState, SourceState, ZoneChange,
-    ZonePlayback, ZoneRefused, ZoneState,
+    Acknowledged, AnnouncementResult, AnnouncementState, FaultKind, FaultsAck, NodeService,
+    NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
 };
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 
 use self::child::RunningChild;
-use self::faults::{NodeFaults, unix_seconds};
+use self::faults::NodeFaults;
 use self::saved::SavedZones;
 use crate::card::CardNews;
+use crate::log::{ZoneEntry, append_log, newly_over, unix_nanos};
 use crate::{Place, Site, Source, Zone};
 
 /// A process of a node.
@@ -49,6 +50,8 @@ pub struct NodeConfig {
     pub saved: PathBuf,
     /// File of the faults, which outlives the node.
     pub faults: PathBuf,
+    /// Log of announcements.
+    pub log: PathBuf,
     /// Takes messages for the log.
     pub notify: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -78,6 +81,8 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 /// A card process whose device plays reports each second. One that is silent for this long hangs:
 /// a user sees the fault within 10 s.
 const HANGS: Span = Span::from_secs(8);
+/// Faults have Unix seconds.
+const NANOS: i64 = 1_000_000_000;
 /// Time to end before a process is killed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -156,7 +161,7 @@ impl BuildingNode {
     ///
     /// [`FaultState`]: tautline_api::v1::FaultState
     pub fn set_fault(&self, kind: FaultKind, name: &str, reason: Option<String>) {
-        self.standing().faults.set(kind, name, reason, unix_seconds());
+        self.standing().faults.set(kind, name, reason, unix_nanos() / NANOS);
     }
 
     /// Ends all processes, and waits for their threads.
@@ -210,7 +215,7 @@ impl BuildingNode {
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
             standing.sources.insert(source.clone(), None);
-            standing.faults.set(FaultKind::Source, source, None, unix_seconds());
+            standing.faults.set(FaultKind::Source, source, None, unix_nanos() / NANOS);
         }
         drop(standing);
         while let Some(line) = lines.next() {
@@ -232,8 +237,12 @@ impl BuildingNode {
         }
         match news {
             CardNews::State(state) => {
-                standing.faults.set_zone(&state, unix_seconds());
-                standing.zones.insert(state.zone.clone(), *state);
+                standing.faults.set_zone(&state, unix_nanos() / NANOS);
+                let (zone, after) = (state.zone.clone(), state.announcements.clone());
+                let before = standing.zones.insert(zone.clone(), *state);
+                drop(standing);
+                let before = before.unwrap_or_default().announcements;
+                self.log(&zone, &newly_over(&before, &after));
             }
             CardNews::Note(note) => {
                 drop(standing);
@@ -242,11 +251,21 @@ impl BuildingNode {
         }
     }
 
+    /// A slow disk blocks only the thread that reads from the card's process.
+    fn log(&self, zone: &str, announcements: &[AnnouncementState]) {
+        let NodeConfig { place, log, .. } = &self.config;
+        for announcement in announcements {
+            let written = append_log(log, &ZoneEntry::new(&place.name, zone, announcement));
+            self.note_written(&mut self.standing(), log, written);
+        }
+    }
+
     fn fail(&self, role: &Role, fault: &str) {
         let site = Arc::clone(&self.config.site);
-        let now = unix_seconds();
+        let now = unix_nanos() / NANOS;
         let mut standing = self.standing();
         let Standing { zones, sources, faults, .. } = &mut *standing;
+        let mut cut = Vec::new();
         match role {
             Role::Card(card) => {
                 let of_card =
@@ -257,6 +276,7 @@ impl BuildingNode {
                         state.fault = Some(fault.to_owned());
                         (state.latency_ns, state.announcement, state.seconds) = (None, None, 0);
                         faults.set_zone(state, now);
+                        cut.push((name.clone(), cut_off(&mut state.announcements)));
                     }
                 }
             }
@@ -265,6 +285,8 @@ impl BuildingNode {
                 sources.insert(source.clone(), Some(fault.to_owned()));
             }
         }
+        drop(standing);
+        cut.iter().for_each(|(zone, cut)| self.log(zone, cut));
     }
 
     fn write_faults(&self, standing: &mut Standing) {
@@ -278,7 +300,7 @@ impl BuildingNode {
         let (path, reason) = (path.display().to_string(), written.err());
         let note = reason.as_ref().map(|error| format!("writing {path}: {error}"));
         let reason = reason.map(|error| error.to_string());
-        let begins = standing.faults.set(FaultKind::Disk, &path, reason, unix_seconds());
+        let begins = standing.faults.set(FaultKind::Disk, &path, reason, unix_nanos() / NANOS);
         note.filter(|_| begins).iter().for_each(|note| (self.config.notify)(note));
     }
 
@@ -303,6 +325,16 @@ impl BuildingNode {
             _ => Ok(()),
         }
     }
+}
+
+/// Ends the announcements that play, and returns them.
+fn cut_off(announcements: &mut [AnnouncementState]) -> Vec<AnnouncementState> {
+    let playing = announcements.iter_mut().filter(|it| it.result == AnnouncementResult::Playing);
+    let cut = playing.map(|it| {
+        it.result = AnnouncementResult::Cut;
+        it.clone()
+    });
+    cut.collect()
 }
 
 impl NodeService for BuildingNode {

@@ -80,7 +80,7 @@ pub enum FaultKind {
 impl FaultState {
     /// The zone that fails, if one does.
     pub fn zone(&self) -> Option<&str> {
-        matches!(self.kind, FaultKind::Card | FaultKind::Silent).then_some(&self.name)
+        matches!(self.kind, FaultKind::Card | FaultKind::Silent).then_some(self.name.as_str())
     }
 }
 
@@ -174,6 +174,14 @@ pub struct AnnouncementState {
     pub result: AnnouncementResult,
     /// Announcement that plays instead, if this one was refused or pre-empted.
     pub by: Option<String>,
+    /// Station with the rank of the claim.
+    pub station: Option<String>,
+    /// Priority.
+    pub priority: Option<u8>,
+    /// Zones and groups that the station announced to.
+    pub targets: Vec<String>,
+    /// Start as claimed, in Unix nanoseconds of the station's clock.
+    pub planned_ns: Option<i64>,
     /// Start in the zone, in Unix nanoseconds of the node's clock, if it played.
     pub started_ns: Option<i64>,
 }

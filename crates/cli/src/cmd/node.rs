@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use tautline_api::trust::{TrustStore, usual_folder};
-use tautline_api::v1::{NODE_PORT, ZoneChange};
+use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZonePlayback};
 use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
@@ -16,8 +16,8 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
 use tautline_site::{
-    BuildingNode, CardNews, NodeConfig, Place, Role, Site, Source, SourceInput, Transmission,
-    run_card, transmit,
+    BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, Site, Source, SourceInput,
+    Transmission, run_card, transmit,
 };
 
 use super::site::building;
@@ -26,6 +26,7 @@ use crate::failure::Failure;
 use crate::flags::NodeFlags;
 use crate::messages::words;
 use crate::screen;
+use crate::systemd::{NOTIFY_SOCKET, ServiceManager};
 use crate::voice::Voice;
 
 const STEP: Span = Span::from_millis(50);
@@ -53,6 +54,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
     let command = move |role: &Role| {
         let mut command = Command::new("/proc/self/exe");
+        command.env_remove(NOTIFY_SOCKET);
         command.args(["node", "--scheduler", &scheduler, "--node", &name, "--site"]).arg(&path);
         match role {
             Role::Card(card) => command.args(["--card", card]),
@@ -67,6 +69,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         command: Box::new(command),
         saved,
         faults,
+        log: usual_folder()?.join(LOG_NAME),
         notify: Box::new(move |note| voice.notify(note)),
     });
     let server = listen(&place, voice, &node)?;
@@ -74,17 +77,30 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let kept: Result<Vec<_>, _> = roles.into_iter().map(|role| node.keep(role)).collect();
     let kept = kept.map_err(|error| Failure::running(format!("starting a thread: {error}")))?;
     screen::emit(&format!("node {} at {}", place.name, server.address()));
+    let manager = ServiceManager::connect().unwrap_or_else(|error| {
+        voice.notify(&format!("{NOTIFY_SOCKET}: {error}; the service manager gets no messages"));
+        ServiceManager::none()
+    });
+    manager.send("READY=1");
     let mut next = now() + WATCH;
     while !stop.is_requested() {
         sleep_until(now() + STEP);
         if now() >= next {
-            node.watch();
+            let fed = if node.watch() { "\nWATCHDOG=1" } else { "" };
+            manager.send(&format!("STATUS={}{fed}", status(&node.state())));
             next = now() + WATCH;
         }
     }
+    manager.send("STOPPING=1");
     server.stop();
     node.end(kept);
     Ok(())
+}
+
+fn status(state: &NodeState) -> String {
+    let playing = state.zones.iter().filter(|zone| zone.state == ZonePlayback::Playing).count();
+    let (zones, faults) = (state.zones.len(), state.faults.len());
+    format!("{playing} of {zones} zones playing, {faults} faults")
 }
 
 /// Without trusted machines, only this one can ask the node.

@@ -1,7 +1,6 @@
 //! `taut zones`, `taut zone` and `taut ack`.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use serde::Serialize;
 use tautline_api::v1::{
@@ -9,7 +8,7 @@ use tautline_api::v1::{
     ZonePlayback, ZoneState,
 };
 use tautline_proto::time::Span;
-use tautline_site::{Asked, NodeClient, Site};
+use tautline_site::{Asked, NodeClient, Site, unix_nanos};
 
 use super::site::building;
 use crate::cmd::answer;
@@ -217,9 +216,7 @@ fn announced(last: &AnnouncementState) -> String {
 
 /// Time since this Unix second, on this machine's clock.
 fn age(unix: i64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_secs());
-    since(now.saturating_sub(unix.unsigned_abs()))
+    since((unix_nanos() / 1_000_000_000 - unix).max(0).unsigned_abs())
 }
 
 fn since(seconds: u64) -> String {
@@ -260,7 +257,7 @@ fn faults(site: &Site, asked: &[Asked]) -> Vec<String> {
 fn fault_line(fault: &FaultState, node: &str) -> String {
     let (reason, first) = (&fault.reason, age(fault.first_s));
     if fault.lasts {
-        return format!("{fault}: {reason}; since {first}");
+        return format!("{fault}: {reason}; for {first}");
     }
     let (last, name) = (age(fault.last_s), fault.zone().unwrap_or(node));
     format!("{fault}: {reason}; began {first} ago, ended {last} ago: taut ack {name}")

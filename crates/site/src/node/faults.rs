@@ -1,8 +1,8 @@
 //! Faults of a node, which stay until a user acknowledges them.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
 use tautline_api::v1::{Acknowledged, FaultKind, FaultState, FaultsAck, ZonePlayback, ZoneState};
 
@@ -10,6 +10,8 @@ use crate::disk;
 
 /// A zone that is silent for this long has a fault. Restarts of a source are shorter.
 const SILENT_SECONDS: u64 = 5;
+/// The same before it plays the first time: the machines of a building start one after the other.
+const START_SECONDS: u64 = 60;
 
 /// At most one fault per kind and name, so their number has a bound.
 #[derive(Debug, Default)]
@@ -17,6 +19,8 @@ pub(super) struct NodeFaults {
     faults: Vec<FaultState>,
     /// Whether the file is older.
     is_new: bool,
+    /// Zones that have played.
+    played: BTreeSet<String>,
 }
 
 impl NodeFaults {
@@ -29,7 +33,7 @@ impl NodeFaults {
         });
         let mut faults = read.unwrap_or_default();
         faults.iter_mut().for_each(|fault| fault.lasts = false);
-        (Self { faults, is_new: false }, why)
+        (Self { faults, ..Self::default() }, why)
     }
 
     /// Writes the file if faults changed.
@@ -78,8 +82,12 @@ impl NodeFaults {
         let failed = state.state == ZonePlayback::Failed;
         let reason = failed.then(|| state.fault.clone().unwrap_or_default());
         self.set(FaultKind::Card, &state.zone, reason, now);
+        if state.state == ZonePlayback::Playing && !self.played.contains(&state.zone) {
+            self.played.insert(state.zone.clone());
+        }
         let silent = state.state == ZonePlayback::Silent;
-        if !silent || state.seconds >= SILENT_SECONDS {
+        let has_played = self.played.contains(&state.zone);
+        if !silent || state.seconds >= if has_played { SILENT_SECONDS } else { START_SECONDS } {
             let source = state.source.as_deref().unwrap_or_default();
             let reason = silent.then(|| format!("no packets from source {source}"));
             self.set(FaultKind::Silent, &state.zone, reason, now);
@@ -98,12 +106,6 @@ impl NodeFaults {
         let lasting = self.faults.iter().filter(|it| is_requested(it)).cloned().collect();
         Acknowledged { cleared, lasting }
     }
-}
-
-/// Unix seconds of the system clock.
-pub(super) fn unix_seconds() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs().cast_signed())
 }
 
 #[cfg(test)]
@@ -161,6 +163,7 @@ mod tests {
     #[test]
     fn short_silence_is_no_fault() {
         let mut faults = NodeFaults::default();
+        faults.set_zone(&hall(ZonePlayback::Playing, 9), 9);
         faults.set_zone(&hall(ZonePlayback::Silent, SILENT_SECONDS - 1), 10);
         assert_eq!(shown(&faults), []);
         faults.set_zone(&hall(ZonePlayback::Silent, SILENT_SECONDS), 11);
@@ -170,6 +173,15 @@ mod tests {
         assert!(faults.all()[0].lasts);
         faults.set_zone(&hall(ZonePlayback::Playing, 0), 13);
         assert_eq!(shown(&faults), [(FaultKind::Silent, 11, 13, false)]);
+    }
+
+    #[test]
+    fn silence_before_the_first_sound_is_a_fault_later() {
+        let mut faults = NodeFaults::default();
+        faults.set_zone(&hall(ZonePlayback::Silent, START_SECONDS - 1), 10);
+        assert_eq!(shown(&faults), []);
+        faults.set_zone(&hall(ZonePlayback::Silent, START_SECONDS), 11);
+        assert_eq!(shown(&faults), [(FaultKind::Silent, 11, 11, true)]);
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl Run {
             command: Box::new(command),
             saved: folder.path().join("zones.json"),
             faults: folder.path().join("faults.json"),
+            log: folder.path().join("announcements.jsonl"),
             notify: Box::new(move |note| drop(sender.send(note.to_owned()))),
         });
         let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
