@@ -42,7 +42,7 @@ pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
 pub(crate) use site::{
     AckFlags, AnnounceFlags, BuildingFile, NodeFlags, PageFlags, PlayFlags, Site, SiteCheck,
-    ZoneFlags, ZoneVerb, ZonesFlags,
+    SitePush, ZoneFlags, ZoneVerb, ZonesFlags,
 };
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Work(Box<WorkFlags>),
     /// List LADSPA plugins, here or on machines that run taut work
     Plugins(Plugins),
-    /// Check the file that describes all loudspeakers of a building
+    /// Check the file that describes a building, or copy it to its nodes
     #[command(subcommand)]
     Site(Site),
     /// Play the zones and sources that a building file gives this machine

@@ -1,8 +1,8 @@
-//! Files of a node.
+//! Files that are whole after a power failure.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,15 +21,30 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> 
     replace(path, &serde_json::to_vec_pretty(value)?)
 }
 
-/// Replaces a file, so that it is whole after a power failure. Creates its folder.
+/// Replaces the file, and creates its folder.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
+    let folder = folder_of(path);
+    fs::create_dir_all(&folder)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
     let mut file = File::create(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(new, path)
+    rename(&new, path)
+}
+
+/// Moves a file within a file system, in place of another one.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let folder = folder_of(to);
+    fs::create_dir_all(&folder)?;
+    fs::rename(from, to)?;
+    File::open(folder)?.sync_all()
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }

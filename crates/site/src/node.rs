@@ -2,11 +2,12 @@
 
 mod child;
 mod faults;
+mod push;
 mod saved;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,8 @@ use std::time::Duration;
 
 use tautline_api::v1::{
     Acknowledged, AnnouncementResult, AnnouncementState, FaultKind, FaultsAck, NodeService,
-    NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
+    NodeState, PushRefused, SitePush, SitePushed, SourceState, ZoneChange, ZonePlayback,
+    ZoneRefused, ZoneState,
 };
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
@@ -44,6 +46,8 @@ pub struct NodeConfig {
     pub site: Arc<Site>,
     /// The node.
     pub place: Place,
+    /// Path of the building file; a pushed one replaces it.
+    pub path: PathBuf,
     /// Creates the command of a process.
     pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
     /// File of the changes to zones, which outlives the node.
@@ -59,6 +63,10 @@ pub struct NodeConfig {
 /// A running node.
 pub struct BuildingNode {
     config: NodeConfig,
+    /// The building file in use. Never locked while another lock is awaited.
+    building: Mutex<(Arc<Site>, Place)>,
+    /// Files for the next push.
+    awaited: Mutex<push::Awaited>,
     standing: Mutex<Standing>,
     /// Wakes pauses between restarts at the end.
     stopping: Condvar,
@@ -70,6 +78,10 @@ struct Standing {
     /// Reasons why sources are not sent.
     sources: BTreeMap<String, Option<String>>,
     children: BTreeMap<Role, RunningChild>,
+    /// Roles with a thread.
+    kept: BTreeSet<Role>,
+    /// A building file for [`BuildingNode::update`].
+    pushed: Option<(Arc<Site>, Place)>,
     saved: SavedZones,
     faults: NodeFaults,
     is_over: bool,
@@ -89,19 +101,22 @@ const FAREWELL: Duration = Duration::from_secs(5);
 impl BuildingNode {
     /// A node without processes.
     pub fn new(config: NodeConfig) -> Arc<Self> {
-        let (saved, why) = SavedZones::read(&config.saved);
+        let (mut saved, why) = SavedZones::read(&config.saved);
+        saved.fit(&config.site);
         let (faults, lost) = NodeFaults::read(&config.faults);
         why.iter().chain(&lost).for_each(|why| (config.notify)(why));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
         let zones =
             own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
         let standing = Standing { zones: zones.collect(), saved, faults, ..Standing::default() };
-        Arc::new(Self { config, standing: Mutex::new(standing), stopping: Condvar::new() })
+        let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
+        let (standing, awaited) = (Mutex::new(standing), Mutex::default());
+        Arc::new(Self { config, building, awaited, standing, stopping: Condvar::new() })
     }
 
     /// Processes of the node: one per card with zones, and one per own source.
     pub fn roles(&self) -> Vec<Role> {
-        let NodeConfig { site, place, .. } = &self.config;
+        let (site, place) = self.building();
         let of_zones = site.zones.values().filter(|zone| zone.node == place.name);
         let mut roles: Vec<_> = of_zones.map(|zone| Role::Card(zone.card.clone())).collect();
         roles.sort_unstable();
@@ -113,15 +128,16 @@ impl BuildingNode {
         roles
     }
 
-    /// Runs a process, again and again, until [`Self::end`].
+    /// Runs a process, again and again, until [`Self::end`] or until a newer building file lacks it.
     pub fn keep(self: &Arc<Self>, role: Role) -> std::io::Result<JoinHandle<()>> {
         let node = Arc::clone(self);
+        node.standing().kept.insert(role.clone());
         std::thread::Builder::new().name("taut-child".to_owned()).spawn(move || {
             let [first, longest] = PAUSES;
             let mut pause = first;
-            while !node.standing().is_over {
+            while node.keeps(&role) {
                 let began = now();
-                let fault = node.run_once(&role);
+                let Some(fault) = node.run_once(&role) else { continue };
                 if node.standing().is_over {
                     return;
                 }
@@ -189,28 +205,47 @@ impl BuildingNode {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn building(&self) -> (Arc<Site>, Place) {
+        self.building.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the thread of this role goes on.
+    fn keeps(&self, role: &Role) -> bool {
+        let mut standing = self.standing();
+        let keeps = !standing.is_over && self.roles().contains(role);
+        if !keeps {
+            standing.kept.remove(role);
+        }
+        keeps
+    }
+
     fn rest(&self, pause: Duration) {
         let standing = self.standing();
         let wait = self.stopping.wait_timeout_while(standing, pause, |it| !it.is_over);
         drop(wait);
     }
 
-    /// Returns why the process ended.
-    fn run_once(&self, role: &Role) -> String {
+    /// Returns why the process ended, unless the node ended it.
+    fn run_once(&self, role: &Role) -> Option<String> {
+        let part = self.part(role);
         let before = match role {
             Role::Card(_) => serde_json::to_string(&self.standing().saved.all()),
             Role::Source(_) => Ok(String::new()),
         };
         let command = (self.config.command)(role);
         let started = RunningChild::start(command, &before.unwrap_or_default());
-        let (child, mut lines) = match started {
+        let (mut child, mut lines) = match started {
             Ok(started) => started,
-            Err(error) => return format!("starting a process: {error}"),
+            Err(error) => return Some(format!("starting a process: {error}")),
         };
         let mut standing = self.standing();
         if standing.is_over {
             child.kill();
-            return child.fault(&[]);
+            return Some(child.fault(&[]));
+        }
+        if self.part(role) != part {
+            // A newer file came while it started.
+            child.end();
         }
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
@@ -226,7 +261,10 @@ impl BuildingNode {
         let errors = lines.errors();
         let ended = self.standing().children.remove(role);
         errors.iter().for_each(|line| (self.config.notify)(line));
-        ended.map_or_else(String::new, |child| child.fault(&errors))
+        let ended = ended?;
+        let is_planned = ended.has_no_input();
+        let fault = ended.fault(&errors);
+        (!is_planned).then_some(fault)
     }
 
     fn take(&self, role: &Role, line: &str) {
@@ -237,12 +275,15 @@ impl BuildingNode {
         }
         match news {
             CardNews::State(state) => {
-                standing.faults.set_zone(&state, unix_nanos() / NANOS);
-                let (zone, after) = (state.zone.clone(), state.announcements.clone());
-                let before = standing.zones.insert(zone.clone(), *state);
+                let Standing { zones, faults, .. } = &mut *standing;
+                // A zone that a newer file lacks has no entry.
+                let Some(known) = zones.get_mut(&state.zone) else { return };
+                faults.set_zone(&state, unix_nanos() / NANOS);
+                let over = newly_over(&known.announcements, &state.announcements);
+                *known = *state;
+                let zone = known.zone.clone();
                 drop(standing);
-                let before = before.unwrap_or_default().announcements;
-                self.log(&zone, &newly_over(&before, &after));
+                self.log(&zone, &over);
             }
             CardNews::Note(note) => {
                 drop(standing);
@@ -261,15 +302,14 @@ impl BuildingNode {
     }
 
     fn fail(&self, role: &Role, fault: &str) {
-        let site = Arc::clone(&self.config.site);
+        let (site, place) = self.building();
         let now = unix_nanos() / NANOS;
         let mut standing = self.standing();
         let Standing { zones, sources, faults, .. } = &mut *standing;
         let mut cut = Vec::new();
         match role {
             Role::Card(card) => {
-                let of_card =
-                    |zone: &Zone| zone.card == *card && zone.node == self.config.place.name;
+                let of_card = |zone: &Zone| zone.card == *card && zone.node == place.name;
                 for (name, state) in zones {
                     if site.zones.get(name).is_some_and(of_card) {
                         state.state = ZonePlayback::Failed;
@@ -305,7 +345,7 @@ impl BuildingNode {
     }
 
     fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
-        let NodeConfig { site, place, .. } = &self.config;
+        let (site, place) = self.building();
         let name = &change.zone;
         let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
         let zone = zone
@@ -339,7 +379,7 @@ fn cut_off(announcements: &mut [AnnouncementState]) -> Vec<AnnouncementState> {
 
 impl NodeService for BuildingNode {
     fn state(&self) -> NodeState {
-        let NodeConfig { site, place, .. } = &self.config;
+        let (site, place) = self.building();
         let standing = self.standing();
         let sources = standing
             .sources
@@ -364,7 +404,7 @@ impl NodeService for BuildingNode {
 
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
         self.check(&change)?;
-        let card = self.config.site.zones.get(&change.zone).map(|zone| zone.card.clone());
+        let card = self.building().0.zones.get(&change.zone).map(|zone| zone.card.clone());
         let mut standing = self.standing();
         standing.saved.merge(&change);
         let written = standing.saved.write(&self.config.saved);
@@ -382,5 +422,13 @@ impl NodeService for BuildingNode {
         state.muted = muted.unwrap_or(state.muted);
         state.source = source.or(state.source.take());
         Ok(state.clone())
+    }
+
+    fn push(&self, push: SitePush) -> Result<SitePushed, PushRefused> {
+        self.take_push(push)
+    }
+
+    fn stage(&self, sha256: &str, bytes: &[u8]) -> Result<(), PushRefused> {
+        self.take_file(sha256, bytes)
     }
 }

@@ -51,6 +51,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let voice = flags.voice.voice();
     let [saved, faults] = [file(&place, "zones")?, file(&place, "faults")?];
     let path = path.to_owned();
+    let own_path = path.clone();
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
     let command = move |role: &Role| {
         let mut command = Command::new("/proc/self/exe");
@@ -66,6 +67,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let node = BuildingNode::new(NodeConfig {
         site: Arc::clone(&site),
         place: place.clone(),
+        path: own_path,
         command: Box::new(command),
         saved,
         faults,
@@ -74,8 +76,11 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     });
     let server = listen(&place, voice, &node)?;
     let roles = node.roles();
-    let kept: Result<Vec<_>, _> = roles.into_iter().map(|role| node.keep(role)).collect();
-    let kept = kept.map_err(|error| Failure::running(format!("starting a thread: {error}")))?;
+    let keep = |roles: Vec<Role>| {
+        let kept: Result<Vec<_>, _> = roles.into_iter().map(|role| node.keep(role)).collect();
+        kept.map_err(|error| Failure::running(format!("starting a thread: {error}")))
+    };
+    let mut kept = keep(roles)?;
     screen::emit(&format!("node {} at {}", place.name, server.address()));
     let manager = ServiceManager::connect().unwrap_or_else(|error| {
         voice.notify(&format!("{NOTIFY_SOCKET}: {error}; the service manager gets no messages"));
@@ -85,6 +90,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let mut next = now() + WATCH;
     while !stop.is_requested() {
         sleep_until(now() + STEP);
+        kept.extend(keep(node.update())?);
         if now() >= next {
             let fed = if node.watch() { "\nWATCHDOG=1" } else { "" };
             manager.send(&format!("STATUS={}{fed}", status(&node.state())));

@@ -94,6 +94,13 @@ impl NodeFaults {
         }
     }
 
+    /// Ends the faults of parts that a newer building file lacks.
+    pub(super) fn end_others(&mut self, now: i64, has: impl Fn(&FaultState) -> bool) {
+        for fault in self.faults.iter_mut().filter(|it| it.lasts && !has(it)) {
+            (fault.last_s, fault.lasts, self.is_new) = (now, false, true);
+        }
+    }
+
     /// Clears the requested faults that ended.
     pub(super) fn acknowledge(&mut self, request: &FaultsAck) -> Acknowledged {
         let is_requested = |fault: &FaultState| match &request.zones {
@@ -182,6 +189,16 @@ mod tests {
         assert_eq!(shown(&faults), []);
         faults.set_zone(&hall(ZonePlayback::Silent, START_SECONDS), 11);
         assert_eq!(shown(&faults), [(FaultKind::Silent, 11, 11, true)]);
+    }
+
+    #[test]
+    fn fault_of_a_part_that_a_newer_file_lacks_ends() {
+        let mut faults = NodeFaults::default();
+        for name in ["hall", "bar"] {
+            faults.set(FaultKind::Card, name, Some(String::new()), 1);
+        }
+        faults.end_others(5, |fault| fault.name == "bar");
+        assert_eq!(shown(&faults), [(FaultKind::Card, 1, 5, false), (FaultKind::Card, 1, 1, true)]);
     }
 
     #[test]

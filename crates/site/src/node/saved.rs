@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 
 use tautline_api::v1::ZoneChange;
+use tautline_dsp::gain::Gain;
 
-use crate::disk;
+use crate::{Site, disk};
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -45,6 +46,20 @@ impl SavedZones {
 
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         disk::write_json(path, &self.all())
+    }
+
+    /// Drops values that a newer building file does not permit.
+    pub(super) fn fit(&mut self, site: &Site) {
+        self.0.retain(|name, change| {
+            let Some(zone) = site.zones.get(name) else { return false };
+            let volume = change.volume.as_ref().and_then(|volume| volume.parse::<Gain>().ok());
+            let limits = zone.min_volume.factor()..=zone.max_volume.factor();
+            if volume.is_none_or(|volume| !limits.contains(&volume.factor())) {
+                change.volume = None;
+            }
+            change.source = change.source.take().filter(|it| site.sources.contains_key(it));
+            true
+        });
     }
 }
 
