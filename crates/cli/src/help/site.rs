@@ -46,8 +46,9 @@ For scripts, --report json (times in nanoseconds):
   { "schema": 1, "nodes": [ { "node", "epoch", "hash", "zones": [ { "zone",
     "state", "fault", "seconds", "source", "volume", "muted", "latency_ns",
     "lost", "announcement", "announcements": [ { "id", "result", "by",
-    "started_ns" } ] } ], "sources": [ { "source", "fault" } ], "faults": [ {
-    "kind", "name", "reason", "first_s", "last_s", "lasts" } ], "fault" } ] }
+    "station", "priority", "targets", "planned_ns", "started_ns" } ] } ],
+    "sources": [ { "source", "fault" } ], "faults": [ { "kind", "name",
+    "reason", "first_s", "last_s", "lasts" } ], "fault" } ] }
 
 Times in first_s and last_s are Unix seconds.
 
