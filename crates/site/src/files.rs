@@ -105,7 +105,7 @@ impl Site {
 }
 
 /// Whether nodes accept a pushed file at this path: it stays below the folder of the building file
-/// and is no file that the node itself reads.
+/// and cannot be a key or a setting of the node.
 pub(crate) fn is_copied(path: &Path) -> bool {
     let is_plain = |part: Component<'_>| match part {
         Component::Normal(name) => !name.as_encoded_bytes().starts_with(b"."),
