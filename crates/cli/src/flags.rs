@@ -41,7 +41,7 @@ pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, Trans
 pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
 pub(crate) use site::{
-    AnnounceFlags, BuildingFile, NextFlags, NodeFlags, PageFlags, PlayFlags, PresetFlags,
+    AckFlags, AnnounceFlags, BuildingFile, NextFlags, NodeFlags, PageFlags, PlayFlags, PresetFlags,
     ScheduleCommand, Site, SiteCheck, SitePush, ZoneFlags, ZoneVerb, ZonesFlags,
 };
 pub(crate) use tautline_ui::readers::{
@@ -103,6 +103,8 @@ pub(crate) enum Command {
     /// List what the schedule of a building plays
     #[command(subcommand)]
     Schedule(ScheduleCommand),
+    /// Clear faults of zones that ended
+    Ack(AckFlags),
     /// Speak in zones of a building
     Page(PageFlags),
     /// Play a recording in zones of a building

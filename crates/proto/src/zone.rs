@@ -145,6 +145,18 @@ pub enum ZoneEvent {
     },
 }
 
+impl ZoneEvent {
+    /// Its announcement.
+    pub const fn id(&self) -> AnnouncementId {
+        match self {
+            Self::Started { id, .. }
+            | Self::Refused { id, .. }
+            | Self::Preempted { id, .. }
+            | Self::Ended { id, .. } => *id,
+        }
+    }
+}
+
 /// Planned curve, and the curve as played: they differ after late claims.
 #[derive(Debug, Clone, Copy)]
 struct Followed {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::{ZoneChange, ZoneState};
 use tautline_audio::{
-    Extras, FADED_WITHIN, OutputConfig, fading, open_supervised, outputs, settle,
+    Extras, FADED_WITHIN, Output, OutputConfig, fading, open_supervised, outputs, settle,
 };
 use tautline_engine::error::RunError;
 use tautline_engine::monitor::run::{RunOptions, Running};
@@ -24,7 +24,7 @@ use crate::{Card, Error, Place, Site, Zone};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CardNews {
-    /// State of a zone: each second, and when it changes.
+    /// State of a zone: when it changes, and each second in which the device plays.
     State(Box<ZoneState>),
     /// A message for the log.
     Note(String),
@@ -62,9 +62,9 @@ pub fn run_card(
         PlayedZone::begin((site, place), (name, zone), output, options, &ends)
     });
     let mut played = begin.collect::<Result<Vec<_>, _>>()?;
-    let device = fading(opened.device, fades.clone());
-    let running = Running::start(device, process, options.scheduler, &ends)?;
-    let mut next = LocalTime::ZERO;
+    let fading = fading(opened.device, fades.clone());
+    let running = Running::start(fading, process, options.scheduler, &ends)?;
+    let (mut next, mut played_periods) = (LocalTime::ZERO, 0);
     while !stop.is_requested() && !running.is_over() && !played.iter().any(PlayedZone::is_over) {
         let change = changes.recv_timeout(LOOK).into_iter().chain(changes.try_iter());
         for change in change {
@@ -75,16 +75,18 @@ pub fn run_card(
             }
         }
         opened.notes.take().into_iter().for_each(|note| notify(CardNews::Note(note)));
-        let is_due = now() >= next;
+        let periods = outputs.first().map_or(0, Output::periods);
+        let is_due = now() >= next && periods != played_periods;
+        let fault = opened.supervision.is_away().then(|| format!("{} is gone", device.device));
         for zone in &mut played {
-            let changed = zone.look();
+            let changed = zone.look(fault.as_deref());
             zone.notes().into_iter().for_each(|note| notify(CardNews::Note(note)));
             if changed || is_due {
                 notify(CardNews::State(Box::new(zone.state().clone())));
             }
         }
         if is_due {
-            next = now() + EVERY;
+            (next, played_periods) = (now() + EVERY, periods);
         }
     }
     fades.request();

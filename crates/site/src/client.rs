@@ -7,10 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::trust::{TrustError, TrustStore};
-use tautline_api::v1::{NODE_PORT, NodeState, SitePush, ZoneChange, ZoneState};
+use tautline_api::v1::{
+    Acknowledged, FaultsAck, NODE_PORT, NodeState, SitePush, ZoneChange, ZoneState,
+};
 
 use tautline_proto::time::Span;
 
+use crate::log::unix_nanos;
 use crate::files::sha256;
 use crate::place::is_own;
 use crate::{FileFault, NotHere, Site};
@@ -19,12 +22,6 @@ use crate::{FileFault, NotHere, Site};
 const LIMIT: Duration = Duration::from_secs(3);
 /// Time to copy a file.
 const COPY_LIMIT: Duration = Duration::from_secs(60);
-
-/// This machine's clock, in Unix nanoseconds.
-pub(crate) fn unix_nanos() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since.as_nanos().try_into().unwrap_or_default()
-}
 
 /// The node's clock minus this one: the offset next to zero at which the node answered between
 /// both times.
@@ -141,6 +138,11 @@ impl<'a> NodeClient<'a> {
         let zone = self.site.zones.get(&change.zone);
         let zone = zone.ok_or_else(|| AskFailed::NoZone(change.zone.clone()))?;
         Ok(self.client(&zone.node)?.change_zone(change)?)
+    }
+
+    /// Clears faults of a node that ended.
+    pub fn acknowledge(&self, node: &str, request: &FaultsAck) -> Result<Acknowledged, AskFailed> {
+        Ok(self.client(node)?.acknowledge(request)?)
     }
 
     fn state(&self, node: &str) -> Result<NodeState, AskFailed> {

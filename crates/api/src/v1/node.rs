@@ -17,6 +17,9 @@ pub trait NodeService: Send + Sync {
     /// Changes a zone; returns its state.
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused>;
 
+    /// Clears faults that ended.
+    fn acknowledge(&self, request: FaultsAck) -> Acknowledged;
+
     /// Takes a newer building file, once the node has all files of the push.
     fn push(&self, push: SitePush) -> Result<SitePushed, PushRefused>;
 
@@ -40,6 +43,89 @@ pub struct NodeState {
     pub now_ns: i64,
     /// Sources that the node sends, in the order of their names.
     pub sources: Vec<SourceState>,
+    /// Faults that are not acknowledged, oldest first.
+    pub faults: Vec<FaultState>,
+}
+
+/// A fault of a node. It stays until a user acknowledges it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FaultState {
+    /// Kind; there is one fault per kind and name.
+    pub kind: FaultKind,
+    /// Name of the zone or source, or path of the file; empty for the whole node.
+    pub name: String,
+    /// Newest reason.
+    pub reason: String,
+    /// First time, in Unix seconds of the node's clock.
+    pub first_s: i64,
+    /// Newest time; the end, if it ended.
+    pub last_s: i64,
+    /// Whether it lasts.
+    pub lasts: bool,
+}
+
+/// Kind of a fault.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// The card of a zone failed, or its process.
+    Card,
+    /// A zone receives no packets from its source.
+    Silent,
+    /// The node does not send a source.
+    Source,
+    /// A file cannot be written, such as on a full disk.
+    Disk,
+    /// The system clock is not synchronized, but a schedule needs it.
+    Clock,
+    /// The node was offered another building file with the same epoch.
+    Epoch,
+    /// A kind of a later version.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl FaultState {
+    /// The zone that fails, if one does.
+    pub fn zone(&self) -> Option<&str> {
+        matches!(self.kind, FaultKind::Card | FaultKind::Silent).then_some(self.name.as_str())
+    }
+}
+
+/// The part that fails, such as `zone hall`.
+impl core::fmt::Display for FaultState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let name = &self.name;
+        match self.kind {
+            FaultKind::Card | FaultKind::Silent => write!(f, "zone {name}"),
+            FaultKind::Source => write!(f, "source {name}"),
+            FaultKind::Disk => write!(f, "file {name}"),
+            FaultKind::Clock => f.write_str("system clock"),
+            FaultKind::Epoch => f.write_str("building file"),
+            FaultKind::Unknown => f.write_str(name),
+        }
+    }
+}
+
+/// Request to clear faults that ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FaultsAck {
+    /// Zones; absent for all faults of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zones: Option<Vec<String>>,
+}
+
+/// Result of [`FaultsAck`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Acknowledged {
+    /// Cleared faults.
+    pub cleared: Vec<FaultState>,
+    /// Requested faults that last, and stay.
+    pub lasting: Vec<FaultState>,
 }
 
 /// State of a zone.
@@ -108,6 +194,14 @@ pub struct AnnouncementState {
     pub by: Option<String>,
     /// Name of the reason of [`AnnouncementResult::Rejected`], such as `clock`.
     pub reason: Option<String>,
+    /// Station with the rank of the claim.
+    pub station: Option<String>,
+    /// Priority.
+    pub priority: Option<u8>,
+    /// Zones and groups that the station announced to.
+    pub targets: Vec<String>,
+    /// Start as claimed, in Unix nanoseconds of the station's clock.
+    pub planned_ns: Option<i64>,
     /// Start in the zone, in Unix nanoseconds of the node's clock, if it played.
     pub started_ns: Option<i64>,
 }

@@ -85,6 +85,7 @@ impl Process for CardOutputs {
         let times = PieceTimes::of(cycle, &cycle.playback);
         let settings = self.settings;
         times.in_periods(settings, cycle.playback.samples, |out, times| self.play(out, times));
+        self.card.periods.fetch_add(1, Ordering::Relaxed);
         Flow::Continue
     }
 

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use serde::Serialize;
+use tautline_api::trust::usual_folder;
 use tautline_api::v1::{AnnouncementResult, AnnouncementState};
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::zone::AnnouncementPlan;
@@ -12,7 +13,10 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{ClaimRefused, Priority};
-use tautline_site::{NodeClient, Place, Site, Station, StationHost, Transmission, transmit};
+use tautline_site::{
+    LOG_NAME, NodeClient, Place, Site, Station, StationHost, Transmission, append_log, transmit,
+    unix_nanos,
+};
 
 use super::node::{failure, file_device, run_options};
 use super::site::building;
@@ -179,7 +183,38 @@ fn announce(
         let results = watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.map(|()| results).map_err(|error| failure(&error))
     })?;
-    conclude(flags, id, results)
+    let announced = Announced { schema: 1, id, zones: results };
+    log(from, names, &announced, flags);
+    conclude(flags, &announced)
+}
+
+/// The announcement in the log of the station.
+#[derive(Serialize)]
+struct StationEntry<'a> {
+    time_ns: i64,
+    station: &'a str,
+    priority: u8,
+    targets: Vec<&'a str>,
+    #[serde(flatten)]
+    announced: &'a Announced,
+}
+
+fn log(from: &From<'_>, names: &str, announced: &Announced, flags: &AnnounceFlags) {
+    let entry = StationEntry {
+        time_ns: unix_nanos(),
+        station: from.name,
+        priority: from.station.priority,
+        targets: names.split(',').map(str::trim).collect(),
+        announced,
+    };
+    let Ok(path) = usual_folder().map(|folder| folder.join(LOG_NAME)) else { return };
+    if let Err(error) = append_log(&path, &entry) {
+        let path = path.display();
+        flags
+            .voice
+            .voice()
+            .notify(&format!("writing {path}: {error}; the log lacks {}", announced.id));
+    }
 }
 
 /// Intervals of questions to the nodes, before and after the start.
@@ -238,13 +273,14 @@ fn rejected(reason: Option<&str>) -> String {
     format!("the zone rejected its claim: {reason}")
 }
 
-fn conclude(flags: &AnnounceFlags, id: String, zones: Vec<AnnouncedZone>) -> Result<(), Failure> {
+fn conclude(flags: &AnnounceFlags, announced: &Announced) -> Result<(), Failure> {
+    let zones = &announced.zones;
     let missed =
         zones.iter().filter_map(|it| Some(format!("zone {}: {}", it.zone, it.fault.as_ref()?)));
     let missed: Vec<_> = missed.collect();
     let reached = zones.len() - missed.len();
     let text = format!("announced in {reached} of {} zones\n", zones.len());
-    let json = serde_json::to_string_pretty(&Announced { schema: 1, id, zones });
+    let json = serde_json::to_string_pretty(announced);
     answer(flags.report, &text, json.map(|text| text + "\n"))?;
     match missed.is_empty() {
         true => Ok(()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use tautline_api::trust::{TrustStore, usual_folder};
-use tautline_api::v1::{NODE_PORT, ZoneChange};
+use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZonePlayback};
 use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::zone::AnnouncementPlan;
@@ -18,7 +18,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{AnnouncementId, Priority};
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
 use tautline_site::{
-    BuildingNode, CardNews, NodeConfig, Place, Role, ScheduledAnnouncement, Site, Source,
+    BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, ScheduledAnnouncement, Site, Source,
     SourceInput, Transmission, run_card, transmit,
 };
 
@@ -28,6 +28,7 @@ use crate::failure::Failure;
 use crate::flags::NodeFlags;
 use crate::messages::words;
 use crate::screen;
+use crate::systemd::{NOTIFY_SOCKET, ServiceManager};
 use crate::voice::Voice;
 
 const STEP: Span = Span::from_millis(50);
@@ -53,11 +54,13 @@ pub(super) fn run_options(scheduler: Scheduler, duration: Option<Span>) -> RunOp
 fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let voice = flags.voice.voice();
-    let (saved, path) = (saved(&place)?, path.to_owned());
+    let [saved, faults] = [file(&place, "zones")?, file(&place, "faults")?];
+    let path = path.to_owned();
     let own_path = path.clone();
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
     let begin = move || {
         let mut command = Command::new("/proc/self/exe");
+        command.env_remove(NOTIFY_SOCKET);
         command.args(["node", "--scheduler", &scheduler, "--node", &name, "--site"]).arg(&path);
         command
     };
@@ -83,6 +86,8 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         command: Box::new(command),
         announce: Box::new(announce),
         saved,
+        faults,
+        log: usual_folder()?.join(LOG_NAME),
         notify: Arc::new(move |note: &str| voice.notify(note)),
     });
     let server = listen(&place, voice, &node)?;
@@ -93,19 +98,32 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     };
     let mut kept = keep(roles)?;
     screen::emit(&format!("node {} at {}", place.name, server.address()));
+    let manager = ServiceManager::connect().unwrap_or_else(|error| {
+        voice.notify(&format!("{NOTIFY_SOCKET}: {error}; the service manager gets no messages"));
+        ServiceManager::none()
+    });
+    manager.send("READY=1");
     let mut next = now() + WATCH;
     while !stop.is_requested() {
         sleep_until(now() + STEP);
         kept.extend(keep(node.update())?);
         node.play_schedule();
         if now() >= next {
-            node.watch();
+            let fed = if node.watch() { "\nWATCHDOG=1" } else { "" };
+            manager.send(&format!("STATUS={}{fed}", status(&node.state())));
             next = now() + WATCH;
         }
     }
+    manager.send("STOPPING=1");
     server.stop();
     node.end(kept);
     Ok(())
+}
+
+fn status(state: &NodeState) -> String {
+    let playing = state.zones.iter().filter(|zone| zone.state == ZonePlayback::Playing).count();
+    let (zones, faults) = (state.zones.len(), state.faults.len());
+    format!("{playing} of {zones} zones playing, {faults} faults")
 }
 
 /// Without trusted machines, only this one can ask the node.
@@ -133,10 +151,10 @@ fn listen(place: &Place, voice: Voice, node: &Arc<BuildingNode>) -> Result<ApiSe
     }
 }
 
-/// File of the volumes, mutes and sources of this node.
-fn saved(place: &Place) -> Result<PathBuf, Failure> {
+/// File of this node for `content`.
+fn file(place: &Place, content: &str) -> Result<PathBuf, Failure> {
     let name: String = place.name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
-    Ok(usual_folder()?.join(format!("zones-{name}.json")))
+    Ok(usual_folder()?.join(format!("{content}-{name}.json")))
 }
 
 fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result<(), Failure> {

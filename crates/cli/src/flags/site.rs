@@ -105,6 +105,16 @@ pub(crate) struct ZoneFlags {
     pub(crate) site: BuildingFile,
 }
 
+/// `taut ack`
+#[derive(Debug, Args)]
+#[command(after_help = help::ACK)]
+pub(crate) struct AckFlags {
+    /// Zones, groups and nodes, separated by commas [default: all]
+    pub(crate) names: Option<String>,
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+}
+
 /// `taut preset`
 #[derive(Debug, Args)]
 #[command(after_help = help::PRESET)]

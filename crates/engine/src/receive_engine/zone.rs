@@ -1,6 +1,7 @@
 //! A zone on the ordinary thread: passes claims and sound to the arbiter, and its gains to the
 //! device.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer};
@@ -8,7 +9,9 @@ use tautline_io::clock::now;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::zone::{Arbiter, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains};
+use tautline_proto::zone::{
+    Arbiter, Claim, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains,
+};
 use tautline_report::snapshot::ZoneSnapshot;
 
 use crate::conversation::StoredClaim;
@@ -18,8 +21,8 @@ use crate::plan::zone::ZonePlan;
 use crate::receive_engine::mixer::{AnnouncedSound, ZoneMix};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// Called on the ordinary thread with each event of the zone.
-pub type ZoneHook = Box<dyn FnMut(&ZoneEvent) + Send>;
+/// Called on the ordinary thread with each event of the zone, and the claim of its announcement.
+pub type ZoneHook = Box<dyn FnMut(&ZoneEvent, Option<(&Claim, Targets<'_>)>) + Send>;
 
 pub(crate) struct Zone {
     arbiter: Arbiter,
@@ -30,6 +33,8 @@ pub(crate) struct Zone {
     /// Events in the notes of the run.
     noted: usize,
     pub(crate) hook: Option<ZoneHook>,
+    /// First claims of the newest announcements, for the hook.
+    claims: VecDeque<StoredClaim>,
 }
 
 /// Claims and goodbyes at an announcement port.
@@ -57,11 +62,22 @@ pub(crate) fn zone(plan: ZonePlan, device: &Settings) -> (Zone, ZoneMix) {
     let period = device.rate.span_of(Frames::new(device.period.count()));
     let emergency = Arc::clone(&plan.emergency);
     let arbiter = Arbiter::new(plan.settings(device.playback_lead() + period));
-    let zone = Zone { arbiter, gains, sound, revision: 0, noted: 0, hook: None };
+    let zone = Zone {
+        arbiter,
+        gains,
+        sound,
+        revision: 0,
+        noted: 0,
+        hook: None,
+        claims: VecDeque::new(),
+    };
     (zone, ZoneMix::new(gains_out, sound_in, emergency))
 }
 
 impl Zone {
+    /// Running announcements, and as many that ended.
+    const MAX_CLAIMS: usize = 2 * Arbiter::MAX_ANNOUNCEMENTS;
+
     /// Time of the next decision.
     pub(crate) fn deadline(&self) -> LocalTime {
         let now = now();
@@ -107,7 +123,12 @@ impl Zone {
     fn take(&mut self, stored: &StoredClaim) -> Result<(), ClaimRefused> {
         let StoredClaim { ssrc, claim, clock, .. } = *stored;
         let targets = Targets::new(&stored.targets).ok_or(ClaimRefused::OtherZone)?;
-        self.arbiter.handle_claim(&ReceivedClaim { ssrc, claim, targets, clock }, now())
+        self.arbiter.handle_claim(&ReceivedClaim { ssrc, claim, targets, clock }, now())?;
+        if self.hook.is_some() && self.claims.iter().all(|it| it.claim.id != claim.id) {
+            self.claims.truncate(Self::MAX_CLAIMS - 1);
+            self.claims.push_front(stored.clone());
+        }
+        Ok(())
     }
 
     pub(crate) fn snapshot(&self, now: LocalTime) -> ZoneSnapshot {
@@ -149,7 +170,10 @@ impl Zone {
                 self.noted += 1;
                 watch.note(&Note::Zone(&event));
             }
-            self.hook.iter_mut().for_each(|hook| hook(&event));
+            if let Some(hook) = &mut self.hook {
+                let stored = self.claims.iter().find(|it| it.claim.id == event.id());
+                hook(&event, stored.and_then(|it| Some((&it.claim, Targets::new(&it.targets)?))));
+            }
         }
     }
 }
@@ -159,7 +183,7 @@ mod tests {
     use tautline_proto::clock::{ClockEstimator, Exchange};
     use tautline_proto::time::WallTime;
     use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::zone::{AnnouncementId, Claim, Class, Duck, Priority};
+    use tautline_proto::zone::{AnnouncementId, Class, Duck, Priority};
 
     use super::*;
 

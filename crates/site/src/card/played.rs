@@ -1,5 +1,6 @@
 //! A zone with its engine.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -25,7 +26,7 @@ use tautline_proto::packet::Codings;
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
-use tautline_proto::zone::{ClaimRefused, EndReason, ZoneEvent};
+use tautline_proto::zone::{Claim, ClaimRefused, EndReason, Targets, ZoneEvent};
 use tautline_report::snapshot::{Snapshot, StreamState};
 
 use crate::{Error, Place, Site, Source, Zone};
@@ -100,9 +101,12 @@ impl PlayedZone {
         let mut engine = RecvEngine::new(plan)?;
         engine.listen(requests);
         engine.show_to(Observers::none().and(onlooker.clone()));
-        let (events, wall) = (Arc::clone(&left), WallClock::frozen());
-        engine.on_zone_event(Box::new(move |event| {
-            locked(&events, |left| remember(&mut left.announcements, event, &wall));
+        let (events, names, wall) = (Arc::clone(&left), Names::of(site), WallClock::frozen());
+        engine.on_zone_event(Box::new(move |event, claim| {
+            locked(&events, |left| {
+                let known = remember(&mut left.announcements, event, &wall);
+                claim.iter().for_each(|claim| names.describe(known, claim));
+            });
         }));
         let (options, stop, news) = (*options, stop.clone(), Arc::clone(&left));
         let run = std::thread::Builder::new().name("taut-zone".to_owned()).spawn(move || {
@@ -197,12 +201,19 @@ impl PlayedZone {
         }
     }
 
-    /// Reads the engine's newest state. Returns whether more changed than its figures.
-    pub(super) fn look(&mut self) -> bool {
+    /// Reads the engine's newest state; `fault` is that of the card. Returns whether more changed
+    /// than its figures.
+    pub(super) fn look(&mut self, fault: Option<&str>) -> bool {
         let mut before = self.state.clone();
         self.state.announcements = locked(&self.left, |left| left.announcements.clone());
         if let Some(snapshot) = self.onlooker.newest() {
             self.follow(&snapshot);
+        }
+        if fault.is_some() {
+            self.state.state = ZonePlayback::Failed;
+        }
+        if fault != self.state.fault.as_deref() {
+            self.state.fault = fault.map(str::to_owned);
         }
         if self.state.state != before.state {
             self.since = now();
@@ -238,8 +249,38 @@ fn locked<T>(left: &Shared, see: impl FnOnce(&mut Left) -> T) -> T {
     see(&mut left.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// Names of the numbers in claims.
+struct Names {
+    /// Zones and groups by number.
+    targets: BTreeMap<u16, String>,
+    /// Stations by rank.
+    stations: BTreeMap<u16, String>,
+}
+
+impl Names {
+    fn of(site: &Site) -> Self {
+        let zones = site.zones.iter().map(|(name, zone)| (zone.number, name.clone()));
+        let groups = site.groups.iter().map(|(name, group)| (group.number, name.clone()));
+        let stations = site.stations.iter().map(|(name, station)| (station.rank, name.clone()));
+        Self { targets: zones.chain(groups).collect(), stations: stations.collect() }
+    }
+
+    fn describe(&self, state: &mut AnnouncementState, (claim, targets): &(&Claim, Targets<'_>)) {
+        let numbers = targets.as_bytes().iter().map(|number| u16::from_be_bytes(*number));
+        let name = |number| self.targets.get(&number).cloned().unwrap_or(number.to_string());
+        state.targets = numbers.map(name).collect();
+        state.station = self.stations.get(&claim.rank).cloned();
+        state.priority = Some(claim.priority.0);
+        state.planned_ns = Some(claim.starts.as_unix_nanos());
+    }
+}
+
 /// Adds an event to the newest announcements.
-fn remember(all: &mut Vec<AnnouncementState>, event: &ZoneEvent, wall: &WallClock) {
+fn remember<'a>(
+    all: &'a mut Vec<AnnouncementState>,
+    event: &ZoneEvent,
+    wall: &WallClock,
+) -> &'a mut AnnouncementState {
     let (id, result, by) = match *event {
         ZoneEvent::Started { id, .. } => (id, AnnouncementResult::Playing, None),
         ZoneEvent::Refused { id, by } => (id, AnnouncementResult::Refused, Some(by)),
@@ -267,6 +308,7 @@ fn remember(all: &mut Vec<AnnouncementState>, event: &ZoneEvent, wall: &WallCloc
         let started = WallTime::of_local(at, wall.offset());
         known.started_ns = Some(started.as_unix_nanos());
     }
+    known
 }
 
 /// Adds a rejected announcement. A flood of them displaces no other.

@@ -72,6 +72,8 @@ impl Run {
                 command.args(["-c", "echo \"$0\" >&2; exit 1", &announcement.message]);
                 command
             }),
+            faults: folder.path().join("faults.json"),
+            log: folder.path().join("announcements.jsonl"),
             notify: Arc::new(move |note: &str| drop(sender.send(note.to_owned()))),
         });
         let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
@@ -86,7 +88,9 @@ impl Run {
     /// Like [`Self::until`], and calls [`BuildingNode::watch`].
     #[track_caller]
     fn watched_until(&self, state: ZonePlayback) -> ZoneState {
-        self.awaited(state, || self.node.watch())
+        self.awaited(state, || {
+            self.node.watch();
+        })
     }
 
     #[track_caller]
@@ -256,12 +260,16 @@ fn push_of_an_older_another_or_invalid_file_is_refused() {
     run.node.push(push(newer(""), &[])).unwrap();
     assert_eq!(refused(BUILDING.to_owned()), PushRefused::LowerEpoch { has: 2, given: 1 });
     assert_eq!(refused(newer("[priorities]\na = 1")), PushRefused::OtherFile { epoch: 2 });
+    let faults =
+        || run.node.state().faults.iter().map(|it| (it.kind, it.lasts)).collect::<Vec<_>>();
+    assert_eq!(faults(), [(FaultKind::Epoch, true)]);
     let epoch_3 =
         |from: &str, to: &str| newer("").replace("epoch = 2", "epoch = 3").replace(from, to);
     assert!(matches!(refused(epoch_3("number = 1", "")), PushRefused::Invalid(_)));
     assert!(matches!(refused(epoch_3("west", "east.x")), PushRefused::Invalid(_)));
     assert_eq!(file_of(&run, "building.toml"), Some(newer("").into_bytes()));
     assert_eq!(run.node.push(push(newer(""), &[])).unwrap().epoch, 2, "it has this file");
+    assert_eq!(faults(), [(FaultKind::Epoch, false)]);
     run.end();
 }
 
@@ -338,4 +346,23 @@ fn push_writes_only_recordings_that_the_file_names() {
         assert_eq!(refused, PushRefused::Path(path.to_owned()));
     }
     run.end();
+}
+
+#[test]
+fn announcement_of_a_dead_process_is_logged_as_cut() {
+    let run = Run::of(
+        r#"read first; echo '{"state":{"zone":"hall","state":"playing","announcements":
+            [{"id":"aa","result":"played"},{"id":"bb","result":"playing"}]}}' | tr -d '\n'; echo; exit 1"#,
+    );
+    run.until(ZonePlayback::Failed);
+    let faults = run.node.state().faults;
+    let [fault] = &faults[..] else { panic!("{faults:?}") };
+    assert_eq!((fault.kind, fault.name.as_str(), fault.lasts), (FaultKind::Card, "hall", true));
+    let log = std::fs::read_to_string(run.end().path().join("announcements.jsonl")).unwrap();
+    let results = log.lines().take(2).map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["node"], &line["zone"]), (&"east".into(), &"hall".into()));
+        format!("{} {}", line["id"], line["result"])
+    });
+    assert_eq!(results.collect::<Vec<_>>(), [r#""aa" "played""#, r#""bb" "cut""#]);
 }
