@@ -19,7 +19,7 @@ use tautline_proto::time::{LocalTime, Span};
 use self::played::PlayedZone;
 use crate::{Card, Error, Place, Site, Zone};
 
-/// What a card process reports.
+/// What a process of a node reports.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CardNews {
@@ -27,6 +27,8 @@ pub enum CardNews {
     State(Box<ZoneState>),
     /// A message for the log.
     Note(String),
+    /// Packets of the source leave.
+    Sending,
 }
 
 /// Interval of looks at the engines.

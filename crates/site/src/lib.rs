@@ -7,6 +7,7 @@ mod card;
 mod check;
 mod client;
 mod error;
+mod local;
 mod mistake;
 mod names;
 mod node;
@@ -32,10 +33,11 @@ use tautline_proto::units::{Channels, Rate};
 pub use card::{CardNews, run_card};
 pub use client::{AskFailed, Asked, NodeClient};
 pub use error::Error;
+pub use local::LocalError;
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role};
 pub use place::{NotHere, Place};
-pub use transmit::{Transmission, transmit};
+pub use transmit::{Transmission, send_source, transmit};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "building.toml";
@@ -160,6 +162,8 @@ pub enum SourceInput {
     Files(Vec<PathBuf>),
     /// A device of the node.
     Device(DeviceSpec),
+    /// A source of the node's `local.toml`.
+    Local(String),
 }
 
 /// A sender of announcements.

@@ -30,7 +30,7 @@ pub enum Role {
     /// Plays all zones of this card. Reads [`ZoneChange`]s from standard input, a line each, the
     /// first line a list; writes [`CardNews`] to standard output. Ends with its input.
     Card(String),
-    /// Sends this source. Ends with its standard input.
+    /// Sends this source, and writes [`CardNews::Sending`]. Ends with its standard input.
     Source(String),
 }
 
@@ -187,7 +187,8 @@ impl BuildingNode {
         }
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
-            standing.sources.insert(source.clone(), None);
+            // A fault lasts until packets leave: a program may end at once, again and again.
+            standing.sources.entry(source.clone()).or_default();
         }
         drop(standing);
         while let Some(line) = lines.next() {
@@ -210,6 +211,11 @@ impl BuildingNode {
         match news {
             CardNews::State(state) => {
                 standing.zones.insert(state.zone.clone(), *state);
+            }
+            CardNews::Sending => {
+                if let Role::Source(source) = role {
+                    standing.sources.insert(source.clone(), None);
+                }
             }
             CardNews::Note(note) => {
                 drop(standing);

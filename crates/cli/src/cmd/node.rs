@@ -8,17 +8,14 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tautline_api::trust::{TrustStore, usual_folder};
 use tautline_api::v1::{NODE_PORT, ZoneChange};
-use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
-use tautline_site::{
-    BuildingNode, CardNews, NodeConfig, Place, Role, Site, Source, SourceInput, Transmission,
-    run_card, transmit,
-};
+use tautline_site::{BuildingNode, CardNews, NodeConfig, Place, Role, Site, run_card, send_source};
 
 use super::site::building;
 use super::stop_on_signals;
@@ -36,7 +33,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<(), Failure> {
     let place = site.place(flags.node.as_deref()).map_err(|why| failure(&why.into()))?;
     match (&flags.card, &flags.source) {
         (Some(card), _) => play_card(flags, (&site, &place), card),
-        (None, Some(source)) => send_source(flags, (&site, &place), source),
+        (None, Some(source)) => play_source(flags, (&site, &place), source),
         (None, None) => keep(flags, &path, site, place),
     }
 }
@@ -133,7 +130,7 @@ fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result
         .map_err(|error| failure(&error))
 }
 
-fn send_source(
+fn play_source(
     flags: &NodeFlags,
     (site, place): (&Site, &Place),
     name: &str,
@@ -141,18 +138,12 @@ fn send_source(
     let stop = stop_on_signals()?;
     // Its end ends the process.
     let _changes = changes(&stop)?;
-    let Some(Source::Own { input, address, .. }) = site.sources.get(name) else {
-        return Err(Failure::usage(format!("the building file has no source {name} of a node")));
-    };
-    let (input, looped) = match input {
-        SourceInput::Device(device) => (device.clone(), false),
-        SourceInput::Files(files) => {
-            (DeviceSpec::Software(SoftwareSpec::File(SoundFile::sequence(files))), true)
+    let begun = &mut || {
+        if let Ok(line) = serde_json::to_string(&CardNews::Sending) {
+            screen::print(&format!("{line}\n"));
         }
     };
-    let (to, interface) = (*address, Some(place.address));
-    let transmission = Transmission { input, looped, to, interface, announcement: None };
-    transmit(site, transmission, &run_options(flags.scheduler, None), &stop)
+    send_source((site, place), name, &run_options(flags.scheduler, None), &stop, begun)
         .map_err(|error| failure(&error))
 }
 
@@ -183,7 +174,7 @@ pub(super) fn failure(error: &tautline_site::Error) -> Failure {
         Error::NotHere(_) | Error::Usage(_) | Error::Address(_) => {
             Failure::usage(error.to_string())
         }
-        Error::Run(_) => Failure::running(error.to_string()),
+        Error::Run(_) | Error::Local(_) | Error::Ended(_) => Failure::running(error.to_string()),
         Error::Device(_) | Error::Open(_) | Error::Pacing(_) | Error::Key(_) => {
             Failure::open(error.to_string())
         }

@@ -45,15 +45,21 @@ struct Run {
 
 impl Run {
     fn of(card: &str) -> Self {
+        Self::with(card, |_| "cat".to_owned())
+    }
+
+    /// `source` makes a script for the folder.
+    fn with(card: &str, source: impl Fn(&str) -> String) -> Self {
         let site = Arc::new(Site::check(BUILDING.as_bytes()).unwrap());
         let (sender, notes) = channel();
         let (folder, card) = (tempfile::tempdir().unwrap(), card.to_owned());
+        let source = source(&folder.path().display().to_string());
         let command = move |role: &Role| {
             let mut command = Command::new("sh");
             command.arg("-c");
             match role {
                 Role::Card(_) => command.arg(&card),
-                Role::Source(_) => command.arg("cat"),
+                Role::Source(_) => command.arg(&source),
             };
             command
         };
@@ -196,5 +202,27 @@ fn process_that_reads_nothing_blocks_no_change() {
     seems_to_hang(&run);
     run.node.watch();
     run.until(ZonePlayback::Failed);
+    run.end();
+}
+
+#[test]
+fn fault_of_a_source_lasts_until_it_sends() {
+    let run = Run::with("exec cat", |folder| {
+        format!(
+            "cd {folder}; [ -e ran ] || {{ touch ran; echo 'error: no radio' >&2; exit 1; }}
+             echo '{{\"note\":\"again\"}}'; until [ -e go ]; do sleep 0.01; done
+             echo '\"sending\"'; exec cat"
+        )
+    });
+    assert_eq!(run.note(), "error: no radio");
+    assert_eq!(run.note(), "again");
+    let fault = || run.node.state().sources.remove(0).fault;
+    assert_eq!(fault().as_deref(), Some("no radio"));
+    std::fs::write(run.folder.path().join("go"), "").unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while fault().is_some() {
+        assert!(std::time::Instant::now() < end);
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
     run.end();
 }
