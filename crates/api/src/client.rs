@@ -22,8 +22,8 @@ use ureq::{Agent, RequestExt};
 use crate::seal::{SECRET_BYTES, stream_secret};
 use crate::trust::TrustStore;
 use crate::v1::{
-    Capacity, Catalogue, MAX_TEXT, NodeState, RefusalAnswer, SecretText, StreamRequest, VERSION,
-    WorkStream, WorkStreamState, ZoneChange, ZoneState,
+    Capacity, Catalogue, MAX_TEXT, NodeState, RefusalAnswer, SecretText, SitePush, SitePushed,
+    StreamRequest, VERSION, WorkStream, WorkStreamState, ZoneChange, ZoneState,
 };
 
 pub use address::{NoWorkerAddress, WorkerAddress};
@@ -36,6 +36,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum bytes of an answer. Thousands of plugins take 5 MB.
 const MAX_ANSWER: u64 = 32 << 20;
 const MAX_HEAD: usize = 16 << 10;
+/// Content types.
+const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
 
 /// Client for one worker.
 #[derive(Debug, Clone)]
@@ -133,7 +136,8 @@ impl WorkerClient {
 
     /// Opens a stream, which stays open until closed, even without this client.
     pub fn open(&self, request: &StreamRequest) -> Result<WorkOpened, AskError> {
-        let answered = self.request(Method::POST, "/v1/streams", Some(self.json(request)?))?;
+        let answered =
+            self.request(Method::POST, "/v1/streams", Some((JSON, &self.json(request)?)))?;
         let mut stream: WorkStream = self.read(&answered)?;
         let secret = self.secret(&mut stream, request.cleartext, &answered.met)?;
         let far = SocketAddr::new(answered.met.peer.ip(), stream.udp_port);
@@ -157,7 +161,26 @@ impl WorkerClient {
 
     /// Changes a zone of a node; returns its state.
     pub fn change_zone(&self, change: &ZoneChange) -> Result<ZoneState, AskError> {
-        self.read(&self.request(Method::POST, "/v1/zones", Some(self.json(change)?))?)
+        self.post("/v1/zones", change)
+    }
+
+    /// Copies a building file to a node. An answer that lacks files changed nothing.
+    pub fn push_site(&self, push: &SitePush) -> Result<SitePushed, AskError> {
+        self.post("/v1/site", push)
+    }
+
+    /// Copies a file that a push lacks.
+    pub fn stage_file(&self, sha256: &str, bytes: &[u8]) -> Result<(), AskError> {
+        let path = format!("/v1/site/files/{sha256}");
+        let answered = self.request(Method::PUT, &path, Some((BYTES, bytes)))?;
+        match answered.status {
+            204 => Ok(()),
+            _ => Err(self.refused(&answered)),
+        }
+    }
+
+    fn post<T: DeserializeOwned>(&self, path: &str, value: &impl Serialize) -> Result<T, AskError> {
+        self.read(&self.request(Method::POST, path, Some((JSON, &self.json(value)?)))?)
     }
 
     fn secret(
@@ -202,7 +225,7 @@ impl WorkerClient {
         &self,
         method: Method,
         path: &str,
-        body: Option<Vec<u8>>,
+        body: Option<(&'static str, &[u8])>,
     ) -> Result<Answered, AskError> {
         let connector = WorkerConnector::new(
             self.address.clone(),
@@ -228,8 +251,8 @@ impl WorkerClient {
             .method(method)
             .uri(format!("http://{}{path}", self.address.authority()));
         let response = match body {
-            Some(body) => request
-                .header("content-type", "application/json")
+            Some((kind, body)) => request
+                .header("content-type", kind)
                 .body(body)
                 .map_err(ureq::Error::Http)
                 .and_then(|request| request.with_agent(&agent).run()),

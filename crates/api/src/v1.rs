@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod node;
+mod push;
 mod stream;
 mod workshop;
 
@@ -12,6 +13,7 @@ pub use node::{
     AnnouncementResult, AnnouncementState, NODE_PORT, NodeService, NodeState, SourceState,
     ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
 };
+pub use push::{MAX_PUSHED_FILE, PushRefused, SitePush, SitePushed};
 pub use stream::{
     FedPort, FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkCounters,
     WorkStream, WorkStreamState,

@@ -41,8 +41,8 @@ pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, Trans
 pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
 pub(crate) use site::{
-    AnnounceFlags, BuildingFile, NodeFlags, PageFlags, PlayFlags, Site, SiteCheck, ZoneFlags,
-    ZoneVerb, ZonesFlags,
+    AnnounceFlags, BuildingFile, NodeFlags, PageFlags, PlayFlags, Site, SiteCheck, SitePush,
+    ZoneFlags, ZoneVerb, ZonesFlags,
 };
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Work(Box<WorkFlags>),
     /// List LADSPA plugins, here or on machines that run taut work
     Plugins(Plugins),
-    /// Check the file that describes all loudspeakers of a building
+    /// Check the file that describes a building, or copy it to its nodes
     #[command(subcommand)]
     Site(Site),
     /// Play the zones and sources that a building file gives this machine

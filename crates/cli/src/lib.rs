@@ -84,6 +84,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::SrtpKey(flags) => cmd::srtp_key::run(&flags),
         Command::Trust(flags) => cmd::trust::run(&flags),
         Command::Site(flags::Site::Check(flags)) => cmd::site::check(&flags),
+        Command::Site(flags::Site::Push(flags)) => cmd::site::push(&flags),
         Command::Node(flags) => cmd::node::run(&flags),
         Command::Zones(flags) => cmd::zones::list(&flags),
         Command::Zone(flags) => cmd::zones::change(&flags),

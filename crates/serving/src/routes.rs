@@ -35,6 +35,7 @@ pub const OPENAPI: &str = include_str!("../openapi.json");
 
 /// Maximum bytes of a body. A request has about 400 bytes.
 const MAX_BODY: usize = 64 << 10;
+const JSON: &str = "application/json";
 /// Timeout from the head to the end of the body.
 const BODY_LIMIT: Duration = Duration::from_secs(5);
 
@@ -343,13 +344,23 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
 }
 
 async fn json_of(headers: &HeaderMap, body: Body) -> Result<Bytes, HttpRefusal> {
-    // Without permission (CORS), pages in a browser may not send JSON.
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
-        let why = "the body must be JSON; set Content-Type: application/json (curl --json does)";
+    body_of(headers, body, JSON, (MAX_BODY, BODY_LIMIT)).await
+}
+
+/// A body of this content type. Without permission (CORS), pages in a browser may send neither
+/// JSON nor bytes.
+async fn body_of(
+    headers: &HeaderMap,
+    body: Body,
+    kind: &'static str,
+    (max, limit): (usize, Duration),
+) -> Result<Bytes, HttpRefusal> {
+    let given = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if given.split(';').next().is_none_or(|given| given.trim() != kind) {
+        let why = format!("the body must be {kind}; set Content-Type: {kind}");
         return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    whole(body).await
+    whole(body, max, limit).await
 }
 
 fn parsed<T: DeserializeOwned>(json: &[u8], see: &str) -> Result<T, HttpRefusal> {
@@ -359,15 +370,15 @@ fn parsed<T: DeserializeOwned>(json: &[u8], see: &str) -> Result<T, HttpRefusal>
     })
 }
 
-async fn whole(body: Body) -> Result<Bytes, HttpRefusal> {
-    match tokio::time::timeout(BODY_LIMIT, to_bytes(body, MAX_BODY)).await {
+async fn whole(body: Body, max: usize, limit: Duration) -> Result<Bytes, HttpRefusal> {
+    match tokio::time::timeout(limit, to_bytes(body, max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            let why = format!("the body exceeds {MAX_BODY} bytes; send less");
+            let why = format!("the body exceeds {max} bytes; send less");
             Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
         Err(_) => {
-            let why = format!("timeout: no complete body within {BODY_LIMIT:?}; send it again");
+            let why = format!("timeout: no complete body within {limit:?}; send it again");
             Err(HttpRefusal::new(StatusCode::REQUEST_TIMEOUT, why))
         }
     }

@@ -1,17 +1,22 @@
 //! Asks the nodes of a building.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::trust::{TrustError, TrustStore};
-use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZoneState};
+use tautline_api::v1::{NODE_PORT, NodeState, SitePush, ZoneChange, ZoneState};
 
+use crate::files::sha256;
 use crate::place::is_own;
-use crate::{NotHere, Site};
+use crate::{FileFault, NotHere, Site};
 
 /// Time in which a node answers.
 const LIMIT: Duration = Duration::from_secs(3);
+/// Time to copy a file.
+const COPY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Client of all nodes.
 pub struct NodeClient<'a> {
@@ -28,6 +33,15 @@ pub struct Asked {
     pub state: Result<NodeState, AskFailed>,
 }
 
+/// Result of a push to a node.
+#[derive(Debug)]
+pub struct Pushed {
+    /// Name of the node.
+    pub node: String,
+    /// The epoch it has now, or why it keeps what it has.
+    pub epoch: Result<u64, AskFailed>,
+}
+
 /// Why a node did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskFailed {
@@ -37,6 +51,9 @@ pub enum AskFailed {
     /// No valid answer.
     #[error(transparent)]
     Ask(#[from] AskError),
+    /// The node lacks files that it was sent.
+    #[error("it lacks files that it was sent\nhint: push again")]
+    Lacking,
     /// The file has no such zone.
     #[error("the building file has no zone {0}")]
     NoZone(String),
@@ -50,18 +67,45 @@ impl<'a> NodeClient<'a> {
 
     /// Asks these nodes at the same time.
     pub fn states<'n>(&self, nodes: impl IntoIterator<Item = &'n str>) -> Vec<Asked> {
-        std::thread::scope(|scope| {
-            let ask = |node: &'n str| {
-                let asked = scope.spawn(move || self.state(node));
-                (node, asked)
-            };
-            let asked: Vec<_> = nodes.into_iter().map(ask).collect();
-            let joined = asked.into_iter().map(|(node, asked)| Asked {
-                node: node.to_owned(),
-                state: asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            });
-            joined.collect()
-        })
+        let asked = at_once(nodes, |node| self.state(node)).into_iter();
+        asked.map(|(node, state)| Asked { node: node.to_owned(), state }).collect()
+    }
+
+    /// Copies the building file with these bytes, from this folder, to its nodes. Returns messages
+    /// whose recordings are not copied, too.
+    pub fn push(
+        &self,
+        text: &str,
+        folder: &Path,
+    ) -> Result<(Vec<Pushed>, Vec<FileFault>), FileFault> {
+        let (files, left) = self.site.read_files(folder)?;
+        let hashed = |(path, bytes): (&std::path::PathBuf, &Vec<u8>)| {
+            (path.to_string_lossy().into_owned(), sha256(bytes))
+        };
+        let push = SitePush { text: text.to_owned(), files: files.iter().map(hashed).collect() };
+        let by_hash = push.files.values().map(String::as_str).zip(files.values()).collect();
+        let nodes = self.site.nodes.keys().map(String::as_str);
+        let pushed = at_once(nodes, |node| self.push_to(node, &push, &by_hash)).into_iter();
+        let pushed = pushed.map(|(node, epoch)| Pushed { node: node.to_owned(), epoch });
+        Ok((pushed.collect(), left))
+    }
+
+    fn push_to(
+        &self,
+        node: &str,
+        push: &SitePush,
+        files: &BTreeMap<&str, &Vec<u8>>,
+    ) -> Result<u64, AskFailed> {
+        let client = self.client(node)?.within(COPY_LIMIT);
+        let mut answer = client.push_site(push)?;
+        if !answer.missing.is_empty() {
+            for hash in &answer.missing {
+                let bytes = files.get(hash.as_str()).ok_or(AskFailed::Lacking)?;
+                client.stage_file(hash, bytes)?;
+            }
+            answer = client.push_site(push)?;
+        }
+        if answer.missing.is_empty() { Ok(answer.epoch) } else { Err(AskFailed::Lacking) }
     }
 
     /// Changes a zone at its node.
@@ -85,4 +129,20 @@ impl<'a> NodeClient<'a> {
         let address = WorkerAddress { name: None, host, port: NODE_PORT };
         Ok(WorkerClient::new(&address, Some(Arc::clone(&self.trust))).within(LIMIT))
     }
+}
+
+/// Asks these nodes at the same time.
+fn at_once<'n, T: Send>(
+    nodes: impl IntoIterator<Item = &'n str>,
+    ask: impl Fn(&'n str) -> T + Sync,
+) -> Vec<(&'n str, T)> {
+    let ask = &ask;
+    std::thread::scope(|scope| {
+        let asked: Vec<_> =
+            nodes.into_iter().map(|node| (node, scope.spawn(move || ask(node)))).collect();
+        let joined = asked.into_iter().map(|(node, asked)| {
+            (node, asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        joined.collect()
+    })
 }

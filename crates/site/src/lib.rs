@@ -6,7 +6,9 @@
 mod card;
 mod check;
 mod client;
+mod disk;
 mod error;
+mod files;
 mod local;
 mod mistake;
 mod names;
@@ -31,8 +33,9 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 pub use card::{CardNews, run_card};
-pub use client::{AskFailed, Asked, NodeClient};
+pub use client::{AskFailed, Asked, NodeClient, Pushed};
 pub use error::Error;
+pub use files::FileFault;
 pub use local::LocalError;
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role};

@@ -1,11 +1,12 @@
 //! A node: starts the processes of its cards and sources, restarts them, and knows its zones.
 
 mod child;
+mod push;
 mod saved;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tautline_api::v1::{
-    NodeService, NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
+    NodeService, NodeState, PushRefused, SitePush, SitePushed, SourceState, ZoneChange,
+    ZonePlayback, ZoneRefused, ZoneState,
 };
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
@@ -40,6 +42,8 @@ pub struct NodeConfig {
     pub site: Arc<Site>,
     /// The node.
     pub place: Place,
+    /// Path of the building file; a pushed one replaces it.
+    pub path: PathBuf,
     /// Creates the command of a process.
     pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
     /// File of the changes to zones, which outlives the node.
@@ -51,6 +55,10 @@ pub struct NodeConfig {
 /// A running node.
 pub struct BuildingNode {
     config: NodeConfig,
+    /// The building file in use. Never locked while another lock is awaited.
+    building: Mutex<(Arc<Site>, Place)>,
+    /// Files for the next push.
+    awaited: Mutex<push::Awaited>,
     standing: Mutex<Standing>,
     /// Wakes pauses between restarts at the end.
     stopping: Condvar,
@@ -62,6 +70,10 @@ struct Standing {
     /// Reasons why sources are not sent.
     sources: BTreeMap<String, Option<String>>,
     children: BTreeMap<Role, RunningChild>,
+    /// Roles with a thread.
+    kept: BTreeSet<Role>,
+    /// A building file for [`BuildingNode::update`].
+    pushed: Option<(Arc<Site>, Place)>,
     saved: SavedZones,
     is_over: bool,
 }
@@ -77,18 +89,21 @@ const FAREWELL: Duration = Duration::from_secs(5);
 impl BuildingNode {
     /// A node without processes.
     pub fn new(config: NodeConfig) -> Arc<Self> {
-        let (saved, why) = SavedZones::read(&config.saved);
+        let (mut saved, why) = SavedZones::read(&config.saved);
+        saved.fit(&config.site);
         why.iter().for_each(|why| (config.notify)(why));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
         let zones =
             own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
         let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
-        Arc::new(Self { config, standing: Mutex::new(standing), stopping: Condvar::new() })
+        let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
+        let (standing, awaited) = (Mutex::new(standing), Mutex::default());
+        Arc::new(Self { config, building, awaited, standing, stopping: Condvar::new() })
     }
 
     /// Processes of the node: one per card with zones, and one per own source.
     pub fn roles(&self) -> Vec<Role> {
-        let NodeConfig { site, place, .. } = &self.config;
+        let (site, place) = self.building();
         let of_zones = site.zones.values().filter(|zone| zone.node == place.name);
         let mut roles: Vec<_> = of_zones.map(|zone| Role::Card(zone.card.clone())).collect();
         roles.sort_unstable();
@@ -100,15 +115,16 @@ impl BuildingNode {
         roles
     }
 
-    /// Runs a process, again and again, until [`Self::end`].
+    /// Runs a process, again and again, until [`Self::end`] or until a newer building file lacks it.
     pub fn keep(self: &Arc<Self>, role: Role) -> std::io::Result<JoinHandle<()>> {
         let node = Arc::clone(self);
+        node.standing().kept.insert(role.clone());
         std::thread::Builder::new().name("taut-child".to_owned()).spawn(move || {
             let [first, longest] = PAUSES;
             let mut pause = first;
-            while !node.standing().is_over {
+            while node.keeps(&role) {
                 let began = now();
-                let fault = node.run_once(&role);
+                let Some(fault) = node.run_once(&role) else { continue };
                 if node.standing().is_over {
                     return;
                 }
@@ -162,28 +178,47 @@ impl BuildingNode {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn building(&self) -> (Arc<Site>, Place) {
+        self.building.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the thread of this role goes on.
+    fn keeps(&self, role: &Role) -> bool {
+        let mut standing = self.standing();
+        let keeps = !standing.is_over && self.roles().contains(role);
+        if !keeps {
+            standing.kept.remove(role);
+        }
+        keeps
+    }
+
     fn rest(&self, pause: Duration) {
         let standing = self.standing();
         let wait = self.stopping.wait_timeout_while(standing, pause, |it| !it.is_over);
         drop(wait);
     }
 
-    /// Returns why the process ended.
-    fn run_once(&self, role: &Role) -> String {
+    /// Returns why the process ended, unless the node ended it.
+    fn run_once(&self, role: &Role) -> Option<String> {
+        let part = self.part(role);
         let before = match role {
             Role::Card(_) => serde_json::to_string(&self.standing().saved.all()),
             Role::Source(_) => Ok(String::new()),
         };
         let command = (self.config.command)(role);
         let started = RunningChild::start(command, &before.unwrap_or_default());
-        let (child, mut lines) = match started {
+        let (mut child, mut lines) = match started {
             Ok(started) => started,
-            Err(error) => return format!("starting a process: {error}"),
+            Err(error) => return Some(format!("starting a process: {error}")),
         };
         let mut standing = self.standing();
         if standing.is_over {
             child.kill();
-            return child.fault(&[]);
+            return Some(child.fault(&[]));
+        }
+        if self.part(role) != part {
+            // A newer file came while it started.
+            child.end();
         }
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
@@ -199,7 +234,10 @@ impl BuildingNode {
         let errors = lines.errors();
         let ended = self.standing().children.remove(role);
         errors.iter().for_each(|line| (self.config.notify)(line));
-        ended.map_or_else(String::new, |child| child.fault(&errors))
+        let ended = ended?;
+        let is_planned = ended.has_no_input();
+        let fault = ended.fault(&errors);
+        (!is_planned).then_some(fault)
     }
 
     fn take(&self, role: &Role, line: &str) {
@@ -210,7 +248,10 @@ impl BuildingNode {
         }
         match news {
             CardNews::State(state) => {
-                standing.zones.insert(state.zone.clone(), *state);
+                // A zone that a newer file lacks has no entry.
+                if let Some(known) = standing.zones.get_mut(&state.zone) {
+                    *known = *state;
+                }
             }
             CardNews::Sending => {
                 if let Role::Source(source) = role {
@@ -225,12 +266,11 @@ impl BuildingNode {
     }
 
     fn fail(&self, role: &Role, fault: &str) {
-        let site = Arc::clone(&self.config.site);
+        let (site, place) = self.building();
         let mut standing = self.standing();
         match role {
             Role::Card(card) => {
-                let of_card =
-                    |zone: &Zone| zone.card == *card && zone.node == self.config.place.name;
+                let of_card = |zone: &Zone| zone.card == *card && zone.node == place.name;
                 for (name, state) in &mut standing.zones {
                     if site.zones.get(name).is_some_and(of_card) {
                         state.state = ZonePlayback::Failed;
@@ -246,7 +286,7 @@ impl BuildingNode {
     }
 
     fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
-        let NodeConfig { site, place, .. } = &self.config;
+        let (site, place) = self.building();
         let name = &change.zone;
         let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
         let zone = zone
@@ -270,7 +310,7 @@ impl BuildingNode {
 
 impl NodeService for BuildingNode {
     fn state(&self) -> NodeState {
-        let NodeConfig { site, place, .. } = &self.config;
+        let (site, place) = self.building();
         let standing = self.standing();
         let sources = standing
             .sources
@@ -287,7 +327,7 @@ impl NodeService for BuildingNode {
 
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
         self.check(&change)?;
-        let card = self.config.site.zones.get(&change.zone).map(|zone| zone.card.clone());
+        let card = self.building().0.zones.get(&change.zone).map(|zone| zone.card.clone());
         let mut standing = self.standing();
         standing.saved.merge(&change);
         if let Err(error) = standing.saved.write(&self.config.saved) {
@@ -309,5 +349,13 @@ impl NodeService for BuildingNode {
         state.muted = muted.unwrap_or(state.muted);
         state.source = source.or(state.source.take());
         Ok(state.clone())
+    }
+
+    fn push(&self, push: SitePush) -> Result<SitePushed, PushRefused> {
+        self.take_push(push)
+    }
+
+    fn stage(&self, sha256: &str, bytes: &[u8]) -> Result<(), PushRefused> {
+        self.take_file(sha256, bytes)
     }
 }

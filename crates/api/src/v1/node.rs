@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use tautline_dsp::gain::Gain;
 use thiserror::Error;
 
+use super::push::{PushRefused, SitePush, SitePushed};
+
 /// Default TCP port of a node.
 pub const NODE_PORT: u16 = 17250;
 
@@ -14,6 +16,12 @@ pub trait NodeService: Send + Sync {
 
     /// Changes a zone; returns its state.
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused>;
+
+    /// Takes a newer building file, once the node has all files of the push.
+    fn push(&self, push: SitePush) -> Result<SitePushed, PushRefused>;
+
+    /// Stores a file that a push lacked, by its SHA-256 in hexadecimal.
+    fn stage(&self, sha256: &str, bytes: &[u8]) -> Result<(), PushRefused>;
 }
 
 /// State of a node.

@@ -46,6 +46,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let stop = stop_on_signals()?;
     let voice = flags.voice.voice();
     let (saved, path) = (saved(&place)?, path.to_owned());
+    let own_path = path.clone();
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
     let command = move |role: &Role| {
         let mut command = Command::new("/proc/self/exe");
@@ -60,18 +61,23 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let node = BuildingNode::new(NodeConfig {
         site: Arc::clone(&site),
         place: place.clone(),
+        path: own_path,
         command: Box::new(command),
         saved,
         notify: Box::new(move |note| voice.notify(note)),
     });
     let server = listen(&place, voice, &node)?;
     let roles = node.roles();
-    let kept: Result<Vec<_>, _> = roles.into_iter().map(|role| node.keep(role)).collect();
-    let kept = kept.map_err(|error| Failure::running(format!("starting a thread: {error}")))?;
+    let keep = |roles: Vec<Role>| {
+        let kept: Result<Vec<_>, _> = roles.into_iter().map(|role| node.keep(role)).collect();
+        kept.map_err(|error| Failure::running(format!("starting a thread: {error}")))
+    };
+    let mut kept = keep(roles)?;
     screen::emit(&format!("node {} at {}", place.name, server.address()));
     let mut next = now() + WATCH;
     while !stop.is_requested() {
         sleep_until(now() + STEP);
+        kept.extend(keep(node.update())?);
         if now() >= next {
             node.watch();
             next = now() + WATCH;

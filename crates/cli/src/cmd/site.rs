@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tautline_proto::text::on_one_line;
-use tautline_site::{MAX_BYTES, MAX_MISTAKES, Mistake, Site, usual_paths};
+use tautline_site::{MAX_BYTES, MAX_MISTAKES, Mistake, NodeClient, Site, usual_paths};
 
 use crate::cmd::answer;
-use crate::failure::Failure;
-use crate::flags::{BuildingFile, SiteCheck};
+use crate::failure::{Failure, on_one_line as one_line};
+use crate::flags::{BuildingFile, SiteCheck, SitePush};
+use crate::screen;
 
 pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
     let path = flags.file.clone().map_or_else(found, Ok)?;
@@ -42,6 +43,33 @@ pub(super) fn building(file: &BuildingFile) -> Result<(PathBuf, Site), Failure> 
         ))
     })?;
     Ok((path, site))
+}
+
+pub(crate) fn push(flags: &SitePush) -> Result<(), Failure> {
+    let (path, site) = building(&BuildingFile { file: flags.file.clone() })?;
+    let bytes = read(&path)?;
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let pushed = NodeClient::new(&site)?.push(text, folder);
+    let (pushed, left) = pushed.map_err(|fault| Failure::open(fault.to_string()))?;
+    left.iter().for_each(|fault| screen::notify(&one_line(&fault.to_string())));
+    let mut failed = 0;
+    for it in &pushed {
+        screen::emit(&match &it.epoch {
+            Ok(epoch) => format!("{}: epoch {epoch}", it.node),
+            Err(why) => {
+                failed += 1;
+                format!("{}: keeps its file: {}", it.node, one_line(&why.to_string()))
+            }
+        });
+    }
+    match failed {
+        0 => Ok(()),
+        failed => Err(Failure::running(format!(
+            "{failed} of {} nodes did not take the file",
+            pushed.len()
+        ))),
+    }
 }
 
 fn found() -> Result<PathBuf, Failure> {

@@ -164,12 +164,12 @@ fn faults(site: &Site, asked: &[Asked]) -> Vec<String> {
         };
         if state.epoch != site.epoch {
             faults.push(format!(
-                "node {node} has epoch {} of the building file, and this file epoch {}; copy the newer one",
+                "node {node} has epoch {} of the building file, and this file epoch {}; taut site push copies the newer one",
                 state.epoch, site.epoch
             ));
         } else if state.hash != site.hash.to_string() {
             faults.push(format!(
-                "node {node} has another building file of epoch {}; write a higher epoch and copy it",
+                "node {node} has another building file of epoch {}; write a higher epoch, then taut site push",
                 site.epoch
             ));
         }

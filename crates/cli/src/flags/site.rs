@@ -17,6 +17,8 @@ use crate::voice::VoiceFlags;
 pub(crate) enum Site {
     /// List every mistake in a building file, with line and fix
     Check(SiteCheck),
+    /// Copy a building file and its recordings to all nodes
+    Push(SitePush),
 }
 
 /// `taut site check`
@@ -30,6 +32,16 @@ pub(crate) struct SiteCheck {
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
+}
+
+/// `taut site push`
+#[derive(Debug, Args)]
+#[command(after_help = help::SITE_PUSH)]
+pub(crate) struct SitePush {
+    /// Building file [default: building.toml]
+    ///
+    /// Without FILE, the first of building.toml, $TAUT_HOME/building.toml and /etc/tautline/building.toml.
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// The building file of a command.

@@ -16,6 +16,17 @@ or, with mistakes:
 
 Exit status: 0 valid, 2 mistakes, 3 the file could not be read."#;
 
+pub(crate) const SITE_PUSH: &str = r#"Examples:
+  taut site push
+  taut site push /srv/school/building.toml
+
+Copies the file, and the .wav and .flac files of its messages that are below
+its folder. Each node must run taut node and trust this machine (taut pair).
+It keeps what it has if the file has a lower epoch or mistakes, or if its own
+file of this epoch differs. Cards and sources that did not change play on.
+
+Exit status: 0 all nodes have the file, 1 not all have it."#;
+
 pub(crate) const NODE: &str = r#"Example, on each machine of the building:
   taut node
 

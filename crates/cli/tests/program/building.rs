@@ -353,3 +353,36 @@ fn command_that_the_file_does_not_permit_is_refused() {
     assert_eq!(ended.status, Some(2), "{ended:#?}");
     tautline_trial::snapshot!("other zone", ended.messages.join("\n"));
 }
+
+#[test]
+fn pushed_file_reaches_all_nodes_and_unchanged_cards_play_on() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let other = building.folder.file("other");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join("building.toml"), BUILDING).unwrap();
+        let node = |call: Call| call.listened_to().start().wait_for("node ");
+        let right = building.right("node").in_folder(&other);
+        let nodes = [node(building.left("node")), node(right)];
+        until("no music", || building.zones().iter().all(|zone| zone["state"] == "playing"));
+        let before = nodes.each_ref().map(|node| card_process(node).unwrap());
+        let text = BUILDING.replace("epoch = 1", "epoch = 2");
+        let text = text.replace("max-volume = \"-6dB\"", "max-volume = \"-8dB\"");
+        std::fs::write(building.folder.file("building.toml"), &text).unwrap();
+        let pushed = building.left("site push").run().well();
+        assert_eq!(pushed.out, "left: epoch 2\nright: epoch 2\n");
+        assert_eq!(std::fs::read_to_string(other.join("building.toml")).unwrap(), text);
+        let alarm = |folder: &std::path::Path| std::fs::read(folder.join("alarm.wav")).unwrap();
+        assert_eq!(alarm(&other), alarm(building.folder.path()));
+        until("the old volume", || building.zone("hall")["volume"] == "-8dB");
+        until("no music", || building.zone("hall")["state"] == "playing");
+        let after = nodes.each_ref().map(|node| card_process(node).unwrap());
+        assert_ne!(before[0], after[0]);
+        assert_eq!(before[1], after[1]);
+        std::fs::write(building.folder.file("building.toml"), BUILDING).unwrap();
+        let older = building.left("site push").run();
+        assert_eq!(older.status, Some(1), "{older:#?}");
+        assert_eq!(std::fs::read_to_string(other.join("building.toml")).unwrap(), text);
+        end(nodes);
+    });
+}

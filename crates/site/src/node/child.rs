@@ -62,6 +62,11 @@ impl RunningChild {
         self.input = None;
     }
 
+    /// Whether the node ended it.
+    pub(super) const fn has_no_input(&self) -> bool {
+        self.input.is_none()
+    }
+
     /// Kills it and its children.
     pub(super) fn kill(&self) {
         // Its number is not free before `fault` or `drop` waits for it.
@@ -74,7 +79,7 @@ impl RunningChild {
         !matches!(waitid(WaitId::Pid(self.id()), look), Ok(None))
     }
 
-    fn id(&self) -> Pid {
+    pub(super) fn id(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use tautline_api::v1::ZoneChange;
+use tautline_dsp::gain::Gain;
+
+use crate::{Site, disk};
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -46,14 +49,21 @@ impl SavedZones {
 
     /// Replaces the file, so that it is whole after a power failure.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let new = path.with_extension("new");
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let mut file = fs::File::create(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(&self.all())?)?;
-        file.sync_all()?;
-        fs::rename(new, path)
+        disk::replace(path, &serde_json::to_vec_pretty(&self.all())?)
+    }
+
+    /// Drops values that a newer building file does not permit.
+    pub(super) fn fit(&mut self, site: &Site) {
+        self.0.retain(|name, change| {
+            let Some(zone) = site.zones.get(name) else { return false };
+            let volume = change.volume.as_ref().and_then(|volume| volume.parse::<Gain>().ok());
+            let limits = zone.min_volume.factor()..=zone.max_volume.factor();
+            if volume.is_none_or(|volume| !limits.contains(&volume.factor())) {
+                change.volume = None;
+            }
+            change.source = change.source.take().filter(|it| site.sources.contains_key(it));
+            true
+        });
     }
 }
 

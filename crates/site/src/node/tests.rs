@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
-use tautline_api::v1::{NodeService, ZoneChange, ZonePlayback, ZoneRefused};
+use tautline_api::v1::{NodeService, PushRefused, SitePush, ZoneChange, ZonePlayback, ZoneRefused};
 use tempfile::TempDir;
 
 use super::*;
@@ -66,6 +66,7 @@ impl Run {
         let node = BuildingNode::new(NodeConfig {
             place: site.place(Some("east")).unwrap(),
             site,
+            path: folder.path().join("site/building.toml"),
             command: Box::new(command),
             saved: folder.path().join("zones.json"),
             notify: Box::new(move |note| drop(sender.send(note.to_owned()))),
@@ -102,6 +103,10 @@ impl Run {
     #[track_caller]
     fn note(&self) -> String {
         self.notes.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    fn process(&self, role: &Role) -> Option<rustix::process::Pid> {
+        self.node.standing().children.get(role).map(RunningChild::id)
     }
 
     fn end(self) -> TempDir {
@@ -202,6 +207,108 @@ fn process_that_reads_nothing_blocks_no_change() {
     seems_to_hang(&run);
     run.node.watch();
     run.until(ZonePlayback::Failed);
+    run.end();
+}
+
+fn push(text: String, files: &[(&str, &[u8])]) -> SitePush {
+    let hashed = |(path, bytes): &(&str, &[u8])| ((*path).to_owned(), crate::files::sha256(bytes));
+    SitePush { text, files: files.iter().map(hashed).collect() }
+}
+
+/// The next epoch, with this text at the end.
+fn newer(more: &str) -> String {
+    BUILDING.replace("epoch = 1", "epoch = 2") + more
+}
+
+fn file_of(run: &Run, name: &str) -> Option<Vec<u8>> {
+    std::fs::read(run.folder.path().join("site").join(name)).ok()
+}
+
+#[test]
+fn push_of_an_older_another_or_invalid_file_is_refused() {
+    let run = Run::of(CARD);
+    let refused = |text: String| run.node.push(push(text, &[])).unwrap_err();
+    run.node.push(push(newer(""), &[])).unwrap();
+    assert_eq!(refused(BUILDING.to_owned()), PushRefused::LowerEpoch { has: 2, given: 1 });
+    assert_eq!(refused(newer("[priorities]\na = 1")), PushRefused::OtherFile { epoch: 2 });
+    let epoch_3 =
+        |from: &str, to: &str| newer("").replace("epoch = 2", "epoch = 3").replace(from, to);
+    assert!(matches!(refused(epoch_3("number = 1", "")), PushRefused::Invalid(_)));
+    assert!(matches!(refused(epoch_3("west", "east.x")), PushRefused::Invalid(_)));
+    assert_eq!(file_of(&run, "building.toml"), Some(newer("").into_bytes()));
+    assert_eq!(run.node.push(push(newer(""), &[])).unwrap().epoch, 2, "it has this file");
+    run.end();
+}
+
+#[test]
+fn push_restarts_only_processes_whose_part_changed() {
+    let run = Run::of(CARD);
+    run.until(ZonePlayback::Playing);
+    assert_eq!(run.note(), "[]");
+    let roles = [Role::Card("main".into()), Role::Source("music".into())];
+    let before = roles.each_ref().map(|role| run.process(role));
+    let quieter = ZoneChange { volume: Some("-4dB".into()), ..change("hall") };
+    run.node.change(quieter).unwrap();
+    assert_eq!(run.note(), "{'zone':'hall','volume':'-4dB'}");
+    let text = newer("").replace("max-volume = \"-3dB\"", "max-volume = \"-5dB\"");
+    run.node.push(push(text, &[])).unwrap();
+    assert_eq!(run.note(), "new building file: epoch 2");
+    assert_eq!(run.node.update(), []);
+    // The change is louder than the new limit.
+    assert_eq!(run.note(), "[{'zone':'hall'}]");
+    let after = roles.each_ref().map(|role| run.process(role));
+    assert_ne!(before[0], after[0]);
+    assert_eq!(before[1], after[1]);
+    assert_ne!(run.node.state().zones[0].state, ZonePlayback::Failed);
+    assert_eq!(run.node.state().epoch, 2);
+    run.end();
+}
+
+#[test]
+fn pushed_files_add_and_remove_processes() {
+    let run = Run::of(CARD);
+    let more =
+        "[source.bells]\nfiles = [\"b.wav\"]\nnode = \"east\"\naddress = \"239.255.78.2:5004\"";
+    run.node.push(push(newer(more), &[])).unwrap();
+    let new = run.node.update();
+    assert_eq!(new, [Role::Source("bells".into())]);
+    let thread = run.node.keep(new[0].clone()).unwrap();
+    run.node.push(push(newer("").replace("epoch = 2", "epoch = 3"), &[])).unwrap();
+    assert_eq!(run.node.update(), []);
+    thread.join().unwrap();
+    assert_eq!(run.process(&new[0]), None);
+    run.end();
+}
+
+#[test]
+fn push_waits_for_its_recordings() {
+    let run = Run::of(CARD);
+    let (path, bytes) = ("bells/noon.wav", b"RIFF".as_slice());
+    let text = newer(&format!("[message.noon]\nfile = \"{path}\"\n"));
+    let given = push(text, &[(path, bytes)]);
+    let hash = given.files[path].clone();
+    let unrequested = PushRefused::Unrequested(hash.clone());
+    assert_eq!(run.node.stage(&hash, bytes), Err(unrequested));
+    let first = run.node.push(given.clone()).unwrap();
+    assert_eq!((first.epoch, first.missing), (1, vec![hash.clone()]));
+    assert_eq!(run.node.stage(&hash, b"RIFX"), Err(PushRefused::Hash(hash.clone())));
+    assert_eq!(file_of(&run, "building.toml"), None);
+    run.node.stage(&hash, bytes).unwrap();
+    let second = run.node.push(given.clone()).unwrap();
+    assert_eq!((second.epoch, second.missing.len()), (2, 0));
+    assert_eq!(file_of(&run, path).as_deref(), Some(bytes));
+    run.end();
+}
+
+#[test]
+fn push_writes_only_recordings_that_the_file_names() {
+    let run = Run::of(CARD);
+    for path in ["../a.wav", "/a.wav", "taut.toml", ".a.wav", ".a/a.wav", "other.wav"] {
+        let named = if path == "other.wav" { "a.wav" } else { path };
+        let text = newer(&format!("[message.noon]\nfile = \"{named}\"\n"));
+        let refused = run.node.push(push(text, &[(path, b"RIFF")])).unwrap_err();
+        assert_eq!(refused, PushRefused::Path(path.to_owned()));
+    }
     run.end();
 }
 
