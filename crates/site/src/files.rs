@@ -87,6 +87,17 @@ impl Site {
         Ok((files, left))
     }
 
+    /// Checks that the recording of a message is in `folder` and has its hash.
+    pub fn check_recording(&self, message: &str, folder: &Path) -> Result<(), FileFault> {
+        self.recording(message, folder).map(drop)
+    }
+
+    /// Recordings of messages that are missing or have another hash.
+    pub fn faulty_recordings(&self, folder: &Path) -> Vec<FileFault> {
+        let checked = self.messages.keys().map(|message| self.check_recording(message, folder));
+        checked.filter_map(Result::err).collect()
+    }
+
     /// Bytes of a message's recording, if they have its hash.
     fn recording(&self, message: &str, folder: &Path) -> Result<Vec<u8>, FileFault> {
         let Some(it) = self.messages.get(message) else { return Ok(Vec::new()) };

@@ -7,7 +7,7 @@ mod saved;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -19,6 +19,7 @@ use tautline_api::v1::{
 };
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
+use tautline_proto::text::on_one_line;
 use tautline_proto::time::Span;
 
 use self::child::RunningChild;
@@ -92,6 +93,9 @@ impl BuildingNode {
         let (mut saved, why) = SavedZones::read(&config.saved);
         saved.fit(&config.site);
         why.iter().for_each(|why| (config.notify)(why));
+        let folder = config.path.parent().unwrap_or(Path::new(""));
+        let faulty = config.site.faulty_recordings(folder);
+        faulty.iter().for_each(|fault| (config.notify)(&on_one_line(fault)));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
         let zones =
             own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));

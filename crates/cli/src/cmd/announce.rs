@@ -39,6 +39,9 @@ pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
     let from = station(&site, &flags.announce)?;
     let message = flags.recording.to_str().and_then(|name| site.messages.get(name));
     let folder = path.parent().unwrap_or(Path::new(""));
+    if let (Some(_), Some(name)) = (message, flags.recording.to_str()) {
+        site.check_recording(name, folder).map_err(|fault| Failure::open(fault.to_string()))?;
+    }
     let file = message.map_or_else(|| flags.recording.clone(), |it| folder.join(&it.file));
     announce(&site, &from, &flags.zones, file_device(&file), None, &flags.announce)
 }
