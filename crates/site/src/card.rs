@@ -20,7 +20,7 @@ use tautline_proto::units::Rate;
 use self::played::PlayedZone;
 use crate::{Card, Error, Place, Site, Zone};
 
-/// What a card process reports.
+/// What a process of a node reports.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CardNews {
@@ -28,6 +28,8 @@ pub enum CardNews {
     State(Box<ZoneState>),
     /// A message for the log.
     Note(String),
+    /// Packets of the source leave.
+    Sending,
 }
 
 /// Interval of looks at the engines.

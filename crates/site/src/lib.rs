@@ -9,6 +9,7 @@ mod client;
 mod disk;
 mod error;
 mod files;
+mod local;
 mod log;
 mod mistake;
 mod names;
@@ -39,13 +40,14 @@ pub use card::{CardNews, run_card};
 pub use client::{AskFailed, Asked, NodeClient, Pushed};
 pub use error::Error;
 pub use files::FileFault;
+pub use local::LocalError;
 pub use log::{LOG_NAME, append_log, unix_nanos};
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
 pub use schedule::{Cron, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule};
 pub use settings::{parse_bands, parse_ceiling, parse_delay};
-pub use transmit::{Transmission, transmit};
+pub use transmit::{Transmission, send_source, transmit};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "building.toml";
@@ -182,6 +184,8 @@ pub enum SourceInput {
     Files(Vec<PathBuf>),
     /// A device of the node.
     Device(DeviceSpec),
+    /// A source of the node's `local.toml`.
+    Local(String),
 }
 
 /// A sender of announcements.

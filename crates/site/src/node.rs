@@ -21,6 +21,7 @@ use tautline_api::v1::{
     ZoneRefused, ZoneState,
 };
 use tautline_io::clock::now;
+use tautline_proto::text::on_one_line;
 use tautline_proto::time::Span;
 
 use self::child::RunningChild;
@@ -38,7 +39,7 @@ pub enum Role {
     /// Plays all zones of this card. Reads [`ZoneChange`]s from standard input, a line each, the
     /// first line a list; writes [`CardNews`] to standard output. Ends with its input.
     Card(String),
-    /// Sends this source. Ends with its standard input.
+    /// Sends this source, and writes [`CardNews::Sending`]. Ends with its standard input.
     Source(String),
 }
 
@@ -111,6 +112,9 @@ impl BuildingNode {
         saved.fit(&config.site);
         let (faults, lost) = NodeFaults::read(&config.faults);
         why.iter().chain(&lost).for_each(|why| (config.notify)(why));
+        let folder = config.path.parent().unwrap_or(Path::new(""));
+        let faulty = config.site.faulty_recordings(folder);
+        faulty.iter().for_each(|fault| (config.notify)(&on_one_line(fault)));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
         let zones = own.map(|(name, zone)| {
             let zone = zone.changed(&config.site, &saved.of(name));
@@ -261,8 +265,8 @@ impl BuildingNode {
         }
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
-            standing.sources.insert(source.clone(), None);
-            standing.faults.set(FaultKind::Source, source, None, unix_nanos() / NANOS);
+            // A fault lasts until packets leave: a program may end at once, again and again.
+            standing.sources.entry(source.clone()).or_default();
         }
         drop(standing);
         while let Some(line) = lines.next() {
@@ -296,6 +300,12 @@ impl BuildingNode {
                 let zone = known.zone.clone();
                 drop(standing);
                 self.log(&zone, &over);
+            }
+            CardNews::Sending => {
+                if let Role::Source(source) = role {
+                    standing.sources.insert(source.clone(), None);
+                    standing.faults.set(FaultKind::Source, source, None, unix_nanos() / NANOS);
+                }
             }
             CardNews::Note(note) => {
                 drop(standing);

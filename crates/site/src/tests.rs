@@ -125,6 +125,16 @@ fn valid_file_has_its_values() {
 }
 
 #[test]
+fn source_names_a_program_of_its_node() {
+    let file = VALID.replace("device = \"alsa:hw:1\"", "local = \"radio\"");
+    let piano = Site::check(file.as_bytes()).unwrap().sources["piano"].clone();
+    let Source::Own { input: SourceInput::Local(name), node, .. } = piano else { panic!() };
+    assert_eq!((name.as_str(), node.as_str()), ("radio", "west"));
+    let (_, kind) = only_mistake("device = \"alsa:hw:1\"\nnode = \"west\"", "local = \"radio\"");
+    assert!(matches!(kind, MistakeKind::Missing { key: "node", .. }), "{kind:?}");
+}
+
+#[test]
 fn output_of_a_zone_has_its_values() {
     let site = Site::check(VALID.replace("max-volume", "mute = true\nmax-volume").as_bytes());
     let gym = &site.unwrap().zones["gym"];
@@ -257,6 +267,7 @@ fn source_has_one_origin_and_a_station_one_machine() {
     for (old, new, at, count) in [
         ("stream = \"rtp://239.1.2.3:5004\"\n", "", "[source.radio]", 0),
         ("device = \"alsa:hw:1\"", "device = \"null:\"\nfiles = [\"a\"]", "[source.piano]", 2),
+        ("device = \"alsa:hw:1\"", "local = \"a\"\nfiles = [\"a\"]", "[source.piano]", 2),
         ("node = \"west\"\npriority", "priority", "[station.desk]", 0),
         (
             "node = \"west\"\npriority",

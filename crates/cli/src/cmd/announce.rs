@@ -44,7 +44,12 @@ pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
     let from = station(&site, &flags.announce)?;
     let message = flags.recording.to_str().and_then(|name| site.messages.get(name));
     let folder = path.parent().unwrap_or(Path::new(""));
-    let file = message.map_or_else(|| flags.recording.clone(), |it| folder.join(&it.file));
+    let file = match (message, flags.recording.to_str()) {
+        (Some(_), Some(name)) => {
+            site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string()))?
+        }
+        _ => flags.recording.clone(),
+    };
     announce(&site, &from, &flags.zones, file_device(&file), None, &flags.announce)
 }
 

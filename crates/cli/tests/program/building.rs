@@ -1,5 +1,7 @@
 //! A building of two nodes: music, announcements, volumes, and the restart of what died.
 
+mod sources;
+
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -45,19 +45,25 @@ struct Run {
 
 impl Run {
     fn of(card: &str) -> Self {
-        Self::within(card, tempfile::tempdir().unwrap())
+        Self::with(card, |_| "cat".to_owned(), tempfile::tempdir().unwrap())
     }
 
     fn within(card: &str, folder: TempDir) -> Self {
+        Self::with(card, |_| "cat".to_owned(), folder)
+    }
+
+    /// `source` makes a script for the folder.
+    fn with(card: &str, source: impl Fn(&str) -> String, folder: TempDir) -> Self {
         let site = Arc::new(Site::check(BUILDING.as_bytes()).unwrap());
         let (sender, notes) = channel();
         let card = card.to_owned();
+        let source = source(&folder.path().display().to_string());
         let command = move |role: &Role| {
             let mut command = Command::new("sh");
             command.arg("-c");
             match role {
                 Role::Card(_) => command.arg(&card),
-                Role::Source(_) => command.arg("cat"),
+                Role::Source(_) => command.arg(&source),
             };
             command
         };
@@ -365,4 +371,26 @@ fn announcement_of_a_dead_process_is_logged_as_cut() {
         format!("{} {}", line["id"], line["result"])
     });
     assert_eq!(results.collect::<Vec<_>>(), [r#""aa" "played""#, r#""bb" "cut""#]);
+}
+
+#[test]
+fn fault_of_a_source_lasts_until_it_sends() {
+    let run = Run::with("exec cat", |folder| {
+        format!(
+            "cd {folder}; [ -e ran ] || {{ touch ran; echo 'error: no radio' >&2; exit 1; }}
+             echo '{{\"note\":\"again\"}}'; until [ -e go ]; do sleep 0.01; done
+             echo '\"sending\"'; exec cat"
+        )
+    }, tempfile::tempdir().unwrap());
+    assert_eq!(run.note(), "error: no radio");
+    assert_eq!(run.note(), "again");
+    let fault = || run.node.state().sources.remove(0).fault;
+    assert_eq!(fault().as_deref(), Some("no radio"));
+    std::fs::write(run.folder.path().join("go"), "").unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while fault().is_some() {
+        assert!(std::time::Instant::now() < end);
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    run.end();
 }
