@@ -151,6 +151,7 @@ impl ZoneEvent {
         match self {
             Self::Started { id, .. }
             | Self::Refused { id, .. }
+            | Self::Rejected { id, .. }
             | Self::Preempted { id, .. }
             | Self::Ended { id, .. } => *id,
         }

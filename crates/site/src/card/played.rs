@@ -105,7 +105,8 @@ impl PlayedZone {
         engine.on_zone_event(Box::new(move |event, claim| {
             locked(&events, |left| {
                 let known = remember(&mut left.announcements, event, &wall);
-                claim.iter().for_each(|claim| names.describe(known, claim));
+                let claimed = known.zip(claim.as_ref());
+                claimed.into_iter().for_each(|(known, claim)| names.describe(known, claim));
             });
         }));
         let (options, stop, news) = (*options, stop.clone(), Arc::clone(&left));
@@ -275,16 +276,19 @@ impl Names {
     }
 }
 
-/// Adds an event to the newest announcements.
+/// Adds an event to the newest announcements. Returns the entry of one that was not rejected.
 fn remember<'a>(
     all: &'a mut Vec<AnnouncementState>,
     event: &ZoneEvent,
     wall: &WallClock,
-) -> &'a mut AnnouncementState {
+) -> Option<&'a mut AnnouncementState> {
     let (id, result, by) = match *event {
         ZoneEvent::Started { id, .. } => (id, AnnouncementResult::Playing, None),
         ZoneEvent::Refused { id, by } => (id, AnnouncementResult::Refused, Some(by)),
-        ZoneEvent::Rejected { id, why } => return reject(all, id.to_string(), why),
+        ZoneEvent::Rejected { id, why } => {
+            reject(all, id.to_string(), why);
+            return None;
+        }
         ZoneEvent::Preempted { id, by, .. } => (id, AnnouncementResult::Preempted, Some(by)),
         ZoneEvent::Ended { id, why: EndReason::Station, .. } => {
             (id, AnnouncementResult::Played, None)
@@ -308,7 +312,7 @@ fn remember<'a>(
         let started = WallTime::of_local(at, wall.offset());
         known.started_ns = Some(started.as_unix_nanos());
     }
-    known
+    Some(known)
 }
 
 /// Adds a rejected announcement. A flood of them displaces no other.
@@ -399,7 +403,9 @@ mod tests {
     #[test]
     fn flood_of_rejected_claims_displaces_no_announcement() {
         let (mut all, wall) = (Vec::new(), WallClock::frozen());
-        let mut take = |event| remember(&mut all, &event, &wall);
+        let mut take = |event| {
+            remember(&mut all, &event, &wall);
+        };
         let started = |id| ZoneEvent::Started { id: AnnouncementId(id), at: LocalTime::ZERO };
         take(started(1));
         let why = ClaimRefused::Clock;
