@@ -109,7 +109,7 @@ impl Zone {
                 Err(why) => why,
             };
             // Directly: a flood of claims must not displace decisions in the arbiter's queue.
-            self.hook.iter_mut().for_each(|hook| hook(&ZoneEvent::Rejected { id, why }));
+            self.hook.iter_mut().for_each(|hook| hook(&ZoneEvent::Rejected { id, why }, None));
             match why {
                 ClaimRefused::Unmapped => news.unmapped = Some(claim),
                 why => watch.note(&Note::ClaimRefused { address, why }),
