@@ -33,19 +33,29 @@ pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
         tautline_site::parse_bands(bands, site.rate).map_err(Failure::usage)?;
     }
     let client = NodeClient::new(&site)?;
-    let mut failed = None;
     let switch = match flags.change {
         ZoneVerb::Source { .. } => Some(Switch::new(&site, &client, &zones)),
         _ => None,
     };
-    for zone in zones {
+    let changes = zones.into_iter().map(|zone| {
         let at_ns = switch.as_ref().and_then(|switch| switch.at(&site, zone));
-        let change = ZoneChange { at_ns, ..changed(zone, &flags.change) };
+        ZoneChange { at_ns, ..changed(zone, &flags.change) }
+    });
+    change_all(&client, changes)
+}
+
+/// Applies all changes, and reports those that fail.
+pub(super) fn change_all(
+    client: &NodeClient<'_>,
+    changes: impl Iterator<Item = ZoneChange>,
+) -> Result<(), Failure> {
+    let mut failed = None;
+    for change in changes {
         match client.change(&change) {
             Ok(state) => screen::emit(&said(&state)),
             Err(why) => {
                 failed.iter().for_each(|before: &String| screen::notify(&on_one_line(before)));
-                failed = Some(format!("zone {zone}: {why}"));
+                failed = Some(format!("zone {}: {why}", change.zone));
             }
         }
     }
