@@ -199,10 +199,11 @@ fn named(awaited: Awaited, [first, second]: [bool; 2]) -> String {
 fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
     let (verdict, of) = if v6 { (Warning, " of IPv6") } else { (Failure, "") };
     let why = match (awaited.ports[0], v6) {
-        (PAIRING_PORT, _) => "no machine can pair with a waiting `taut pair` here",
+        (PAIRING_PORT, _) => {
+            "no machine can pair with a waiting `taut pair` here, nor show or change its zones"
+        }
         (CALL_PORT, false) => "`taut serve` receives no calls there (--listen names another port)",
         (CALL_PORT, true) => "`taut serve` receives no calls over IPv6",
-        (NODE_PORT, _) => "other machines can neither show nor change the zones of this node",
         (_, true) => "a stream over IPv6 is not received, or its sender gets no reports",
         (_, false) => {
             "a receiver gets no stream, and a sender no reports (with those ports, or your own)"

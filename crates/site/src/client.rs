@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::trust::{TrustError, TrustStore};
@@ -13,8 +13,8 @@ use tautline_api::v1::{
 
 use tautline_proto::time::Span;
 
-use crate::log::unix_nanos;
 use crate::files::sha256;
+use crate::log::unix_nanos;
 use crate::place::is_own;
 use crate::{FileFault, NotHere, Site};
 

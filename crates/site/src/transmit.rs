@@ -79,7 +79,8 @@ pub fn send_source(
         }
     };
     let (to, interface) = (*address, Some(place.address));
-    let transmission = Transmission { input, looped, to, interface, begins: None, announcement: None };
+    let transmission =
+        Transmission { input, looped, to, interface, begins: None, announcement: None };
     let sent = send(site, transmission, options, stop, begun);
     match (program, sent) {
         _ if stop.is_requested() => Ok(()),

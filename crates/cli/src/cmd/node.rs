@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use tautline_api::trust::{TrustStore, usual_folder};
-use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZonePlayback};
+use tautline_api::v1::{NODE_PORT, NodeService as _, NodeState, ZoneChange, ZonePlayback};
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::zone::AnnouncementPlan;

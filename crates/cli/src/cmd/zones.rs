@@ -262,6 +262,7 @@ fn announced(last: &AnnouncementState) -> String {
         AnnouncementResult::Playing => "playing",
         AnnouncementResult::Played => "played",
         AnnouncementResult::Refused => "refused",
+        AnnouncementResult::Rejected => "rejected",
         AnnouncementResult::Preempted => "pre-empted",
         AnnouncementResult::Cut => "cut",
         AnnouncementResult::Unknown => "unknown",

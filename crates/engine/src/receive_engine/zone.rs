@@ -62,15 +62,8 @@ pub(crate) fn zone(plan: ZonePlan, device: &Settings) -> (Zone, ZoneMix) {
     let period = device.rate.span_of(Frames::new(device.period.count()));
     let emergency = Arc::clone(&plan.emergency);
     let arbiter = Arbiter::new(plan.settings(device.playback_lead() + period));
-    let zone = Zone {
-        arbiter,
-        gains,
-        sound,
-        revision: 0,
-        noted: 0,
-        hook: None,
-        claims: VecDeque::new(),
-    };
+    let zone =
+        Zone { arbiter, gains, sound, revision: 0, noted: 0, hook: None, claims: VecDeque::new() };
     (zone, ZoneMix::new(gains_out, sound_in, emergency))
 }
 

@@ -7,9 +7,9 @@ use tautline_dsp::gain::Gain;
 
 use super::Checker;
 use super::zones::VOLUME;
+use crate::Site;
 use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
-use crate::Site;
 
 const CHANGE: &[&str] = &["source", "volume", "mute"];
 

@@ -375,13 +375,17 @@ fn announcement_of_a_dead_process_is_logged_as_cut() {
 
 #[test]
 fn fault_of_a_source_lasts_until_it_sends() {
-    let run = Run::with("exec cat", |folder| {
-        format!(
-            "cd {folder}; [ -e ran ] || {{ touch ran; echo 'error: no radio' >&2; exit 1; }}
+    let run = Run::with(
+        "exec cat",
+        |folder| {
+            format!(
+                "cd {folder}; [ -e ran ] || {{ touch ran; echo 'error: no radio' >&2; exit 1; }}
              echo '{{\"note\":\"again\"}}'; until [ -e go ]; do sleep 0.01; done
              echo '\"sending\"'; exec cat"
-        )
-    }, tempfile::tempdir().unwrap());
+            )
+        },
+        tempfile::tempdir().unwrap(),
+    );
     assert_eq!(run.note(), "error: no radio");
     assert_eq!(run.note(), "again");
     let fault = || run.node.state().sources.remove(0).fault;
