@@ -104,8 +104,7 @@ fn offer_of(config: &CallerConfig, choice: &DeviceChoice) -> CallOffer {
     if config.auto_format {
         offer.begin_with_few_bits();
     }
-    let codings =
-        if config.end.format.is_none() { offer.there.codings.clone() } else { Vec::new() };
+    let codings = if config.auto_format { offer.there.codings.clone() } else { Vec::new() };
     offer.adapts = Some(CallAdaptation { codings, max_bitrate: config.bitrate });
     offer
 }
