@@ -465,7 +465,6 @@ impl Caller {
             devices: self.devices,
             terms,
             muted: !self.open,
-            path_delay: self.connection().map_or(Span::ZERO, CallConnection::round_trip).half(),
             sounding: common.index + 1,
             monitors_stalls: !common.others_sound,
             recorded_before: u32::try_from(common.index).unwrap_or(u32::MAX),

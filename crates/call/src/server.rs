@@ -85,8 +85,6 @@ pub struct Server {
 struct Call {
     who: String,
     keys: CalledKeys,
-    /// One-way delay of the network, when the call began.
-    path_delay: Span,
     endpoint: Option<Endpoint>,
     watched: Watched,
     /// Last address of a silent caller, to which nothing is sent.
@@ -349,7 +347,6 @@ impl Server {
     ) -> Result<(), Error> {
         let Some(line) = self.connections.get(&line) else { return Ok(()) };
         let (who, keys) = (who(line), CalledKeys::of(line.secret, call));
-        let path_delay = line.round_trip.half();
         self.end(seat);
         let (mut stale, socket) = ([0; 1], self.sockets.get(seat));
         for _ in 0..MAX_STALE {
@@ -360,7 +357,6 @@ impl Server {
         let call = Call {
             who: who.clone(),
             keys,
-            path_delay,
             endpoint: None,
             watched: Watched::default(),
             silent: None,
@@ -413,7 +409,6 @@ impl Server {
             devices: self.devices,
             terms,
             muted: false,
-            path_delay: call.path_delay,
             sounding: sounding + 1,
             monitors_stalls: sounding == 0,
             recorded_before: self.recorded,
