@@ -47,9 +47,6 @@ use crate::{Config, Ended, Error, Event, Events, NoteSender, Side, Watched, runn
 
 const SEALED: &str = Profile::AeadAes256Gcm.name();
 
-/// Path delay that the default latency covers.
-const SHORT_PATH: Span = Span::from_millis(4);
-
 const FAR: Address = Address::Connection(1);
 
 pub(crate) struct Setup<'a> {
@@ -59,8 +56,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) devices: DevicePair,
     pub(crate) terms: &'a CallTerms,
     pub(crate) muted: bool,
-    /// One-way delay of the network; zero if unknown.
-    pub(crate) path_delay: Span,
     pub(crate) sounding: usize,
     pub(crate) monitors_stalls: bool,
     pub(crate) recorded_before: u32,
@@ -381,10 +376,7 @@ fn send_plan(
     plan.policy.adapts = setup.limits();
     plan.policy.redundancy = terms.regulator(config.redundancy);
     plan.policy.probes_path = true;
-    // The default latency covers a short path.
-    let path_delay = Some(setup.path_delay).filter(|delay| *delay > SHORT_PATH);
-    let begins = plan.policy.link_offset + path_delay.unwrap_or(Span::ZERO);
-    plan.policy.link_offset = terms.latency.kept().unwrap_or(begins);
+    plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
     plan.stream.probes = config.probes;
     if setup.muted {
         plan.gain = Gain::SILENCE;

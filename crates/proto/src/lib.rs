@@ -27,7 +27,6 @@ pub mod endpoint;
 pub mod evidence;
 pub mod faults;
 pub mod frame_count;
-mod heavy_loss;
 pub mod holes;
 pub mod jitter_buffer;
 pub mod latency;

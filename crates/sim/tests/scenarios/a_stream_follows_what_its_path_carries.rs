@@ -40,13 +40,11 @@ fn any_coding() -> CodingLimits {
         ],
         ptimes: (Span::from_micros(2500), Span::from_millis(20)),
         max_bitrate: None,
-        after_heavy_loss: false,
     }
 }
 
 fn only(coding: Coding, ptime: Span) -> CodingLimits {
-    let codings = vec![coding];
-    CodingLimits { codings, ptimes: (ptime, ptime), max_bitrate: None, after_heavy_loss: false }
+    CodingLimits { codings: vec![coding], ptimes: (ptime, ptime), max_bitrate: None }
 }
 
 /// Coding at the end of the second, and the share of packets lost, late or not sent.
