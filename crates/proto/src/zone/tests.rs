@@ -624,7 +624,9 @@ fn mute_lasts_as_long_as_one_of_several_announcements() {
     let mut zone = Zone::new();
     let claims = [(1, 1000), (2, 1500)].map(|(id, from)| Claim { rank: OWN, ..page(id, from) });
     zone.until(980);
-    claims.map(|claim| zone.send(&Claim { sent: wall(980), ..claim }, &[[0, 9]]).unwrap());
+    for claim in claims {
+        zone.send(&Claim { sent: wall(980), ..claim }, &[[0, 9]]).unwrap();
+    }
     zone.sound(&[1], 1000, 1500);
     zone.sound(&[1, 2], 1500, 2000);
     zone.sound(&[2], 2000, 2400);
