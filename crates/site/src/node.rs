@@ -4,6 +4,7 @@ mod child;
 mod faults;
 mod push;
 mod saved;
+mod scheduled;
 #[cfg(test)]
 mod tests;
 
@@ -26,8 +27,10 @@ use tautline_proto::time::Span;
 use self::child::RunningChild;
 use self::faults::NodeFaults;
 use self::saved::SavedZones;
+pub use self::scheduled::ScheduledAnnouncement;
 use crate::card::CardNews;
 use crate::log::{ZoneEntry, append_log, newly_over, unix_nanos};
+use crate::schedule::Player;
 use crate::{Place, Site, Source, Zone};
 
 /// A process of a node.
@@ -50,6 +53,8 @@ pub struct NodeConfig {
     pub path: PathBuf,
     /// Creates the command of a process.
     pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
+    /// Creates the command that plays an announcement of the schedule to the zones of the node.
+    pub announce: Box<dyn Fn(&ScheduledAnnouncement) -> Command + Send + Sync>,
     /// File of the changes to zones, which outlives the node.
     pub saved: PathBuf,
     /// File of the faults, which outlives the node.
@@ -57,7 +62,7 @@ pub struct NodeConfig {
     /// Log of announcements.
     pub log: PathBuf,
     /// Takes messages for the log.
-    pub notify: Box<dyn Fn(&str) + Send + Sync>,
+    pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// A running node.
@@ -68,6 +73,8 @@ pub struct BuildingNode {
     /// Files for the next push.
     awaited: Mutex<push::Awaited>,
     standing: Mutex<Standing>,
+    /// The schedule, if there is one.
+    player: Mutex<Option<Player>>,
     /// Wakes pauses between restarts at the end.
     stopping: Condvar,
 }
@@ -111,7 +118,11 @@ impl BuildingNode {
         let standing = Standing { zones: zones.collect(), saved, faults, ..Standing::default() };
         let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
         let (standing, awaited) = (Mutex::new(standing), Mutex::default());
-        Arc::new(Self { config, building, awaited, standing, stopping: Condvar::new() })
+        let (player, stopping) = (Mutex::default(), Condvar::new());
+        let node = Self { config, building, awaited, standing, player, stopping };
+        let player = node.new_player(&node.config.site);
+        *node.player.lock().unwrap_or_else(PoisonError::into_inner) = player;
+        Arc::new(node)
     }
 
     /// Processes of the node: one per card with zones, and one per own source.
