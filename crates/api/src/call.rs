@@ -9,10 +9,12 @@ mod probe;
 
 use core::fmt;
 use core::str::FromStr;
+use std::os::fd::AsFd;
 
 use tautline_proto::call::message::{
     ADAPTS_VERSION, CALL_VERSION, OLDEST_CALL_VERSION, TAKES_VERSION,
 };
+use tautline_proto::time::Span;
 
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
@@ -39,6 +41,11 @@ pub fn protocols() -> Vec<Vec<u8>> {
 /// `None` if it is not a call.
 pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
     PROTOCOLS.iter().find(|(name, _)| Some(*name) == protocol).map(|(_, version)| *version)
+}
+
+/// Round trip of the network as measured by TCP; zero if unknown.
+pub fn round_trip(connection: impl AsFd) -> Span {
+    tautline_io::tcp::round_trip(connection).unwrap_or(Span::ZERO)
 }
 
 /// Default port of calls: TCP, and UDP for media.

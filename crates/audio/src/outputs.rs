@@ -25,10 +25,11 @@ use crate::toolbox::part::PartSeat;
 /// One output of a card.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OutputConfig {
-    /// Channels of the card, from 0. One plays (left + right) ÷ 2, more play left and right in
-    /// turn. Outputs must not share a channel: the last one would play there. A channel that the
-    /// card lacks is ignored.
+    /// Channels of the card, from 0. They play left and right in turn. Outputs must not share a
+    /// channel: the last one would play there. A channel that the card lacks is ignored.
     pub channels: Vec<u16>,
+    /// Whether each channel plays (left + right) ÷ 2, which never exceeds full scale.
+    pub mono: bool,
     /// First settings.
     pub settings: OutputSettings,
 }

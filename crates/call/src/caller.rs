@@ -104,7 +104,8 @@ fn offer_of(config: &CallerConfig, choice: &DeviceChoice) -> CallOffer {
     if config.auto_format {
         offer.begin_with_few_bits();
     }
-    let codings = if config.auto_format { offer.there.codings.clone() } else { Vec::new() };
+    let codings =
+        if config.end.format.is_none() { offer.there.codings.clone() } else { Vec::new() };
     offer.adapts = Some(CallAdaptation { codings, max_bitrate: config.bitrate });
     offer
 }
@@ -465,6 +466,7 @@ impl Caller {
             devices: self.devices,
             terms,
             muted: !self.open,
+            path_delay: self.connection().map_or(Span::ZERO, CallConnection::round_trip).half(),
             sounding: common.index + 1,
             monitors_stalls: !common.others_sound,
             recorded_before: u32::try_from(common.index).unwrap_or(u32::MAX),

@@ -26,7 +26,7 @@ use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
-use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallTerms, StreamTerms};
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint as Address;
@@ -47,6 +47,9 @@ use crate::{Config, Ended, Error, Event, Events, NoteSender, Side, Watched, runn
 
 const SEALED: &str = Profile::AeadAes256Gcm.name();
 
+/// Path delay that the default latency covers.
+const SHORT_PATH: Span = Span::from_millis(4);
+
 const FAR: Address = Address::Connection(1);
 
 pub(crate) struct Setup<'a> {
@@ -56,6 +59,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) devices: DevicePair,
     pub(crate) terms: &'a CallTerms,
     pub(crate) muted: bool,
+    /// One-way delay of the network; zero if unknown.
+    pub(crate) path_delay: Span,
     pub(crate) sounding: usize,
     pub(crate) monitors_stalls: bool,
     pub(crate) recorded_before: u32,
@@ -189,6 +194,7 @@ impl Endpoint {
         let control = Some(Box::new(handles) as Box<dyn Control>);
         let mut stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
         (stream.policy.latency, stream.sealed) = (latency, Some(SEALED));
+        stream.policy.sender_adapts = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
         let recv_plan =
             RecvPlan { probes: config.probes, ..RecvPlan::new(vec![stream], devices.playback) };
         let first = first(&mut link)?;
@@ -375,7 +381,10 @@ fn send_plan(
     plan.policy.adapts = setup.limits();
     plan.policy.redundancy = terms.regulator(config.redundancy);
     plan.policy.probes_path = true;
-    plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
+    // The default latency covers a short path.
+    let path_delay = Some(setup.path_delay).filter(|delay| *delay > SHORT_PATH);
+    let begins = plan.policy.link_offset + path_delay.unwrap_or(Span::ZERO);
+    plan.policy.link_offset = terms.latency.kept().unwrap_or(begins);
     plan.stream.probes = config.probes;
     if setup.muted {
         plan.gain = Gain::SILENCE;

@@ -129,7 +129,7 @@ pub struct CallerConfig {
     pub hosts: Vec<CallAddress>,
     /// Whether the hosts hear each other.
     pub bridged: bool,
-    /// Whether the codec follows the network.
+    /// Whether the call begins with few bits. Without a requested format, it adapts in any case.
     pub auto_format: bool,
     /// Maximum bit rate of Opus.
     pub bitrate: Option<u32>,

@@ -13,7 +13,7 @@ use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
 use tautline_proto::call::message::CallReason;
-use tautline_proto::call::terms::{CallPath, CallTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallPath, CallTerms};
 use tautline_proto::call::transport::{CalledTransport, SoundChange, TransportStep};
 use tautline_proto::device::Direction;
 use tautline_proto::stream::MAX_DATAGRAM_BYTES;
@@ -53,6 +53,8 @@ pub struct ServerConfig {
     pub callers: u16,
     /// Maximum callers per machine.
     pub max_calls_per_host: Option<u16>,
+    /// Whether calls without a requested format begin with few bits.
+    pub auto_format: bool,
     /// Whether callers hear each other.
     pub bridged: bool,
     /// Whether calls are displayed.
@@ -85,6 +87,8 @@ pub struct Server {
 struct Call {
     who: String,
     keys: CalledKeys,
+    /// One-way delay of the network, when the call began.
+    path_delay: Span,
     endpoint: Option<Endpoint>,
     watched: Watched,
     /// Last address of a silent caller, to which nothing is sent.
@@ -102,8 +106,12 @@ impl Server {
         news: impl Fn(&ServingNews) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let choice = DeviceChoice::alone(devices);
-        let offer = offer(&config.end, &choice, Side::Called, &[CallPath::Udp, CallPath::Tcp]);
+        let mut offer = offer(&config.end, &choice, Side::Called, &[CallPath::Udp, CallPath::Tcp]);
         let usual = offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
+        if config.auto_format {
+            let codings = offer.there.codings.clone();
+            offer.adapts = Some(CallAdaptation { codings, max_bitrate: None });
+        }
         let (events, happened) = sync_channel(EVENTS);
         let listening = Listening { address: config.listen, trust: Some(Arc::clone(&trust)) };
         let server = serve_calls(&listening, events, news);
@@ -347,6 +355,7 @@ impl Server {
     ) -> Result<(), Error> {
         let Some(line) = self.connections.get(&line) else { return Ok(()) };
         let (who, keys) = (who(line), CalledKeys::of(line.secret, call));
+        let path_delay = line.round_trip.half();
         self.end(seat);
         let (mut stale, socket) = ([0; 1], self.sockets.get(seat));
         for _ in 0..MAX_STALE {
@@ -357,6 +366,7 @@ impl Server {
         let call = Call {
             who: who.clone(),
             keys,
+            path_delay,
             endpoint: None,
             watched: Watched::default(),
             silent: None,
@@ -409,6 +419,7 @@ impl Server {
             devices: self.devices,
             terms,
             muted: false,
+            path_delay: call.path_delay,
             sounding: sounding + 1,
             monitors_stalls: sounding == 0,
             recorded_before: self.recorded,

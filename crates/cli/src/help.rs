@@ -98,6 +98,17 @@ periods of 1 ms, half in the jitter buffer. On a quiet machine:
   taut demo --latency 5ms --periods 2
   taut demo --latency 2ms --period 12 --periods 2"#;
 
+pub(crate) const DEMO_BUILDING: &str = r#"Example, as root:
+  taut demo building
+  taut-building/office taut zones          (in another terminal)
+  taut-building/office taut play all chime
+
+Three network namespaces are the machines cellar, gym and office. Each runs
+taut node with a virtual card that records. The folder has a script per
+machine, which runs a command there. The demo announces a chime, and measures
+in the recorded sound how far apart the zones start it. Tutorial:
+docs/tutorials/zones.md"#;
+
 pub(crate) const JOIN: &str = "Example:
   taut join sent.csv heard.csv
 

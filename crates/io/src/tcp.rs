@@ -10,12 +10,23 @@ mod outflow;
 mod transport;
 
 use std::io;
+use std::os::fd::AsFd;
 
 use tautline_proto::time::Span;
 
 pub use self::connection::{ConnectionLost, TcpWatch};
 use crate::link::OpenError;
+use crate::socket::descriptor::option;
 use crate::udp::DSCP_MEDIA;
+
+/// Smoothed round trip of a TCP connection.
+///
+/// # Errors
+/// If the descriptor is not a TCP socket.
+pub fn round_trip(connection: impl AsFd) -> io::Result<Span> {
+    let state: libc::tcp_info = option(connection, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    Ok(Span::from_micros(state.tcpi_rtt.into()))
+}
 
 /// Options of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -310,8 +310,15 @@ impl TapDelays {
     }
 }
 
+/// Removes the DC offset of a converter, which would match at any delay.
+fn without_offset(tap: &[f32]) -> Vec<f32> {
+    let offset = tap.iter().map(|sample| f64::from(*sample)).sum::<f64>() / tap.len().max(1) as f64;
+    tap.iter().map(|sample| (f64::from(*sample) - offset) as f32).collect()
+}
+
 pub fn between(first: &[f32], second: &[f32], options: &AlignOptions) -> TapDelays {
-    series::TapSeries::of(first, second, options).reported()
+    let [first, second] = [first, second].map(without_offset);
+    series::TapSeries::of(&first, &second, options).reported()
 }
 
 fn fine(frames: f64) -> FineFrames {

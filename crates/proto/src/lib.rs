@@ -27,6 +27,7 @@ pub mod endpoint;
 pub mod evidence;
 pub mod faults;
 pub mod frame_count;
+mod heavy_loss;
 pub mod holes;
 pub mod jitter_buffer;
 pub mod latency;

@@ -245,6 +245,9 @@ impl SendPolicy {
             Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {
                 self.take_feedback(*feedback, now);
             }
+            Event::Losses(_, losses) if worth > TrustLevel::Stranger => {
+                self.take_losses(losses.tally, now);
+            }
             Event::Passed(_, bytes) if worth > TrustLevel::Stranger => self.path_passes(*bytes),
             _ => {}
         }

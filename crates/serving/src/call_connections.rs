@@ -11,6 +11,7 @@ use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::HostKey;
 use tautline_proto::call::answering::ConnectionId;
 use tautline_proto::call::message::CallMessage;
+use tautline_proto::time::Span;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -47,6 +48,8 @@ pub struct CalledConnection {
     /// `None` for this host's own key.
     pub name: Option<String>,
     pub secret: [u8; SECRET_BYTES],
+    /// Round trip of the network as measured by TCP; zero if unknown.
+    pub round_trip: Span,
     pub teller: ConnectionEventSender,
 }
 
@@ -73,6 +76,7 @@ pub(crate) struct ConnectedCaller {
     pub(crate) peer: HostKey,
     pub(crate) name: Option<String>,
     pub(crate) secret: [u8; SECRET_BYTES],
+    pub(crate) round_trip: Span,
 }
 
 impl CallConnections {
@@ -112,9 +116,9 @@ impl CallConnections {
     {
         let id = ConnectionId(self.numbers.fetch_add(1, Ordering::Relaxed));
         let (teller, reported) = mpsc::channel(WAITING);
-        let ConnectedCaller { from, local, peer, name, secret } = caller;
+        let ConnectedCaller { from, local, peer, name, secret, round_trip } = caller;
         let teller = ConnectionEventSender(teller);
-        let came = CalledConnection { id, from, local, peer, name, secret, teller };
+        let came = CalledConnection { id, from, local, peer, name, secret, round_trip, teller };
         if self.notify(ConnectionEvent::Arrived(Box::new(came))) {
             let why = self.carry(stream, id, reported).await;
             self.tell_gone(id, why).await;

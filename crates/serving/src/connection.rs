@@ -12,7 +12,7 @@ use rustls::AlertDescription::{
     UnknownCA, UnsupportedCertificate,
 };
 use rustls::{Error, ServerConfig};
-use tautline_api::call::{MediaTicket, call_secret, version_of};
+use tautline_api::call::{MediaTicket, call_secret, round_trip, version_of};
 use tautline_api::trust::TrustStore;
 use tautline_api::trust::tls::{connection_secret, peer_key};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -131,7 +131,8 @@ impl Reception {
             let local = tcp.local_addr().ok()?;
             let hosts = self.trust.as_ref().and_then(|trust| trust.trusted().hosts().ok());
             let name = hosts.and_then(|hosts| hosts.name(peer).map(str::to_owned));
-            let caller = ConnectedCaller { from, local, peer, name, secret };
+            let round_trip = round_trip(tcp);
+            let caller = ConnectedCaller { from, local, peer, name, secret, round_trip };
             return guest.begin().then_some((stream, caller, guest));
         }
         let proven = peer_key(connection).zip(connection_secret(connection));

@@ -20,8 +20,8 @@ use tautline_api::v1::{
     NodeState, PushRefused, SitePush, SitePushed, SourceState, ZoneChange, ZonePlayback,
     ZoneRefused, ZoneState,
 };
-use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
+use tautline_proto::text::on_one_line;
 use tautline_proto::time::Span;
 
 use self::child::RunningChild;
@@ -39,7 +39,7 @@ pub enum Role {
     /// Plays all zones of this card. Reads [`ZoneChange`]s from standard input, a line each, the
     /// first line a list; writes [`CardNews`] to standard output. Ends with its input.
     Card(String),
-    /// Sends this source. Ends with its standard input.
+    /// Sends this source, and writes [`CardNews::Sending`]. Ends with its standard input.
     Source(String),
 }
 
@@ -112,9 +112,14 @@ impl BuildingNode {
         saved.fit(&config.site);
         let (faults, lost) = NodeFaults::read(&config.faults);
         why.iter().chain(&lost).for_each(|why| (config.notify)(why));
+        let folder = config.path.parent().unwrap_or(Path::new(""));
+        let faulty = config.site.faulty_recordings(folder);
+        faulty.iter().for_each(|fault| (config.notify)(&on_one_line(fault)));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
-        let zones =
-            own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
+        let zones = own.map(|(name, zone)| {
+            let zone = zone.changed(&config.site, &saved.of(name));
+            (name.clone(), zone.first_state(name))
+        });
         let standing = Standing { zones: zones.collect(), saved, faults, ..Standing::default() };
         let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
         let (standing, awaited) = (Mutex::new(standing), Mutex::default());
@@ -260,8 +265,8 @@ impl BuildingNode {
         }
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
-            standing.sources.insert(source.clone(), None);
-            standing.faults.set(FaultKind::Source, source, None, unix_nanos() / NANOS);
+            // A fault lasts until packets leave: a program may end at once, again and again.
+            standing.sources.entry(source.clone()).or_default();
         }
         drop(standing);
         while let Some(line) = lines.next() {
@@ -295,6 +300,12 @@ impl BuildingNode {
                 let zone = known.zone.clone();
                 drop(standing);
                 self.log(&zone, &over);
+            }
+            CardNews::Sending => {
+                if let Role::Source(source) = role {
+                    standing.sources.insert(source.clone(), None);
+                    standing.faults.set(FaultKind::Source, source, None, unix_nanos() / NANOS);
+                }
             }
             CardNews::Note(note) => {
                 drop(standing);
@@ -355,26 +366,15 @@ impl BuildingNode {
         note.filter(|_| begins).iter().for_each(|note| (self.config.notify)(note));
     }
 
-    fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
+    /// The zone of the file, with its saved changes.
+    fn zone(&self, name: &str, saved: &SavedZones) -> Result<Zone, ZoneRefused> {
         let (site, place) = self.building();
-        let name = &change.zone;
         let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
-        let zone = zone
-            .ok_or_else(|| ZoneRefused::NoZone { node: place.name.clone(), zone: name.clone() })?;
-        if let Some(volume) = &change.volume {
-            let volume: Gain =
-                volume.parse().map_err(|error| ZoneRefused::Volume(format!("{error}")))?;
-            let (min, max) = (zone.min_volume, zone.max_volume);
-            if !(min.factor()..=max.factor()).contains(&volume.factor()) {
-                return Err(ZoneRefused::Limits { zone: name.clone(), volume, min, max });
-            }
-        }
-        match &change.source {
-            Some(source) if !site.sources.contains_key(source) => {
-                Err(ZoneRefused::NoSource(source.clone()))
-            }
-            _ => Ok(()),
-        }
+        let zone = zone.ok_or_else(|| ZoneRefused::NoZone {
+            node: place.name.clone(),
+            zone: name.to_owned(),
+        })?;
+        Ok(zone.changed(&site, &saved.of(name)))
     }
 }
 
@@ -400,6 +400,7 @@ impl NodeService for BuildingNode {
             node: place.name.clone(),
             epoch: site.epoch,
             hash: site.hash.to_string(),
+            now_ns: unix_nanos(),
             zones: standing.zones.values().cloned().collect(),
             sources: sources.collect(),
             faults: standing.faults.all().to_vec(),
@@ -414,24 +415,22 @@ impl NodeService for BuildingNode {
     }
 
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
-        self.check(&change)?;
-        let card = self.building().0.zones.get(&change.zone).map(|zone| zone.card.clone());
+        let (site, _) = self.building();
         let mut standing = self.standing();
+        let mut zone = self.zone(&change.zone, &standing.saved)?;
+        if let Some(refused) = zone.change(&site, &change).into_iter().next() {
+            return Err(refused);
+        }
         standing.saved.merge(&change);
         let written = standing.saved.write(&self.config.saved);
         self.note_written(&mut standing, &self.config.saved, written);
-        let child = card.and_then(|card| standing.children.get_mut(&Role::Card(card)));
+        let child = standing.children.get_mut(&Role::Card(zone.card.clone()));
         if let (Some(child), Ok(line)) = (child, serde_json::to_string(&change)) {
             // A process that died starts again with the saved changes.
             child.tell(&line);
         }
-        let ZoneChange { zone, volume, muted, source } = change;
-        let state = standing.zones.entry(zone).or_default();
-        if let Some(gain) = volume.and_then(|volume| volume.parse::<Gain>().ok()) {
-            state.volume = gain.to_string();
-        }
-        state.muted = muted.unwrap_or(state.muted);
-        state.source = source.or(state.source.take());
+        let state = standing.zones.entry(change.zone).or_default();
+        zone.show(state);
         Ok(state.clone())
     }
 

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use tautline_proto::call::message::CallMessage;
+use tautline_proto::time::Span;
 use thiserror::Error;
 
 use super::{
-    CallAddress, DialError, InvalidCallMessage, call_secret, protocols, read, version_of, written,
+    CallAddress, DialError, InvalidCallMessage, call_secret, protocols, read, round_trip,
+    version_of, written,
 };
 use crate::client::wire::{TimedStream, shake_hands};
 use crate::seal::SECRET_BYTES;
@@ -99,6 +101,11 @@ impl CallConnection {
     /// Newest message version that both ends support.
     pub const fn version(&self) -> u32 {
         self.version
+    }
+
+    /// Round trip of the network as measured by TCP; zero if unknown.
+    pub fn round_trip(&self) -> Span {
+        round_trip(&self.stream)
     }
 
     /// The peer's authenticated key.

@@ -61,6 +61,7 @@ pub(crate) fn server(callers: u16) -> ServerConfig {
         listen: "127.0.0.1:0".parse().expect("an address"),
         callers,
         max_calls_per_host: None,
+        auto_format: false,
         bridged: true,
         seen: true,
     }

@@ -12,7 +12,7 @@ use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::zone::Priority;
+use tautline_proto::zone::{ClaimRefused, Priority};
 use tautline_site::{
     LOG_NAME, NodeClient, Place, Site, Station, StationHost, Transmission, append_log, transmit,
     unix_nanos,
@@ -25,6 +25,7 @@ use super::zones::zones;
 use crate::cmd::answer;
 use crate::failure::Failure;
 use crate::flags::{AnnounceFlags, PageFlags, PlayFlags};
+use crate::messages::claim_refused;
 
 pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.announce.site)?;
@@ -43,7 +44,12 @@ pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
     let from = station(&site, &flags.announce)?;
     let message = flags.recording.to_str().and_then(|name| site.messages.get(name));
     let folder = path.parent().unwrap_or(Path::new(""));
-    let file = message.map_or_else(|| flags.recording.clone(), |it| folder.join(&it.file));
+    let file = match (message, flags.recording.to_str()) {
+        (Some(_), Some(name)) => {
+            site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string()))?
+        }
+        _ => flags.recording.clone(),
+    };
     announce(&site, &from, &flags.zones, file_device(&file), None, &flags.announce)
 }
 
@@ -245,7 +251,7 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
         };
         let found = state.and_then(|state| state.announcements.iter().find(|it| it.id == id));
         match found {
-            Some(AnnouncementState { result, by, started_ns, .. }) => AnnouncedZone {
+            Some(AnnouncementState { result, by, reason, started_ns, .. }) => AnnouncedZone {
                 zone: (*zone).to_owned(),
                 result: *result,
                 by: by.clone(),
@@ -255,6 +261,7 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
                     AnnouncementResult::Preempted => {
                         Some("an announcement of higher priority ended it".to_owned())
                     }
+                    AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
                     AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
                     _ => None,
                 },
@@ -263,6 +270,12 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
         }
     };
     zones.iter().map(of_zone).collect()
+}
+
+fn rejected(reason: Option<&str>) -> String {
+    let why = reason.and_then(ClaimRefused::named);
+    let reason = why.map_or_else(|| reason.unwrap_or("unknown").to_owned(), claim_refused);
+    format!("the zone rejected its claim: {reason}")
 }
 
 fn conclude(flags: &AnnounceFlags, announced: &Announced) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tautline_api::trust::{TrustStore, usual_folder};
 use tautline_api::v1::{NODE_PORT, NodeState, ZoneChange, ZonePlayback};
-use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_io::clock::{WallClock, now, sleep_until};
@@ -18,8 +18,8 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{AnnouncementId, Priority};
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
 use tautline_site::{
-    BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, ScheduledAnnouncement, Site, Source,
-    SourceInput, Transmission, run_card, transmit,
+    BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, ScheduledAnnouncement, Site,
+    Transmission, run_card, send_source, transmit,
 };
 
 use super::site::building;
@@ -42,7 +42,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<(), Failure> {
     }
     match (&flags.card, &flags.source) {
         (Some(card), _) => play_card(flags, (&site, &place), card),
-        (None, Some(source)) => send_source(flags, (&site, &place), source),
+        (None, Some(source)) => play_source(flags, (&site, &place), source),
         (None, None) => keep(flags, &path, site, place),
     }
 }
@@ -174,7 +174,7 @@ fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result
         .map_err(|error| failure(&error))
 }
 
-fn send_source(
+fn play_source(
     flags: &NodeFlags,
     (site, place): (&Site, &Place),
     name: &str,
@@ -182,19 +182,12 @@ fn send_source(
     let stop = stop_on_signals()?;
     // Its end ends the process.
     let _changes = changes(&stop)?;
-    let Some(Source::Own { input, address, .. }) = site.sources.get(name) else {
-        return Err(Failure::usage(format!("the building file has no source {name} of a node")));
-    };
-    let (input, looped) = match input {
-        SourceInput::Device(device) => (device.clone(), false),
-        SourceInput::Files(files) => {
-            (DeviceSpec::Software(SoftwareSpec::File(SoundFile::sequence(files))), true)
+    let begun = &mut || {
+        if let Ok(line) = serde_json::to_string(&CardNews::Sending) {
+            screen::print(&format!("{line}\n"));
         }
     };
-    let (to, interface) = (*address, Some(place.address));
-    let transmission =
-        Transmission { input, looped, to, interface, begins: None, announcement: None };
-    transmit(site, transmission, &run_options(flags.scheduler, None), &stop)
+    send_source((site, place), name, &run_options(flags.scheduler, None), &stop, begun)
         .map_err(|error| failure(&error))
 }
 
@@ -259,7 +252,7 @@ pub(super) fn failure(error: &tautline_site::Error) -> Failure {
         Error::NotHere(_) | Error::Usage(_) | Error::Address(_) => {
             Failure::usage(error.to_string())
         }
-        Error::Run(_) => Failure::running(error.to_string()),
+        Error::Run(_) | Error::Local(_) | Error::Ended(_) => Failure::running(error.to_string()),
         Error::Device(_) | Error::Open(_) | Error::Pacing(_) | Error::Key(_) => {
             Failure::open(error.to_string())
         }

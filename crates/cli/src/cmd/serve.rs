@@ -62,6 +62,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         listen: flags.listen,
         callers: flags.max_callers,
         max_calls_per_host: flags.max_calls_per_host,
+        auto_format: flags.end.format == Some(None),
         bridged: !flags.private,
         seen: status.are_seen(),
     };

@@ -7,7 +7,8 @@ use tautline_api::v1::{
     AnnouncementResult, AnnouncementState, FaultState, FaultsAck, NodeState, ZoneChange,
     ZonePlayback, ZoneState,
 };
-use tautline_proto::time::Span;
+use tautline_io::clock::{WallClock, now};
+use tautline_proto::time::{Span, WallTime};
 use tautline_site::{Asked, NodeClient, Site, unix_nanos};
 
 use super::site::building;
@@ -81,17 +82,24 @@ fn requests<'a>(site: &'a Site, names: &'a str) -> Result<BTreeMap<&'a str, Faul
 pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let zones = zones(&site, &flags.zones)?;
-    let changes = zones.into_iter().map(|zone| changed(zone, &flags.change));
-    change_all(&NodeClient::new(&site)?, changes)
+    if let ZoneVerb::Equalizer { bands } = &flags.change {
+        tautline_site::parse_bands(bands, site.rate).map_err(Failure::usage)?;
+    }
+    let changes: Vec<_> = zones.iter().map(|zone| changed(zone, &flags.change)).collect();
+    change_all(&site, &changes)
 }
 
-/// Applies all changes, and reports those that fail.
-pub(super) fn change_all(
-    client: &NodeClient<'_>,
-    changes: impl Iterator<Item = ZoneChange>,
-) -> Result<(), Failure> {
+/// Applies all changes, and reports those that fail. All zones change their source at one time.
+pub(super) fn change_all(site: &Site, changes: &[ZoneChange]) -> Result<(), Failure> {
+    let client = NodeClient::new(site)?;
+    let switched = changes.iter().filter(|it| it.source.is_some());
+    let switched: Vec<_> = switched.map(|it| it.zone.as_str()).collect();
+    let switch = (!switched.is_empty()).then(|| Switch::new(site, &client, &switched));
     let mut failed = None;
     for change in changes {
+        let switch = switch.as_ref().filter(|_| change.source.is_some());
+        let at_ns = switch.and_then(|switch| switch.at(site, &change.zone));
+        let change = ZoneChange { at_ns, ..change.clone() };
         match client.change(&change) {
             Ok(state) => screen::emit(&said(&state)),
             Err(why) => {
@@ -101,6 +109,35 @@ pub(super) fn change_all(
         }
     }
     failed.map_or(Ok(()), |why| Err(Failure::running(why)))
+}
+
+/// Time at which all zones switch to another source.
+struct Switch {
+    at: WallTime,
+    asked: Vec<Asked>,
+}
+
+impl Switch {
+    /// Time in which a zone joins the source and learns its sender's clock.
+    const JOINS: Span = Span::from_millis(1500);
+    /// Time to ask a node.
+    const EACH: Span = Span::from_millis(20);
+
+    fn new(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> Self {
+        let nodes = zones.iter().filter_map(|zone| Some(site.zones.get(*zone)?.node.as_str()));
+        let nodes: std::collections::BTreeSet<&str> = nodes.collect();
+        let asked = client.states(nodes);
+        let needs = Self::JOINS + site.latency + Self::EACH.times(zones.len() as i64);
+        let at = WallTime::of_local(now() + needs, WallClock::frozen().offset());
+        Self { at, asked }
+    }
+
+    /// On the clock of the zone's node, in Unix nanoseconds.
+    fn at(&self, site: &Site, zone: &str) -> Option<i64> {
+        let node = &site.zones.get(zone)?.node;
+        let asked = self.asked.iter().find(|asked| asked.node == *node)?;
+        Some((self.at + asked.clock).as_unix_nanos())
+    }
 }
 
 /// Zones of these names, which are separated by commas.
@@ -123,6 +160,9 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
         ZoneVerb::Volume { gain } => ZoneChange { volume: Some(gain.to_string()), ..change },
         ZoneVerb::Mute => ZoneChange { muted: Some(true), ..change },
         ZoneVerb::Unmute => ZoneChange { muted: Some(false), ..change },
+        ZoneVerb::Delay { delay } => ZoneChange { delay: Some(delay.clone()), ..change },
+        ZoneVerb::Equalizer { bands } => ZoneChange { equalizer: Some(bands.clone()), ..change },
+        ZoneVerb::Limiter { ceiling } => ZoneChange { limiter: Some(ceiling.clone()), ..change },
         ZoneVerb::Source { source } => ZoneChange { source: Some(source.clone()), ..change },
     }
 }
@@ -130,7 +170,18 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
 fn said(state: &ZoneState) -> String {
     let source = state.source.as_deref().unwrap_or("no source");
     let muted = if state.muted { ", muted" } else { "" };
-    format!("{}: {}{muted}, {source}", state.zone, state.volume)
+    let mut text = format!("{}: {}{muted}, {source}", state.zone, state.volume);
+    for (name, value, usual) in [
+        ("delay", &state.delay, "0ms"),
+        ("equalizer", &state.equalizer, "flat"),
+        ("limiter", &state.limiter, "off"),
+    ] {
+        // A node of an earlier version reports none of them.
+        if !value.is_empty() && value != usual {
+            text += &format!(", {name} {value}");
+        }
+    }
+    text
 }
 
 /// `--report json`; scripts rely on the names.
@@ -148,7 +199,7 @@ struct ListedNode<'a> {
 }
 
 fn listed(asked: &[Asked]) -> Listed<'_> {
-    let nodes = asked.iter().map(|Asked { node, state }| match state {
+    let nodes = asked.iter().map(|Asked { node, state, .. }| match state {
         Ok(state) => ListedNode { state: std::borrow::Cow::Borrowed(state), fault: None },
         Err(why) => {
             let state = NodeState { node: node.clone(), ..NodeState::default() };
@@ -237,7 +288,7 @@ fn since(seconds: u64) -> String {
 
 fn faults(site: &Site, asked: &[Asked]) -> Vec<String> {
     let mut faults = Vec::new();
-    for Asked { node, state } in asked {
+    for Asked { node, state, .. } in asked {
         let state = match state {
             Ok(state) => state,
             Err(why) => {

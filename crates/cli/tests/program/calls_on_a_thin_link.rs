@@ -170,7 +170,7 @@ mod exclusive {
 
     /// Each end sends 2.3 Mbit/s until the caller hangs up, and its goodbye may be lost.
     #[test]
-    fn caller_of_a_flooded_link_learns_the_fix_and_can_call_again() {
+    fn default_call_adapts_on_a_link_that_a_fixed_one_floods() {
         steady(|| {
             let Some(link) = ThinLink::lay(300_000, QUEUE, DELAY) else { return };
             let home = Folder::new();
@@ -187,13 +187,14 @@ mod exclusive {
                 end(line, &link.right).listened_to().start().wait_for(messages::AWAITS_CALLS);
             let line =
                 format!("call studio={} --input tone:300 --output null:", link.right.address);
-            let call = end(&line, &link.left).start().wait_for(messages::IN_A_CALL);
+            let fixed = end(&format!("{line} --format l24"), &link.left);
+            let call = fixed.start().wait_for(messages::IN_A_CALL);
             let call = call.wait_for(messages::CALLS_FOR_FEWER_BITS);
             call.signal("-INT");
             call.end();
             let serve = serve.wait_for(messages::CALLER_SILENT);
-            let again = end(&format!("{line} --format auto"), &link.left);
-            let again = again.start().wait_for(messages::IN_A_CALL);
+            let again = end(&line, &link.left).start().wait_for(messages::IN_A_CALL);
+            let again = again.wait_for(messages::FORMAT_ADAPTS);
             again.signal("-INT");
             again.end().well();
             serve.signal("-TERM");

@@ -40,6 +40,7 @@ mod clock_followed;
 mod codecs;
 mod common;
 mod demo;
+mod demo_building;
 mod dissected;
 mod doctor;
 mod drift;

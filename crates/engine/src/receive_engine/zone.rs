@@ -2,6 +2,7 @@
 //! device.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rtrb::{Consumer, Producer};
 use tautline_io::clock::now;
@@ -59,10 +60,11 @@ pub(crate) fn zone(plan: ZonePlan, device: &Settings) -> (Zone, ZoneMix) {
     let (gains, gains_out) = memory::ring(GAINS);
     let (sound_in, sound) = memory::ring(SOUNDS);
     let period = device.rate.span_of(Frames::new(device.period.count()));
+    let emergency = Arc::clone(&plan.emergency);
     let arbiter = Arbiter::new(plan.settings(device.playback_lead() + period));
     let zone =
         Zone { arbiter, gains, sound, revision: 0, noted: 0, hook: None, claims: VecDeque::new() };
-    (zone, ZoneMix::new(gains_out, sound_in))
+    (zone, ZoneMix::new(gains_out, sound_in, emergency))
 }
 
 impl Zone {
@@ -94,10 +96,16 @@ impl Zone {
         for claim in
             mapped.into_iter().chain(conversation.claims.iter_mut().flat_map(|it| it.drain(..)))
         {
-            match self.take(&claim) {
-                Ok(()) | Err(ClaimRefused::OtherZone) => {}
-                Err(ClaimRefused::Unmapped) => news.unmapped = Some(claim),
-                Err(why) => watch.note(&Note::ClaimRefused { address, why }),
+            let id = claim.claim.id;
+            let why = match self.take(&claim) {
+                Ok(()) | Err(ClaimRefused::OtherZone) => continue,
+                Err(why) => why,
+            };
+            // Directly: a flood of claims must not displace decisions in the arbiter's queue.
+            self.hook.iter_mut().for_each(|hook| hook(&ZoneEvent::Rejected { id, why }, None));
+            match why {
+                ClaimRefused::Unmapped => news.unmapped = Some(claim),
+                why => watch.note(&Note::ClaimRefused { address, why }),
             }
         }
         for ssrc in news.left.drain(..) {
@@ -120,7 +128,17 @@ impl Zone {
         ZoneSnapshot {
             announcement: self.arbiter.playing().map(|id| id.to_string()),
             program_gain: self.arbiter.duck().gain_at(now).factor().into(),
+            refused_claims: self.refused_claims(),
         }
+    }
+
+    /// Invalid claims that address this zone.
+    fn refused_claims(&self) -> u64 {
+        let usual = |why: &ClaimRefused| {
+            matches!(why, ClaimRefused::OtherZone | ClaimRefused::Unmapped | ClaimRefused::Over)
+        };
+        let counted = ClaimRefused::ALL.into_iter().filter(|why| !usual(why));
+        counted.map(|why| self.arbiter.refused(why)).sum()
     }
 
     fn take_sound(&mut self) {
@@ -191,7 +209,17 @@ mod tests {
     fn zone_3() -> (Zone, ZoneMix) {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let device = Settings { rate, channels, period: Frames::new(48), periods: 2 };
-        zone(ZonePlan { numbers: vec![3] }, &device)
+        zone(ZonePlan { numbers: vec![3], ..ZonePlan::default() }, &device)
+    }
+
+    #[test]
+    fn refused_claims_are_counted() {
+        let (mut zone, _device) = zone_3();
+        let late = claim(&[[0, 3]], Span::from_secs(2));
+        assert_eq!(zone.take(&claim(&[[0, 4]], HASTE)), Err(ClaimRefused::OtherZone));
+        assert_eq!(zone.snapshot(now()).refused_claims, 0);
+        assert_eq!(zone.take(&late), Err(ClaimRefused::Future));
+        assert_eq!(zone.snapshot(now()).refused_claims, 1);
     }
 
     #[test]

@@ -204,6 +204,25 @@ fn polarity_and_gain_are_reported() {
 }
 
 #[test]
+fn offset_of_a_converter_does_not_matter() {
+    let mut taps = taps(&still(300.5), 144_000, 4);
+    taps.iter_mut().for_each(|tap| tap[48_000..72_000].fill(0.0));
+    let [without, with] = [0.0_f32, 0.3].map(|offset| {
+        let [first, second] =
+            taps.each_ref().map(|tap| tap.iter().map(|sample| sample + offset).collect::<Vec<_>>());
+        between(&first, &second, &options())
+    });
+    let results = |found: &TapDelays| {
+        let delay = |window: &TapWindow| match &window.delay {
+            Ok(found) => format!("{:.1}", found.delay.as_f64()),
+            Err(invalid) => invalid.name().to_owned(),
+        };
+        found.windows.iter().map(delay).collect::<Vec<_>>()
+    };
+    assert_eq!(results(&with), results(&without));
+}
+
+#[test]
 fn dropped_and_inserted_frames_are_steps_with_their_place() {
     let way = Way { delay: 480.25, drift: 20e-6, gain: 1.0 };
     for at in [100_000_usize, 96_000, 107_999] {

@@ -144,11 +144,13 @@ impl CallAdaptation {
         Self { codings: self.codings.iter().filter(takes).copied().collect(), max_bitrate }
     }
 
-    /// Limits of a sender of this stream.
+    /// Limits of a sender of this stream. A call that begins with a format of constant bit rate
+    /// keeps it unless the network carries less.
     pub fn limits(&self, terms: &StreamTerms) -> CodingLimits {
         let codings = if self.is_auto() { self.codings.clone() } else { vec![terms.coding] };
-        let maximum = terms.ptime.max(PTIME_RANGE.1);
-        CodingLimits { codings, ptimes: (terms.ptime, maximum), max_bitrate: self.max_bitrate }
+        let ptimes = (terms.ptime, terms.ptime.max(PTIME_RANGE.1));
+        let after_heavy_loss = self.is_auto() && terms.coding.coder.is_none();
+        CodingLimits { codings, ptimes, max_bitrate: self.max_bitrate, after_heavy_loss }
     }
 }
 
@@ -423,10 +425,15 @@ impl CallOffer {
     }
 
     /// Chooses the first common entry of each list, and the latency in effect
-    /// ([`CallTerms::kept`]).
+    /// ([`CallTerms::kept`]). If both ends adapt, the call begins with few bits.
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
-        let there = stream_terms(&self.there, &here.there, "audio to the called end")?;
-        let back = stream_terms(&self.back, &here.back, "audio to the caller")?;
+        let is_auto = |offer: &Self| offer.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
+        let mut requested = self.clone();
+        if is_auto(self) && is_auto(here) {
+            requested.begin_with_few_bits();
+        }
+        let there = stream_terms(&requested.there, &here.there, "audio to the called end")?;
+        let back = stream_terms(&requested.back, &here.back, "audio to the caller")?;
         if there.rate != back.rate {
             return Err(NoTerms::TwoRates { there: there.rate, back: back.rate });
         }

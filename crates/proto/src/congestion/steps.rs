@@ -25,6 +25,8 @@ pub struct CodingLimits {
     pub ptimes: (Span, Span),
     /// Maximum bit rate of variable codings.
     pub max_bitrate: Option<u32>,
+    /// Keeps the present format until a fifth of the packets is lost for three seconds.
+    pub after_heavy_loss: bool,
 }
 
 /// Terms for sending.

@@ -2,8 +2,10 @@
 
 use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
+use crate::heavy_loss::HeavyLoss;
 use crate::packetizer::PacketizerState;
 use crate::redundancy::Bounds;
+use crate::redundancy::sizing::Tally;
 use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
@@ -15,6 +17,8 @@ const PTIME_PART: i64 = 3;
 pub(super) struct Adaptation {
     control: RateControl,
     limits: CodingLimits,
+    /// Until a heavy loss, the format stays and no feedback is requested.
+    waits: Option<HeavyLoss>,
     /// Included in the rate control's steps.
     symbols: usize,
     paused: bool,
@@ -30,7 +34,7 @@ impl SendPolicy {
     pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
         self.is_led = limits.is_some();
         let before = self.adaptation.take();
-        if let Some(before) = &before {
+        if let Some(before) = before.as_ref().filter(|before| before.waits.is_none()) {
             self.left_off = Some(before.control.rate());
         }
         if before.is_some_and(|before| before.paused) {
@@ -43,18 +47,36 @@ impl SendPolicy {
             limits.ptimes.1 = limits.ptimes.1.min(maximum).max(limits.ptimes.0);
         }
         let steps = CodingSteps::new(self.config.format.shape(), &limits);
+        let waits = limits.after_heavy_loss && self.left_off.is_none();
         self.adaptation = steps.map(|steps| Adaptation {
             control: RateControl::new(steps, self.left_off, context.now),
             limits,
+            waits: waits.then(HeavyLoss::default),
             symbols: 0,
             paused: false,
             trusts_loss_from: context.now,
         });
     }
 
-    /// Whether the stream adapts.
-    pub const fn is_adapted(&self) -> bool {
-        self.adaptation.is_some()
+    /// Whether the stream adapts now.
+    pub fn is_adapted(&self) -> bool {
+        self.adapting().is_some()
+    }
+
+    fn adapting(&self) -> Option<&Adaptation> {
+        self.adaptation.as_ref().filter(|adaptation| adaptation.waits.is_none())
+    }
+
+    /// Begins to adapt once the reported loss is heavy.
+    pub(super) fn take_losses(&mut self, tally: Tally, now: LocalTime) {
+        let is_heavy = |adaptation: &mut Adaptation| {
+            let waits = adaptation.waits.as_mut();
+            waits.is_some_and(|waits| waits.observe(tally, now).is_some())
+        };
+        let begins = self.adaptation.take_if(is_heavy).map(|adaptation| adaptation.limits);
+        if let Some(limits) = begins {
+            self.config.adapts = Some(CodingLimits { after_heavy_loss: false, ..limits });
+        }
     }
 
     pub(super) fn take_feedback(&mut self, feedback: PathFeedback, now: LocalTime) {
@@ -74,7 +96,10 @@ impl SendPolicy {
         if self.unpause {
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
-        let Some(mut adaptation) = self.adaptation.take() else { return };
+        let Some(mut adaptation) = self.adaptation.take_if(|adaptation| adaptation.waits.is_none())
+        else {
+            return;
+        };
         adaptation.control.poll(context.now);
         // Each step is rejected at most once.
         for _ in 0..Coding::ALL.len() + 2 {
@@ -113,7 +138,7 @@ impl SendPolicy {
     /// Symbols within the path's rate. Speech gains more from bitrate than from copies (decision
     /// 70).
     pub(super) fn symbols_within_rate(&self, bounds: &Bounds) -> u8 {
-        let Some(adaptation) = &self.adaptation else { return bounds.max_asked };
+        let Some(adaptation) = self.adapting() else { return bounds.max_asked };
         let rate = adaptation.control.aims_at();
         let fits = |symbols: &u8| {
             let steps = self.steps_carrying(adaptation, bounds, (*symbols).into());
@@ -123,7 +148,10 @@ impl SendPolicy {
     }
 
     pub(super) fn count_redundancy(&mut self, now: LocalTime) {
-        let Some(mut adaptation) = self.adaptation.take() else { return };
+        let Some(mut adaptation) = self.adaptation.take_if(|adaptation| adaptation.waits.is_none())
+        else {
+            return;
+        };
         let (bounds, layout) = (self.reckoned_with(), self.layout());
         adaptation.control.carries(bounds.cost(&self.config.format, &layout));
         if adaptation.symbols != layout.symbols()

@@ -1,9 +1,10 @@
 use tautline_dsp::format::SampleFormat;
 
 use super::*;
+use crate::redundancy::sizing::Tally;
 use crate::time::WallTime;
 use crate::units::{Channels, Rate};
-use crate::wire::rtcp::Effective;
+use crate::wire::rtcp::{Effective, LossReport};
 
 /// 5 ms packets, 2.5 ms periods.
 fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
@@ -177,4 +178,31 @@ fn lost_receivers_leave_room_for_others() {
     watched.pass(1, &[99]);
     assert!(watched.0.receivers().any(|known| known.ssrc == 99));
     assert_eq!(watched.0.receivers_lost(), 1);
+}
+
+#[test]
+fn format_adapts_only_after_a_heavy_loss() {
+    let lossy = |percent: u64| {
+        let mut policy = sender(13, LatencyRule::AUTO);
+        policy.config.compressed = vec![Coding::OPUS];
+        let l24 = policy.format();
+        policy.config.adapts = Some(CodingLimits {
+            codings: vec![l24.coding(), Coding::OPUS],
+            ptimes: (Span::from_millis(5), Span::from_millis(20)),
+            max_bitrate: None,
+            after_heavy_loss: true,
+        });
+        for tenth in 0..80_u64 {
+            let now = LocalTime::ZERO + Span::from_millis(100).times(tenth as i64);
+            let (expected, missing) = (20 * tenth, 20 * tenth * percent / 100);
+            let tally = Tally { expected, missing, runs: missing, beyond: 0 };
+            let losses = LossReport { tally, ..LossReport::default() };
+            policy.handle(Host::UNKNOWN, &Event::Losses(7, losses), now);
+            policy.poll(&mut Context { now, session: None, command: &mut |_| true });
+        }
+        (policy.format() == l24, policy.is_adapted())
+    };
+    assert_eq!(lossy(0), (true, false));
+    assert_eq!(lossy(10), (true, false));
+    assert_eq!(lossy(50), (false, true));
 }

@@ -12,6 +12,9 @@ fn ms(millis: i64) -> Span {
     Span::from_millis(millis)
 }
 
+/// Rank of the station in the zone.
+const OWN: u16 = 4;
+
 /// A zone with number 7 in group 100, and stations whose clocks are 1000 s ahead.
 struct Zone {
     arbiter: Arbiter,
@@ -47,8 +50,13 @@ fn of_priority(priority: u8, claim: Claim) -> Claim {
 
 impl Zone {
     fn new() -> Self {
-        let settings =
-            ZoneSettings { numbers: vec![7, 100], lead: LEAD, rule: ProgramRule::Mix, programs: 1 };
+        let settings = ZoneSettings {
+            numbers: vec![7, 100],
+            muted_by: vec![OWN],
+            lead: LEAD,
+            rule: ProgramRule::Mix,
+            programs: 1,
+        };
         Self { arbiter: Arbiter::new(settings), now: at(0), ahead: OFFSET, played: Vec::new() }
     }
 
@@ -576,4 +584,62 @@ fn clock_10_s_off_neither_wins_nor_loses_every_tie() {
         assert!(plays_after(wall(1900), ahead, Span::ZERO), "{ahead}");
         assert!(!plays_after(wall(2100), ahead, Span::ZERO), "{ahead}");
     }
+}
+
+#[test]
+fn room_of_a_station_is_mute_while_it_announces() {
+    let mut zone = Zone::new();
+    let own = page(u64::from(OWN), 1000);
+    zone.until(980);
+    // Another zone alone plays it.
+    zone.send(&own, &[[0, 9]]).unwrap();
+    zone.sound(&[4], 1000, 2000);
+    let ends = Claim { ends: Some(wall(2000)), sent: wall(1990), ..own };
+    zone.send(&ends, &[[0, 9]]).unwrap();
+    zone.until(2500);
+    let mute = zone.arbiter.mute();
+    let gains = [999, 1000, 1005, 1010, 2000, 2010].map(|it| mute.gain_at(at(it)).factor());
+    assert_eq!(gains, [1.0, 1.0, 0.5, 0.0, 0.0, 1.0]);
+    assert_eq!((zone.duck(1500), zone.heard(4, 1500), zone.events()), (1.0, 0.0, vec![]));
+    zone.until(9000);
+    assert_eq!(zone.arbiter.mute(), GainCurve::constant(Gain::UNITY));
+}
+
+#[test]
+fn claim_without_sound_mutes_no_room() {
+    let mut zone = Zone::new();
+    zone.until(980);
+    zone.send(&page(u64::from(OWN), 1000), &[[0, 9]]).unwrap();
+    zone.until(1500);
+    assert_eq!(zone.arbiter.mute(), GainCurve::constant(Gain::UNITY));
+}
+
+#[test]
+fn mute_lasts_as_long_as_one_of_several_announcements() {
+    let mut zone = Zone::new();
+    let claims = [(1, 1000), (2, 1500)].map(|(id, from)| Claim { rank: OWN, ..page(id, from) });
+    zone.until(980);
+    claims.map(|claim| zone.send(&Claim { sent: wall(980), ..claim }, &[[0, 9]]).unwrap());
+    zone.sound(&[1], 1000, 1500);
+    zone.sound(&[1, 2], 1500, 2000);
+    zone.sound(&[2], 2000, 2400);
+    zone.until(2500);
+    let mute = zone.arbiter.mute();
+    assert_eq!([1400, 1600, 2100].map(|it| mute.gain_at(at(it)).factor()), [0.0; 3]);
+}
+
+#[test]
+fn emergency_of_another_station_sounds_in_a_muted_room() {
+    let mut zone = Zone::new();
+    let is_muted = |zone: &Zone, ssrc| zone.arbiter.gains().announced(ssrc).unwrap().is_muted;
+    zone.play(of_priority(240, page(1, 1000)), 1500);
+    assert!(!is_muted(&zone, 1));
+    let emergency = zone.arbiter.emergency();
+    let gains = [999, 1000, 1499, 1500].map(|it| emergency.gain_at(at(it)).factor());
+    assert_eq!(gains, [0.0, 1.0, 1.0, 0.0]);
+    zone.play(page(2, 5000), 5500);
+    assert!(is_muted(&zone, 2));
+    assert_eq!(zone.arbiter.emergency().gain_at(at(5100)), Gain::SILENCE);
+    zone.play(of_priority(240, page(u64::from(OWN), 9000)), 9500);
+    assert!(is_muted(&zone, 4), "its own room");
 }

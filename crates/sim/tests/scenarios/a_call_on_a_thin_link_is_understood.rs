@@ -1,5 +1,6 @@
 //! A two-way call over links of 100 to 500 kbit/s, from the start and after a cut.
 
+use tautline_dsp::format::SampleFormat;
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
@@ -25,6 +26,7 @@ fn scenario(path: PathModel, seed: u64) -> Scenario {
             codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
             ptimes: (Span::from_micros(2500), Span::from_millis(20)),
             max_bitrate: None,
+            after_heavy_loss: false,
         }),
         ..Scenario::call(opus, Frames::new(960), path, seed)
     }
@@ -122,5 +124,46 @@ fn thin_link_call_is_intelligible_2_s_after_start_and_cut() {
             println!("{rate} bit/s, queue of {queue} bytes: {wait} in it (p95)");
             assert!(wait <= maximum, "{wait} in the queue; {reported}");
         }
+    }
+}
+
+/// Calls begin so by default.
+fn usual(path: PathModel, seed: u64) -> Scenario {
+    let l24 = Coding::from(SampleFormat::L24);
+    Scenario {
+        adapts: Some(CodingLimits {
+            codings: vec![l24, Coding::OPUS, Coding::OPUS_VOICE],
+            ptimes: (Span::from_micros(2500), Span::from_millis(20)),
+            max_bitrate: None,
+            after_heavy_loss: true,
+        }),
+        ..Scenario::call(l24, Frames::new(120), path, seed)
+    }
+}
+
+#[test]
+fn default_call_on_a_thin_link_is_intelligible_after_10_s() {
+    for (rate, seed) in [(300_000, 1), (300_000, 11), (500_000, 1), (1_000_000, 1)] {
+        let path = narrow(rate, 32_000);
+        let mut call = Duplex::new([usual(path.clone(), seed), usual(path, seed + 1)]);
+        call.run(Span::from_secs(20));
+        let format = call.worlds[0].sends();
+        let shares = call.worlds.map(|world| understood(&world.finish().remove(0).silences, 20));
+        for shares in &shares {
+            assert!(shares[10..].iter().all(|share| *share >= UNDERSTOOD), "{rate}: {shares:.2?}");
+        }
+        assert!(format.coder.is_some(), "{rate}: {}", format.coding_name());
+    }
+}
+
+#[test]
+fn default_call_keeps_its_format_if_the_link_carries_it() {
+    let outage = (second(5), TrueTime::from_nanos(6_500_000_000));
+    let path = PathModel { outages: vec![outage], ..narrow(10_000_000, 32_000) };
+    let mut call = Duplex::new([usual(path.clone(), 1), usual(path, 2)]);
+    for second in 0..15 {
+        call.run(Span::from_secs(1));
+        let format = call.worlds[0].sends();
+        assert_eq!(format.coding(), SampleFormat::L24.into(), "{second}: {}", format.coding_name());
     }
 }

@@ -97,7 +97,7 @@ impl BuildingNode {
         standing.zones.retain(|name, _| own.contains_key(name));
         standing.sources.retain(|name, _| now.contains_key(&Role::Source(name.clone())));
         for (name, zone) in own {
-            let first = zone.changed(&standing.saved.of(name)).first_state(name);
+            let first = zone.changed(&site, &standing.saved.of(name)).first_state(name);
             standing.zones.entry(name.clone()).or_insert(first);
         }
         let Standing { zones, sources, faults, .. } = &mut *standing;
@@ -128,8 +128,8 @@ impl BuildingNode {
                 let device = site.nodes.get(&place.name).map(|node| node.cards.get(card));
                 let zones = site.zones.iter();
                 let zones = zones.filter(|(_, zone)| zone.node == place.name && zone.card == *card);
-                let zones: Vec<_> =
-                    zones.map(|(name, zone)| (name, zone, site.numbers_of(name))).collect();
+                let claims = |name: &str| (site.numbers_of(name), site.muted_by(name));
+                let zones: Vec<_> = zones.map(|(name, zone)| (name, zone, claims(name))).collect();
                 // A zone can change to any source.
                 let sources: BTreeMap<_, _> =
                     site.sources.iter().map(|(name, source)| (name, heard(source))).collect();

@@ -7,7 +7,7 @@ use std::path::Path;
 use tautline_api::v1::ZoneChange;
 use tautline_dsp::gain::Gain;
 
-use crate::{Site, disk, merge};
+use crate::{Site, disk};
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -36,7 +36,7 @@ impl SavedZones {
     }
 
     pub(super) fn merge(&mut self, change: &ZoneChange) {
-        merge(self.0.entry(change.zone.clone()).or_default(), change);
+        self.0.entry(change.zone.clone()).or_default().merge(change);
     }
 
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {

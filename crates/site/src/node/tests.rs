@@ -45,15 +45,25 @@ struct Run {
 
 impl Run {
     fn of(card: &str) -> Self {
+        Self::with(card, |_| "cat".to_owned(), tempfile::tempdir().unwrap())
+    }
+
+    fn within(card: &str, folder: TempDir) -> Self {
+        Self::with(card, |_| "cat".to_owned(), folder)
+    }
+
+    /// `source` makes a script for the folder.
+    fn with(card: &str, source: impl Fn(&str) -> String, folder: TempDir) -> Self {
         let site = Arc::new(Site::check(BUILDING.as_bytes()).unwrap());
         let (sender, notes) = channel();
-        let (folder, card) = (tempfile::tempdir().unwrap(), card.to_owned());
+        let card = card.to_owned();
+        let source = source(&folder.path().display().to_string());
         let command = move |role: &Role| {
             let mut command = Command::new("sh");
             command.arg("-c");
             match role {
                 Role::Card(_) => command.arg(&card),
-                Role::Source(_) => command.arg("cat"),
+                Role::Source(_) => command.arg(&source),
             };
             command
         };
@@ -63,13 +73,13 @@ impl Run {
             path: folder.path().join("site/building.toml"),
             command: Box::new(command),
             saved: folder.path().join("zones.json"),
-            faults: folder.path().join("faults.json"),
-            log: folder.path().join("announcements.jsonl"),
             announce: Box::new(|announcement| {
                 let mut command = Command::new("sh");
                 command.args(["-c", "echo \"$0\" >&2; exit 1", &announcement.message]);
                 command
             }),
+            faults: folder.path().join("faults.json"),
+            log: folder.path().join("announcements.jsonl"),
             notify: Arc::new(move |note: &str| drop(sender.send(note.to_owned()))),
         });
         let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
@@ -143,6 +153,28 @@ fn change_reaches_the_process_and_the_file() {
 }
 
 #[test]
+fn saved_settings_are_those_of_the_next_node() {
+    let run = Run::of(CARD);
+    let tuned = ZoneChange {
+        delay: Some("34.32m".into()),
+        equalizer: Some("low-pass 8000".into()),
+        limiter: Some("-3dB".into()),
+        ..change("hall")
+    };
+    let shown = |state: ZoneState| [state.delay, state.equalizer, state.limiter];
+    let values = ["100ms", "low-pass 8000 0.71", "-3dB"];
+    assert_eq!(shown(run.node.change(tuned).unwrap()), values);
+    let invalid = ZoneChange { delay: Some("2s".into()), muted: Some(true), ..change("hall") };
+    assert!(matches!(run.node.change(invalid), Err(ZoneRefused::Value(_))));
+    let folder = run.end();
+    let again = Run::within(CARD, folder);
+    let state = again.node.state().zones.remove(0);
+    assert!(!state.muted, "an invalid change changes nothing");
+    assert_eq!(shown(state), values);
+    again.end();
+}
+
+#[test]
 fn process_that_fails_shows_its_error_and_starts_again() {
     let failing = "read first; echo 'error: no card'>&2; echo 'hint: x'>&2; exit 3";
     let run = Run::of(failing);
@@ -159,7 +191,7 @@ fn invalid_changes_are_refused() {
     let run = Run::of(CARD);
     let volume = |text: &str| ZoneChange { volume: Some(text.into()), ..change("hall") };
     assert!(matches!(run.node.change(change("gym")), Err(ZoneRefused::NoZone { .. })));
-    assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Volume(_))));
+    assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Value(_))));
     assert!(matches!(run.node.change(volume("0dB")), Err(ZoneRefused::Limits { .. })));
     let source = ZoneChange { source: Some("radio".into()), ..change("hall") };
     assert_eq!(run.node.change(source), Err(ZoneRefused::NoSource("radio".into())));
@@ -339,4 +371,30 @@ fn announcement_of_a_dead_process_is_logged_as_cut() {
         format!("{} {}", line["id"], line["result"])
     });
     assert_eq!(results.collect::<Vec<_>>(), [r#""aa" "played""#, r#""bb" "cut""#]);
+}
+
+#[test]
+fn fault_of_a_source_lasts_until_it_sends() {
+    let run = Run::with(
+        "exec cat",
+        |folder| {
+            format!(
+                "cd {folder}; [ -e ran ] || {{ touch ran; echo 'error: no radio' >&2; exit 1; }}
+             echo '{{\"note\":\"again\"}}'; until [ -e go ]; do sleep 0.01; done
+             echo '\"sending\"'; exec cat"
+            )
+        },
+        tempfile::tempdir().unwrap(),
+    );
+    assert_eq!(run.note(), "error: no radio");
+    assert_eq!(run.note(), "again");
+    let fault = || run.node.state().sources.remove(0).fault;
+    assert_eq!(fault().as_deref(), Some("no radio"));
+    std::fs::write(run.folder.path().join("go"), "").unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while fault().is_some() {
+        assert!(std::time::Instant::now() < end);
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    run.end();
 }

@@ -41,6 +41,29 @@ fn the_first_that_both_can_is_chosen() {
 }
 
 #[test]
+fn call_begins_with_few_bits_if_both_ends_adapt() {
+    let mut caller = offer(&[48_000], &BOTH);
+    let all = vec![SampleFormat::L24.into(), Coding::OPUS];
+    (caller.there.codings, caller.back.codings) = (all.clone(), all.clone());
+    let adapts =
+        |codings: &[Coding]| Some(CallAdaptation { codings: codings.to_vec(), max_bitrate: None });
+    let mut called = caller.clone();
+    let l24 = Coding::from(SampleFormat::L24);
+    for (theirs, ours, begins) in [
+        (adapts(&all), None, l24),
+        (adapts(&all), adapts(&all), Coding::OPUS),
+        (adapts(&[]), adapts(&all), l24),
+    ] {
+        (caller.adapts, called.adapts) = (theirs, ours);
+        let terms = caller.choose(&called).unwrap();
+        assert!(terms.there.coding.is_coded_as(begins), "{:?}", terms.there);
+        let adapts = terms.adapts.unwrap();
+        let waits = adapts.limits(&terms.there).after_heavy_loss;
+        assert_eq!(waits, adapts.is_auto() && begins == l24);
+    }
+}
+
+#[test]
 fn packets_are_as_short_as_both_can() {
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     one.there.ptimes = (Span::from_micros(125), Span::from_millis(4));
