@@ -33,7 +33,7 @@ use tautline_proto::packetizer::Identity;
 use tautline_proto::receive_policy::{ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::avtp::Encapsulation;
 
 use crate::error::RunError;

@@ -527,8 +527,13 @@ fn next_page_of_a_dead_station_does_not_change_who_lost_to_it() {
 
 #[test]
 fn silent_program_gives_way_to_the_next_without_a_call() {
-    let settings =
-        ZoneSettings { numbers: vec![7], lead: LEAD, rule: ProgramRule::Priority, programs: 2 };
+    let settings = ZoneSettings {
+        numbers: vec![7],
+        muted_by: Vec::new(),
+        lead: LEAD,
+        rule: ProgramRule::Priority,
+        programs: 2,
+    };
     let mut arbiter = Arbiter::new(settings);
     arbiter.handle_program(1, (at(0), at(5000)), at(0));
     arbiter.handle_program(0, (at(100), at(900)), at(50));
@@ -619,7 +624,9 @@ fn mute_lasts_as_long_as_one_of_several_announcements() {
     let mut zone = Zone::new();
     let claims = [(1, 1000), (2, 1500)].map(|(id, from)| Claim { rank: OWN, ..page(id, from) });
     zone.until(980);
-    claims.map(|claim| zone.send(&Claim { sent: wall(980), ..claim }, &[[0, 9]]).unwrap());
+    for claim in claims {
+        zone.send(&Claim { sent: wall(980), ..claim }, &[[0, 9]]).unwrap();
+    }
     zone.sound(&[1], 1000, 1500);
     zone.sound(&[1, 2], 1500, 2000);
     zone.sound(&[2], 2000, 2400);
