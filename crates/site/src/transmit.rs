@@ -16,7 +16,7 @@ use tautline_engine::send_engine::SendEngine;
 use tautline_io::udp::{DSCP_MEDIA, UdpOptions};
 use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::PacketHeads;
 
@@ -34,6 +34,9 @@ pub struct Transmission {
     pub to: SocketAddr,
     /// Own address, which chooses the network interface; `None` for the system's choice.
     pub interface: Option<IpAddr>,
+    /// Presentation time minus latency of the first frame of a file. The packets then stay on this
+    /// machine.
+    pub begins: Option<LocalTime>,
     /// Claims, if it is an announcement.
     pub announcement: Option<AnnouncementPlan>,
 }
@@ -76,7 +79,8 @@ pub fn send_source(
         }
     };
     let (to, interface) = (*address, Some(place.address));
-    let transmission = Transmission { input, looped, to, interface, announcement: None };
+    let transmission =
+        Transmission { input, looped, to, interface, begins: None, announcement: None };
     let sent = send(site, transmission, options, stop, begun);
     match (program, sent) {
         _ if stop.is_requested() => Ok(()),
@@ -95,11 +99,11 @@ fn send(
     stop: &Stop,
     begun: &mut dyn FnMut(),
 ) -> Result<Vec<String>, Error> {
-    let Transmission { input, looped, to, interface, announcement } = transmission;
+    let Transmission { input, looped, to, interface, begins, announcement } = transmission;
     let input = input.fitted();
     let device = settings(site, &input)?;
     let (format, heads) = (site.format(), PacketHeads::rtp(true));
-    let address = site.sent_to(to, interface)?;
+    let address = site.sent_to(to, interface, begins.is_some())?;
     let resolved = address.resolve()?;
     let mut udp = UdpOptions::sender(resolved.media().into_iter().collect());
     sockets::set(&mut udp, std::slice::from_ref(&address), std::slice::from_ref(&resolved))?;
@@ -128,7 +132,7 @@ fn send(
         announcement,
         ..plan
     };
-    let extras = Extras { looped, ..Extras::default() };
+    let extras = Extras { looped, begins, ..Extras::default() };
     let opened = open_supervised(&input, Direction::Capture, device, extras)?;
     let mut has_begun = false;
     let mut look = |progress: &Progress<'_>| {

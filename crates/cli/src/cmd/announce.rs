@@ -37,12 +37,12 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
 pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
     let (path, site) = building(&flags.announce.site)?;
     let from = station(&site, &flags.announce)?;
-    let message = flags.recording.to_str().and_then(|name| site.messages.get(name));
+    let message = flags.recording.to_str().filter(|name| site.messages.contains_key(*name));
     let folder = path.parent().unwrap_or(Path::new(""));
-    if let (Some(_), Some(name)) = (message, flags.recording.to_str()) {
-        site.check_recording(name, folder).map_err(|fault| Failure::open(fault.to_string()))?;
-    }
-    let file = message.map_or_else(|| flags.recording.clone(), |it| folder.join(&it.file));
+    let file = message.map_or_else(
+        || Ok(flags.recording.clone()),
+        |name| site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string())),
+    )?;
     announce(&site, &from, &flags.zones, file_device(&file), None, &flags.announce)
 }
 
@@ -145,6 +145,7 @@ fn announce(
         looped: false,
         to: site.announcements,
         interface,
+        begins: None,
         announcement: Some(plan),
     };
     let stop = stop_on_signals()?;
