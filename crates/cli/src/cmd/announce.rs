@@ -42,14 +42,12 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
 pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
     let (path, site) = building(&flags.announce.site)?;
     let from = station(&site, &flags.announce)?;
-    let message = flags.recording.to_str().and_then(|name| site.messages.get(name));
+    let message = flags.recording.to_str().filter(|name| site.messages.contains_key(*name));
     let folder = path.parent().unwrap_or(Path::new(""));
-    let file = match (message, flags.recording.to_str()) {
-        (Some(_), Some(name)) => {
-            site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string()))?
-        }
-        _ => flags.recording.clone(),
-    };
+    let file = message.map_or_else(
+        || Ok(flags.recording.clone()),
+        |name| site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string())),
+    )?;
     announce(&site, &from, &flags.zones, file_device(&file), None, &flags.announce)
 }
 
