@@ -78,14 +78,14 @@ const MUSIC: f64 = 440.0;
 const PAGE: f64 = 1000.0;
 const TONE: f64 = 2000.0;
 
-struct Building {
-    cable: Cable,
-    folder: Folder,
+pub(crate) struct Building {
+    pub(crate) cable: Cable,
+    pub(crate) folder: Folder,
 }
 
 impl Building {
     /// `None`, with a message, without namespaces.
-    fn open() -> Option<Self> {
+    pub(crate) fn open() -> Option<Self> {
         let building = Self { cable: Cable::lay()?, folder: Folder::new() };
         let write = |name: &str, hertz, seconds| {
             tone(hertz, seconds).write(&building.folder.file(name));
@@ -105,22 +105,22 @@ impl Building {
         call.with("TAUT_HOME", self.folder.file("home"))
     }
 
-    fn left(&self, line: &str) -> Call {
+    pub(crate) fn left(&self, line: &str) -> Call {
         self.at(&self.cable.left, line)
     }
 
-    fn right(&self, line: &str) -> Call {
+    pub(crate) fn right(&self, line: &str) -> Call {
         self.at(&self.cable.right, line)
     }
 
-    fn nodes(&self) -> [Running; 2] {
+    pub(crate) fn nodes(&self) -> [Running; 2] {
         let node = |call: Call| call.listened_to().start().wait_for("node ");
         let nodes = [node(self.left("node")), node(self.right("node"))];
         until("not all zones play", || self.zones().iter().all(|zone| zone["state"] == "playing"));
         nodes
     }
 
-    fn zones(&self) -> Vec<Value> {
+    pub(crate) fn zones(&self) -> Vec<Value> {
         let listed = self.right("zones --report json").run().out;
         let listed: Value = serde_json::from_str(&listed).unwrap();
         let nodes = listed["nodes"].as_array().unwrap().iter();
@@ -132,7 +132,12 @@ impl Building {
     }
 
     /// Levels of these tones on a channel, per tenth of a second.
-    fn levels<const N: usize>(&self, file: &str, channel: usize, tones: [f64; N]) -> Vec<[f64; N]> {
+    pub(crate) fn levels<const N: usize>(
+        &self,
+        file: &str,
+        channel: usize,
+        tones: [f64; N],
+    ) -> Vec<[f64; N]> {
         let Sound { shape, samples } = Sound::read(&self.folder.file(file));
         let alone = samples.iter().skip(channel).step_by(shape.channels);
         // `level` takes the first of two channels.
@@ -142,7 +147,7 @@ impl Building {
 }
 
 /// Stops nodes, so that their recordings are complete.
-fn end(nodes: [Running; 2]) {
+pub(crate) fn end(nodes: [Running; 2]) {
     for node in nodes {
         node.signal("-INT");
         node.end().well();
@@ -150,7 +155,7 @@ fn end(nodes: [Running; 2]) {
 }
 
 /// Process of the node's card. Any of its threads may have started it.
-fn card_process(node: &Running) -> Option<String> {
+pub(crate) fn card_process(node: &Running) -> Option<String> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", node.id())).unwrap();
     let children = threads
         .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
@@ -182,7 +187,7 @@ fn near(level: f64, expected: f64) -> bool {
 }
 
 /// Announced zones with their results.
-fn results(json: &str) -> Vec<(String, String)> {
+pub(crate) fn results(json: &str) -> Vec<(String, String)> {
     let announced: Value = serde_json::from_str(json).unwrap();
     let word = |zone: &Value, key: &str| zone[key].as_str().unwrap().to_owned();
     let zones = announced["zones"].as_array().unwrap().iter();
