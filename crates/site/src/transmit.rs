@@ -14,7 +14,7 @@ use tautline_engine::send_engine::SendEngine;
 use tautline_io::udp::{DSCP_MEDIA, UdpOptions};
 use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::PacketHeads;
 
@@ -31,6 +31,9 @@ pub struct Transmission {
     pub to: SocketAddr,
     /// Own address, which chooses the network interface; `None` for the system's choice.
     pub interface: Option<IpAddr>,
+    /// Presentation time minus latency of the first frame of a file. The packets then stay on this
+    /// machine.
+    pub begins: Option<LocalTime>,
     /// Claims, if it is an announcement.
     pub announcement: Option<AnnouncementPlan>,
 }
@@ -45,10 +48,10 @@ pub fn transmit(
     options: &RunOptions,
     stop: &Stop,
 ) -> Result<(), Error> {
-    let Transmission { input, looped, to, interface, announcement } = transmission;
+    let Transmission { input, looped, to, interface, begins, announcement } = transmission;
     let device = settings(site, &input)?;
     let (format, heads) = (site.format(), PacketHeads::rtp(true));
-    let address = site.sent_to(to, interface)?;
+    let address = site.sent_to(to, interface, begins.is_some())?;
     let resolved = address.resolve()?;
     let mut udp = UdpOptions::sender(resolved.media().into_iter().collect());
     sockets::set(&mut udp, std::slice::from_ref(&address), std::slice::from_ref(&resolved))?;
@@ -77,7 +80,7 @@ pub fn transmit(
         announcement,
         ..plan
     };
-    let extras = Extras { looped, ..Extras::default() };
+    let extras = Extras { looped, begins, ..Extras::default() };
     let opened = open_supervised(&input, Direction::Capture, device, extras)?;
     SendEngine::new(plan)?.run(opened.device, options, stop, &mut |_| ())?;
     Ok(())

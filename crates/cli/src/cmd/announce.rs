@@ -142,6 +142,7 @@ fn announce(
         looped: false,
         to: site.announcements,
         interface,
+        begins: None,
         announcement: Some(plan),
     };
     let stop = stop_on_signals()?;
