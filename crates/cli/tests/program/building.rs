@@ -134,7 +134,12 @@ impl Building {
     }
 
     /// Levels of these tones on a channel, per tenth of a second.
-    fn levels<const N: usize>(&self, file: &str, channel: usize, tones: [f64; N]) -> Vec<[f64; N]> {
+    pub(crate) fn levels<const N: usize>(
+        &self,
+        file: &str,
+        channel: usize,
+        tones: [f64; N],
+    ) -> Vec<[f64; N]> {
         let Sound { shape, samples } = Sound::read(&self.folder.file(file));
         let alone = samples.iter().skip(channel).step_by(shape.channels);
         // `level` takes the first of two channels.

@@ -17,6 +17,7 @@ mod avtp_peer;
 mod between;
 mod bit_exact;
 mod building;
+mod building_faults;
 mod building_service;
 mod cables;
 mod calls;

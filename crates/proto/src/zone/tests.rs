@@ -202,6 +202,19 @@ fn later_page_of_equal_priority_is_refused() {
 }
 
 #[test]
+fn of_pages_at_one_instant_the_first_rank_plays() {
+    for order in [[1, 2], [2, 1]] {
+        let mut zone = Zone::new();
+        zone.until(980);
+        order.iter().for_each(|id| zone.claim(page(*id, 1000)).unwrap());
+        zone.sound(&[1, 2], 1000, 2000);
+        assert_eq!((zone.heard(1, 1500), zone.heard(2, 1500)), (1.0, 0.0), "{order:?}");
+        let refused = ZoneEvent::Refused { id: AnnouncementId(2), by: AnnouncementId(1) };
+        assert_eq!(zone.events(), [started(1, 1000), refused], "{order:?}");
+    }
+}
+
+#[test]
 fn higher_priority_preempts_at_its_first_frame() {
     let mut zone = Zone::new();
     zone.until(980);
