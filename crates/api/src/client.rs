@@ -22,8 +22,9 @@ use ureq::{Agent, RequestExt};
 use crate::seal::{SECRET_BYTES, stream_secret};
 use crate::trust::TrustStore;
 use crate::v1::{
-    Capacity, Catalogue, MAX_TEXT, NodeState, RefusalAnswer, SecretText, SitePush, SitePushed,
-    StreamRequest, VERSION, WorkStream, WorkStreamState, ZoneChange, ZoneState,
+    Acknowledged, Capacity, Catalogue, FaultsAck, MAX_TEXT, NodeState, RefusalAnswer, SecretText,
+    SitePush, SitePushed, StreamRequest, VERSION, WorkStream, WorkStreamState, ZoneChange,
+    ZoneState,
 };
 
 pub use address::{NoWorkerAddress, WorkerAddress};
@@ -181,6 +182,11 @@ impl WorkerClient {
 
     fn post<T: DeserializeOwned>(&self, path: &str, value: &impl Serialize) -> Result<T, AskError> {
         self.read(&self.request(Method::POST, path, Some((JSON, &self.json(value)?)))?)
+    }
+
+    /// Clears faults of a node that ended.
+    pub fn acknowledge(&self, request: &FaultsAck) -> Result<Acknowledged, AskError> {
+        self.post("/v1/ack", request)
     }
 
     fn secret(

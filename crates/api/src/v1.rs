@@ -10,8 +10,9 @@ mod workshop;
 
 pub use catalogue::{Catalogue, MAX_PLUGINS, MAX_TEXT, Plugin, PluginCost, PluginPort};
 pub use node::{
-    AnnouncementResult, AnnouncementState, NODE_PORT, NodeService, NodeState, SourceState,
-    ZoneChange, ZonePlayback, ZoneRefused, ZoneState,
+    Acknowledged, AnnouncementResult, AnnouncementState, FaultKind, FaultState, FaultsAck,
+    NODE_PORT, NodeService, NodeState, SourceState, ZoneChange, ZonePlayback, ZoneRefused,
+    ZoneState,
 };
 pub use push::{MAX_PUSHED_FILE, PushRefused, SitePush, SitePushed};
 pub use stream::{

@@ -11,7 +11,7 @@ mod strip;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use control::{OutputControl, OutputSettings};
 use playing::CardOutputs;
@@ -25,10 +25,11 @@ use crate::toolbox::part::PartSeat;
 /// One output of a card.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OutputConfig {
-    /// Channels of the card, from 0. One plays (left + right) ÷ 2, more play left and right in
-    /// turn. Outputs must not share a channel: the last one would play there. A channel that the
-    /// card lacks is ignored.
+    /// Channels of the card, from 0. They play left and right in turn. Outputs must not share a
+    /// channel: the last one would play there. A channel that the card lacks is ignored.
     pub channels: Vec<u16>,
+    /// Whether each channel plays (left + right) ÷ 2, which never exceeds full scale.
+    pub mono: bool,
     /// First settings.
     pub settings: OutputSettings,
 }
@@ -45,6 +46,8 @@ struct CardState {
     clock: Option<ClockId>,
     timestamp_source: TimestampSource,
     over: AtomicBool,
+    /// Device periods so far.
+    periods: AtomicU64,
 }
 
 struct OutputState {
@@ -62,6 +65,7 @@ pub fn outputs(device: &dyn Device, configs: Vec<OutputConfig>) -> (Box<dyn Proc
         clock: device.clock(),
         timestamp_source: device.timestamp_source(),
         over: AtomicBool::new(false),
+        periods: AtomicU64::new(0),
     });
     let output = |config: &OutputConfig| Output {
         card: Arc::clone(&card),
@@ -85,6 +89,11 @@ impl Output {
         }
         let (card, state) = (Arc::clone(&self.card), Arc::clone(&self.state));
         Some(Box::new(OutputDevice { card, state }))
+    }
+
+    /// Device periods that the card has played: they stand still if the device hangs.
+    pub fn periods(&self) -> u64 {
+        self.card.periods.load(Ordering::Relaxed)
     }
 
     /// Changes the settings from any thread.

@@ -4,7 +4,9 @@ pub(crate) mod cable;
 pub(crate) mod convert;
 pub(crate) mod file;
 pub(crate) mod filled;
+mod fitter;
 mod flac;
+mod matcher;
 pub mod pace;
 mod programs;
 pub(crate) mod recorded;
@@ -217,7 +219,7 @@ fn ends(
         }
         SoftwareSpec::File(path) => ends.recorder = Some(write(path)?),
         SoftwareSpec::Standard(input) if captures => {
-            let (name, reader) = (SoundFile::from(Path::new("-")), input.take(settings.into())?);
+            let (name, reader) = (input.named(), input.take(settings.into())?);
             let source = FileSource::decode((&name, false), reader, settings, notes)?;
             ends.source = SampleSource::File(source);
         }

@@ -53,6 +53,16 @@ impl DeviceSpec {
         }
     }
 
+    /// The same device; files and standard input are converted to stereo at the rate of the stream.
+    /// They may have any rate, and one or two channels.
+    #[must_use]
+    pub fn fitted(self) -> Self {
+        match self {
+            Self::Software(card) => Self::Software(card.fitted()),
+            device => device,
+        }
+    }
+
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Alsa(one), Self::Alsa(other)) => one == other,

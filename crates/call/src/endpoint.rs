@@ -26,7 +26,7 @@ use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
-use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallTerms, StreamTerms};
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint as Address;
@@ -189,6 +189,7 @@ impl Endpoint {
         let control = Some(Box::new(handles) as Box<dyn Control>);
         let mut stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
         (stream.policy.latency, stream.sealed) = (latency, Some(SEALED));
+        stream.policy.sender_adapts = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
         let recv_plan =
             RecvPlan { probes: config.probes, ..RecvPlan::new(vec![stream], devices.playback) };
         let first = first(&mut link)?;

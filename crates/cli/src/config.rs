@@ -172,6 +172,10 @@ pub(crate) fn with_file(
     };
     let called = matches.subcommand().and_then(|(name, given)| {
         let command = taut.find_subcommand(name).filter(|command| takes_options(command))?;
+        // The words would follow a command below it, such as `taut demo building`.
+        if given.subcommand().is_some() {
+            return None;
+        }
         Some((name, command, given))
     });
     let Some((name, command, given)) = called else { return Ok(arguments) };
@@ -302,5 +306,19 @@ fn shown(value: &Value) -> String {
             format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(", "))
         }
         Value::Table(_) => "{…}".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_a_command_do_not_follow_the_command_below_it() {
+        let given = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let file = || Some((PathBuf::from(NAME), "[demo]\nout = \"elsewhere\"\n".to_owned()));
+        let words = |line: &str| with_file(given(line), file).ok().map(|all| all.words);
+        assert_eq!(words("taut demo building"), Some(given("taut demo building")));
+        assert_eq!(words("taut demo"), Some(given("taut demo --out=elsewhere")));
     }
 }

@@ -41,7 +41,7 @@ pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, Trans
 pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
 pub(crate) use site::{
-    AnnounceFlags, BuildingFile, NextFlags, NodeFlags, PageFlags, PlayFlags, PresetFlags,
+    AckFlags, AnnounceFlags, BuildingFile, NextFlags, NodeFlags, PageFlags, PlayFlags, PresetFlags,
     ScheduleCommand, Site, SiteCheck, SitePush, ZoneFlags, ZoneVerb, ZonesFlags,
 };
 pub(crate) use tautline_ui::readers::{
@@ -103,6 +103,8 @@ pub(crate) enum Command {
     /// List what the schedule of a building plays
     #[command(subcommand)]
     Schedule(ScheduleCommand),
+    /// Clear faults of zones that ended
+    Ack(AckFlags),
     /// Speak in zones of a building
     Page(PageFlags),
     /// Play a recording in zones of a building
@@ -143,8 +145,10 @@ pub(crate) struct AbsentLab {
 
 /// `taut demo`
 #[derive(Debug, Args)]
-#[command(after_help = help::DEMO)]
+#[command(after_help = help::DEMO, args_conflicts_with_subcommands = true)]
 pub(crate) struct Demo {
+    #[command(subcommand)]
+    pub(crate) other: Option<OtherDemo>,
     /// Output folder
     #[arg(long, value_name = "DIR", default_value = "taut-demo")]
     pub(crate) out: PathBuf,
@@ -169,6 +173,25 @@ pub(crate) struct Demo {
     pub(crate) scheduler: Scheduler,
     #[command(flatten)]
     pub(crate) voice: VoiceFlags,
+}
+
+/// Other demos.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OtherDemo {
+    /// Run a building of three machines and six zones on this machine
+    Building(DemoBuilding),
+}
+
+/// `taut demo building`
+#[derive(Debug, Args)]
+#[command(after_help = help::DEMO_BUILDING)]
+pub(crate) struct DemoBuilding {
+    /// Output folder
+    #[arg(long, value_name = "DIR", default_value = "taut-building")]
+    pub(crate) out: PathBuf,
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", default_value = "3600s", value_parser = span)]
+    pub(crate) duration: Span,
 }
 
 /// `taut send`
@@ -556,6 +579,8 @@ pub(crate) struct Doctor {
     /// Channels, 1 to 64
     #[arg(long, value_name = "N", default_value = "2", value_parser = channels)]
     pub(crate) channels: Channels,
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,

@@ -14,7 +14,7 @@ mod work;
 pub(crate) use call::{CALL, CALL_LONG, SERVE, SERVE_LONG};
 pub(crate) use files::{COMPARE, COMPARE_LONG};
 pub(crate) use site::{
-    NODE, PAGE, PLAY, PRESET, SCHEDULE_NEXT, SITE_CHECK, SITE_PUSH, ZONE, ZONES,
+    ACK, NODE, PAGE, PLAY, PRESET, SCHEDULE_NEXT, SITE_CHECK, SITE_PUSH, ZONE, ZONES,
 };
 use stages::stages;
 pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};
@@ -65,8 +65,8 @@ macro_rules! recv_examples {
     };
 }
 
-pub(crate) const TAUT: &str = "Try it: taut demo
-From one machine to another, tautline.toml and exit status: taut --help";
+pub(crate) const TAUT: &str =
+    "Try it: taut demo. Examples, tautline.toml, exit status: taut --help";
 
 pub(crate) const TAUT_LONG: &str = r#"Try it:
   taut demo
@@ -97,6 +97,17 @@ milliseconds, such as virtual machines: half of it is in the card's buffer, 48
 periods of 1 ms, half in the jitter buffer. On a quiet machine:
   taut demo --latency 5ms --periods 2
   taut demo --latency 2ms --period 12 --periods 2"#;
+
+pub(crate) const DEMO_BUILDING: &str = r#"Example, as root:
+  taut demo building
+  taut-building/office taut zones          (in another terminal)
+  taut-building/office taut play all chime
+
+Three network namespaces are the machines cellar, gym and office. Each runs
+taut node with a virtual card that records. The folder has a script per
+machine, which runs a command there. The demo announces a chime, and measures
+in the recorded sound how far apart the zones start it. Tutorial:
+docs/tutorials/zones.md"#;
 
 pub(crate) const JOIN: &str = "Example:
   taut join sent.csv heard.csv

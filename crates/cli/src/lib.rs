@@ -18,6 +18,7 @@ mod redundancy;
 mod sealing;
 mod show;
 mod sound_files;
+mod systemd;
 mod voice;
 
 use std::ffi::OsString;
@@ -63,7 +64,7 @@ fn without_help_of_help(words: &[OsString]) -> &[OsString] {
     let is_help = match before {
         [_, help] => help == "help",
         [_, group, help] => {
-            ["lab", "schedule", "site"].iter().any(|it| group == it) && help == "help"
+            ["demo", "lab", "schedule", "site"].iter().any(|it| group == it) && help == "help"
         }
         _ => false,
     };
@@ -92,6 +93,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Zone(flags) => cmd::zones::change(&flags),
         Command::Preset(flags) => cmd::schedule::preset(&flags),
         Command::Schedule(flags::ScheduleCommand::Next(flags)) => cmd::schedule::next(&flags),
+        Command::Ack(flags) => cmd::zones::acknowledge(&flags),
         Command::Page(flags) => cmd::announce::page(&flags),
         Command::Play(flags) => cmd::announce::play(&flags),
         Command::Pair(flags) => cmd::pair::run(&flags),

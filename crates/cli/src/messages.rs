@@ -22,6 +22,7 @@ use tautline_proto::units::Channels;
 use tautline_report::text::Nanos;
 
 pub(crate) use changes::{cannot_change, changed};
+pub(crate) use zone::reason as claim_refused;
 
 fn refusal(errno: i32) -> &'static str {
     if is_of_a_queue(errno) {

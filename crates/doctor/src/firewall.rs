@@ -1,5 +1,8 @@
+use std::net::SocketAddr;
+
 use tautline_api::call::CALL_PORT;
 use tautline_api::trust::pairing::PAIRING_PORT;
+use tautline_api::v1::NODE_PORT;
 
 use crate::Verdict::{Failure, Passed, Unknown, Warning};
 use crate::machine::run;
@@ -50,6 +53,18 @@ pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
         _ => found,
     };
     streams.chain(shut).map(lower).collect()
+}
+
+/// Reports ports of a node only if they are blocked: TCP for its state, UDP of its groups.
+pub(crate) fn check_node(rules: &Rules, groups: &[SocketAddr]) -> Vec<Finding> {
+    let control = Awaited { protocol: ["tcp", "6"], ports: [NODE_PORT; 2], ..USUAL };
+    let groups = groups.iter().map(|group| {
+        let (port, v6) = (group.port(), Some(group.is_ipv6()));
+        Awaited { ports: [port, port.saturating_add(1)], v6, ..USUAL }
+    });
+    let all = core::iter::once(control).chain(groups.filter(|it| it.ports != USUAL.ports));
+    let judged = all.map(|awaited| judge(rules, awaited));
+    judged.filter(|found| !matches!(found.verdict, Passed | Unknown)).collect()
 }
 
 /// Message with the fix, if the firewall may block the packets.
@@ -184,7 +199,9 @@ fn named(awaited: Awaited, [first, second]: [bool; 2]) -> String {
 fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
     let (verdict, of) = if v6 { (Warning, " of IPv6") } else { (Failure, "") };
     let why = match (awaited.ports[0], v6) {
-        (PAIRING_PORT, _) => "no machine can pair with a waiting `taut pair` here",
+        (PAIRING_PORT, _) => {
+            "no machine can pair with a waiting `taut pair` here, nor show or change its zones"
+        }
         (CALL_PORT, false) => "`taut serve` receives no calls there (--listen names another port)",
         (CALL_PORT, true) => "`taut serve` receives no calls over IPv6",
         (_, true) => "a stream over IPv6 is not received, or its sender gets no reports",

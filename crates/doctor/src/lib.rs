@@ -1,6 +1,7 @@
 //! Checks for problems with sound at a given latency, with fixes.
 #![forbid(unsafe_code)]
 
+mod building;
 mod clocks;
 pub mod firewall;
 mod interrupts;
@@ -24,6 +25,7 @@ use tautline_io::thread::memory::lock;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
+pub use building::NodeRequirements;
 use machine::Machine;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -169,8 +171,8 @@ impl Report {
     }
 }
 
-/// Most important first. Takes a second.
-pub fn examine(requested: &Requirements) -> Report {
+/// Most important first. Takes a second. With `node`, also checks for a node of a building.
+pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Report {
     let machine = &Machine::system();
     let Requirements { latency, ref format } = *requested;
     let is_root = machine.is_root();
@@ -233,8 +235,16 @@ pub fn examine(requested: &Requirements) -> Report {
         add("multicast-route", vec![multicast::route(machine, &names)]);
         add("igmp", names.iter().filter_map(|name| multicast::igmp(machine, name)).collect());
         add("reverse-path", one(multicast::reverse_path(machine, &names)));
+        add("igmp-querier", multicast::snooping(machine));
     }
-    add("firewall", firewall::check(&firewall::read(machine)));
+    let rules = firewall::read(machine);
+    add("firewall", firewall::check(&rules));
+    if let Some(node) = node {
+        add("firewall", firewall::check_node(&rules, &node.groups));
+        add("node", vec![building::node(node)]);
+        add("groups", one(building::groups(machine, node)));
+        add("control-port", vec![building::control(machine)]);
+    }
     add("plugins", vec![kernel::confinement(machine, &Confinement::of_this_kernel())]);
     Report::new(findings, latency)
 }
@@ -268,7 +278,7 @@ mod tests {
 
     #[test]
     fn findings_of_this_machine_are_complete() {
-        let found = examine(&requested(5)).findings;
+        let found = examine(&requested(5), None).findings;
         assert!(found.len() >= 10, "{found:#?}");
         for finding in &found {
             let Finding { check, verdict, message, reason, improvement, .. } = finding;
@@ -284,7 +294,7 @@ mod tests {
 
     #[test]
     fn every_command_can_be_pasted() {
-        for finding in examine(&requested(1)).findings {
+        for finding in examine(&requested(1), None).findings {
             let Some((_, command)) = finding.command() else { continue };
             let read = Command::new("sh").args(["-n", "-c", command]).output().unwrap();
             let said = String::from_utf8_lossy(&read.stderr);

@@ -54,6 +54,27 @@ pub(crate) fn igmp(machine: &Machine, name: &str) -> Option<Finding> {
     Some(Finding::new(Warning, what, why).fix(fix))
 }
 
+/// Bridges that stop groups some minutes after the last query of a querier.
+pub(crate) fn snooping(machine: &Machine) -> Vec<Finding> {
+    const FOLDER: &str = "sys/class/net";
+    let bridges = machine.list(FOLDER).into_iter().filter_map(|name| {
+        let on =
+            |file: &str| machine.number::<u32>(&format!("{FOLDER}/{name}/bridge/multicast_{file}"));
+        let (snooping, querier) = (on("snooping")? != 0, on("querier")? != 0);
+        Some(match (snooping, querier) {
+            (false, _) => Finding::passed(format!("{name} sends groups to all ports")),
+            (true, true) => Finding::passed(format!("{name} has IGMP snooping and a querier")),
+            (true, false) => {
+                let what = format!("{name} has IGMP snooping without its own querier");
+                let why = "if no router of this network is one, groups may stop after minutes";
+                let file = format!("/{FOLDER}/{name}/bridge/multicast_querier");
+                Finding::new(Warning, what, why).fix(format!("echo 1 | sudo tee {file}"))
+            }
+        })
+    });
+    bridges.collect()
+}
+
 /// The maximum of both `rp_filter` applies (ip-sysctl).
 pub(crate) fn reverse_path(machine: &Machine, names: &[&str]) -> Option<Finding> {
     const STRICT: u32 = 1;
@@ -124,6 +145,27 @@ mod tests {
         let found = judged("V3", &forced).unwrap();
         snapshot!(found.message);
         assert!(igmp(&Machine::empty(), "eth1").is_none());
+    }
+
+    #[test]
+    fn bridge_that_snoops_without_a_querier_is_reported() {
+        let judged = |snooping: &str, querier: &str| {
+            let folder = "sys/class/net/br0/bridge/multicast_";
+            let [snoops, queries] = ["snooping", "querier"].map(|file| format!("{folder}{file}"));
+            let files =
+                [(&*snoops, snooping), (&*queries, querier), ("sys/class/net/eth0/mtu", "1")];
+            let [found] = snooping_of(&files);
+            found
+        };
+        assert_eq!(judged("0", "0").verdict, Passed);
+        assert_eq!(judged("1", "1").verdict, Passed);
+        let found = judged("1", "0");
+        assert_eq!(found.verdict, Warning);
+        snapshot!(found.fix.unwrap());
+    }
+
+    fn snooping_of(files: &[(&str, &str)]) -> [Finding; 1] {
+        snooping(&Machine::of(files)).try_into().unwrap()
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl Audience {
 }
 
 /// A received claim.
+#[derive(Clone)]
 pub(crate) struct StoredClaim {
     pub(crate) ssrc: u32,
     pub(crate) claim: Claim,

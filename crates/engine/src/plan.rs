@@ -33,7 +33,7 @@ use tautline_proto::packetizer::Identity;
 use tautline_proto::receive_policy::{ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::avtp::Encapsulation;
 
 use crate::error::RunError;
@@ -129,6 +129,9 @@ pub struct StreamPlan {
     pub carries_clock: bool,
     /// Whether this is an announcement port: plays only streams that claim this zone.
     pub announces: bool,
+    /// Presentation time at which it replaces another stream, with an equal-power cross-fade. `None`:
+    /// as soon as it has sound.
+    pub joins: Option<LocalTime>,
     /// SRTP profile, for the report.
     pub sealed: Option<&'static str>,
 }
@@ -151,6 +154,7 @@ impl StreamPlan {
             senders: None,
             carries_clock: false,
             announces: false,
+            joins: None,
             sealed: None,
         }
     }

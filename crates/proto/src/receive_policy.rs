@@ -56,12 +56,14 @@ pub struct ReceivePolicyConfig {
     pub latency: LatencyRule,
     /// Accepted share of late packets.
     pub loss_target: LossTarget,
+    /// Whether the sender reduces its bit rate by itself, so that heavy loss needs no note.
+    pub sender_adapts: bool,
 }
 
 impl ReceivePolicyConfig {
     /// Creates a default configuration.
     pub const fn new(latency: LatencyRule) -> Self {
-        Self { latency, loss_target: LossTarget::DEFAULT }
+        Self { latency, loss_target: LossTarget::DEFAULT, sender_adapts: false }
     }
 }
 
@@ -236,7 +238,7 @@ impl ReceivePolicy {
         self.follow_need(status);
         self.follow_contradiction(status, context);
         let losses = status.receiving.and_then(|receiving| receiving.losses);
-        let tally = losses.map(|losses| losses.tally);
+        let tally = losses.map(|losses| losses.tally).filter(|_| !self.config.sender_adapts);
         let silence = self.interruptions.silence(&self.recent, self.left, status.at);
         let loss = tally.and_then(|tally| self.interruptions.loss(tally, status.at));
         silence.into_iter().chain(loss).for_each(|note| self.notes.note(note));

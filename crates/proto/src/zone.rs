@@ -25,13 +25,13 @@ use tautline_dsp::gain::Gain;
 
 use crate::clock::ClockMapping;
 use crate::time::{LocalTime, Span, WallTime};
-use announcement::{Announcement, Moment, State};
+use announcement::{Announcement, Concerns, Moment, State};
 use plan::Plan;
 use program::Programs;
 
 pub use claim::{AnnouncementId, Claim, Class, Duck, Priority, Targets};
 pub use curve::GainCurve;
-pub use gains::ZoneGains;
+pub use gains::{AnnouncedGain, ZoneGains};
 pub use program::ProgramRule;
 pub use queue::{Queue, QueueStep};
 pub use sender::ClaimSender;
@@ -41,6 +41,8 @@ pub use sender::ClaimSender;
 pub struct ZoneSettings {
     /// Numbers that address this zone: its own and those of its groups.
     pub numbers: Vec<u16>,
+    /// Ranks of the stations that mute this zone, their own room, during their announcements.
+    pub muted_by: Vec<u16>,
     /// Presentation time minus current time of the newest frame that the device has taken. Gains
     /// before that no longer change.
     pub lead: Span,
@@ -116,6 +118,13 @@ pub enum ZoneEvent {
         /// The one that plays instead.
         by: AnnouncementId,
     },
+    /// Its claim has no effect here, for a reason other than its precedence.
+    Rejected {
+        /// Announcement.
+        id: AnnouncementId,
+        /// Reason.
+        why: ClaimRefused,
+    },
     /// Another announcement ends it.
     Preempted {
         /// Announcement.
@@ -134,6 +143,19 @@ pub enum ZoneEvent {
         /// Reason.
         why: EndReason,
     },
+}
+
+impl ZoneEvent {
+    /// Its announcement.
+    pub const fn id(&self) -> AnnouncementId {
+        match self {
+            Self::Started { id, .. }
+            | Self::Refused { id, .. }
+            | Self::Rejected { id, .. }
+            | Self::Preempted { id, .. }
+            | Self::Ended { id, .. } => *id,
+        }
+    }
 }
 
 /// Planned curve, and the curve as played: they differ after late claims.
@@ -167,6 +189,8 @@ pub struct Arbiter {
     plan: Plan,
     programs: Programs,
     duck: Followed,
+    mute: Followed,
+    emergency: Followed,
     announced: Vec<(u32, Followed)>,
     events: VecDeque<ZoneEvent>,
     refused: [u64; ClaimRefused::ALL.len()],
@@ -192,6 +216,8 @@ impl Arbiter {
             announcements: Vec::with_capacity(Self::MAX_ANNOUNCEMENTS),
             plan: Plan::with_capacity(Self::MAX_ANNOUNCEMENTS),
             duck: Followed::new(Gain::UNITY),
+            mute: Followed::new(Gain::UNITY),
+            emergency: Followed::new(Gain::SILENCE),
             announced: Vec::with_capacity(Self::MAX_ANNOUNCEMENTS),
             events: VecDeque::with_capacity(Self::MAX_EVENTS),
             refused: [0; ClaimRefused::ALL.len()],
@@ -217,6 +243,17 @@ impl Arbiter {
         self.duck.played
     }
 
+    /// Gain of everything but emergencies: silence while a station of
+    /// [`ZoneSettings::muted_by`] announces, in whatever zones.
+    pub const fn mute(&self) -> GainCurve {
+        self.mute.played
+    }
+
+    /// Full while an emergency announcement plays, else silence.
+    pub const fn emergency(&self) -> GainCurve {
+        self.emergency.played
+    }
+
     /// Gain of announcement stream `ssrc`; silence without a claim.
     pub fn announced(&self, ssrc: u32) -> GainCurve {
         let found = self.announced.iter().find(|(of, _)| *of == ssrc);
@@ -225,8 +262,13 @@ impl Arbiter {
 
     /// All gains.
     pub fn gains(&self) -> ZoneGains {
-        let announced = self.announced.iter().map(|(ssrc, followed)| (*ssrc, followed.played));
-        ZoneGains::new(self.duck.played, announced)
+        let announced = self.announced.iter().map(|(ssrc, followed)| {
+            let all = self.announcements.iter();
+            let is_muted = all.filter(|it| it.ssrc == *ssrc).any(Announcement::is_muted);
+            AnnouncedGain { ssrc: *ssrc, curve: followed.played, is_muted }
+        });
+        let (mute, emergency) = (self.mute.played, self.emergency.played);
+        ZoneGains::new([self.duck.played, mute, emergency], announced)
     }
 
     /// Whether an announcement starts soon whose sound has not arrived: report it without delay.
@@ -276,7 +318,8 @@ impl Arbiter {
     ) -> Result<(), ClaimRefused> {
         let ReceivedClaim { ssrc, claim, targets, .. } = received;
         let is_addressed = targets.address(&self.settings.numbers);
-        if is_addressed && claim.priority.class() == Class::Background {
+        let mutes = self.settings.muted_by.contains(&claim.rank);
+        if (is_addressed || mutes) && claim.priority.class() == Class::Background {
             return Err(ClaimRefused::Background);
         }
         let clock = Self::timely(received, now);
@@ -286,7 +329,7 @@ impl Arbiter {
                 self.poll(now);
             }
         }
-        if !is_addressed {
+        if !is_addressed && !mutes {
             return Err(ClaimRefused::OtherZone);
         }
         let clock = clock?;
@@ -300,7 +343,8 @@ impl Arbiter {
         if claim.starts - claim.sent > Self::CLOCK_LIMIT {
             return Err(ClaimRefused::Future);
         }
-        let new = Announcement::new(*ssrc, claim, *clock, now);
+        let concerns = Concerns { plays: is_addressed, mutes };
+        let new = Announcement::new(*ssrc, claim, *clock, concerns, now);
         if new.ends().local <= self.earliest(now) {
             return Err(ClaimRefused::Over);
         }
@@ -394,6 +438,8 @@ impl Arbiter {
     fn follow_curves(&mut self, earliest: LocalTime) {
         let (plan, all) = (&self.plan, &self.announcements);
         let mut changed = self.duck.follow(plan.duck(all), earliest);
+        changed |= self.mute.follow(plan.mute(all, Self::CATCH_UP), earliest);
+        changed |= self.emergency.follow(plan.emergency(), earliest);
         self.announced.retain(|(ssrc, _)| all.iter().any(|it| it.ssrc == *ssrc));
         for it in all {
             if !self.announced.iter().any(|(ssrc, _)| *ssrc == it.ssrc) {

@@ -52,6 +52,8 @@ pub struct ZoneSnapshot {
     pub announcement: Option<String>,
     /// Current gain of the programs: 1 without an announcement, 0 for silence.
     pub program_gain: f64,
+    /// Claims for this zone without effect: contradictory, too early, or of a wrong clock.
+    pub refused_claims: u64,
 }
 
 /// A plugin that a worker runs for another machine.
@@ -364,7 +366,8 @@ mod tests {
             ..FollowedClockSnapshot::default()
         };
         let (streams, clock) = (vec![stream], Some(clock));
-        let zone = ZoneSnapshot { announcement: Some("07".into()), program_gain: 0.1 };
+        let zone =
+            ZoneSnapshot { announcement: Some("07".into()), program_gain: 0.1, refused_claims: 3 };
         let zone = Some(zone);
         let snapshot = Snapshot { schema: SCHEMA, streams, clock, zone, ..Snapshot::default() };
         let line = serde_json::to_string(&snapshot).unwrap();

@@ -255,7 +255,13 @@ fn waterfall(out: &mut String, stream: &StreamReport) -> fmt::Result {
         let Summary { p50_ns, p99_ns, max_ns, .. } = stage.summary;
         let [p50, p99, max] = Known::row([p50_ns, p99_ns, max_ns], stage.uncertainty_ns)
             .map(|known| known.map_or("–".to_owned(), |known| known.to_string()));
-        writeln!(out, "  {:<8} {p50:>9} {p99:>9} {max:>9}  {indent}{bar}{mark}", stage.name)?;
+        let error = stage.uncertainty_ns.filter(|error| *error > 0);
+        let error = error.map_or(String::new(), |error| format!("  ± {}", digits::bound(error)));
+        writeln!(
+            out,
+            "  {:<8} {p50:>9} {p99:>9} {max:>9}  {indent}{bar}{mark}{error}",
+            stage.name
+        )?;
     }
     Ok(())
 }
@@ -408,6 +414,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
+    use crate::StageSummary;
 
     #[test]
     fn lost_receiver_is_reported_with_its_silence() {
@@ -461,6 +468,20 @@ mod tests {
     fn exact_values_show_no_uncertainty() {
         let reported = [None, Some(0), Some(12_000)].map(|error| known(5_000_000, error));
         assert_eq!(reported, ["5.000ms", "5.000ms", "5.000ms ± 12us"]);
+    }
+
+    #[test]
+    fn only_stages_between_two_clocks_have_an_uncertainty() {
+        let stage = |name: &'static str, uncertainty_ns| StageSummary {
+            name: name.into(),
+            uncertainty_ns,
+            summary: Summary { p50_ns: Some(80_000), ..Summary::default() },
+        };
+        let stages = vec![stage("capture", None), stage("wire", Some(12_000))];
+        let mut out = String::new();
+        waterfall(&mut out, &StreamReport { stages, ..StreamReport::default() }).unwrap();
+        let has_error: Vec<_> = out.lines().skip(1).map(|line| line.contains("± 12us")).collect();
+        assert_eq!(has_error, [false, true], "{out}");
     }
 
     #[test]

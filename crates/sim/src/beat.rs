@@ -78,7 +78,7 @@ impl Ordinary {
         let mut receiver = receiver_with_room(config, latency);
         receiver.borrow_repairer(&mut Some(Box::<Repairer>::default()));
         let loss_target = scenario.auto.unwrap_or(LossTarget::DEFAULT);
-        let config = ReceivePolicyConfig { latency, loss_target };
+        let config = ReceivePolicyConfig { loss_target, ..ReceivePolicyConfig::new(latency) };
         let ordinary = Self {
             policy: ReceivePolicy::new(config, scenario.latency, device, &mut receiver),
             talks: scenario.reports,

@@ -8,25 +8,28 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::{ZoneChange, ZoneState};
 use tautline_audio::{
-    Extras, FADED_WITHIN, OutputConfig, OutputSettings, fading, open_supervised, outputs, settle,
+    Extras, FADED_WITHIN, Output, OutputConfig, fading, open_supervised, outputs, settle,
 };
 use tautline_engine::error::RunError;
 use tautline_engine::monitor::run::{RunOptions, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::Rate;
 
 use self::played::PlayedZone;
 use crate::{Card, Error, Place, Site, Zone};
 
-/// What a card process reports.
+/// What a process of a node reports.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CardNews {
-    /// State of a zone: each second, and when it changes.
+    /// State of a zone: when it changes, and each second in which the device plays.
     State(Box<ZoneState>),
     /// A message for the log.
     Note(String),
+    /// Packets of the source leave.
+    Sending,
 }
 
 /// Interval of looks at the engines.
@@ -53,7 +56,7 @@ pub fn run_card(
         settings(site, device)?,
         Extras::default(),
     )?;
-    let configs = zones.iter().map(|(_, zone)| config(zone)).collect();
+    let configs = zones.iter().map(|(_, zone)| config(zone, site.rate)).collect();
     let (process, outputs) = outputs(opened.device.as_ref(), configs);
     let (fades, ends) = <(Stop, Stop)>::default();
     let begin = zones.iter().zip(&outputs).map(|((name, zone), output)| {
@@ -61,9 +64,9 @@ pub fn run_card(
         PlayedZone::begin((site, place), (name, zone), output, options, &ends)
     });
     let mut played = begin.collect::<Result<Vec<_>, _>>()?;
-    let device = fading(opened.device, fades.clone());
-    let running = Running::start(device, process, options.scheduler, &ends)?;
-    let mut next = LocalTime::ZERO;
+    let fading = fading(opened.device, fades.clone());
+    let running = Running::start(fading, process, options.scheduler, &ends)?;
+    let (mut next, mut played_periods) = (LocalTime::ZERO, 0);
     while !stop.is_requested() && !running.is_over() && !played.iter().any(PlayedZone::is_over) {
         let change = changes.recv_timeout(LOOK).into_iter().chain(changes.try_iter());
         for change in change {
@@ -74,16 +77,18 @@ pub fn run_card(
             }
         }
         opened.notes.take().into_iter().for_each(|note| notify(CardNews::Note(note)));
-        let is_due = now() >= next;
+        let periods = outputs.first().map_or(0, Output::periods);
+        let is_due = now() >= next && periods != played_periods;
+        let fault = opened.supervision.is_away().then(|| format!("{} is gone", device.device));
         for zone in &mut played {
-            let changed = zone.look();
+            let changed = zone.look(fault.as_deref());
             zone.notes().into_iter().for_each(|note| notify(CardNews::Note(note)));
             if changed || is_due {
                 notify(CardNews::State(Box::new(zone.state().clone())));
             }
         }
         if is_due {
-            next = now() + EVERY;
+            (next, played_periods) = (now() + EVERY, periods);
         }
     }
     fades.request();
@@ -107,21 +112,16 @@ fn zones<'a>(
     let own = site.zones.iter().filter(|(_, zone)| zone.node == place.name && zone.card == card);
     own.map(|(name, zone)| {
         let change = before.iter().find(|change| change.zone == *name);
-        (name.as_str(), change.map_or_else(|| zone.clone(), |change| zone.changed(change)))
+        let zone = change.map_or_else(|| zone.clone(), |change| zone.changed(site, change));
+        (name.as_str(), zone)
     })
     .collect()
 }
 
 /// Output of a zone.
-pub(crate) fn config(zone: &Zone) -> OutputConfig {
-    let settings = OutputSettings {
-        equalizer: zone.equalizer,
-        volume: zone.volume,
-        muted: zone.mute,
-        delay: zone.delay,
-        limiter: zone.limiter,
-    };
-    OutputConfig { channels: zone.channels.iter().map(|channel| channel - 1).collect(), settings }
+pub(crate) fn config(zone: &Zone, rate: Rate) -> OutputConfig {
+    let channels = zone.channels.iter().map(|channel| channel - 1).collect();
+    OutputConfig { channels, mono: zone.mono, settings: zone.output(rate) }
 }
 
 fn settings(site: &Site, card: &Card) -> Result<Settings, Error> {

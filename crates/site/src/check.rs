@@ -48,11 +48,12 @@ const FILE: &[&str] = &[
 ];
 const NODE: &[&str] = &["host", "card"];
 const CARD: &[&str] = &["device", "channels", "period", "periods"];
-const SOURCE: &[&str] = &["stream", "files", "device", "node", "address"];
+const SOURCE: &[&str] = &["stream", "files", "device", "local", "node", "address"];
 
 const HOST: &str = "an IP address or host name, such as \"10.0.0.11\"";
 const DEVICE: &str = "a device, such as \"alsa:hw:0\"";
 const FILES: &str = "a list of paths, such as [\"morning.flac\"]";
+const LOCAL: &str = "the name of a source in local.toml of the node";
 const LATENCY: &str = "a time from 2ms to 2s, such as \"20ms\"";
 const KEY_FILE: &str = "a path that every node has, such as \"/etc/tautline/group.key\"";
 const EPOCH: &str = "a whole number from 1, one more than before";
@@ -269,14 +270,14 @@ impl<'a> Checker<'a> {
     fn sources(&mut self, file: &Section<'a>) -> BTreeMap<String, Source> {
         let mut sources = BTreeMap::new();
         for (name, source) in file.tables("source", SOURCE, &mut self.mistakes) {
-            const KINDS: [&str; 3] = ["stream", "files", "device"];
-            self.exactly_one(&source, &KINDS, "stream, files and device");
+            const KINDS: [&str; 4] = ["stream", "files", "device", "local"];
+            self.exactly_one(&source, &KINDS, "stream, files, device and local");
             if source.has("stream") {
                 for key in ["node", "address"].into_iter().filter(|key| source.has(key)) {
                     let kind = MistakeKind::NotApplicable { key, what: "a stream" };
                     self.mistakes.add(source.at, kind);
                 }
-            } else if source.has("files") || source.has("device") {
+            } else if KINDS.iter().any(|key| source.has(key)) {
                 for (key, example) in [("node", "\"NODE\""), ("address", "\"239.255.78.1:5004\"")] {
                     source.require(key, example, &mut self.mistakes);
                 }
@@ -291,9 +292,14 @@ impl<'a> Checker<'a> {
             let files = source.list("files", FILES, mistakes).unwrap_or_default();
             let device = source.parse("device", DEVICE, mistakes, str::parse::<DeviceSpec>);
             let files = files.into_iter().map(|file| PathBuf::from(file.value)).collect();
+            let local = source.text("local", LOCAL, mistakes);
             let node = self.node(&source).unwrap_or_default();
             let address = self.address(&source, "address").unwrap_or(NO_ADDRESS);
-            let input = device.map_or(SourceInput::Files(files), SourceInput::Device);
+            let input = match (device, local) {
+                (Some(device), _) => SourceInput::Device(device),
+                (None, Some(name)) => SourceInput::Local(name.value.to_owned()),
+                (None, None) => SourceInput::Files(files),
+            };
             let source = match stream {
                 Some(stream) => Source::Stream(Box::new(stream)),
                 None => Source::Own { input, node, address },

@@ -7,9 +7,14 @@ use std::time::Duration;
 
 use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::trust::{TrustError, TrustStore};
-use tautline_api::v1::{NODE_PORT, NodeState, SitePush, ZoneChange, ZoneState};
+use tautline_api::v1::{
+    Acknowledged, FaultsAck, NODE_PORT, NodeState, SitePush, ZoneChange, ZoneState,
+};
+
+use tautline_proto::time::Span;
 
 use crate::files::sha256;
+use crate::log::unix_nanos;
 use crate::place::is_own;
 use crate::{FileFault, NotHere, Site};
 
@@ -17,6 +22,17 @@ use crate::{FileFault, NotHere, Site};
 const LIMIT: Duration = Duration::from_secs(3);
 /// Time to copy a file.
 const COPY_LIMIT: Duration = Duration::from_secs(60);
+
+/// The node's clock minus this one: the offset next to zero at which the node answered between
+/// both times.
+fn clock_offset(asked: i64, answered: i64, received: i64) -> Span {
+    // A node of an earlier version reports no time.
+    if answered == 0 {
+        return Span::ZERO;
+    }
+    let (least, most) = (answered.saturating_sub(received), answered.saturating_sub(asked));
+    Span::from_nanos(0.clamp(least, most.max(least)))
+}
 
 /// Client of all nodes.
 pub struct NodeClient<'a> {
@@ -31,6 +47,9 @@ pub struct Asked {
     pub node: String,
     /// Its state, or why there is none.
     pub state: Result<NodeState, AskFailed>,
+    /// The node's clock minus this machine's, as near to zero as the duration of the request
+    /// permits: clocks that NTP or PTP keeps agree better than a request can tell.
+    pub clock: Span,
 }
 
 /// Result of a push to a node.
@@ -67,8 +86,14 @@ impl<'a> NodeClient<'a> {
 
     /// Asks these nodes at the same time.
     pub fn states<'n>(&self, nodes: impl IntoIterator<Item = &'n str>) -> Vec<Asked> {
-        let asked = at_once(nodes, |node| self.state(node)).into_iter();
-        asked.map(|(node, state)| Asked { node: node.to_owned(), state }).collect()
+        let ask = |node: &str| {
+            let asked = unix_nanos();
+            let state = self.state(node);
+            let answered = state.as_ref().map_or(0, |state| state.now_ns);
+            (state, clock_offset(asked, answered, unix_nanos()))
+        };
+        let asked = at_once(nodes, ask).into_iter();
+        asked.map(|(node, (state, clock))| Asked { node: node.to_owned(), state, clock }).collect()
     }
 
     /// Copies the building file with these bytes, from this folder, to its nodes. Returns messages
@@ -115,6 +140,11 @@ impl<'a> NodeClient<'a> {
         Ok(self.client(&zone.node)?.change_zone(change)?)
     }
 
+    /// Clears faults of a node that ended.
+    pub fn acknowledge(&self, node: &str, request: &FaultsAck) -> Result<Acknowledged, AskFailed> {
+        Ok(self.client(node)?.acknowledge(request)?)
+    }
+
     fn state(&self, node: &str) -> Result<NodeState, AskFailed> {
         Ok(self.client(node)?.node()?)
     }
@@ -145,4 +175,17 @@ fn at_once<'n, T: Send>(
         });
         joined.collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offset_is_the_nearest_to_zero_that_the_request_permits() {
+        let offset = |answered| clock_offset(1000, answered, 1400).as_nanos();
+        // In between, the clocks may agree.
+        assert_eq!([1000, 1200, 1400].map(offset), [0; 3]);
+        assert_eq!([900, 2000, 0].map(offset), [-100, 600, 0]);
+    }
 }

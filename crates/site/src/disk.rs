@@ -4,6 +4,23 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Reads JSON. A missing file is the default value.
+pub(crate) fn read_json<T: DeserializeOwned + Default>(path: &Path) -> io::Result<T> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces a file with JSON.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    replace(path, &serde_json::to_vec_pretty(value)?)
+}
+
 /// Replaces the file, and creates its folder.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = folder_of(path);

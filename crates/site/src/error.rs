@@ -7,6 +7,7 @@ use tautline_engine::plan::pacing::PacingRefused;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 
+use crate::local::LocalError;
 use crate::place::NotHere;
 
 /// Error that prevents or ends the run of a node or an announcement. Its text has a hint.
@@ -30,6 +31,12 @@ pub enum Error {
     /// The key cannot be read.
     #[error(transparent)]
     Key(#[from] TrustError),
+    /// The program of a source does not deliver sound.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// The input of a source ended.
+    #[error("{0}")]
+    Ended(String),
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),

@@ -105,15 +105,26 @@ impl Site {
         Ok((files, left))
     }
 
-    /// Path of a message's recording, if it has its hash. The building file is in `folder`.
+    /// Path of a message's recording, if it exists with its hash. The building file is in `folder`.
     pub fn recording(&self, message: &str, folder: &Path) -> Result<PathBuf, FileFault> {
         let unknown = || FileFault::NoMessage(message.to_owned());
         let Message { file, sha256 } = self.messages.get(message).ok_or_else(unknown)?;
         let path = folder.join(file);
-        if sha256.is_some() {
-            read(message, path.clone(), *sha256)?;
+        match sha256 {
+            Some(_) => drop(read(message, path.clone(), *sha256)?),
+            None => {
+                let found = std::fs::metadata(&path);
+                let failed = |error| FileFault::Read { path: path.clone(), error };
+                found.map_err(failed)?;
+            }
         }
         Ok(path)
+    }
+
+    /// Recordings of messages that are missing or have another hash.
+    pub fn faulty_recordings(&self, folder: &Path) -> Vec<FileFault> {
+        let checked = self.messages.keys().map(|message| self.recording(message, folder));
+        checked.filter_map(Result::err).collect()
     }
 }
 

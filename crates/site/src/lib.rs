@@ -9,12 +9,15 @@ mod client;
 mod disk;
 mod error;
 mod files;
+mod local;
+mod log;
 mod mistake;
 mod names;
 mod node;
 mod place;
 mod schedule;
 mod section;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -25,9 +28,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
-use tautline_api::v1::{ZoneChange, ZoneState};
+use tautline_api::v1::ZoneChange;
 use tautline_audio::DeviceSpec;
-use tautline_dsp::equalizer::Equalizer;
+use tautline_dsp::equalizer::Band;
 use tautline_dsp::gain::Gain;
 use tautline_engine::plan::address::Address;
 use tautline_proto::time::{Frames, Span};
@@ -37,11 +40,14 @@ pub use card::{CardNews, run_card};
 pub use client::{AskFailed, Asked, NodeClient, Pushed};
 pub use error::Error;
 pub use files::FileFault;
+pub use local::LocalError;
+pub use log::{LOG_NAME, append_log, unix_nanos};
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
 pub use schedule::{Cron, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule};
-pub use transmit::{Transmission, transmit};
+pub use settings::{parse_bands, parse_ceiling, parse_delay};
+pub use transmit::{Transmission, send_source, transmit};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "building.toml";
@@ -124,18 +130,22 @@ pub struct Zone {
     pub card: String,
     /// Channels of the card, counted from 1.
     pub channels: Vec<u16>,
+    /// Whether each channel plays (left + right) ÷ 2.
+    pub mono: bool,
     /// Volume at the start.
     pub volume: Gain,
     /// Minimum volume.
     pub min_volume: Gain,
     /// Maximum volume.
     pub max_volume: Gain,
+    /// Minimum volume during an emergency, also of a muted zone.
+    pub emergency_volume: Gain,
     /// Whether it is mute at the start.
     pub mute: bool,
     /// Delay after the presentation time.
     pub delay: Span,
-    /// Equalizer, calculated for [`Site::rate`].
-    pub equalizer: Equalizer,
+    /// Bands of the equalizer, valid at [`Site::rate`].
+    pub equalizer: Vec<Band>,
     /// Ceiling of the limiter, relative to full scale.
     pub limiter: Option<Gain>,
     /// Source at the start.
@@ -174,6 +184,8 @@ pub enum SourceInput {
     Files(Vec<PathBuf>),
     /// A device of the node.
     Device(DeviceSpec),
+    /// A source of the node's `local.toml`.
+    Local(String),
 }
 
 /// A sender of announcements.
@@ -222,42 +234,15 @@ impl fmt::Display for SiteHash {
     }
 }
 
-/// Adds a later change of the same zone.
-pub(crate) fn merge(change: &mut ZoneChange, later: &ZoneChange) {
-    let ZoneChange { zone, volume, muted, source } = later.clone();
-    change.zone = zone;
-    change.volume = volume.or(change.volume.take());
-    change.muted = muted.or(change.muted);
-    change.source = source.or(change.source.take());
-}
-
-impl Zone {
-    /// The zone after a change.
-    pub(crate) fn changed(&self, change: &ZoneChange) -> Self {
-        let volume = change.volume.as_ref().and_then(|volume| volume.parse().ok());
-        Self {
-            volume: volume.unwrap_or(self.volume),
-            mute: change.muted.unwrap_or(self.mute),
-            source: change.source.clone().or_else(|| self.source.clone()),
-            ..self.clone()
-        }
-    }
-
-    /// State before it plays.
-    pub(crate) fn first_state(&self, name: &str) -> ZoneState {
-        ZoneState {
-            zone: name.to_owned(),
-            source: self.source.clone(),
-            volume: self.volume.to_string(),
-            muted: self.mute,
-            ..ZoneState::default()
-        }
-    }
-}
-
 impl Site {
     /// Default [`Site::latency`]: a page sounds well within 50 ms of the button.
     pub const LATENCY: Span = Span::from_millis(20);
+
+    /// Ranks of the stations that mute `zone` while they speak.
+    pub fn muted_by(&self, zone: &str) -> Vec<u16> {
+        let stations = self.stations.values();
+        stations.filter(|it| it.mutes.as_deref() == Some(zone)).map(|it| it.rank).collect()
+    }
 
     /// Numbers in claims that address `zone`: its own, and those of its groups, also through other
     /// groups. Empty for an unknown zone.

@@ -216,7 +216,7 @@ pub enum MistakeKind {
     },
     /// A command in a file that other machines distribute.
     #[error(
-        "exec: is not allowed here: anyone who edits this file could run commands on every node\nhint: delete it; put commands in a file that only the node has"
+        "exec: is not allowed here: anyone who edits this file could run commands on every node\nhint: write local = \"NAME\", and exec in local.toml of the node"
     )]
     Exec,
     /// More than [`crate::MAX_MISTAKES`].

@@ -1,6 +1,7 @@
 //! A node: starts the processes of its cards and sources, restarts them, and knows its zones.
 
 mod child;
+mod faults;
 mod push;
 mod saved;
 mod scheduled;
@@ -8,24 +9,27 @@ mod scheduled;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tautline_api::v1::{
-    NodeService, NodeState, PushRefused, SitePush, SitePushed, SourceState, ZoneChange,
-    ZonePlayback, ZoneRefused, ZoneState,
+    Acknowledged, AnnouncementResult, AnnouncementState, FaultKind, FaultsAck, NodeService,
+    NodeState, PushRefused, SitePush, SitePushed, SourceState, ZoneChange, ZonePlayback,
+    ZoneRefused, ZoneState,
 };
-use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
+use tautline_proto::text::on_one_line;
 use tautline_proto::time::Span;
 
 use self::child::RunningChild;
+use self::faults::NodeFaults;
 use self::saved::SavedZones;
 pub use self::scheduled::ScheduledAnnouncement;
 use crate::card::CardNews;
+use crate::log::{ZoneEntry, append_log, newly_over, unix_nanos};
 use crate::schedule::Player;
 use crate::{Place, Site, Source, Zone};
 
@@ -35,7 +39,7 @@ pub enum Role {
     /// Plays all zones of this card. Reads [`ZoneChange`]s from standard input, a line each, the
     /// first line a list; writes [`CardNews`] to standard output. Ends with its input.
     Card(String),
-    /// Sends this source. Ends with its standard input.
+    /// Sends this source, and writes [`CardNews::Sending`]. Ends with its standard input.
     Source(String),
 }
 
@@ -53,6 +57,10 @@ pub struct NodeConfig {
     pub announce: Box<dyn Fn(&ScheduledAnnouncement) -> Command + Send + Sync>,
     /// File of the changes to zones, which outlives the node.
     pub saved: PathBuf,
+    /// File of the faults, which outlives the node.
+    pub faults: PathBuf,
+    /// Log of announcements.
+    pub log: PathBuf,
     /// Takes messages for the log.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -82,14 +90,18 @@ struct Standing {
     /// A building file for [`BuildingNode::update`].
     pushed: Option<(Arc<Site>, Place)>,
     saved: SavedZones,
+    faults: NodeFaults,
     is_over: bool,
 }
 
 /// First and longest pause before a restart. A run of the longest pause makes the next pause the
 /// first again.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// A card process reports each second. One that is silent for this long hangs.
-const HANGS: Span = Span::from_secs(10);
+/// A card process whose device plays reports each second. One that is silent for this long hangs:
+/// a user sees the fault within 10 s.
+const HANGS: Span = Span::from_secs(8);
+/// Faults have Unix seconds.
+const NANOS: i64 = 1_000_000_000;
 /// Time to end before a process is killed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -98,11 +110,17 @@ impl BuildingNode {
     pub fn new(config: NodeConfig) -> Arc<Self> {
         let (mut saved, why) = SavedZones::read(&config.saved);
         saved.fit(&config.site);
-        why.iter().for_each(|why| (config.notify)(why));
+        let (faults, lost) = NodeFaults::read(&config.faults);
+        why.iter().chain(&lost).for_each(|why| (config.notify)(why));
+        let folder = config.path.parent().unwrap_or(Path::new(""));
+        let faulty = config.site.faulty_recordings(folder);
+        faulty.iter().for_each(|fault| (config.notify)(&on_one_line(fault)));
         let own = config.site.zones.iter().filter(|(_, zone)| zone.node == config.place.name);
-        let zones =
-            own.map(|(name, zone)| (name.clone(), zone.changed(&saved.of(name)).first_state(name)));
-        let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
+        let zones = own.map(|(name, zone)| {
+            let zone = zone.changed(&config.site, &saved.of(name));
+            (name.clone(), zone.first_state(name))
+        });
+        let standing = Standing { zones: zones.collect(), saved, faults, ..Standing::default() };
         let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
         let (standing, awaited) = (Mutex::new(standing), Mutex::default());
         let (player, stopping) = (Mutex::default(), Condvar::new());
@@ -149,11 +167,14 @@ impl BuildingNode {
         })
     }
 
-    /// Kills card processes that report nothing, and what processes that ended left behind. Call
-    /// about once a second.
-    pub fn watch(&self) {
+    /// Kills card processes that report nothing, and what processes that ended left behind. Writes
+    /// the faults. Call about once a second. Returns whether the device of each running card process
+    /// makes progress.
+    pub fn watch(&self) -> bool {
         let now = now();
-        for (role, child) in &self.standing().children {
+        let mut standing = self.standing();
+        let mut is_well = true;
+        for (role, child) in &standing.children {
             if child.is_over() {
                 child.kill();
             } else if let Role::Card(card) = role
@@ -161,8 +182,18 @@ impl BuildingNode {
             {
                 (self.config.notify)(&format!("card {card} hangs: killed"));
                 child.kill();
+                is_well = false;
             }
         }
+        self.write_faults(&mut standing);
+        is_well
+    }
+
+    /// Enters a fault of the node with its reason, or ends it. `name` is that of [`FaultState`].
+    ///
+    /// [`FaultState`]: tautline_api::v1::FaultState
+    pub fn set_fault(&self, kind: FaultKind, name: &str, reason: Option<String>) {
+        self.standing().faults.set(kind, name, reason, unix_nanos() / NANOS);
     }
 
     /// Ends all processes, and waits for their threads.
@@ -170,6 +201,7 @@ impl BuildingNode {
         let mut standing = self.standing();
         standing.is_over = true;
         standing.children.values_mut().for_each(RunningChild::end);
+        self.write_faults(&mut standing);
         drop(standing);
         self.stopping.notify_all();
         let until = std::time::Instant::now() + FAREWELL;
@@ -233,7 +265,8 @@ impl BuildingNode {
         }
         standing.children.insert(role.clone(), child);
         if let Role::Source(source) = role {
-            standing.sources.insert(source.clone(), None);
+            // A fault lasts until packets leave: a program may end at once, again and again.
+            standing.sources.entry(source.clone()).or_default();
         }
         drop(standing);
         while let Some(line) = lines.next() {
@@ -258,9 +291,20 @@ impl BuildingNode {
         }
         match news {
             CardNews::State(state) => {
+                let Standing { zones, faults, .. } = &mut *standing;
                 // A zone that a newer file lacks has no entry.
-                if let Some(known) = standing.zones.get_mut(&state.zone) {
-                    *known = *state;
+                let Some(known) = zones.get_mut(&state.zone) else { return };
+                faults.set_zone(&state, unix_nanos() / NANOS);
+                let over = newly_over(&known.announcements, &state.announcements);
+                *known = *state;
+                let zone = known.zone.clone();
+                drop(standing);
+                self.log(&zone, &over);
+            }
+            CardNews::Sending => {
+                if let Role::Source(source) = role {
+                    standing.sources.insert(source.clone(), None);
+                    standing.faults.set(FaultKind::Source, source, None, unix_nanos() / NANOS);
                 }
             }
             CardNews::Note(note) => {
@@ -270,47 +314,78 @@ impl BuildingNode {
         }
     }
 
+    /// A slow disk blocks only the thread that reads from the card's process.
+    fn log(&self, zone: &str, announcements: &[AnnouncementState]) {
+        let NodeConfig { place, log, .. } = &self.config;
+        for announcement in announcements {
+            let written = append_log(log, &ZoneEntry::new(&place.name, zone, announcement));
+            self.note_written(&mut self.standing(), log, written);
+        }
+    }
+
     fn fail(&self, role: &Role, fault: &str) {
         let (site, place) = self.building();
+        let now = unix_nanos() / NANOS;
         let mut standing = self.standing();
+        let Standing { zones, sources, faults, .. } = &mut *standing;
+        let mut cut = Vec::new();
         match role {
             Role::Card(card) => {
                 let of_card = |zone: &Zone| zone.card == *card && zone.node == place.name;
-                for (name, state) in &mut standing.zones {
+                for (name, state) in zones {
                     if site.zones.get(name).is_some_and(of_card) {
                         state.state = ZonePlayback::Failed;
                         state.fault = Some(fault.to_owned());
                         (state.latency_ns, state.announcement, state.seconds) = (None, None, 0);
+                        faults.set_zone(state, now);
+                        cut.push((name.clone(), cut_off(&mut state.announcements)));
                     }
                 }
             }
             Role::Source(source) => {
-                standing.sources.insert(source.clone(), Some(fault.to_owned()));
+                faults.set(FaultKind::Source, source, Some(fault.to_owned()), now);
+                sources.insert(source.clone(), Some(fault.to_owned()));
             }
         }
+        drop(standing);
+        cut.iter().for_each(|(zone, cut)| self.log(zone, cut));
     }
 
-    fn check(&self, change: &ZoneChange) -> Result<(), ZoneRefused> {
-        let (site, place) = self.building();
-        let name = &change.zone;
-        let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
-        let zone = zone
-            .ok_or_else(|| ZoneRefused::NoZone { node: place.name.clone(), zone: name.clone() })?;
-        if let Some(volume) = &change.volume {
-            let volume: Gain =
-                volume.parse().map_err(|error| ZoneRefused::Volume(format!("{error}")))?;
-            let (min, max) = (zone.min_volume, zone.max_volume);
-            if !(min.factor()..=max.factor()).contains(&volume.factor()) {
-                return Err(ZoneRefused::Limits { zone: name.clone(), volume, min, max });
-            }
-        }
-        match &change.source {
-            Some(source) if !site.sources.contains_key(source) => {
-                Err(ZoneRefused::NoSource(source.clone()))
-            }
-            _ => Ok(()),
-        }
+    fn write_faults(&self, standing: &mut Standing) {
+        let path = &self.config.faults;
+        let written = standing.faults.write(path);
+        self.note_written(standing, path, written);
     }
+
+    /// Enters a failed write as a fault; a later success ends it.
+    fn note_written(&self, standing: &mut Standing, path: &Path, written: std::io::Result<()>) {
+        let (path, reason) = (path.display().to_string(), written.err());
+        let note = reason.as_ref().map(|error| format!("writing {path}: {error}"));
+        let reason = reason.map(|error| error.to_string());
+        let begins = standing.faults.set(FaultKind::Disk, &path, reason, unix_nanos() / NANOS);
+        note.filter(|_| begins).iter().for_each(|note| (self.config.notify)(note));
+    }
+
+    /// The zone of the file, with its saved changes.
+    fn zone(&self, name: &str, saved: &SavedZones) -> Result<Zone, ZoneRefused> {
+        let (site, place) = self.building();
+        let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
+        let zone = zone.ok_or_else(|| ZoneRefused::NoZone {
+            node: place.name.clone(),
+            zone: name.to_owned(),
+        })?;
+        Ok(zone.changed(&site, &saved.of(name)))
+    }
+}
+
+/// Ends the announcements that play, and returns them.
+fn cut_off(announcements: &mut [AnnouncementState]) -> Vec<AnnouncementState> {
+    let playing = announcements.iter_mut().filter(|it| it.result == AnnouncementResult::Playing);
+    let cut = playing.map(|it| {
+        it.result = AnnouncementResult::Cut;
+        it.clone()
+    });
+    cut.collect()
 }
 
 impl NodeService for BuildingNode {
@@ -325,34 +400,37 @@ impl NodeService for BuildingNode {
             node: place.name.clone(),
             epoch: site.epoch,
             hash: site.hash.to_string(),
+            now_ns: unix_nanos(),
             zones: standing.zones.values().cloned().collect(),
             sources: sources.collect(),
+            faults: standing.faults.all().to_vec(),
         }
     }
 
-    fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
-        self.check(&change)?;
-        let card = self.building().0.zones.get(&change.zone).map(|zone| zone.card.clone());
+    fn acknowledge(&self, request: FaultsAck) -> Acknowledged {
         let mut standing = self.standing();
-        standing.saved.merge(&change);
-        if let Err(error) = standing.saved.write(&self.config.saved) {
-            let path = self.config.saved.display();
-            (self.config.notify)(&format!(
-                "writing {path}: {error}; the change ends with the node"
-            ));
+        let done = standing.faults.acknowledge(&request);
+        self.write_faults(&mut standing);
+        done
+    }
+
+    fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused> {
+        let (site, _) = self.building();
+        let mut standing = self.standing();
+        let mut zone = self.zone(&change.zone, &standing.saved)?;
+        if let Some(refused) = zone.change(&site, &change).into_iter().next() {
+            return Err(refused);
         }
-        let child = card.and_then(|card| standing.children.get_mut(&Role::Card(card)));
+        standing.saved.merge(&change);
+        let written = standing.saved.write(&self.config.saved);
+        self.note_written(&mut standing, &self.config.saved, written);
+        let child = standing.children.get_mut(&Role::Card(zone.card.clone()));
         if let (Some(child), Ok(line)) = (child, serde_json::to_string(&change)) {
             // A process that died starts again with the saved changes.
             child.tell(&line);
         }
-        let ZoneChange { zone, volume, muted, source } = change;
-        let state = standing.zones.entry(zone).or_default();
-        if let Some(gain) = volume.and_then(|volume| volume.parse::<Gain>().ok()) {
-            state.volume = gain.to_string();
-        }
-        state.muted = muted.unwrap_or(state.muted);
-        state.source = source.or(state.source.take());
+        let state = standing.zones.entry(change.zone).or_default();
+        zone.show(state);
         Ok(state.clone())
     }
 

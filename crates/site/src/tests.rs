@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tautline_audio::{OutputConfig, OutputSettings};
-use tautline_dsp::equalizer::{Band, BandShape, EqualizerError, MAX_BANDS};
+use tautline_dsp::equalizer::{Band, BandShape, Equalizer, EqualizerError, MAX_BANDS};
 use tautline_dsp::signal::Frequency;
 use tautline_proto::text::on_one_line;
 use tautline_trial::snapshot;
@@ -111,10 +111,10 @@ fn valid_file_has_its_values() {
         band(BandShape::Peaking(gain("-4dB")), "120", 1.4),
         band(BandShape::HighPass, "62.5", 0.71),
     ];
-    assert_eq!(Ok(gym.equalizer), Equalizer::new(48_000, &bands));
+    assert_eq!(gym.equalizer, bands);
     assert_eq!(gym.limiter, Some(gain("-3.5dB")));
     let hall = &site.zones["hall"];
-    assert_eq!((hall.volume, hall.equalizer, hall.limiter), (Gain::UNITY, Equalizer::FLAT, None));
+    assert_eq!((hall.volume, hall.equalizer.len(), hall.limiter), (Gain::UNITY, 0, None));
     let card = &site.nodes["east"].cards["main"];
     assert_eq!((card.channels.count(), card.period, card.periods), (4, Frames::new(48), 2));
     let desk = &site.stations["desk"];
@@ -125,18 +125,32 @@ fn valid_file_has_its_values() {
 }
 
 #[test]
+fn source_names_a_program_of_its_node() {
+    let file = VALID.replace("device = \"alsa:hw:1\"", "local = \"radio\"");
+    let piano = Site::check(file.as_bytes()).unwrap().sources["piano"].clone();
+    let Source::Own { input: SourceInput::Local(name), node, .. } = piano else { panic!() };
+    assert_eq!((name.as_str(), node.as_str()), ("radio", "west"));
+    let (_, kind) = only_mistake("device = \"alsa:hw:1\"\nnode = \"west\"", "local = \"radio\"");
+    assert!(matches!(kind, MistakeKind::Missing { key: "node", .. }), "{kind:?}");
+}
+
+#[test]
 fn output_of_a_zone_has_its_values() {
     let site = Site::check(VALID.replace("max-volume", "mute = true\nmax-volume").as_bytes());
     let gym = &site.unwrap().zones["gym"];
     let settings = OutputSettings {
-        equalizer: gym.equalizer,
+        equalizer: Equalizer::new(48_000, &gym.equalizer).unwrap(),
         volume: gain("-6dB"),
         muted: true,
+        emergency_volume: gain("-3dB"),
         delay: Span::from_millis(100),
         limiter: Some(gain("-3.5dB")),
     };
     assert_ne!(settings.equalizer, Equalizer::FLAT);
-    assert_eq!(crate::card::config(gym), OutputConfig { channels: vec![0, 1], settings });
+    assert_eq!(
+        crate::card::config(gym, Rate::HZ_48000),
+        OutputConfig { channels: vec![0, 1], mono: false, settings }
+    );
 }
 
 #[test]
@@ -253,6 +267,7 @@ fn source_has_one_origin_and_a_station_one_machine() {
     for (old, new, at, count) in [
         ("stream = \"rtp://239.1.2.3:5004\"\n", "", "[source.radio]", 0),
         ("device = \"alsa:hw:1\"", "device = \"null:\"\nfiles = [\"a\"]", "[source.piano]", 2),
+        ("device = \"alsa:hw:1\"", "local = \"a\"\nfiles = [\"a\"]", "[source.piano]", 2),
         ("node = \"west\"\npriority", "priority", "[station.desk]", 0),
         (
             "node = \"west\"\npriority",
@@ -480,7 +495,8 @@ fn band_outside_the_limits_of_the_equalizer_is_rejected() {
 fn frequency_of_a_band_is_below_half_of_the_files_rate() {
     let at = |rate: &str, hertz: &str| {
         let file = VALID.replace("epoch = 3", &format!("epoch = 3\nrate = {rate}"));
-        Site::check(file.replace("120", hertz).as_bytes()).map(|site| site.zones["gym"].equalizer)
+        Site::check(file.replace("120", hertz).as_bytes())
+            .map(|site| site.zones["gym"].output(site.rate).equalizer)
     };
     let kinds = |mistakes: Vec<Mistake>| mistakes.into_iter().map(|mistake| mistake.kind);
     let kinds: Vec<_> = kinds(at("32000", "16000").unwrap_err()).collect();
@@ -576,4 +592,30 @@ fn all_messages_read_as_one_text() {
     let text: Vec<_> = lines.collect();
     assert!(all.iter().all(|mistake| mistake.to_string().contains("\nhint: ")), "{text:#?}");
     snapshot!("mistakes.toml", text.join("\n"));
+}
+
+#[test]
+fn zone_of_one_channel_is_mono_and_others_if_set() {
+    let mono = |channels: &str| {
+        let file = VALID.replace("channels = [1, 2]", channels);
+        assert_ne!(file, VALID);
+        Site::check(file.as_bytes()).map(|site| site.zones["gym"].mono)
+    };
+    assert_eq!(mono("channels = [1]"), Ok(true));
+    assert_eq!(mono("channels = [1, 2]\nmap = \"mono\""), Ok(true));
+    assert_eq!(mono("channels = [2, 1]"), Ok(false));
+    for invalid in ["channels = [1]\nmap = \"stereo\"", "channels = [1, 2]\nmap = \"left\""] {
+        assert_eq!(mono(invalid).unwrap_err().len(), 1, "{invalid}");
+    }
+}
+
+#[test]
+fn emergency_volume_may_exceed_the_limits_of_the_volume() {
+    let site = Site::check(
+        VALID.replace("max-volume", "emergency-volume = \"6dB\"\nmax-volume").as_bytes(),
+    );
+    let site = site.unwrap();
+    assert_eq!(site.zones["gym"].emergency_volume, gain("6dB"));
+    assert_eq!(site.zones["hall"].emergency_volume, Gain::UNITY);
+    assert_eq!((site.muted_by("hall"), site.muted_by("gym")), (vec![1], vec![]));
 }

@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tautline_audio::{DeviceSpec, Extras, Wanted, offered, open_supervised, probe};
+use tautline_audio::{
+    DeviceSpec, Extras, SoftwareSpec, SoundFile, Wanted, offered, open_supervised, probe,
+};
 use tautline_codec::encoder;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::monitor::run::RunOptions;
+use tautline_engine::monitor::run::{Progress, RunOptions};
 use tautline_engine::plan::pacing;
 use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_engine::plan::zone::AnnouncementPlan;
@@ -18,12 +20,13 @@ use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::PacketHeads;
 
-use crate::{Error, Site};
+use crate::local::{LocalProgram, LocalSource};
+use crate::{Error, Place, Site, Source, SourceInput};
 
 /// What a node or a station sends.
 #[derive(Debug, Clone)]
 pub struct Transmission {
-    /// Input.
+    /// Input. Files have one or two channels.
     pub input: DeviceSpec,
     /// Whether a file begins again at its end.
     pub looped: bool,
@@ -41,14 +44,63 @@ pub struct Transmission {
 const PERIOD: Frames = Frames::new(48);
 const PERIODS: u32 = 2;
 
-/// Sends until the input ends or `stop`.
+/// Sends until the input ends or `stop`. Files may have any rate.
 pub fn transmit(
     site: &Site,
     transmission: Transmission,
     options: &RunOptions,
     stop: &Stop,
 ) -> Result<(), Error> {
+    send(site, transmission, options, stop, &mut || ()).map(drop)
+}
+
+/// Sends a source of this node until `stop`, and calls `begun` once packets leave. Returns an error
+/// if its sound ends.
+pub fn send_source(
+    (site, place): (&Site, &Place),
+    name: &str,
+    options: &RunOptions,
+    stop: &Stop,
+    begun: &mut dyn FnMut(),
+) -> Result<(), Error> {
+    let Some(Source::Own { input, address, .. }) = site.sources.get(name) else {
+        let why = format!("the building file has no source {name} of a node");
+        return Err(Error::Usage(why));
+    };
+    let mut program = None;
+    let (input, looped) = match input {
+        SourceInput::Device(device) => (device.clone(), false),
+        SourceInput::Files(files) => {
+            (DeviceSpec::Software(SoftwareSpec::File(SoundFile::sequence(files))), true)
+        }
+        SourceInput::Local(name) => {
+            let started = LocalProgram::start(LocalSource::find(name, site.rate)?)?;
+            (program.insert(started).device(), false)
+        }
+    };
+    let (to, interface) = (*address, Some(place.address));
+    let transmission =
+        Transmission { input, looped, to, interface, begins: None, announcement: None };
+    let sent = send(site, transmission, options, stop, begun);
+    match (program, sent) {
+        _ if stop.is_requested() => Ok(()),
+        (Some(program), sent) => Err(program.fault(sent.map(drop))),
+        (None, Ok(notes)) if notes.is_empty() => Err(Error::Ended("the input ended".to_owned())),
+        (None, Ok(notes)) => Err(Error::Ended(notes.join("; "))),
+        (None, Err(error)) => Err(error),
+    }
+}
+
+/// Returns what was wrong with the files.
+fn send(
+    site: &Site,
+    transmission: Transmission,
+    options: &RunOptions,
+    stop: &Stop,
+    begun: &mut dyn FnMut(),
+) -> Result<Vec<String>, Error> {
     let Transmission { input, looped, to, interface, begins, announcement } = transmission;
+    let input = input.fitted();
     let device = settings(site, &input)?;
     let (format, heads) = (site.format(), PacketHeads::rtp(true));
     let address = site.sent_to(to, interface, begins.is_some())?;
@@ -82,8 +134,14 @@ pub fn transmit(
     };
     let extras = Extras { looped, begins, ..Extras::default() };
     let opened = open_supervised(&input, Direction::Capture, device, extras)?;
-    SendEngine::new(plan)?.run(opened.device, options, stop, &mut |_| ())?;
-    Ok(())
+    let mut has_begun = false;
+    let mut look = |progress: &Progress<'_>| {
+        if progress.packets > 0 && !core::mem::replace(&mut has_begun, true) {
+            begun();
+        }
+    };
+    SendEngine::new(plan)?.run(opened.device, options, stop, &mut look)?;
+    Ok(opened.notes.failed())
 }
 
 /// Stereo, or mono if the input has only that.
@@ -101,7 +159,7 @@ fn settings(site: &Site, input: &DeviceSpec) -> Result<Settings, Error> {
         let (rate, tried) = (site.rate, input.to_string());
         let answer =
             format!("it does not capture stereo or mono at {rate}, the rate of the building file");
-        let hint = "use another input, or convert the file with sox".to_owned();
+        let hint = "use another input".to_owned();
         DeviceError { tried, answer, hint }.into()
     })
 }

@@ -17,6 +17,9 @@ pub trait NodeService: Send + Sync {
     /// Changes a zone; returns its state.
     fn change(&self, change: ZoneChange) -> Result<ZoneState, ZoneRefused>;
 
+    /// Clears faults that ended.
+    fn acknowledge(&self, request: FaultsAck) -> Acknowledged;
+
     /// Takes a newer building file, once the node has all files of the push.
     fn push(&self, push: SitePush) -> Result<SitePushed, PushRefused>;
 
@@ -36,8 +39,93 @@ pub struct NodeState {
     pub hash: String,
     /// Zones, in the order of their names.
     pub zones: Vec<ZoneState>,
+    /// The node's clock when it answered, in Unix nanoseconds.
+    pub now_ns: i64,
     /// Sources that the node sends, in the order of their names.
     pub sources: Vec<SourceState>,
+    /// Faults that are not acknowledged, oldest first.
+    pub faults: Vec<FaultState>,
+}
+
+/// A fault of a node. It stays until a user acknowledges it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FaultState {
+    /// Kind; there is one fault per kind and name.
+    pub kind: FaultKind,
+    /// Name of the zone or source, or path of the file; empty for the whole node.
+    pub name: String,
+    /// Newest reason.
+    pub reason: String,
+    /// First time, in Unix seconds of the node's clock.
+    pub first_s: i64,
+    /// Newest time; the end, if it ended.
+    pub last_s: i64,
+    /// Whether it lasts.
+    pub lasts: bool,
+}
+
+/// Kind of a fault.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// The card of a zone failed, or its process.
+    Card,
+    /// A zone receives no packets from its source.
+    Silent,
+    /// The node does not send a source.
+    Source,
+    /// A file cannot be written, such as on a full disk.
+    Disk,
+    /// The system clock is not synchronized, but a schedule needs it.
+    Clock,
+    /// The node was offered another building file with the same epoch.
+    Epoch,
+    /// A kind of a later version.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl FaultState {
+    /// The zone that fails, if one does.
+    pub fn zone(&self) -> Option<&str> {
+        matches!(self.kind, FaultKind::Card | FaultKind::Silent).then_some(self.name.as_str())
+    }
+}
+
+/// The part that fails, such as `zone hall`.
+impl core::fmt::Display for FaultState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let name = &self.name;
+        match self.kind {
+            FaultKind::Card | FaultKind::Silent => write!(f, "zone {name}"),
+            FaultKind::Source => write!(f, "source {name}"),
+            FaultKind::Disk => write!(f, "file {name}"),
+            FaultKind::Clock => f.write_str("system clock"),
+            FaultKind::Epoch => f.write_str("building file"),
+            FaultKind::Unknown => f.write_str(name),
+        }
+    }
+}
+
+/// Request to clear faults that ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FaultsAck {
+    /// Zones; absent for all faults of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zones: Option<Vec<String>>,
+}
+
+/// Result of [`FaultsAck`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Acknowledged {
+    /// Cleared faults.
+    pub cleared: Vec<FaultState>,
+    /// Requested faults that last, and stay.
+    pub lasting: Vec<FaultState>,
 }
 
 /// State of a zone.
@@ -58,10 +146,18 @@ pub struct ZoneState {
     pub volume: String,
     /// Whether it is muted.
     pub muted: bool,
+    /// Delay after the presentation time, such as `12ms`.
+    pub delay: String,
+    /// Bands of the equalizer, such as `peaking 120 -4dB 1.4; high-pass 80 0.71`, or `flat`.
+    pub equalizer: String,
+    /// Ceiling of the limiter, such as `-3dB`, or `off`.
+    pub limiter: String,
     /// Latency of the program in nanoseconds, if it plays.
     pub latency_ns: Option<i64>,
     /// Lost and late packets of the program.
     pub lost: u64,
+    /// Claims for the zone without effect: contradictory, too early, or of a wrong clock.
+    pub refused_claims: u64,
     /// Announcement that plays, as 16 hexadecimal digits.
     pub announcement: Option<String>,
     /// The last announcements that addressed the zone, newest last.
@@ -96,6 +192,16 @@ pub struct AnnouncementState {
     pub result: AnnouncementResult,
     /// Announcement that plays instead, if this one was refused or pre-empted.
     pub by: Option<String>,
+    /// Name of the reason of [`AnnouncementResult::Rejected`], such as `clock`.
+    pub reason: Option<String>,
+    /// Station with the rank of the claim.
+    pub station: Option<String>,
+    /// Priority.
+    pub priority: Option<u8>,
+    /// Zones and groups that the station announced to.
+    pub targets: Vec<String>,
+    /// Start as claimed, in Unix nanoseconds of the station's clock.
+    pub planned_ns: Option<i64>,
     /// Start in the zone, in Unix nanoseconds of the node's clock, if it played.
     pub started_ns: Option<i64>,
 }
@@ -110,6 +216,8 @@ pub enum AnnouncementResult {
     Played,
     /// Another one took precedence: it never played.
     Refused,
+    /// Its claim has no effect in the zone, such as one of a wrong clock.
+    Rejected,
     /// Another one ended it.
     Preempted,
     /// Its packets stopped, or it reached its maximum duration.
@@ -142,9 +250,37 @@ pub struct ZoneChange {
     /// Whether the zone is muted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted: Option<bool>,
+    /// Delay: a time or a distance, such as `12ms` or `4.1m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<String>,
+    /// Bands of the equalizer, `SHAPE HERTZ [GAIN] [Q]`, separated by `;`, or `flat`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equalizer: Option<String>,
+    /// Ceiling of the limiter, such as `-3dB`, or `off`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limiter: Option<String>,
     /// Name of a source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Presentation time at which the source changes, in Unix nanoseconds of the node's clock.
+    /// Absent: as soon as possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<i64>,
+}
+
+impl ZoneChange {
+    /// Adds a later change of the same zone, without its time.
+    pub fn merge(&mut self, later: &Self) {
+        let Self { zone, volume, muted, delay, equalizer, limiter, source, at_ns: _ } =
+            later.clone();
+        self.zone = zone;
+        self.volume = volume.or(self.volume.take());
+        self.muted = muted.or(self.muted);
+        self.delay = delay.or(self.delay.take());
+        self.equalizer = equalizer.or(self.equalizer.take());
+        self.limiter = limiter.or(self.limiter.take());
+        self.source = source.or(self.source.take());
+    }
 }
 
 /// Why a node refuses a change, each with its fix.
@@ -158,9 +294,9 @@ pub enum ZoneRefused {
         /// The zone.
         zone: String,
     },
-    /// 422: an invalid volume.
+    /// 422: an invalid value.
     #[error("{0}")]
-    Volume(String),
+    Value(String),
     /// 422: a volume outside the zone's limits.
     #[error("volume {volume} is outside {min} to {max}, the limits of zone {zone}")]
     Limits {
@@ -183,7 +319,7 @@ impl ZoneRefused {
     pub const fn status(&self) -> u16 {
         match self {
             Self::NoZone { .. } => 404,
-            Self::Volume(_) | Self::Limits { .. } | Self::NoSource(_) => 422,
+            Self::Value(_) | Self::Limits { .. } | Self::NoSource(_) => 422,
         }
     }
 }

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ pub struct OutputSettings {
     pub volume: Gain,
     /// Silence, independent of the volume.
     pub muted: bool,
+    /// Minimum volume during an emergency, also of a muted output.
+    pub emergency_volume: Gain,
     /// Delay after the engine's presentation time, to the nearest frame. Clamped to 0 to
     /// [`MAX_OUTPUT_DELAY`](crate::MAX_OUTPUT_DELAY).
     pub delay: Span,
@@ -30,6 +32,7 @@ impl Default for OutputSettings {
             equalizer: Equalizer::FLAT,
             volume: Gain::UNITY,
             muted: false,
+            emergency_volume: Gain::UNITY,
             delay: Span::ZERO,
             limiter: None,
         }
@@ -44,6 +47,7 @@ pub struct OutputControl(Arc<ControlState>);
 struct ControlState {
     /// The card's thread tries once per block, and else keeps its settings.
     settings: TryLock<OutputSettings>,
+    emergency: Arc<AtomicBool>,
     /// Bits of a float; those of positive floats have the same order.
     peak: AtomicU32,
 }
@@ -51,45 +55,12 @@ struct ControlState {
 impl OutputControl {
     pub(super) fn new(settings: OutputSettings) -> Self {
         let (settings, peak) = (TryLock::new(settings), AtomicU32::new(0));
-        Self(Arc::new(ControlState { settings, peak }))
+        let emergency = Arc::default();
+        Self(Arc::new(ControlState { settings, emergency, peak }))
     }
 
-    /// Sets the volume.
-    pub fn volume(&self, volume: Gain) {
-        self.change(|settings| settings.volume = volume);
-    }
-
-    /// Mutes or restores the output.
-    pub fn mute(&self, muted: bool) {
-        self.change(|settings| settings.muted = muted);
-    }
-
-    /// Sets the delay, clamped to 0 to [`MAX_OUTPUT_DELAY`](crate::MAX_OUTPUT_DELAY).
-    pub fn delay(&self, delay: Span) {
-        self.change(|settings| settings.delay = delay);
-    }
-
-    /// Sets the equalizer, calculated for the card's rate.
-    pub fn equalizer(&self, equalizer: Equalizer) {
-        self.change(|settings| settings.equalizer = equalizer);
-    }
-
-    /// Sets the limiter's ceiling, at once. Without a ceiling its gain recovers.
-    pub fn limiter(&self, ceiling: Option<Gain>) {
-        self.change(|settings| settings.limiter = ceiling);
-    }
-
-    /// Current settings.
-    pub fn settings(&self) -> OutputSettings {
-        self.change(|settings| *settings)
-    }
-
-    /// Largest absolute sample of both channels since the last call, after the volume.
-    pub fn peak(&self) -> f32 {
-        f32::from_bits(self.0.peak.swap(0, Ordering::Relaxed))
-    }
-
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut OutputSettings) -> T) -> T {
+    /// Changes settings. Without a ceiling, the limiter's gain recovers.
+    pub fn change<T>(&self, change: impl FnOnce(&mut OutputSettings) -> T) -> T {
         loop {
             if let Some(mut settings) = self.0.settings.try_lock() {
                 return change(&mut settings);
@@ -97,6 +68,26 @@ impl OutputControl {
             // The card's thread may wait for this core.
             thread::sleep(Duration::from_micros(100));
         }
+    }
+
+    /// Current settings.
+    pub fn settings(&self) -> OutputSettings {
+        self.change(|settings| *settings)
+    }
+
+    /// Whether an emergency plays: the engine's device thread sets it.
+    pub fn emergency(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0.emergency)
+    }
+
+    /// For the card's thread alone. Real-time safe.
+    pub(super) fn is_emergency(&self) -> bool {
+        self.0.emergency.load(Ordering::Relaxed)
+    }
+
+    /// Largest absolute sample of both channels since the last call, after the volume.
+    pub fn peak(&self) -> f32 {
+        f32::from_bits(self.0.peak.swap(0, Ordering::Relaxed))
     }
 
     /// `None` during a change. Real-time safe.

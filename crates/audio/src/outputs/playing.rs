@@ -22,6 +22,7 @@ struct PlayedOutput {
     seated: bool,
     strip: Strip,
     channels: Vec<u16>,
+    mono: bool,
 }
 
 impl CardOutputs {
@@ -35,6 +36,7 @@ impl CardOutputs {
             seated: false,
             strip: Strip::new(config.settings, settings.rate),
             channels: config.channels,
+            mono: config.mono,
         };
         let outputs = states.map(output).collect();
         let block = vec![0.0; 2 * settings.period.as_len().max(1)].into();
@@ -64,14 +66,13 @@ impl PlayedOutput {
 
     fn write(&self, block: &[f32], out: &mut [f32], card: usize) {
         let frames = block.as_chunks::<2>().0;
-        let mono = self.channels.len() == 1;
         for (number, channel) in
             self.channels.iter().map(|channel| usize::from(*channel)).enumerate()
         {
             for (out, frame) in out.chunks_exact_mut(card).zip(frames) {
                 let [left, right] = *frame;
                 if let Some(out) = out.get_mut(channel) {
-                    *out = if mono { (left + right) / 2.0 } else { frame[number % 2] };
+                    *out = if self.mono { (left + right) / 2.0 } else { frame[number % 2] };
                 }
             }
         }
@@ -84,6 +85,7 @@ impl Process for CardOutputs {
         let times = PieceTimes::of(cycle, &cycle.playback);
         let settings = self.settings;
         times.in_periods(settings, cycle.playback.samples, |out, times| self.play(out, times));
+        self.card.periods.fetch_add(1, Ordering::Relaxed);
         Flow::Continue
     }
 

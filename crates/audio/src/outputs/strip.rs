@@ -34,7 +34,7 @@ impl Strip {
             rate,
             settings,
             equalizer: EqualizerFilter::new(settings.equalizer, fade),
-            volume: Volume::over(gain(&settings), fade),
+            volume: Volume::over(gain(&settings, false), fade),
             delay,
             limiter: Limiter::new(rate.hertz()),
         }
@@ -46,15 +46,18 @@ impl Strip {
             self.settings = settings;
         }
         self.equalizer.apply(&self.settings.equalizer, samples);
-        self.volume.apply(gain(&self.settings), 2, samples);
+        self.volume.apply(gain(&self.settings, control.is_emergency()), 2, samples);
         control.add_peak(samples.iter().fold(0.0, |peak, sample| peak.max(sample.abs())));
         self.delay.apply(frames(self.settings.delay, self.rate), samples);
         self.limiter.apply(self.settings.limiter, 2, samples);
     }
 }
 
-const fn gain(settings: &OutputSettings) -> Gain {
-    if settings.muted { Gain::SILENCE } else { settings.volume }
+fn gain(settings: &OutputSettings, emergency: bool) -> Gain {
+    let OutputSettings { volume, muted, emergency_volume, .. } = *settings;
+    let usual = if muted { Gain::SILENCE } else { volume };
+    let louder = emergency && emergency_volume.factor() > usual.factor();
+    if louder { emergency_volume } else { usual }
 }
 
 /// The delay line clamps it.

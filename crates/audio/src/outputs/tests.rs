@@ -76,6 +76,7 @@ impl Room {
     fn of(channels: u8, configs: &[(&[u16], OutputSettings)]) -> Self {
         let configs = configs.iter().map(|(channels, settings)| OutputConfig {
             channels: channels.to_vec(),
+            mono: channels.len() == 1,
             settings: *settings,
         });
         let (process, outputs) = outputs(&Card(channels), configs.collect());
@@ -150,7 +151,7 @@ fn two_outputs_of_a_card_do_not_mix() {
     let mut room = Room::of(4, &[(&[3, 0], plain), (&[1], plain)]);
     let _calls = [room.seat(0, loud), room.seat(1, quiet)];
     assert_eq!(room.play(PERIOD), [-0.75, 0.09375, 0.0, 0.25].repeat(PERIOD));
-    room.outputs[0].control().mute(true);
+    room.outputs[0].control().change(|it| it.muted = true);
     (0..10).for_each(|_| drop(room.play(PERIOD)));
     assert_eq!(room.play(PERIOD), [0.0, 0.09375, 0.0, 0.0].repeat(PERIOD));
 }
@@ -298,11 +299,11 @@ fn delay_is_exact_to_the_frame_and_clamped() {
 #[test]
 fn each_change_takes_10_ms_without_a_step() {
     let changes: [fn(&OutputControl); 5] = [
-        |control| control.volume(gain(-30.0)),
-        |control| control.mute(true),
-        |control| control.delay(Span::from_micros(1_700)),
-        |control| control.equalizer(peak_at(-24.0)),
-        |control| control.limiter(Some(gain(-6.0))),
+        |control| control.change(|it| it.volume = gain(-30.0)),
+        |control| control.change(|it| it.muted = true),
+        |control| control.change(|it| it.delay = Span::from_micros(1_700)),
+        |control| control.change(|it| it.equalizer = peak_at(-24.0)),
+        |control| control.change(|it| it.limiter = Some(gain(-6.0))),
     ];
     for (number, change) in changes.into_iter().enumerate() {
         let mut room = Room::with(OutputSettings::default(), tone);
@@ -319,8 +320,10 @@ fn each_change_takes_10_ms_without_a_step() {
 
 #[test]
 fn volume_and_mute_ramp_over_10_ms() {
-    let changes: [fn(&OutputControl); 2] =
-        [|control| control.volume(Gain::SILENCE), |control| control.mute(true)];
+    let changes: [fn(&OutputControl); 2] = [
+        |control| control.change(|it| it.volume = Gain::SILENCE),
+        |control| control.change(|it| it.muted = true),
+    ];
     for change in changes {
         let mut room = Room::with(OutputSettings::default(), loud);
         room.left(1);
@@ -334,10 +337,10 @@ fn volume_and_mute_ramp_over_10_ms() {
 fn settings_are_applied_in_their_order() {
     let mut room = Room::with(OutputSettings::default(), tone);
     let control = room.control();
-    control.equalizer(peak_at(12.0));
-    control.volume(gain(6.0));
-    control.delay(Span::from_millis(2));
-    control.limiter(Some(gain(-3.0)));
+    control.change(|it| it.equalizer = peak_at(12.0));
+    control.change(|it| it.volume = gain(6.0));
+    control.change(|it| it.delay = Span::from_millis(2));
+    control.change(|it| it.limiter = Some(gain(-3.0)));
     room.left(500);
     control.peak();
     let samples = room.left(100);
@@ -345,13 +348,14 @@ fn settings_are_applied_in_their_order() {
     assert_eq!(loudest, gain(-3.0).factor());
     // 0.5 and 18 dB, before the limiter.
     assert!((control.peak() - 0.5 * gain(18.0).factor()).abs() < 1e-3);
-    control.mute(true);
+    control.change(|it| it.muted = true);
     room.left(500);
     assert!(room.left(100).iter().all(|sample| *sample == 0.0));
     let expected = OutputSettings {
         equalizer: peak_at(12.0),
         volume: gain(6.0),
         muted: true,
+        emergency_volume: Gain::UNITY,
         delay: Span::from_millis(2),
         limiter: Some(gain(-3.0)),
     };
@@ -379,4 +383,32 @@ fn card_keeps_its_settings_during_a_change() {
         assert_eq!(room.left(20), [0.25; 20 * PERIOD]);
     });
     assert_eq!(room.left(20)[10 * PERIOD..], [0.0; 10 * PERIOD]);
+}
+
+#[test]
+fn mono_output_plays_the_mean_on_all_channels() {
+    let config = OutputConfig { channels: vec![0, 2], mono: true, ..OutputConfig::default() };
+    let (process, outputs) = outputs(&Card(3), vec![config]);
+    let mut room = Room { process, outputs, channels: 3, turned: 0 };
+    room.seat(0, loud);
+    assert_eq!(room.play(PERIOD), [-0.25, 0.0, -0.25].repeat(PERIOD));
+}
+
+#[test]
+fn emergency_sounds_at_its_volume_in_a_muted_output() {
+    let quiet = gain(-30.0);
+    for (muted, volume, expected) in
+        [(true, quiet, 0.125), (false, quiet, 0.125), (false, Gain::UNITY, 0.25)]
+    {
+        let emergency_volume = gain(20.0 * 0.5_f64.log10());
+        let settings = OutputSettings { volume, muted, emergency_volume, ..Default::default() };
+        let mut room = Room::with(settings, loud);
+        let usual = room.left(1)[0];
+        assert_eq!(usual, if muted { 0.0 } else { 0.25 * volume.factor() });
+        let emergency = room.control().emergency();
+        emergency.store(true, Ordering::Relaxed);
+        assert_eq!(room.left(20).last(), Some(&expected), "{volume} {muted}");
+        emergency.store(false, Ordering::Relaxed);
+        assert_eq!(room.left(20).last(), Some(&usual));
+    }
 }

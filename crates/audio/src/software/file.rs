@@ -12,6 +12,7 @@ use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::software::convert::{Conversion, Wanted, unpack};
+use crate::software::fitter::{FileSound, Fitter};
 use crate::software::flac::FlacReader;
 use crate::software::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
 
@@ -43,6 +44,8 @@ pub struct FileFormat {
 pub(crate) struct FileRequest<'a> {
     pub(crate) path: Option<&'a Path>,
     pub(crate) wanted: Wanted,
+    /// Whether a [`Fitter`] converts the sound.
+    pub(crate) fitted: bool,
 }
 
 impl FileRequest<'_> {
@@ -53,6 +56,7 @@ impl FileRequest<'_> {
 
 pub struct FileReader {
     format: FileFormat,
+    hertz: u32,
     body: Body,
     given: u64,
     piped: bool,
@@ -76,8 +80,11 @@ impl FileReader {
     }
 
     pub fn open_for(path: &Path, wanted: Wanted) -> Result<Self, DeviceError> {
+        Self::open_as(path, FileRequest { path: Some(path), wanted, fitted: false })
+    }
+
+    fn open_as(path: &Path, request: FileRequest<'_>) -> Result<Self, DeviceError> {
         let (mut file, is_pipe) = open_readable(path)?;
-        let request = FileRequest { path: Some(path), wanted };
         let unreadable = |error: io::Error| unreadable(path, &error);
         let mut begins = Vec::with_capacity(12);
         file.by_ref().take(12).read_to_end(&mut begins).map_err(unreadable)?;
@@ -152,7 +159,7 @@ impl FileReader {
         }
         let format = carried(&found, request)?;
         let body = Body::Wav(Box::new(WavReader::new(input, &header, coding)));
-        Ok(Self { format, body, given: 0, piped: false })
+        Ok(Self { format, hertz: found.hertz, body, given: 0, piped: false })
     }
 
     fn read_flac(
@@ -168,11 +175,17 @@ impl FileReader {
             frames: flac.promised_frames(),
         };
         let format = carried(&found, request)?;
-        Ok(Self { format, body: Body::Flac(Box::new(flac)), given: 0, piped: false })
+        let body = Body::Flac(Box::new(flac));
+        Ok(Self { format, hertz: found.hertz, body, given: 0, piped: false })
     }
 
     pub const fn format(&self) -> FileFormat {
         self.format
+    }
+
+    /// Sound of the file itself, which a [`Fitter`] converts.
+    pub(super) const fn sound(&self) -> FileSound {
+        FileSound { hertz: self.hertz, channels: self.format.channels.count() }
     }
 
     pub(crate) const fn is_piped(&self) -> bool {
@@ -231,7 +244,10 @@ enum Found {
 fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, DeviceError> {
     let (mut answers, mut hint) = (Vec::new(), Conversion::default());
     let (hertz, wanted) = (found.hertz, request.wanted);
-    let rate = Rate::new(hertz).ok();
+    let rate = match request.fitted && Fitter::RATES.contains(&hertz) {
+        true => Some(wanted.rate.unwrap_or(Rate::HZ_48000)),
+        false => Rate::new(hertz).ok(),
+    };
     if rate.is_none() || wanted.rate.is_some_and(|wanted| rate != Some(wanted)) {
         let stream = wanted.rate.map_or(String::new(), |rate| format!(" and the stream {rate}"));
         answers.push(format!("it is {hertz} Hz{stream}"));
@@ -239,12 +255,15 @@ fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, D
     }
     let count = found.channels;
     let channels = Channels::new(u32::try_from(count).unwrap_or(u32::MAX)).ok();
-    if channels.is_none() || wanted.channels.is_some_and(|wanted| channels != Some(wanted)) {
+    let needed = match request.fitted {
+        true => Some(Fitter::CHANNELS).filter(|stereo| count > stereo.count()),
+        false => wanted.channels,
+    };
+    if channels.is_none() || needed.is_some_and(|needed| channels != Some(needed)) {
         let plural = if count == 1 { "" } else { "s" };
-        let stream =
-            wanted.channels.map_or(String::new(), |channels| format!(" and the stream {channels}"));
+        let stream = needed.map_or(String::new(), |channels| format!(" and the stream {channels}"));
         answers.push(format!("it has {count} channel{plural}{stream}"));
-        hint.channels = Some(wanted.channels.unwrap_or(Channels::STEREO));
+        hint.channels = Some(needed.unwrap_or(Channels::STEREO));
     }
     let coding = match found.coding {
         Found::Float => Some(FileCoding::Float),
@@ -302,6 +321,7 @@ pub struct SoundFile {
     path: PathBuf,
     pipe: PipeReader,
     next: Vec<Self>,
+    fitted: bool,
 }
 
 impl SoundFile {
@@ -312,13 +332,31 @@ impl SoundFile {
         Self { next: files.collect(), ..first }
     }
 
+    /// The same files, converted to stereo at the rate of the stream.
+    #[must_use]
+    pub(crate) fn fitted(mut self) -> Self {
+        self.fitted = true;
+        self.next = self.next.into_iter().map(Self::fitted).collect();
+        self
+    }
+
+    pub(super) const fn is_fitted(&self) -> bool {
+        self.fitted
+    }
+
+    fn open(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
+        let request = FileRequest { path: Some(&self.path), wanted, fitted: self.fitted };
+        FileReader::open_as(&self.path, request)
+    }
+
     /// Format of the first file. The others must have its rate and channels.
     pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
-        let open = || FileReader::open_for(&self.path, wanted);
+        let open = || self.open(wanted);
         let format = match is_pipe(&self.path) {
             true => self.pipe.look(open)?,
             false => open()?.format(),
         };
+        let format = played(format, self.fitted);
         let alike = Wanted { rate: Some(format.rate), channels: Some(format.channels) };
         self.next.iter().try_for_each(|file| file.look(alike).map(drop))?;
         Ok(format)
@@ -330,7 +368,7 @@ impl SoundFile {
     }
 
     pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
-        self.pipe.take(|| FileReader::open_for(&self.path, wanted))
+        self.pipe.take(|| self.open(wanted))
     }
 }
 
@@ -389,16 +427,40 @@ impl PipeReader {
     }
 }
 
+/// Format of a file as it is played.
+fn played(format: FileFormat, fitted: bool) -> FileFormat {
+    match fitted {
+        true => FileFormat { channels: Fitter::CHANNELS, frames: None, ..format },
+        false => format,
+    }
+}
+
 #[derive(Clone, Default)]
-pub struct StandardInput(PipeReader);
+pub struct StandardInput {
+    pipe: PipeReader,
+    fitted: bool,
+}
 
 impl StandardInput {
+    /// As [`SoundFile::fitted`].
+    #[must_use]
+    pub(crate) fn fitted(self) -> Self {
+        Self { fitted: true, ..self }
+    }
+
+    /// For messages.
+    pub(crate) fn named(&self) -> SoundFile {
+        let name = SoundFile::from(Path::new("-"));
+        if self.fitted { name.fitted() } else { name }
+    }
+
     pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
-        self.0.look(|| open(wanted))
+        let format = self.pipe.look(|| open(wanted, self.fitted))?;
+        Ok(played(format, self.fitted))
     }
 
     pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
-        self.0.take(|| open(wanted))
+        self.pipe.take(|| open(wanted, self.fitted))
     }
 }
 
@@ -417,7 +479,7 @@ fn refuse(answer: &str) -> DeviceError {
     }
 }
 
-fn open(wanted: Wanted) -> Result<FileReader, DeviceError> {
+fn open(wanted: Wanted, fitted: bool) -> Result<FileReader, DeviceError> {
     let mut input = io::stdin();
     if input.is_terminal() {
         return Err(refuse("standard input is a terminal"));
@@ -427,5 +489,5 @@ fn open(wanted: Wanted) -> Result<FileReader, DeviceError> {
     if begins.is_empty() {
         return Err(refuse("standard input is empty"));
     }
-    FileReader::read_pipe(input, begins, FileRequest { path: None, wanted })
+    FileReader::read_pipe(input, begins, FileRequest { path: None, wanted, fitted })
 }

@@ -12,6 +12,8 @@ use crate::software::cable::HearingEnd;
 use crate::software::convert::Wanted;
 use crate::software::file::{FileReader, SoundFile, is_pipe, tried};
 use crate::software::filled::Filled;
+use crate::software::fitter::Fitter;
+use crate::software::matcher::RateMatcher;
 use crate::software::programs::ProgramsEnd;
 use crate::toolbox::{Notes, STACK, spawn_error};
 
@@ -66,6 +68,9 @@ pub(crate) struct FileSource {
     samples: Option<Consumer<f32>>,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// Samples that must wait before a pipe plays on after a gap; 0 for files.
+    enough: usize,
+    is_gap: bool,
 }
 
 impl FileSource {
@@ -95,8 +100,13 @@ impl FileSource {
         }
         let files = file.files();
         let piped = reader.is_piped() || files.iter().any(|file| is_pipe(file));
+        let fitted = file.is_fitted();
         let decoder = Decoder {
             reader,
+            fitter: fitted.then(|| Fitter::new(settings.rate)),
+            matcher: (fitted && piped).then(|| RateMatcher::new(settings)),
+            channels: settings.channels.count(),
+            room: ring_samples(settings),
             files,
             looped,
             wanted: settings.into(),
@@ -111,7 +121,9 @@ impl FileSource {
             .spawn(move || decoder.run())
             .map_err(|error| spawn_error(&tried(file), &error))?;
         // Reading a pipe may block forever: not joined.
-        let source = Self { samples: Some(samples), ended, thread: (!piped).then_some(thread) };
+        let thread = (!piped).then_some(thread);
+        let enough = if fitted && piped { ring_samples(settings) / 2 } else { 0 };
+        let source = Self { samples: Some(samples), ended, thread, enough, is_gap: false };
         while !source.has_begun(enough_to_begin(settings)) {
             thread::park_timeout(Duration::from_millis(1));
         }
@@ -126,13 +138,22 @@ impl FileSource {
     pub(crate) fn fill(&mut self, out: &mut [f32]) -> Filled {
         let ended = self.ended.load(Ordering::Acquire);
         let Some(samples) = &mut self.samples else { return Filled::Over };
+        // Without a pause, each packet of a late program would be followed by another gap.
+        self.is_gap &= !ended && samples.slots() < self.enough;
+        if self.is_gap {
+            out.fill(0.0);
+            return Filled::Whole;
+        }
         let (filled, missing) = samples.pop_partial_slice(out);
         missing.fill(0.0);
         match (filled.is_empty(), missing.is_empty(), ended) {
             (_, true, _) => Filled::Whole,
             (true, false, true) => Filled::Over,
             (false, false, true) => Filled::Last,
-            (_, false, false) => Filled::Starved,
+            (_, false, false) => {
+                self.is_gap = self.enough > 0;
+                Filled::Starved
+            }
         }
     }
 
@@ -157,6 +178,11 @@ impl Drop for FileSource {
 
 struct Decoder {
     reader: FileReader,
+    fitter: Option<Fitter>,
+    matcher: Option<RateMatcher>,
+    channels: usize,
+    /// Samples that the ring can hold.
+    room: usize,
     files: Vec<SoundFile>,
     looped: bool,
     wanted: Wanted,
@@ -168,12 +194,17 @@ struct Decoder {
 
 impl Decoder {
     fn run(mut self) {
-        let (mut decoded, mut empty) = (Vec::new(), 0);
+        let (mut decoded, mut fitted, mut empty) = (Vec::new(), Vec::new(), 0);
         for played in 1.. {
             let mut is_empty = true;
             while self.reader.read(&mut decoded) {
                 is_empty = false;
-                if !self.push(&decoded) {
+                if let Some(fitter) = &mut self.fitter {
+                    fitted.clear();
+                    fitter.convert(self.reader.sound(), &decoded, &mut fitted);
+                    core::mem::swap(&mut decoded, &mut fitted);
+                }
+                if !self.play(&decoded) {
                     return;
                 }
             }
@@ -183,19 +214,45 @@ impl Decoder {
             }
             empty = if is_empty { empty + 1 } else { 0 };
             if empty == count || (played >= count && !self.looped) {
-                return;
+                return self.finish(decoded);
             }
             let next = &self.files[played % count];
             match next.take(self.wanted) {
                 Ok(reader) => self.reader = reader,
-                Err(error) => return self.notes.fail(error.to_string()),
+                Err(error) => {
+                    self.notes.fail(error.to_string());
+                    return self.finish(decoded);
+                }
             }
             self.name = next.display().to_string();
         }
     }
 
+    /// Plays the sound that converters still hold. `rest` is a buffer.
+    fn finish(&mut self, mut rest: Vec<f32>) {
+        rest.clear();
+        if let Some(fitter) = &mut self.fitter {
+            fitter.finish(&mut rest);
+        }
+        if !self.play(&rest) {
+            return;
+        }
+        if let Some(matcher) = &mut self.matcher {
+            rest.clear();
+            matcher.finish(&mut rest);
+            self.push(&rest);
+        }
+    }
+
+    fn play(&mut self, samples: &[f32]) -> bool {
+        let Some(matcher) = &mut self.matcher else { return self.push(samples) };
+        let mut matched = Vec::with_capacity(samples.len() + self.channels);
+        matcher.convert(self.room - self.producer.slots(), samples, &mut matched);
+        self.push(&matched)
+    }
+
     fn push(&mut self, mut samples: &[f32]) -> bool {
-        let channels = self.reader.format().channels.count();
+        let channels = self.channels;
         while !samples.is_empty() {
             let room = self.producer.slots().min(samples.len()) / channels * channels;
             let (now, later) = samples.split_at(room);

@@ -81,6 +81,14 @@ impl fmt::Display for SoftwareSpec {
 }
 
 impl SoftwareSpec {
+    pub(crate) fn fitted(self) -> Self {
+        match self {
+            Self::File(file) => Self::File(file.fitted()),
+            Self::Standard(input) => Self::Standard(input.fitted()),
+            other => other,
+        }
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Virtual(one), Self::Virtual(other)) => one == other,

@@ -3,6 +3,7 @@
 use tautline_trial::snapshot;
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,7 @@ use std::path::Path;
 use hound::WavWriter;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{DeviceError, Direction, Settings};
-use tautline_proto::units::Channels;
+use tautline_proto::units::{Channels, Rate};
 
 use super::{Folder, floats, pattern, settings, spec, write_wav};
 use crate::software::convert::Wanted;
@@ -167,7 +168,7 @@ fn wav_without_a_sample_is_refused() {
 
 #[test]
 fn pipe_without_a_sample_fails_the_run() {
-    let request = || FileRequest { path: None, wanted: Wanted::default() };
+    let request = || FileRequest { path: None, wanted: Wanted::default(), fitted: false };
     let read = |wav: Vec<u8>| {
         let begins = wav[..12].to_vec();
         let rest = std::io::Cursor::new(wav[12..].to_vec());
@@ -195,7 +196,7 @@ fn wav_in_a_pipe_ends_with_its_last_sample() {
         writer.write_all(&wav[12..]).unwrap();
         writer
     });
-    let request = FileRequest { path: None, wanted: Wanted::default() };
+    let request = FileRequest { path: None, wanted: Wanted::default(), fitted: false };
     let begins = b"RIFF\xff\xff\xff\xffWAVE".to_vec();
     let (done, is_done) = std::sync::mpsc::channel();
     let mut reader =
@@ -360,6 +361,80 @@ fn file_unlike_the_first_one_is_named_before_it_plays() {
         assert!(error.hint.contains(hint), "{error}");
     }
     assert!(SoundFile::sequence(&[]).look(Wanted::default()).is_err());
+}
+
+#[test]
+fn fitted_files_of_any_rate_play_in_stereo_without_a_gap() {
+    let folder = Folder::new();
+    let names = ["cd.wav", "exact.wav", "speech.wav", "many.wav"].map(|name| folder.path(name));
+    let tone = |hertz: u32, frames: u32| {
+        let at = |frame| f64::from(frame) * 480.0 / f64::from(hertz) * core::f64::consts::TAU;
+        (0..frames).map(|frame| (at(frame).sin() * 8000.0) as i32).collect::<Vec<_>>()
+    };
+    write_wav(&names[0], spec(44_100, 1, 16), &tone(44_100, 4410));
+    let stereo: Vec<i32> = tone(48_000, 4800).iter().flat_map(|sample| [*sample; 2]).collect();
+    write_wav(&names[1], spec(48_000, 2, 16), &stereo);
+    write_wav(&names[2], spec(12_000, 1, 16), &tone(12_000, 1200));
+    write_wav(&names[3], spec(48_000, 3, 16), &[0; 300]);
+    let [cd, exact, speech, many] = names;
+    let wanted = Wanted { rate: Some(Rate::HZ_48000), channels: None };
+    let refused = SoundFile::sequence(&[cd.clone(), many]).fitted().look(wanted).unwrap_err();
+    assert!(refused.hint.contains(" -c 2 "), "{refused}");
+    let file = SoundFile::sequence(&[cd, exact, speech]).fitted();
+    let format = file.look(wanted).unwrap();
+    assert_eq!((format.rate, format.channels), (Rate::HZ_48000, Channels::STEREO));
+    let notes = Notes::default();
+    let mut source = FileSource::open(&file, &settings(48, 2), false, &notes).unwrap();
+    let mut all = vec![0.0; 2 * (3 * 4800 + 1)];
+    assert_eq!(source.fill(&mut all), Filled::Last);
+    assert_eq!(notes.take(), [] as [String; 0]);
+    let (sound, after) = all.split_at(2 * (3 * 4800));
+    assert!(after.iter().all(|sample| *sample == 0.0) && sound[sound.len() - 1] != 0.0);
+    assert!(sound.chunks_exact(2).all(|frame| frame[0] == frame[1]));
+    // The joints are whole periods of the tone.
+    let at = |frame: usize| (frame as f64 * 0.01 * core::f64::consts::TAU).sin() * 0.244_14;
+    let steady = sound.iter().step_by(2).enumerate().skip(2000);
+    let worst = steady.map(|(frame, sample)| (at(frame) - f64::from(*sample)).abs());
+    let worst = worst.fold(0.0, f64::max);
+    assert!(worst < 0.05, "{worst}");
+}
+
+#[test]
+fn late_pipe_plays_on_after_one_gap() {
+    let folder = Folder::new();
+    let path = folder.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (to, (go, waits)) = (path.clone(), std::sync::mpsc::channel::<()>());
+    let writer = std::thread::spawn(move || {
+        let mut pipe = File::options().write(true).open(to).unwrap();
+        let second = [[0, 32, 0, 32]; 48_000].concat();
+        pipe.write_all(&wav_of(u32::MAX, &[])).unwrap();
+        pipe.write_all(&second[..96_000]).unwrap();
+        waits.recv().unwrap();
+        pipe.write_all(&second[..48_000]).unwrap();
+        waits.recv().unwrap();
+        pipe.write_all(&second).unwrap();
+        let _ = waits.recv();
+    });
+    let file = SoundFile::from(&*path).fitted();
+    let mut source = FileSource::open(&file, &settings(48, 2), false, &Notes::default()).unwrap();
+    let mut half = vec![1.0; 48_000 + 96];
+    assert_eq!(source.fill(&mut half), Filled::Starved);
+    let mut period = [1.0; 96];
+    go.send(()).unwrap();
+    // A quarter of a second is not enough to play on.
+    for _ in 0..100 {
+        assert_eq!(source.fill(&mut period), Filled::Whole);
+        assert_eq!(period, [0.0; 96]);
+        std::thread::yield_now();
+    }
+    go.send(()).unwrap();
+    while source.fill(&mut period) == Filled::Whole && period == [0.0; 96] {
+        std::thread::yield_now();
+    }
+    assert_eq!(period, [0.25; 96]);
+    drop(go);
+    writer.join().unwrap();
 }
 
 #[test]

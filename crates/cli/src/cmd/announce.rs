@@ -5,14 +5,18 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use serde::Serialize;
+use tautline_api::trust::usual_folder;
 use tautline_api::v1::{AnnouncementResult, AnnouncementState};
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::zone::Priority;
-use tautline_site::{NodeClient, Place, Site, Station, StationHost, Transmission, transmit};
+use tautline_proto::zone::{ClaimRefused, Priority};
+use tautline_site::{
+    LOG_NAME, NodeClient, Place, Site, Station, StationHost, Transmission, append_log, transmit,
+    unix_nanos,
+};
 
 use super::node::{failure, file_device, run_options};
 use super::site::building;
@@ -21,6 +25,7 @@ use super::zones::zones;
 use crate::cmd::answer;
 use crate::failure::Failure;
 use crate::flags::{AnnounceFlags, PageFlags, PlayFlags};
+use crate::messages::claim_refused;
 
 pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.announce.site)?;
@@ -37,9 +42,12 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
 pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
     let (path, site) = building(&flags.announce.site)?;
     let from = station(&site, &flags.announce)?;
-    let message = flags.recording.to_str().and_then(|name| site.messages.get(name));
+    let message = flags.recording.to_str().filter(|name| site.messages.contains_key(*name));
     let folder = path.parent().unwrap_or(Path::new(""));
-    let file = message.map_or_else(|| flags.recording.clone(), |it| folder.join(&it.file));
+    let file = message.map_or_else(
+        || Ok(flags.recording.clone()),
+        |name| site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string())),
+    )?;
     announce(&site, &from, &flags.zones, file_device(&file), None, &flags.announce)
 }
 
@@ -178,7 +186,38 @@ fn announce(
         let results = watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.map(|()| results).map_err(|error| failure(&error))
     })?;
-    conclude(flags, id, results)
+    let announced = Announced { schema: 1, id, zones: results };
+    log(from, names, &announced, flags);
+    conclude(flags, &announced)
+}
+
+/// The announcement in the log of the station.
+#[derive(Serialize)]
+struct StationEntry<'a> {
+    time_ns: i64,
+    station: &'a str,
+    priority: u8,
+    targets: Vec<&'a str>,
+    #[serde(flatten)]
+    announced: &'a Announced,
+}
+
+fn log(from: &From<'_>, names: &str, announced: &Announced, flags: &AnnounceFlags) {
+    let entry = StationEntry {
+        time_ns: unix_nanos(),
+        station: from.name,
+        priority: from.station.priority,
+        targets: names.split(',').map(str::trim).collect(),
+        announced,
+    };
+    let Ok(path) = usual_folder().map(|folder| folder.join(LOG_NAME)) else { return };
+    if let Err(error) = append_log(&path, &entry) {
+        let path = path.display();
+        flags
+            .voice
+            .voice()
+            .notify(&format!("writing {path}: {error}; the log lacks {}", announced.id));
+    }
 }
 
 /// Intervals of questions to the nodes, before and after the start.
@@ -210,7 +249,7 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
         };
         let found = state.and_then(|state| state.announcements.iter().find(|it| it.id == id));
         match found {
-            Some(AnnouncementState { result, by, started_ns, .. }) => AnnouncedZone {
+            Some(AnnouncementState { result, by, reason, started_ns, .. }) => AnnouncedZone {
                 zone: (*zone).to_owned(),
                 result: *result,
                 by: by.clone(),
@@ -220,6 +259,7 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
                     AnnouncementResult::Preempted => {
                         Some("an announcement of higher priority ended it".to_owned())
                     }
+                    AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
                     AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
                     _ => None,
                 },
@@ -230,13 +270,20 @@ fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Ve
     zones.iter().map(of_zone).collect()
 }
 
-fn conclude(flags: &AnnounceFlags, id: String, zones: Vec<AnnouncedZone>) -> Result<(), Failure> {
+fn rejected(reason: Option<&str>) -> String {
+    let why = reason.and_then(ClaimRefused::named);
+    let reason = why.map_or_else(|| reason.unwrap_or("unknown").to_owned(), claim_refused);
+    format!("the zone rejected its claim: {reason}")
+}
+
+fn conclude(flags: &AnnounceFlags, announced: &Announced) -> Result<(), Failure> {
+    let zones = &announced.zones;
     let missed =
         zones.iter().filter_map(|it| Some(format!("zone {}: {}", it.zone, it.fault.as_ref()?)));
     let missed: Vec<_> = missed.collect();
     let reached = zones.len() - missed.len();
     let text = format!("announced in {reached} of {} zones\n", zones.len());
-    let json = serde_json::to_string_pretty(&Announced { schema: 1, id, zones });
+    let json = serde_json::to_string_pretty(announced);
     answer(flags.report, &text, json.map(|text| text + "\n"))?;
     match missed.is_empty() {
         true => Ok(()),

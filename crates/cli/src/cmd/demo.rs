@@ -1,5 +1,7 @@
 //! `taut demo`: the bundled recording, one sender, two receivers, real sockets.
 
+mod building;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
@@ -35,7 +37,7 @@ use super::compare::compare;
 use super::{reported_pacing, stop_on_signals};
 use crate::details::Details;
 use crate::failure::Failure;
-use crate::flags::Demo;
+use crate::flags::{Demo, OtherDemo};
 use crate::messages::words;
 use crate::page::{self, Drawing};
 use crate::screen::{self, LiveLine};
@@ -53,6 +55,9 @@ struct DemoSetup {
 }
 
 pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
+    if let Some(OtherDemo::Building(flags)) = &flags.other {
+        return building::run(flags);
+    }
     std::fs::create_dir_all(&flags.out).map_err(|error| {
         Failure::open(format!("creating the folder {}: {error}", flags.out.display()))
     })?;

@@ -1,13 +1,16 @@
 use std::io::IsTerminal;
 
-use tautline_doctor::{Requirements, examine};
+use tautline_doctor::{NodeRequirements, Requirements, examine};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::{DEFAULT_LATENCY, LatencyRule};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 
+use tautline_site::{Source, usual_paths};
+
+use super::site::building;
 use crate::columns::wrapped;
 use crate::failure::Failure;
-use crate::flags::{Doctor, PlainKind};
+use crate::flags::{BuildingFile, Doctor, PlainKind};
 use crate::screen;
 
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
@@ -26,7 +29,8 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         packet,
         payload_type: StreamFormat::default_payload_type(sample),
     };
-    let report = examine(&Requirements { latency, format });
+    let node = node(&flags.site)?;
+    let report = examine(&Requirements { latency, format }, node.as_ref());
     match flags.report {
         PlainKind::Text if std::io::stdout().is_terminal() => {
             screen::print(&report.text(Some(wrapped)));
@@ -45,6 +49,26 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
             "{many} findings prevent {latency}: see the lines FAILURE"
         ))),
     }
+}
+
+/// `None` without a building file.
+fn node(file: &BuildingFile) -> Result<Option<NodeRequirements>, Failure> {
+    if file.file.is_none() && !usual_paths().any(|path| path.exists()) {
+        return Ok(None);
+    }
+    let (_, site) = building(file)?;
+    let mut groups = vec![site.announcements];
+    groups.extend(site.sources.values().filter_map(|source| match source {
+        Source::Own { address, .. } => Some(*address),
+        Source::Stream(_) => None,
+    }));
+    let place = site.place(None);
+    let has_zones = |name: &str| site.zones.values().any(|zone| zone.node == name);
+    if !place.as_ref().is_ok_and(|place| has_zones(&place.name)) {
+        groups.clear();
+    }
+    let place = place.map(|place| (place.name, place.address)).map_err(|why| why.to_string());
+    Ok(Some(NodeRequirements { place, groups }))
 }
 
 #[cfg(test)]

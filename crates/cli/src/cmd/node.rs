@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use tautline_api::trust::{TrustStore, usual_folder};
-use tautline_api::v1::{NODE_PORT, ZoneChange};
-use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
+use tautline_api::v1::{NODE_PORT, NodeService as _, NodeState, ZoneChange, ZonePlayback};
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_io::clock::{WallClock, now, sleep_until};
@@ -18,8 +18,8 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{AnnouncementId, Priority};
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
 use tautline_site::{
-    BuildingNode, CardNews, NodeConfig, Place, Role, ScheduledAnnouncement, Site, Source,
-    SourceInput, Transmission, run_card, transmit,
+    BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, ScheduledAnnouncement, Site,
+    Transmission, run_card, send_source, transmit,
 };
 
 use super::site::building;
@@ -28,6 +28,7 @@ use crate::failure::Failure;
 use crate::flags::NodeFlags;
 use crate::messages::words;
 use crate::screen;
+use crate::systemd::{NOTIFY_SOCKET, ServiceManager};
 use crate::voice::Voice;
 
 const STEP: Span = Span::from_millis(50);
@@ -41,7 +42,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<(), Failure> {
     }
     match (&flags.card, &flags.source) {
         (Some(card), _) => play_card(flags, (&site, &place), card),
-        (None, Some(source)) => send_source(flags, (&site, &place), source),
+        (None, Some(source)) => play_source(flags, (&site, &place), source),
         (None, None) => keep(flags, &path, site, place),
     }
 }
@@ -53,11 +54,13 @@ pub(super) fn run_options(scheduler: Scheduler, duration: Option<Span>) -> RunOp
 fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let voice = flags.voice.voice();
-    let (saved, path) = (saved(&place)?, path.to_owned());
+    let [saved, faults] = [file(&place, "zones")?, file(&place, "faults")?];
+    let path = path.to_owned();
     let own_path = path.clone();
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
     let begin = move || {
         let mut command = Command::new("/proc/self/exe");
+        command.env_remove(NOTIFY_SOCKET);
         command.args(["node", "--scheduler", &scheduler, "--node", &name, "--site"]).arg(&path);
         command
     };
@@ -83,6 +86,8 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         command: Box::new(command),
         announce: Box::new(announce),
         saved,
+        faults,
+        log: usual_folder()?.join(LOG_NAME),
         notify: Arc::new(move |note: &str| voice.notify(note)),
     });
     let server = listen(&place, voice, &node)?;
@@ -93,19 +98,32 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     };
     let mut kept = keep(roles)?;
     screen::emit(&format!("node {} at {}", place.name, server.address()));
+    let manager = ServiceManager::connect().unwrap_or_else(|error| {
+        voice.notify(&format!("{NOTIFY_SOCKET}: {error}; the service manager gets no messages"));
+        ServiceManager::none()
+    });
+    manager.send("READY=1");
     let mut next = now() + WATCH;
     while !stop.is_requested() {
         sleep_until(now() + STEP);
         kept.extend(keep(node.update())?);
         node.play_schedule();
         if now() >= next {
-            node.watch();
+            let fed = if node.watch() { "\nWATCHDOG=1" } else { "" };
+            manager.send(&format!("STATUS={}{fed}", status(&node.state())));
             next = now() + WATCH;
         }
     }
+    manager.send("STOPPING=1");
     server.stop();
     node.end(kept);
     Ok(())
+}
+
+fn status(state: &NodeState) -> String {
+    let playing = state.zones.iter().filter(|zone| zone.state == ZonePlayback::Playing).count();
+    let (zones, faults) = (state.zones.len(), state.faults.len());
+    format!("{playing} of {zones} zones playing, {faults} faults")
 }
 
 /// Without trusted machines, only this one can ask the node.
@@ -133,10 +151,10 @@ fn listen(place: &Place, voice: Voice, node: &Arc<BuildingNode>) -> Result<ApiSe
     }
 }
 
-/// File of the volumes, mutes and sources of this node.
-fn saved(place: &Place) -> Result<PathBuf, Failure> {
+/// File of this node for `content`.
+fn file(place: &Place, content: &str) -> Result<PathBuf, Failure> {
     let name: String = place.name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
-    Ok(usual_folder()?.join(format!("zones-{name}.json")))
+    Ok(usual_folder()?.join(format!("{content}-{name}.json")))
 }
 
 fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result<(), Failure> {
@@ -156,7 +174,7 @@ fn play_card(flags: &NodeFlags, building: (&Site, &Place), card: &str) -> Result
         .map_err(|error| failure(&error))
 }
 
-fn send_source(
+fn play_source(
     flags: &NodeFlags,
     (site, place): (&Site, &Place),
     name: &str,
@@ -164,19 +182,12 @@ fn send_source(
     let stop = stop_on_signals()?;
     // Its end ends the process.
     let _changes = changes(&stop)?;
-    let Some(Source::Own { input, address, .. }) = site.sources.get(name) else {
-        return Err(Failure::usage(format!("the building file has no source {name} of a node")));
-    };
-    let (input, looped) = match input {
-        SourceInput::Device(device) => (device.clone(), false),
-        SourceInput::Files(files) => {
-            (DeviceSpec::Software(SoftwareSpec::File(SoundFile::sequence(files))), true)
+    let begun = &mut || {
+        if let Ok(line) = serde_json::to_string(&CardNews::Sending) {
+            screen::print(&format!("{line}\n"));
         }
     };
-    let (to, interface) = (*address, Some(place.address));
-    let transmission =
-        Transmission { input, looped, to, interface, begins: None, announcement: None };
-    transmit(site, transmission, &run_options(flags.scheduler, None), &stop)
+    send_source((site, place), name, &run_options(flags.scheduler, None), &stop, begun)
         .map_err(|error| failure(&error))
 }
 
@@ -241,7 +252,7 @@ pub(super) fn failure(error: &tautline_site::Error) -> Failure {
         Error::NotHere(_) | Error::Usage(_) | Error::Address(_) => {
             Failure::usage(error.to_string())
         }
-        Error::Run(_) => Failure::running(error.to_string()),
+        Error::Run(_) | Error::Local(_) | Error::Ended(_) => Failure::running(error.to_string()),
         Error::Device(_) | Error::Open(_) | Error::Pacing(_) | Error::Key(_) => {
             Failure::open(error.to_string())
         }

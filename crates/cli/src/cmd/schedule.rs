@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tautline_site::{NodeClient, Play, RuleAction, Schedule, Site};
+use tautline_site::{Play, RuleAction, Schedule, Site};
 
 use super::site::building;
 use super::zones::change_all;
@@ -23,7 +23,7 @@ pub(crate) fn preset(flags: &PresetFlags) -> Result<(), Failure> {
         };
         Failure::usage(format!("the building file has no preset {name:?}\nhint: {hint}"))
     })?;
-    change_all(&NodeClient::new(&site)?, changes.iter().cloned())
+    change_all(&site, changes)
 }
 
 pub(crate) fn next(flags: &NextFlags) -> Result<(), Failure> {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tautline_proto::text::on_one_line;
-use tautline_site::{MAX_BYTES, MAX_MISTAKES, Mistake, NodeClient, Schedule, Site, usual_paths};
+use tautline_site::{
+    FileFault, MAX_BYTES, MAX_MISTAKES, Mistake, NodeClient, Schedule, Site, usual_paths,
+};
 
 use crate::cmd::answer;
 use crate::failure::{Failure, on_one_line as one_line};
@@ -20,14 +22,18 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(&json(&path, &checked)).map(|text| text + "\n");
     answer(flags.report, &text(&path, &checked), json)?;
     checked.iter().flat_map(|site| warnings(site, &path)).for_each(|it| screen::notify(&it));
-    checked.map(|_| ()).map_err(|mistakes| {
+    let site = checked.map_err(|mistakes| {
         let count = match mistakes.len() {
             1 => "1 mistake".to_owned(),
             count if count > MAX_MISTAKES => format!("more than {MAX_MISTAKES} mistakes"),
             count => format!("{count} mistakes"),
         };
         Failure::usage(format!("{count} in {}", path.display()))
-    })
+    })?;
+    // Recordings may be missing where the file is written.
+    let faults = site.faulty_recordings(path.parent().unwrap_or(Path::new("")));
+    let other = faults.into_iter().find(|fault| matches!(fault, FileFault::Hash { .. }));
+    other.map_or(Ok(()), |fault| Err(Failure::usage(fault.to_string())))
 }
 
 /// Faults of the schedule that do not make the file invalid.

@@ -1,14 +1,20 @@
-//! `taut zones` and `taut zone`.
+//! `taut zones`, `taut zone` and `taut ack`.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tautline_api::v1::{NodeState, ZoneChange, ZonePlayback, ZoneState};
-use tautline_proto::time::Span;
-use tautline_site::{Asked, NodeClient, Site};
+use tautline_api::v1::{
+    AnnouncementResult, AnnouncementState, FaultState, FaultsAck, NodeState, ZoneChange,
+    ZonePlayback, ZoneState,
+};
+use tautline_io::clock::{WallClock, now};
+use tautline_proto::time::{Span, WallTime};
+use tautline_site::{Asked, NodeClient, Site, unix_nanos};
 
 use super::site::building;
 use crate::cmd::answer;
 use crate::failure::{Failure, on_one_line};
-use crate::flags::{ZoneFlags, ZoneVerb, ZonesFlags};
+use crate::flags::{AckFlags, ZoneFlags, ZoneVerb, ZonesFlags};
 use crate::screen;
 
 pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
@@ -16,7 +22,11 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
     let asked = NodeClient::new(&site)?.states(site.nodes.keys().map(String::as_str));
     let json = serde_json::to_string_pretty(&listed(&asked)).map(|text| text + "\n");
     answer(flags.report, &table(&site, &asked), json)?;
-    let faults = faults(&site, &asked);
+    concluded(&faults(&site, &asked))
+}
+
+/// Prints faults, which are a failure.
+fn concluded(faults: &[String]) -> Result<(), Failure> {
     faults.iter().for_each(|fault| screen::notify(fault));
     match faults.len() {
         0 => Ok(()),
@@ -25,20 +35,71 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
     }
 }
 
+pub(crate) fn acknowledge(flags: &AckFlags) -> Result<(), Failure> {
+    let (_, site) = building(&flags.site)?;
+    let requests = match &flags.names {
+        Some(names) => requests(&site, names)?,
+        None => site.nodes.keys().map(|node| (node.as_str(), FaultsAck::default())).collect(),
+    };
+    let client = NodeClient::new(&site)?;
+    let mut faults = Vec::new();
+    for (node, request) in requests {
+        match client.acknowledge(node, &request) {
+            Ok(done) => {
+                let cleared = |fault: &FaultState| format!("cleared: {fault}: {}", fault.reason);
+                done.cleared.iter().for_each(|it| screen::emit(&on_one_line(&cleared(it))));
+                let lasting = |fault: &FaultState| format!("{fault}: {}; it lasts", fault.reason);
+                faults.extend(done.lasting.iter().map(lasting));
+            }
+            Err(why) => faults.push(format!("node {node}: {why}")),
+        }
+    }
+    let faults: Vec<_> = faults.iter().map(|fault| on_one_line(fault)).collect();
+    concluded(&faults)
+}
+
+/// Requests to nodes. A name can be that of a node and of a zone: it means both.
+fn requests<'a>(site: &'a Site, names: &'a str) -> Result<BTreeMap<&'a str, FaultsAck>, Failure> {
+    let mut requests = BTreeMap::new();
+    for name in names.split(',').map(str::trim) {
+        let node = site.nodes.get_key_value(name).map(|(node, _)| node.as_str());
+        let zones = match zones(site, name) {
+            Ok(zones) => zones,
+            Err(_) if node.is_some() => Vec::new(),
+            Err(unknown) => return Err(unknown),
+        };
+        for zone in zones {
+            let Some(node) = site.zones.get(zone).map(|it| it.node.as_str()) else { continue };
+            let none = || FaultsAck { zones: Some(Vec::new()) };
+            let request: &mut FaultsAck = requests.entry(node).or_insert_with(none);
+            request.zones.iter_mut().for_each(|zones| zones.push(zone.to_owned()));
+        }
+        requests.extend(node.map(|node| (node, FaultsAck::default())));
+    }
+    Ok(requests)
+}
+
 pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let zones = zones(&site, &flags.zones)?;
-    let changes = zones.into_iter().map(|zone| changed(zone, &flags.change));
-    change_all(&NodeClient::new(&site)?, changes)
+    if let ZoneVerb::Equalizer { bands } = &flags.change {
+        tautline_site::parse_bands(bands, site.rate).map_err(Failure::usage)?;
+    }
+    let changes: Vec<_> = zones.iter().map(|zone| changed(zone, &flags.change)).collect();
+    change_all(&site, &changes)
 }
 
-/// Applies all changes, and reports those that fail.
-pub(super) fn change_all(
-    client: &NodeClient<'_>,
-    changes: impl Iterator<Item = ZoneChange>,
-) -> Result<(), Failure> {
+/// Applies all changes, and reports those that fail. All zones change their source at one time.
+pub(super) fn change_all(site: &Site, changes: &[ZoneChange]) -> Result<(), Failure> {
+    let client = NodeClient::new(site)?;
+    let switched = changes.iter().filter(|it| it.source.is_some());
+    let switched: Vec<_> = switched.map(|it| it.zone.as_str()).collect();
+    let switch = (!switched.is_empty()).then(|| Switch::new(site, &client, &switched));
     let mut failed = None;
     for change in changes {
+        let switch = switch.as_ref().filter(|_| change.source.is_some());
+        let at_ns = switch.and_then(|switch| switch.at(site, &change.zone));
+        let change = ZoneChange { at_ns, ..change.clone() };
         match client.change(&change) {
             Ok(state) => screen::emit(&said(&state)),
             Err(why) => {
@@ -48,6 +109,35 @@ pub(super) fn change_all(
         }
     }
     failed.map_or(Ok(()), |why| Err(Failure::running(why)))
+}
+
+/// Time at which all zones switch to another source.
+struct Switch {
+    at: WallTime,
+    asked: Vec<Asked>,
+}
+
+impl Switch {
+    /// Time in which a zone joins the source and learns its sender's clock.
+    const JOINS: Span = Span::from_millis(1500);
+    /// Time to ask a node.
+    const EACH: Span = Span::from_millis(20);
+
+    fn new(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> Self {
+        let nodes = zones.iter().filter_map(|zone| Some(site.zones.get(*zone)?.node.as_str()));
+        let nodes: std::collections::BTreeSet<&str> = nodes.collect();
+        let asked = client.states(nodes);
+        let needs = Self::JOINS + site.latency + Self::EACH.times(zones.len() as i64);
+        let at = WallTime::of_local(now() + needs, WallClock::frozen().offset());
+        Self { at, asked }
+    }
+
+    /// On the clock of the zone's node, in Unix nanoseconds.
+    fn at(&self, site: &Site, zone: &str) -> Option<i64> {
+        let node = &site.zones.get(zone)?.node;
+        let asked = self.asked.iter().find(|asked| asked.node == *node)?;
+        Some((self.at + asked.clock).as_unix_nanos())
+    }
 }
 
 /// Zones of these names, which are separated by commas.
@@ -70,6 +160,9 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
         ZoneVerb::Volume { gain } => ZoneChange { volume: Some(gain.to_string()), ..change },
         ZoneVerb::Mute => ZoneChange { muted: Some(true), ..change },
         ZoneVerb::Unmute => ZoneChange { muted: Some(false), ..change },
+        ZoneVerb::Delay { delay } => ZoneChange { delay: Some(delay.clone()), ..change },
+        ZoneVerb::Equalizer { bands } => ZoneChange { equalizer: Some(bands.clone()), ..change },
+        ZoneVerb::Limiter { ceiling } => ZoneChange { limiter: Some(ceiling.clone()), ..change },
         ZoneVerb::Source { source } => ZoneChange { source: Some(source.clone()), ..change },
     }
 }
@@ -77,7 +170,18 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
 fn said(state: &ZoneState) -> String {
     let source = state.source.as_deref().unwrap_or("no source");
     let muted = if state.muted { ", muted" } else { "" };
-    format!("{}: {}{muted}, {source}", state.zone, state.volume)
+    let mut text = format!("{}: {}{muted}, {source}", state.zone, state.volume);
+    for (name, value, usual) in [
+        ("delay", &state.delay, "0ms"),
+        ("equalizer", &state.equalizer, "flat"),
+        ("limiter", &state.limiter, "off"),
+    ] {
+        // A node of an earlier version reports none of them.
+        if !value.is_empty() && value != usual {
+            text += &format!(", {name} {value}");
+        }
+    }
+    text
 }
 
 /// `--report json`; scripts rely on the names.
@@ -95,7 +199,7 @@ struct ListedNode<'a> {
 }
 
 fn listed(asked: &[Asked]) -> Listed<'_> {
-    let nodes = asked.iter().map(|Asked { node, state }| match state {
+    let nodes = asked.iter().map(|Asked { node, state, .. }| match state {
         Ok(state) => ListedNode { state: std::borrow::Cow::Borrowed(state), fault: None },
         Err(why) => {
             let state = NodeState { node: node.clone(), ..NodeState::default() };
@@ -106,7 +210,9 @@ fn listed(asked: &[Asked]) -> Listed<'_> {
     Listed { schema: 1, nodes: nodes.collect() }
 }
 
-const HEAD: [&str; 8] = ["ZONE", "NODE", "STATE", "SINCE", "SOURCE", "VOLUME", "LATENCY", "LOST"];
+const COLUMNS: usize = 9;
+const HEAD: [&str; COLUMNS] =
+    ["ZONE", "NODE", "STATE", "SINCE", "SOURCE", "VOLUME", "LATENCY", "LOST", "ANNOUNCED"];
 
 fn table(site: &Site, asked: &[Asked]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned)];
@@ -117,7 +223,7 @@ fn table(site: &Site, asked: &[Asked]) -> String {
         rows.push(match state {
             Some(state) => row(state, &zone.node),
             None => {
-                let absent = [name, &zone.node, "unreachable", "", "", "", "", ""];
+                let absent = [name, &zone.node, "unreachable", "", "", "", "", "", ""];
                 absent.map(str::to_owned)
             }
         });
@@ -125,7 +231,7 @@ fn table(site: &Site, asked: &[Asked]) -> String {
     screen::columns(&rows).join("\n") + "\n"
 }
 
-fn row(state: &ZoneState, node: &str) -> [String; 8] {
+fn row(state: &ZoneState, node: &str) -> [String; COLUMNS] {
     let plays = match (&state.announcement, state.state) {
         (Some(_), _) => "announcement",
         (None, ZonePlayback::Playing) => "playing",
@@ -147,7 +253,29 @@ fn row(state: &ZoneState, node: &str) -> [String; 8] {
         format!("{}{muted}", state.volume),
         latency.unwrap_or_else(|| "-".to_owned()),
         state.lost.to_string(),
+        state.announcements.last().map_or_else(|| "-".to_owned(), announced),
     ]
+}
+
+fn announced(last: &AnnouncementState) -> String {
+    let result = match last.result {
+        AnnouncementResult::Playing => "playing",
+        AnnouncementResult::Played => "played",
+        AnnouncementResult::Refused => "refused",
+        AnnouncementResult::Rejected => "rejected",
+        AnnouncementResult::Preempted => "pre-empted",
+        AnnouncementResult::Cut => "cut",
+        AnnouncementResult::Unknown => "unknown",
+    };
+    match last.started_ns {
+        Some(started) => format!("{result} {} ago", age(started / 1_000_000_000)),
+        None => result.to_owned(),
+    }
+}
+
+/// Time since this Unix second, on this machine's clock.
+fn age(unix: i64) -> String {
+    since((unix_nanos() / 1_000_000_000 - unix).max(0).unsigned_abs())
 }
 
 fn since(seconds: u64) -> String {
@@ -161,7 +289,7 @@ fn since(seconds: u64) -> String {
 
 fn faults(site: &Site, asked: &[Asked]) -> Vec<String> {
     let mut faults = Vec::new();
-    for Asked { node, state } in asked {
+    for Asked { node, state, .. } in asked {
         let state = match state {
             Ok(state) => state,
             Err(why) => {
@@ -180,13 +308,16 @@ fn faults(site: &Site, asked: &[Asked]) -> Vec<String> {
                 site.epoch
             ));
         }
-        let of_zones =
-            state.zones.iter().filter_map(|zone| Some((&zone.zone, zone.fault.as_ref()?)));
-        let of_zones = of_zones.map(|(zone, fault)| format!("zone {zone}: {fault}"));
-        let of_sources =
-            state.sources.iter().filter_map(|it| Some((&it.source, it.fault.as_ref()?)));
-        let of_sources = of_sources.map(|(source, fault)| format!("source {source}: {fault}"));
-        faults.extend(of_zones.chain(of_sources).map(|fault| on_one_line(&fault)));
+        faults.extend(state.faults.iter().map(|fault| on_one_line(&fault_line(fault, node))));
     }
     faults
+}
+
+fn fault_line(fault: &FaultState, node: &str) -> String {
+    let (reason, first) = (&fault.reason, age(fault.first_s));
+    if fault.lasts {
+        return format!("{fault}: {reason}; for {first}");
+    }
+    let (last, name) = (age(fault.last_s), fault.zone().unwrap_or(node));
+    format!("{fault}: {reason}; began {first} ago, ended {last} ago: taut ack {name}")
 }

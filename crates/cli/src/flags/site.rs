@@ -105,6 +105,16 @@ pub(crate) struct ZoneFlags {
     pub(crate) site: BuildingFile,
 }
 
+/// `taut ack`
+#[derive(Debug, Args)]
+#[command(after_help = help::ACK)]
+pub(crate) struct AckFlags {
+    /// Zones, groups and nodes, separated by commas [default: all]
+    pub(crate) names: Option<String>,
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+}
+
 /// `taut preset`
 #[derive(Debug, Args)]
 #[command(after_help = help::PRESET)]
@@ -145,15 +155,39 @@ pub(crate) enum ZoneVerb {
         #[arg(allow_hyphen_values = true, value_parser = parse::<Gain>)]
         gain: Gain,
     },
-    /// Mute the zone; announcements too
+    /// Mute the zone: all but emergencies
     Mute,
     /// End the mute
     Unmute,
+    /// Set the delay after the presentation time
+    Delay {
+        /// Time or distance up to 1 s, such as 12ms or 4.1m
+        #[arg(value_parser = valid(tautline_site::parse_delay))]
+        delay: String,
+    },
+    /// Set the bands of the equalizer
+    Equalizer {
+        /// Such as "peaking 120 -4dB 1.4; high-pass 80" (SHAPE HERTZ [GAIN] [Q]), or flat
+        bands: String,
+    },
+    /// Set the ceiling of the limiter
+    Limiter {
+        /// Such as -3dB, or off
+        #[arg(allow_hyphen_values = true, value_parser = valid(tautline_site::parse_ceiling))]
+        ceiling: String,
+    },
     /// Play another source
     Source {
         /// Name of a source in the building file
         source: String,
     },
+}
+
+/// Checks a text, which stays a text.
+fn valid<T>(
+    check: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |text| check(text).map(|_| text.to_owned())
 }
 
 /// Options of announcements.

@@ -31,23 +31,43 @@ pub(crate) const NODE: &str = r#"Example, on each machine of the building:
   taut node
 
 The node plays the zones of its cards, sends its sources, plays the schedule,
-and answers other machines at TCP port 17250: taut zones, taut zone. It
-restarts what fails, and keeps volumes, mutes and sources over a restart.
+and answers other machines at TCP port 17250: taut zones, taut zone, taut ack.
+It restarts what fails. Changes of zones, and faults, outlast a restart.
 
 Building file: docs/reference/building.md"#;
 
 pub(crate) const ZONES: &str = r#"Example:
   taut zones
 
+Faults are listed below the zones until taut ack clears them. A zone without
+packets from its source has a fault after 5 s.
+
 For scripts, --report json (times in nanoseconds):
   { "schema": 1, "nodes": [ { "node", "epoch", "hash", "zones": [ { "zone",
-    "state", "fault", "seconds", "source", "volume", "muted", "latency_ns",
-    "lost", "announcement", "announcements": [ { "id", "result", "by",
-    "started_ns" } ] } ], "sources": [ { "source", "fault" } ], "fault" } ] }"#;
+    "state", "fault", "seconds", "source", "volume", "muted", "delay",
+    "equalizer", "limiter", "latency_ns", "lost", "refused_claims",
+    "announcement", "announcements": [ { "id", "result", "by", "reason",
+    "station", "priority", "targets", "planned_ns", "started_ns" } ] } ],
+    "sources": [ { "source", "fault" } ], "faults": [ { "kind", "name",
+    "reason", "first_s", "last_s", "lasts" } ], "fault" } ] }
+
+Times in first_s and last_s are Unix seconds.
+
+Exit status: 0 without faults, 1 with faults."#;
+
+pub(crate) const ACK: &str = r#"Examples:
+  taut ack
+  taut ack hall,gym
+
+Faults that last stay.
+
+Exit status: 0 all cleared, 1 a fault lasts or a node did not answer."#;
 
 pub(crate) const ZONE: &str = r#"Examples:
   taut zone hall volume -6dB
   taut zone hall,gym mute
+  taut zone yard delay 17.5m
+  taut zone hall equalizer "peaking 120 -4dB 1.4; high-pass 80"
   taut zone indoors source radio"#;
 
 pub(crate) const PRESET: &str = r#"Example:

@@ -8,6 +8,9 @@ pub(super) fn event(event: &ZoneEvent) -> String {
         ZoneEvent::Refused { id, by } => {
             format!("announcement {id} does not play: {by} takes precedence")
         }
+        ZoneEvent::Rejected { id, why } => {
+            format!("announcement {id} does not play: {}", reason(*why))
+        }
         ZoneEvent::Preempted { id, by, .. } => {
             format!("announcement {id} ends early: {by} takes precedence")
         }
@@ -24,7 +27,12 @@ pub(super) fn event(event: &ZoneEvent) -> String {
 }
 
 pub(super) fn refused(address: &str, why: ClaimRefused) -> String {
-    let reason = match why {
+    format!("{address}: a claim is ignored: {}", reason(why))
+}
+
+/// Why a claim has no effect, with the fix.
+pub(crate) fn reason(why: ClaimRefused) -> String {
+    let text = match why {
         ClaimRefused::OtherZone => "it addresses other zones",
         ClaimRefused::Background => "its priority is below 32; use 32 to 255",
         ClaimRefused::Unmapped => {
@@ -42,13 +50,10 @@ pub(super) fn refused(address: &str, why: ClaimRefused) -> String {
              announcement"
         }
         ClaimRefused::Full => {
-            return format!(
-                "{address}: a claim is ignored: {} others take precedence",
-                Arbiter::MAX_ANNOUNCEMENTS
-            );
+            return format!("{} others take precedence", Arbiter::MAX_ANNOUNCEMENTS);
         }
     };
-    format!("{address}: a claim is ignored: {reason}")
+    text.to_owned()
 }
 
 #[cfg(test)]
@@ -68,6 +73,7 @@ mod tests {
             ZoneEvent::Started { id, at },
             ZoneEvent::Refused { id, by },
             ZoneEvent::Preempted { id, by, at },
+            ZoneEvent::Rejected { id, why: ClaimRefused::Clock },
         ];
         let texts: Vec<_> = others.iter().chain(&ended).map(event).collect();
         snapshot!(texts.join("\n"));

@@ -1,5 +1,7 @@
 //! A building of two nodes: music, announcements, volumes, and the restart of what died.
 
+mod sources;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -127,7 +129,7 @@ impl Building {
         nodes.flat_map(|node| node["zones"].as_array().unwrap().clone()).collect()
     }
 
-    fn zone(&self, name: &str) -> Value {
+    pub(crate) fn zone(&self, name: &str) -> Value {
         self.zones().into_iter().find(|zone| zone["zone"] == name).unwrap()
     }
 
@@ -294,6 +296,77 @@ fn files_of_a_source_reach_the_card_without_a_gap_and_again() {
         let twice = both.repeat(2);
         let is_exact = samples.windows(twice.len()).step_by(2).any(|part| part == twice);
         assert!(is_exact, "{} of {} samples", samples.len(), twice.len());
+    });
+}
+
+/// First frame after the music, counted from a start of its file, and the sound from there on.
+fn switched(recorded: &Sound, music: &Sound) -> (usize, Vec<i32>) {
+    let start = recorded.samples.windows(200).step_by(2).position(|it| *it == music.samples[..200]);
+    let heard = &recorded.samples[2 * start.expect("the music plays")..];
+    let same =
+        heard.iter().zip(music.samples.iter().cycle()).take_while(|(one, other)| one == other);
+    let frames = same.count() / 2;
+    (frames, heard[2 * frames..].to_vec())
+}
+
+#[test]
+fn zones_of_two_nodes_switch_their_source_at_one_time() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let music = noise(96_000, 0);
+        music.write(&building.folder.file("music.wav"));
+        // At full volume, the music is exact.
+        let loud = BUILDING.replace("max-volume = \"-6dB\"\n", "");
+        std::fs::write(building.folder.file("building.toml"), loud).unwrap();
+        let nodes = building.nodes();
+        grows(&building.folder.file("right.wav"), 3000);
+        building.right("zone hall,gym source tone").run().well();
+        for file in ["left.wav", "right.wav"] {
+            grows(&building.folder.file(file), 4000);
+        }
+        end(nodes);
+        let left = {
+            let Sound { shape, samples } = Sound::read(&building.folder.file("left.wav"));
+            let hall = samples.chunks(shape.channels).flat_map(|frame| [frame[0], frame[1]]);
+            Sound { shape: music.shape, samples: hall.collect() }
+        };
+        let right = Sound::read(&building.folder.file("right.wav"));
+        let both = [left, right].map(|recorded| switched(&recorded, &music));
+        let [at, other] = both.each_ref().map(|(frames, _)| frames % 96_000);
+        let apart = at.abs_diff(other).min(96_000 - at.abs_diff(other));
+        assert!(apart <= 24, "{apart} frames apart");
+        for (_, after) in &both {
+            // The cross-fade has no gap; the tone follows, at −18 dBFS.
+            let loud = |part: &[i32]| part.iter().any(|sample| sample.abs() > 1 << 19);
+            assert!(after.chunks_exact(480).take(100).all(loud));
+            let tone = level(&after[2 * 4800..4 * 4800], TONE);
+            assert!(near(tone, -18.0), "{tone}");
+        }
+    });
+}
+
+#[test]
+fn emergency_sounds_in_a_muted_zone_and_not_in_its_own_room() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let own = BUILDING.replace("rank = 2\n", "rank = 2\nmutes = \"hall\"\n");
+        std::fs::write(building.folder.file("building.toml"), own).unwrap();
+        let nodes = building.nodes();
+        building.right("zone gym mute").run().well();
+        grows(&building.folder.file("right.wav"), 1000);
+        building.left("play all alarm --station fire --report json").run().well();
+        for file in ["left.wav", "right.wav"] {
+            grows(&building.folder.file(file), 2500);
+        }
+        end(nodes);
+        let alarms = |file, channel| {
+            let levels = building.levels(file, channel, [PAGE]);
+            levels.iter().filter(|[level]| near(*level, -12.0)).count()
+        };
+        assert!((8..=10).contains(&alarms("right.wav", 0)), "{}", alarms("right.wav", 0));
+        assert_eq!(alarms("left.wav", 0), 0, "the room of the station");
+        let [last] = *building.levels("right.wav", 0, [MUSIC]).iter().rev().nth(3).unwrap();
+        assert!(last < -90.0, "muted again: {last}");
     });
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, ordinary, taut, words};
-use crate::common::{Folder, Lack, shared, skipped};
+use crate::common::{Folder, Lack, shared, skipped, until};
 
 struct Findings(Value);
 
@@ -246,4 +246,55 @@ fn every_device_is_listed_with_a_name_that_is_taken() {
         assert!(text.out.contains(name), "{name}");
     }
     assert_eq!(taut(words("devices --report none")).run().well().out, "");
+}
+
+#[test]
+fn node_of_a_building_is_checked() {
+    const BUILDING: &str = "epoch = 1\nannouncements = \"239.255.77.1:5010\"\n\
+        [node.gym]\nhost = \"10.77.0.1\"\n[node.gym.card.main]\ndevice = \"virtual:\"\n\
+        [zone.gym]\nnumber = 1\nnode = \"gym\"\ncard = \"main\"\nchannels = [1, 2]\n";
+    shared(|| {
+        let Some(cable) = Cable::lay() else { return };
+        let folder = Folder::new();
+        std::fs::write(folder.file("building.toml"), BUILDING).unwrap();
+        let at = |place: &Namespace, line: &str| {
+            let call = taut(words(line)).in_folder(folder.path()).within(place);
+            call.with("TAUT_HOME", folder.file("home"))
+        };
+        let verdicts = |place| {
+            let found = Findings::of(&at(place, "doctor --report json --latency 1s"));
+            ["node", "groups", "control-port"].map(|check| {
+                let found = found.all().iter().find(|finding| finding["check"] == check);
+                found.map(|found| found["verdict"].as_str().unwrap().to_owned())
+            })
+        };
+        let expect = |verdicts: [&str; 3]| verdicts.map(|it| Some(it.to_owned()));
+        let [left, right] = [&cable.left, &cable.right];
+        assert_eq!(verdicts(left), expect(["ok", "warning", "warning"]));
+        let elsewhere = verdicts(right);
+        assert_eq!(elsewhere[..2], [Some("warning".to_owned()), None]);
+        let node = at(left, "node").listened_to().start().wait_for("node ");
+        // It trusts no other machine.
+        until("the group is not joined", || verdicts(left) == expect(["ok", "ok", "warning"]));
+        let key = at(right, "id").with("TAUT_HOME", folder.file("right")).run().well().out;
+        let key = key.split_whitespace().last().unwrap().to_owned();
+        at(left, "trust right").and([key]).run().well();
+        node.signal("-INT");
+        node.end().well();
+        let node = at(left, "node").listened_to().start().wait_for("node ");
+        until("the port is not open", || verdicts(left) == expect(["ok"; 3]));
+        node.signal("-INT");
+        node.end().well();
+        let filter = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
+                      priority 0; policy drop; }' && nft add rule inet mine input udp dport 5004-5005 accept";
+        if made(left, filter) {
+            let found = Findings::of(&at(left, "doctor --report json --latency 1s"));
+            let dropped =
+                found.all().iter().filter(|it| it["check"] == "firewall" && it["verdict"] != "ok");
+            let dropped: Vec<_> = dropped.map(|it| it["fix"].as_str().unwrap()).collect();
+            for port in ["tcp dport 17250 ", "udp dport '{ 5010, 5011 }' "] {
+                assert!(dropped.iter().any(|fix| fix.contains(port)), "{port}: {dropped:#?}");
+            }
+        }
+    });
 }

@@ -6,11 +6,12 @@
 //! waiting for periods. Both sides alternate on one thread, and medians are compared.
 //!
 //! Arguments: numbers of streams. `streams` have a UDP port each, `senders` share one. The bare
-//! loop always has a socket per stream.
+//! loop always has a socket per stream. `fan-out 200` sends one stream to 200 destinations instead.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
 mod bare;
+mod fan_out;
 mod lender;
 mod ours;
 
@@ -25,6 +26,9 @@ const TURNS: usize = 61;
 
 fn main() {
     let requested: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    if std::env::args().any(|word| word == "fan-out") {
+        return requested.into_iter().for_each(fan_out::fan_out);
+    }
     let streams = if requested.is_empty() { vec![1, 10, 100] } else { requested };
     let both = [Received::EachAtItsPort, Received::AllAtOne];
     for (streams, heard) in streams.into_iter().flat_map(|n| both.map(|heard| (n, heard))) {
@@ -86,7 +90,10 @@ fn chunk(periods: usize, streams: usize, overhead: f64, mut period: impl FnMut()
 }
 
 fn median(costs: &[Cost], pick: fn(&Cost) -> f64) -> f64 {
-    let mut values: Vec<f64> = costs.iter().map(pick).collect();
+    median_of(costs.iter().map(pick).collect())
+}
+
+fn median_of(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

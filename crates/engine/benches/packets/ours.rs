@@ -33,14 +33,14 @@ const EXCHANGE: Span = Span::from_millis(2500);
 
 const LEAD: Span = Span::from_secs(1);
 
-const DEVICE: Settings = Settings {
+pub(crate) const DEVICE: Settings = Settings {
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     period: Frames::new(FRAMES as i64),
     periods: 2,
 };
 
-const FORMAT: StreamFormat = StreamFormat {
+pub(crate) const FORMAT: StreamFormat = StreamFormat {
     coder: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
@@ -49,7 +49,7 @@ const FORMAT: StreamFormat = StreamFormat {
     payload_type: StreamFormat::default_payload_type(SampleFormat::L16),
 };
 
-const OPTIONS: RunOptions = RunOptions {
+pub(crate) const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Other,
     duration: None,
     stall_monitor: false,

@@ -1,5 +1,8 @@
 //! Zones and announcements.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use tautline_proto::time::{Span, WallTime};
 use tautline_proto::zone::{
     AnnouncementId, Claim, Duck, Priority, ProgramRule, Targets, ZoneSettings,
@@ -14,10 +17,14 @@ use crate::plan::random;
 /// which come first.
 ///
 /// [`StreamPlan::announces`]: crate::plan::StreamPlan::announces
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ZonePlan {
     /// Numbers that address this zone: its own and those of its groups.
     pub numbers: Vec<u16>,
+    /// Ranks of the stations that mute this zone, their own room, during their announcements.
+    pub muted_by: Vec<u16>,
+    /// Set by the device thread while an emergency announcement plays.
+    pub emergency: Arc<AtomicBool>,
 }
 
 impl ZonePlan {
@@ -27,7 +34,8 @@ impl ZonePlan {
     pub(crate) fn settings(self, lead: Span) -> ZoneSettings {
         // The mixer applies the rule.
         let (lead, rule) = (lead + Self::DECIDED, ProgramRule::Mix);
-        ZoneSettings { numbers: self.numbers, lead, rule, programs: 0 }
+        let Self { numbers, muted_by, .. } = self;
+        ZoneSettings { numbers, muted_by, lead, rule, programs: 0 }
     }
 }
 

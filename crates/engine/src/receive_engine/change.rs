@@ -17,7 +17,7 @@ use crate::monitor::run::RunWatch;
 use crate::monitor::sound::Hearing;
 use crate::plan::StreamPlan;
 use crate::receive_engine::labels::Labels;
-use crate::receive_engine::mixer::{MixerInput, Succession};
+use crate::receive_engine::mixer::{MixerInput, Replacement, Succession};
 use crate::receive_engine::repairers::{RepairerStore, Spares, repairers};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 
@@ -27,7 +27,7 @@ pub(crate) struct MixChanges {
     pub(crate) made: bool,
     fader: Fader,
     gains: Producer<Gain>,
-    coming: Producer<(usize, MixerInput)>,
+    coming: Producer<Replacement>,
     gone: Consumer<MixerInput>,
     pub(crate) repairers: RepairerStore,
     heirs: Vec<(usize, ReceivedStream)>,
@@ -156,10 +156,11 @@ impl MixChanges {
         }
         let address = plan.address.clone();
         let plan = StreamPlan { announces: streams[place].announced.is_some(), ..plan };
+        let joins = plan.joins;
         let (mut stream, mut input) = self.connect(plan).map_err(CannotChange::Open)?;
         input.await_turn(fader.wanted());
         stream.inherit(&streams[place]);
-        let _ = self.coming.push((place, input));
+        let _ = self.coming.push(Replacement { place, joins, input });
         self.heirs.push((place, stream));
         Ok(Changed::From(address))
     }

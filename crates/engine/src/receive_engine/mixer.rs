@@ -28,7 +28,7 @@ use crate::receive_engine::repairers::Spares;
 pub(crate) use input::{Fed, MixerCommand, MixerInput, RxStatus};
 pub(crate) use marks::{AffectedFrames, LabelMark, LabelMarks};
 pub(crate) use shared::{SharedLink, SharedNews};
-pub(crate) use succession::Succession;
+pub(crate) use succession::{Replacement, Succession};
 pub(crate) use zone::{AnnouncedSound, ZoneMix};
 
 /// A period's packet traces, kept until the block is written: the `render` stage ends there.
@@ -144,6 +144,9 @@ impl Mixer {
             sum.fill(0.0);
         }
         let (mut voices, listens) = (Voices::Nobody, self.mouth.is_some());
+        if self.succession.has_heirs() {
+            self.succession.begin(times.meets, Frames::from_len(samples / channels));
+        }
         for (index, input) in self.inputs.iter_mut().enumerate() {
             let block = if index == 0 { &mut *sum } else { &mut *one };
             input.pull(block, times, &mut self.passages, index);
@@ -155,6 +158,7 @@ impl Mixer {
             let played = zone.is_none_or(|zone| zone.shape(input, block, times.meets));
             let audible = played && input.is_audible(gate, gain);
             input.shape(block, gate, gain);
+            self.succession.fade_out(index, input, block, times.meets);
             if listens && audible {
                 voices = voices.with(index, block);
             }
@@ -214,7 +218,7 @@ impl Mixer {
         let outputs = self.map.outputs();
         let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
         if let Some(zone) = &mut self.zone {
-            zone.begin(&mut self.inputs);
+            zone.begin(&mut self.inputs, meets);
         }
         let longest = self.sum.len() / self.channels.count() * outputs;
         let mut samples = &mut *side.samples;

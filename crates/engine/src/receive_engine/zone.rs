@@ -1,12 +1,17 @@
 //! A zone on the ordinary thread: passes claims and sound to the arbiter, and its gains to the
 //! device.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use rtrb::{Consumer, Producer};
 use tautline_io::clock::now;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::zone::{Arbiter, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains};
+use tautline_proto::zone::{
+    Arbiter, Claim, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains,
+};
 use tautline_report::snapshot::ZoneSnapshot;
 
 use crate::conversation::StoredClaim;
@@ -16,8 +21,8 @@ use crate::plan::zone::ZonePlan;
 use crate::receive_engine::mixer::{AnnouncedSound, ZoneMix};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// Called on the ordinary thread with each event of the zone.
-pub type ZoneHook = Box<dyn FnMut(&ZoneEvent) + Send>;
+/// Called on the ordinary thread with each event of the zone, and the claim of its announcement.
+pub type ZoneHook = Box<dyn FnMut(&ZoneEvent, Option<(&Claim, Targets<'_>)>) + Send>;
 
 pub(crate) struct Zone {
     arbiter: Arbiter,
@@ -28,6 +33,8 @@ pub(crate) struct Zone {
     /// Events in the notes of the run.
     noted: usize,
     pub(crate) hook: Option<ZoneHook>,
+    /// First claims of the newest announcements, for the hook.
+    claims: VecDeque<StoredClaim>,
 }
 
 /// Claims and goodbyes at an announcement port.
@@ -53,12 +60,17 @@ pub(crate) fn zone(plan: ZonePlan, device: &Settings) -> (Zone, ZoneMix) {
     let (gains, gains_out) = memory::ring(GAINS);
     let (sound_in, sound) = memory::ring(SOUNDS);
     let period = device.rate.span_of(Frames::new(device.period.count()));
+    let emergency = Arc::clone(&plan.emergency);
     let arbiter = Arbiter::new(plan.settings(device.playback_lead() + period));
-    let zone = Zone { arbiter, gains, sound, revision: 0, noted: 0, hook: None };
-    (zone, ZoneMix::new(gains_out, sound_in))
+    let zone =
+        Zone { arbiter, gains, sound, revision: 0, noted: 0, hook: None, claims: VecDeque::new() };
+    (zone, ZoneMix::new(gains_out, sound_in, emergency))
 }
 
 impl Zone {
+    /// Running announcements, and as many that ended.
+    const MAX_CLAIMS: usize = 2 * Arbiter::MAX_ANNOUNCEMENTS;
+
     /// Time of the next decision.
     pub(crate) fn deadline(&self) -> LocalTime {
         let now = now();
@@ -84,10 +96,16 @@ impl Zone {
         for claim in
             mapped.into_iter().chain(conversation.claims.iter_mut().flat_map(|it| it.drain(..)))
         {
-            match self.take(&claim) {
-                Ok(()) | Err(ClaimRefused::OtherZone) => {}
-                Err(ClaimRefused::Unmapped) => news.unmapped = Some(claim),
-                Err(why) => watch.note(&Note::ClaimRefused { address, why }),
+            let id = claim.claim.id;
+            let why = match self.take(&claim) {
+                Ok(()) | Err(ClaimRefused::OtherZone) => continue,
+                Err(why) => why,
+            };
+            // Directly: a flood of claims must not displace decisions in the arbiter's queue.
+            self.hook.iter_mut().for_each(|hook| hook(&ZoneEvent::Rejected { id, why }, None));
+            match why {
+                ClaimRefused::Unmapped => news.unmapped = Some(claim),
+                why => watch.note(&Note::ClaimRefused { address, why }),
             }
         }
         for ssrc in news.left.drain(..) {
@@ -98,14 +116,29 @@ impl Zone {
     fn take(&mut self, stored: &StoredClaim) -> Result<(), ClaimRefused> {
         let StoredClaim { ssrc, claim, clock, .. } = *stored;
         let targets = Targets::new(&stored.targets).ok_or(ClaimRefused::OtherZone)?;
-        self.arbiter.handle_claim(&ReceivedClaim { ssrc, claim, targets, clock }, now())
+        self.arbiter.handle_claim(&ReceivedClaim { ssrc, claim, targets, clock }, now())?;
+        if self.hook.is_some() && self.claims.iter().all(|it| it.claim.id != claim.id) {
+            self.claims.truncate(Self::MAX_CLAIMS - 1);
+            self.claims.push_front(stored.clone());
+        }
+        Ok(())
     }
 
     pub(crate) fn snapshot(&self, now: LocalTime) -> ZoneSnapshot {
         ZoneSnapshot {
             announcement: self.arbiter.playing().map(|id| id.to_string()),
             program_gain: self.arbiter.duck().gain_at(now).factor().into(),
+            refused_claims: self.refused_claims(),
         }
+    }
+
+    /// Invalid claims that address this zone.
+    fn refused_claims(&self) -> u64 {
+        let usual = |why: &ClaimRefused| {
+            matches!(why, ClaimRefused::OtherZone | ClaimRefused::Unmapped | ClaimRefused::Over)
+        };
+        let counted = ClaimRefused::ALL.into_iter().filter(|why| !usual(why));
+        counted.map(|why| self.arbiter.refused(why)).sum()
     }
 
     fn take_sound(&mut self) {
@@ -130,7 +163,10 @@ impl Zone {
                 self.noted += 1;
                 watch.note(&Note::Zone(&event));
             }
-            self.hook.iter_mut().for_each(|hook| hook(&event));
+            if let Some(hook) = &mut self.hook {
+                let stored = self.claims.iter().find(|it| it.claim.id == event.id());
+                hook(&event, stored.and_then(|it| Some((&it.claim, Targets::new(&it.targets)?))));
+            }
         }
     }
 }
@@ -140,7 +176,7 @@ mod tests {
     use tautline_proto::clock::{ClockEstimator, Exchange};
     use tautline_proto::time::WallTime;
     use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::zone::{AnnouncementId, Claim, Class, Duck, Priority};
+    use tautline_proto::zone::{AnnouncementId, Class, Duck, Priority};
 
     use super::*;
 
@@ -173,7 +209,17 @@ mod tests {
     fn zone_3() -> (Zone, ZoneMix) {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let device = Settings { rate, channels, period: Frames::new(48), periods: 2 };
-        zone(ZonePlan { numbers: vec![3] }, &device)
+        zone(ZonePlan { numbers: vec![3], ..ZonePlan::default() }, &device)
+    }
+
+    #[test]
+    fn refused_claims_are_counted() {
+        let (mut zone, _device) = zone_3();
+        let late = claim(&[[0, 3]], Span::from_secs(2));
+        assert_eq!(zone.take(&claim(&[[0, 4]], HASTE)), Err(ClaimRefused::OtherZone));
+        assert_eq!(zone.snapshot(now()).refused_claims, 0);
+        assert_eq!(zone.take(&late), Err(ClaimRefused::Future));
+        assert_eq!(zone.snapshot(now()).refused_claims, 1);
     }
 
     #[test]

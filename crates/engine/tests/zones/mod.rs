@@ -108,7 +108,10 @@ struct PlayingZone {
 }
 
 fn zone(number: u16, road: &Road) -> PlayingZone {
-    let road = Road { zone: Some(ZonePlan { numbers: vec![number, 100] }), ..road.clone() };
+    let road = Road {
+        zone: Some(ZonePlan { numbers: vec![number, 100], ..ZonePlan::default() }),
+        ..road.clone()
+    };
     let ((music_port, music), (page_port, page)) = (road.stream(), road.stream());
     let page = StreamPlan { announces: true, senders: NonZeroUsize::new(2), ..page };
     let ((sounding, sounds), (done, played)) = (channel(), channel());

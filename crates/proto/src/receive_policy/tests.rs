@@ -268,6 +268,24 @@ fn heavy_loss_is_noted_once_until_it_ends() {
     assert_eq!(follow(31, 100, 7), [], "another sender");
 }
 
+#[test]
+fn heavy_loss_has_no_note_if_the_sender_adapts() {
+    let noted = |sender_adapts| {
+        let mut heard = Received::by(2, LatencyRule::Usual);
+        heard.policy.config.sender_adapts = sender_adapts;
+        for (second, missing) in [(10, 0), (13, 150)] {
+            let tally = Tally { expected: 2 * missing, missing, runs: missing, beyond: 0 };
+            let losses = Some(LossReport { tally, ..LossReport::default() });
+            let receiving = Some(Receiving { losses, ..Receiving::default() });
+            let at = LocalTime::ZERO + Span::from_secs(second);
+            let status = StreamStatus { receiving, ..heard.receiver.status(at) };
+            heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        }
+        heard.policy.notes().contains(&ReceiveNote::HeavyLoss(50))
+    };
+    assert!(noted(false) && !noted(true));
+}
+
 /// Arrives 2 ms after its capture.
 fn packet(frame: i64) -> PacketTrace {
     let capture = LocalTime::ZERO + frames(frame);

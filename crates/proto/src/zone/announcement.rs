@@ -1,7 +1,7 @@
 //! An announcement as known to a zone.
 
 use super::EndReason;
-use super::claim::{AnnouncementId, Claim};
+use super::claim::{AnnouncementId, Claim, Class};
 use crate::clock::ClockMapping;
 use crate::time::{LocalTime, Span, WallTime};
 
@@ -40,8 +40,18 @@ pub(super) struct Loss {
     is_final: bool,
 }
 
+/// How an announcement concerns the zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Concerns {
+    /// Its claim addresses the zone.
+    pub(super) plays: bool,
+    /// The zone is the room of its station.
+    pub(super) mutes: bool,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Announcement {
+    pub(super) concerns: Concerns,
     pub(super) ssrc: u32,
     /// As first accepted.
     pub(super) claim: Claim,
@@ -69,8 +79,15 @@ impl Announcement {
     /// maximum age of claims.
     const MEMORY: Span = Span::from_secs(2);
 
-    pub(super) fn new(ssrc: u32, claim: &Claim, clock: ClockMapping, now: LocalTime) -> Self {
+    pub(super) fn new(
+        ssrc: u32,
+        claim: &Claim,
+        clock: ClockMapping,
+        concerns: Concerns,
+        now: LocalTime,
+    ) -> Self {
         Self {
+            concerns,
             ssrc,
             claim: *claim,
             clock,
@@ -87,7 +104,23 @@ impl Announcement {
 
     /// A claim alone plays nothing: sound must arrive, too.
     pub(super) fn competes(&self) -> bool {
-        self.heard.is_some() && self.ends().wall > self.starts.wall
+        self.concerns.plays && self.heard.is_some() && self.ends().wall > self.starts.wall
+    }
+
+    /// When it mutes its station's room: as long as it runs, even if other zones alone play it.
+    pub(super) fn mutes_during(&self) -> Option<(LocalTime, LocalTime)> {
+        let ends = self.runs_until().local;
+        let mutes = self.concerns.mutes && self.heard.is_some() && ends > self.starts.local;
+        mutes.then_some((self.starts.local, ends))
+    }
+
+    /// Whether a mute silences it here. An emergency of another station sounds in all rooms.
+    pub(super) fn is_muted(&self) -> bool {
+        self.concerns.mutes || self.claim.priority.class() != Class::Emergency
+    }
+
+    fn runs_until(&self) -> Moment {
+        self.ended.or(self.silent).map_or(self.limit, |ends| ends.min(self.limit))
     }
 
     pub(super) fn lose(&mut self, by: AnnouncementId, at: LocalTime) {
@@ -109,7 +142,7 @@ impl Announcement {
     pub(super) fn ends(&self) -> Moment {
         match self.state {
             State::Lost(Loss { at, is_final: true, .. }) => at,
-            _ => self.ended.or(self.silent).map_or(self.limit, |ends| ends.min(self.limit)),
+            _ => self.runs_until(),
         }
     }
 

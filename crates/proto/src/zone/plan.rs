@@ -1,9 +1,9 @@
 //! Decides which announcement plays when: a pure function of the announcements.
 
 use super::announcement::{Announcement, Moment};
-use super::claim::Claim;
+use super::claim::{Claim, Class};
 use super::curve::GainCurve;
-use crate::time::Span;
+use crate::time::{LocalTime, Span};
 use tautline_dsp::gain::Gain;
 
 /// Time during which an announcement plays, in the order of starts.
@@ -97,6 +97,36 @@ impl Plan {
             if turn.preempted_by.is_none() {
                 curve.ramp(all[turn.index].restores(), duck.up, Gain::UNITY);
             }
+        }
+        curve
+    }
+
+    /// Gain of everything but emergencies in the room of a station.
+    pub(super) fn mute(&self, all: &[Announcement], fade: Span) -> GainCurve {
+        let mut curve = GainCurve::constant(Gain::UNITY);
+        let mutes = || all.iter().filter_map(Announcement::mutes_during);
+        let mut after = LocalTime::ZERO;
+        // The next one by its start, with all that begin before it ends.
+        while let Some((begins, mut ends)) = mutes().filter(|(at, _)| *at >= after).min() {
+            while let Some(later) =
+                mutes().filter(|(at, until)| *at <= ends && *until > ends).map(|it| it.1).max()
+            {
+                ends = later;
+            }
+            curve.ramp(begins, fade, Gain::SILENCE);
+            curve.ramp(ends, fade, Gain::UNITY);
+            after = ends + Span::from_nanos(1);
+        }
+        curve
+    }
+
+    /// Full while an emergency plays.
+    pub(super) fn emergency(&self) -> GainCurve {
+        let mut curve = GainCurve::constant(Gain::SILENCE);
+        let turns = self.turns.iter();
+        for turn in turns.filter(|turn| turn.claim.priority.class() == Class::Emergency) {
+            curve.ramp(turn.begins.local, Span::ZERO, Gain::UNITY);
+            curve.ramp(turn.ends.local, Span::ZERO, Gain::SILENCE);
         }
         curve
     }

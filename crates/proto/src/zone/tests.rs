@@ -12,6 +12,9 @@ fn ms(millis: i64) -> Span {
     Span::from_millis(millis)
 }
 
+/// Rank of the station in the zone.
+const OWN: u16 = 4;
+
 /// A zone with number 7 in group 100, and stations whose clocks are 1000 s ahead.
 struct Zone {
     arbiter: Arbiter,
@@ -47,8 +50,13 @@ fn of_priority(priority: u8, claim: Claim) -> Claim {
 
 impl Zone {
     fn new() -> Self {
-        let settings =
-            ZoneSettings { numbers: vec![7, 100], lead: LEAD, rule: ProgramRule::Mix, programs: 1 };
+        let settings = ZoneSettings {
+            numbers: vec![7, 100],
+            muted_by: vec![OWN],
+            lead: LEAD,
+            rule: ProgramRule::Mix,
+            programs: 1,
+        };
         Self { arbiter: Arbiter::new(settings), now: at(0), ahead: OFFSET, played: Vec::new() }
     }
 
@@ -191,6 +199,19 @@ fn later_page_of_equal_priority_is_refused() {
     let refused = ZoneEvent::Refused { id: AnnouncementId(2), by: AnnouncementId(1) };
     assert_eq!(zone.events(), [started(1, 1000), refused, ended(1, 3000, EndReason::Station)]);
     assert_eq!(zone.duck(4300), 1.0, "the refused page does not lower the program");
+}
+
+#[test]
+fn of_pages_at_one_instant_the_first_rank_plays() {
+    for order in [[1, 2], [2, 1]] {
+        let mut zone = Zone::new();
+        zone.until(980);
+        order.iter().for_each(|id| zone.claim(page(*id, 1000)).unwrap());
+        zone.sound(&[1, 2], 1000, 2000);
+        assert_eq!((zone.heard(1, 1500), zone.heard(2, 1500)), (1.0, 0.0), "{order:?}");
+        let refused = ZoneEvent::Refused { id: AnnouncementId(2), by: AnnouncementId(1) };
+        assert_eq!(zone.events(), [started(1, 1000), refused], "{order:?}");
+    }
 }
 
 #[test]
@@ -519,8 +540,13 @@ fn next_page_of_a_dead_station_does_not_change_who_lost_to_it() {
 
 #[test]
 fn silent_program_gives_way_to_the_next_without_a_call() {
-    let settings =
-        ZoneSettings { numbers: vec![7], lead: LEAD, rule: ProgramRule::Priority, programs: 2 };
+    let settings = ZoneSettings {
+        numbers: vec![7],
+        muted_by: Vec::new(),
+        lead: LEAD,
+        rule: ProgramRule::Priority,
+        programs: 2,
+    };
     let mut arbiter = Arbiter::new(settings);
     arbiter.handle_program(1, (at(0), at(5000)), at(0));
     arbiter.handle_program(0, (at(100), at(900)), at(50));
@@ -576,4 +602,64 @@ fn clock_10_s_off_neither_wins_nor_loses_every_tie() {
         assert!(plays_after(wall(1900), ahead, Span::ZERO), "{ahead}");
         assert!(!plays_after(wall(2100), ahead, Span::ZERO), "{ahead}");
     }
+}
+
+#[test]
+fn room_of_a_station_is_mute_while_it_announces() {
+    let mut zone = Zone::new();
+    let own = page(u64::from(OWN), 1000);
+    zone.until(980);
+    // Another zone alone plays it.
+    zone.send(&own, &[[0, 9]]).unwrap();
+    zone.sound(&[4], 1000, 2000);
+    let ends = Claim { ends: Some(wall(2000)), sent: wall(1990), ..own };
+    zone.send(&ends, &[[0, 9]]).unwrap();
+    zone.until(2500);
+    let mute = zone.arbiter.mute();
+    let gains = [999, 1000, 1005, 1010, 2000, 2010].map(|it| mute.gain_at(at(it)).factor());
+    assert_eq!(gains, [1.0, 1.0, 0.5, 0.0, 0.0, 1.0]);
+    assert_eq!((zone.duck(1500), zone.heard(4, 1500), zone.events()), (1.0, 0.0, vec![]));
+    zone.until(9000);
+    assert_eq!(zone.arbiter.mute(), GainCurve::constant(Gain::UNITY));
+}
+
+#[test]
+fn claim_without_sound_mutes_no_room() {
+    let mut zone = Zone::new();
+    zone.until(980);
+    zone.send(&page(u64::from(OWN), 1000), &[[0, 9]]).unwrap();
+    zone.until(1500);
+    assert_eq!(zone.arbiter.mute(), GainCurve::constant(Gain::UNITY));
+}
+
+#[test]
+fn mute_lasts_as_long_as_one_of_several_announcements() {
+    let mut zone = Zone::new();
+    let claims = [(1, 1000), (2, 1500)].map(|(id, from)| Claim { rank: OWN, ..page(id, from) });
+    zone.until(980);
+    for claim in claims {
+        zone.send(&Claim { sent: wall(980), ..claim }, &[[0, 9]]).unwrap();
+    }
+    zone.sound(&[1], 1000, 1500);
+    zone.sound(&[1, 2], 1500, 2000);
+    zone.sound(&[2], 2000, 2400);
+    zone.until(2500);
+    let mute = zone.arbiter.mute();
+    assert_eq!([1400, 1600, 2100].map(|it| mute.gain_at(at(it)).factor()), [0.0; 3]);
+}
+
+#[test]
+fn emergency_of_another_station_sounds_in_a_muted_room() {
+    let mut zone = Zone::new();
+    let is_muted = |zone: &Zone, ssrc| zone.arbiter.gains().announced(ssrc).unwrap().is_muted;
+    zone.play(of_priority(240, page(1, 1000)), 1500);
+    assert!(!is_muted(&zone, 1));
+    let emergency = zone.arbiter.emergency();
+    let gains = [999, 1000, 1499, 1500].map(|it| emergency.gain_at(at(it)).factor());
+    assert_eq!(gains, [0.0, 1.0, 1.0, 0.0]);
+    zone.play(page(2, 5000), 5500);
+    assert!(is_muted(&zone, 2));
+    assert_eq!(zone.arbiter.emergency().gain_at(at(5100)), Gain::SILENCE);
+    zone.play(of_priority(240, page(u64::from(OWN), 9000)), 9500);
+    assert!(is_muted(&zone, 4), "its own room");
 }

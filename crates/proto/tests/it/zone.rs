@@ -15,6 +15,7 @@ const AHEAD: Span = Span::from_secs(1000);
 fn arbiter_and_curves_allocate_nothing() {
     let mut arbiter = Arbiter::new(ZoneSettings {
         numbers: vec![1],
+        muted_by: vec![2],
         lead: Span::from_millis(5),
         rule: ProgramRule::FirstAlive,
         programs: 2,

@@ -16,10 +16,14 @@ pub(super) struct Repairs {
     coded: bool,
     /// Whether so few packets are lost that a change would harm more.
     loses_few: bool,
+    /// Whether the network carries less than the stream needs.
+    loses_many: bool,
 }
 
 /// Half a percent: concealment hides single losses.
 const FEW: u64 = 200;
+/// A fifth, as for the note during the stream.
+const MANY: u64 = 5;
 
 impl Repairs {
     #[cfg(test)]
@@ -31,14 +35,17 @@ impl Repairs {
         in_call: false,
         coded: false,
         loses_few: false,
+        loses_many: false,
     };
 
     pub(super) fn of(stream: &StreamReport, in_call: bool) -> Self {
         let Counters { repaired, lost, received, .. } = stream.counters;
         let configured_ns = stream.latency.configured_ns.unwrap_or(0);
         let coded = stream.format.starts_with("opus");
-        let loses_few = lost.saturating_mul(FEW) < received.saturating_add(lost);
-        Self { repaired, lost, repair: stream.repair, configured_ns, in_call, coded, loses_few }
+        let [few, many] = [FEW, MANY].map(|part| received.saturating_add(lost) / part);
+        let (loses_few, loses_many) = (lost <= few, lost > many);
+        let repair = stream.repair;
+        Self { repaired, lost, repair, configured_ns, in_call, coded, loses_few, loses_many }
     }
 
     #[cfg(test)]
@@ -80,6 +87,10 @@ impl Repairs {
                     "use --latency {needs}: {} has no time for all repairs",
                     Nanos(self.configured_ns)
                 )
+            }
+            (None, None) if self.in_call && self.loses_many => {
+                "use --format auto, or a cable (the network carries less than the call needs)"
+                    .to_owned()
             }
             (None, None) if self.in_call && self.repaired == 0 => {
                 "use --redundancy auto (repairs losses)".to_owned()
@@ -150,6 +161,9 @@ mod tests {
         assert_eq!(reported(Repairs::default()).lines().count(), 1);
         let call = reported(Repairs { in_call: true, ..Repairs::default() });
         assert!(call.contains("--redundancy auto") && !call.contains("sender"), "{call}");
+        let heavy = Repairs { in_call: true, loses_many: true, ..Repairs::default() };
+        let thin = reported(heavy);
+        assert!(thin.contains("--format auto") && !thin.contains("--redundancy"), "{thin}");
         let repairing = Repairs { in_call: true, repaired: 1, ..Repairs::default() };
         let fewer = reported(repairing);
         assert!(fewer.contains("--format auto"), "{fewer}");
@@ -162,9 +176,11 @@ mod tests {
         let counters = |lost| Counters { received: 9_950, lost, ..Counters::default() };
         let of = |lost| {
             let stream = StreamReport { counters: counters(lost), ..StreamReport::default() };
-            Repairs::of(&stream, true).loses_few
+            let repairs = Repairs::of(&stream, true);
+            (repairs.loses_few, repairs.loses_many)
         };
-        assert!(of(49) && !of(51));
+        assert_eq!((of(49), of(51)), ((true, false), (false, false)));
+        assert_eq!((of(2_400), of(2_600)), ((false, false), (false, true)));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use tautline_api::v1::{
-    MAX_PUSHED_FILE, NodeService, NodeState, PushRefused, SitePush, SitePushed, ZoneChange,
-    ZoneRefused, ZoneState,
+    Acknowledged, FaultsAck, MAX_PUSHED_FILE, NodeService, NodeState, PushRefused, SitePush,
+    SitePushed, ZoneChange, ZoneRefused, ZoneState,
 };
 
 use super::{Admission, HttpRefusal, JSON, admitted, blocking, body_of, json_of, parsed};
@@ -29,6 +29,7 @@ pub(crate) fn node_router(node: Node, admission: Admission) -> Router {
     let routes = Router::new()
         .route("/v1/node", get(state))
         .route("/v1/zones", post(change_zone))
+        .route("/v1/ack", post(acknowledge))
         .route("/v1/site", post(push))
         .route("/v1/site/files/{sha256}", put(stage));
     admitted(routes.with_state(node), admission, SEE)
@@ -45,6 +46,15 @@ async fn change_zone(
 ) -> Result<Json<ZoneState>, HttpRefusal> {
     let change: ZoneChange = parsed(&json_of(&headers, body).await?, SEE)?;
     Ok(Json(blocking(move || node.change(change)).await??))
+}
+
+async fn acknowledge(
+    State(node): State<Node>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Acknowledged>, HttpRefusal> {
+    let request: FaultsAck = parsed(&json_of(&headers, body).await?, SEE)?;
+    blocking(move || node.acknowledge(request)).await.map(Json)
 }
 
 async fn push(

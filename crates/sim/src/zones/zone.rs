@@ -53,6 +53,7 @@ impl SimZone {
         Self {
             arbiter: Arbiter::new(ZoneSettings {
                 numbers: numbers.clone(),
+                muted_by: Vec::new(),
                 lead: LEAD,
                 rule: ProgramRule::Mix,
                 programs: 1,
@@ -76,6 +77,7 @@ impl SimZone {
         self.advance(now);
         let settings = ZoneSettings {
             numbers: self.numbers.clone(),
+            muted_by: Vec::new(),
             lead: LEAD,
             rule: ProgramRule::Mix,
             programs: 1,

@@ -1,5 +1,6 @@
 //! A zone with its engine.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -8,7 +9,6 @@ use tautline_api::v1::{
     AnnouncementResult, AnnouncementState, ZoneChange, ZonePlayback, ZoneState,
 };
 use tautline_audio::{Output, OutputControl};
-use tautline_dsp::gain::Gain;
 use tautline_engine::control::{ChangeSender, RecvChange, requests};
 use tautline_engine::monitor::observers::{Observers, Onlooker};
 use tautline_engine::monitor::run::RunOptions;
@@ -23,10 +23,10 @@ use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::{Settings, Stop};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Codings;
-use tautline_proto::time::{LocalTime, WallTime};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
-use tautline_proto::zone::{EndReason, ZoneEvent};
+use tautline_proto::zone::{Claim, ClaimRefused, EndReason, Targets, ZoneEvent};
 use tautline_report::snapshot::{Snapshot, StreamState};
 
 use crate::{Error, Place, Site, Source, Zone};
@@ -37,6 +37,9 @@ type Building<'a> = (&'a Site, &'a Place);
 const PROGRAM: usize = 0;
 /// Announcements in the state.
 const REMEMBERED: usize = 16;
+
+/// Time after the start of a timed change in which the engine reports its end.
+const SWITCHED: Span = Span::from_millis(500);
 
 /// What the engine's thread leaves for the process.
 #[derive(Default)]
@@ -50,6 +53,9 @@ struct Left {
 type Shared = Arc<Mutex<Left>>;
 
 pub(super) struct PlayedZone {
+    zone: Zone,
+    /// A timed change of the source: when it is over, and the new address.
+    switches: Option<(LocalTime, String)>,
     state: ZoneState,
     since: LocalTime,
     device: Settings,
@@ -82,7 +88,11 @@ impl PlayedZone {
         };
         let numbers = site.numbers_of(name).into_iter().collect();
         let plan = RecvPlan {
-            zone: Some(ZonePlan { numbers }),
+            zone: Some(ZonePlan {
+                numbers,
+                muted_by: site.muted_by(name),
+                emergency: control.emergency(),
+            }),
             probes: Probes::OneIn64,
             ..RecvPlan::new(vec![program, announcements], settings)
         };
@@ -91,9 +101,13 @@ impl PlayedZone {
         let mut engine = RecvEngine::new(plan)?;
         engine.listen(requests);
         engine.show_to(Observers::none().and(onlooker.clone()));
-        let (events, wall) = (Arc::clone(&left), WallClock::frozen());
-        engine.on_zone_event(Box::new(move |event| {
-            locked(&events, |left| remember(&mut left.announcements, event, &wall));
+        let (events, names, wall) = (Arc::clone(&left), Names::of(site), WallClock::frozen());
+        engine.on_zone_event(Box::new(move |event, claim| {
+            locked(&events, |left| {
+                let known = remember(&mut left.announcements, event, &wall);
+                let claimed = known.zip(claim.as_ref());
+                claimed.into_iter().for_each(|(known, claim)| names.describe(known, claim));
+            });
         }));
         let (options, stop, news) = (*options, stop.clone(), Arc::clone(&left));
         let run = std::thread::Builder::new().name("taut-zone".to_owned()).spawn(move || {
@@ -109,7 +123,20 @@ impl PlayedZone {
             tautline_engine::error::RunError::System("starting the thread of a zone", error)
         })?;
         let (state, since) = (zone.first_state(name), now());
-        Ok(Self { state, since, device: settings, control, changes, onlooker, left, run })
+        let zone = zone.clone();
+        let switches = None;
+        Ok(Self {
+            zone,
+            switches,
+            state,
+            since,
+            device: settings,
+            control,
+            changes,
+            onlooker,
+            left,
+            run,
+        })
     }
 
     pub(super) const fn state(&self) -> &ZoneState {
@@ -137,44 +164,71 @@ impl PlayedZone {
         building: Building<'_>,
         change: &ZoneChange,
     ) -> Result<(), String> {
-        let ZoneChange { volume, muted, source, .. } = change;
-        if let Some(volume) = volume {
-            let gain: Gain = volume.parse().map_err(|error| format!("{error}"))?;
-            self.control.volume(gain);
-            self.state.volume = gain.to_string();
+        let (site, _) = building;
+        let source = self.zone.source.clone();
+        if let Some(refused) = self.zone.change(site, change).first() {
+            return Err(refused.to_string());
         }
-        if let Some(muted) = *muted {
-            self.control.mute(muted);
-            self.state.muted = muted;
+        let settings = self.zone.output(site.rate);
+        self.control.change(|it| *it = settings);
+        let at = change.at_ns.map(|nanos| {
+            LocalTime::from_nanos(nanos.saturating_sub(WallClock::frozen().offset().as_nanos()))
+        });
+        let switched = if self.zone.source == source { Ok(()) } else { self.switch(building, at) };
+        if switched.is_err() {
+            self.zone.source = source;
         }
-        if let Some(source) = source.as_ref().filter(|it| self.state.source.as_ref() != Some(it)) {
-            let plan =
-                program(building, source, &self.device).map_err(|error| error.to_string())?;
-            let change = RecvChange::From(Some(PROGRAM), Box::new(plan));
-            self.changes.request(change).map_err(|why| format!("{source}: {why:?}"))?;
-            self.state.source = Some(source.clone());
-        }
-        Ok(())
+        self.zone.show(&mut self.state);
+        switched
     }
 
-    /// Reads the engine's newest state. Returns whether more changed than its figures.
-    pub(super) fn look(&mut self) -> bool {
+    /// Plays the source of the zone from presentation time `at` on, or as soon as it has sound.
+    fn switch(&mut self, building: Building<'_>, at: Option<LocalTime>) -> Result<(), String> {
+        let Some(source) = &self.zone.source else { return Ok(()) };
+        let plan = program(building, source, &self.device).map_err(|error| error.to_string())?;
+        self.switches = at.map(|at| (at + SWITCHED, plan.address.clone()));
+        let change = RecvChange::From(Some(PROGRAM), Box::new(StreamPlan { joins: at, ..plan }));
+        self.changes.request(change).map(|_| ()).map_err(|why| format!("{source}: {why:?}"))
+    }
+
+    /// Reports a source without sound at the requested time.
+    fn watch_switch(&mut self, snapshot: &Snapshot) {
+        let Some((_, address)) = self.switches.take_if(|(at, _)| now() >= *at) else { return };
+        let is_late = snapshot.streams.get(PROGRAM).is_some_and(|it| it.address != address);
+        if let (true, Some(source)) = (is_late, &self.zone.source) {
+            let note =
+                format!("source {source} had no sound at the requested time; it follows later");
+            locked(&self.left, |left| left.notes.push(note));
+        }
+    }
+
+    /// Reads the engine's newest state; `fault` is that of the card. Returns whether more changed
+    /// than its figures.
+    pub(super) fn look(&mut self, fault: Option<&str>) -> bool {
         let mut before = self.state.clone();
         self.state.announcements = locked(&self.left, |left| left.announcements.clone());
         if let Some(snapshot) = self.onlooker.newest() {
             self.follow(&snapshot);
+        }
+        if fault.is_some() {
+            self.state.state = ZonePlayback::Failed;
+        }
+        if fault != self.state.fault.as_deref() {
+            self.state.fault = fault.map(str::to_owned);
         }
         if self.state.state != before.state {
             self.since = now();
         }
         let seconds = (now() - self.since).as_nanos() / 1_000_000_000;
         self.state.seconds = seconds.unsigned_abs();
-        let ZoneState { seconds, latency_ns, lost, .. } = self.state;
+        let ZoneState { seconds, latency_ns, lost, refused_claims, .. } = self.state;
         (before.seconds, before.latency_ns, before.lost) = (seconds, latency_ns, lost);
+        before.refused_claims = refused_claims;
         before != self.state
     }
 
     fn follow(&mut self, snapshot: &Snapshot) {
+        self.watch_switch(snapshot);
         let Some(program) = snapshot.streams.get(PROGRAM) else { return };
         let state = &mut self.state;
         state.state = match (program.state, &state.source) {
@@ -187,6 +241,7 @@ impl PlayedZone {
         state.latency_ns = latency.filter(|_| plays);
         let counted = |name: &str| program.counters.get(name).copied().unwrap_or_default();
         state.lost = counted("lost") + counted("late");
+        state.refused_claims = snapshot.zone.as_ref().map_or(0, |zone| zone.refused_claims);
         state.announcement = snapshot.zone.as_ref().and_then(|zone| zone.announcement.clone());
     }
 }
@@ -195,11 +250,45 @@ fn locked<T>(left: &Shared, see: impl FnOnce(&mut Left) -> T) -> T {
     see(&mut left.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Adds an event to the newest announcements.
-fn remember(all: &mut Vec<AnnouncementState>, event: &ZoneEvent, wall: &WallClock) {
+/// Names of the numbers in claims.
+struct Names {
+    /// Zones and groups by number.
+    targets: BTreeMap<u16, String>,
+    /// Stations by rank.
+    stations: BTreeMap<u16, String>,
+}
+
+impl Names {
+    fn of(site: &Site) -> Self {
+        let zones = site.zones.iter().map(|(name, zone)| (zone.number, name.clone()));
+        let groups = site.groups.iter().map(|(name, group)| (group.number, name.clone()));
+        let stations = site.stations.iter().map(|(name, station)| (station.rank, name.clone()));
+        Self { targets: zones.chain(groups).collect(), stations: stations.collect() }
+    }
+
+    fn describe(&self, state: &mut AnnouncementState, (claim, targets): &(&Claim, Targets<'_>)) {
+        let numbers = targets.as_bytes().iter().map(|number| u16::from_be_bytes(*number));
+        let name = |number| self.targets.get(&number).cloned().unwrap_or(number.to_string());
+        state.targets = numbers.map(name).collect();
+        state.station = self.stations.get(&claim.rank).cloned();
+        state.priority = Some(claim.priority.0);
+        state.planned_ns = Some(claim.starts.as_unix_nanos());
+    }
+}
+
+/// Adds an event to the newest announcements. Returns the entry of one that was not rejected.
+fn remember<'a>(
+    all: &'a mut Vec<AnnouncementState>,
+    event: &ZoneEvent,
+    wall: &WallClock,
+) -> Option<&'a mut AnnouncementState> {
     let (id, result, by) = match *event {
         ZoneEvent::Started { id, .. } => (id, AnnouncementResult::Playing, None),
         ZoneEvent::Refused { id, by } => (id, AnnouncementResult::Refused, Some(by)),
+        ZoneEvent::Rejected { id, why } => {
+            reject(all, id.to_string(), why);
+            return None;
+        }
         ZoneEvent::Preempted { id, by, .. } => (id, AnnouncementResult::Preempted, Some(by)),
         ZoneEvent::Ended { id, why: EndReason::Station, .. } => {
             (id, AnnouncementResult::Played, None)
@@ -218,11 +307,34 @@ fn remember(all: &mut Vec<AnnouncementState>, event: &ZoneEvent, wall: &WallCloc
         }
     };
     let known = &mut all[known];
-    (known.result, known.by) = (result, by.map(|by| by.to_string()));
+    (known.result, known.by, known.reason) = (result, by.map(|by| by.to_string()), None);
     if let ZoneEvent::Started { at, .. } = *event {
         let started = WallTime::of_local(at, wall.offset());
         known.started_ns = Some(started.as_unix_nanos());
     }
+    Some(known)
+}
+
+/// Adds a rejected announcement. A flood of them displaces no other.
+fn reject(all: &mut Vec<AnnouncementState>, id: String, why: ClaimRefused) {
+    const REJECTED: usize = 4;
+    let reason = Some(why.name().to_owned());
+    let is_rejected = |it: &AnnouncementState| it.result == AnnouncementResult::Rejected;
+    if let Some(known) = all.iter_mut().find(|it| it.id == id) {
+        // A repeated claim of an announcement that played is nothing new.
+        if is_rejected(known) {
+            known.reason = reason;
+        }
+        return;
+    }
+    let is_full =
+        all.len() == REMEMBERED || all.iter().filter(|it| is_rejected(it)).count() == REJECTED;
+    if is_full {
+        let Some(oldest) = all.iter().position(is_rejected) else { return };
+        all.remove(oldest);
+    }
+    let result = AnnouncementResult::Rejected;
+    all.push(AnnouncementState { id, result, reason, ..AnnouncementState::default() });
 }
 
 fn program(building: Building<'_>, source: &str, device: &Settings) -> Result<StreamPlan, Error> {
@@ -276,4 +388,32 @@ fn stream(
     let (opened, sealed) =
         if own { site.open(&options, None)? } else { (options.open(None)?, None) };
     Ok(StreamPlan { sealed, ..StreamPlan::of(address, receiver, opened) })
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::zone::AnnouncementId;
+
+    use super::*;
+
+    fn results(all: &[AnnouncementState]) -> Vec<AnnouncementResult> {
+        all.iter().map(|it| it.result).collect()
+    }
+
+    #[test]
+    fn flood_of_rejected_claims_displaces_no_announcement() {
+        let (mut all, wall) = (Vec::new(), WallClock::frozen());
+        let mut take = |event| {
+            remember(&mut all, &event, &wall);
+        };
+        let started = |id| ZoneEvent::Started { id: AnnouncementId(id), at: LocalTime::ZERO };
+        take(started(1));
+        let why = ClaimRefused::Clock;
+        (0..1000).for_each(|id| take(ZoneEvent::Rejected { id: AnnouncementId(id), why }));
+        take(started(999));
+        take(ZoneEvent::Rejected { id: AnnouncementId(999), why });
+        let (playing, rejected) = (AnnouncementResult::Playing, AnnouncementResult::Rejected);
+        assert_eq!(results(&all), [playing, rejected, rejected, rejected, playing]);
+        assert_eq!((all[3].reason.as_deref(), all[4].reason.as_deref()), (Some("clock"), None));
+    }
 }

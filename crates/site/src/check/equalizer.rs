@@ -1,6 +1,6 @@
 //! Equalizer of a zone.
 
-use tautline_dsp::equalizer::{Band, BandShape, Equalizer, EqualizerError, MAX_BANDS};
+use tautline_dsp::equalizer::{Band, Equalizer, EqualizerError, MAX_BANDS};
 use tautline_dsp::gain::Gain;
 use tautline_dsp::signal::Frequency;
 use tautline_proto::units::Rate;
@@ -8,6 +8,7 @@ use tautline_proto::units::Rate;
 use super::Checker;
 use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
+use crate::settings::{Shape, USUAL_Q, shape};
 
 const BAND: &[&str] = &["shape", "frequency", "gain", "q"];
 
@@ -20,18 +21,9 @@ const Q: &str = "a number, such as 1.4";
 
 /// In place of an invalid rate.
 const HIGHEST_RATE: u32 = Rate::SUPPORTED[Rate::SUPPORTED.len() - 1];
-/// Without a resonance.
-const USUAL_Q: f64 = 0.71;
-
-/// A band's shape, before its gain is known.
-#[derive(Clone, Copy)]
-enum Shape {
-    WithGain(fn(Gain) -> BandShape),
-    Pass(BandShape),
-}
 
 impl<'a> Checker<'a> {
-    pub(super) fn equalizer(&mut self, zone: &Section<'a>, rate: Option<Rate>) -> Equalizer {
+    pub(super) fn equalizer(&mut self, zone: &Section<'a>, rate: Option<Rate>) -> Vec<Band> {
         let hertz = rate.map_or(HIGHEST_RATE, Rate::hertz);
         let title = format!("a band of {}", zone.title);
         let bands = zone.items("equalizer", (&title, BAND), BANDS, &mut self.mistakes);
@@ -41,7 +33,7 @@ impl<'a> Checker<'a> {
             let kind = MistakeKind::Equalizer(EqualizerError::Bands(bands.len()));
             self.mistakes.add(band.at, kind);
         }
-        Equalizer::new(hertz, &read).unwrap_or_default()
+        read
     }
 
     /// A valid band.
@@ -80,15 +72,4 @@ impl<'a> Checker<'a> {
         mistakes.add(at.unwrap_or(section.at), MistakeKind::Equalizer(error));
         None
     }
-}
-
-fn shape(name: &str) -> Option<Shape> {
-    Some(match name {
-        "peaking" => Shape::WithGain(BandShape::Peaking),
-        "low-shelf" => Shape::WithGain(BandShape::LowShelf),
-        "high-shelf" => Shape::WithGain(BandShape::HighShelf),
-        "high-pass" => Shape::Pass(BandShape::HighPass),
-        "low-pass" => Shape::Pass(BandShape::LowPass),
-        _ => return None,
-    })
 }

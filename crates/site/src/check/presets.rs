@@ -7,9 +7,9 @@ use tautline_dsp::gain::Gain;
 
 use super::Checker;
 use super::zones::VOLUME;
+use crate::Site;
 use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
-use crate::{Site, merge};
 
 const CHANGE: &[&str] = &["source", "volume", "mute"];
 
@@ -31,7 +31,7 @@ impl<'a> Checker<'a> {
                         self.within_limits(zone, site, volume);
                     }
                     let of_zone = ZoneChange { zone: zone.to_owned(), ..change.0.clone() };
-                    merge(changes.entry(zone).or_default(), &of_zone);
+                    changes.entry(zone).or_default().merge(&of_zone);
                 }
             }
             presets.insert(name.to_owned(), changes.into_values().collect());
@@ -45,7 +45,7 @@ impl<'a> Checker<'a> {
         let muted = entry.boolean("mute", &mut self.mistakes);
         let source = self.source(entry);
         let text = volume.as_ref().map(|volume| volume.value.to_string());
-        (ZoneChange { zone: String::new(), volume: text, muted, source }, volume)
+        (ZoneChange { volume: text, muted, source, ..ZoneChange::default() }, volume)
     }
 
     fn within_limits(&mut self, zone: &str, site: &Site, volume: &At<Gain>) {

@@ -1,10 +1,8 @@
 //! Zones and their numbers.
 
-use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 
 use tautline_dsp::gain::Gain;
-use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
@@ -12,15 +10,18 @@ use super::Checker;
 use crate::Zone;
 use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
+use crate::settings::{DELAY, ceiling, delay};
 
 const ZONE: &[&str] = &[
     "number",
     "node",
     "card",
     "channels",
+    "map",
     "volume",
     "min-volume",
     "max-volume",
+    "emergency-volume",
     "mute",
     "delay",
     "equalizer",
@@ -30,13 +31,8 @@ const ZONE: &[&str] = &[
 
 const NUMBER: &str = "a whole number from 1 to 65535";
 pub(super) const VOLUME: &str = "a level from -144dB to 40dB, such as \"-6dB\", or \"-inf\"";
-const DELAY: &str = "a time or a distance up to 1s, such as \"12ms\" or \"4.1m\"";
 const LIMITER: &str = "a level from -144dB to 0dB, such as \"-3dB\"";
 const CHANNELS: &str = "a list of channels, counted from 1, such as [1, 2]";
-
-/// Speed of sound in air of 20 °C, in metres per second (ISO 9613-1).
-const SPEED_OF_SOUND: f64 = 343.2;
-const DELAYS: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(1);
 
 impl<'a> Checker<'a> {
     pub(super) fn zones(
@@ -54,7 +50,12 @@ impl<'a> Checker<'a> {
             }
             let node = self.node(&zone);
             let (card, channels) = self.place(&zone, node.as_deref());
+            let mono = self.is_mono(&zone, channels.len());
             let [volume, min_volume, max_volume] = self.volumes(&zone);
+            let parse = |text: &str| text.parse::<Gain>().ok();
+            let emergency = zone.read("emergency-volume", VOLUME, &mut self.mistakes, parse);
+            let usual = if max_volume.factor() < 1.0 { max_volume } else { Gain::UNITY };
+            let emergency_volume = emergency.map_or(usual, |it| it.value);
             let mute = zone.boolean("mute", &mut self.mistakes).unwrap_or(false);
             let delay = zone.read("delay", DELAY, &mut self.mistakes, delay);
             let equalizer = self.equalizer(&zone, rate);
@@ -65,9 +66,11 @@ impl<'a> Checker<'a> {
                 node: node.unwrap_or_default(),
                 card,
                 channels,
+                mono,
                 volume,
                 min_volume,
                 max_volume,
+                emergency_volume,
                 mute,
                 delay: delay.map_or(Span::ZERO, |delay| delay.value),
                 equalizer,
@@ -132,6 +135,17 @@ impl<'a> Checker<'a> {
         (card.value.to_owned(), numbers)
     }
 
+    fn is_mono(&mut self, zone: &Section<'a>, channels: usize) -> bool {
+        let write =
+            if channels == 1 { "\"mono\", for one channel" } else { "\"stereo\" or \"mono\"" };
+        let map = zone.read("map", write, &mut self.mistakes, |text| match text {
+            "mono" => Some(true),
+            "stereo" if channels != 1 => Some(false),
+            _ => None,
+        });
+        map.map_or(channels == 1, |map| map.value)
+    }
+
     /// Volume, minimum, maximum.
     fn volumes(&mut self, zone: &Section<'a>) -> [Gain; 3] {
         let mut read = |key| {
@@ -166,22 +180,4 @@ impl<'a> Checker<'a> {
         self.known("source", given, known, |names| names.sources.iter().copied().collect());
         Some(given.value.to_owned())
     }
-}
-
-fn ceiling(text: &str) -> Option<Gain> {
-    let factors = Gain::SILENCE.factor()..=Gain::UNITY.factor();
-    let given = text.parse::<Gain>().ok();
-    given.filter(|gain| *gain != Gain::SILENCE && factors.contains(&gain.factor()))
-}
-
-fn delay(text: &str) -> Option<Span> {
-    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
-    let metres =
-        text.strip_suffix('m').map(str::trim_end).filter(|text| text.chars().all(is_digit));
-    let metres = metres.and_then(|metres| metres.parse::<f64>().ok());
-    let span = match metres {
-        Some(metres) => Span::from_nanos((metres / SPEED_OF_SOUND * 1e9).round() as i64),
-        None => parse_span(text).ok()?,
-    };
-    DELAYS.contains(&span).then_some(span)
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use tautline_api::v1::{PushRefused, SitePush, SitePushed};
+use tautline_api::v1::{FaultKind, PushRefused, SitePush, SitePushed};
 use tautline_proto::text::on_one_line;
 
-use super::{BuildingNode, Role};
+use super::{BuildingNode, NANOS, Role, Standing};
 use crate::files::{is_copied, sha256};
-use crate::{Place, Site, Source, disk};
+use crate::{Place, Site, Source, disk, unix_nanos};
 
 /// Files that the last push lacked, by their SHA-256.
 pub(super) type Awaited = BTreeSet<String>;
@@ -29,8 +29,11 @@ impl BuildingNode {
             return Err(PushRefused::LowerEpoch { has: old.epoch, given: new.0.epoch });
         }
         if new.0.epoch == old.epoch && !is_same {
-            return Err(PushRefused::OtherFile { epoch: old.epoch });
+            let refused = PushRefused::OtherFile { epoch: old.epoch };
+            self.set_fault(FaultKind::Epoch, "", Some(refused.to_string()));
+            return Err(refused);
         }
+        self.set_fault(FaultKind::Epoch, "", None);
         let path = &self.config.path;
         let folder = path.parent().unwrap_or(Path::new(""));
         *awaited = lacking(folder, &new.0, &push.files)?;
@@ -94,9 +97,15 @@ impl BuildingNode {
         standing.zones.retain(|name, _| own.contains_key(name));
         standing.sources.retain(|name, _| now.contains_key(&Role::Source(name.clone())));
         for (name, zone) in own {
-            let first = zone.changed(&standing.saved.of(name)).first_state(name);
+            let first = zone.changed(&site, &standing.saved.of(name)).first_state(name);
             standing.zones.entry(name.clone()).or_insert(first);
         }
+        let Standing { zones, sources, faults, .. } = &mut *standing;
+        faults.end_others(unix_nanos() / NANOS, |fault| match fault.kind {
+            FaultKind::Card | FaultKind::Silent => zones.contains_key(&fault.name),
+            FaultKind::Source => sources.contains_key(&fault.name),
+            _ => true,
+        });
         for (role, child) in &mut standing.children {
             if now.get(role) != before.get(role) {
                 child.end();
@@ -119,8 +128,8 @@ impl BuildingNode {
                 let device = site.nodes.get(&place.name).map(|node| node.cards.get(card));
                 let zones = site.zones.iter();
                 let zones = zones.filter(|(_, zone)| zone.node == place.name && zone.card == *card);
-                let zones: Vec<_> =
-                    zones.map(|(name, zone)| (name, zone, site.numbers_of(name))).collect();
+                let claims = |name: &str| (site.numbers_of(name), site.muted_by(name));
+                let zones: Vec<_> = zones.map(|(name, zone)| (name, zone, claims(name))).collect();
                 // A zone can change to any source.
                 let sources: BTreeMap<_, _> =
                     site.sources.iter().map(|(name, source)| (name, heard(source))).collect();

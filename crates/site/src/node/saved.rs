@@ -1,14 +1,13 @@
 //! Changes to zones that outlive the node.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use tautline_api::v1::ZoneChange;
 use tautline_dsp::gain::Gain;
 
-use crate::{Site, disk, merge};
+use crate::{Site, disk};
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -16,10 +15,8 @@ pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
 impl SavedZones {
     /// Reads the file. A missing file has no changes; an unreadable one too, with a message.
     pub(super) fn read(path: &Path) -> (Self, Option<String>) {
-        let read = fs::read(path).and_then(|bytes| Ok(serde_json::from_slice::<Vec<_>>(&bytes)?));
-        match read {
+        match disk::read_json::<Vec<_>>(path) {
             Ok(changes) => (Self(changes.into_iter().map(named).collect()), None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (Self::default(), None),
             Err(error) => {
                 let why = format!(
                     "reading {}: {error}; the zones begin with the values of the building file",
@@ -39,12 +36,11 @@ impl SavedZones {
     }
 
     pub(super) fn merge(&mut self, change: &ZoneChange) {
-        merge(self.0.entry(change.zone.clone()).or_default(), change);
+        self.0.entry(change.zone.clone()).or_default().merge(change);
     }
 
-    /// Replaces the file, so that it is whole after a power failure.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        disk::replace(path, &serde_json::to_vec_pretty(&self.all())?)
+        disk::write_json(path, &self.all())
     }
 
     /// Drops values that a newer building file does not permit.
@@ -84,7 +80,7 @@ mod tests {
         let both = ZoneChange { volume: Some("-6dB".into()), muted: Some(true), ..zone() };
         assert_eq!(read.of("hall"), both);
         assert_eq!(read.of("gym"), ZoneChange::default());
-        fs::write(&path, "[{").unwrap();
+        std::fs::write(&path, "[{").unwrap();
         assert!(SavedZones::read(&path).1.is_some());
     }
 }

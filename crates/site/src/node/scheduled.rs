@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use tautline_api::v1::NodeService as _;
+use tautline_api::v1::{FaultKind, NodeService as _};
 use tautline_io::clock::disciplined::KernelClock;
 
 use super::BuildingNode;
@@ -39,20 +39,24 @@ impl BuildingNode {
         let now = Timestamp::now();
         let (site, _) = self.building();
         let mut held = self.player.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(player) = held.as_mut() else { return };
+        let Some(player) = held.as_mut() else {
+            drop(held);
+            return self.set_fault(FaultKind::Clock, "", None);
+        };
         let is_set = now.as_second() >= SET;
         let is_synchronized =
             is_set && (site.any_clock || KernelClock::read().is_some_and(|it| it.synchronised));
         let steps = player.poll(now, is_synchronized);
-        if steps.is_empty() {
-            return;
-        }
-        let journal = serde_json::to_vec_pretty(player.journal()).unwrap_or_default();
+        let journal = || serde_json::to_vec_pretty(player.journal()).unwrap_or_default();
+        let journal = (!steps.is_empty()).then(journal);
         drop(held);
+        let reason = || "it is not synchronized, so the schedule is not played".to_owned();
+        self.set_fault(FaultKind::Clock, "", (!is_synchronized).then(reason));
+        let Some(journal) = journal else { return };
         // Before it plays: a restart repeats nothing.
-        if let Err(error) = disk::replace(&self.journal_path(), &journal) {
-            self.note(&format!("writing {}: {error}", self.journal_path().display()));
-        }
+        let path = self.journal_path();
+        let written = disk::replace(&path, &journal);
+        self.note_written(&mut self.standing(), &path, written);
         for step in steps {
             self.carry_out(&site, step);
         }

@@ -45,15 +45,25 @@ struct Run {
 
 impl Run {
     fn of(card: &str) -> Self {
+        Self::with(card, |_| "cat".to_owned(), tempfile::tempdir().unwrap())
+    }
+
+    fn within(card: &str, folder: TempDir) -> Self {
+        Self::with(card, |_| "cat".to_owned(), folder)
+    }
+
+    /// `source` makes a script for the folder.
+    fn with(card: &str, source: impl Fn(&str) -> String, folder: TempDir) -> Self {
         let site = Arc::new(Site::check(BUILDING.as_bytes()).unwrap());
         let (sender, notes) = channel();
-        let (folder, card) = (tempfile::tempdir().unwrap(), card.to_owned());
+        let card = card.to_owned();
+        let source = source(&folder.path().display().to_string());
         let command = move |role: &Role| {
             let mut command = Command::new("sh");
             command.arg("-c");
             match role {
                 Role::Card(_) => command.arg(&card),
-                Role::Source(_) => command.arg("cat"),
+                Role::Source(_) => command.arg(&source),
             };
             command
         };
@@ -68,6 +78,8 @@ impl Run {
                 command.args(["-c", "echo \"$0\" >&2; exit 1", &announcement.message]);
                 command
             }),
+            faults: folder.path().join("faults.json"),
+            log: folder.path().join("announcements.jsonl"),
             notify: Arc::new(move |note: &str| drop(sender.send(note.to_owned()))),
         });
         let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
@@ -82,7 +94,9 @@ impl Run {
     /// Like [`Self::until`], and calls [`BuildingNode::watch`].
     #[track_caller]
     fn watched_until(&self, state: ZonePlayback) -> ZoneState {
-        self.awaited(state, || self.node.watch())
+        self.awaited(state, || {
+            self.node.watch();
+        })
     }
 
     #[track_caller]
@@ -139,6 +153,28 @@ fn change_reaches_the_process_and_the_file() {
 }
 
 #[test]
+fn saved_settings_are_those_of_the_next_node() {
+    let run = Run::of(CARD);
+    let tuned = ZoneChange {
+        delay: Some("34.32m".into()),
+        equalizer: Some("low-pass 8000".into()),
+        limiter: Some("-3dB".into()),
+        ..change("hall")
+    };
+    let shown = |state: ZoneState| [state.delay, state.equalizer, state.limiter];
+    let values = ["100ms", "low-pass 8000 0.71", "-3dB"];
+    assert_eq!(shown(run.node.change(tuned).unwrap()), values);
+    let invalid = ZoneChange { delay: Some("2s".into()), muted: Some(true), ..change("hall") };
+    assert!(matches!(run.node.change(invalid), Err(ZoneRefused::Value(_))));
+    let folder = run.end();
+    let again = Run::within(CARD, folder);
+    let state = again.node.state().zones.remove(0);
+    assert!(!state.muted, "an invalid change changes nothing");
+    assert_eq!(shown(state), values);
+    again.end();
+}
+
+#[test]
 fn process_that_fails_shows_its_error_and_starts_again() {
     let failing = "read first; echo 'error: no card'>&2; echo 'hint: x'>&2; exit 3";
     let run = Run::of(failing);
@@ -155,7 +191,7 @@ fn invalid_changes_are_refused() {
     let run = Run::of(CARD);
     let volume = |text: &str| ZoneChange { volume: Some(text.into()), ..change("hall") };
     assert!(matches!(run.node.change(change("gym")), Err(ZoneRefused::NoZone { .. })));
-    assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Volume(_))));
+    assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Value(_))));
     assert!(matches!(run.node.change(volume("0dB")), Err(ZoneRefused::Limits { .. })));
     let source = ZoneChange { source: Some("radio".into()), ..change("hall") };
     assert_eq!(run.node.change(source), Err(ZoneRefused::NoSource("radio".into())));
@@ -230,12 +266,16 @@ fn push_of_an_older_another_or_invalid_file_is_refused() {
     run.node.push(push(newer(""), &[])).unwrap();
     assert_eq!(refused(BUILDING.to_owned()), PushRefused::LowerEpoch { has: 2, given: 1 });
     assert_eq!(refused(newer("[priorities]\na = 1")), PushRefused::OtherFile { epoch: 2 });
+    let faults =
+        || run.node.state().faults.iter().map(|it| (it.kind, it.lasts)).collect::<Vec<_>>();
+    assert_eq!(faults(), [(FaultKind::Epoch, true)]);
     let epoch_3 =
         |from: &str, to: &str| newer("").replace("epoch = 2", "epoch = 3").replace(from, to);
     assert!(matches!(refused(epoch_3("number = 1", "")), PushRefused::Invalid(_)));
     assert!(matches!(refused(epoch_3("west", "east.x")), PushRefused::Invalid(_)));
     assert_eq!(file_of(&run, "building.toml"), Some(newer("").into_bytes()));
     assert_eq!(run.node.push(push(newer(""), &[])).unwrap().epoch, 2, "it has this file");
+    assert_eq!(faults(), [(FaultKind::Epoch, false)]);
     run.end();
 }
 
@@ -310,6 +350,51 @@ fn push_writes_only_recordings_that_the_file_names() {
         let text = newer(&format!("[message.noon]\nfile = \"{named}\"\n"));
         let refused = run.node.push(push(text, &[(path, b"RIFF")])).unwrap_err();
         assert_eq!(refused, PushRefused::Path(path.to_owned()));
+    }
+    run.end();
+}
+
+#[test]
+fn announcement_of_a_dead_process_is_logged_as_cut() {
+    let run = Run::of(
+        r#"read first; echo '{"state":{"zone":"hall","state":"playing","announcements":
+            [{"id":"aa","result":"played"},{"id":"bb","result":"playing"}]}}' | tr -d '\n'; echo; exit 1"#,
+    );
+    run.until(ZonePlayback::Failed);
+    let faults = run.node.state().faults;
+    let [fault] = &faults[..] else { panic!("{faults:?}") };
+    assert_eq!((fault.kind, fault.name.as_str(), fault.lasts), (FaultKind::Card, "hall", true));
+    let log = std::fs::read_to_string(run.end().path().join("announcements.jsonl")).unwrap();
+    let results = log.lines().take(2).map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["node"], &line["zone"]), (&"east".into(), &"hall".into()));
+        format!("{} {}", line["id"], line["result"])
+    });
+    assert_eq!(results.collect::<Vec<_>>(), [r#""aa" "played""#, r#""bb" "cut""#]);
+}
+
+#[test]
+fn fault_of_a_source_lasts_until_it_sends() {
+    let run = Run::with(
+        "exec cat",
+        |folder| {
+            format!(
+                "cd {folder}; [ -e ran ] || {{ touch ran; echo 'error: no radio' >&2; exit 1; }}
+             echo '{{\"note\":\"again\"}}'; until [ -e go ]; do sleep 0.01; done
+             echo '\"sending\"'; exec cat"
+            )
+        },
+        tempfile::tempdir().unwrap(),
+    );
+    assert_eq!(run.note(), "error: no radio");
+    assert_eq!(run.note(), "again");
+    let fault = || run.node.state().sources.remove(0).fault;
+    assert_eq!(fault().as_deref(), Some("no radio"));
+    std::fs::write(run.folder.path().join("go"), "").unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while fault().is_some() {
+        assert!(std::time::Instant::now() < end);
+        std::thread::park_timeout(Duration::from_millis(5));
     }
     run.end();
 }

@@ -19,11 +19,13 @@ pub struct Cron {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCron {
     /// Not five fields.
-    #[error("it has {0} fields, not 5: minute, hour, day of the month, month, day of the week")]
+    #[error(
+        "it has {0} fields, not 5\nhint: write minute, hour, day of the month, month and day of the week, such as 0 8 * * mon-fri"
+    )]
     Fields(usize),
     /// A field with an invalid part.
     #[error(
-        "invalid {part:?} in field {number}, {name}: must be {min} to {max}, such as {min},{max} or {min}-{max} or */2"
+        "invalid {part:?} in field {number}, {name}\nhint: write {min} to {max}, a list {min},{max}, a range {min}-{max} or a step */2"
     )]
     Part {
         /// Number of the field, from 1.

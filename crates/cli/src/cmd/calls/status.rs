@@ -68,10 +68,11 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     }
     if let Some(heard) = view.heard {
         lines.push(format!(
-            "heard  {}  loss {}, headroom {}  {}",
+            "heard  {}  loss {}, headroom {}{}  {}",
             peaks(heard),
             loss(heard),
             nanos(heard.headroom_ns),
+            late(heard),
             coded(heard)
         ));
         lines.push(latencies(heard));
@@ -92,12 +93,22 @@ fn peaks(stream: &StreamSnapshot) -> String {
     stream.meters.as_deref().map_or_else(|| "–".to_owned(), |all| format!("{} dBFS", meters(all)))
 }
 
+/// Packets that arrived too late, as loss does not count them.
+fn late(stream: &StreamSnapshot) -> String {
+    match stream.counters.get("late") {
+        None | Some(0) => String::new(),
+        Some(late) => format!(", late {late}"),
+    }
+}
+
 fn coded(stream: &StreamSnapshot) -> String {
     format!("{} in packets of {}", coding(stream), Nanos(stream.ptime_ns))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use tautline_proto::call::terms::CallPath;
     use tautline_trial::snapshot;
 
@@ -121,6 +132,7 @@ mod tests {
                 method: "device".to_owned(),
                 ..LatencySnapshot::default()
             },
+            counters: BTreeMap::from([("late".to_owned(), 7)]),
             stages: vec![
                 StageLength { name: "pack".into(), ns: 2_500_000 },
                 StageLength { name: "wire".into(), ns: 80_000 },
@@ -135,5 +147,6 @@ mod tests {
         snapshot!(lines.join("\n"));
         let seen: String = lines[1].chars().take(80).collect();
         assert!(seen.contains("headroom 3.100ms"), "{seen}");
+        assert!(lines[1].contains(", late 7"), "{}", lines[1]);
     }
 }

@@ -89,6 +89,7 @@ pub(super) fn stream(
         policy: ReceivePolicyConfig {
             latency: flags.latency.unwrap_or_default(),
             loss_target: flags.loss_target,
+            sender_adapts: false,
         },
         sealed: key.profile(),
         ..StreamPlan::of(address, receiver, opened)

@@ -199,7 +199,11 @@ fn keys_choose_a_stream_show_it_alone_and_end() {
 fn zone_shows_its_announcement() {
     let still = StreamSnapshot { second: SecondCounts::default(), ..received() };
     let page = |announcement: Option<&str>, program_gain: f64| {
-        let zone = ZoneSnapshot { announcement: announcement.map(Into::into), program_gain };
+        let zone = ZoneSnapshot {
+            announcement: announcement.map(Into::into),
+            program_gain,
+            ..ZoneSnapshot::default()
+        };
         page::page(&reported(&Snapshot { zone: Some(zone), ..run(vec![still.clone()]) }))
     };
     let id = Some("000000000000002a");

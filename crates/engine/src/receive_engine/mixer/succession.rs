@@ -2,33 +2,73 @@
 //! moved by value, so that the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::Gain;
+use tautline_dsp::gain::{Gain, Volume};
 use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::placement::Basis;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::{MixerInput, Passages};
+use crate::control::VOLUME_RAMP;
+
+/// A stream that replaces the one at `place`.
+pub(crate) struct Replacement {
+    pub(crate) place: usize,
+    /// Presentation time of the change; `None` as soon as it has sound.
+    pub(crate) joins: Option<LocalTime>,
+    pub(crate) input: MixerInput,
+}
 
 pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
+    joins: Option<LocalTime>,
     sounds_since: LocalTime,
+    /// Its sound is placed by its sender's clock.
+    ready: bool,
+    /// Untimed change: the old stream fades.
     crossing: bool,
+    /// Timed change: presentation time of the first frame of the cross-fade.
+    begins: Option<LocalTime>,
+    over: bool,
 }
 
 pub(crate) struct Succession {
     heirs: Box<[Option<PendingStream>]>,
     /// While it is 0, no place is checked.
     waiting: usize,
-    coming: Consumer<(usize, MixerInput)>,
+    coming: Consumer<Replacement>,
     gone: Producer<MixerInput>,
 }
 
 const TIMEOUT: Span = Span::from_secs(1);
+/// Length of a timed cross-fade.
+const CROSS_FADE: Span = Span::from_millis(30);
+
+/// Quarter of a sine over the cross-fade: exactly 0 until its begin, exactly 1 from its end on.
+/// Squares of both directions add up to 1, so two different programs keep their power.
+fn quarter_sine(since: Span) -> f32 {
+    let share = since.as_nanos() as f32 / CROSS_FADE.as_nanos() as f32;
+    (share.clamp(0.0, 1.0) * core::f32::consts::FRAC_PI_2).sin()
+}
+
+/// Applies `gain` of the time since `begins` to frames that are presented from `first` on.
+fn fade(
+    input: &MixerInput,
+    block: &mut [f32],
+    (first, begins): (LocalTime, LocalTime),
+    gain: impl Fn(Span) -> f32,
+) {
+    let format = input.receiver.format();
+    for (frame, number) in block.chunks_mut(format.channels.count()).zip(0..) {
+        let at = first + format.rate.span_of(Frames::new(number));
+        let gain = gain(at - begins);
+        frame.iter_mut().for_each(|sample| *sample *= gain);
+    }
+}
 
 impl Succession {
     pub(crate) fn new(
         places: usize,
-        coming: Consumer<(usize, MixerInput)>,
+        coming: Consumer<Replacement>,
         gone: Producer<MixerInput>,
     ) -> Self {
         Self { heirs: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
@@ -48,6 +88,35 @@ impl Succession {
         self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
     }
 
+    /// Starts the timed changes of a block of `frames` that is presented from `meets` on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn begin(&mut self, meets: LocalTime, frames: Frames) {
+        for heir in self.heirs.iter_mut().flatten() {
+            let ends = meets + heir.input.receiver.format().rate.span_of(frames);
+            let due = heir.joins.filter(|at| heir.ready && *at < ends);
+            heir.begins = heir.begins.or(due.map(|at| at.max(meets)));
+            heir.over = heir.begins.is_some_and(|begins| meets >= begins + CROSS_FADE);
+        }
+    }
+
+    /// Fades the stream at `index` out during a timed change.
+    #[inline]
+    pub(crate) fn fade_out(
+        &self,
+        index: usize,
+        old: &MixerInput,
+        block: &mut [f32],
+        meets: LocalTime,
+    ) {
+        if self.waiting > 0
+            && let Some(Some(heir)) = self.heirs.get(index)
+            && let Some(begins) = heir.begins
+        {
+            fade(old, block, (meets, begins), |since| quarter_sine(CROSS_FADE - since));
+        }
+    }
+
     #[inline]
     pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
         if self.waiting > 0 {
@@ -63,9 +132,21 @@ impl Succession {
     #[inline(never)]
     fn take_in(&mut self) {
         while !self.coming.is_empty() && !self.gone.is_full() {
-            let Ok((index, input)) = self.coming.pop() else { return };
-            let heir = PendingStream { input, sounds_since: LocalTime::NEVER, crossing: false };
-            let before = match self.heirs.get_mut(index) {
+            let Ok(Replacement { place, joins, mut input }) = self.coming.pop() else { return };
+            if joins.is_some() {
+                // The cross-fade alone raises it.
+                input.volume = Volume::over(input.gain, VOLUME_RAMP);
+            }
+            let heir = PendingStream {
+                input,
+                joins,
+                sounds_since: LocalTime::NEVER,
+                ready: false,
+                crossing: false,
+                begins: None,
+                over: false,
+            };
+            let before = match self.heirs.get_mut(place) {
                 Some(slot) => slot.replace(heir),
                 None => Some(heir),
             };
@@ -79,8 +160,10 @@ impl Succession {
     #[cold]
     fn hand_over(&mut self, inputs: &mut [MixerInput]) {
         for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
-            let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
-            if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {
+            let silent = input.volume.current() == Gain::SILENCE;
+            let is_over = |heir: &mut PendingStream| heir.over || heir.crossing && silent;
+            let room = !self.gone.is_full();
+            if let Some(mut heir) = slot.take_if(|heir| room && is_over(heir)) {
                 self.waiting -= 1;
                 input.tell_tap();
                 heir.input.tell_tap();
@@ -110,8 +193,18 @@ impl PendingStream {
         let input = &mut self.input;
         let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);
         let waited = !self.sounds_since.is_never() && times.now - self.sounds_since > TIMEOUT;
-        let gain = if self.crossing { input.target() } else { Gain::SILENCE };
+        self.ready = input.alive && (basis == Some(Basis::Clock) || waited);
+        if self.joins.is_none() {
+            let gain = if self.crossing { input.target() } else { Gain::SILENCE };
+            input.shape(block, gate, gain);
+            self.crossing |= self.ready;
+            return;
+        }
+        let gain = input.target();
         input.shape(block, gate, gain);
-        self.crossing |= input.alive && (basis == Some(Basis::Clock) || waited);
+        match self.begins {
+            Some(begins) => fade(input, block, (times.meets, begins), quarter_sine),
+            None => block.fill(0.0),
+        }
     }
 }

@@ -63,7 +63,7 @@ impl Link for Fed {
 struct World {
     mixer: Mixer,
     queues: Vec<Queue>,
-    coming: Producer<(usize, MixerInput)>,
+    coming: Producer<Replacement>,
     gone: Consumer<MixerInput>,
     levels: Vec<f32>,
     /// How much shorter than [`TICK`] the card's period is.
@@ -126,13 +126,18 @@ impl World {
     }
 
     fn bequeath(&mut self, index: usize, level: f32) -> usize {
+        self.bequeath_at(index, level, None)
+    }
+
+    fn bequeath_at(&mut self, place: usize, level: f32, joins: Option<LocalTime>) -> usize {
         let queue = Queue::default();
         let mut heir = incoming(&queue);
         heir.number = self.queues.len();
         heir.await_turn(Gain::UNITY);
         self.queues.push(queue);
         self.levels.push(level);
-        self.coming.push((index, heir)).unwrap_or_else(|_| panic!("the ring is full"));
+        let replacement = Replacement { place, joins, input: heir };
+        self.coming.push(replacement).unwrap_or_else(|_| panic!("the ring is full"));
         self.queues.len() - 1
     }
 
@@ -447,6 +452,45 @@ fn an_heir_of_other_sound_is_crossed_over_to_smoothly() {
     let crossed = &world.played[100 * PACKET..];
     let steepest = crossed.windows(2).map(|pair| (pair[1] - pair[0]).abs());
     assert!(steepest.fold(0.0, f32::max) <= ramp + 1e-6);
+}
+
+/// Frame at which a world plays presentation time `at`.
+fn frame_at(at: LocalTime) -> usize {
+    Rate::HZ_48000.frames_nearest(at - (LocalTime::ZERO + LATENCY)).as_len()
+}
+
+#[test]
+fn timed_heir_takes_over_at_its_frame_with_equal_power() {
+    // Without a clock, an heir waits for a second.
+    let at = LocalTime::ZERO + LATENCY + TICK.times(1500) + TICK.half();
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let heir = world.bequeath_at(0, -0.25, Some(at));
+    world.play(2000, &[0, heir]);
+    let begin = frame_at(at);
+    let (before, crossed) = world.played.split_at(begin + 1);
+    assert!(before[20 * PACKET..].iter().all(|sample| *sample == 0.5));
+    let length = Rate::HZ_48000.frames_nearest(Span::from_millis(30)).as_len();
+    for (number, sample) in crossed[..length - 1].iter().enumerate() {
+        let angle = (number + 1) as f32 / length as f32 * core::f32::consts::FRAC_PI_2;
+        let expected = 0.5 * angle.cos() - 0.25 * angle.sin();
+        assert!((sample - expected).abs() < 1e-4, "{number}: {sample} {expected}");
+    }
+    assert!(crossed[length..].iter().all(|sample| *sample == -0.25));
+    assert_eq!(numbers(&mut world.gone), [0]);
+}
+
+#[test]
+fn late_timed_heir_takes_over_once_it_has_sound() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let heir = world.bequeath_at(0, -0.25, Some(LocalTime::ZERO));
+    assert!(world.play(500, &[0]).iter().all(|sample| *sample == 0.5));
+    world.play(WAITED, &[0, heir]);
+    assert_eq!(ends(&world.played), -0.25);
+    let steps = world.played[20 * PACKET..].windows(2).map(|pair| (pair[1] - pair[0]).abs());
+    let steepest = steps.fold(0.0, f32::max);
+    assert!(steepest < 0.001, "{steepest}");
 }
 
 #[test]

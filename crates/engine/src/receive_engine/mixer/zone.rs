@@ -1,5 +1,8 @@
 //! Gains of a zone on the device thread: applies the arbiter's curves, reports received sound.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_proto::time::{LocalTime, WallTime};
@@ -19,20 +22,27 @@ pub(crate) struct ZoneMix {
     coming: Consumer<ZoneGains>,
     gains: ZoneGains,
     sound: Producer<AnnouncedSound>,
+    emergency: Arc<AtomicBool>,
 }
 
 impl ZoneMix {
-    pub(crate) const fn new(coming: Consumer<ZoneGains>, sound: Producer<AnnouncedSound>) -> Self {
-        Self { coming, gains: ZoneGains::IDLE, sound }
+    pub(crate) const fn new(
+        coming: Consumer<ZoneGains>,
+        sound: Producer<AnnouncedSound>,
+        emergency: Arc<AtomicBool>,
+    ) -> Self {
+        Self { coming, gains: ZoneGains::IDLE, sound, emergency }
     }
 
     /// Not inlined: that would slow receivers without a zone.
     #[cold]
     #[inline(never)]
-    pub(super) fn begin(&mut self, inputs: &mut [MixerInput]) {
+    pub(super) fn begin(&mut self, inputs: &mut [MixerInput], meets: LocalTime) {
         if !self.coming.is_empty() {
             self.take_gains();
         }
+        let emergency = self.gains.emergency.gain_at(meets) != Gain::SILENCE;
+        self.emergency.store(emergency, Ordering::Relaxed);
         for input in inputs {
             let Some(reported) = &mut input.announces else { continue };
             let Some(source) = input.receiver.source() else { continue };
@@ -56,24 +66,34 @@ impl ZoneMix {
         }
     }
 
-    fn curve(&self, input: &MixerInput) -> Option<&GainCurve> {
-        if input.announces.is_none() {
-            return Some(&self.gains.duck);
-        }
-        self.gains.announced(input.receiver.source()?.stream().ssrc())
-    }
-
-    /// Applies the gain of `input` to frames that are presented from `first` on. Returns whether
+    /// Applies the gains of `input` to frames that are presented from `first` on. Returns whether
     /// they are audible.
     #[cold]
     #[inline(never)]
     pub(super) fn shape(&self, input: &MixerInput, frames: &mut [f32], first: LocalTime) -> bool {
-        let Some(curve) = self.curve(input) else {
+        let Some((curve, mute)) = self.curves(input) else {
             frames.fill(0.0);
             return false;
         };
         let format = input.receiver.format();
-        curve.apply(first, format.rate, format.channels.count(), frames);
-        curve.settled_at(first) != Some(Gain::SILENCE)
+        let mut audible = false;
+        for curve in [Some(curve), mute].into_iter().flatten() {
+            curve.apply(first, format.rate, format.channels.count(), frames);
+            audible = curve.settled_at(first) != Some(Gain::SILENCE);
+            if !audible {
+                break;
+            }
+        }
+        audible
+    }
+
+    /// The gain of `input`, and the mute if it is subject to it.
+    fn curves(&self, input: &MixerInput) -> Option<(&GainCurve, Option<&GainCurve>)> {
+        let ZoneGains { duck, mute, .. } = &self.gains;
+        if input.announces.is_none() {
+            return Some((duck, Some(mute)));
+        }
+        let announced = self.gains.announced(input.receiver.source()?.stream().ssrc())?;
+        Some((&announced.curve, announced.is_muted.then_some(mute)))
     }
 }

@@ -1,10 +1,13 @@
 //! Gains of a zone in the mix.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tautline_proto::clock::{ClockEstimator, Exchange};
 use tautline_proto::time::WallTime;
 use tautline_proto::zone::{
-    AnnouncementId, Arbiter, Claim, Class, Duck, Priority, ProgramRule, ReceivedClaim, Targets,
-    ZoneGains, ZoneSettings,
+    AnnouncementId, Arbiter, Claim, Duck, Priority, ProgramRule, ReceivedClaim, Targets, ZoneGains,
+    ZoneSettings,
 };
 
 use super::*;
@@ -20,10 +23,18 @@ fn wall(millis: i64) -> WallTime {
     WallTime::of_local(at(millis), Span::ZERO)
 }
 
+/// Rank of the station in the zone.
+const OWN: u16 = 9;
+
 /// Decision about a page of stream `ssrc` from 100 ms to 200 ms.
 fn page(ssrc: u32) -> ZoneGains {
+    announcement(ssrc, Priority(100), 0, [0, 3])
+}
+
+fn announcement(ssrc: u32, priority: Priority, rank: u16, target: [u8; 2]) -> ZoneGains {
     let mut arbiter = Arbiter::new(ZoneSettings {
         numbers: vec![3],
+        muted_by: vec![OWN],
         lead: Span::ZERO,
         rule: ProgramRule::Mix,
         programs: 0,
@@ -38,15 +49,16 @@ fn page(ssrc: u32) -> ZoneGains {
     let [down, hold, up] = [20, 30, 50].map(Span::from_millis);
     let claim = Claim {
         id: AnnouncementId(1),
-        priority: Priority(100),
-        rank: 0,
+        priority,
+        rank,
         starts: wall(100),
         ends: Some(wall(200)),
         sent: wall(1),
         longest: Span::from_secs(9),
-        duck: Duck { down, hold, up, ..Duck::of(Class::Announcement) },
+        duck: Duck { down, hold, up, ..Duck::of(priority.class()) },
     };
-    let targets = Targets::new(&[[0, 3]]).unwrap();
+    let targets = [target];
+    let targets = Targets::new(&targets).unwrap();
     arbiter.handle_claim(&ReceivedClaim { ssrc, claim, targets, clock }, at(1)).unwrap();
     arbiter.handle_sound(ssrc, wall(200), at(1));
     arbiter.gains()
@@ -54,11 +66,17 @@ fn page(ssrc: u32) -> ZoneGains {
 
 /// A program, and an announcement port.
 fn zone(select: Select) -> (World, Producer<ZoneGains>) {
-    let mut world = World::new(select, &[PROGRAM, PAGE]);
-    let (gains, coming) = RingBuffer::new(1);
-    world.mixer.zone = Some(Box::new(ZoneMix::new(coming, RingBuffer::new(1).0)));
-    world.mixer.inputs[1].announces = Some(WallTime::default());
+    let (world, gains, _) = zone_with_emergencies(select);
     (world, gains)
+}
+
+fn zone_with_emergencies(select: Select) -> (World, Producer<ZoneGains>, Arc<AtomicBool>) {
+    let mut world = World::new(select, &[PROGRAM, PAGE]);
+    let ((gains, coming), emergency) = (RingBuffer::new(1), Arc::<AtomicBool>::default());
+    world.mixer.zone =
+        Some(Box::new(ZoneMix::new(coming, RingBuffer::new(1).0, Arc::clone(&emergency))));
+    world.mixer.inputs[1].announces = Some(WallTime::default());
+    (world, gains, emergency)
 }
 
 /// Samples presented between two times.
@@ -96,4 +114,34 @@ fn claimed_stream_plays_at_its_time_and_the_program_returns() {
         all(200, 230, PROGRAM * 0.1);
         assert!(played(&world, 280, 360).iter().all(|sample| *sample == PROGRAM));
     }
+}
+
+#[test]
+fn room_of_the_station_is_silent_during_its_page() {
+    // One page that other zones play, one that addresses the room, too.
+    for target in [[0, 8], [0, 3]] {
+        let (mut world, mut gains) = zone(Select::Mix);
+        world.play(60, &[0, 1]);
+        gains.push(announcement(2, Priority(100), OWN, target)).unwrap();
+        world.play(300, &[0, 1]);
+        assert!(played(&world, 30, 100).iter().all(|sample| *sample == PROGRAM));
+        assert!(played(&world, 110, 200).iter().all(|sample| *sample == 0.0), "{target:?}");
+        assert!(played(&world, 290, 360).iter().all(|sample| *sample == PROGRAM));
+    }
+}
+
+#[test]
+fn emergency_is_reported_while_it_plays() {
+    let (mut world, mut gains, emergency) = zone_with_emergencies(Select::Mix);
+    world.play(60, &[0, 1]);
+    gains.push(announcement(2, Priority(240), 0, [0, 3])).unwrap();
+    let mut reported = Vec::new();
+    for tick in 60..300 {
+        world.play(1, &[0, 1]);
+        if emergency.load(Ordering::Relaxed) {
+            reported.push(tick);
+        }
+    }
+    assert_eq!(reported.len(), 100, "{reported:?}");
+    assert!(played(&world, 120, 200).iter().all(|sample| *sample == PAGE));
 }

@@ -1,0 +1,335 @@
+//! `taut demo building`: three machines with six zones, in network namespaces of this machine.
+
+mod network;
+mod skew;
+mod sounds;
+
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+use tautline_api::trust::TrustStore;
+use tautline_io::clock::{WallClock, now, sleep_until};
+use tautline_proto::device::Stop;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::Channels;
+use tautline_site::{FILE_NAME, Site};
+
+use self::network::Network;
+use self::skew::{Microphone, Skew, bounded};
+use self::sounds::RATE;
+use super::write;
+use crate::cmd::stop_on_signals;
+use crate::failure::Failure;
+use crate::flags::DemoBuilding;
+use crate::screen;
+
+/// `PID` is the process of the demo: cables have one name on the whole machine.
+const BUILDING: &str = include_str!("building.toml");
+
+const LOOK: Span = Span::from_millis(100);
+/// Time in which all zones play.
+const PLAYS: Span = Span::from_secs(30);
+/// Time in which a node ends.
+const FAREWELL: Span = Span::from_secs(5);
+/// Sound that the microphones record before the chime.
+const BEFORE: Span = Span::from_millis(500);
+
+pub(super) fn run(flags: &DemoBuilding) -> Result<(), Failure> {
+    if !geteuid().is_root() {
+        return Err(Failure::open(
+            "taut demo building needs root, to create network namespaces\nhint: sudo taut demo building",
+        ));
+    }
+    let stop = stop_on_signals()?;
+    let began = now();
+    let building = RunningBuilding::start(&flags.out)?;
+    building.describe();
+    if building.wait_until_zones_play(&stop)? {
+        building.announce()?;
+        screen::emit("running until Ctrl-C");
+    }
+    while !stop.is_requested() && now() - began < flags.duration {
+        building.check()?;
+        sleep_until(now() + LOOK);
+    }
+    Ok(())
+}
+
+/// Its fields end in this order.
+struct RunningBuilding {
+    nodes: Vec<RunningNode>,
+    network: Network,
+    site: Site,
+    out: PathBuf,
+}
+
+struct RunningNode {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl RunningBuilding {
+    fn start(out: &Path) -> Result<Self, Failure> {
+        let text = BUILDING.replace("PID", &std::process::id().to_string());
+        let site = Site::check(text.as_bytes())
+            .map_err(|mistakes| Failure::running(format!("building file: {mistakes:?}")))?;
+        let create = |error| Failure::open(format!("creating {}: {error}", out.display()));
+        std::fs::create_dir_all(out).map_err(create)?;
+        let out = out.canonicalize().map_err(create)?;
+        let machines = site.nodes.iter().map(|(name, node)| (name.as_str(), node.host.as_str()));
+        let network = Network::make(machines)?;
+        let mut building = Self { nodes: Vec::new(), network, site, out };
+        building.furnish(&text)?;
+        for name in building.site.nodes.keys() {
+            let log = building.home(name).join("node.log");
+            let file = || -> std::io::Result<_> {
+                let file = File::create(&log)?;
+                Ok((file.try_clone()?, file))
+            };
+            let started = file().and_then(|(output, errors)| {
+                building.on(name, ["node"])?.stdout(output).stderr(errors).spawn()
+            });
+            let child = started.map_err(|error| {
+                Failure::open(format!(
+                    "starting the node of {name}: {error}\nhint: apt install util-linux iproute2"
+                ))
+            })?;
+            building.nodes.push(RunningNode { name: name.clone(), child, log });
+        }
+        Ok(building)
+    }
+
+    /// Folder of a machine: its key, trusted machines, building file, sounds and recording.
+    fn home(&self, machine: &str) -> PathBuf {
+        self.out.join("machines").join(machine)
+    }
+
+    fn furnish(&self, building: &str) -> Result<(), Failure> {
+        let (music, sport, chime) =
+            (sounds::music(RATE / 4, 0.0), sounds::music(RATE / 8, 5.0), sounds::chime());
+        let names = || self.site.nodes.keys();
+        let mut keys = Vec::new();
+        for name in names() {
+            let home = self.home(name);
+            std::fs::create_dir_all(&home)
+                .map_err(|error| Failure::open(format!("creating {}: {error}", home.display())))?;
+            keys.push((name, TrustStore::open(&home)?));
+            // Changes of an earlier demo.
+            let _ = std::fs::remove_file(home.join(format!("zones-{name}.json")));
+            write(&home.join(FILE_NAME), building.as_bytes())?;
+            sounds::write(&home.join("music.wav"), music.iter().copied())?;
+            sounds::write(&home.join("sport.wav"), sport.iter().copied())?;
+            sounds::write(&home.join("chime.wav"), chime.iter().map(|sample| [*sample]))?;
+            let script = self.out.join(name);
+            write(&script, self.script(name)?.as_bytes())?;
+            std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))
+                .map_err(|error| Failure::open(format!("writing {}: {error}", script.display())))?;
+        }
+        for (own, store) in &keys {
+            for (other, its) in keys.iter().filter(|(other, _)| other != own) {
+                store.trusted().trust(other, its.identity().key())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Script that runs a command on a machine.
+    fn script(&self, machine: &str) -> Result<String, Failure> {
+        let quoted =
+            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+        let program = program()?;
+        let folder = program.parent().unwrap_or(Path::new("/"));
+        Ok(format!(
+            "#!/bin/sh\n\
+             # Runs a command on the machine {machine}; without one, a shell.\n\
+             [ \"$(id -u)\" = 0 ] || exec sudo \"$0\" \"$@\"\n\
+             export TAUT_HOME={} PATH={}:\"$PATH\"\n\
+             exec ip netns exec {} \"${{@:-sh}}\"\n",
+            quoted(&self.home(machine)),
+            quoted(folder),
+            self.network.namespace(machine)
+        ))
+    }
+
+    /// `taut` on a machine. It ends with the demo, even if the demo is killed, but not with Ctrl-C.
+    fn on<'a>(
+        &self,
+        machine: &str,
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> std::io::Result<Command> {
+        let (home, namespace) = (self.home(machine), self.network.namespace(machine));
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "ip", "netns", "exec", &namespace]);
+        command.arg(std::env::current_exe()?).args(words);
+        command.env("TAUT_HOME", &home).current_dir(&home).process_group(0);
+        Ok(command)
+    }
+
+    fn describe(&self) {
+        for (name, node) in &self.site.nodes {
+            let zones = self.site.zones.iter().filter(|(_, zone)| zone.node == *name);
+            let zones: Vec<_> = zones.map(|(zone, _)| zone.as_str()).collect();
+            screen::emit(&format!("{name} at {}: {}", node.host, zones.join(", ")));
+        }
+        let out = self.out.display();
+        screen::emit(&format!("run commands on a machine: {out}/office taut zones"));
+        screen::emit(&format!("recordings of the cards: {out}/machines/*/*.wav, 4 GB per hour"));
+    }
+
+    /// Fails if a node ended.
+    fn check(&self) -> Result<(), Failure> {
+        for RunningNode { name, child, log } in &self.nodes {
+            if !is_running(child) {
+                let text = std::fs::read_to_string(log).unwrap_or_default();
+                let last = text.lines().next_back().unwrap_or("no message");
+                return Err(Failure::running(format!(
+                    "the node of {name} ended: {last}\nhint: see {}",
+                    log.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Output as JSON.
+    fn ask<'a>(
+        &self,
+        machine: &str,
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Value, Failure> {
+        let failed = |why: String| Failure::running(format!("asking {machine}: {why}"));
+        let done = self.on(machine, words).and_then(|mut command| command.output());
+        let done = done.map_err(|error| failed(error.to_string()))?;
+        serde_json::from_slice(&done.stdout)
+            .map_err(|_| failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()))
+    }
+
+    /// Returns `false` after a stop.
+    fn wait_until_zones_play(&self, stop: &Stop) -> Result<bool, Failure> {
+        let until = now() + PLAYS;
+        while !stop.is_requested() {
+            self.check()?;
+            let state = self.ask("office", ["zones", "--report", "json"])?;
+            let nodes = state["nodes"].as_array().into_iter().flatten();
+            let zones = nodes.flat_map(|node| node["zones"].as_array().into_iter().flatten());
+            if zones.filter(|zone| zone["state"] == "playing").count() == self.site.zones.len() {
+                return Ok(true);
+            }
+            if now() > until {
+                return Err(Failure::running(format!(
+                    "after {PLAYS} some zones do not play\nhint: {}/office taut zones",
+                    self.out.display()
+                )));
+            }
+            sleep_until(now() + LOOK);
+        }
+        Ok(false)
+    }
+
+    /// Announces a chime in all zones, and measures when each zone starts to play it.
+    fn announce(&self) -> Result<(), Failure> {
+        let (begins, wall) = (now() + LOOK, WallClock::frozen());
+        let microphones: Result<Vec<_>, Failure> = self
+            .site
+            .nodes
+            .iter()
+            .map(|(name, node)| {
+                let channels =
+                    node.cards.get("main").map_or(Channels::STEREO, |card| card.channels);
+                let cable = format!("taut-{}-{name}", std::process::id());
+                let path = self.home(name).join("microphone.wav");
+                Ok((name, Microphone::open((&cable, channels), &path, begins)?))
+            })
+            .collect();
+        let microphones = microphones?;
+        sleep_until(begins + BEFORE);
+        let announced = self.ask("office", ["play", "all", "chime", "--report", "json"])?;
+        let mut heard = Vec::new();
+        for (name, microphone) in microphones {
+            heard.push((name, microphone.end()?));
+        }
+        let zones = announced["zones"].as_array().map_or(&[][..], Vec::as_slice);
+        let reached = zones.iter().filter(|zone| zone["result"] == "played").count();
+        screen::emit(&format!("chime announced in {reached} of {} zones", self.site.zones.len()));
+        let chime = sounds::chime();
+        let mut starts = Vec::new();
+        for zone in zones {
+            let (Some(name), Some(planned)) = (zone["zone"].as_str(), zone["started_ns"].as_i64())
+            else {
+                continue;
+            };
+            let Some(known) = self.site.zones.get(name) else { continue };
+            let sound = heard.iter().find(|(machine, _)| **machine == known.node);
+            let channel = known.channels.first().map_or(0, |channel| usize::from(*channel) - 1);
+            let planned = LocalTime::from_nanos(planned - wall.offset().as_nanos());
+            let from = (planned - begins + known.delay).as_nanos();
+            let expected = usize::try_from(from * RATE as i64 / 1_000_000_000).unwrap_or(0);
+            let found = sound
+                .and_then(|(_, channels)| skew::start_in(channels.get(channel)?, &chime, expected));
+            match found {
+                Some(frame) => {
+                    starts.push(Span::from_nanos((frame * 1e9 / RATE as f64) as i64) - known.delay);
+                }
+                None => {
+                    screen::notify(&format!("the sound of zone {name} has no chime at its start"))
+                }
+            }
+        }
+        if let Some(Skew { pairs, median, maximum }) = Skew::of(&starts) {
+            screen::emit(&format!(
+                "measured skew of its start, {pairs} pairs of zones: p50 {}, maximum {} (± {}us)",
+                bounded(median),
+                bounded(maximum),
+                skew::UNCERTAINTY.as_nanos() / 1000 + 1
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::running(format!("finding this program: {error}")))
+}
+
+fn is_running(child: &Child) -> bool {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::Pid(Pid::from_child(child)), look), Ok(None))
+}
+
+impl Drop for RunningBuilding {
+    fn drop(&mut self) {
+        for node in &self.nodes {
+            if is_running(&node.child) {
+                let _ = kill_process(Pid::from_child(&node.child), Signal::INT);
+            }
+        }
+        let until = now() + FAREWELL;
+        for RunningNode { child, .. } in &mut self.nodes {
+            while is_running(child) && now() < until {
+                sleep_until(now() + Span::from_millis(10));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn building_of_the_demo_is_valid() {
+        let site = Site::check(BUILDING.as_bytes()).unwrap();
+        assert_eq!((site.nodes.len(), site.zones.len()), (3, 6));
+        assert!(site.nodes.values().all(|node| node.cards.contains_key("main")));
+    }
+}

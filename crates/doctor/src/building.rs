@@ -1,0 +1,181 @@
+//! Checks for a node of a building.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tautline_api::v1::NODE_PORT;
+
+use crate::Verdict::Warning;
+use crate::machine::run;
+use crate::{Finding, Machine};
+
+/// What the building file expects of this machine.
+#[derive(Debug, Clone)]
+pub struct NodeRequirements {
+    /// Name and address of its node, or why it has none.
+    pub place: Result<(String, IpAddr), String>,
+    /// Groups that its zones receive, the one of announcements first.
+    pub groups: Vec<SocketAddr>,
+}
+
+pub(crate) fn node(node: &NodeRequirements) -> Finding {
+    match &node.place {
+        Ok((name, address)) => {
+            Finding::passed(format!("this machine is the node {name} at {address}"))
+        }
+        Err(why) => {
+            let what = why.lines().next().unwrap_or_default();
+            let why = "taut node does not start here without --node";
+            Finding::new(Warning, what, why).details("ip -brief address")
+        }
+    }
+}
+
+/// Whether the announcements' group is joined on the interface that has the node's address. `None`
+/// if the machine has no zones.
+pub(crate) fn groups(machine: &Machine, node: &NodeRequirements) -> Option<Finding> {
+    let (_, address) = node.place.as_ref().ok()?;
+    let shown = run("ip", &["-oneline", "address", "show", "to", &address.to_string()]).ok()?;
+    // A line such as `4: eth0    inet 10.0.0.2/24 …`.
+    let (index, rest) = shown.split_once(": ")?;
+    let name = rest.split([' ', '@']).next()?;
+    Some(joined(machine, (index.parse().ok()?, name), node.groups.first()?.ip()))
+}
+
+fn joined(machine: &Machine, (index, name): (u32, &str), group: IpAddr) -> Finding {
+    let joined = match group {
+        IpAddr::V4(group) => joined_v4(machine, index, u32::from_ne_bytes(group.octets())),
+        IpAddr::V6(group) => joined_v6(machine, index, group.to_bits()),
+    };
+    if joined {
+        return Finding::passed(format!("{name} has joined the announcements' group {group}"));
+    }
+    let what = format!("{name} has not joined the announcements' group {group}");
+    let why = "zones of this machine play no announcements; taut node joins the group";
+    Finding::new(Warning, what, why).fix("sudo systemctl restart taut-node")
+}
+
+/// `/proc/net/igmp`: a line per interface, then one per group, hexadecimal as in memory.
+fn joined_v4(machine: &Machine, index: u32, group: u32) -> bool {
+    let table = machine.read("proc/net/igmp").unwrap_or_default();
+    let mut of_interface = false;
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        if line.contains(": ") {
+            of_interface = first.parse() == Ok(index);
+            return false;
+        }
+        of_interface && u32::from_str_radix(first, 16) == Ok(group)
+    })
+}
+
+/// `/proc/net/igmp6`: index, interface and group.
+fn joined_v6(machine: &Machine, index: u32, group: u128) -> bool {
+    let table = machine.read("proc/net/igmp6").unwrap_or_default();
+    table.lines().any(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [number, _, joined, ..] = words[..] else { return false };
+        number.parse() == Ok(index) && u128::from_str_radix(joined, 16) == Ok(group)
+    })
+}
+
+/// Who can reach the node.
+pub(crate) fn control(machine: &Machine) -> Finding {
+    let text =
+        ["tcp", "tcp6"].map(|file| machine.read(&format!("proc/net/{file}")).unwrap_or_default());
+    let port = format!("{NODE_PORT:04X}");
+    let listening = text.iter().flat_map(|text| text.lines()).filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (address, open) = words.get(1)?.split_once(':')?;
+        // 0A is LISTEN (include/net/tcp_states.h).
+        (open == port && words.get(3) == Some(&"0A")).then(|| address.to_owned())
+    });
+    let addresses: Vec<_> = listening.collect();
+    let loopback = u32::from_ne_bytes([127, 0, 0, 1]);
+    let is_loopback = |address: &String| u32::from_str_radix(address, 16) == Ok(loopback);
+    if addresses.is_empty() {
+        let what = format!("no program listens at TCP port {NODE_PORT}");
+        let why = "other machines show the zones of this one as unreachable";
+        return Finding::new(Warning, what, why).fix("sudo systemctl enable --now taut-node");
+    }
+    if addresses.iter().all(is_loopback) {
+        let what = format!("TCP port {NODE_PORT} is open only for this machine");
+        let why = "it trusts no other machine, so no other can show or change its zones";
+        return Finding::new(Warning, what, why).fix("sudo TAUT_HOME=/var/lib/tautline taut pair");
+    }
+    Finding::passed(format!("TCP port {NODE_PORT} is open for trusted machines"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use crate::Verdict::Passed;
+
+    fn requirements() -> NodeRequirements {
+        let groups = ["239.255.77.1:5004", "239.255.78.1:5004"].map(|group| group.parse().unwrap());
+        let place = Ok(("gym".to_owned(), "10.0.0.2".parse().unwrap()));
+        NodeRequirements { place, groups: groups.into() }
+    }
+
+    fn hexadecimal(address: [u8; 4]) -> String {
+        format!("{:08X}", u32::from_ne_bytes(address))
+    }
+
+    #[test]
+    fn group_counts_only_on_the_interface_of_the_node() {
+        let table = |groups: [&str; 2]| {
+            let [first, second] = groups;
+            let all = hexadecimal([224, 0, 0, 1]);
+            format!(
+                "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\
+                 1\tlo        :     1      V3\n\t\t\t\t{first}     1 0:00000000\t\t0\n\
+                 4\teth0      :     1      V3\n\t\t\t\t{all}     1 0:00000000\t\t0\n\
+                 \t\t\t\t{second}     1 0:00000000\t\t0"
+            )
+        };
+        let verdict = |groups| {
+            let machine = Machine::of(&[("proc/net/igmp", &*table(groups))]);
+            joined(&machine, (4, "eth0"), "239.255.77.1".parse().unwrap()).verdict
+        };
+        let (announcements, other) = (hexadecimal([239, 255, 77, 1]), hexadecimal([239, 1, 1, 1]));
+        assert_eq!(verdict([&other, &announcements]), Passed);
+        assert_eq!(verdict([&announcements, &other]), Warning);
+    }
+
+    #[test]
+    fn group_of_ipv6_is_found() {
+        let group: std::net::Ipv6Addr = "ff05::77".parse().unwrap();
+        let line = format!("3    eth0            {:032x}     1 00000004 0", group.to_bits());
+        let machine = Machine::of(&[("proc/net/igmp6", &*line)]);
+        assert!(joined_v6(&machine, 3, group.to_bits()));
+        assert!(!joined_v6(&machine, 2, group.to_bits()));
+    }
+
+    #[test]
+    fn port_must_be_open_for_other_machines() {
+        let judged = |address: [u8; 4], state: &str| {
+            let address = hexadecimal(address);
+            let text = format!(
+                "  sl  local_address rem_address   st\n   0: {address}:4362 00000000:0000 {state} 00000000:00000000"
+            );
+            control(&Machine::of(&[("proc/net/tcp", &*text)]))
+        };
+        assert_eq!(judged([0; 4], "0A").verdict, Passed);
+        let of_loopback = judged([127, 0, 0, 1], "0A");
+        assert_eq!(of_loopback.verdict, Warning);
+        snapshot!("loopback", of_loopback.message);
+        let absent = judged([0; 4], "01");
+        assert_eq!(absent.verdict, Warning);
+        snapshot!("absent", absent.message);
+    }
+
+    #[test]
+    fn machine_without_a_node_is_reported() {
+        assert_eq!(node(&requirements()).verdict, Passed);
+        let place = Err("no node has an address of this machine\nhint: x".to_owned());
+        let found = node(&NodeRequirements { place, groups: Vec::new() });
+        assert_eq!((found.verdict, found.message.contains('\n')), (Warning, false));
+    }
+}

@@ -1,0 +1,220 @@
+//! Faults of a node, which stay until a user acknowledges them.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use tautline_api::v1::{Acknowledged, FaultKind, FaultState, FaultsAck, ZonePlayback, ZoneState};
+
+use crate::disk;
+
+/// A zone that is silent for this long has a fault. Restarts of a source are shorter.
+const SILENT_SECONDS: u64 = 5;
+/// The same before it plays the first time: the machines of a building start one after the other.
+const START_SECONDS: u64 = 60;
+
+/// At most one fault per kind and name, so their number has a bound.
+#[derive(Debug, Default)]
+pub(super) struct NodeFaults {
+    faults: Vec<FaultState>,
+    /// Whether the file is older.
+    is_new: bool,
+    /// Zones that have played.
+    played: BTreeSet<String>,
+}
+
+impl NodeFaults {
+    /// Reads the file. Its faults have ended until they are entered again. An unreadable file has
+    /// none, with a message.
+    pub(super) fn read(path: &Path) -> (Self, Option<String>) {
+        let read = disk::read_json::<Vec<FaultState>>(path);
+        let why = read.as_ref().err().map(|error| {
+            format!("reading {}: {error}; earlier faults are forgotten", path.display())
+        });
+        let mut faults = read.unwrap_or_default();
+        faults.iter_mut().for_each(|fault| fault.lasts = false);
+        (Self { faults, ..Self::default() }, why)
+    }
+
+    /// Writes the file if faults changed.
+    pub(super) fn write(&mut self, path: &Path) -> io::Result<()> {
+        if self.is_new {
+            disk::write_json(path, &self.faults)?;
+            self.is_new = false;
+        }
+        Ok(())
+    }
+
+    pub(super) fn all(&self) -> &[FaultState] {
+        &self.faults
+    }
+
+    /// Enters a fault with its reason, or ends it, at `now` in Unix seconds. Returns whether it
+    /// begins.
+    pub(super) fn set(
+        &mut self,
+        kind: FaultKind,
+        name: &str,
+        reason: Option<String>,
+        now: i64,
+    ) -> bool {
+        let known = self.faults.iter_mut().find(|it| it.kind == kind && it.name == name);
+        let Some(reason) = reason else {
+            if let Some(ended) = known.filter(|it| it.lasts) {
+                (ended.last_s, ended.lasts, self.is_new) = (now, false, true);
+            }
+            return false;
+        };
+        let Some(known) = known else {
+            let (name, first_s, last_s) = (name.to_owned(), now, now);
+            self.faults.push(FaultState { kind, name, reason, first_s, last_s, lasts: true });
+            self.is_new = true;
+            return true;
+        };
+        let begins = !known.lasts;
+        self.is_new |= begins || known.reason != reason;
+        (known.reason, known.last_s, known.lasts) = (reason, now, true);
+        begins
+    }
+
+    /// Enters or ends the faults that the state of a zone shows.
+    pub(super) fn set_zone(&mut self, state: &ZoneState, now: i64) {
+        let failed = state.state == ZonePlayback::Failed;
+        let reason = failed.then(|| state.fault.clone().unwrap_or_default());
+        self.set(FaultKind::Card, &state.zone, reason, now);
+        if state.state == ZonePlayback::Playing && !self.played.contains(&state.zone) {
+            self.played.insert(state.zone.clone());
+        }
+        let silent = state.state == ZonePlayback::Silent;
+        let has_played = self.played.contains(&state.zone);
+        if !silent || state.seconds >= if has_played { SILENT_SECONDS } else { START_SECONDS } {
+            let source = state.source.as_deref().unwrap_or_default();
+            let reason = silent.then(|| format!("no packets from source {source}"));
+            self.set(FaultKind::Silent, &state.zone, reason, now);
+        }
+    }
+
+    /// Ends the faults of parts that a newer building file lacks.
+    pub(super) fn end_others(&mut self, now: i64, has: impl Fn(&FaultState) -> bool) {
+        for fault in self.faults.iter_mut().filter(|it| it.lasts && !has(it)) {
+            (fault.last_s, fault.lasts, self.is_new) = (now, false, true);
+        }
+    }
+
+    /// Clears the requested faults that ended.
+    pub(super) fn acknowledge(&mut self, request: &FaultsAck) -> Acknowledged {
+        let is_requested = |fault: &FaultState| match &request.zones {
+            None => true,
+            Some(zones) => fault.zone().is_some_and(|zone| zones.iter().any(|it| it == zone)),
+        };
+        let cleared: Vec<_> =
+            self.faults.extract_if(.., |it| !it.lasts && is_requested(it)).collect();
+        self.is_new |= !cleared.is_empty();
+        let lasting = self.faults.iter().filter(|it| is_requested(it)).cloned().collect();
+        Acknowledged { cleared, lasting }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hall(state: ZonePlayback, seconds: u64) -> ZoneState {
+        let source = Some("radio".to_owned());
+        ZoneState { zone: "hall".into(), state, seconds, source, ..ZoneState::default() }
+    }
+
+    fn shown(faults: &NodeFaults) -> Vec<(FaultKind, i64, i64, bool)> {
+        faults.all().iter().map(|it| (it.kind, it.first_s, it.last_s, it.lasts)).collect()
+    }
+
+    #[test]
+    fn fault_stays_after_its_end_until_acknowledged() {
+        let mut faults = NodeFaults::default();
+        let why = || Some("no card".to_owned());
+        assert!(faults.set(FaultKind::Card, "hall", why(), 10));
+        assert!(!faults.set(FaultKind::Card, "hall", why(), 11));
+        assert_eq!(faults.acknowledge(&FaultsAck::default()).cleared, []);
+        assert!(!faults.set(FaultKind::Card, "hall", None, 12));
+        assert!(!faults.set(FaultKind::Card, "hall", None, 13));
+        assert_eq!(shown(&faults), [(FaultKind::Card, 10, 12, false)]);
+        assert!(faults.set(FaultKind::Card, "hall", why(), 20), "it begins again");
+        assert_eq!(shown(&faults), [(FaultKind::Card, 10, 20, true)]);
+        faults.set(FaultKind::Card, "hall", None, 21);
+        assert_eq!(faults.acknowledge(&FaultsAck::default()).cleared.len(), 1);
+        assert_eq!(shown(&faults), []);
+    }
+
+    #[test]
+    fn acknowledgement_clears_only_ended_faults_of_its_zones() {
+        let mut faults = NodeFaults::default();
+        for (kind, name, lasts) in [
+            (FaultKind::Card, "hall", false),
+            (FaultKind::Silent, "hall", true),
+            (FaultKind::Card, "bar", false),
+            (FaultKind::Source, "hall", false),
+        ] {
+            faults.set(kind, name, Some(String::new()), 1);
+            if !lasts {
+                faults.set(kind, name, None, 2);
+            }
+        }
+        let done = faults.acknowledge(&FaultsAck { zones: Some(vec!["hall".into()]) });
+        let kinds = |faults: &[FaultState]| faults.iter().map(|it| it.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&done.cleared), [FaultKind::Card]);
+        assert_eq!(kinds(&done.lasting), [FaultKind::Silent]);
+        let stay = [FaultKind::Silent, FaultKind::Card, FaultKind::Source];
+        assert_eq!(kinds(faults.all()), stay);
+    }
+
+    #[test]
+    fn short_silence_is_no_fault() {
+        let mut faults = NodeFaults::default();
+        faults.set_zone(&hall(ZonePlayback::Playing, 9), 9);
+        faults.set_zone(&hall(ZonePlayback::Silent, SILENT_SECONDS - 1), 10);
+        assert_eq!(shown(&faults), []);
+        faults.set_zone(&hall(ZonePlayback::Silent, SILENT_SECONDS), 11);
+        assert_eq!(shown(&faults), [(FaultKind::Silent, 11, 11, true)]);
+        // Silence after another fault does not end the fault before its time.
+        faults.set_zone(&hall(ZonePlayback::Silent, 0), 12);
+        assert!(faults.all()[0].lasts);
+        faults.set_zone(&hall(ZonePlayback::Playing, 0), 13);
+        assert_eq!(shown(&faults), [(FaultKind::Silent, 11, 13, false)]);
+    }
+
+    #[test]
+    fn silence_before_the_first_sound_is_a_fault_later() {
+        let mut faults = NodeFaults::default();
+        faults.set_zone(&hall(ZonePlayback::Silent, START_SECONDS - 1), 10);
+        assert_eq!(shown(&faults), []);
+        faults.set_zone(&hall(ZonePlayback::Silent, START_SECONDS), 11);
+        assert_eq!(shown(&faults), [(FaultKind::Silent, 11, 11, true)]);
+    }
+
+    #[test]
+    fn fault_of_a_part_that_a_newer_file_lacks_ends() {
+        let mut faults = NodeFaults::default();
+        for name in ["hall", "bar"] {
+            faults.set(FaultKind::Card, name, Some(String::new()), 1);
+        }
+        faults.end_others(5, |fault| fault.name == "bar");
+        assert_eq!(shown(&faults), [(FaultKind::Card, 1, 5, false), (FaultKind::Card, 1, 1, true)]);
+    }
+
+    #[test]
+    fn faults_outlive_the_node_and_have_ended_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("faults.json");
+        let (mut faults, why) = NodeFaults::read(&path);
+        assert_eq!(why, None);
+        faults.write(&path).unwrap();
+        assert!(!path.exists(), "nothing changed");
+        faults.set(FaultKind::Source, "music", Some("no file".into()), 5);
+        faults.write(&path).unwrap();
+        let (read, why) = NodeFaults::read(&path);
+        assert_eq!(why, None);
+        assert_eq!(shown(&read), [(FaultKind::Source, 5, 5, false)]);
+        std::fs::write(&path, "[{").unwrap();
+        assert!(NodeFaults::read(&path).1.is_some());
+    }
+}
