@@ -73,7 +73,7 @@ impl Zone {
         let stop = Stop::default();
         let (ends, uses) = (stop.clone(), Arc::clone(&used));
         let run = std::thread::spawn(move || {
-            let mut report = |used: Span| uses[0].store(used.as_nanos(), Ordering::Relaxed);
+            let report = |used: Span| uses[0].store(used.as_nanos(), Ordering::Relaxed);
             engine.run(device, &OPTIONS, &ends, &mut |_| report(thread_time())).unwrap();
         });
         Self { program: program_at, announcements: announcements_at, seen, used, stop, run }
