@@ -58,7 +58,7 @@ impl Zone {
         let senders = NonZeroUsize::new(Arbiter::MAX_ANNOUNCEMENTS);
         let announcements = StreamPlan { announces: true, senders, ..announcements };
         let plan = RecvPlan {
-            zone: Some(ZonePlan { numbers: vec![number, ALL] }),
+            zone: Some(ZonePlan { numbers: vec![number, ALL], ..ZonePlan::default() }),
             probes: Probes::Off,
             ..RecvPlan::new(vec![program, announcements], settings)
         };
