@@ -302,6 +302,7 @@ pub struct SoundFile {
     path: PathBuf,
     pipe: PipeReader,
     next: Vec<Self>,
+    prelude: Arc<[f32]>,
 }
 
 impl SoundFile {
@@ -310,6 +311,17 @@ impl SoundFile {
         let mut files = paths.iter().cloned().map(Self::from);
         let first = files.next().unwrap_or_default();
         Self { next: files.collect(), ..first }
+    }
+
+    /// Plays one channel of samples before the file, on all its channels.
+    #[must_use]
+    pub fn after(self, prelude: Vec<f32>) -> Self {
+        Self { prelude: prelude.into(), ..self }
+    }
+
+    /// Samples before the file, for its channels.
+    pub(super) fn prelude(&self, channels: usize) -> Vec<f32> {
+        self.prelude.iter().flat_map(|sample| core::iter::repeat_n(*sample, channels)).collect()
     }
 
     /// Format of the first file. The others must have its rate and channels.

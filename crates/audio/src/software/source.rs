@@ -169,6 +169,11 @@ struct Decoder {
 impl Decoder {
     fn run(mut self) {
         let (mut decoded, mut empty) = (Vec::new(), 0);
+        let channels = self.reader.format().channels.count();
+        let prelude = self.files.first().map(|first| first.prelude(channels));
+        if !self.push(&prelude.unwrap_or_default()) {
+            return;
+        }
         for played in 1.. {
             let mut is_empty = true;
             while self.reader.read(&mut decoded) {
