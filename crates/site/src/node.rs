@@ -335,7 +335,7 @@ impl NodeService for BuildingNode {
             // A process that died starts again with the saved changes.
             child.tell(&line);
         }
-        let ZoneChange { zone, volume, muted, source } = change;
+        let ZoneChange { zone, volume, muted, source, stop: _ } = change;
         let state = standing.zones.entry(zone).or_default();
         if let Some(gain) = volume.and_then(|volume| volume.parse::<Gain>().ok()) {
             state.volume = gain.to_string();

@@ -112,6 +112,8 @@ pub enum AnnouncementResult {
     Refused,
     /// Another one ended it.
     Preempted,
+    /// A user ended it in this zone.
+    Stopped,
     /// Its packets stopped, or it reached its maximum duration.
     Cut,
     /// A result of a later version.
@@ -145,6 +147,9 @@ pub struct ZoneChange {
     /// Name of a source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Number of an announcement that ends, as in [`AnnouncementState::id`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
 }
 
 /// Why a node refuses a change, each with its fix.

@@ -6,7 +6,9 @@ use tautline_io::clock::now;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::zone::{Arbiter, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains};
+use tautline_proto::zone::{
+    AnnouncementId, Arbiter, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains,
+};
 use tautline_report::snapshot::ZoneSnapshot;
 
 use crate::conversation::StoredClaim;
@@ -101,6 +103,11 @@ impl Zone {
         self.arbiter.handle_claim(&ReceivedClaim { ssrc, claim, targets, clock }, now())
     }
 
+    /// Ends an announcement in this zone.
+    pub(crate) fn stop(&mut self, id: AnnouncementId) {
+        self.arbiter.handle_stop(id, now());
+    }
+
     pub(crate) fn snapshot(&self, now: LocalTime) -> ZoneSnapshot {
         ZoneSnapshot {
             announcement: self.arbiter.playing().map(|id| id.to_string()),
@@ -140,7 +147,7 @@ mod tests {
     use tautline_proto::clock::{ClockEstimator, Exchange};
     use tautline_proto::time::WallTime;
     use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::zone::{AnnouncementId, Claim, Class, Duck, Priority};
+    use tautline_proto::zone::{Claim, Class, Duck, Priority};
 
     use super::*;
 

@@ -137,7 +137,11 @@ impl PlayedZone {
         building: Building<'_>,
         change: &ZoneChange,
     ) -> Result<(), String> {
-        let ZoneChange { volume, muted, source, .. } = change;
+        let ZoneChange { volume, muted, source, stop, .. } = change;
+        if let Some(id) = stop.as_ref().and_then(|id| id.parse().ok()) {
+            let stopped = self.changes.request(RecvChange::EndAnnouncement(id));
+            stopped.map_err(|why| format!("announcement {id}: {why:?}"))?;
+        }
         if let Some(volume) = volume {
             let gain: Gain = volume.parse().map_err(|error| format!("{error}"))?;
             self.control.volume(gain);
@@ -203,6 +207,9 @@ fn remember(all: &mut Vec<AnnouncementState>, event: &ZoneEvent, wall: &WallCloc
         ZoneEvent::Preempted { id, by, .. } => (id, AnnouncementResult::Preempted, Some(by)),
         ZoneEvent::Ended { id, why: EndReason::Station, .. } => {
             (id, AnnouncementResult::Played, None)
+        }
+        ZoneEvent::Ended { id, why: EndReason::Stopped, .. } => {
+            (id, AnnouncementResult::Stopped, None)
         }
         ZoneEvent::Ended { id, .. } => (id, AnnouncementResult::Cut, None),
     };

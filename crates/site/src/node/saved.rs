@@ -39,7 +39,8 @@ impl SavedZones {
     }
 
     pub(super) fn merge(&mut self, change: &ZoneChange) {
-        let ZoneChange { zone, volume, muted, source } = change.clone();
+        // A stop is done once.
+        let ZoneChange { zone, volume, muted, source, stop: _ } = change.clone();
         let saved = self.0.entry(zone.clone()).or_default();
         saved.zone = zone;
         saved.volume = volume.or(saved.volume.take());
