@@ -90,6 +90,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Zone(flags) => cmd::zones::change(&flags),
         Command::Page(flags) => cmd::announce::page(&flags),
         Command::Play(flags) => cmd::announce::play(&flags),
+        Command::Say(flags) => cmd::announce::say(&flags),
+        Command::Stop(flags) => cmd::announce::stop(&flags),
         Command::Pair(flags) => cmd::pair::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 
 use tautline_api::v1::{ZoneChange, ZoneState};
 use tautline_audio::DeviceSpec;
+use tautline_dsp::chime::Chime;
 use tautline_dsp::equalizer::Equalizer;
 use tautline_dsp::gain::Gain;
 use tautline_engine::plan::address::Address;
@@ -38,7 +39,7 @@ pub use files::FileFault;
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role};
 pub use place::{NotHere, Place};
-pub use transmit::{Transmission, transmit};
+pub use transmit::{Announced, Capture, Transmission, capture, transmit};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "building.toml";
@@ -178,6 +179,8 @@ pub struct Station {
     pub rank: u16,
     /// Permitted zones and groups.
     pub to: Vec<String>,
+    /// Chime before its announcements.
+    pub chime: Option<Chime>,
     /// Zone that is mute while the station speaks.
     pub mutes: Option<String>,
 }

@@ -1,20 +1,28 @@
 //! Sends a source or an announcement to a group of the building.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 
-use tautline_audio::{DeviceSpec, Extras, Wanted, offered, open_supervised, probe};
+use tautline_audio::{
+    DeviceSpec, Extras, MicrophoneOptions, SoftwareSpec, Wanted, microphone, offered,
+    open_supervised, probe, recorded,
+};
 use tautline_codec::encoder;
+use tautline_dsp::chime::Chime;
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::monitor::run::RunOptions;
+use tautline_engine::monitor::run::{RunOptions, Running};
 use tautline_engine::plan::pacing;
 use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_engine::plan::{LinkKind, SendPlan, lay};
 use tautline_engine::send_engine::SendEngine;
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DSCP_MEDIA, UdpOptions};
-use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
+use tautline_proto::device::{Cycle, DeviceError, Direction, Flow, Process, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::PacketHeads;
 
@@ -31,8 +39,23 @@ pub struct Transmission {
     pub to: SocketAddr,
     /// Own address, which chooses the network interface; `None` for the system's choice.
     pub interface: Option<IpAddr>,
-    /// Claims, if it is an announcement.
-    pub announcement: Option<AnnouncementPlan>,
+    /// For an announcement.
+    pub announcement: Option<Announced>,
+}
+
+/// What makes a transmission an announcement.
+#[derive(Debug, Clone)]
+pub struct Announced {
+    /// Claims.
+    pub plan: AnnouncementPlan,
+    /// Precedes the input. A microphone is sent after it.
+    pub chime: Option<Chime>,
+    /// Requested when the microphone is sent.
+    pub opens: Stop,
+    /// Ends it after this time below −50 dBFS.
+    pub end_after: Option<Span>,
+    /// WAV file for what was sent; must not exist.
+    pub record: Option<PathBuf>,
 }
 
 const PERIOD: Frames = Frames::new(48);
@@ -45,7 +68,7 @@ pub fn transmit(
     options: &RunOptions,
     stop: &Stop,
 ) -> Result<(), Error> {
-    let Transmission { input, looped, to, interface, announcement } = transmission;
+    let Transmission { mut input, looped, to, interface, announcement } = transmission;
     let device = settings(site, &input)?;
     let (format, heads) = (site.format(), PacketHeads::rtp(true));
     let address = site.sent_to(to, interface)?;
@@ -74,13 +97,76 @@ pub fn transmit(
         reports_to: resolved.reports().into_iter().map(Into::into).collect(),
         encoders: encoders.into_iter().collect(),
         map,
-        announcement,
+        announcement: announcement.as_ref().map(|it| it.plan.clone()),
         ..plan
     };
     let extras = Extras { looped, ..Extras::default() };
+    let Some(announced) = announcement else {
+        let opened = open_supervised(&input, Direction::Capture, device, extras)?;
+        SendEngine::new(plan)?.run(opened.device, options, stop, &mut |_| ())?;
+        return Ok(());
+    };
+    let mut chime = announced.chime.map(|chime| chime.samples(site.rate.hertz()));
+    if let DeviceSpec::Software(SoftwareSpec::File(file)) = &mut input {
+        *file = file.clone().after(chime.take().unwrap_or_default());
+    }
     let opened = open_supervised(&input, Direction::Capture, device, extras)?;
-    SendEngine::new(plan)?.run(opened.device, options, stop, &mut |_| ())?;
+    let Announced { opens, end_after, .. } = announced;
+    let options_of = MicrophoneOptions { chime: chime.unwrap_or_default(), opens, end_after };
+    let device = microphone(opened.device, options_of);
+    let (device, mut recording) = recorded(device, Direction::Capture, SampleFormat::L24);
+    announced.record.iter().try_for_each(|path| recording.begin(path))?;
+    SendEngine::new(plan)?.run(device, options, stop, &mut |_| recording.turn())?;
     Ok(())
+}
+
+/// Sound to record.
+#[derive(Debug, Clone)]
+pub struct Capture<'a> {
+    /// Input.
+    pub input: DeviceSpec,
+    /// New WAV file.
+    pub to: &'a Path,
+    /// Maximum duration.
+    pub duration: Option<Span>,
+    /// Ends it after this time below −50 dBFS.
+    pub end_after: Option<Span>,
+}
+
+/// Records until the input ends or `stop`.
+pub fn capture(
+    site: &Site,
+    sound: Capture<'_>,
+    scheduler: Scheduler,
+    stop: &Stop,
+) -> Result<(), Error> {
+    /// Period of the recorder's ring, and of the end.
+    const STEP: Span = Span::from_millis(20);
+    let Capture { input, to, duration, end_after } = sound;
+    let device = settings(site, &input)?;
+    let opened = open_supervised(&input, Direction::Capture, device, Extras::default())?;
+    let device =
+        microphone(opened.device, MicrophoneOptions { end_after, ..MicrophoneOptions::default() });
+    let (device, mut recording) = recorded(device, Direction::Capture, SampleFormat::L24);
+    recording.begin(to)?;
+    let running = Running::start(device, Box::new(Discard), scheduler, stop)?;
+    let ends = now() + duration.unwrap_or(AnnouncementPlan::LONGEST);
+    while !stop.is_requested() && !running.is_over() && now() < ends {
+        sleep_until(now() + STEP);
+        recording.turn();
+    }
+    stop.request();
+    running.end()?;
+    Ok(())
+}
+
+/// The recorder has the samples already.
+struct Discard;
+
+impl Process for Discard {
+    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+        Flow::Continue
+    }
 }
 
 /// Stereo, or mono if the input has only that.

@@ -78,14 +78,14 @@ const MUSIC: f64 = 440.0;
 const PAGE: f64 = 1000.0;
 const TONE: f64 = 2000.0;
 
-struct Building {
+pub(crate) struct Building {
     cable: Cable,
-    folder: Folder,
+    pub(crate) folder: Folder,
 }
 
 impl Building {
     /// `None`, with a message, without namespaces.
-    fn open() -> Option<Self> {
+    pub(crate) fn open() -> Option<Self> {
         let building = Self { cable: Cable::lay()?, folder: Folder::new() };
         let write = |name: &str, hertz, seconds| {
             tone(hertz, seconds).write(&building.folder.file(name));
@@ -105,15 +105,15 @@ impl Building {
         call.with("TAUT_HOME", self.folder.file("home"))
     }
 
-    fn left(&self, line: &str) -> Call {
+    pub(crate) fn left(&self, line: &str) -> Call {
         self.at(&self.cable.left, line)
     }
 
-    fn right(&self, line: &str) -> Call {
+    pub(crate) fn right(&self, line: &str) -> Call {
         self.at(&self.cable.right, line)
     }
 
-    fn nodes(&self) -> [Running; 2] {
+    pub(crate) fn nodes(&self) -> [Running; 2] {
         let node = |call: Call| call.listened_to().start().wait_for("node ");
         let nodes = [node(self.left("node")), node(self.right("node"))];
         until("not all zones play", || self.zones().iter().all(|zone| zone["state"] == "playing"));
@@ -127,7 +127,7 @@ impl Building {
         nodes.flat_map(|node| node["zones"].as_array().unwrap().clone()).collect()
     }
 
-    fn zone(&self, name: &str) -> Value {
+    pub(crate) fn zone(&self, name: &str) -> Value {
         self.zones().into_iter().find(|zone| zone["zone"] == name).unwrap()
     }
 
@@ -142,7 +142,7 @@ impl Building {
 }
 
 /// Stops nodes, so that their recordings are complete.
-fn end(nodes: [Running; 2]) {
+pub(crate) fn end(nodes: [Running; 2]) {
     for node in nodes {
         node.signal("-INT");
         node.end().well();
@@ -182,7 +182,7 @@ fn near(level: f64, expected: f64) -> bool {
 }
 
 /// Announced zones with their results.
-fn results(json: &str) -> Vec<(String, String)> {
+pub(crate) fn results(json: &str) -> Vec<(String, String)> {
     let announced: Value = serde_json::from_str(json).unwrap();
     let word = |zone: &Value, key: &str| zone[key].as_str().unwrap().to_owned();
     let zones = announced["zones"].as_array().unwrap().iter();
