@@ -41,7 +41,7 @@ fn silence_after_the_chime_ends_the_device() {
     let (chime, end_after) = (vec![0.0; 480], Some(Span::from_millis(5)));
     let mut tap = tap(MicrophoneOptions { chime, end_after, ..MicrophoneOptions::default() });
     for _ in 0..10 {
-        assert!(!captures(&mut tap, 0.0).1, "a chime is no silence");
+        assert!(!captures(&mut tap, 0.0).1, "the chime is not silence");
     }
     // Four silent periods, a loud one (−40 dBFS), then five of noise at −60 dBFS.
     let ends = [0.0, 0.0, 0.0, 0.0, 0.01, 0.001, 0.001, 0.001, 0.001, 0.001];
