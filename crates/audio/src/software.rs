@@ -22,7 +22,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::signal::{Frequency, Sine};
 use tautline_proto::card_clock::CardRing;
 use tautline_proto::device::{Device, DeviceError, Direction, Directions, Listener, Settings};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Ppm, Rate};
 
 use self::cable::{CableName, HearingEnd, PlayingEnd};
@@ -40,11 +40,13 @@ pub struct Extras {
     pub listener: Option<Box<dyn Listener>>,
     pub record_format: SampleFormat,
     pub looped: bool,
+    /// Capture time of the first frame of a card without hardware; `None` for the start of the run.
+    pub begins: Option<LocalTime>,
 }
 
 impl Default for Extras {
     fn default() -> Self {
-        Self { listener: None, record_format: SampleFormat::L24, looped: false }
+        Self { listener: None, record_format: SampleFormat::L24, looped: false, begins: None }
     }
 }
 
@@ -128,8 +130,9 @@ pub(crate) fn open_card(
 ) -> Result<VirtualCard, DeviceError> {
     let parts = parts(spec, directions, wanted);
     check_there(&parts)?;
+    let begins = extras.begins;
     let ends = ends(spec, &parts, extras, notes)?;
-    Ok(VirtualCard::new(parts, ends, Box::new(HostPace)))
+    Ok(VirtualCard::new(parts, ends, Box::new(HostPace)).beginning(begins))
 }
 
 fn check_there(parts: &Parts) -> Result<(), DeviceError> {

@@ -140,7 +140,7 @@ fn open(
         Direction::Capture => &config.input,
         Direction::Playback => &config.output,
     };
-    let extras = Extras { listener, record_format, looped: config.looped };
+    let extras = Extras { listener, record_format, looped: config.looped, begins: None };
     let mut opened = open_supervised(spec, direction, settings, extras)?;
     if let Some(tap) = tap {
         opened.device = tap(opened.device);

@@ -41,8 +41,8 @@ pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, Trans
 pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
 pub(crate) use site::{
-    AnnounceFlags, BuildingFile, NodeFlags, PageFlags, PlayFlags, SayFlags, Site, SiteCheck,
-    SitePush, StopFlags, ZoneFlags, ZoneVerb, ZonesFlags,
+    AnnounceFlags, BuildingFile, NextFlags, NodeFlags, PageFlags, PlayFlags, PresetFlags, SayFlags,
+    ScheduleCommand, Site, SiteCheck, SitePush, StopFlags, ZoneFlags, ZoneVerb, ZonesFlags,
 };
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
@@ -98,6 +98,11 @@ pub(crate) enum Command {
     Zones(ZonesFlags),
     /// Change volume, mute or source of zones
     Zone(ZoneFlags),
+    /// Change several zones as a preset of the building file says
+    Preset(PresetFlags),
+    /// List what the schedule of a building plays
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Speak in zones of a building
     Page(PageFlags),
     /// Play a recording in zones of a building

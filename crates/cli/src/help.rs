@@ -13,7 +13,9 @@ mod work;
 
 pub(crate) use call::{CALL, CALL_LONG, SERVE, SERVE_LONG};
 pub(crate) use files::{COMPARE, COMPARE_LONG};
-pub(crate) use site::{NODE, PAGE, PLAY, SAY, SITE_CHECK, SITE_PUSH, STOP, ZONE, ZONES};
+pub(crate) use site::{
+    NODE, PAGE, PLAY, PRESET, SAY, SCHEDULE_NEXT, SITE_CHECK, SITE_PUSH, STOP, ZONE, ZONES,
+};
 use stages::stages;
 pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};
 pub(crate) use work::{PLUGINS, PLUGINS_LONG, WORK, WORK_LONG};

@@ -62,7 +62,9 @@ fn without_help_of_help(words: &[OsString]) -> &[OsString] {
     let Some((flag, before)) = words.split_last() else { return words };
     let is_help = match before {
         [_, help] => help == "help",
-        [_, group, help] => (group == "lab" || group == "site") && help == "help",
+        [_, group, help] => {
+            ["lab", "schedule", "site"].iter().any(|it| group == it) && help == "help"
+        }
         _ => false,
     };
     if is_help && (flag == "--help" || flag == "-h") { before } else { words }
@@ -88,6 +90,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Node(flags) => cmd::node::run(&flags),
         Command::Zones(flags) => cmd::zones::list(&flags),
         Command::Zone(flags) => cmd::zones::change(&flags),
+        Command::Preset(flags) => cmd::schedule::preset(&flags),
+        Command::Schedule(flags::ScheduleCommand::Next(flags)) => cmd::schedule::next(&flags),
         Command::Page(flags) => cmd::announce::page(&flags),
         Command::Play(flags) => cmd::announce::play(&flags),
         Command::Say(flags) => cmd::announce::say(&flags),

@@ -4,6 +4,8 @@ mod document;
 mod equalizer;
 mod groups;
 mod multicast;
+mod presets;
+mod schedule;
 mod stations;
 mod zones;
 
@@ -39,6 +41,10 @@ const FILE: &[&str] = &[
     "source",
     "station",
     "message",
+    "preset",
+    "schedule",
+    "timezone",
+    "schedule-clock",
 ];
 const NODE: &[&str] = &["host", "card"];
 const CARD: &[&str] = &["device", "channels", "period", "periods"];
@@ -74,6 +80,9 @@ struct Names<'a> {
     groups: BTreeSet<&'a str>,
     sources: BTreeSet<&'a str>,
     priorities: BTreeMap<&'a str, Option<u8>>,
+    stations: BTreeSet<&'a str>,
+    messages: BTreeSet<&'a str>,
+    presets: BTreeSet<&'a str>,
 }
 
 fn tables<'a>(
@@ -103,6 +112,9 @@ impl<'a> Names<'a> {
             zones: names("zone"),
             groups: names("group"),
             sources: names("source"),
+            stations: names("station"),
+            messages: names("message"),
+            presets: names("preset"),
             priorities: tables(file, "priorities").map(|(name, it)| (name, priority(it))).collect(),
         }
     }
@@ -155,7 +167,7 @@ impl<'a> Checker<'a> {
         let groups = self.groups(&file);
         let stations = self.stations(&file);
         let messages = self.messages(&file);
-        Site {
+        let mut site = Site {
             epoch: epoch.map_or(0, |epoch| epoch.value.unsigned_abs()),
             hash,
             announcements: announcements.unwrap_or(NO_ADDRESS),
@@ -169,7 +181,14 @@ impl<'a> Checker<'a> {
             sources,
             stations,
             messages,
-        }
+            presets: BTreeMap::new(),
+            schedule: BTreeMap::new(),
+            timezone: self.timezone(&file),
+            any_clock: self.any_clock(&file),
+        };
+        site.presets = self.presets(&file, &site);
+        site.schedule = self.schedule(&file, &site);
+        site
     }
 
     fn priorities(&mut self, file: &Section<'a>) -> BTreeMap<String, u8> {

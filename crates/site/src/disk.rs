@@ -14,14 +14,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    rename(&new, path)
-}
-
-/// Moves a file within a file system, in place of another one.
-pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    let folder = folder_of(to);
-    fs::create_dir_all(&folder)?;
-    fs::rename(from, to)?;
+    fs::rename(new, path)?;
     File::open(folder)?.sync_all()
 }
 

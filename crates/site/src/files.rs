@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use ring::digest::{SHA256, digest};
 use tautline_api::v1::MAX_PUSHED_FILE;
 
-use crate::Site;
+use crate::{Message, RuleTimes, Site};
 
 /// Endings of copied files. Others could be keys or settings of the node.
 const COPIED: [&str; 3] = ["wav", "flac", "ics"];
@@ -22,6 +22,9 @@ pub enum FileFault {
         /// Error of the system.
         error: std::io::Error,
     },
+    /// The file has no such message.
+    #[error("the building file has no message {0:?}\nhint: add [message.{0}] to it")]
+    NoMessage(String),
     /// It has another hash than the building file says.
     #[error(
         "message {message}: {} has SHA-256 {found}\nhint: copy the right recording, or write sha256 = \"{found}\"",
@@ -48,12 +51,12 @@ pub enum FileFault {
     },
     /// A path that is not copied.
     #[error(
-        "message {message}: {} is not copied\nhint: only .wav, .flac and .ics files below the folder of the building file are; copy others by hand",
+        "{name}: {} is not copied\nhint: only .wav, .flac and .ics files below the folder of the building file are; copy others by hand",
         path.display()
     )]
     NotCopied {
-        /// Message.
-        message: String,
+        /// Message or rule of the schedule.
+        name: String,
         /// Path.
         path: PathBuf,
     },
@@ -65,43 +68,67 @@ pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 impl Site {
     /// Paths of copied files, relative to the folder of the building file.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        self.messages.values().map(|message| message.file.as_path()).filter(|path| is_copied(path))
+        let messages = self.messages.values().map(|message| message.file.as_path());
+        messages.chain(self.calendars().map(|(_, path)| path)).filter(|path| is_copied(path))
+    }
+
+    /// Calendars with their rules.
+    fn calendars(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.schedule.iter().flat_map(|(name, rule)| {
+            let events = match &rule.times {
+                RuleTimes::Calendar(path) => Some(path),
+                _ => None,
+            };
+            let both = events.into_iter().chain(&rule.holidays);
+            both.map(move |path| (name.as_str(), path.as_path()))
+        })
     }
 
     /// Reads the files that belong to the building file in `folder`. Checks their hashes, and
     /// returns the messages that are not copied, too.
     pub(crate) fn read_files(&self, folder: &Path) -> Result<(Files, Vec<FileFault>), FileFault> {
         let (mut files, mut left) = (Files::new(), Vec::new());
-        for (message, it) in &self.messages {
-            if !is_copied(&it.file) {
-                let (message, path) = (message.clone(), it.file.clone());
-                left.push(FileFault::NotCopied { message, path });
+        let messages = self.messages.iter().map(|(name, it)| (name.as_str(), &*it.file, it.sha256));
+        let calendars = self.calendars().map(|(rule, path)| (rule, path, None));
+        for (name, path, sha256) in messages.chain(calendars) {
+            let path = path.to_owned();
+            if !is_copied(&path) {
+                left.push(FileFault::NotCopied { name: name.to_owned(), path });
                 continue;
             }
-            let bytes = self.recording(message, folder)?;
+            let bytes = read(name, folder.join(&path), sha256)?;
             if bytes.len() > MAX_PUSHED_FILE {
-                return Err(FileFault::Large { path: it.file.clone(), bytes: bytes.len() });
+                return Err(FileFault::Large { path, bytes: bytes.len() });
             }
-            files.insert(it.file.clone(), bytes);
+            files.insert(path, bytes);
         }
         Ok((files, left))
     }
 
-    /// Bytes of a message's recording, if they have its hash.
-    fn recording(&self, message: &str, folder: &Path) -> Result<Vec<u8>, FileFault> {
-        let Some(it) = self.messages.get(message) else { return Ok(Vec::new()) };
-        let path = folder.join(&it.file);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) => return Err(FileFault::Read { path, error }),
-        };
-        let found = digest(&SHA256, &bytes);
-        if it.sha256.is_some_and(|expected| expected != found.as_ref()) {
-            let (message, found) = (message.to_owned(), hex(found.as_ref()));
-            return Err(FileFault::Hash { message, path, found });
+    /// Path of a message's recording, if it has its hash. The building file is in `folder`.
+    pub fn recording(&self, message: &str, folder: &Path) -> Result<PathBuf, FileFault> {
+        let unknown = || FileFault::NoMessage(message.to_owned());
+        let Message { file, sha256 } = self.messages.get(message).ok_or_else(unknown)?;
+        let path = folder.join(file);
+        if sha256.is_some() {
+            read(message, path.clone(), *sha256)?;
         }
-        Ok(bytes)
+        Ok(path)
     }
+}
+
+/// Reads a file that has this hash.
+fn read(name: &str, path: PathBuf, sha256: Option<[u8; 32]>) -> Result<Vec<u8>, FileFault> {
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(FileFault::Read { path, error }),
+    };
+    let found = digest(&SHA256, &bytes);
+    if sha256.is_some_and(|expected| expected != found.as_ref()) {
+        let (message, found) = (name.to_owned(), hex(found.as_ref()));
+        return Err(FileFault::Hash { message, path, found });
+    }
+    Ok(bytes)
 }
 
 /// Whether nodes accept a pushed file at this path: it stays below the folder of the building file

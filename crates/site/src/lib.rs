@@ -13,6 +13,7 @@ mod mistake;
 mod names;
 mod node;
 mod place;
+mod schedule;
 mod section;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use jiff::tz::TimeZone;
 use tautline_api::v1::{ZoneChange, ZoneState};
 use tautline_audio::DeviceSpec;
 use tautline_dsp::chime::Chime;
@@ -37,8 +39,9 @@ pub use client::{AskFailed, Asked, NodeClient, Pushed};
 pub use error::Error;
 pub use files::FileFault;
 pub use mistake::{Mistake, MistakeKind};
-pub use node::{BuildingNode, NodeConfig, Role};
+pub use node::{BuildingNode, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
+pub use schedule::{Cron, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule};
 pub use transmit::{Announced, Capture, Transmission, capture, transmit};
 
 /// Name of the file.
@@ -79,6 +82,14 @@ pub struct Site {
     pub stations: BTreeMap<String, Station>,
     /// Recorded announcements.
     pub messages: BTreeMap<String, Message>,
+    /// Changes of zones that apply together; at most one for each zone.
+    pub presets: BTreeMap<String, Vec<ZoneChange>>,
+    /// Rules of the schedule.
+    pub schedule: BTreeMap<String, ScheduleRule>,
+    /// Time zone of the schedule.
+    pub timezone: Option<TimeZone>,
+    /// Whether the schedule plays with a clock that is not synchronized.
+    pub any_clock: bool,
 }
 
 /// A machine.
@@ -212,6 +223,16 @@ impl fmt::Display for SiteHash {
         let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
         f.pad(&digits)
     }
+}
+
+/// Adds a later change of the same zone.
+pub(crate) fn merge(change: &mut ZoneChange, later: &ZoneChange) {
+    // A stop is done once.
+    let ZoneChange { zone, volume, muted, source, stop: _ } = later.clone();
+    change.zone = zone;
+    change.volume = volume.or(change.volume.take());
+    change.muted = muted.or(change.muted);
+    change.source = source.or(change.source.take());
 }
 
 impl Zone {

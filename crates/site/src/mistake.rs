@@ -206,6 +206,14 @@ pub enum MistakeKind {
         /// Value.
         value: u8,
     },
+    /// A rule of the schedule for zones in which its station may not announce.
+    #[error("station {station} may not announce in zone {zone}\nhint: add the zone to the `to` of the station, or delete it here", station = shown(.station), zone = shown(.zone))]
+    StationNotAllowed {
+        /// Station.
+        station: String,
+        /// Zone.
+        zone: String,
+    },
     /// A command in a file that other machines distribute.
     #[error(
         "exec: is not allowed here: anyone who edits this file could run commands on every node\nhint: delete it; put commands in a file that only the node has"

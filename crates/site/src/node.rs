@@ -3,6 +3,7 @@
 mod child;
 mod push;
 mod saved;
+mod scheduled;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +24,9 @@ use tautline_proto::time::Span;
 
 use self::child::RunningChild;
 use self::saved::SavedZones;
+pub use self::scheduled::ScheduledAnnouncement;
 use crate::card::CardNews;
+use crate::schedule::Player;
 use crate::{Place, Site, Source, Zone};
 
 /// A process of a node.
@@ -46,10 +49,12 @@ pub struct NodeConfig {
     pub path: PathBuf,
     /// Creates the command of a process.
     pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
+    /// Creates the command that plays an announcement of the schedule to the zones of the node.
+    pub announce: Box<dyn Fn(&ScheduledAnnouncement) -> Command + Send + Sync>,
     /// File of the changes to zones, which outlives the node.
     pub saved: PathBuf,
     /// Takes messages for the log.
-    pub notify: Box<dyn Fn(&str) + Send + Sync>,
+    pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// A running node.
@@ -60,6 +65,8 @@ pub struct BuildingNode {
     /// Files for the next push.
     awaited: Mutex<push::Awaited>,
     standing: Mutex<Standing>,
+    /// The schedule, if there is one.
+    player: Mutex<Option<Player>>,
     /// Wakes pauses between restarts at the end.
     stopping: Condvar,
 }
@@ -98,7 +105,11 @@ impl BuildingNode {
         let standing = Standing { zones: zones.collect(), saved, ..Standing::default() };
         let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
         let (standing, awaited) = (Mutex::new(standing), Mutex::default());
-        Arc::new(Self { config, building, awaited, standing, stopping: Condvar::new() })
+        let (player, stopping) = (Mutex::default(), Condvar::new());
+        let node = Self { config, building, awaited, standing, player, stopping };
+        let player = node.new_player(&node.config.site);
+        *node.player.lock().unwrap_or_else(PoisonError::into_inner) = player;
+        Arc::new(node)
     }
 
     /// Processes of the node: one per card with zones, and one per own source.

@@ -101,9 +101,14 @@ impl Site {
         &self,
         group: SocketAddr,
         interface: Option<IpAddr>,
+        only_here: bool,
     ) -> Result<Address, Error> {
-        let interface = interface.map_or(String::new(), |address| format!("?iface={address}"));
-        Address::to_send_to(&format!("rtp://{group}{interface}")).map_err(Error::Usage)
+        // The kernel loops back multicast packets with TTL 0, and sends none.
+        let ttl = only_here.then(|| "ttl=0".to_owned());
+        let options = interface.map(|address| format!("iface={address}")).into_iter().chain(ttl);
+        let options = options.collect::<Vec<_>>().join("&");
+        let options = if options.is_empty() { options } else { format!("?{options}") };
+        Address::to_send_to(&format!("rtp://{group}{options}")).map_err(Error::Usage)
     }
 
     /// Opens a stream of the building, encrypted if the file names a key, with its SRTP profile.

@@ -95,6 +95,35 @@ impl<'a> Section<'a> {
         found
     }
 
+    /// Tables in all its keys that are in `names`, in the order of the file.
+    pub(crate) fn inner(
+        &self,
+        names: &[&str],
+        known: &[&str],
+        mistakes: &mut Mistakes,
+    ) -> Vec<(&'a str, Section<'a>)> {
+        let mut found = Vec::new();
+        for (name, value) in self.table.iter() {
+            let (at, text) = (name.span().start, name.get_ref().as_ref());
+            if !names.contains(&text) {
+                continue;
+            }
+            match value.get_ref().as_table() {
+                Some(table) => {
+                    let title = format!("{} of {}", shown(text), self.title);
+                    found.push((text, Self::new(title, at, table, known, mistakes)));
+                }
+                None => {
+                    let value = shown_value(value.get_ref());
+                    let kind = MistakeKind::Value { key: text.into(), value, write: "a table" };
+                    mistakes.add(at, kind);
+                }
+            }
+        }
+        found.sort_by_key(|(_, section)| section.at);
+        found
+    }
+
     /// Keys and values of the table `key`, in the order of the file. Reports invalid names.
     pub(crate) fn entries(
         &self,
@@ -219,6 +248,19 @@ impl<'a> Section<'a> {
         let given = self.array(key, write, mistakes)?;
         let texts = given.iter().filter_map(|each| self.text_of(key, each, write, mistakes));
         Some(texts.collect())
+    }
+
+    /// A text, or a list of texts; never empty.
+    pub(crate) fn texts(
+        &self,
+        key: &'static str,
+        write: &'static str,
+        mistakes: &mut Mistakes,
+    ) -> Option<Vec<At<&'a str>>> {
+        match self.table.get(key)?.get_ref() {
+            DeValue::Array(_) => self.list(key, write, mistakes),
+            _ => self.text(key, write, mistakes).map(|text| vec![text]),
+        }
     }
 
     fn array(

@@ -22,7 +22,7 @@ use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DSCP_MEDIA, UdpOptions};
 use tautline_proto::device::{Cycle, DeviceError, Direction, Flow, Process, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::PacketHeads;
 
@@ -39,6 +39,9 @@ pub struct Transmission {
     pub to: SocketAddr,
     /// Own address, which chooses the network interface; `None` for the system's choice.
     pub interface: Option<IpAddr>,
+    /// Presentation time minus latency of the first frame of a file. The packets then stay on this
+    /// machine.
+    pub begins: Option<LocalTime>,
     /// For an announcement.
     pub announcement: Option<Announced>,
 }
@@ -68,10 +71,10 @@ pub fn transmit(
     options: &RunOptions,
     stop: &Stop,
 ) -> Result<(), Error> {
-    let Transmission { mut input, looped, to, interface, announcement } = transmission;
+    let Transmission { mut input, looped, to, interface, begins, announcement } = transmission;
     let device = settings(site, &input)?;
     let (format, heads) = (site.format(), PacketHeads::rtp(true));
-    let address = site.sent_to(to, interface)?;
+    let address = site.sent_to(to, interface, begins.is_some())?;
     let resolved = address.resolve()?;
     let mut udp = UdpOptions::sender(resolved.media().into_iter().collect());
     sockets::set(&mut udp, std::slice::from_ref(&address), std::slice::from_ref(&resolved))?;
@@ -100,7 +103,7 @@ pub fn transmit(
         announcement: announcement.as_ref().map(|it| it.plan.clone()),
         ..plan
     };
-    let extras = Extras { looped, ..Extras::default() };
+    let extras = Extras { looped, begins, ..Extras::default() };
     let Some(announced) = announcement else {
         let opened = open_supervised(&input, Direction::Capture, device, extras)?;
         SendEngine::new(plan)?.run(opened.device, options, stop, &mut |_| ())?;
@@ -118,6 +121,12 @@ pub fn transmit(
     announced.record.iter().try_for_each(|path| recording.begin(path))?;
     SendEngine::new(plan)?.run(device, options, stop, &mut |_| recording.turn())?;
     Ok(())
+}
+
+impl From<AnnouncementPlan> for Announced {
+    fn from(plan: AnnouncementPlan) -> Self {
+        Self { plan, chime: None, opens: Stop::default(), end_after: None, record: None }
+    }
 }
 
 /// Sound to record.

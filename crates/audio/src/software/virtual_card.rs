@@ -95,6 +95,8 @@ pub(crate) struct VirtualCard {
     loss: Option<(Arc<Disappearance>, DeviceError)>,
     pub(super) ends: Ends,
     dock: Option<Dock>,
+    /// Time of the first frame, if it is not the start of the run.
+    begins: Option<LocalTime>,
     pub(super) pace: Box<dyn Pace>,
     pub(super) clock: Option<ClockId>,
     pub(super) block: Box<[f32]>,
@@ -108,11 +110,16 @@ impl VirtualCard {
         let (clock, block) = (clock(&parts, pace.as_ref()), vec![0.0; samples].into());
         let taken = if parts.directions == Directions::Both { samples } else { 0 };
         let taken = vec![0.0; taken].into();
-        Self { parts, loss, ends, dock: None, pace, clock, block, taken }
+        Self { parts, loss, ends, dock: None, begins: None, pace, clock, block, taken }
     }
 
     pub(crate) fn docked(mut self, dock: Dock) -> Self {
         self.dock = Some(dock);
+        self
+    }
+
+    pub(crate) fn beginning(mut self, begins: Option<LocalTime>) -> Self {
+        self.begins = begins;
         self
     }
 
@@ -167,7 +174,9 @@ impl VirtualCard {
             Ends { cable, .. } => (cable.as_mut(), None),
         };
         let now = self.pace.now();
+        let begins = self.begins.take().filter(|begins| *begins > now);
         let start = match self.parts.directions.has(Direction::Capture) {
+            _ if begins.is_some() => begins.unwrap_or(now),
             _ if playing.is_some() || hearing.is_some() => CardClock::shared_start(now, rate),
             true => CardClock::start_at_tick(now),
             false => now,

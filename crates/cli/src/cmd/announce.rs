@@ -333,6 +333,7 @@ impl<'a> Call<'a> {
             looped: false,
             to: site.announcements,
             interface: from.place.as_ref().map(|place| place.address),
+            begins: None,
             announcement: Some(Announced {
                 plan,
                 chime: self.chime(),

@@ -13,6 +13,7 @@ pub(crate) mod pages;
 pub(crate) mod pair;
 pub(crate) mod plugins;
 pub(crate) mod recv;
+pub(crate) mod schedule;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod site;

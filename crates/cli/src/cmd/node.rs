@@ -10,14 +10,16 @@ use tautline_api::trust::{TrustStore, usual_folder};
 use tautline_api::v1::{NODE_PORT, ZoneChange};
 use tautline_audio::{DeviceSpec, SoftwareSpec, SoundFile};
 use tautline_engine::monitor::run::RunOptions;
-use tautline_io::clock::{now, sleep_until};
+use tautline_engine::plan::zone::AnnouncementPlan;
+use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::zone::{AnnouncementId, Priority};
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
 use tautline_site::{
-    BuildingNode, CardNews, NodeConfig, Place, Role, Site, Source, SourceInput, Transmission,
-    run_card, transmit,
+    Announced, BuildingNode, CardNews, NodeConfig, Place, Role, ScheduledAnnouncement, Site,
+    Source, SourceInput, Transmission, run_card, transmit,
 };
 
 use super::site::building;
@@ -34,6 +36,9 @@ const WATCH: Span = Span::from_secs(1);
 pub(crate) fn run(flags: &NodeFlags) -> Result<(), Failure> {
     let (path, site) = building(&flags.site)?;
     let place = site.place(flags.node.as_deref()).map_err(|why| failure(&why.into()))?;
+    if let Some(announcement) = &flags.announce {
+        return play_scheduled(flags, (&site, &place), &path, announcement);
+    }
     match (&flags.card, &flags.source) {
         (Some(card), _) => play_card(flags, (&site, &place), card),
         (None, Some(source)) => send_source(flags, (&site, &place), source),
@@ -51,9 +56,19 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let (saved, path) = (saved(&place)?, path.to_owned());
     let own_path = path.clone();
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
-    let command = move |role: &Role| {
+    let begin = move || {
         let mut command = Command::new("/proc/self/exe");
         command.args(["node", "--scheduler", &scheduler, "--node", &name, "--site"]).arg(&path);
+        command
+    };
+    let begin_announcement = begin.clone();
+    let announce = move |announcement: &ScheduledAnnouncement| {
+        let mut command = begin_announcement();
+        command.arg("--announce").arg(serde_json::to_string(announcement).unwrap_or_default());
+        command
+    };
+    let command = move |role: &Role| {
+        let mut command = begin();
         match role {
             Role::Card(card) => command.args(["--card", card]),
             Role::Source(source) => command.args(["--source", source]),
@@ -66,8 +81,9 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         place: place.clone(),
         path: own_path,
         command: Box::new(command),
+        announce: Box::new(announce),
         saved,
-        notify: Box::new(move |note| voice.notify(note)),
+        notify: Arc::new(move |note: &str| voice.notify(note)),
     });
     let server = listen(&place, voice, &node)?;
     let roles = node.roles();
@@ -81,6 +97,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     while !stop.is_requested() {
         sleep_until(now() + STEP);
         kept.extend(keep(node.update())?);
+        node.play_schedule();
         if now() >= next {
             node.watch();
             next = now() + WATCH;
@@ -157,7 +174,42 @@ fn send_source(
         }
     };
     let (to, interface) = (*address, Some(place.address));
-    let transmission = Transmission { input, looped, to, interface, announcement: None };
+    let transmission =
+        Transmission { input, looped, to, interface, begins: None, announcement: None };
+    transmit(site, transmission, &run_options(flags.scheduler, None), &stop)
+        .map_err(|error| failure(&error))
+}
+
+/// Plays an announcement of the schedule to the zones of this node, and to no other machine.
+fn play_scheduled(
+    flags: &NodeFlags,
+    (site, place): (&Site, &Place),
+    path: &Path,
+    announcement: &str,
+) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let invalid = |error: serde_json::Error| Failure::usage(format!("--announce: {error}"));
+    let announcement: ScheduledAnnouncement =
+        serde_json::from_str(announcement).map_err(invalid)?;
+    let ScheduledAnnouncement { message, station, zones, at_ns, id } = announcement;
+    let unknown = |what: &str| Failure::usage(format!("the building file has no {what}"));
+    let file = site.recording(&message, path.parent().unwrap_or(Path::new("")));
+    let file = file.map_err(|fault| Failure::open(fault.to_string()))?;
+    let station =
+        site.stations.get(&station).ok_or_else(|| unknown(&format!("station {station}")))?;
+    let targets = site.numbers(zones.iter().map(String::as_str)).map_err(unknown)?;
+    let plan = AnnouncementPlan::new(targets, Priority(station.priority));
+    let plan = plan.map_err(|error| failure(&error.into()))?;
+    let plan = AnnouncementPlan { id: AnnouncementId(id), rank: station.rank, ..plan };
+    let begins = LocalTime::from_nanos(at_ns) - WallClock::frozen().offset();
+    let transmission = Transmission {
+        input: file_device(&file),
+        looped: false,
+        to: site.announcements,
+        interface: Some(place.address),
+        begins: Some(begins),
+        announcement: Some(Announced { chime: station.chime, ..plan.into() }),
+    };
     transmit(site, transmission, &run_options(flags.scheduler, None), &stop)
         .map_err(|error| failure(&error))
 }

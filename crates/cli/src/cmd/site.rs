@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tautline_proto::text::on_one_line;
-use tautline_site::{MAX_BYTES, MAX_MISTAKES, Mistake, NodeClient, Site, usual_paths};
+use tautline_site::{MAX_BYTES, MAX_MISTAKES, Mistake, NodeClient, Schedule, Site, usual_paths};
 
 use crate::cmd::answer;
 use crate::failure::{Failure, on_one_line as one_line};
@@ -19,6 +19,7 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
     let checked = Site::check(&read(&path)?);
     let json = serde_json::to_string_pretty(&json(&path, &checked)).map(|text| text + "\n");
     answer(flags.report, &text(&path, &checked), json)?;
+    checked.iter().flat_map(|site| warnings(site, &path)).for_each(|it| screen::notify(&it));
     checked.map(|_| ()).map_err(|mistakes| {
         let count = match mistakes.len() {
             1 => "1 mistake".to_owned(),
@@ -28,6 +29,16 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
         Failure::usage(format!("{count} in {}", path.display()))
     })
 }
+
+/// Faults of the schedule that do not make the file invalid.
+fn warnings(site: &Site, path: &Path) -> Vec<String> {
+    let (schedule, mut faults) = Schedule::load(site, path.parent().unwrap_or(Path::new("")));
+    faults.extend(schedule.conflicts(site, &schedule.upcoming(CHECKED_PLAYS)));
+    faults
+}
+
+/// Plays that are compared: a month of a school's bells.
+const CHECKED_PLAYS: usize = 500;
 
 /// The building of a command.
 pub(super) fn building(file: &BuildingFile) -> Result<(PathBuf, Site), Failure> {

@@ -28,15 +28,22 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
 pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let zones = zones(&site, &flags.zones)?;
-    let client = NodeClient::new(&site)?;
+    let changes = zones.into_iter().map(|zone| changed(zone, &flags.change));
+    change_all(&NodeClient::new(&site)?, changes)
+}
+
+/// Applies all changes, and reports those that fail.
+pub(super) fn change_all(
+    client: &NodeClient<'_>,
+    changes: impl Iterator<Item = ZoneChange>,
+) -> Result<(), Failure> {
     let mut failed = None;
-    for zone in zones {
-        let change = changed(zone, &flags.change);
+    for change in changes {
         match client.change(&change) {
             Ok(state) => screen::emit(&said(&state)),
             Err(why) => {
                 failed.iter().for_each(|before: &String| screen::notify(&on_one_line(before)));
-                failed = Some(format!("zone {zone}: {why}"));
+                failed = Some(format!("zone {}: {why}", change.zone));
             }
         }
     }

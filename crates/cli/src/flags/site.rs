@@ -76,6 +76,9 @@ pub(crate) struct NodeFlags {
     /// The process of one source; the node starts it.
     #[arg(long, hide = true)]
     pub(crate) source: Option<String>,
+    /// The process of one announcement of the schedule; the node starts it.
+    #[arg(long, hide = true)]
+    pub(crate) announce: Option<String>,
     #[command(flatten)]
     pub(crate) voice: VoiceFlags,
 }
@@ -101,6 +104,37 @@ pub(crate) struct ZoneFlags {
     pub(crate) change: ZoneVerb,
     #[command(flatten)]
     pub(crate) site: BuildingFile,
+}
+
+/// `taut preset`
+#[derive(Debug, Args)]
+#[command(after_help = help::PRESET)]
+pub(crate) struct PresetFlags {
+    /// Preset of the building file
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+}
+
+/// `taut schedule`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScheduleCommand {
+    /// List the next announcements and presets
+    Next(NextFlags),
+}
+
+/// `taut schedule next`
+#[derive(Debug, Args)]
+#[command(after_help = help::SCHEDULE_NEXT)]
+pub(crate) struct NextFlags {
+    /// Maximum number of entries
+    #[arg(default_value = "10", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub(crate) count: usize,
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+    /// Output format: text, json or none
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    pub(crate) report: PlainKind,
 }
 
 /// A change of zones.

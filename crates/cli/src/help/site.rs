@@ -20,8 +20,8 @@ pub(crate) const SITE_PUSH: &str = r#"Examples:
   taut site push
   taut site push /srv/school/building.toml
 
-Copies the file, and the .wav and .flac files of its messages that are below
-its folder. Each node must run taut node and trust this machine (taut pair).
+Copies the file, and the .wav, .flac and .ics files that it names below its
+folder. Each node must run taut node and trust this machine (taut pair).
 It keeps what it has if the file has a lower epoch or mistakes, or if its own
 file of this epoch differs. Cards and sources that did not change play on.
 
@@ -30,9 +30,9 @@ Exit status: 0 all nodes have the file, 1 not all have it."#;
 pub(crate) const NODE: &str = r#"Example, on each machine of the building:
   taut node
 
-The node plays the zones of its cards, sends its sources, and answers other
-machines at TCP port 17250: taut zones, taut zone. It restarts what fails, and
-keeps volumes, mutes and sources over a restart.
+The node plays the zones of its cards, sends its sources, plays the schedule,
+and answers other machines at TCP port 17250: taut zones, taut zone. It
+restarts what fails, and keeps volumes, mutes and sources over a restart.
 
 Building file: docs/reference/building.md"#;
 
@@ -49,6 +49,19 @@ pub(crate) const ZONE: &str = r#"Examples:
   taut zone hall volume -6dB
   taut zone hall,gym mute
   taut zone indoors source radio"#;
+
+pub(crate) const PRESET: &str = r#"Example:
+  taut preset evening"#;
+
+pub(crate) const SCHEDULE_NEXT: &str = r#"Examples:
+  taut schedule next
+  taut schedule next 50
+
+Reads the building file and its calendars; asks no node. Each node plays its
+own copy, if its clock is synchronized.
+
+For scripts, --report json:
+  { "schema": 1, "plays": [ { "time", "rule", "zones", "message", "preset" } ] }"#;
 
 pub(crate) const PAGE: &str = r#"Examples:
   taut page all

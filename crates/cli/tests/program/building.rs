@@ -384,3 +384,58 @@ fn pushed_file_reaches_all_nodes_and_unchanged_cards_play_on() {
         end(nodes);
     });
 }
+
+/// Time of day in UTC after so many seconds, and its Unix seconds.
+fn soon(seconds: u64) -> (String, u64) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let at = now.as_secs() + seconds;
+    let (hours, minutes) = (at / 3600 % 24, at / 60 % 60);
+    (format!("{hours:02}:{minutes:02}:{:02}", at % 60), at)
+}
+
+#[test]
+fn schedule_plays_on_each_node_to_its_own_zones() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        // The right node has another file, so that its zones show any packet of the left one.
+        let other = building.folder.file("other");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join("building.toml"), BUILDING).unwrap();
+        let (time, at) = soon(15);
+        let zone = "timezone = \"UTC\"\nschedule-clock = \"any\"\nlatency =";
+        let rules = format!(
+            "[preset.evening]\nall = {{ volume = \"-12dB\" }}\nbar = {{ mute = true }}\n\
+             [schedule.bell]\nat = \"{time}\"\nzones = [\"all\"]\nstation = \"desk\"\n\
+             message = \"alarm\"\n[schedule.evening]\nat = \"{time}\"\npreset = \"evening\"\n"
+        );
+        let text = BUILDING.replace("latency =", zone) + &rules;
+        std::fs::write(building.folder.file("building.toml"), &text).unwrap();
+        let next = building.left("schedule next 2 --report json").run().well();
+        let next: Value = serde_json::from_str(&next.out).unwrap();
+        let rules: Vec<_> = (0..2).map(|at| next["plays"][at]["rule"].clone()).collect();
+        assert_eq!(rules, ["bell", "evening"]);
+        let node = |call: Call| call.listened_to().start().wait_for("node ");
+        let right = building.right("node").in_folder(&other);
+        let nodes = [node(building.left("node")), node(right)];
+        let announcements = |zone: &str| building.zone(zone)["announcements"].clone();
+        let is_played = |zone: &str| announcements(zone)[0]["result"] == "played";
+        until("no bell", || is_played("hall") && is_played("bar"));
+        assert_eq!(announcements("gym"), Value::Array(Vec::new()));
+        let [hall, bar] = ["hall", "bar"].map(|zone| announcements(zone)[0].clone());
+        assert_eq!(hall["id"], bar["id"]);
+        let planned = at as i64 * 1_000_000_000 + 150_000_000;
+        let late = hall["started_ns"].as_i64().unwrap() - planned;
+        assert!(late.abs() < 2_000_000, "{late} ns");
+        let (hall, bar) = (building.zone("hall"), building.zone("bar"));
+        assert_eq!((&hall["volume"], &bar["muted"]), (&"-12dB".into(), &true.into()));
+        assert_eq!(building.zone("gym")["volume"], "0dB");
+        building.left("preset evening").run().well();
+        assert_eq!(building.zone("gym")["volume"], "-12dB");
+        let unknown = building.left("preset morning").run();
+        assert_eq!(unknown.status, Some(2), "{unknown:#?}");
+        let journal = building.folder.file("home/zones-left.journal.json");
+        let journal: Value = serde_json::from_slice(&std::fs::read(journal).unwrap()).unwrap();
+        assert_eq!(journal["bell"], at);
+        end(nodes);
+    });
+}

@@ -29,7 +29,7 @@ const ZONE: &[&str] = &[
 ];
 
 const NUMBER: &str = "a whole number from 1 to 65535";
-const VOLUME: &str = "a level from -144dB to 40dB, such as \"-6dB\", or \"-inf\"";
+pub(super) const VOLUME: &str = "a level from -144dB to 40dB, such as \"-6dB\", or \"-inf\"";
 const DELAY: &str = "a time or a distance up to 1s, such as \"12ms\" or \"4.1m\"";
 const LIMITER: &str = "a level from -144dB to 0dB, such as \"-3dB\"";
 const CHANNELS: &str = "a list of channels, counted from 1, such as [1, 2]";
@@ -160,7 +160,7 @@ impl<'a> Checker<'a> {
         [volume, min, max]
     }
 
-    fn source(&mut self, zone: &Section<'a>) -> Option<String> {
+    pub(super) fn source(&mut self, zone: &Section<'a>) -> Option<String> {
         let given = zone.text("source", "the name of a source", &mut self.mistakes)?;
         let known = self.names.sources.contains(given.value);
         self.known("source", given, known, |names| names.sources.iter().copied().collect());

@@ -40,10 +40,13 @@ impl BuildingNode {
             let missing = awaited.iter().cloned().collect();
             return Ok(SitePushed { epoch: old.epoch, missing });
         }
+        let mut is_new = !is_same;
         for (file, hash) in &push.files {
-            let (from, to) = (staged(hash), folder.join(file));
-            if from.exists() {
-                disk::rename(&from, &to).map_err(|error| storage(&to, &error))?;
+            // Two paths can have the same bytes.
+            if let Ok(bytes) = std::fs::read(staged(hash)) {
+                let to = folder.join(file);
+                disk::replace(&to, &bytes).map_err(|error| storage(&to, &error))?;
+                is_new = true;
             }
         }
         // What it still holds belongs to pushes that were given up.
@@ -53,6 +56,9 @@ impl BuildingNode {
             let stored = disk::replace(path, push.text.as_bytes());
             stored.map_err(|error| storage(path, &error))?;
             (self.config.notify)(&format!("new building file: epoch {epoch}"));
+        }
+        if is_new {
+            // A calendar of the same file can be new.
             self.standing().pushed = Some(new);
         }
         Ok(SitePushed { epoch, missing: Vec::new() })
@@ -78,6 +84,8 @@ impl BuildingNode {
         let before = self.parts();
         *self.building.lock().unwrap_or_else(PoisonError::into_inner) = (site, place);
         let (site, place) = self.building();
+        let player = self.new_player(&site);
+        *self.player.lock().unwrap_or_else(PoisonError::into_inner) = player;
         let now = self.parts();
         let mut standing = self.standing();
         standing.saved.fit(&site);

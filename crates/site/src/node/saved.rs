@@ -8,7 +8,7 @@ use std::path::Path;
 use tautline_api::v1::ZoneChange;
 use tautline_dsp::gain::Gain;
 
-use crate::{Site, disk};
+use crate::{Site, disk, merge};
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -39,13 +39,7 @@ impl SavedZones {
     }
 
     pub(super) fn merge(&mut self, change: &ZoneChange) {
-        // A stop is done once.
-        let ZoneChange { zone, volume, muted, source, stop: _ } = change.clone();
-        let saved = self.0.entry(zone.clone()).or_default();
-        saved.zone = zone;
-        saved.volume = volume.or(saved.volume.take());
-        saved.muted = muted.or(saved.muted);
-        saved.source = source.or(saved.source.take());
+        merge(self.0.entry(change.zone.clone()).or_default(), change);
     }
 
     /// Replaces the file, so that it is whole after a power failure.

@@ -63,7 +63,12 @@ impl Run {
             path: folder.path().join("site/building.toml"),
             command: Box::new(command),
             saved: folder.path().join("zones.json"),
-            notify: Box::new(move |note| drop(sender.send(note.to_owned()))),
+            announce: Box::new(|announcement| {
+                let mut command = Command::new("sh");
+                command.args(["-c", "echo \"$0\" >&2; exit 1", &announcement.message]);
+                command
+            }),
+            notify: Arc::new(move |note: &str| drop(sender.send(note.to_owned()))),
         });
         let kept = node.roles().into_iter().map(|role| node.keep(role).unwrap()).collect();
         Self { node, notes, kept, folder }
@@ -278,8 +283,9 @@ fn pushed_files_add_and_remove_processes() {
 fn push_waits_for_its_recordings() {
     let run = Run::of(CARD);
     let (path, bytes) = ("bells/noon.wav", b"RIFF".as_slice());
-    let text = newer(&format!("[message.noon]\nfile = \"{path}\"\n"));
-    let given = push(text, &[(path, bytes)]);
+    let text =
+        newer(&format!("[message.noon]\nfile = \"{path}\"\n[message.one]\nfile = \"one.wav\"\n"));
+    let given = push(text, &[(path, bytes), ("one.wav", bytes)]);
     let hash = given.files[path].clone();
     let unrequested = PushRefused::Unrequested(hash.clone());
     assert_eq!(run.node.stage(&hash, bytes), Err(unrequested));
@@ -290,7 +296,9 @@ fn push_waits_for_its_recordings() {
     run.node.stage(&hash, bytes).unwrap();
     let second = run.node.push(given.clone()).unwrap();
     assert_eq!((second.epoch, second.missing.len()), (2, 0));
-    assert_eq!(file_of(&run, path).as_deref(), Some(bytes));
+    for path in [path, "one.wav"] {
+        assert_eq!(file_of(&run, path).as_deref(), Some(bytes));
+    }
     run.end();
 }
 

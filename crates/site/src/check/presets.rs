@@ -1,0 +1,60 @@
+//! Presets.
+
+use std::collections::BTreeMap;
+
+use tautline_api::v1::ZoneChange;
+use tautline_dsp::gain::Gain;
+
+use super::Checker;
+use super::zones::VOLUME;
+use crate::mistake::MistakeKind;
+use crate::section::{At, Section};
+use crate::{Site, merge};
+
+const CHANGE: &[&str] = &["source", "volume", "mute"];
+
+impl<'a> Checker<'a> {
+    /// Presets, with a change for each zone. A later entry of the file changes a zone again.
+    pub(super) fn presets(
+        &mut self,
+        file: &Section<'a>,
+        site: &Site,
+    ) -> BTreeMap<String, Vec<ZoneChange>> {
+        let mut presets = BTreeMap::new();
+        let known: Vec<&str> = self.names.zones.union(&self.names.groups).copied().collect();
+        for (name, preset) in file.tables("preset", &known, &mut self.mistakes) {
+            let mut changes: BTreeMap<&str, ZoneChange> = BTreeMap::new();
+            for (target, entry) in preset.inner(&known, CHANGE, &mut self.mistakes) {
+                let change = self.change(&entry);
+                for zone in site.zones_of([target]) {
+                    if let Some(volume) = &change.1 {
+                        self.within_limits(zone, site, volume);
+                    }
+                    let of_zone = ZoneChange { zone: zone.to_owned(), ..change.0.clone() };
+                    merge(changes.entry(zone).or_default(), &of_zone);
+                }
+            }
+            presets.insert(name.to_owned(), changes.into_values().collect());
+        }
+        presets
+    }
+
+    fn change(&mut self, entry: &Section<'a>) -> (ZoneChange, Option<At<Gain>>) {
+        let parse = |text: &str| text.parse::<Gain>().ok();
+        let volume = entry.read("volume", VOLUME, &mut self.mistakes, parse);
+        let muted = entry.boolean("mute", &mut self.mistakes);
+        let source = self.source(entry);
+        let text = volume.as_ref().map(|volume| volume.value.to_string());
+        (ZoneChange { volume: text, muted, source, ..ZoneChange::default() }, volume)
+    }
+
+    fn within_limits(&mut self, zone: &str, site: &Site, volume: &At<Gain>) {
+        let Some(zone) = site.zones.get(zone) else { return };
+        let (min, max) = (zone.min_volume, zone.max_volume);
+        if !(min.factor()..=max.factor()).contains(&volume.value.factor()) {
+            let [volume_text, min, max] = [volume.value, min, max].map(|gain| gain.to_string());
+            let kind = MistakeKind::VolumeOutsideLimits { volume: volume_text, min, max };
+            self.mistakes.add(volume.at, kind);
+        }
+    }
+}
