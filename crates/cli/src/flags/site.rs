@@ -161,7 +161,7 @@ pub(crate) enum ZoneVerb {
 #[derive(Debug, Args)]
 #[command(after_help = help::STOP)]
 pub(crate) struct StopFlags {
-    /// Number of an announcement, or zones and groups, separated by commas
+    /// Zones and groups, separated by commas, or a number
     #[arg(value_name = "ID|ZONES")]
     pub(crate) what: String,
     #[command(flatten)]
@@ -176,15 +176,15 @@ pub(crate) struct AnnounceFlags {
     /// Station of this machine [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) station: Option<String>,
-    /// one-tone, two-tone or three-tone [default: the station's]
+    /// one-tone, two-tone, three-tone [default: station's]
     #[arg(long, value_name = "CHIME", value_parser = parse::<Chime>)]
     pub(crate) chime: Option<Chime>,
     /// Begin without a chime
     #[arg(long, conflicts_with = "chime")]
     pub(crate) no_chime: bool,
-    /// Wait for at most this time until all zones are free, such as 5m
+    /// Wait this long at most until all zones are free
     ///
-    /// A page is recorded first. A zone in which another announcement takes precedence gets it later.
+    /// Such as 5m. A page is recorded first. A zone in which another announcement takes precedence gets it later.
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) queue: Option<Span>,
     /// Write the sent audio to this WAV file
@@ -214,9 +214,9 @@ pub(crate) struct PageFlags {
     /// End after this time below -50 dBFS, such as 5s
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) end_after: Option<Span>,
-    /// Speak while the space bar is held, or until its next press
+    /// Speak while the space bar is held
     ///
-    /// Each press is a page of its own. Needs a terminal.
+    /// Or from one press to the next. Each is a page of its own. Needs a terminal.
     #[arg(long, conflicts_with_all = ["queue", "record", "duration"])]
     pub(crate) talk: bool,
     #[command(flatten)]
@@ -231,10 +231,15 @@ pub(crate) struct SayFlags {
     pub(crate) zones: String,
     /// Text to speak
     pub(crate) text: String,
-    /// Shell command that makes a WAV file of the text
+    /// Speech program [default: espeak-ng --stdin --stdout]
     ///
-    /// It reads the text from standard input and writes the WAV file to standard output.
-    #[arg(long, value_name = "COMMAND", default_value = "espeak-ng --stdin --stdout")]
+    /// A shell command. It reads the text from standard input and writes the WAV file to standard output.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "espeak-ng --stdin --stdout",
+        hide_default_value = true
+    )]
     pub(crate) command: String,
     #[command(flatten)]
     pub(crate) announce: AnnounceFlags,
