@@ -65,8 +65,8 @@ macro_rules! recv_examples {
     };
 }
 
-pub(crate) const TAUT: &str = "Try it: taut demo
-From one machine to another, tautline.toml and exit status: taut --help";
+pub(crate) const TAUT: &str =
+    "Try it: taut demo. Examples, tautline.toml, exit status: taut --help";
 
 pub(crate) const TAUT_LONG: &str = r#"Try it:
   taut demo
