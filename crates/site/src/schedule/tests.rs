@@ -280,7 +280,7 @@ fn preset_has_a_change_for_each_zone() {
         zone: zone.to_owned(),
         volume: Some("-10dB".to_owned()),
         muted,
-        source: None,
+        ..tautline_api::v1::ZoneChange::default()
     };
     assert_eq!(*evening, [change("gym", Some(true)), change("hall", None)]);
 }
