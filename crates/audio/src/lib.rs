@@ -36,6 +36,7 @@ pub use software::spec::{CardOptions, SoftwareSpec};
 pub use software::{Extras, pace};
 pub use spec::DeviceSpec;
 pub use toolbox::fading::{FADED_WITHIN, fading};
+pub use toolbox::microphone::{MicrophoneOptions, microphone};
 pub use toolbox::supervise::Supervision;
 pub use toolbox::{ChannelsOffered, DeviceDescription, DeviceSide, Notes, Offers, StreamLatency};
 pub use usual::{UsualDevice, UsualDevices};

@@ -2,6 +2,7 @@
 
 pub(crate) mod callback;
 pub(crate) mod fading;
+pub(crate) mod microphone;
 pub(crate) mod part;
 pub(crate) mod supervise;
 pub(crate) mod tapped;

@@ -194,8 +194,19 @@ pub(crate) fn with_file(
 
 /// Commands that ignore the file. They write pages, list devices for the file, show and permit other
 /// programs' actions, or have the building file.
-const WITHOUT_FILE: [&str; 10] =
-    ["man", "completions", "devices", "top", "id", "trust", "node", "zones", "page", "play"];
+const WITHOUT_FILE: [&str; 11] = [
+    "man",
+    "completions",
+    "devices",
+    "top",
+    "id",
+    "trust",
+    "node",
+    "zones",
+    "page",
+    "play",
+    "stop",
+];
 
 /// Sections of other programs: the LADSPA plugin, and the list of workers.
 const OF_OTHERS: [&str; 3] = ["offload", "pipeline", "workers"];

@@ -42,7 +42,8 @@ pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use requested::RedundancyFlag;
 pub(crate) use site::{
     AckFlags, AnnounceFlags, BuildingFile, NextFlags, NodeFlags, PageFlags, PlayFlags, PresetFlags,
-    ScheduleCommand, Site, SiteCheck, SitePush, ZoneFlags, ZoneVerb, ZonesFlags,
+    SayFlags, ScheduleCommand, Site, SiteCheck, SitePush, StopFlags, ZoneFlags, ZoneVerb,
+    ZonesFlags,
 };
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
@@ -109,6 +110,10 @@ pub(crate) enum Command {
     Page(PageFlags),
     /// Play a recording in zones of a building
     Play(PlayFlags),
+    /// Speak a text in zones of a building, with a speech synthesiser
+    Say(SayFlags),
+    /// End an announcement in zones of a building
+    Stop(StopFlags),
     /// Exchange keys with another machine; users compare a code
     Pair(PairFlags),
     /// Print this machine's name and key

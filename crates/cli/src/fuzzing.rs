@@ -173,6 +173,7 @@ fn recv_words(change: &RecvChange, rest: &str) -> String {
         RecvChange::Volume(which, gain) => format!("volume{} {gain}", of(which)),
         RecvChange::Mute(which, muted) => format!("{}{}", mute(*muted), of(which)),
         RecvChange::From(..) => format!("from {rest}"),
+        RecvChange::EndAnnouncement(id) => format!("end {id}"),
         RecvChange::Status => "status".into(),
     }
 }

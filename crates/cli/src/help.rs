@@ -14,7 +14,7 @@ mod work;
 pub(crate) use call::{CALL, CALL_LONG, SERVE, SERVE_LONG};
 pub(crate) use files::{COMPARE, COMPARE_LONG};
 pub(crate) use site::{
-    ACK, NODE, PAGE, PLAY, PRESET, SCHEDULE_NEXT, SITE_CHECK, SITE_PUSH, ZONE, ZONES,
+    ACK, NODE, PAGE, PLAY, PRESET, SAY, SCHEDULE_NEXT, SITE_CHECK, SITE_PUSH, STOP, ZONE, ZONES,
 };
 use stages::stages;
 pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};

@@ -96,6 +96,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Ack(flags) => cmd::zones::acknowledge(&flags),
         Command::Page(flags) => cmd::announce::page(&flags),
         Command::Play(flags) => cmd::announce::play(&flags),
+        Command::Say(flags) => cmd::announce::say(&flags),
+        Command::Stop(flags) => cmd::announce::stop(&flags),
         Command::Pair(flags) => cmd::pair::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),

@@ -6,6 +6,7 @@
 pub mod align;
 pub mod card;
 pub mod channel;
+pub mod chime;
 pub mod conceal;
 pub mod delay;
 pub mod dither;

@@ -12,6 +12,7 @@ use tautline_proto::redundancy::Redundancy;
 use tautline_proto::send_policy::{ReceiverCounts, SendRefused};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
+use tautline_proto::zone::AnnouncementId;
 
 use crate::error::RunError;
 use crate::plan::StreamPlan;
@@ -68,6 +69,8 @@ pub enum Changed {
     To(String),
     /// Address of a pending stream, played once packets arrive.
     From(String),
+    /// Announcement that ends in this zone.
+    Ended(AnnouncementId),
     /// Sender's status.
     Sending(SendStanding),
     /// Receiver's status.
@@ -239,6 +242,8 @@ pub enum RecvChange {
     Mute(Option<usize>, bool),
     /// Replaces a stream; `None` selects the only one.
     From(Option<usize>, Box<StreamPlan>),
+    /// Ends an announcement in this zone.
+    EndAnnouncement(AnnouncementId),
     /// Only returns the status.
     Status,
 }

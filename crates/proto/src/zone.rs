@@ -98,6 +98,8 @@ tautline_dsp::named_enum! {
         Silence = "silence",
         /// Reached its maximum duration.
         Longest = "longest",
+        /// A user ended it in this zone.
+        Stopped = "stopped",
     }
 }
 
@@ -411,6 +413,18 @@ impl Arbiter {
             known.ended = known.ended.or(Some(Moment::of(last, &known.clock)));
         }
         self.poll(now);
+    }
+
+    /// Ends an announcement in this zone as soon as possible, by a user's request. Returns whether
+    /// it is known. Its later claims and sound have no effect.
+    pub fn handle_stop(&mut self, id: AnnouncementId, now: LocalTime) -> bool {
+        let earliest = self.earliest(now);
+        let known = self.announcements.iter_mut().find(|it| it.claim.id == id);
+        let is_known = known.map(|it| it.stop(earliest)).is_some();
+        if is_known {
+            self.poll(now);
+        }
+        is_known
     }
 
     fn earliest(&self, now: LocalTime) -> LocalTime {

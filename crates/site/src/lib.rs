@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 use tautline_api::v1::ZoneChange;
 use tautline_audio::DeviceSpec;
+use tautline_dsp::chime::Chime;
 use tautline_dsp::equalizer::Band;
 use tautline_dsp::gain::Gain;
 use tautline_engine::plan::address::Address;
@@ -47,7 +48,7 @@ pub use node::{BuildingNode, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
 pub use schedule::{Cron, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule};
 pub use settings::{parse_bands, parse_ceiling, parse_delay};
-pub use transmit::{Transmission, send_source, transmit};
+pub use transmit::{Announced, Capture, Transmission, capture, send_source, transmit};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "building.toml";
@@ -201,6 +202,8 @@ pub struct Station {
     pub rank: u16,
     /// Permitted zones and groups.
     pub to: Vec<String>,
+    /// Chime before its announcements.
+    pub chime: Option<Chime>,
     /// Zone that is mute while the station speaks.
     pub mutes: Option<String>,
 }

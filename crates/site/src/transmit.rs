@@ -1,22 +1,28 @@
 //! Sends a source or an announcement to a group of the building.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use tautline_audio::{
-    DeviceSpec, Extras, SoftwareSpec, SoundFile, Wanted, offered, open_supervised, probe,
+    DeviceSpec, Extras, MicrophoneOptions, SoftwareSpec, SoundFile, Wanted, microphone, offered,
+    open_supervised, probe, recorded,
 };
 use tautline_codec::encoder;
+use tautline_dsp::chime::Chime;
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
-use tautline_engine::monitor::run::{Progress, RunOptions};
+use tautline_engine::monitor::run::{Progress, RunOptions, Running};
 use tautline_engine::plan::pacing;
 use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_engine::plan::{LinkKind, SendPlan, lay};
 use tautline_engine::send_engine::SendEngine;
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DSCP_MEDIA, UdpOptions};
-use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
+use tautline_proto::device::{Cycle, DeviceError, Direction, Flow, Process, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::time::{Frames, LocalTime};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::PacketHeads;
 
@@ -37,8 +43,23 @@ pub struct Transmission {
     /// Presentation time minus latency of the first frame of a file. The packets then stay on this
     /// machine.
     pub begins: Option<LocalTime>,
-    /// Claims, if it is an announcement.
-    pub announcement: Option<AnnouncementPlan>,
+    /// For an announcement.
+    pub announcement: Option<Announced>,
+}
+
+/// What makes a transmission an announcement.
+#[derive(Debug, Clone)]
+pub struct Announced {
+    /// Claims.
+    pub plan: AnnouncementPlan,
+    /// Precedes the input. A microphone is sent after it.
+    pub chime: Option<Chime>,
+    /// Requested when the microphone is sent.
+    pub opens: Stop,
+    /// Ends it after this time below −50 dBFS.
+    pub end_after: Option<Span>,
+    /// WAV file for what was sent; must not exist.
+    pub record: Option<PathBuf>,
 }
 
 const PERIOD: Frames = Frames::new(48);
@@ -100,7 +121,7 @@ fn send(
     begun: &mut dyn FnMut(),
 ) -> Result<Vec<String>, Error> {
     let Transmission { input, looped, to, interface, begins, announcement } = transmission;
-    let input = input.fitted();
+    let mut input = input.fitted();
     let device = settings(site, &input)?;
     let (format, heads) = (site.format(), PacketHeads::rtp(true));
     let address = site.sent_to(to, interface, begins.is_some())?;
@@ -129,19 +150,87 @@ fn send(
         reports_to: resolved.reports().into_iter().map(Into::into).collect(),
         encoders: encoders.into_iter().collect(),
         map,
-        announcement,
+        announcement: announcement.as_ref().map(|it| it.plan.clone()),
         ..plan
     };
+    let chime = announcement.as_ref().and_then(|it| it.chime);
+    let mut chime = chime.map(|chime| chime.samples(site.rate.hertz())).unwrap_or_default();
+    if let DeviceSpec::Software(SoftwareSpec::File(file)) = &mut input {
+        *file = file.clone().after(core::mem::take(&mut chime));
+    }
     let extras = Extras { looped, begins, ..Extras::default() };
     let opened = open_supervised(&input, Direction::Capture, device, extras)?;
-    let mut has_begun = false;
-    let mut look = |progress: &Progress<'_>| {
-        if progress.packets > 0 && !core::mem::replace(&mut has_begun, true) {
-            begun();
-        }
+    let engine = SendEngine::new(plan)?;
+    let Some(Announced { opens, end_after, record, .. }) = announcement else {
+        let mut has_begun = false;
+        let mut look = |progress: &Progress<'_>| {
+            if progress.packets > 0 && !core::mem::replace(&mut has_begun, true) {
+                begun();
+            }
+        };
+        engine.run(opened.device, options, stop, &mut look)?;
+        return Ok(opened.notes.failed());
     };
-    SendEngine::new(plan)?.run(opened.device, options, stop, &mut look)?;
+    let device = microphone(opened.device, MicrophoneOptions { chime, opens, end_after });
+    let (device, mut recording) = recorded(device, Direction::Capture, SampleFormat::L24);
+    record.iter().try_for_each(|path| recording.begin(path))?;
+    engine.run(device, options, stop, &mut |_| recording.turn())?;
     Ok(opened.notes.failed())
+}
+
+impl From<AnnouncementPlan> for Announced {
+    fn from(plan: AnnouncementPlan) -> Self {
+        Self { plan, chime: None, opens: Stop::default(), end_after: None, record: None }
+    }
+}
+
+/// Sound to record.
+#[derive(Debug, Clone)]
+pub struct Capture<'a> {
+    /// Input.
+    pub input: DeviceSpec,
+    /// New WAV file.
+    pub to: &'a Path,
+    /// Maximum duration.
+    pub duration: Option<Span>,
+    /// Ends it after this time below −50 dBFS.
+    pub end_after: Option<Span>,
+}
+
+/// Records until the input ends or `stop`.
+pub fn capture(
+    site: &Site,
+    sound: Capture<'_>,
+    scheduler: Scheduler,
+    stop: &Stop,
+) -> Result<(), Error> {
+    /// Period of the recorder's ring, and of the end.
+    const STEP: Span = Span::from_millis(20);
+    let Capture { input, to, duration, end_after } = sound;
+    let device = settings(site, &input)?;
+    let opened = open_supervised(&input, Direction::Capture, device, Extras::default())?;
+    let device =
+        microphone(opened.device, MicrophoneOptions { end_after, ..MicrophoneOptions::default() });
+    let (device, mut recording) = recorded(device, Direction::Capture, SampleFormat::L24);
+    recording.begin(to)?;
+    let running = Running::start(device, Box::new(Discard), scheduler, stop)?;
+    let ends = now() + duration.unwrap_or(AnnouncementPlan::LONGEST);
+    while !stop.is_requested() && !running.is_over() && now() < ends {
+        sleep_until(now() + STEP);
+        recording.turn();
+    }
+    stop.request();
+    running.end()?;
+    Ok(())
+}
+
+/// The recorder has the samples already.
+struct Discard;
+
+impl Process for Discard {
+    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+        Flow::Continue
+    }
 }
 
 /// Stereo, or mono if the input has only that.

@@ -121,6 +121,14 @@ pub fn print_aside(text: &str) {
     print_on(std::io::stderr().lock(), text);
 }
 
+/// Sounds the bell of a terminal.
+pub fn bell() {
+    let terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _ = terminal.lock().write_all(b"\x07");
+    }
+}
+
 /// A closed pipe ends the program successfully; another write error is a failure.
 fn print_on(mut out: impl Write, text: &str) {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -220,6 +220,8 @@ pub enum AnnouncementResult {
     Rejected,
     /// Another one ended it.
     Preempted,
+    /// A user ended it in this zone.
+    Stopped,
     /// Its packets stopped, or it reached its maximum duration.
     Cut,
     /// A result of a later version.
@@ -266,12 +268,15 @@ pub struct ZoneChange {
     /// Absent: as soon as possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ns: Option<i64>,
+    /// Number of an announcement that ends, as in [`AnnouncementState::id`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
 }
 
 impl ZoneChange {
-    /// Adds a later change of the same zone, without its time.
+    /// Adds a later change of the same zone, without its time and what it stops.
     pub fn merge(&mut self, later: &Self) {
-        let Self { zone, volume, muted, delay, equalizer, limiter, source, at_ns: _ } =
+        let Self { zone, volume, muted, delay, equalizer, limiter, source, at_ns: _, stop: _ } =
             later.clone();
         self.zone = zone;
         self.volume = volume.or(self.volume.take());

@@ -322,6 +322,7 @@ pub struct SoundFile {
     pipe: PipeReader,
     next: Vec<Self>,
     fitted: bool,
+    prelude: Arc<[f32]>,
 }
 
 impl SoundFile {
@@ -342,6 +343,17 @@ impl SoundFile {
 
     pub(super) const fn is_fitted(&self) -> bool {
         self.fitted
+    }
+
+    /// Plays one channel of samples before the file, on all its channels.
+    #[must_use]
+    pub fn after(self, prelude: Vec<f32>) -> Self {
+        Self { prelude: prelude.into(), ..self }
+    }
+
+    /// Samples before the file, for its channels.
+    pub(super) fn prelude(&self, channels: usize) -> Vec<f32> {
+        self.prelude.iter().flat_map(|sample| core::iter::repeat_n(*sample, channels)).collect()
     }
 
     fn open(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {

@@ -195,6 +195,10 @@ struct Decoder {
 impl Decoder {
     fn run(mut self) {
         let (mut decoded, mut fitted, mut empty) = (Vec::new(), Vec::new(), 0);
+        let prelude = self.files.first().map(|first| first.prelude(self.channels));
+        if !self.push(&prelude.unwrap_or_default()) {
+            return;
+        }
         for played in 1.. {
             let mut is_empty = true;
             while self.reader.read(&mut decoded) {

@@ -1,31 +1,40 @@
-//! `taut page` and `taut play`.
+//! `taut page`, `taut play`, `taut say` and `taut stop`.
 
-use std::path::Path;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+mod speech;
+mod talk;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tautline_api::trust::usual_folder;
-use tautline_api::v1::{AnnouncementResult, AnnouncementState};
+use tautline_api::v1::ZoneChange;
 use tautline_audio::DeviceSpec;
+use tautline_dsp::chime::Chime;
 use tautline_engine::plan::zone::AnnouncementPlan;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
-use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::zone::{ClaimRefused, Priority};
+use tautline_proto::device::Stop;
+use tautline_proto::time::Span;
+use tautline_proto::zone::{AnnouncementId, Priority, Queue, QueueStep, ZoneEvent};
 use tautline_site::{
-    LOG_NAME, NodeClient, Place, Site, Station, StationHost, Transmission, append_log, transmit,
-    unix_nanos,
+    Announced, Capture, LOG_NAME, NodeClient, Place, Site, Station, StationHost, Transmission,
+    append_log, capture, transmit, unix_nanos,
 };
 
+use self::speech::speech;
+use self::talk::talk;
+use self::watch::{AnnouncedZone, Watched, are_free, playing, watched};
 use super::node::{failure, file_device, run_options};
 use super::site::building;
 use super::stop_on_signals;
 use super::zones::zones;
 use crate::cmd::answer;
-use crate::failure::Failure;
-use crate::flags::{AnnounceFlags, PageFlags, PlayFlags};
-use crate::messages::claim_refused;
+use crate::failure::{Failure, on_one_line};
+use crate::flags::{AnnounceFlags, PageFlags, PlayFlags, SayFlags, StopFlags};
+use crate::screen;
 
 pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.announce.site)?;
@@ -36,7 +45,21 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
             from.name
         ))
     })?;
-    announce(&site, &from, &flags.zones, input, flags.duration, &flags.announce)
+    let call = Call::new(&site, &from, &flags.zones, &flags.announce)?;
+    let (end_after, duration) = (flags.end_after, flags.duration);
+    let voice = flags.announce.voice.voice();
+    if flags.announce.queue.is_none() {
+        let sound = Sound { input, duration, end_after, is_live: true };
+        let (stop, page) = (stop_on_signals()?, |stop: &Stop| call.announce(&sound, stop));
+        return if flags.talk { talk(voice, &stop, page) } else { page(&stop) };
+    }
+    let folder = temporary()?;
+    let file = folder.path().join("page.wav");
+    voice.notify("recording: speak; Ctrl-C ends the page, and again cancels it");
+    let spoken = Capture { input, to: &file, duration, end_after };
+    capture(&site, spoken, Scheduler::Fifo(70), &stop_on_signals()?)
+        .map_err(|error| failure(&error))?;
+    call.announce(&Sound::of(&file), &stop_on_signals()?)
 }
 
 pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
@@ -48,7 +71,70 @@ pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
         || Ok(flags.recording.clone()),
         |name| site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string())),
     )?;
-    announce(&site, &from, &flags.zones, file_device(&file), None, &flags.announce)
+    let call = Call::new(&site, &from, &flags.zones, &flags.announce)?;
+    call.announce(&Sound::of(&file), &stop_on_signals()?)
+}
+
+pub(crate) fn say(flags: &SayFlags) -> Result<(), Failure> {
+    let (_, site) = building(&flags.announce.site)?;
+    let from = station(&site, &flags.announce)?;
+    let call = Call::new(&site, &from, &flags.zones, &flags.announce)?;
+    let folder = temporary()?;
+    let file = folder.path().join("speech.wav");
+    speech(&flags.command, &flags.text, &file)?;
+    call.announce(&Sound::of(&file), &stop_on_signals()?)
+}
+
+/// Ends the announcement of a number wherever it plays, or those of zones in these zones.
+pub(crate) fn stop(flags: &StopFlags) -> Result<(), Failure> {
+    let (_, site) = building(&flags.site)?;
+    let id = flags.what.parse::<AnnouncementId>().ok().filter(|_| flags.what.len() == ID_DIGITS);
+    let chosen = match id {
+        Some(_) => site.zones.keys().map(String::as_str).collect(),
+        None => zones(&site, &flags.what)?,
+    };
+    let client = NodeClient::new(&site)?;
+    let (mut stopped, mut failed) = (0, Vec::new());
+    for (zone, plays) in playing(&site, &client, &chosen) {
+        let plays = match plays {
+            Ok(plays) => plays.filter(|plays| id.is_none_or(|id| *plays == id.to_string())),
+            // It may have played there.
+            Err(why) => {
+                failed.push(format!("zone {zone}: {why}"));
+                continue;
+            }
+        };
+        let Some(plays) = plays else { continue };
+        let change = ZoneChange {
+            zone: zone.to_owned(),
+            stop: Some(plays.clone()),
+            ..ZoneChange::default()
+        };
+        match client.change(&change) {
+            Ok(_) => {
+                stopped += 1;
+                screen::emit(&format!("{zone}: announcement {plays} ends"));
+            }
+            Err(why) => failed.push(format!("zone {zone}: {}", on_one_line(&why.to_string()))),
+        }
+    }
+    match (failed.is_empty(), stopped) {
+        (false, _) => Err(Failure::running(failed.join("; "))),
+        (true, 0) => {
+            Err(Failure::running(format!("no announcement plays in {}", chosen.join(", "))))
+        }
+        (true, _) => Ok(()),
+    }
+}
+
+/// Digits of an announcement's number.
+const ID_DIGITS: usize = 16;
+
+fn temporary() -> Result<tempfile::TempDir, Failure> {
+    tempfile::tempdir().map_err(|error| {
+        let folder = std::env::temp_dir();
+        Failure::open(format!("creating a folder in {}: {error}", folder.display()))
+    })
 }
 
 /// The station that this machine is.
@@ -105,90 +191,204 @@ fn station<'a>(site: &'a Site, flags: &AnnounceFlags) -> Result<From<'a>, Failur
     Ok(From { name, station, place })
 }
 
+/// Sound of an announcement.
+struct Sound {
+    input: DeviceSpec,
+    duration: Option<Span>,
+    end_after: Option<Span>,
+    /// A user speaks, and awaits a sign to begin.
+    is_live: bool,
+}
+
+impl Sound {
+    fn of(file: &Path) -> Self {
+        let input = file_device(file);
+        Self { input, duration: None, end_after: None, is_live: false }
+    }
+}
+
+/// An announcement that the building file permits.
+struct Call<'a> {
+    site: &'a Site,
+    from: &'a From<'a>,
+    /// As the user wrote the zones.
+    names: &'a str,
+    zones: Vec<&'a str>,
+    targets: Vec<u16>,
+    flags: &'a AnnounceFlags,
+}
+
+/// Zones of one transmission.
+struct Attempt<'a> {
+    zones: Vec<&'a str>,
+    targets: Vec<u16>,
+    record: Option<PathBuf>,
+}
+
 /// `--report json`; scripts rely on the names.
 #[derive(Serialize)]
-struct Announced {
+struct Report {
     schema: u32,
     id: String,
     zones: Vec<AnnouncedZone>,
 }
 
-#[derive(Serialize)]
-struct AnnouncedZone {
-    zone: String,
-    result: AnnouncementResult,
-    by: Option<String>,
-    started_ns: Option<i64>,
-    fault: Option<String>,
-}
+/// Interval of questions whether the zones are free.
+const QUEUED: Span = Span::from_millis(250);
 
-fn announce(
-    site: &Site,
-    from: &From<'_>,
-    names: &str,
-    input: DeviceSpec,
-    duration: Option<Span>,
-    flags: &AnnounceFlags,
-) -> Result<(), Failure> {
-    let zones = zones(site, names)?;
-    let permitted = site.zones_of(from.station.to.iter().map(String::as_str));
-    if let Some(forbidden) = zones.iter().find(|zone| !permitted.contains(zone)) {
-        return Err(Failure::usage(format!(
-            "station {} is not allowed to announce in zone {forbidden}\nhint: add it to `to` of the station in the building file",
-            from.name
-        )));
+impl<'a> Call<'a> {
+    fn new(
+        site: &'a Site,
+        from: &'a From<'a>,
+        names: &'a str,
+        flags: &'a AnnounceFlags,
+    ) -> Result<Self, Failure> {
+        let zones = zones(site, names)?;
+        let permitted = site.zones_of(from.station.to.iter().map(String::as_str));
+        if let Some(forbidden) = zones.iter().find(|zone| !permitted.contains(zone)) {
+            return Err(Failure::usage(format!(
+                "station {} is not allowed to announce in zone {forbidden}\nhint: add it to `to` of the station in the building file",
+                from.name
+            )));
+        }
+        let targets = site.numbers(names.split(',').map(str::trim)).unwrap_or_default();
+        Ok(Self { site, from, names, zones, targets, flags })
     }
-    let targets = site.numbers(names.split(',').map(str::trim)).unwrap_or_default();
-    let plan = AnnouncementPlan::new(targets, Priority(from.station.priority));
-    let plan = plan.map_err(|error| failure(&error.into()))?;
-    let plan = AnnouncementPlan { rank: from.station.rank, ..plan };
-    let id = plan.id.to_string();
-    let options = run_options(Scheduler::Fifo(70), duration);
-    let interface = from.place.as_ref().map(|place| place.address);
-    let transmission = Transmission {
-        input,
-        looped: false,
-        to: site.announcements,
-        interface,
-        begins: None,
-        announcement: Some(plan),
-    };
-    let stop = stop_on_signals()?;
-    let client = NodeClient::new(site)?;
-    let voice = flags.voice.voice();
-    let (ended, wait) = mpsc::channel::<()>();
-    let results = std::thread::scope(|scope| {
-        let (client, zones, id) = (&client, &zones, &id);
-        let watching = scope.spawn(move || {
-            let (mut told, mut ends) = (0, LocalTime::NEVER);
-            loop {
-                let pause = if told == zones.len() { LATER } else { FIRST };
-                if wait.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) && ends.is_never() {
-                    ends = now() + LAST;
+
+    fn chime(&self) -> Option<Chime> {
+        self.flags.chime.or(self.from.station.chime).filter(|_| !self.flags.no_chime)
+    }
+
+    fn first(&self) -> Attempt<'a> {
+        let (zones, targets) = (self.zones.clone(), self.targets.clone());
+        Attempt { zones, targets, record: self.flags.record.clone() }
+    }
+
+    /// Announces at once, or when the zones are free; reports the results.
+    fn announce(&self, sound: &Sound, stop: &Stop) -> Result<(), Failure> {
+        let client = NodeClient::new(self.site)?;
+        let Some(limit) = self.flags.queue else {
+            let (id, results) = self.send(&client, sound, &self.first(), stop)?;
+            return self.conclude(id, results);
+        };
+        let mut queue = Queue::new(limit, now());
+        let (mut results, mut last) = (Vec::<AnnouncedZone>::new(), None);
+        let mut is_noted = false;
+        while !stop.is_requested() {
+            // A zone that had all of it gets none of it again.
+            let left: Vec<_> =
+                self.zones.iter().copied().filter(|zone| !has_it(&results, zone)).collect();
+            match queue.poll(are_free(self.site, &client, &left), now()) {
+                Some(QueueStep::Send) => {
+                    let attempt = match last {
+                        None => self.first(),
+                        Some(_) => {
+                            let targets = self.site.numbers(left.iter().copied());
+                            let targets = targets.unwrap_or_default();
+                            Attempt { zones: left, targets, record: None }
+                        }
+                    };
+                    let (id, new) = self.send(&client, sound, &attempt, stop)?;
+                    queue.sent(id);
+                    results.retain(|before| !new.iter().any(|it| it.zone == before.zone));
+                    results.extend(new);
+                    last = Some(id);
+                    match results.iter().any(AnnouncedZone::lost) {
+                        true => queue.handle_event(&ZoneEvent::Refused { id, by: id }),
+                        false => return self.conclude(id, results),
+                    }
                 }
-                if !ends.is_never() {
-                    sleep_until(now() + Span::from_millis(50));
-                }
-                let results = results(site, client, zones, id);
-                let have = results.iter().filter(|it| it.started_ns.is_some()).count();
-                if have > told {
-                    told = have;
-                    voice.notify(&format!("on air in {have} of {} zones", zones.len()));
-                }
-                let plays = results.iter().any(|it| it.result == AnnouncementResult::Playing);
-                if now() >= ends || (!ends.is_never() && !plays) {
-                    return results;
+                Some(QueueStep::GiveUp) => break,
+                Some(QueueStep::Withdraw(_)) => {}
+                None => {
+                    if !is_noted {
+                        is_noted = true;
+                        self.flags.voice.voice().notify(&format!(
+                            "waiting until {} are free, for at most {limit}",
+                            left.join(", ")
+                        ));
+                    }
+                    sleep_until(now() + QUEUED);
                 }
             }
-        });
-        let sent = transmit(site, transmission, &options, &stop);
-        drop(ended);
-        let results = watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        sent.map(|()| results).map_err(|error| failure(&error))
-    })?;
-    let announced = Announced { schema: 1, id, zones: results };
-    log(from, names, &announced, flags);
-    conclude(flags, &announced)
+        }
+        match last {
+            Some(id) => self.conclude(id, results),
+            None => Err(Failure::running(format!(
+                "not announced: another announcement plays in {}\nhint: write a longer --queue, or end it with taut stop",
+                self.zones.join(", ")
+            ))),
+        }
+    }
+
+    /// Sends until the sound ends, `stop`, or no zone wants more.
+    fn send(
+        &self,
+        client: &NodeClient<'_>,
+        sound: &Sound,
+        attempt: &Attempt<'_>,
+        stop: &Stop,
+    ) -> Result<(AnnouncementId, Vec<AnnouncedZone>), Failure> {
+        let Self { site, from, flags, .. } = self;
+        let plan = AnnouncementPlan::new(attempt.targets.clone(), Priority(from.station.priority));
+        let plan = plan.map_err(|error| failure(&error.into()))?;
+        let plan = AnnouncementPlan { rank: from.station.rank, ..plan };
+        let (id, opens, over) = (plan.id, Stop::default(), stop.part());
+        let transmission = Transmission {
+            input: sound.input.clone(),
+            looped: false,
+            to: site.announcements,
+            interface: from.place.as_ref().map(|place| place.address),
+            begins: None,
+            announcement: Some(Announced {
+                plan,
+                chime: self.chime(),
+                opens: opens.clone(),
+                end_after: sound.end_after,
+                record: attempt.record.clone(),
+            }),
+        };
+        let voice = flags.voice.voice();
+        voice.detail(&format!("announcement {id}: taut stop {id} ends it"));
+        let watch = Watched { site, client, zones: &attempt.zones, id, opens, over, voice };
+        let options = run_options(Scheduler::Fifo(70), sound.duration);
+        let results = watched(&watch, sound.is_live, |over| {
+            transmit(site, transmission, &options, over).map_err(|error| failure(&error))
+        })?;
+        Ok((id, results))
+    }
+
+    fn conclude(&self, id: AnnouncementId, zones: Vec<AnnouncedZone>) -> Result<(), Failure> {
+        let missed =
+            zones.iter().filter_map(|it| Some(format!("zone {}: {}", it.zone, it.fault.as_ref()?)));
+        let missed: Vec<_> = missed.collect();
+        let reached = zones.len() - missed.len();
+        let text = format!("announced in {reached} of {} zones\n", zones.len());
+        let report = Report { schema: 1, id: id.to_string(), zones };
+        self.log(&report);
+        let json = serde_json::to_string_pretty(&report);
+        answer(self.flags.report, &text, json.map(|text| text + "\n"))?;
+        match missed.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::running(missed.join("; "))),
+        }
+    }
+
+    fn log(&self, report: &Report) {
+        let entry = StationEntry {
+            time_ns: unix_nanos(),
+            station: self.from.name,
+            priority: self.from.station.priority,
+            targets: self.names.split(',').map(str::trim).collect(),
+            report,
+        };
+        let Ok(path) = usual_folder().map(|folder| folder.join(LOG_NAME)) else { return };
+        if let Err(error) = append_log(&path, &entry) {
+            let (path, id) = (path.display(), &report.id);
+            let voice = self.flags.voice.voice();
+            voice.notify(&format!("writing {path}: {error}; the log lacks {id}"));
+        }
+    }
 }
 
 /// The announcement in the log of the station.
@@ -199,94 +399,9 @@ struct StationEntry<'a> {
     priority: u8,
     targets: Vec<&'a str>,
     #[serde(flatten)]
-    announced: &'a Announced,
+    report: &'a Report,
 }
 
-fn log(from: &From<'_>, names: &str, announced: &Announced, flags: &AnnounceFlags) {
-    let entry = StationEntry {
-        time_ns: unix_nanos(),
-        station: from.name,
-        priority: from.station.priority,
-        targets: names.split(',').map(str::trim).collect(),
-        announced,
-    };
-    let Ok(path) = usual_folder().map(|folder| folder.join(LOG_NAME)) else { return };
-    if let Err(error) = append_log(&path, &entry) {
-        let path = path.display();
-        flags
-            .voice
-            .voice()
-            .notify(&format!("writing {path}: {error}; the log lacks {}", announced.id));
-    }
-}
-
-/// Intervals of questions to the nodes, before and after the start.
-const FIRST: Duration = Duration::from_millis(100);
-const LATER: Duration = Duration::from_secs(1);
-/// Time in which all zones report the end: the longest latency, and a loss of the goodbye.
-const LAST: Span = Span::from_secs(3);
-
-fn results(site: &Site, client: &NodeClient<'_>, zones: &[&str], id: &str) -> Vec<AnnouncedZone> {
-    let node = |zone: &str| site.zones.get(zone).map_or("", |zone| zone.node.as_str());
-    let mut nodes: Vec<_> = zones.iter().map(|zone| node(zone)).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    let asked = client.states(nodes);
-    let of_zone = |zone: &&str| {
-        let absent = |fault: String| AnnouncedZone {
-            zone: (*zone).to_owned(),
-            result: AnnouncementResult::Unknown,
-            by: None,
-            started_ns: None,
-            fault: Some(fault),
-        };
-        let Some(asked) = asked.iter().find(|asked| asked.node == node(zone)) else {
-            return absent("its node is unknown".to_owned());
-        };
-        let state = match &asked.state {
-            Ok(state) => state.zones.iter().find(|state| state.zone == **zone),
-            Err(why) => return absent(crate::failure::on_one_line(&why.to_string())),
-        };
-        let found = state.and_then(|state| state.announcements.iter().find(|it| it.id == id));
-        match found {
-            Some(AnnouncementState { result, by, reason, started_ns, .. }) => AnnouncedZone {
-                zone: (*zone).to_owned(),
-                result: *result,
-                by: by.clone(),
-                started_ns: *started_ns,
-                fault: match result {
-                    AnnouncementResult::Refused => Some("another announcement plays".to_owned()),
-                    AnnouncementResult::Preempted => {
-                        Some("an announcement of higher priority ended it".to_owned())
-                    }
-                    AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
-                    AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
-                    _ => None,
-                },
-            },
-            None => absent("the zone did not receive it".to_owned()),
-        }
-    };
-    zones.iter().map(of_zone).collect()
-}
-
-fn rejected(reason: Option<&str>) -> String {
-    let why = reason.and_then(ClaimRefused::named);
-    let reason = why.map_or_else(|| reason.unwrap_or("unknown").to_owned(), claim_refused);
-    format!("the zone rejected its claim: {reason}")
-}
-
-fn conclude(flags: &AnnounceFlags, announced: &Announced) -> Result<(), Failure> {
-    let zones = &announced.zones;
-    let missed =
-        zones.iter().filter_map(|it| Some(format!("zone {}: {}", it.zone, it.fault.as_ref()?)));
-    let missed: Vec<_> = missed.collect();
-    let reached = zones.len() - missed.len();
-    let text = format!("announced in {reached} of {} zones\n", zones.len());
-    let json = serde_json::to_string_pretty(announced);
-    answer(flags.report, &text, json.map(|text| text + "\n"))?;
-    match missed.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::running(missed.join("; "))),
-    }
+fn has_it(results: &[AnnouncedZone], zone: &str) -> bool {
+    results.iter().any(|it| it.zone == zone && !it.lost())
 }

@@ -18,8 +18,8 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{AnnouncementId, Priority};
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
 use tautline_site::{
-    BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, ScheduledAnnouncement, Site,
-    Transmission, run_card, send_source, transmit,
+    Announced, BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, ScheduledAnnouncement,
+    Site, Transmission, run_card, send_source, transmit,
 };
 
 use super::site::building;
@@ -219,7 +219,7 @@ fn play_scheduled(
         to: site.announcements,
         interface: Some(place.address),
         begins: Some(begins),
-        announcement: Some(plan),
+        announcement: Some(Announced { chime: station.chime, ..plan.into() }),
     };
     transmit(site, transmission, &run_options(flags.scheduler, None), &stop)
         .map_err(|error| failure(&error))

@@ -265,6 +265,7 @@ fn announced(last: &AnnouncementState) -> String {
         AnnouncementResult::Rejected => "rejected",
         AnnouncementResult::Preempted => "pre-empted",
         AnnouncementResult::Cut => "cut",
+        AnnouncementResult::Stopped => "stopped",
         AnnouncementResult::Unknown => "unknown",
     };
     match last.started_ns {

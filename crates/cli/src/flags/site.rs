@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tautline_audio::DeviceSpec;
+use tautline_dsp::chime::Chime;
 use tautline_dsp::gain::Gain;
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::Span;
@@ -183,6 +184,17 @@ pub(crate) enum ZoneVerb {
     },
 }
 
+/// `taut stop`
+#[derive(Debug, Args)]
+#[command(after_help = help::STOP)]
+pub(crate) struct StopFlags {
+    /// Zones and groups, separated by commas, or a number
+    #[arg(value_name = "ID|ZONES")]
+    pub(crate) what: String,
+    #[command(flatten)]
+    pub(crate) site: BuildingFile,
+}
+
 /// Checks a text, which stays a text.
 fn valid<T>(
     check: fn(&str) -> Result<T, String>,
@@ -198,6 +210,22 @@ pub(crate) struct AnnounceFlags {
     /// Station of this machine [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) station: Option<String>,
+    /// one-tone, two-tone, three-tone [default: station's]
+    #[arg(long, value_name = "CHIME", value_parser = parse::<Chime>)]
+    pub(crate) chime: Option<Chime>,
+    /// Begin without a chime
+    #[arg(long, conflicts_with = "chime")]
+    pub(crate) no_chime: bool,
+    /// Wait this long at most until all zones are free
+    ///
+    /// Such as 5m. A page is recorded first. A zone in which another announcement takes precedence gets it later.
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) queue: Option<Span>,
+    /// Write the sent audio to this WAV file
+    ///
+    /// The file must not exist. With --queue, it has the first attempt.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
@@ -217,6 +245,36 @@ pub(crate) struct PageFlags {
     /// End after this time, such as 30s
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) duration: Option<Span>,
+    /// End after this time below -50 dBFS, such as 5s
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) end_after: Option<Span>,
+    /// Speak while the space bar is held
+    ///
+    /// Or from one press to the next. Each is a page of its own. Needs a terminal.
+    #[arg(long, conflicts_with_all = ["queue", "record", "duration"])]
+    pub(crate) talk: bool,
+    #[command(flatten)]
+    pub(crate) announce: AnnounceFlags,
+}
+
+/// `taut say`
+#[derive(Debug, Args)]
+#[command(after_help = help::SAY)]
+pub(crate) struct SayFlags {
+    /// Zones and groups, separated by commas
+    pub(crate) zones: String,
+    /// Text to speak
+    pub(crate) text: String,
+    /// Speech program [default: espeak-ng --stdin --stdout]
+    ///
+    /// A shell command. It reads the text from standard input and writes the WAV file to standard output.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "espeak-ng --stdin --stdout",
+        hide_default_value = true
+    )]
+    pub(crate) command: String,
     #[command(flatten)]
     pub(crate) announce: AnnounceFlags,
 }

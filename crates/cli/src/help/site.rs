@@ -87,11 +87,28 @@ pub(crate) const PAGE: &str = r#"Examples:
   taut page all
   taut page hall,gym --input alsa:hw:1
 
-Speak until Ctrl-C. The zones lower their music, and raise it after the page.
-A zone in which an announcement of higher priority plays refuses the page."#;
+Speak after "ready", until Ctrl-C: the microphone is sent after the chime. The
+zones lower their music, and raise it after the page. A zone in which an
+announcement of higher priority plays refuses the page."#;
 
 pub(crate) const PLAY: &str = r#"Examples:
   taut play all closing.wav
   taut play indoors fire
 
 The recording has the sample rate of the building."#;
+
+pub(crate) const SAY: &str = r#"Examples:
+  taut say all "The library closes in ten minutes."
+  taut say gym "Guten Tag." --command "espeak-ng -v de --stdin --stdout"
+
+For another default, write in tautline.toml of this machine:
+  [say]
+  command = "piper --model en.onnx --output_file -""#;
+
+pub(crate) const STOP: &str = r#"Examples:
+  taut stop gym
+  taut stop 01c2a95be41f8d37
+
+With zones, the announcement ends in these zones and plays on in others. With a
+number, it ends everywhere. Its station stops when no zone plays it. The number
+is in taut zones --report json, and on the station with --verbose."#;

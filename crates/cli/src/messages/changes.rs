@@ -31,6 +31,7 @@ pub(crate) fn changed(changed: &Changed) -> String {
         }
         Changed::To(address) => format!("to {address}"),
         Changed::From(address) => format!("from {address}, played when its packets arrive"),
+        Changed::Ended(id) => format!("announcement {id} ends"),
         Changed::Sending(standing) => format!("status {}", sending(standing)),
         Changed::Receiving(standing) => format!("status {}", receiving(standing)),
         Changed::Said(what) => what.clone(),

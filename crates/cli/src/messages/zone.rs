@@ -19,6 +19,7 @@ pub(super) fn event(event: &ZoneEvent) -> String {
             EndReason::Silence => format!(
                 "announcement {id} has ended: no packet for 500 ms; check its station and the network"
             ),
+            EndReason::Stopped => format!("announcement {id} has ended: taut stop"),
             EndReason::Longest => {
                 format!("announcement {id} has ended: it reached its maximum duration")
             }

@@ -9,6 +9,7 @@
 mod addresses;
 mod agents;
 mod all;
+mod announcements;
 mod apart;
 mod arrivals;
 mod avtp;

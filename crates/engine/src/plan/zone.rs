@@ -65,7 +65,7 @@ pub struct AnnouncementPlan {
 
 impl AnnouncementPlan {
     /// Usual maximum duration: a forgotten microphone blocks zones no longer.
-    const LONGEST: Span = Span::from_secs(600);
+    pub const LONGEST: Span = Span::from_secs(600);
 
     /// Random number, first rank, and the usual duck of the priority's class, for 10 minutes.
     pub fn new(targets: Vec<u16>, priority: Priority) -> Result<Self, RunError> {

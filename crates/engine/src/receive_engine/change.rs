@@ -5,6 +5,7 @@ use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
 use tautline_io::thread::memory;
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::zone::AnnouncementId;
 use tautline_report::StreamReport;
 use tautline_report::ledger::ReceivedEntry;
 
@@ -33,6 +34,8 @@ pub(crate) struct MixChanges {
     heirs: Vec<(usize, ReceivedStream)>,
     pub(crate) closed: Vec<StreamReport>,
     pub(crate) count: usize,
+    /// Announcements that a user ended.
+    pub(crate) stopped: Vec<AnnouncementId>,
     /// Latency requested for all streams; later streams adopt it.
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
@@ -64,6 +67,7 @@ impl MixChanges {
             heirs: Vec::new(),
             closed: Vec::new(),
             count: places,
+            stopped: Vec::new(),
             latency_of_all: None,
         };
         (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
@@ -122,6 +126,10 @@ impl MixChanges {
                 one(which, streams)?.set_gain(|fader| fader.muted = muted).map(Changed::Volume)
             }
             RecvChange::From(which, plan) => self.replace(which, *plan, streams),
+            RecvChange::EndAnnouncement(id) => {
+                self.stopped.push(id);
+                Ok(Changed::Ended(id))
+            }
             RecvChange::Status => Ok(Changed::Receiving(self.standing(streams))),
         }
     }

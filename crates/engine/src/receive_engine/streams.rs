@@ -67,6 +67,9 @@ impl ReceivedStreams {
         }
         self.beat = self.watch.beat();
         self.changes.serve(&mut self.streams);
+        for id in self.changes.stopped.drain(..) {
+            self.zone.iter_mut().for_each(|zone| zone.stop(id));
+        }
         self.changes.repairers.refill(self.changes.count);
         self.follow_senders();
         self.keep_statistics();

@@ -10,7 +10,7 @@ use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::zone::{
-    Arbiter, Claim, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains,
+    AnnouncementId, Arbiter, Claim, ClaimRefused, ReceivedClaim, Targets, ZoneEvent, ZoneGains,
 };
 use tautline_report::snapshot::ZoneSnapshot;
 
@@ -124,6 +124,11 @@ impl Zone {
         Ok(())
     }
 
+    /// Ends an announcement in this zone.
+    pub(crate) fn stop(&mut self, id: AnnouncementId) {
+        self.arbiter.handle_stop(id, now());
+    }
+
     pub(crate) fn snapshot(&self, now: LocalTime) -> ZoneSnapshot {
         ZoneSnapshot {
             announcement: self.arbiter.playing().map(|id| id.to_string()),
@@ -176,7 +181,7 @@ mod tests {
     use tautline_proto::clock::{ClockEstimator, Exchange};
     use tautline_proto::time::WallTime;
     use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::zone::{AnnouncementId, Class, Duck, Priority};
+    use tautline_proto::zone::{Class, Duck, Priority};
 
     use super::*;
 

@@ -65,6 +65,8 @@ pub(super) struct Announcement {
     pub(super) heard: Option<WallTime>,
     /// When the zone is free again, without packets.
     silent: Option<Moment>,
+    /// Whether a user ended it here.
+    is_stopped: bool,
     /// Whether a claim arrived since then.
     claimed: bool,
     pub(super) state: State,
@@ -75,6 +77,8 @@ pub(super) struct Announcement {
 impl Announcement {
     /// A station without packets for this long has ended its announcement.
     const SILENCE: Span = Span::from_millis(500);
+    /// Fade of a stopped announcement: short, without a click.
+    const STOP_FADE: Span = Span::from_millis(10);
     /// Late packets and claims of an announcement that is over still find its record: twice the
     /// maximum age of claims.
     const MEMORY: Span = Span::from_secs(2);
@@ -96,6 +100,7 @@ impl Announcement {
             ended: claim.ends.map(|ends| Moment::of(ends, &clock)),
             heard: None,
             silent: None,
+            is_stopped: false,
             claimed: true,
             state: State::Waiting,
             newest: now,
@@ -179,6 +184,19 @@ impl Announcement {
         ends
     }
 
+    /// Ends it at presentation time `at`, unless it ends before.
+    pub(super) fn stop(&mut self, at: LocalTime) {
+        let stops = Moment { wall: self.clock.wall(at), local: at };
+        if self.ends().wall > stops.wall {
+            (self.ended, self.is_stopped) = (Some(stops), true);
+        }
+    }
+
+    /// Fade after its end: its sound may go on after a stop.
+    pub(super) const fn fade(&self) -> Span {
+        if self.is_stopped { Self::STOP_FADE } else { Span::ZERO }
+    }
+
     /// Detects silence at presentation time `earliest`.
     pub(super) fn watch(&mut self, earliest: LocalTime) {
         let falls = self.falls_silent().filter(|at| at.local <= earliest);
@@ -189,6 +207,7 @@ impl Announcement {
 
     pub(super) fn end_reason(&self) -> EndReason {
         match (self.ended, self.silent) {
+            _ if self.is_stopped => EndReason::Stopped,
             (Some(ended), _) if ended.wall <= self.limit.wall => EndReason::Station,
             (None, Some(silent)) if silent.wall <= self.limit.wall => EndReason::Silence,
             _ => EndReason::Longest,

@@ -11,6 +11,15 @@ use crate::time::{Span, WallTime};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnnouncementId(pub u64);
 
+impl core::str::FromStr for AnnouncementId {
+    type Err = core::num::ParseIntError;
+
+    /// Hexadecimal digits.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u64::from_str_radix(text, 16).map(Self)
+    }
+}
+
 impl fmt::Display for AnnouncementId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

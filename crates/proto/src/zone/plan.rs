@@ -137,7 +137,8 @@ impl Plan {
         let mut curve = GainCurve::constant(Gain::SILENCE);
         for turn in self.turns.iter().filter(|turn| all[turn.index].ssrc == ssrc) {
             curve.ramp(turn.begins.local, Span::ZERO, Gain::UNITY);
-            let fade = turn.preempted_by.map_or(Span::ZERO, |by| all[by].claim.duck.down);
+            let fade = turn.preempted_by.map(|by| all[by].claim.duck.down);
+            let fade = fade.unwrap_or_else(|| all[turn.index].fade());
             curve.ramp(turn.ends.local, fade, Gain::SILENCE);
         }
         curve

@@ -315,6 +315,27 @@ fn goodbye_ends_the_page_after_its_last_frame() {
 }
 
 #[test]
+fn stopped_page_fades_and_does_not_return() {
+    let mut zone = Zone::new();
+    zone.until(980);
+    zone.claim(page(1, 1000)).unwrap();
+    zone.sound(&[1], 1000, 2000);
+    zone.until(2000);
+    assert!(!zone.arbiter.handle_stop(AnnouncementId(2), at(2000)));
+    assert!(zone.arbiter.handle_stop(AnnouncementId(1), at(2000)));
+    // Its station goes on.
+    zone.sound(&[1], 2020, 4000);
+    zone.claim(page(1, 1000)).unwrap();
+    zone.sound(&[1], 4000, 5000);
+    let ends = 2005;
+    assert_eq!((zone.heard(1, ends), zone.heard(1, ends + 10)), (1.0, 0.0));
+    assert!((zone.heard(1, ends + 5) - 0.5).abs() < 1e-6);
+    assert_eq!((zone.duck(ends + 300), zone.duck(ends + 1300)), (0.1, 1.0));
+    assert_eq!(zone.heard(1, 4990), 0.0);
+    assert_eq!(zone.events(), [started(1, 1000), ended(1, ends, EndReason::Stopped)]);
+}
+
+#[test]
 fn page_ends_at_its_maximum_duration() {
     let mut zone = Zone::new();
     zone.until(980);

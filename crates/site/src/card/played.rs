@@ -165,6 +165,10 @@ impl PlayedZone {
         change: &ZoneChange,
     ) -> Result<(), String> {
         let (site, _) = building;
+        if let Some(id) = change.stop.as_ref().and_then(|id| id.parse().ok()) {
+            let stopped = self.changes.request(RecvChange::EndAnnouncement(id));
+            stopped.map_err(|why| format!("announcement {id}: {why:?}"))?;
+        }
         let source = self.zone.source.clone();
         if let Some(refused) = self.zone.change(site, change).first() {
             return Err(refused.to_string());
@@ -292,6 +296,9 @@ fn remember<'a>(
         ZoneEvent::Preempted { id, by, .. } => (id, AnnouncementResult::Preempted, Some(by)),
         ZoneEvent::Ended { id, why: EndReason::Station, .. } => {
             (id, AnnouncementResult::Played, None)
+        }
+        ZoneEvent::Ended { id, why: EndReason::Stopped, .. } => {
+            (id, AnnouncementResult::Stopped, None)
         }
         ZoneEvent::Ended { id, .. } => (id, AnnouncementResult::Cut, None),
     };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tautline_api::trust::is_name;
 use tautline_audio::DeviceSpec;
+use tautline_dsp::chime::Chime;
 use tautline_proto::zone::{Class, Priority};
 
 use super::{Checker, DEVICE};
@@ -12,12 +13,13 @@ use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
 use crate::{Message, Station, StationHost};
 
-const STATION: &[&str] = &["node", "key", "input", "priority", "rank", "to", "mutes"];
+const STATION: &[&str] = &["node", "key", "input", "priority", "rank", "to", "mutes", "chime"];
 const MESSAGE: &[&str] = &["file", "sha256"];
 
 const KEY: &str = "a name in the list of taut trust --list";
 const RANK: &str = "a whole number from 1 to 65535";
 const TO: &str = "a list of zones and groups, such as [\"hall\"]";
+const CHIME: &str = "\"one-tone\", \"two-tone\" or \"three-tone\"";
 const SHA256: &str = "64 hexadecimal digits, as printed by sha256sum";
 
 impl<'a> Checker<'a> {
@@ -45,6 +47,9 @@ impl<'a> Checker<'a> {
                 rank: self.rank(&station),
                 to: to.into_iter().map(|name| name.value.to_owned()).collect(),
                 mutes: self.mutes(&station),
+                chime: station
+                    .read("chime", CHIME, &mut self.mistakes, Chime::named)
+                    .map(|it| it.value),
             };
             stations.insert(name.to_owned(), station);
         }

@@ -64,7 +64,7 @@ no-header-extensions = true
 | Order | the command line overrides the section of the command, which overrides keys outside of sections. Options that conflict with the command line are ignored |
 | Values | text in quotes; integers also without. `true` sets an option without a value, `false` leaves it unset. A list repeats the option |
 | Errors | an unknown key or section is an error (exit status 2), as is an invalid value. The message names the place in the file |
-| Exceptions | `taut devices`, `top`, `id`, `trust`, `man`, `completions`, `lab`, and those with a [building file](building.md) do not read the file |
+| Exceptions | `taut devices`, `top`, `id`, `trust`, `man`, `completions`, `lab`, and those with a [building file](building.md) but `say` do not read the file |
 
 `workers`, `[[pipeline]]`, `[offload]` and `[offload."PLUGIN"]` belong to [remote plugins](../guide/offload.md).
 

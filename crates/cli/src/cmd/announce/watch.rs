@@ -1,0 +1,254 @@
+//! Results of an announcement in its zones, while it is sent and after it.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tautline_api::v1::{AnnouncementResult, AnnouncementState};
+use tautline_io::clock::{now, sleep_until};
+use tautline_proto::device::Stop;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::zone::{AnnouncementId, ClaimRefused};
+use tautline_site::{Asked, NodeClient, Site};
+
+use crate::failure::{Failure, on_one_line};
+use crate::messages::claim_refused;
+use crate::screen;
+use crate::voice::Voice;
+
+/// A zone in the report.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct AnnouncedZone {
+    pub(super) zone: String,
+    pub(super) result: AnnouncementResult,
+    pub(super) by: Option<String>,
+    pub(super) started_ns: Option<i64>,
+    pub(super) fault: Option<String>,
+    /// The node answered, or cannot answer.
+    #[serde(skip)]
+    pub(super) is_known: bool,
+}
+
+impl AnnouncedZone {
+    /// Whether another announcement took precedence.
+    pub(super) fn lost(&self) -> bool {
+        matches!(self.result, AnnouncementResult::Refused | AnnouncementResult::Preempted)
+    }
+
+    /// Whether the zone wants no more of it.
+    fn is_over(&self) -> bool {
+        self.lost() || self.result == AnnouncementResult::Stopped
+    }
+}
+
+/// Intervals of questions to the nodes, before and after the start.
+const FIRST: Duration = Duration::from_millis(100);
+const LATER: Duration = Duration::from_secs(1);
+/// Time in which all zones report the end: the longest latency, and a loss of the goodbye.
+const LAST: Span = Span::from_secs(3);
+/// Time after the chime in which a zone without an answer delays the sign to speak.
+const AWAITED: Span = Span::from_secs(1);
+
+/// An announcement that is being sent.
+pub(super) struct Watched<'a> {
+    pub(super) site: &'a Site,
+    pub(super) client: &'a NodeClient<'a>,
+    pub(super) zones: &'a [&'a str],
+    pub(super) id: AnnouncementId,
+    /// Requested when the microphone is sent.
+    pub(super) opens: Stop,
+    /// Ends the transmission.
+    pub(super) over: Stop,
+    pub(super) voice: Voice,
+}
+
+/// Sends, and reports news of the zones meanwhile. Returns the results.
+pub(super) fn watched(
+    watch: &Watched<'_>,
+    is_live: bool,
+    send: impl FnOnce(&Stop) -> Result<(), Failure>,
+) -> Result<Vec<AnnouncedZone>, Failure> {
+    let (ended, wait) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(move || {
+            let mut news = ZoneNews::new(watch.zones.len(), is_live);
+            let mut ends = LocalTime::NEVER;
+            loop {
+                let pause = if news.is_settled() { LATER } else { FIRST };
+                if wait.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) && ends.is_never() {
+                    ends = now() + LAST;
+                }
+                if !ends.is_never() {
+                    sleep_until(now() + Span::from_millis(50));
+                }
+                let results = results(watch);
+                let is_open = watch.opens.is_requested();
+                for line in news.lines(&results, is_open, now()) {
+                    watch.voice.notify(&line);
+                }
+                if news.take_ready() {
+                    watch.voice.notify("ready: speak");
+                    screen::bell();
+                }
+                if results.iter().all(AnnouncedZone::is_over) {
+                    watch.over.request();
+                }
+                let plays = results.iter().any(|it| it.result == AnnouncementResult::Playing);
+                if now() >= ends || (!ends.is_never() && !plays) {
+                    return results;
+                }
+            }
+        });
+        let sent = send(&watch.over);
+        drop(ended);
+        let results = watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        sent.map(|()| results)
+    })
+}
+
+/// News of the zones for the user.
+#[derive(Debug)]
+pub(super) struct ZoneNews {
+    zones: usize,
+    /// Zones in which it plays or played, as last reported.
+    has_it: usize,
+    faulty: BTreeSet<String>,
+    /// A user awaits the sign to speak.
+    awaits: bool,
+    is_ready: bool,
+    opened: LocalTime,
+}
+
+impl ZoneNews {
+    pub(super) fn new(zones: usize, awaits: bool) -> Self {
+        let (faulty, opened) = (BTreeSet::new(), LocalTime::NEVER);
+        Self { zones, has_it: 0, faulty, awaits, is_ready: false, opened }
+    }
+
+    /// Whether each zone was reported, and the sign given.
+    pub(super) fn is_settled(&self) -> bool {
+        self.has_it + self.faulty.len() >= self.zones && !self.awaits
+    }
+
+    /// Lines about what changed.
+    pub(super) fn lines(
+        &mut self,
+        results: &[AnnouncedZone],
+        is_open: bool,
+        now: LocalTime,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        let have: Vec<_> = results
+            .iter()
+            .filter(|it| it.started_ns.is_some() && it.fault.is_none())
+            .map(|it| it.zone.as_str())
+            .collect();
+        if have.len() > self.has_it {
+            let (count, zones) = (have.len(), self.zones);
+            lines.push(format!("on air in {count} of {zones} zones: {}", have.join(", ")));
+        }
+        self.has_it = have.len();
+        for AnnouncedZone { zone, fault, .. } in results.iter().filter(|it| it.is_known) {
+            if let Some(fault) = fault.as_ref().filter(|_| self.faulty.insert(zone.clone())) {
+                lines.push(format!("zone {zone}: {fault}"));
+            }
+        }
+        if is_open && self.opened.is_never() {
+            self.opened = now;
+        }
+        let is_known = self.has_it + self.faulty.len() >= self.zones;
+        let is_awaited = !is_known && now < self.opened + AWAITED;
+        if self.awaits && is_open && self.has_it > 0 && !is_awaited {
+            (self.awaits, self.is_ready) = (false, true);
+        }
+        lines
+    }
+
+    /// Whether to give the sign to speak, once.
+    pub(super) const fn take_ready(&mut self) -> bool {
+        core::mem::replace(&mut self.is_ready, false)
+    }
+}
+
+/// Whether no announcement plays in these zones. Unreachable zones delay nothing.
+pub(super) fn are_free(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> bool {
+    playing(site, client, zones).iter().all(|(_, plays)| !matches!(plays, Ok(Some(_))))
+}
+
+/// Announcement that plays in each zone, or why that is unknown.
+pub(super) fn playing<'z>(
+    site: &Site,
+    client: &NodeClient<'_>,
+    zones: &[&'z str],
+) -> Vec<(&'z str, Result<Option<String>, String>)> {
+    let asked = client.states(nodes(site, zones));
+    let of_zone = |zone: &str| {
+        let of_node = asked.iter().find(|asked| asked.node == node(site, zone));
+        let Some(Asked { state, .. }) = of_node else { return Ok(None) };
+        let state = state.as_ref().map_err(|why| on_one_line(&why.to_string()))?;
+        let state = state.zones.iter().find(|state| state.zone == zone);
+        Ok(state.and_then(|state| state.announcement.clone()))
+    };
+    zones.iter().map(|zone| (*zone, of_zone(zone))).collect()
+}
+
+fn node<'a>(site: &'a Site, zone: &str) -> &'a str {
+    site.zones.get(zone).map_or("", |zone| zone.node.as_str())
+}
+
+fn nodes<'a>(site: &'a Site, zones: &[&str]) -> BTreeSet<&'a str> {
+    zones.iter().map(|zone| node(site, zone)).collect()
+}
+
+fn results(watch: &Watched<'_>) -> Vec<AnnouncedZone> {
+    let Watched { site, client, zones, id, .. } = watch;
+    let (asked, id) = (client.states(nodes(site, zones)), id.to_string());
+    zones.iter().map(|zone| of_zone(zone, node(site, zone), &asked, &id)).collect()
+}
+
+fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
+    let absent = |fault: String, is_known| AnnouncedZone {
+        zone: zone.to_owned(),
+        result: AnnouncementResult::Unknown,
+        by: None,
+        started_ns: None,
+        fault: Some(fault),
+        is_known,
+    };
+    let Some(asked) = asked.iter().find(|asked| asked.node == node) else {
+        return absent("its node is unknown".to_owned(), true);
+    };
+    let state = match &asked.state {
+        Ok(state) => state.zones.iter().find(|state| state.zone == zone),
+        Err(why) => return absent(on_one_line(&why.to_string()), true),
+    };
+    let found = state.and_then(|state| state.announcements.iter().find(|it| it.id == id));
+    let Some(AnnouncementState { result, by, reason, started_ns, .. }) = found else {
+        return absent("the zone did not receive it".to_owned(), false);
+    };
+    let fault = match result {
+        AnnouncementResult::Refused => Some("another announcement plays".to_owned()),
+        AnnouncementResult::Preempted => {
+            Some("an announcement of higher priority ended it".to_owned())
+        }
+        AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
+        AnnouncementResult::Stopped => Some("taut stop ended it".to_owned()),
+        AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
+        _ => None,
+    };
+    AnnouncedZone {
+        zone: zone.to_owned(),
+        result: *result,
+        by: by.clone(),
+        started_ns: *started_ns,
+        fault,
+        is_known: true,
+    }
+}
+
+fn rejected(reason: Option<&str>) -> String {
+    let why = reason.and_then(ClaimRefused::named);
+    let reason = why.map_or_else(|| reason.unwrap_or("unknown").to_owned(), claim_refused);
+    format!("the zone rejected its claim: {reason}")
+}
