@@ -135,8 +135,10 @@ pub(crate) enum Command {
     #[command(disable_help_flag = true)]
     Lab(AbsentLab),
     /// Write man pages to a folder
+    #[command(hide = true)]
     Man(OutFolder),
     /// Write shell completions to a folder
+    #[command(hide = true)]
     Completions(OutFolder),
 }
 

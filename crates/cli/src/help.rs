@@ -103,10 +103,10 @@ pub(crate) const DEMO_BUILDING: &str = r#"Example, as root:
   taut-building/office taut zones          (in another terminal)
   taut-building/office taut play all chime
 
-Three network namespaces are the machines cellar, gym and office. Each runs
-taut node with a virtual card that records. The folder has a script per
-machine, which runs a command there. The demo announces a chime, and measures
-in the recorded sound how far apart the zones start it. Tutorial:
+Three network namespaces are the machines cellar, gym and office. Each runs a
+node with a virtual card that records. The folder has a script per machine,
+which runs a command there. The demo announces a chime, and measures in the
+recorded sound how far apart the zones start it. Tutorial:
 docs/tutorials/zones.md"#;
 
 pub(crate) const JOIN: &str = "Example:

@@ -220,9 +220,7 @@ fn long_short_help(command: &Command, name: &str) -> Vec<String> {
     let wrapped = wrapped.filter(|_| !name.starts_with("taut lab"));
     let mut long: Vec<_> = wide.chain(wrapped).map(|line| format!("{name} -h: {line}")).collect();
     let lines = help.lines().count();
-    // The list of all commands has a line for each.
-    let max = if name == "taut" { SHORT_HELP_LINES + 10 } else { SHORT_HELP_LINES };
-    if lines > max {
+    if lines > SHORT_HELP_LINES {
         long.push(format!("{name} -h has {lines} lines"));
     }
     let shown = |below: &&Command| below.get_name() != "help" && !below.is_hide_set();

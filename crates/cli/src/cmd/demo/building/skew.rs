@@ -21,8 +21,9 @@ pub(super) const UNCERTAINTY: Span = Span::from_nanos(1_000_000_000 / RATE as i6
 const COMPARED: usize = RATE / 20;
 /// Frames before and after the expected start in which the chime is searched.
 const REACH: usize = RATE / 20;
-/// Minimum correlation. The music plays on below the chime.
-const LIKE: f64 = 0.5;
+/// Minimum correlation. The music plays on, 20 dB lower. A note of it that is one of the chime's
+/// reaches 0.8.
+const LIKE: f64 = 0.9;
 
 pub(super) struct Microphone {
     recording: Recording,
@@ -122,12 +123,12 @@ mod tests {
     use super::super::sounds;
     use super::*;
 
-    /// Music with the chime from this frame on.
+    /// Ducked music with the chime from this frame on.
     fn heard(chime: &[f32], start: usize) -> Vec<f32> {
         let music = sounds::music(RATE / 4, 0.0);
         let sample = |(frame, [left, _]): (usize, [f32; 2])| {
             let chime = frame.checked_sub(start).and_then(|at| chime.get(at));
-            left + chime.map_or(0.0, |sample| 0.5 * sample)
+            0.1 * left + chime.map_or(0.0, |sample| 0.5 * sample)
         };
         music.into_iter().enumerate().map(sample).collect()
     }
