@@ -152,7 +152,7 @@ pub(crate) struct AbsentLab {
 
 /// `taut demo`
 #[derive(Debug, Args)]
-#[command(after_help = help::DEMO, args_conflicts_with_subcommands = true)]
+#[command(after_help = help::DEMO, args_conflicts_with_subcommands = true, override_usage = "taut demo [OPTIONS]")]
 pub(crate) struct Demo {
     #[command(subcommand)]
     pub(crate) other: Option<OtherDemo>,

@@ -120,14 +120,15 @@ struct Switch {
 impl Switch {
     /// Time in which a zone joins the source and learns its sender's clock.
     const JOINS: Span = Span::from_millis(1500);
-    /// Time to ask a node.
-    const EACH: Span = Span::from_millis(20);
 
     fn new(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> Self {
         let nodes = zones.iter().filter_map(|zone| Some(site.zones.get(*zone)?.node.as_str()));
         let nodes: std::collections::BTreeSet<&str> = nodes.collect();
+        let begins = now();
         let asked = client.states(nodes);
-        let needs = Self::JOINS + site.latency + Self::EACH.times(zones.len() as i64);
+        // The zones are asked one after the other, each at most as long as this.
+        let each = now() - begins;
+        let needs = Self::JOINS + site.latency + each.times(zones.len() as i64);
         let at = WallTime::of_local(now() + needs, WallClock::frozen().offset());
         Self { at, asked }
     }

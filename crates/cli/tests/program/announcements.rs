@@ -59,7 +59,8 @@ fn stopped_announcement_ends_in_its_zones_and_then_at_its_station() {
         assert_eq!(nothing.status, Some(1), "{nothing:#?}");
         building.left("stop gym").run().well();
         until("the page plays on", || building.zone("gym")["announcement"].is_null());
-        let id = building.zone("hall")["announcement"].as_str().unwrap().to_owned();
+        let hall = building.zone("hall");
+        let id = hall["announcement"].as_str().unwrap_or_else(|| panic!("{hall}")).to_owned();
         building.left("stop").and([id]).run().well();
         let page = page.end();
         assert_eq!(page.status, Some(1), "{page:#?}");
