@@ -86,6 +86,10 @@ The first file found is used: in the current folder, $TAUT_HOME,
 $XDG_CONFIG_HOME/tautline (~/.config/tautline) or /etc/tautline. The command
 line overrides it.
 
+make install also installs what these two write to a folder:
+  taut man --out DIR
+  taut completions --out DIR
+
 Exit status: 0 success; 1 failed while running: nothing was received, or an
 output file is incomplete; 2 usage error; 3 a device, file or address could not
 be opened; 4 recv --exit-on-bye: the sender stopped without a goodbye; 5 no

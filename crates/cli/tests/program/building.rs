@@ -4,6 +4,8 @@ mod sources;
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -83,12 +85,21 @@ const TONE: f64 = 2000.0;
 pub(crate) struct Building {
     pub(crate) cable: Cable,
     pub(crate) folder: Folder,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Two buildings at a time. Each has about ten processes, which would delay each other.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURNS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let turn = &TURNS[NEXT.fetch_add(1, Ordering::Relaxed) % TURNS.len()];
+    turn.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Building {
     /// `None`, with a message, without namespaces.
     pub(crate) fn open() -> Option<Self> {
-        let building = Self { cable: Cable::lay()?, folder: Folder::new() };
+        let building = Self { cable: Cable::lay()?, folder: Folder::new(), _turn: turn() };
         let write = |name: &str, hertz, seconds| {
             tone(hertz, seconds).write(&building.folder.file(name));
         };
@@ -216,8 +227,11 @@ fn page_lowers_the_music_of_its_zones_only() {
             let lowered =
                 levels.iter().filter(|[low, page]| near(*page, music) && near(*low, music - 20.0));
             assert!(lowered.count() >= pages - 2, "{file}: {levels:.1?}");
-            let [last, page] = levels[levels.len() - 3];
-            assert!(near(last, music) && page < -70.0, "{file}: {last} {page}");
+            // It is back for a second before the end, which fades.
+            let after = levels.iter().rposition(|[_, page]| near(*page, music)).unwrap();
+            let back = |[low, page]: &&[f64; 2]| near(*low, music) && *page < -60.0;
+            let back = levels[after..].iter().filter(back).count();
+            assert!(back >= 6, "{file}: {back} tenths, {levels:.1?}");
         }
         // The start of the music has all frequencies.
         let levels = building.levels("left.wav", 2, [MUSIC, PAGE]);

@@ -202,17 +202,12 @@ fn reports_of_different_commands_are_not_compared() {
 #[test]
 fn pages_start_with_required_options_and_keep_example_lines() {
     let folder = Folder::new();
-    let help = taut(words("--help")).run().well().out;
     for command in ["man", "completions"] {
-        let listed = |line: &&str| line.trim_start().starts_with(&format!("{command} "));
-        assert_eq!(help.lines().filter(listed).count(), 1, "{command} in {help}");
         taut(words(&format!("{command} --out ."))).in_folder(folder.path()).run().well();
     }
-    for file in ["taut-man.1", "taut-completions.1", "_taut"] {
-        assert!(folder.file(file).exists(), "{file}");
-    }
+    assert!(folder.file("_taut").exists());
     let page = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
-    assert!(page("taut.1").contains("taut\\-completions(1)"), "{}", page("taut.1"));
+    assert!(page("taut.1").contains("taut\\-compare(1)"), "{}", page("taut.1"));
     for name in ["taut.1", "taut-send.1", "taut-recv.1", "taut-demo.1", "taut-compare.1"] {
         let page = page(name);
         let examples = page.split(".SH EXAMPLES AND NOTES\n.nf\n").nth(1);
