@@ -324,42 +324,6 @@ fn switched(recorded: &Sound, music: &Sound) -> (usize, Vec<i32>) {
 }
 
 #[test]
-fn zones_of_two_nodes_switch_their_source_at_one_time() {
-    shared(|| {
-        let Some(building) = Building::open() else { return };
-        let music = noise(96_000, 0);
-        music.write(&building.folder.file("music.wav"));
-        // At full volume, the music is exact.
-        let loud = BUILDING.replace("max-volume = \"-6dB\"\n", "");
-        std::fs::write(building.folder.file("building.toml"), loud).unwrap();
-        let nodes = building.nodes();
-        grows(&building.folder.file("right.wav"), 3000);
-        building.right("zone hall,gym source tone").run().well();
-        for file in ["left.wav", "right.wav"] {
-            grows(&building.folder.file(file), 4000);
-        }
-        end(nodes);
-        let left = {
-            let Sound { shape, samples } = Sound::read(&building.folder.file("left.wav"));
-            let hall = samples.chunks(shape.channels).flat_map(|frame| [frame[0], frame[1]]);
-            Sound { shape: music.shape, samples: hall.collect() }
-        };
-        let right = Sound::read(&building.folder.file("right.wav"));
-        let both = [left, right].map(|recorded| switched(&recorded, &music));
-        let [at, other] = both.each_ref().map(|(frames, _)| frames % 96_000);
-        let apart = at.abs_diff(other).min(96_000 - at.abs_diff(other));
-        assert!(apart <= 24, "{apart} frames apart");
-        for (_, after) in &both {
-            // The cross-fade has no gap; the tone follows, at −18 dBFS.
-            let loud = |part: &[i32]| part.iter().any(|sample| sample.abs() > 1 << 19);
-            assert!(after.chunks_exact(480).take(100).all(loud));
-            let tone = level(&after[2 * 4800..4 * 4800], TONE);
-            assert!(near(tone, -18.0), "{tone}");
-        }
-    });
-}
-
-#[test]
 fn emergency_sounds_in_a_muted_zone_and_not_in_its_own_room() {
     shared(|| {
         let Some(building) = Building::open() else { return };
@@ -530,4 +494,47 @@ fn schedule_plays_on_each_node_to_its_own_zones() {
         assert_eq!(journal["bell"], at);
         end(nodes);
     });
+}
+
+mod exclusive {
+    //! The result is a function of time (decision 25): a zone that joins late switches later.
+
+    use super::*;
+    use tautline_trial::steady;
+
+    #[test]
+    fn zones_of_two_nodes_switch_their_source_at_one_time() {
+        steady(|| {
+            let Some(building) = Building::open() else { return };
+            let music = noise(96_000, 0);
+            music.write(&building.folder.file("music.wav"));
+            // At full volume, the music is exact.
+            let loud = BUILDING.replace("max-volume = \"-6dB\"\n", "");
+            std::fs::write(building.folder.file("building.toml"), loud).unwrap();
+            let nodes = building.nodes();
+            grows(&building.folder.file("right.wav"), 3000);
+            building.right("zone hall,gym source tone").run().well();
+            for file in ["left.wav", "right.wav"] {
+                grows(&building.folder.file(file), 4000);
+            }
+            end(nodes);
+            let left = {
+                let Sound { shape, samples } = Sound::read(&building.folder.file("left.wav"));
+                let hall = samples.chunks(shape.channels).flat_map(|frame| [frame[0], frame[1]]);
+                Sound { shape: music.shape, samples: hall.collect() }
+            };
+            let right = Sound::read(&building.folder.file("right.wav"));
+            let both = [left, right].map(|recorded| switched(&recorded, &music));
+            let [at, other] = both.each_ref().map(|(frames, _)| frames % 96_000);
+            let apart = at.abs_diff(other).min(96_000 - at.abs_diff(other));
+            assert!(apart <= 24, "{apart} frames apart");
+            for (_, after) in &both {
+                // The cross-fade has no gap; the tone follows, at −18 dBFS.
+                let loud = |part: &[i32]| part.iter().any(|sample| sample.abs() > 1 << 19);
+                assert!(after.chunks_exact(480).take(100).all(loud));
+                let tone = level(&after[2 * 4800..4 * 4800], TONE);
+                assert!(near(tone, -18.0), "{tone}");
+            }
+        });
+    }
 }
