@@ -30,7 +30,7 @@ pub use software::convert::Wanted;
 pub use software::file::{
     FileCoding, FileFormat, FileReader, SoundFile, StandardInput, holds_nothing,
 };
-pub use software::recorded::{MAX_OF_A_PART, RecordedTime, Recording, recorded};
+pub use software::recorded::{MAX_OF_A_PART, OnlyRecorded, RecordedTime, Recording, recorded};
 pub use software::recorder::check_take;
 pub use software::spec::{CardOptions, SoftwareSpec};
 pub use software::{Extras, pace};

@@ -192,7 +192,7 @@ impl BuildingNode {
     /// Enters a fault of the node with its reason, or ends it. `name` is that of [`FaultState`].
     ///
     /// [`FaultState`]: tautline_api::v1::FaultState
-    pub fn set_fault(&self, kind: FaultKind, name: &str, reason: Option<String>) {
+    fn set_fault(&self, kind: FaultKind, name: &str, reason: Option<String>) {
         self.standing().faults.set(kind, name, reason, unix_nanos() / NANOS);
     }
 

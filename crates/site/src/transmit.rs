@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use tautline_audio::{
-    DeviceSpec, Extras, MicrophoneOptions, SoftwareSpec, SoundFile, Wanted, microphone, offered,
-    open_supervised, probe, recorded,
+    DeviceSpec, Extras, MicrophoneOptions, OnlyRecorded, SoftwareSpec, SoundFile, Wanted,
+    microphone, offered, open_supervised, probe, recorded,
 };
 use tautline_codec::encoder;
 use tautline_dsp::chime::Chime;
@@ -20,7 +20,7 @@ use tautline_engine::send_engine::SendEngine;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::{DSCP_MEDIA, UdpOptions};
-use tautline_proto::device::{Cycle, DeviceError, Direction, Flow, Process, Settings, Stop};
+use tautline_proto::device::{DeviceError, Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
@@ -58,7 +58,7 @@ pub struct Announced {
     pub opens: Stop,
     /// Ends it after this time below −50 dBFS.
     pub end_after: Option<Span>,
-    /// WAV file for what was sent; must not exist.
+    /// New WAV file for the sent sound.
     pub record: Option<PathBuf>,
 }
 
@@ -112,7 +112,7 @@ pub fn send_source(
     }
 }
 
-/// Returns what was wrong with the files.
+/// Returns the faults of the files.
 fn send(
     site: &Site,
     transmission: Transmission,
@@ -213,7 +213,7 @@ pub fn capture(
         microphone(opened.device, MicrophoneOptions { end_after, ..MicrophoneOptions::default() });
     let (device, mut recording) = recorded(device, Direction::Capture, SampleFormat::L24);
     recording.begin(to)?;
-    let running = Running::start(device, Box::new(Discard), scheduler, stop)?;
+    let running = Running::start(device, Box::new(OnlyRecorded), scheduler, stop)?;
     let ends = now() + duration.unwrap_or(AnnouncementPlan::LONGEST);
     while !stop.is_requested() && !running.is_over() && now() < ends {
         sleep_until(now() + STEP);
@@ -222,15 +222,6 @@ pub fn capture(
     stop.request();
     running.end()?;
     Ok(())
-}
-
-/// The recorder has the samples already.
-struct Discard;
-
-impl Process for Discard {
-    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
-        Flow::Continue
-    }
 }
 
 /// Stereo, or mono if the input has only that.

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::device::{Cycle, Device, DeviceError, Direction, Settings, Side};
+use tautline_proto::device::{
+    Cycle, Device, DeviceError, Direction, Flow, Process, Settings, Side,
+};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
@@ -71,6 +73,16 @@ pub struct Recording {
     stored: Option<StoredSamples>,
     ending: Vec<Recorder>,
     notes: Notes,
+}
+
+/// For a device that does nothing but record.
+#[derive(Debug)]
+pub struct OnlyRecorded;
+
+impl Process for OnlyRecorded {
+    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+        Flow::Continue
+    }
 }
 
 pub fn recorded(

@@ -47,15 +47,14 @@ impl BuildingNode {
         let is_synchronized =
             is_set && (site.any_clock || KernelClock::read().is_some_and(|it| it.synchronised));
         let steps = player.poll(now, is_synchronized);
-        let journal = || serde_json::to_vec_pretty(player.journal()).unwrap_or_default();
-        let journal = (!steps.is_empty()).then(journal);
+        let journal = (!steps.is_empty()).then(|| player.journal().clone());
         drop(held);
         let reason = || "it is not synchronized, so the schedule is not played".to_owned();
         self.set_fault(FaultKind::Clock, "", (!is_synchronized).then(reason));
         let Some(journal) = journal else { return };
         // Before it plays: a restart repeats nothing.
         let path = self.journal_path();
-        let written = disk::replace(&path, &journal);
+        let written = disk::write_json(&path, &journal);
         self.note_written(&mut self.standing(), &path, written);
         for step in steps {
             self.carry_out(&site, step);
@@ -70,9 +69,8 @@ impl BuildingNode {
         let folder = self.config.path.parent().unwrap_or(Path::new(""));
         let (schedule, faults) = Schedule::load(site, folder);
         faults.iter().for_each(|fault| self.note(fault));
-        let journal = std::fs::read(self.journal_path()).ok();
-        let journal = journal.and_then(|bytes| serde_json::from_slice::<Journal>(&bytes).ok());
-        Some(Player::new(schedule, journal.unwrap_or_default(), Timestamp::now()))
+        let journal: Journal = disk::read_json(&self.journal_path()).unwrap_or_default();
+        Some(Player::new(schedule, journal, Timestamp::now()))
     }
 
     fn journal_path(&self) -> PathBuf {

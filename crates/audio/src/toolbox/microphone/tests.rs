@@ -8,7 +8,7 @@ fn tap(options: MicrophoneOptions) -> MicrophoneTap {
     MicrophoneTap::new(Settings { rate, channels, period: Frames::new(48), periods: 2 }, options)
 }
 
-/// Captures a period of equal samples. Returns what is sent, and whether it ends.
+/// Captures a period of equal samples. Returns the sent samples, and whether the device ends.
 fn captures(tap: &mut MicrophoneTap, sample: f32) -> (Vec<f32>, bool) {
     let mut samples = [sample; 96];
     let now = LocalTime::ZERO;

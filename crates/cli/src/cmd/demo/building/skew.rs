@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use tautline_audio::{DeviceSpec, Extras, RecordedTime, Recording, open, recorded};
+use tautline_audio::{DeviceSpec, Extras, OnlyRecorded, RecordedTime, Recording, open, recorded};
 use tautline_dsp::align::Likeness;
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::monitor::run::Running;
 use tautline_io::thread::Scheduler;
-use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Stop};
+use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
@@ -31,15 +31,6 @@ pub(super) struct Microphone {
     running: Running,
 }
 
-/// The tap records; the process has nothing to do.
-struct Idle;
-
-impl Process for Idle {
-    fn process(&mut self, _cycle: &mut Cycle<'_>) -> Flow {
-        Flow::Continue
-    }
-}
-
 impl Microphone {
     /// Records the card at `cable` from `begins` on.
     pub(super) fn open(
@@ -56,7 +47,7 @@ impl Microphone {
         let _ = std::fs::remove_file(&path);
         recording.begin_in_step(&path, &RecordedTime::at(begins))?;
         let running =
-            Running::start(device, Box::new(Idle), Scheduler::Fifo(60), &Stop::default())?;
+            Running::start(device, Box::new(OnlyRecorded), Scheduler::Fifo(60), &Stop::default())?;
         Ok(Self { recording, path, running })
     }
 
