@@ -81,7 +81,7 @@ impl Default for Gain {
 impl fmt::Display for Gain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 0.0 {
-            return f.write_str("-infdB");
+            return f.write_str("-inf");
         }
         let tenths = (self.as_db() * 10.0).round() / 10.0;
         write!(f, "{}dB", tenths + 0.0)

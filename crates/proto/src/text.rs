@@ -54,7 +54,7 @@ pub enum SpanError {
     Unit(String),
     /// Not a number with a unit.
     #[error(
-        "`{0}` is not a duration\nhint: write a number with its unit, such as 125us, 1.5ms or 10s"
+        "`{0}` is not a duration\nhint: write a number with its unit, such as 1.5ms, 10s or 5min"
     )]
     Figure(String),
     /// Longer than [`Span`], or finer than a nanosecond.

@@ -175,6 +175,7 @@ impl<'a> Checker<'a> {
             rate: rate.unwrap_or(Rate::HZ_48000),
             latency: latency.map_or(Site::LATENCY, |latency| latency.value),
             srtp_key_file: key_file.map(|path| PathBuf::from(path.value)),
+            folder: PathBuf::new(),
             priorities,
             nodes,
             zones,

@@ -57,8 +57,8 @@ pub struct Asked {
 pub struct Pushed {
     /// Name of the node.
     pub node: String,
-    /// The epoch it has now, or why it keeps what it has.
-    pub epoch: Result<u64, AskFailed>,
+    /// The epoch it has now and the number of copied files, or why it keeps what it has.
+    pub epoch: Result<(u64, usize), AskFailed>,
 }
 
 /// Why a node did not answer.
@@ -120,9 +120,10 @@ impl<'a> NodeClient<'a> {
         node: &str,
         push: &SitePush,
         files: &BTreeMap<&str, &Vec<u8>>,
-    ) -> Result<u64, AskFailed> {
+    ) -> Result<(u64, usize), AskFailed> {
         let client = self.client(node)?.within(COPY_LIMIT);
         let mut answer = client.push_site(push)?;
+        let copied = answer.missing.len();
         if !answer.missing.is_empty() {
             for hash in &answer.missing {
                 let bytes = files.get(hash.as_str()).ok_or(AskFailed::Lacking)?;
@@ -130,7 +131,7 @@ impl<'a> NodeClient<'a> {
             }
             answer = client.push_site(push)?;
         }
-        if answer.missing.is_empty() { Ok(answer.epoch) } else { Err(AskFailed::Lacking) }
+        if answer.missing.is_empty() { Ok((answer.epoch, copied)) } else { Err(AskFailed::Lacking) }
     }
 
     /// Changes a zone at its node.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -23,12 +24,23 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> 
 
 /// Replaces the file, and creates its folder.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_by(path, bytes, 0o644)
+}
+
+/// Like [`replace`], for a file that only its user can read.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_by(path, bytes, 0o600)
+}
+
+fn replace_by(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let folder = folder_of(path);
     fs::create_dir_all(&folder)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    let mut file = File::create(&new)?;
+    // A file of an earlier attempt can have another mode.
+    let _ = fs::remove_file(&new);
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(new, path)?;

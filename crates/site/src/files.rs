@@ -8,8 +8,10 @@ use tautline_api::v1::MAX_PUSHED_FILE;
 
 use crate::{Message, RuleTimes, Site};
 
-/// Endings of copied files. Others could be keys or settings of the node.
-const COPIED: [&str; 3] = ["wav", "flac", "ics"];
+/// Endings of copied files. Others could be settings of the node, or its identity.
+const COPIED: [&str; 4] = ["wav", "flac", "ics", KEY];
+/// Ending of keys.
+const KEY: &str = "key";
 
 /// A recording that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +53,11 @@ pub enum FileFault {
     },
     /// A path that is not copied.
     #[error(
-        "{name}: {} is not copied\nhint: only .wav, .flac and .ics files below the folder of the building file are; copy others by hand",
+        "{name}: {} is not copied\nhint: only .wav, .flac, .ics and .key files below the folder of the building file are; copy others by hand",
         path.display()
     )]
     NotCopied {
-        /// Message or rule of the schedule.
+        /// Message, rule of the schedule, or key of the building file.
         name: String,
         /// Path.
         path: PathBuf,
@@ -69,7 +71,9 @@ impl Site {
     /// Paths of copied files, relative to the folder of the building file.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let messages = self.messages.values().map(|message| message.file.as_path());
-        messages.chain(self.calendars().map(|(_, path)| path)).filter(|path| is_copied(path))
+        let calendars = self.calendars().map(|(_, path)| path);
+        let key = self.srtp_key_file.as_deref();
+        messages.chain(calendars).chain(key).filter(|path| is_copied(path))
     }
 
     /// Calendars with their rules.
@@ -90,7 +94,8 @@ impl Site {
         let (mut files, mut left) = (Files::new(), Vec::new());
         let messages = self.messages.iter().map(|(name, it)| (name.as_str(), &*it.file, it.sha256));
         let calendars = self.calendars().map(|(rule, path)| (rule, path, None));
-        for (name, path, sha256) in messages.chain(calendars) {
+        let key = self.srtp_key_file.as_deref().map(|path| ("srtp-key-file", path, None));
+        for (name, path, sha256) in messages.chain(calendars).chain(key) {
             let path = path.to_owned();
             if !is_copied(&path) {
                 left.push(FileFault::NotCopied { name: name.to_owned(), path });
@@ -151,6 +156,11 @@ pub(crate) fn is_copied(path: &Path) -> bool {
     };
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     path.components().all(is_plain) && COPIED.contains(&ending.to_ascii_lowercase().as_str())
+}
+
+/// Whether only the user of the node may read the file.
+pub(crate) fn is_private(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(KEY))
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {

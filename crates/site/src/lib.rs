@@ -74,6 +74,8 @@ pub struct Site {
     pub latency: Span,
     /// Key that encrypts announcements and the building's own sources; a path on every node.
     pub srtp_key_file: Option<PathBuf>,
+    /// Folder of the building file, where the path of the key begins.
+    pub folder: PathBuf,
     /// Priorities by name.
     pub priorities: BTreeMap<String, u8>,
     /// Machines.
@@ -141,6 +143,8 @@ pub struct Zone {
     pub max_volume: Gain,
     /// Minimum volume during an emergency, also of a muted zone.
     pub emergency_volume: Gain,
+    /// Whether `max-volume` is that minimum, because the file has no `emergency-volume`.
+    pub limits_emergencies: bool,
     /// Whether it is mute at the start.
     pub mute: bool,
     /// Delay after the presentation time.

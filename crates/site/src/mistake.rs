@@ -167,9 +167,11 @@ pub enum MistakeKind {
     },
     /// Volume outside the zone's limits.
     #[error(
-        "volume {volume} is outside {min} to {max}\nhint: write a volume between them, or change min-volume or max-volume"
+        "volume {volume} is outside {min} to {max}, the limits of {zone}\nhint: write a volume between them, or change min-volume or max-volume"
     )]
     VolumeOutsideLimits {
+        /// Zone, such as `zone 'gym'`.
+        zone: String,
         /// Volume.
         volume: String,
         /// Minimum.

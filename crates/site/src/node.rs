@@ -94,9 +94,10 @@ struct Standing {
     is_over: bool,
 }
 
-/// First and longest pause before a restart. A run of the longest pause makes the next pause the
-/// first again.
+/// First and longest pause before a restart.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+/// After a run of this length, the next pause is the first again.
+const STEADY: Span = Span::from_secs(10);
 /// A card process whose device plays reports each second. One that is silent for this long hangs:
 /// a user sees the fault within 10 s.
 const HANGS: Span = Span::from_secs(8);
@@ -150,6 +151,7 @@ impl BuildingNode {
         node.standing().kept.insert(role.clone());
         std::thread::Builder::new().name("taut-child".to_owned()).spawn(move || {
             let [first, longest] = PAUSES;
+
             let mut pause = first;
             while node.keeps(&role) {
                 let began = now();
@@ -158,7 +160,7 @@ impl BuildingNode {
                     return;
                 }
                 node.fail(&role, &fault);
-                if now() - began >= Span::from_nanos(longest.as_nanos() as i64) {
+                if now() - began >= STEADY {
                     pause = first;
                 }
                 node.rest(pause);
@@ -187,6 +189,11 @@ impl BuildingNode {
         }
         self.write_faults(&mut standing);
         is_well
+    }
+
+    /// Enters a fault of the node that is over.
+    fn add_fault(&self, kind: FaultKind, name: &str, reason: String) {
+        self.standing().faults.happened(kind, name, reason, unix_nanos() / NANOS);
     }
 
     /// Enters a fault of the node with its reason, or ends it. `name` is that of [`FaultState`].
@@ -317,8 +324,10 @@ impl BuildingNode {
     /// A slow disk blocks only the thread that reads from the card's process.
     fn log(&self, zone: &str, announcements: &[AnnouncementState]) {
         let NodeConfig { place, log, .. } = &self.config;
+        let muted = self.standing().zones.get(zone).is_some_and(|state| state.muted);
         for announcement in announcements {
-            let written = append_log(log, &ZoneEntry::new(&place.name, zone, announcement));
+            let written =
+                append_log(log, &ZoneEntry::new(&place.name, (zone, muted), announcement));
             self.note_written(&mut self.standing(), log, written);
         }
     }

@@ -118,7 +118,7 @@ impl Site {
         below: Option<Scheduler>,
     ) -> Result<(OpenedStream, Option<&'static str>), Error> {
         let Some(file) = &self.srtp_key_file else { return Ok((options.open(below)?, None)) };
-        let key = read_key(file)?;
+        let key = read_key(&self.folder.join(file))?;
         let seal = || -> Box<dyn Seal> { Box::new(SrtpSeal::shared(&key)) };
         Ok((options.open_sealed(below, Some(&seal))?, Some(key.profile().name())))
     }

@@ -146,7 +146,10 @@ impl Zone {
             Some(source) if site.sources.contains_key(source) => {
                 self.source = Some(source.clone());
             }
-            Some(source) => set(Err(ZoneRefused::NoSource(source.clone()))),
+            Some(source) => {
+                let (source, known) = (source.clone(), site.sources.keys().cloned().collect());
+                set(Err(ZoneRefused::NoSource { name: source, known }));
+            }
             None => {}
         }
         self.mute = muted.unwrap_or(self.mute);

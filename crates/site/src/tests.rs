@@ -460,10 +460,10 @@ fn channel_belongs_to_the_card_and_to_one_zone() {
 #[test]
 fn volume_outside_its_limits_is_rejected() {
     let (at, kind) = only_mistake("volume = \"-6dB\"", "volume = \"-1dB\"");
-    let [volume, min, max] = ["-1dB", "-infdB", "-3dB"].map(str::to_owned);
+    let [zone, volume, min, max] = ["zone 'gym'", "-1dB", "-inf", "-3dB"].map(str::to_owned);
     assert_eq!(
         (at, kind),
-        (line("volume = \"-6dB\""), MistakeKind::VolumeOutsideLimits { volume, min, max })
+        (line("volume = \"-6dB\""), MistakeKind::VolumeOutsideLimits { zone, volume, min, max })
     );
     let (_, kind) = only_mistake("volume = \"-6dB\"", "min-volume = \"-2dB\"");
     let [min, max] = ["-2dB", "-3dB"].map(str::to_owned);

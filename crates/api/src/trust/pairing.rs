@@ -26,7 +26,7 @@ use crate::client::wire::TimedStream;
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
 /// TCP port of `taut pair`.
-pub const PAIRING_PORT: u16 = 17250;
+pub const PAIRING_PORT: u16 = 17251;
 const EXCHANGE: Duration = Duration::from_secs(5);
 const COMPARISON: Duration = Duration::from_secs(600);
 

@@ -57,12 +57,14 @@ pub struct FaultState {
     pub name: String,
     /// Newest reason.
     pub reason: String,
-    /// First time, in Unix seconds of the node's clock.
+    /// When it began the last time, in Unix seconds of the node's clock.
     pub first_s: i64,
     /// Newest time; the end, if it ended.
     pub last_s: i64,
     /// Whether it lasts.
     pub lasts: bool,
+    /// How often it began since it was acknowledged.
+    pub times: u32,
 }
 
 /// Kind of a fault.
@@ -81,6 +83,8 @@ pub enum FaultKind {
     Clock,
     /// The node was offered another building file with the same epoch.
     Epoch,
+    /// A rule of the schedule cannot play, or did not.
+    Schedule,
     /// A kind of a later version.
     #[default]
     #[serde(other)]
@@ -104,6 +108,7 @@ impl core::fmt::Display for FaultState {
             FaultKind::Disk => write!(f, "file {name}"),
             FaultKind::Clock => f.write_str("system clock"),
             FaultKind::Epoch => f.write_str("building file"),
+            FaultKind::Schedule => write!(f, "schedule {name}"),
             FaultKind::Unknown => f.write_str(name),
         }
     }
@@ -303,7 +308,9 @@ pub enum ZoneRefused {
     #[error("{0}")]
     Value(String),
     /// 422: a volume outside the zone's limits.
-    #[error("volume {volume} is outside {min} to {max}, the limits of zone {zone}")]
+    #[error(
+        "volume {volume} is outside {min} to {max}, the limits of zone {zone}\nhint: min-volume and max-volume of the building file set them"
+    )]
     Limits {
         /// The zone.
         zone: String,
@@ -315,8 +322,13 @@ pub enum ZoneRefused {
         max: Gain,
     },
     /// 422: an unknown source.
-    #[error("the building file has no source {0:?}; add [source.NAME] to it")]
-    NoSource(String),
+    #[error("the building file has no source {name:?}\nhint: it has {}", known.join(", "))]
+    NoSource {
+        /// Unknown name.
+        name: String,
+        /// Sources of the file.
+        known: Vec<String>,
+    },
 }
 
 impl ZoneRefused {
@@ -324,7 +336,7 @@ impl ZoneRefused {
     pub const fn status(&self) -> u16 {
         match self {
             Self::NoZone { .. } => 404,
-            Self::Value(_) | Self::Limits { .. } | Self::NoSource(_) => 422,
+            Self::Value(_) | Self::Limits { .. } | Self::NoSource { .. } => 422,
         }
     }
 }

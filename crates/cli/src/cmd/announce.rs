@@ -49,7 +49,7 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (end_after, duration) = (flags.end_after, flags.duration);
     let voice = flags.announce.voice.voice();
     if flags.announce.queue.is_none() {
-        let sound = Sound { input, duration, end_after, is_live: true };
+        let sound = Sound { input, duration, end_after, is_live: true, is_recording: false };
         let (stop, page) = (stop_on_signals()?, |stop: &Stop| call.announce(&sound, stop));
         return if flags.talk { talk(voice, &stop, page) } else { page(&stop) };
     }
@@ -184,6 +184,12 @@ fn station<'a>(site: &'a Site, flags: &AnnounceFlags) -> Result<From<'a>, Failur
     };
     let place = match &station.host {
         StationHost::Node(node) => {
+            if let Some(here) = here.as_ref().ok().filter(|here| here.name != *node) {
+                return Err(Failure::usage(format!(
+                    "station {name} belongs to node {node}, and this machine is {}\nhint: run the command on {node}",
+                    here.name
+                )));
+            }
             Some(site.place(Some(node)).map_err(|why| failure(&why.into()))?)
         }
         StationHost::Key(_) => here.ok(),
@@ -198,12 +204,14 @@ struct Sound {
     end_after: Option<Span>,
     /// A user speaks, and awaits a sign to begin.
     is_live: bool,
+    /// It has an end of its own.
+    is_recording: bool,
 }
 
 impl Sound {
     fn of(file: &Path) -> Self {
         let input = file_device(file);
-        Self { input, duration: None, end_after: None, is_live: false }
+        Self { input, duration: None, end_after: None, is_live: false, is_recording: true }
     }
 }
 
@@ -350,11 +358,19 @@ impl<'a> Call<'a> {
         };
         let voice = flags.voice.voice();
         voice.detail(&format!("announcement {id}: taut stop {id} ends it"));
-        let watch = Watched { site, client, zones: &attempt.zones, id, opens, over, voice };
+        let priority = Priority(from.station.priority);
+        let zones = &attempt.zones;
+        let watch = Watched { site, client, zones, id, priority, opens, over, voice };
         let options = run_options(Scheduler::Fifo(70), sound.duration);
-        let results = watched(&watch, sound.is_live, |over| {
-            transmit(site, transmission, &options, over).map_err(|error| failure(&error))
+        let mut is_cancelled = false;
+        let mut results = watched(&watch, sound.is_live, |over| {
+            let sent = transmit(site, transmission, &options, over);
+            is_cancelled = sound.is_recording && stop.is_requested();
+            sent.map_err(|error| failure(&error))
         })?;
+        if is_cancelled {
+            results.iter_mut().for_each(AnnouncedZone::cancel);
+        }
         Ok((id, results))
     }
 

@@ -22,7 +22,7 @@ const KINDS: [(&str, &str); 3] =
     [("alsa", "Sound cards and other PCMs, by ALSA"), ("jack", "JACK"), ("pipewire", "PipeWire")];
 const NO_HARDWARE: &str = "Without hardware";
 const NO_CARD: &str =
-    "No sound card, JACK or PipeWire is here. Use one of the devices below, such as
+    "No sound card, JACK or PipeWire is here. Use one of the devices above, such as
 --input tone:440 or --output file:heard.wav, or make a card that loops back:
   sudo modprobe snd-aloop
 ";

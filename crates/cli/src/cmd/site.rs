@@ -40,6 +40,19 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
 fn warnings(site: &Site, path: &Path) -> Vec<String> {
     let (schedule, mut faults) = Schedule::load(site, path.parent().unwrap_or(Path::new("")));
     faults.extend(schedule.conflicts(site, &schedule.upcoming(CHECKED_PLAYS)));
+    let limited = site.zones.iter().filter(|(_, zone)| zone.limits_emergencies);
+    faults.extend(limited.map(|(name, zone)| {
+        format!(
+            "zone {name}: max-volume {} also limits emergencies; emergency-volume sets theirs",
+            zone.max_volume
+        )
+    }));
+    if site.srtp_key_file.is_none() {
+        faults.push(
+            "no srtp-key-file: any machine of the network can announce; taut srtp-key building.key creates one"
+                .to_owned(),
+        );
+    }
     faults
 }
 
@@ -49,7 +62,7 @@ const CHECKED_PLAYS: usize = 500;
 /// The building of a command.
 pub(super) fn building(file: &BuildingFile) -> Result<(PathBuf, Site), Failure> {
     let path = file.file.clone().map_or_else(found, Ok)?;
-    let site = Site::check(&read(&path)?).map_err(|mistakes| {
+    let mut site = Site::check(&read(&path)?).map_err(|mistakes| {
         let path = path.display();
         let first = mistakes
             .first()
@@ -59,6 +72,7 @@ pub(super) fn building(file: &BuildingFile) -> Result<(PathBuf, Site), Failure> 
             mistakes.len()
         ))
     })?;
+    site.folder = path.parent().unwrap_or(Path::new("")).to_owned();
     Ok((path, site))
 }
 
@@ -70,10 +84,13 @@ pub(crate) fn push(flags: &SitePush) -> Result<(), Failure> {
     let pushed = NodeClient::new(&site)?.push(text, folder);
     let (pushed, left) = pushed.map_err(|fault| Failure::open(fault.to_string()))?;
     left.iter().for_each(|fault| screen::notify(&one_line(&fault.to_string())));
+    warnings(&site, &path).iter().for_each(|warning| screen::notify(warning));
     let mut failed = 0;
     for it in &pushed {
         screen::emit(&match &it.epoch {
-            Ok(epoch) => format!("{}: epoch {epoch}", it.node),
+            Ok((epoch, 0)) => format!("{}: epoch {epoch}", it.node),
+            Ok((epoch, 1)) => format!("{}: epoch {epoch}, 1 file copied", it.node),
+            Ok((epoch, files)) => format!("{}: epoch {epoch}, {files} files copied", it.node),
             Err(why) => {
                 failed += 1;
                 format!("{}: keeps its file: {}", it.node, one_line(&why.to_string()))

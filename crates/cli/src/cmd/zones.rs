@@ -317,9 +317,11 @@ fn faults(site: &Site, asked: &[Asked]) -> Vec<String> {
 
 fn fault_line(fault: &FaultState, node: &str) -> String {
     let (reason, first) = (&fault.reason, age(fault.first_s));
+    let place = if fault.zone().is_some() { String::new() } else { format!("node {node}: ") };
+    let times = if fault.times > 1 { format!(", {} times", fault.times) } else { String::new() };
     if fault.lasts {
-        return format!("{fault}: {reason}; for {first}");
+        return format!("{place}{fault}: {reason}; for {first}{times}");
     }
     let (last, name) = (age(fault.last_s), fault.zone().unwrap_or(node));
-    format!("{fault}: {reason}; began {first} ago, ended {last} ago: taut ack {name}")
+    format!("{place}{fault}: {reason}; began {first} ago, ended {last} ago{times}: taut ack {name}")
 }

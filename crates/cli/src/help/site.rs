@@ -95,7 +95,7 @@ pub(crate) const PLAY: &str = r#"Examples:
   taut play all closing.wav
   taut play indoors fire
 
-The recording has the sample rate of the building."#;
+The recording is a WAV or FLAC file of any rate."#;
 
 pub(crate) const SAY: &str = r#"Examples:
   taut say all "The library closes in ten minutes."

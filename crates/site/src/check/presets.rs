@@ -24,15 +24,17 @@ impl<'a> Checker<'a> {
         let known: Vec<&str> = self.names.zones.union(&self.names.groups).copied().collect();
         for (name, preset) in file.tables("preset", &known, &mut self.mistakes) {
             let mut changes: BTreeMap<&str, ZoneChange> = BTreeMap::new();
+            let mut volumes: BTreeMap<&str, At<Gain>> = BTreeMap::new();
             for (target, entry) in preset.inner(&known, CHANGE, &mut self.mistakes) {
                 let change = self.change(&entry);
                 for zone in site.zones_of([target]) {
-                    if let Some(volume) = &change.1 {
-                        self.within_limits(zone, site, volume);
-                    }
+                    volumes.extend(change.1.map(|volume| (zone, volume)));
                     let of_zone = ZoneChange { zone: zone.to_owned(), ..change.0.clone() };
                     changes.entry(zone).or_default().merge(&of_zone);
                 }
+            }
+            for (zone, volume) in volumes {
+                self.within_limits(zone, site, volume);
             }
             presets.insert(name.to_owned(), changes.into_values().collect());
         }
@@ -48,13 +50,14 @@ impl<'a> Checker<'a> {
         (ZoneChange { volume: text, muted, source, ..ZoneChange::default() }, volume)
     }
 
-    fn within_limits(&mut self, zone: &str, site: &Site, volume: &At<Gain>) {
-        let Some(zone) = site.zones.get(zone) else { return };
-        let (min, max) = (zone.min_volume, zone.max_volume);
+    fn within_limits(&mut self, name: &str, site: &Site, volume: At<Gain>) {
+        let Some(zone) = site.zones.get(name) else { return };
+        let (at, min, max) = (volume.at, zone.min_volume, zone.max_volume);
         if !(min.factor()..=max.factor()).contains(&volume.value.factor()) {
             let [volume_text, min, max] = [volume.value, min, max].map(|gain| gain.to_string());
-            let kind = MistakeKind::VolumeOutsideLimits { volume: volume_text, min, max };
-            self.mistakes.add(volume.at, kind);
+            let (zone, volume) = (format!("zone '{name}'"), volume_text);
+            let kind = MistakeKind::VolumeOutsideLimits { zone, volume, min, max };
+            self.mistakes.add(at, kind);
         }
     }
 }

@@ -55,6 +55,7 @@ impl<'a> Checker<'a> {
             let parse = |text: &str| text.parse::<Gain>().ok();
             let emergency = zone.read("emergency-volume", VOLUME, &mut self.mistakes, parse);
             let usual = if max_volume.factor() < 1.0 { max_volume } else { Gain::UNITY };
+            let limits_emergencies = emergency.is_none() && max_volume.factor() < 1.0;
             let emergency_volume = emergency.map_or(usual, |it| it.value);
             let mute = zone.boolean("mute", &mut self.mistakes).unwrap_or(false);
             let delay = zone.read("delay", DELAY, &mut self.mistakes, delay);
@@ -71,6 +72,7 @@ impl<'a> Checker<'a> {
                 min_volume,
                 max_volume,
                 emergency_volume,
+                limits_emergencies,
                 mute,
                 delay: delay.map_or(Span::ZERO, |delay| delay.value),
                 equalizer,
@@ -169,7 +171,8 @@ impl<'a> Checker<'a> {
             given.filter(|_| is_above(min, volume) || is_above(volume, max))
         {
             let [volume, min, max] = [volume, min, max].map(|gain| gain.to_string());
-            self.mistakes.add(at, MistakeKind::VolumeOutsideLimits { volume, min, max });
+            let zone = zone.title.clone();
+            self.mistakes.add(at, MistakeKind::VolumeOutsideLimits { zone, volume, min, max });
         }
         [volume, min, max]
     }

@@ -49,6 +49,12 @@ impl NodeFaults {
         &self.faults
     }
 
+    /// Enters a fault that is over: a user sees it until the acknowledgement.
+    pub(super) fn happened(&mut self, kind: FaultKind, name: &str, reason: String, now: i64) {
+        self.set(kind, name, Some(reason), now);
+        self.set(kind, name, None, now);
+    }
+
     /// Enters a fault with its reason, or ends it, at `now` in Unix seconds. Returns whether it
     /// begins.
     pub(super) fn set(
@@ -66,13 +72,24 @@ impl NodeFaults {
             return false;
         };
         let Some(known) = known else {
-            let (name, first_s, last_s) = (name.to_owned(), now, now);
-            self.faults.push(FaultState { kind, name, reason, first_s, last_s, lasts: true });
+            let (name, first_s, last_s, times) = (name.to_owned(), now, now, 1);
+            self.faults.push(FaultState {
+                kind,
+                name,
+                reason,
+                first_s,
+                last_s,
+                lasts: true,
+                times,
+            });
             self.is_new = true;
             return true;
         };
         let begins = !known.lasts;
         self.is_new |= begins || known.reason != reason;
+        if begins {
+            (known.first_s, known.times) = (now, known.times.saturating_add(1));
+        }
         (known.reason, known.last_s, known.lasts) = (reason, now, true);
         begins
     }
@@ -139,7 +156,8 @@ mod tests {
         assert!(!faults.set(FaultKind::Card, "hall", None, 13));
         assert_eq!(shown(&faults), [(FaultKind::Card, 10, 12, false)]);
         assert!(faults.set(FaultKind::Card, "hall", why(), 20), "it begins again");
-        assert_eq!(shown(&faults), [(FaultKind::Card, 10, 20, true)]);
+        assert_eq!(shown(&faults), [(FaultKind::Card, 20, 20, true)]);
+        assert_eq!(faults.all()[0].times, 2);
         faults.set(FaultKind::Card, "hall", None, 21);
         assert_eq!(faults.acknowledge(&FaultsAck::default()).cleared.len(), 1);
         assert_eq!(shown(&faults), []);

@@ -8,7 +8,7 @@ use tautline_api::v1::{FaultKind, PushRefused, SitePush, SitePushed};
 use tautline_proto::text::on_one_line;
 
 use super::{BuildingNode, NANOS, Role, Standing};
-use crate::files::{is_copied, sha256};
+use crate::files::{is_copied, is_private, sha256};
 use crate::{Place, Site, Source, disk, unix_nanos};
 
 /// Files that the last push lacked, by their SHA-256.
@@ -30,10 +30,9 @@ impl BuildingNode {
         }
         if new.0.epoch == old.epoch && !is_same {
             let refused = PushRefused::OtherFile { epoch: old.epoch };
-            self.set_fault(FaultKind::Epoch, "", Some(refused.to_string()));
+            self.add_fault(FaultKind::Epoch, "", refused.to_string());
             return Err(refused);
         }
-        self.set_fault(FaultKind::Epoch, "", None);
         let path = &self.config.path;
         let folder = path.parent().unwrap_or(Path::new(""));
         *awaited = lacking(folder, &new.0, &push.files)?;
@@ -48,7 +47,8 @@ impl BuildingNode {
             // Two paths can have the same bytes.
             if let Ok(bytes) = std::fs::read(staged(hash)) {
                 let to = folder.join(file);
-                disk::replace(&to, &bytes).map_err(|error| storage(&to, &error))?;
+                let replace = if is_private(&to) { disk::replace_private } else { disk::replace };
+                replace(&to, &bytes).map_err(|error| storage(&to, &error))?;
                 is_new = true;
             }
         }
@@ -77,7 +77,7 @@ impl BuildingNode {
         }
         let folder = self.config.path.parent().unwrap_or(Path::new(""));
         let path = folder.join(STAGED).join(hash);
-        disk::replace(&path, bytes).map_err(|error| storage(&path, &error))
+        disk::replace_private(&path, bytes).map_err(|error| storage(&path, &error))
     }
 
     /// Uses a pushed building file: ends the processes whose part changed, which start again.
@@ -121,7 +121,11 @@ impl BuildingNode {
     /// Values of the building file that a process uses, in text for comparison.
     pub(super) fn part(&self, role: &Role) -> String {
         let (site, place) = self.building();
-        let common = (site.announcements, site.rate, site.latency, &site.srtp_key_file);
+        let key = site.srtp_key_file.as_ref().map(|file| {
+            let folder = self.config.path.parent().unwrap_or(Path::new(""));
+            std::fs::read(folder.join(file)).ok().map(|key| sha256(&key))
+        });
+        let common = (site.announcements, site.rate, site.latency, &site.srtp_key_file, key);
         let common = format!("{common:?} {place:?}");
         match role {
             Role::Card(card) => {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use tautline_proto::time::Span;
 
-use super::{Play, Schedule};
+use super::{LoadedRule, Play, RuleAction, Schedule};
 
 /// Decisions of a node. The driver calls [`Player::poll`] every 50 ms or so, stores
 /// [`Player::journal`] and then plays: a time that is stored is never played again.
@@ -13,6 +14,8 @@ use super::{Play, Schedule};
 pub(crate) struct Player {
     schedule: Schedule,
     next: Vec<Play>,
+    /// Presets whose time passed while the node or its clock was not ready, the earliest first.
+    late: Vec<Play>,
     journal: Journal,
     /// Newest time for which `next` is valid.
     seen: Timestamp,
@@ -33,7 +36,7 @@ pub(crate) enum Step {
 /// Why a time is not played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SkipReason {
-    /// The node was not running or not awake at the time.
+    /// The node was not awake at the time.
     Missed,
     /// The clock is not synchronized.
     Clock,
@@ -47,10 +50,19 @@ impl Player {
     /// Maximum correction of a clock, within which no time plays twice.
     const NEWEST: Span = Span::from_secs(25 * 3600);
 
-    /// Starts at `now`. `journal` is the one of the last run.
+    /// Starts at `now`. `journal` is the one of the last run. The last missed time of a preset is
+    /// played late, because its volumes hold until the next preset; that of an announcement is
+    /// skipped.
     pub(crate) fn new(schedule: Schedule, journal: Journal, now: Timestamp) -> Self {
-        let mut player = Self { schedule, next: Vec::new(), journal, seen: now };
+        let missed = schedule.rules.iter().filter_map(|rule| {
+            let last = Timestamp::from_second(*journal.get(&rule.name)?).ok()?;
+            missed(rule, &schedule.zone, last, earlier(now, Self::GRACE))
+        });
+        let mut missed: Vec<Play> = missed.collect();
+        missed.sort_by_key(|play| play.at);
+        let mut player = Self { schedule, next: Vec::new(), late: Vec::new(), journal, seen: now };
         player.plan(now);
+        player.next.splice(0..0, missed);
         player
     }
 
@@ -70,6 +82,11 @@ impl Player {
         let due: Vec<Play> = self.next.drain(..due).collect();
         let mut steps = Vec::new();
         for play in due {
+            if matches!(play.action, RuleAction::Preset(_)) {
+                self.late.retain(|it| it.rule != play.rule);
+                self.late.push(play);
+                continue;
+            }
             self.journal.insert(play.rule.clone(), play.at.as_second());
             let reason = if later(play.at, Self::GRACE) < now {
                 Some(SkipReason::Missed)
@@ -80,6 +97,13 @@ impl Player {
                 Some(reason) => Step::Skip(play, reason),
                 None => Step::Play(play),
             });
+        }
+        if is_synchronized {
+            let due = self.late.partition_point(|play| play.at <= now);
+            for play in self.late.drain(..due) {
+                self.journal.insert(play.rule.clone(), play.at.as_second());
+                steps.push(Step::Play(play));
+            }
         }
         if !steps.is_empty() {
             self.plan(now);
@@ -100,6 +124,16 @@ impl Player {
         self.next = next.collect();
         self.next.sort_by_key(|play| play.at);
     }
+}
+
+/// The last time of a rule after `last` and until `now`, at most eight days before.
+fn missed(rule: &LoadedRule, zone: &TimeZone, last: Timestamp, now: Timestamp) -> Option<Play> {
+    // A rule of each minute needs no search of days.
+    let hours = [1, 25, 8 * 24].map(|hours| earlier(now, Span::from_secs(hours * 3600)));
+    hours.into_iter().find_map(|from| {
+        let next = |after| rule.next(after, zone).filter(|play| play.at <= now);
+        std::iter::successors(next(from.max(last)), |play| next(play.at)).last()
+    })
 }
 
 fn earlier(at: Timestamp, by: Span) -> Timestamp {

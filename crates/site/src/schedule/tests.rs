@@ -258,6 +258,44 @@ fn missed_time_is_skipped() {
 }
 
 #[test]
+fn time_missed_before_a_start_is_reported_once() {
+    let journal = Journal::from([("rule".to_owned(), at("2026-01-03T07:00:00Z").as_second())]);
+    let now = "2026-01-05T08:00:00Z";
+    let mut player = Player::new(daily(), journal, at(now));
+    assert_eq!(polled(&mut player, now, true), ["Missed 2026-01-05T07:00:00Z"]);
+    let mut again = Player::new(daily(), player.journal().clone(), at(now));
+    assert_eq!(polled(&mut again, now, true), [""; 0]);
+}
+
+fn nightly() -> Schedule {
+    let text = format!("{BUILDING}at = \"22:00\"\npreset = \"evening\"\n");
+    Schedule::load(&Site::check(text.as_bytes()).unwrap(), Path::new("")).0
+}
+
+#[test]
+fn preset_that_was_missed_applies_late_once() {
+    let journal = Journal::from([("rule".to_owned(), at("2026-01-03T21:00:00Z").as_second())]);
+    let now = "2026-01-05T23:00:00Z";
+    let mut player = Player::new(nightly(), journal, at(now));
+    // Without a network, the clock of a machine that starts is not synchronized.
+    assert_eq!(polled(&mut player, now, false), [""; 0]);
+    assert_eq!(polled(&mut player, "2026-01-05T23:01:00Z", true), ["play 2026-01-05T21:00:00Z"]);
+    assert_eq!(polled(&mut player, "2026-01-05T23:01:01Z", true), [""; 0]);
+    let mut again = Player::new(nightly(), player.journal().clone(), at(now));
+    assert_eq!(polled(&mut again, now, true), [""; 0]);
+    let mut first = Player::new(nightly(), Journal::new(), at(now));
+    assert_eq!(polled(&mut first, now, true), [""; 0]);
+}
+
+#[test]
+fn preset_applies_at_its_time_and_after_a_suspension() {
+    let mut player = Player::new(nightly(), Journal::new(), at("2026-01-05T20:00:00Z"));
+    assert_eq!(polled(&mut player, "2026-01-05T20:59:58Z", true), [""; 0]);
+    assert_eq!(polled(&mut player, "2026-01-05T21:00:00Z", true), ["play 2026-01-05T21:00:00Z"]);
+    assert_eq!(polled(&mut player, "2026-01-07T09:00:00Z", true), ["play 2026-01-06T21:00:00Z"]);
+}
+
+#[test]
 fn unsynchronized_clock_plays_nothing() {
     let mut player = Player::new(daily(), Journal::new(), at("1970-01-01T00:00:00Z"));
     assert_eq!(polled(&mut player, "1970-01-01T07:00:00Z", false), ["Clock 1970-01-01T07:00:00Z"]);

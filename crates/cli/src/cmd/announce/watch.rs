@@ -9,7 +9,7 @@ use tautline_api::v1::{AnnouncementResult, AnnouncementState};
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::zone::{AnnouncementId, ClaimRefused};
+use tautline_proto::zone::{AnnouncementId, ClaimRefused, Class, Priority};
 use tautline_site::{Asked, NodeClient, Site};
 
 use crate::failure::{Failure, on_one_line};
@@ -36,6 +36,14 @@ impl AnnouncedZone {
         matches!(self.result, AnnouncementResult::Refused | AnnouncementResult::Preempted)
     }
 
+    /// The user ended the recording before its end.
+    pub(super) fn cancel(&mut self) {
+        if matches!(self.result, AnnouncementResult::Playing | AnnouncementResult::Played) {
+            self.result = AnnouncementResult::Cut;
+            self.fault.get_or_insert_with(|| "cancelled before its end".to_owned());
+        }
+    }
+
     /// Whether the zone wants no more of it.
     fn is_over(&self) -> bool {
         self.lost() || self.result == AnnouncementResult::Stopped
@@ -56,6 +64,8 @@ pub(super) struct Watched<'a> {
     pub(super) client: &'a NodeClient<'a>,
     pub(super) zones: &'a [&'a str],
     pub(super) id: AnnouncementId,
+    /// Emergencies sound in muted zones, too.
+    pub(super) priority: Priority,
     /// Requested when the microphone is sent.
     pub(super) opens: Stop,
     /// Ends the transmission.
@@ -202,12 +212,18 @@ fn nodes<'a>(site: &'a Site, zones: &[&str]) -> BTreeSet<&'a str> {
 }
 
 fn results(watch: &Watched<'_>) -> Vec<AnnouncedZone> {
-    let Watched { site, client, zones, id, .. } = watch;
+    let Watched { site, client, zones, id, priority, .. } = watch;
     let (asked, id) = (client.states(nodes(site, zones)), id.to_string());
-    zones.iter().map(|zone| of_zone(zone, node(site, zone), &asked, &id)).collect()
+    let result = |zone: &&str| of_zone(zone, node(site, zone), &asked, (&id, *priority));
+    zones.iter().map(result).collect()
 }
 
-fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
+fn of_zone(
+    zone: &str,
+    node: &str,
+    asked: &[Asked],
+    (id, priority): (&str, Priority),
+) -> AnnouncedZone {
     let absent = |fault: String, is_known| AnnouncedZone {
         zone: zone.to_owned(),
         result: AnnouncementResult::Unknown,
@@ -235,6 +251,9 @@ fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
         AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
         AnnouncementResult::Stopped => Some("taut stop ended it".to_owned()),
         AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
+        _ if state.is_some_and(|zone| zone.muted) && priority.class() != Class::Emergency => {
+            Some("the zone is muted".to_owned())
+        }
         _ => None,
     };
     AnnouncedZone {

@@ -12,6 +12,7 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
+use tautline_api::srtp::{MasterKey, Profile, write_key};
 use tautline_api::trust::TrustStore;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_proto::device::Stop;
@@ -30,6 +31,9 @@ use crate::screen;
 
 /// `PID` is the process of the demo: cables have one name on the whole machine.
 const BUILDING: &str = include_str!("building.toml");
+
+/// Key that encrypts announcements and sources.
+const KEY: &str = "building.key";
 
 const LOOK: Span = Span::from_millis(100);
 /// Time in which all zones play.
@@ -114,14 +118,22 @@ impl RunningBuilding {
         let (music, sport, chime) =
             (sounds::music(RATE / 4, 0.0), sounds::music(RATE / 8, 5.0), sounds::chime());
         let names = || self.site.nodes.keys();
+        let key = MasterKey::random(Profile::default())
+            .map_err(|error| Failure::open(format!("creating a key: {error}")))?;
         let mut keys = Vec::new();
         for name in names() {
             let home = self.home(name);
             std::fs::create_dir_all(&home)
                 .map_err(|error| Failure::open(format!("creating {}: {error}", home.display())))?;
             keys.push((name, TrustStore::open(&home)?));
-            // Changes of an earlier demo.
-            let _ = std::fs::remove_file(home.join(format!("zones-{name}.json")));
+            // Changes and faults of an earlier demo.
+            for content in ["zones", "faults"] {
+                let _ = std::fs::remove_file(home.join(format!("{content}-{name}.json")));
+            }
+            self.keep_old(name)?;
+            let file = home.join(KEY);
+            let _ = std::fs::remove_file(&file);
+            write_key(&file, &key)?;
             write(&home.join(FILE_NAME), building.as_bytes())?;
             sounds::write(&home.join("music.wav"), music.iter().copied())?;
             sounds::write(&home.join("sport.wav"), sport.iter().copied())?;
@@ -135,6 +147,21 @@ impl RunningBuilding {
             for (other, its) in keys.iter().filter(|(other, _)| other != own) {
                 store.trusted().trust(other, its.identity().key())?;
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps the building file of an earlier demo, which a user may have edited.
+    fn keep_old(&self, machine: &str) -> Result<(), Failure> {
+        let file = self.home(machine).join(FILE_NAME);
+        let text = std::fs::read(&file).unwrap_or_default();
+        let is_edited =
+            Site::check(&text).map_or(!text.is_empty(), |old| old.epoch > self.site.epoch);
+        if is_edited {
+            let old = file.with_extension("toml.old");
+            let failed = |error| Failure::open(format!("writing {}: {error}", old.display()));
+            std::fs::rename(&file, &old).map_err(failed)?;
+            screen::notify(&format!("the building file of the earlier demo is {}", old.display()));
         }
         Ok(())
     }
