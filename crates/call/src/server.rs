@@ -13,7 +13,7 @@ use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
 use tautline_proto::call::message::CallReason;
-use tautline_proto::call::terms::{CallPath, CallTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallPath, CallTerms};
 use tautline_proto::call::transport::{CalledTransport, SoundChange, TransportStep};
 use tautline_proto::device::Direction;
 use tautline_proto::stream::MAX_DATAGRAM_BYTES;
@@ -55,6 +55,8 @@ pub struct ServerConfig {
     pub max_calls_per_host: Option<u16>,
     /// Whether callers hear each other.
     pub bridged: bool,
+    /// Whether the codec follows the network in calls of callers that chose none.
+    pub auto_format: bool,
     /// Whether calls are displayed.
     pub seen: bool,
 }
@@ -102,8 +104,12 @@ impl Server {
         news: impl Fn(&ServingNews) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let choice = DeviceChoice::alone(devices);
-        let offer = offer(&config.end, &choice, Side::Called, &[CallPath::Udp, CallPath::Tcp]);
+        let mut offer = offer(&config.end, &choice, Side::Called, &[CallPath::Udp, CallPath::Tcp]);
         let usual = offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
+        if config.auto_format {
+            let codings = offer.there.codings.clone();
+            offer.adapts = Some(CallAdaptation { codings, max_bitrate: None });
+        }
         let (events, happened) = sync_channel(EVENTS);
         let listening = Listening { address: config.listen, trust: Some(Arc::clone(&trust)) };
         let server = serve_calls(&listening, events, news);

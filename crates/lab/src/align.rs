@@ -311,7 +311,28 @@ impl TapDelays {
 }
 
 pub fn between(first: &[f32], second: &[f32], options: &AlignOptions) -> TapDelays {
-    series::TapSeries::of(first, second, options).reported()
+    let [first, second] = [first, second].map(|tap| without_offset(tap, options.rate));
+    series::TapSeries::of(&first, &second, options).reported()
+}
+
+/// Cutoff of the DC blocker: far below any sound, so that it keeps the shape of onsets.
+const OFFSET_BELOW_HZ: f64 = 1.0;
+/// Sound whose mean is the offset at the beginning.
+const OFFSET_FROM: Span = Span::from_secs(1);
+
+/// Removes a DC offset, which has no timing, but dominates correlation and energy: a one-pole high-pass filter.
+/// It shifts both taps equally.
+fn without_offset(tap: &[f32], rate: Rate) -> Vec<f32> {
+    let follows = core::f64::consts::TAU * OFFSET_BELOW_HZ / f64::from(rate.hertz());
+    let begin = &tap[..tap.len().min(rate.frames_within(OFFSET_FROM).as_len())];
+    let mean = begin.iter().copied().map(f64::from).sum::<f64>() / begin.len().max(1) as f64;
+    let mut offset = mean;
+    let sample = |sample: &f32| {
+        let sample = f64::from(*sample);
+        offset += follows * (sample - offset);
+        (sample - offset) as f32
+    };
+    tap.iter().map(sample).collect()
 }
 
 fn fine(frames: f64) -> FineFrames {

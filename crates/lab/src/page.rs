@@ -13,7 +13,7 @@ mod spread;
 mod svg;
 
 use crate::compare::{Compared, ComparedRow};
-use crate::report::text::{columns, nanos, shown, stalls_seen};
+use crate::report::text::{columns, figures_of_single, nanos, shown, stalls_seen};
 use crate::report::{Figure, HostDescription, LabReport, ReportRow, Worst};
 use markup::{aside, cells, command, escaped, table};
 use svg::Chart;
@@ -124,7 +124,7 @@ fn figures(out: &mut String, rows: &[ReportRow]) {
         && row.invalid.is_none()
     {
         let line = |figure: &Figure| cells("td", [figure.words, &*shown(figure)]);
-        *out += &table("", row.figures.iter().map(line));
+        *out += &table("", figures_of_single(row).map(line));
     }
     *out += "</section>";
 }

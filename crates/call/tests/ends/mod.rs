@@ -62,6 +62,7 @@ pub(crate) fn server(callers: u16) -> ServerConfig {
         callers,
         max_calls_per_host: None,
         bridged: true,
+        auto_format: false,
         seen: true,
     }
 }

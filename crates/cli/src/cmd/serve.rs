@@ -63,6 +63,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         callers: flags.max_callers,
         max_calls_per_host: flags.max_calls_per_host,
         bridged: !flags.private,
+        auto_format: flags.end.format == Some(None),
         seen: status.are_seen(),
     };
     let news = move |news: &_| locked(&served).served(news, now());

@@ -206,6 +206,8 @@ pub(crate) struct EndFlags {
     #[arg(long, value_name = "N", value_parser = channels, help_heading = "Stream")]
     pub(crate) channels: Option<Channels>,
     /// l16, l24, f32, opus, opus-voice, … [default: l24]
+    ///
+    /// auto: adapts to the network. With taut serve, auto applies to callers without --format.
     #[arg(long, value_name = "CODEC", help_heading = "Stream", value_parser = coding_or_auto(), hide_possible_values = true)]
     pub(crate) format: Option<CodingOrAuto>,
     /// Packet time [default: 2500us]

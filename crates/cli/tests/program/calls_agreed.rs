@@ -133,6 +133,25 @@ fn calls_keep_the_agreed_rate_with_and_without_sound() {
 }
 
 #[test]
+fn adaptive_server_adapts_callers_without_a_format() {
+    let _turn = alongside();
+    let home = Folder::new();
+    std::fs::write(home.file("tautline.toml"), "[serve]\nformat = \"auto\"\n").unwrap();
+    let config = format!("--config {}", home.file("tautline.toml").display());
+    let (serve, address) = served(&home, &format!("{config} --input tone:440 --output null:"));
+    let options = "--input tone:300 --output null:";
+    let call = called(&home, &address, options).controlled().start();
+    call.wait_for(messages::FORMAT_ADAPTS).enter("quit").end().well();
+    let serve = serve.wait_for(messages::FORMAT_ADAPTS);
+    let call = called(&home, &address, &format!("{options} --format l16")).controlled().start();
+    let call = call.wait_for(&messages::coded("l16", "2.5ms"));
+    let call = call.becomes(|status| status.contains("sends l16"));
+    call.enter("quit").end().well();
+    serve.signal("-TERM");
+    serve.end().well();
+}
+
+#[test]
 fn packets_have_the_callers_length_if_a_period_fits() {
     let _turn = alongside();
     let home = Folder::new();

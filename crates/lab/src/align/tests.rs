@@ -112,6 +112,20 @@ fn a_digital_copy_is_as_late_as_it_is_either_way() {
 }
 
 #[test]
+fn offset_of_either_tap_does_not_change_the_delay() {
+    let [first, second] = taps(&still(300.5), 96_000, 3);
+    let offset = |tap: &[f32], by: f32| tap.iter().map(|sample| sample + by).collect::<Vec<_>>();
+    for [one, other] in [[10.0, 0.0], [0.0, -10.0], [10.0, 10.0]] {
+        let reported = between(&offset(&first, one), &offset(&second, other), &options());
+        let errors = errors(&reported, |_| 300.5);
+        assert_eq!(errors.len(), 3, "{one} {other}: {reported:?}");
+        assert!(errors.iter().all(|off| off.abs() < 1e-3), "{one} {other}: {errors:?}");
+    }
+    let silent = between(&offset(&[0.0; 96_000], 0.5), &second, &options());
+    assert_eq!(silent.windows[0].delay, Err(InvalidWindow::Silent(Tap::First)));
+}
+
+#[test]
 fn a_drift_of_500_ppm_is_followed() {
     for drift in [5e-4, -5e-4] {
         let way = Way { delay: 1000.25, drift, gain: 1.0 };

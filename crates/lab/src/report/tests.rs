@@ -51,6 +51,16 @@ fn text_row_shows_error_tail_and_miss_bound() {
 }
 
 #[test]
+fn figure_that_the_table_shows_is_not_repeated() {
+    let mut report = report();
+    report.rows.truncate(1);
+    report.rows[0].add("delay_p50_ns", "median", 5_000_500);
+    let (text, page) = (report.to_string(), crate::page::page(&report));
+    assert_eq!(text.matches("median").count(), 1, "{text}");
+    assert!(page.contains("<td>rest</td>") && !page.contains("<td>median</td>"), "{page}");
+}
+
+#[test]
 fn conditions_are_named_once_for_rows_that_share_them() {
     let mut report = report();
     report.rows = ["a", "b"].map(ReportRow::named).into();

@@ -145,6 +145,13 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
     all
 }
 
+/// Figures of a single row that its table does not show.
+pub(crate) fn figures_of_single(row: &ReportRow) -> impl Iterator<Item = &Figure> {
+    let columns = columns(core::slice::from_ref(row), false);
+    let is_shown = move |figure: &&Figure| columns.iter().any(|column| column.head == figure.words);
+    row.figures.iter().filter(move |figure| !is_shown(figure))
+}
+
 /// Maximum width of a table. A wider one is split.
 const WIDE: usize = 110;
 
@@ -227,7 +234,7 @@ pub(crate) fn aligned(lines: &[Vec<String>]) -> Vec<String> {
 
 fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Result {
     if !many {
-        for figure in &row.figures {
+        for figure in figures_of_single(row) {
             writeln!(f, "{}: {}", figure.words, shown(figure))?;
         }
     }

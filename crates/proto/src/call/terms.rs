@@ -422,9 +422,23 @@ impl CallOffer {
         }
     }
 
+    /// What the called end `here` requests of a caller that neither adapts nor fixed its coding.
+    fn adaptation_of(&self, here: &Self) -> Option<CallAdaptation> {
+        // A caller without the field cannot send feedback.
+        let requested = self.adapts.as_ref().filter(|requested| !requested.is_auto())?;
+        let called = here.adapts.as_ref()?.within(self);
+        let called = CallAdaptation { max_bitrate: requested.max_bitrate, ..called };
+        called.is_auto().then_some(called)
+    }
+
     /// Chooses the first common entry of each list, and the latency in effect
     /// ([`CallTerms::kept`]).
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
+        if let Some(adapts) = self.adaptation_of(here) {
+            let mut offer = self.clone();
+            offer.adapt(&adapts);
+            return offer.choose(here);
+        }
         let there = stream_terms(&self.there, &here.there, "audio to the called end")?;
         let back = stream_terms(&self.back, &here.back, "audio to the caller")?;
         if there.rate != back.rate {

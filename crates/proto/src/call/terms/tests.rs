@@ -41,6 +41,34 @@ fn the_first_that_both_can_is_chosen() {
 }
 
 #[test]
+fn called_end_adapts_callers_that_chose_no_coding() {
+    let codings = |offer: &mut CallOffer, codings: &[Coding]| {
+        offer.there.codings = codings.to_vec();
+        offer.back.codings = codings.to_vec();
+    };
+    let all = [SampleFormat::L24.into(), Coding::LOSSLESS_16, Coding::OPUS];
+    let mut here = offer(&[48_000], &BOTH);
+    codings(&mut here, &all);
+    let mut caller = here.clone();
+    here.adapts = Some(CallAdaptation { codings: all.to_vec(), max_bitrate: None });
+    let bits = CallAdaptation { codings: Vec::new(), max_bitrate: Some(64_000) };
+    caller.adapts = Some(bits.clone());
+    let terms = caller.choose(&here).unwrap();
+    assert_eq!(
+        terms.adapts,
+        Some(CallAdaptation { codings: all.to_vec(), max_bitrate: Some(64_000) })
+    );
+    assert_eq!(terms.there.coding.coder, Coding::OPUS.at_bitrate(64_000).coder, "few bits first");
+    // Cannot send feedback.
+    let older = CallOffer { adapts: None, ..caller.clone() };
+    let terms = older.choose(&here).unwrap();
+    assert_eq!((terms.adapts, terms.there.coding), (None, all[0]));
+    codings(&mut caller, &all[..1]);
+    let terms = caller.choose(&here).unwrap();
+    assert_eq!((terms.adapts, terms.there.coding), (Some(bits), all[0]), "the caller's choice");
+}
+
+#[test]
 fn packets_are_as_short_as_both_can() {
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     one.there.ptimes = (Span::from_micros(125), Span::from_millis(4));
