@@ -81,6 +81,8 @@ pub enum FaultKind {
     Clock,
     /// The node was offered another building file with the same epoch.
     Epoch,
+    /// A contact of the node is not watched.
+    Contact,
     /// A kind of a later version.
     #[default]
     #[serde(other)]
@@ -104,6 +106,8 @@ impl core::fmt::Display for FaultState {
             FaultKind::Disk => write!(f, "file {name}"),
             FaultKind::Clock => f.write_str("system clock"),
             FaultKind::Epoch => f.write_str("building file"),
+            FaultKind::Contact if name.is_empty() => f.write_str("contacts"),
+            FaultKind::Contact => write!(f, "contact {name}"),
             FaultKind::Unknown => f.write_str(name),
         }
     }
