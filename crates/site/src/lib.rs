@@ -6,6 +6,7 @@
 mod card;
 mod check;
 mod client;
+mod contact;
 mod disk;
 mod error;
 mod files;
@@ -39,12 +40,13 @@ use tautline_proto::units::{Channels, Rate};
 
 pub use card::{CardNews, run_card};
 pub use client::{AskFailed, Asked, NodeClient, Pushed};
+pub use contact::{Contact, ContactAction};
 pub use error::Error;
 pub use files::FileFault;
 pub use local::LocalError;
 pub use log::{LOG_NAME, append_log, unix_nanos};
 pub use mistake::{Mistake, MistakeKind};
-pub use node::{BuildingNode, NodeConfig, Role, ScheduledAnnouncement};
+pub use node::{BuildingNode, ContactWatch, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
 pub use schedule::{Cron, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule};
 pub use settings::{parse_bands, parse_ceiling, parse_delay};

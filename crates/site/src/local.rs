@@ -1,7 +1,7 @@
-//! Sources that only their node knows: programs that write sound to standard output.
+//! `local.toml`, which only its node knows and no other machine can change: programs that write
+//! sound to standard output, and contacts.
 //!
-//! The building file names them. Their commands are in `local.toml`, which no other machine can
-//! change.
+//! The building file names the programs as sources.
 
 mod program;
 
@@ -15,6 +15,7 @@ use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 
 pub(crate) use self::program::LocalProgram;
+use crate::contact::ContactTable;
 
 /// Name of the file with the commands of a node.
 const FILE_NAME: &str = "local.toml";
@@ -23,11 +24,14 @@ const SYSTEM_FOLDER: &str = "/etc/tautline";
 /// Silence after which a program has stalled.
 const TIMEOUT: Span = Span::from_secs(10);
 
-/// Why a source of a program is not sent. Each text but one of a program has a hint.
+/// Why a source of a program is not sent, or contacts are not watched. Each text but one of a
+/// program has a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// The file cannot be read.
-    #[error("reading {path}: {why}\nhint: write [source.NAME] with exec = \"COMMAND\"")]
+    #[error(
+        "reading {path}: {why}\nhint: write [source.NAME] with exec = \"COMMAND\", or [contact.NAME] with chip and line"
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -48,6 +52,18 @@ pub enum LocalError {
         /// The file.
         path: PathBuf,
         /// Source.
+        name: String,
+        /// Key.
+        key: &'static str,
+        /// Valid values.
+        write: &'static str,
+    },
+    /// A contact of the file is invalid.
+    #[error("invalid `{key}` of contact {name:?} in {path}\nhint: write {write}")]
+    Contact {
+        /// The file.
+        path: PathBuf,
+        /// Contact.
         name: String,
         /// Key.
         key: &'static str,
@@ -115,9 +131,11 @@ pub(crate) enum RawFormat {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LocalFile {
+pub(crate) struct LocalFile {
     #[serde(default)]
     source: BTreeMap<String, LocalTable>,
+    #[serde(default)]
+    pub(crate) contact: BTreeMap<String, ContactTable>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -130,29 +148,42 @@ struct LocalTable {
     timeout: Option<String>,
 }
 
-impl LocalSource {
-    /// Reads the source `name` of this node. Raw sound has `rate` and two channels by default.
-    pub(crate) fn find(name: &str, rate: Rate) -> Result<Self, LocalError> {
+impl LocalFile {
+    /// Path of the file, which need not exist.
+    pub(crate) fn path() -> PathBuf {
         let own = usual_folder().ok().map(|folder| folder.join(FILE_NAME));
-        let path = own.filter(|path| path.exists());
-        let path = path.unwrap_or_else(|| Path::new(SYSTEM_FOLDER).join(FILE_NAME));
-        let text = std::fs::read_to_string(&path).map_err(|error| LocalError::Unreadable {
-            path: path.clone(),
-            why: error.to_string(),
-        })?;
-        Self::read(&path, &text, name, rate)
+        let own = own.filter(|path| path.exists());
+        own.unwrap_or_else(|| Path::new(SYSTEM_FOLDER).join(FILE_NAME))
     }
 
-    fn read(path: &Path, text: &str, name: &str, rate: Rate) -> Result<Self, LocalError> {
-        let unreadable = |error: toml::de::Error| {
+    pub(crate) fn load(path: &Path) -> Result<Self, LocalError> {
+        let text = std::fs::read_to_string(path).map_err(|error| LocalError::Unreadable {
+            path: path.to_owned(),
+            why: error.to_string(),
+        })?;
+        Self::parse(path, &text)
+    }
+
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, LocalError> {
+        toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().and_then(|span| text.get(..span.start));
             let line = line.map_or(String::new(), |before| {
                 format!("line {}: ", 1 + before.matches('\n').count())
             });
             let why = line + error.message();
             LocalError::Unreadable { path: path.to_owned(), why }
-        };
-        let file: LocalFile = toml::from_str(text).map_err(unreadable)?;
+        })
+    }
+}
+
+impl LocalSource {
+    /// Reads the source `name` of this node. Raw sound has `rate` and two channels by default.
+    pub(crate) fn find(name: &str, rate: Rate) -> Result<Self, LocalError> {
+        let path = LocalFile::path();
+        Self::read(&path, LocalFile::load(&path)?, name, rate)
+    }
+
+    fn read(path: &Path, file: LocalFile, name: &str, rate: Rate) -> Result<Self, LocalError> {
         let table = file
             .source
             .get(name)
@@ -212,7 +243,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<LocalSource, LocalError> {
-        LocalSource::read(Path::new("local.toml"), text, "radio", Rate::HZ_48000)
+        let path = Path::new("local.toml");
+        LocalSource::read(path, LocalFile::parse(path, text)?, "radio", Rate::HZ_48000)
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A node: starts the processes of its cards and sources, restarts them, and knows its zones.
 
 mod child;
+mod contacts;
 mod faults;
 mod push;
 mod saved;
@@ -25,13 +26,14 @@ use tautline_proto::text::on_one_line;
 use tautline_proto::time::Span;
 
 use self::child::RunningChild;
+pub use self::contacts::ContactWatch;
 use self::faults::NodeFaults;
 use self::saved::SavedZones;
 pub use self::scheduled::ScheduledAnnouncement;
 use crate::card::CardNews;
 use crate::log::{ZoneEntry, append_log, newly_over, unix_nanos};
 use crate::schedule::Player;
-use crate::{Place, Site, Source, Zone};
+use crate::{Contact, Place, Site, Source, Zone};
 
 /// A process of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +57,8 @@ pub struct NodeConfig {
     pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
     /// Creates the command that plays an announcement of the schedule to the zones of the node.
     pub announce: Box<dyn Fn(&ScheduledAnnouncement) -> Command + Send + Sync>,
+    /// Creates the command of a contact's announcement. The end of its standard input ends a page.
+    pub contact: Box<dyn Fn(&Contact) -> Command + Send + Sync>,
     /// File of the changes to zones, which outlives the node.
     pub saved: PathBuf,
     /// File of the faults, which outlives the node.

@@ -11,7 +11,7 @@ use tautline_trial::snapshot;
 use super::*;
 
 /// A valid file of two zones; tests change one part each.
-const VALID: &str = r#"epoch = 3
+pub(crate) const VALID: &str = r#"epoch = 3
 announcements = "239.255.77.1:5004"
 [priorities]
 music = 10

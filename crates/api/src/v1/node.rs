@@ -85,6 +85,8 @@ pub enum FaultKind {
     Epoch,
     /// A rule of the schedule cannot play, or did not.
     Schedule,
+    /// A contact of the node is not watched.
+    Contact,
     /// A kind of a later version.
     #[default]
     #[serde(other)]
@@ -109,6 +111,8 @@ impl core::fmt::Display for FaultState {
             FaultKind::Clock => f.write_str("system clock"),
             FaultKind::Epoch => f.write_str("building file"),
             FaultKind::Schedule => write!(f, "schedule {name}"),
+            FaultKind::Contact if name.is_empty() => f.write_str("contacts"),
+            FaultKind::Contact => write!(f, "contact {name}"),
             FaultKind::Unknown => f.write_str(name),
         }
     }

@@ -27,7 +27,7 @@ use tautline_site::{
 use self::speech::speech;
 use self::talk::talk;
 use self::watch::{AnnouncedZone, Watched, are_free, playing, watched};
-use super::node::{failure, file_device, run_options};
+use super::node::{changes, failure, file_device, run_options};
 use super::site::building;
 use super::stop_on_signals;
 use super::zones::zones;
@@ -50,16 +50,25 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let voice = flags.announce.voice.voice();
     if flags.announce.queue.is_none() {
         let sound = Sound { input, duration, end_after, is_live: true, is_recording: false };
-        let (stop, page) = (stop_on_signals()?, |stop: &Stop| call.announce(&sound, stop));
+        let (stop, page) = (page_stop(flags)?, |stop: &Stop| call.announce(&sound, stop));
         return if flags.talk { talk(voice, &stop, page) } else { page(&stop) };
     }
     let folder = temporary()?;
     let file = folder.path().join("page.wav");
     voice.notify("recording: speak; Ctrl-C ends the page, and again cancels it");
     let spoken = Capture { input, to: &file, duration, end_after };
-    capture(&site, spoken, Scheduler::Fifo(70), &stop_on_signals()?)
+    capture(&site, spoken, Scheduler::Fifo(70), &page_stop(flags)?)
         .map_err(|error| failure(&error))?;
     call.announce(&Sound::of(&file), &stop_on_signals()?)
+}
+
+/// Requested when the user ends the page.
+fn page_stop(flags: &PageFlags) -> Result<Stop, Failure> {
+    let stop = stop_on_signals()?;
+    if flags.until_eof {
+        changes(&stop)?;
+    }
+    Ok(stop)
 }
 
 pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {

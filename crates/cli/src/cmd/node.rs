@@ -18,8 +18,8 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{AnnouncementId, Priority};
 use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
 use tautline_site::{
-    Announced, BuildingNode, CardNews, LOG_NAME, NodeConfig, Place, Role, ScheduledAnnouncement,
-    Site, Transmission, run_card, send_source, transmit,
+    Announced, BuildingNode, CardNews, Contact, ContactAction, LOG_NAME, NodeConfig, Place, Role,
+    ScheduledAnnouncement, Site, Transmission, run_card, send_source, transmit,
 };
 
 use super::site::building;
@@ -56,11 +56,15 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     let voice = flags.voice.voice();
     let [saved, faults] = [file(&place, "zones")?, file(&place, "faults")?];
     let path = path.to_owned();
-    let own_path = path.clone();
+    let (own_path, site_path) = (path.clone(), path.clone());
     let (scheduler, name) = (flags.scheduler.to_string(), place.name.clone());
-    let begin = move || {
+    let begin_program = || {
         let mut command = Command::new("/proc/self/exe");
         command.env_remove(NOTIFY_SOCKET);
+        command
+    };
+    let begin = move || {
+        let mut command = begin_program();
         command.args(["node", "--scheduler", &scheduler, "--node", &name, "--site"]).arg(&path);
         command
     };
@@ -78,6 +82,23 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         };
         command
     };
+    let contact = move |contact: &Contact| {
+        let mut command = begin_program();
+        let recording = match &contact.action {
+            ContactAction::Page => {
+                command.args(["page", "--until-eof"]);
+                None
+            }
+            ContactAction::Play(recording) => {
+                command.arg("play");
+                Some(recording)
+            }
+        };
+        command.args(["--report", "none", "--site"]).arg(&site_path);
+        command.args(contact.station.iter().map(|name| format!("--station={name}")));
+        command.arg("--").arg(contact.to.join(",")).args(recording);
+        command
+    };
     let site = Arc::new(site);
     let node = BuildingNode::new(NodeConfig {
         site: Arc::clone(&site),
@@ -85,6 +106,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         path: own_path,
         command: Box::new(command),
         announce: Box::new(announce),
+        contact: Box::new(contact),
         saved,
         faults,
         log: usual_folder()?.join(LOG_NAME),
@@ -97,6 +119,9 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
         kept.map_err(|error| Failure::running(format!("starting a thread: {error}")))
     };
     let mut kept = keep(roles)?;
+    let contacts = node
+        .watch_contacts(Contact::all())
+        .map_err(|error| Failure::running(format!("watching contacts: {error}")))?;
     screen::emit(&format!("node {} at {}", place.name, server.address()));
     let manager = ServiceManager::connect().unwrap_or_else(|error| {
         voice.notify(&format!("{NOTIFY_SOCKET}: {error}; the service manager gets no messages"));
@@ -116,6 +141,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
     }
     manager.send("STOPPING=1");
     server.stop();
+    drop(contacts);
     node.end(kept);
     Ok(())
 }
@@ -230,7 +256,7 @@ pub(super) fn file_device(path: &Path) -> DeviceSpec {
 }
 
 /// Changes from standard input, whose end requests the stop.
-fn changes(stop: &Stop) -> Result<Receiver<ZoneChange>, Failure> {
+pub(super) fn changes(stop: &Stop) -> Result<Receiver<ZoneChange>, Failure> {
     let (sender, receiver) = channel();
     let stop = stop.clone();
     let read = move || {

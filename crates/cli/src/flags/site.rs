@@ -253,6 +253,9 @@ pub(crate) struct PageFlags {
     /// Or from one press to the next. Each is a page of its own. Needs a terminal.
     #[arg(long, conflicts_with_all = ["queue", "record", "duration"])]
     pub(crate) talk: bool,
+    /// End when standard input ends; the node starts the pages of its contacts so.
+    #[arg(long, hide = true, conflicts_with = "talk")]
+    pub(crate) until_eof: bool,
     #[command(flatten)]
     pub(crate) announce: AnnounceFlags,
 }

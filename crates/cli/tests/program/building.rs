@@ -1,5 +1,6 @@
 //! A building of two nodes: music, announcements, volumes, and the restart of what died.
 
+mod contacts;
 mod sources;
 
 use std::path::PathBuf;

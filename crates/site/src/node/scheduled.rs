@@ -1,7 +1,7 @@
 //! The node's part of the schedule.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::PoisonError;
 
 use jiff::Timestamp;
@@ -77,7 +77,7 @@ impl BuildingNode {
         self.config.saved.with_extension("journal.json")
     }
 
-    fn note(&self, note: &str) {
+    pub(super) fn note(&self, note: &str) {
         (self.config.notify)(note);
     }
 
@@ -128,24 +128,36 @@ impl BuildingNode {
             return;
         }
         let mut command = (self.config.announce)(announcement);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => return self.note(&format!("schedule {rule}: {error}")),
-        };
+        command.stdin(Stdio::null());
+        self.start_announcement(format!("schedule {rule}"), command, || ());
+    }
+
+    /// Starts the process of an announcement, and logs its error. Calls `ended` at its end. Returns
+    /// its input, if that is a pipe.
+    pub(super) fn start_announcement(
+        &self,
+        what: String,
+        mut command: Command,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Option<ChildStdin> {
+        let started = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = started.inspect_err(|error| self.note(&format!("{what}: {error}"))).ok()?;
+        let input = child.stdin.take();
         let notify = std::sync::Arc::clone(&self.config.notify);
         let wait = move || {
-            let Ok(output) = child.wait_with_output() else { return };
+            let output = child.wait_with_output();
+            ended();
+            let Ok(output) = output else { return };
             if !output.status.success() {
                 let errors = String::from_utf8_lossy(&output.stderr);
-                let first = errors.lines().next().unwrap_or_default();
-                notify(&format!("schedule {rule}: {}: {first}", output.status));
+                let error = errors.lines().find(|line| line.starts_with("error: "));
+                let line = error.or(errors.lines().next()).unwrap_or_default();
+                notify(&format!("{what}: {}: {line}", output.status));
             }
         };
         let started = std::thread::Builder::new().name("taut-announce".to_owned()).spawn(wait);
-        if let Err(error) = started {
-            self.note(&format!("starting a thread: {error}"));
-        }
+        started.inspect_err(|error| self.note(&format!("starting a thread: {error}"))).ok()?;
+        input
     }
 }
 

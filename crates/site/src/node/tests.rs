@@ -7,7 +7,7 @@ use tautline_api::v1::{NodeService, PushRefused, SitePush, ZoneChange, ZonePlayb
 use tempfile::TempDir;
 
 use super::*;
-use crate::Site;
+use crate::{Contact, ContactAction, Site};
 
 const BUILDING: &str = r#"epoch = 1
 announcements = "239.255.77.1:5004"
@@ -76,6 +76,13 @@ impl Run {
             announce: Box::new(|announcement| {
                 let mut command = Command::new("sh");
                 command.args(["-c", "echo \"$0\" >&2; exit 1", &announcement.message]);
+                command
+            }),
+            contact: Box::new(|contact| {
+                let mut command = Command::new("sh");
+                // Its error has each line of its input.
+                let script = "echo error: $0 closed >&2; cat >&2; exit 1";
+                command.args(["-c", script, &contact.name]);
                 command
             }),
             faults: folder.path().join("faults.json"),
@@ -397,5 +404,106 @@ fn fault_of_a_source_lasts_until_it_sends() {
         assert!(std::time::Instant::now() < end);
         std::thread::park_timeout(Duration::from_millis(5));
     }
+    run.end();
+}
+
+/// A contact at a named pipe, with the edges that a GPIO chip would report.
+struct Switch {
+    contact: Contact,
+    edges: std::fs::File,
+    /// Time of the next edge: in the past, so that no test waits for a stable level.
+    time: u64,
+}
+
+impl Switch {
+    fn new(folder: &TempDir, action: ContactAction) -> Self {
+        let chip = folder.path().join("chip");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &chip, mode).unwrap();
+        let edges = std::fs::File::options().read(true).write(true).open(&chip).unwrap();
+        let contact = Contact {
+            name: "bell".to_owned(),
+            chip,
+            line: 3,
+            active_low: false,
+            action,
+            to: vec!["hall".to_owned()],
+            station: None,
+        };
+        Self { contact, edges, time: 0 }
+    }
+
+    fn set(&mut self, is_closed: bool) {
+        use std::io::Write as _;
+        // `struct gpio_v2_line_event`: time, 1 for a rising edge or 2 for a falling one, line.
+        let kind: u32 = if is_closed { 1 } else { 2 };
+        let mut event = self.time.to_ne_bytes().to_vec();
+        event.extend([kind, 3].map(u32::to_ne_bytes).as_flattened());
+        event.resize(48, 0);
+        self.edges.write_all(&event).unwrap();
+        self.time += 1_000_000_000;
+    }
+}
+
+fn contact_faults(node: &BuildingNode) -> Vec<(String, bool)> {
+    let faults = node.state().faults.into_iter();
+    let own = faults.filter(|fault| fault.kind == FaultKind::Contact);
+    own.map(|fault| (fault.name, fault.lasts)).collect()
+}
+
+#[test]
+fn message_starts_at_each_closure_of_its_contact() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("fire.wav"), []).unwrap();
+    let message = folder.path().join("fire.wav").display().to_string();
+    let mut switch = Switch::new(&folder, ContactAction::Play(message));
+    let run = Run::within("exec cat", folder);
+    let watch = run.node.watch_contacts(Ok(vec![switch.contact.clone()])).unwrap();
+    for _ in 0..2 {
+        switch.set(true);
+        assert_eq!(run.note(), "contact bell: exit status: 1: error: bell closed");
+        switch.set(false);
+    }
+    assert_eq!(contact_faults(&run.node), []);
+    drop(watch);
+    run.end();
+}
+
+#[test]
+fn page_lasts_while_its_contact_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut switch = Switch::new(&folder, ContactAction::Page);
+    let run = Run::within("exec cat", folder);
+    let watch = run.node.watch_contacts(Ok(vec![switch.contact.clone()])).unwrap();
+    switch.set(true);
+    // Its process ends with its input.
+    let early = run.notes.recv_timeout(Duration::from_millis(200));
+    assert!(early.is_err(), "{early:?}");
+    switch.set(false);
+    assert_eq!(run.note(), "contact bell: exit status: 1: error: bell closed");
+    switch.set(true);
+    let early = run.notes.recv_timeout(Duration::from_millis(200));
+    assert!(early.is_err(), "{early:?}");
+    // The end of the node ends it.
+    drop(watch);
+    assert_eq!(run.note(), "contact bell: exit status: 1: error: bell closed");
+    run.end();
+}
+
+#[test]
+fn contact_without_its_line_is_a_fault_with_a_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut absent = Switch::new(&folder, ContactAction::Page).contact;
+    absent.chip = folder.path().join("absent");
+    let mut elsewhere = absent.clone();
+    (elsewhere.name, elsewhere.to) = ("attic".to_owned(), vec!["attic".to_owned()]);
+    let run = Run::within("exec cat", folder);
+    let watch = run.node.watch_contacts(Ok(vec![absent, elsewhere])).unwrap();
+    let note = run.note();
+    assert!(note.starts_with("contact bell: line 3 of ") && note.contains("; "), "{note}");
+    assert_eq!(run.note(), "contact attic: the building file has no zone or group attic");
+    let lasting = ["bell", "attic"].map(|name| (name.to_owned(), true));
+    assert_eq!(contact_faults(&run.node), lasting);
+    drop(watch);
     run.end();
 }

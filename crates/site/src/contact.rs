@@ -1,0 +1,194 @@
+//! Contacts: switches at GPIO lines of a node that start announcements.
+//!
+//! `local.toml` of the node has them, next to the wires.
+
+mod debounce;
+mod line;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+pub(crate) use self::line::ContactLine;
+use crate::Site;
+use crate::local::{LocalError, LocalFile};
+
+/// A contact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contact {
+    /// Name.
+    pub name: String,
+    /// Path of the chip's device.
+    pub(crate) chip: PathBuf,
+    /// Number of the line at the chip.
+    pub(crate) line: u32,
+    /// Whether the closed contact connects the line to ground.
+    pub(crate) active_low: bool,
+    /// What it starts.
+    pub action: ContactAction,
+    /// Zones and groups.
+    pub to: Vec<String>,
+    /// Station; `None` for the only one of this machine.
+    pub station: Option<String>,
+}
+
+/// Announcement that a contact starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContactAction {
+    /// A page while the contact is closed.
+    Page,
+    /// This message or file, once per closure.
+    Play(String),
+}
+
+/// `[contact.NAME]`
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ContactTable {
+    chip: PathBuf,
+    line: u32,
+    #[serde(default)]
+    active_low: bool,
+    #[serde(default)]
+    page: bool,
+    play: Option<String>,
+    to: Vec<String>,
+    station: Option<String>,
+}
+
+impl Contact {
+    /// Contacts of this machine.
+    ///
+    /// # Errors
+    ///
+    /// If `local.toml` is invalid.
+    pub fn all() -> Result<Vec<Self>, LocalError> {
+        let path = LocalFile::path();
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        Self::read(&path, LocalFile::load(&path)?)
+    }
+
+    fn read(path: &Path, file: LocalFile) -> Result<Vec<Self>, LocalError> {
+        let read = |(name, table): (String, ContactTable)| {
+            let ContactTable { chip, line, active_low, page, play, to, station } = table;
+            let action = match (page, play) {
+                (true, None) => ContactAction::Page,
+                (false, Some(recording)) => ContactAction::Play(recording),
+                _ => {
+                    let (path, write) =
+                        (path.to_owned(), "either play = \"MESSAGE\" or page = true");
+                    return Err(LocalError::Contact { path, name, key: "play", write });
+                }
+            };
+            if to.is_empty() {
+                let (path, write) = (path.to_owned(), "a list of zones and groups");
+                return Err(LocalError::Contact { path, name, key: "to", write });
+            }
+            let chip = Path::new("/dev").join(chip);
+            Ok(Self { name, chip, line, active_low, action, to, station })
+        };
+        file.contact.into_iter().map(read).collect()
+    }
+
+    /// Why this building has no such announcement.
+    pub(crate) fn mistake(&self, site: &Site) -> Option<String> {
+        let named = self.to.iter().map(String::as_str);
+        if let Err(name) = site.numbers(named) {
+            return Some(format!("the building file has no zone or group {name}"));
+        }
+        if let Some(name) = self.station.as_ref().filter(|name| !site.stations.contains_key(*name))
+        {
+            return Some(format!("the building file has no station {name}"));
+        }
+        match &self.action {
+            ContactAction::Play(name)
+                if !site.messages.contains_key(name) && !Path::new(name).exists() =>
+            {
+                Some(format!("the building file has no message {name}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Contact>, LocalError> {
+        let path = Path::new("local.toml");
+        Contact::read(path, LocalFile::parse(path, text)?)
+    }
+
+    #[test]
+    fn contact_has_a_line_and_an_announcement() {
+        let contacts = read(
+            "[contact.bell]\nchip = \"gpiochip0\"\nline = 17\nactive-low = true\nplay = \"fire\"\n\
+             to = [\"all\"]\nstation = \"panel\"\n\
+             [contact.desk]\nchip = \"/tmp/lines\"\nline = 2\npage = true\nto = [\"hall\", \"gym\"]\n\
+             [source.radio]\nexec = \"a\"\n",
+        );
+        let bell = Contact {
+            name: "bell".into(),
+            chip: "/dev/gpiochip0".into(),
+            line: 17,
+            active_low: true,
+            action: ContactAction::Play("fire".into()),
+            to: vec!["all".into()],
+            station: Some("panel".into()),
+        };
+        let desk = Contact {
+            name: "desk".into(),
+            chip: "/tmp/lines".into(),
+            line: 2,
+            active_low: false,
+            action: ContactAction::Page,
+            to: vec!["hall".into(), "gym".into()],
+            station: None,
+        };
+        assert_eq!(contacts.unwrap(), [bell, desk]);
+    }
+
+    #[test]
+    fn invalid_contact_is_named() {
+        for (value, expected) in [
+            ("to = [\"hall\"]", "play"),
+            ("page = true\nplay = \"fire\"\nto = [\"hall\"]", "play"),
+            ("page = true\nto = []", "to"),
+        ] {
+            let text = format!("[contact.bell]\nchip = \"gpiochip0\"\nline = 1\n{value}\n");
+            let Err(LocalError::Contact { name, key, .. }) = read(&text) else { panic!("{value}") };
+            assert_eq!((name.as_str(), key), ("bell", expected), "{value}");
+        }
+        let unknown = read("[contact.bell]\nchip = \"gpiochip0\"\nlein = 1\n");
+        assert!(matches!(unknown, Err(LocalError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn names_that_the_building_lacks_are_mistakes() {
+        let site = Site::check(crate::tests::VALID.as_bytes()).unwrap();
+        let contact = |action, to: &str, station: &str| Contact {
+            name: "bell".into(),
+            chip: "/dev/gpiochip0".into(),
+            line: 1,
+            active_low: false,
+            action,
+            to: vec![to.to_owned()],
+            station: Some(station.to_owned()),
+        };
+        let play = |name: &str| ContactAction::Play(name.to_owned());
+        for (contact, named) in [
+            (contact(play("fire"), "inside", "desk"), None),
+            (contact(play("fire"), "attic", "desk"), Some("attic")),
+            (contact(play("fire"), "hall", "porter"), Some("porter")),
+            (contact(play("gong"), "hall", "desk"), Some("gong")),
+            (contact(ContactAction::Page, "hall", "desk"), None),
+        ] {
+            let mistake = contact.mistake(&site);
+            let found = mistake.as_ref().and_then(|mistake| mistake.split(' ').next_back());
+            assert_eq!(found, named);
+        }
+    }
+}
