@@ -48,7 +48,8 @@ pub fn timed<T: Fn()>(test: T) {
 }
 
 /// Like [`timed`], for a test that asserts only outcomes, medians and ratios (see [`mostly`]). Two
-/// such tests run at the same time; repeats run alone.
+/// such tests run at the same time; repeats run alone. A failure while threads waited for cores is
+/// repeated, too.
 #[track_caller]
 pub fn steady<T: Fn()>(test: T) {
     assert_exclusive();
@@ -74,7 +75,8 @@ fn alone_each_time() -> impl Iterator<Item = TestTurn> {
 #[track_caller]
 fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
     let last: RefCell<Option<(Box<dyn Any + Send>, Seen)>> = RefCell::new(None);
-    let runs = turns.map(|_turn| {
+    let runs = turns.map(|turn| {
+        let beside = matches!(turn, TestTurn::Alongside(_));
         let watch = CoreWatch::start();
         let ended = catch_unwind(AssertUnwindSafe(test));
         let seen = watch.end();
@@ -86,7 +88,7 @@ fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
             last.replace(Some((failure, seen.clone())));
             failed
         });
-        Run { failed, seen }
+        Run { failed, seen, beside }
     });
     let verdict = verdict(runs);
     let Some((failure, seen)) = last.into_inner() else { return };

@@ -54,6 +54,8 @@ pub(crate) struct Seen {
     pub(crate) cores: usize,
     /// Share of all cores used by other sessions.
     pub(crate) others: f64,
+    /// Share of the run in which a thread of any session waited for a core.
+    pub(crate) waited: f64,
     /// Whether the watch had the highest priority.
     pub(crate) may: bool,
 }
@@ -78,11 +80,12 @@ impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let longest = self.stalls.iter().map(Window::lasts).max().unwrap_or(Span::ZERO);
         let (stalls, away) = (self.stalls.len(), self.away.len());
-        let (lasted, others) = (self.run.lasts(), 100.0 * self.others);
+        let (lasted, others, waited) = (self.run.lasts(), 100.0 * self.others, 100.0 * self.waited);
         write!(
             f,
             "in {lasted} all cores stalled {stalls} times, at most {longest}, one was away {away} \
-             times, and other programs used {others:.0} % of them"
+             times, other programs used {others:.0} % of them, and threads waited for them during \
+             {waited:.0} %"
         )
     }
 }
@@ -147,22 +150,33 @@ impl CoreLooks {
 pub(crate) struct CoreWatch {
     begun: LocalTime,
     load: Load,
+    waited: Span,
 }
 
 impl CoreWatch {
     pub(crate) fn start() -> Self {
         let _ = CoreLooks::get();
-        Self { begun: now(), load: Load::now() }
+        Self { begun: now(), load: Load::now(), waited: waited() }
     }
 
     pub(crate) fn end(self) -> Seen {
         let run = Window { from: self.begun, to: now() };
         let others = Load::now().others_since(&self.load);
+        let waited =
+            (waited() - self.waited).as_nanos() as f64 / run.lasts().as_nanos().max(1) as f64;
         let CoreLooks { cores, may } = CoreLooks::get();
         let looks = CoreLooks::get().during(&run);
         let away = looks.iter().flatten().filter(|away| away.lasts() >= ALONE).copied().collect();
-        Seen { run, stalls: of_all(looks), away, cores: cores.len(), others, may: *may }
+        Seen { run, stalls: of_all(looks), away, cores: cores.len(), others, waited, may: *may }
     }
+}
+
+/// Time in which any thread waited for a core, since the start of the machine. Zero if the kernel
+/// does not tell (`CONFIG_PSI`).
+fn waited() -> Span {
+    let pressure = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let some = pressure.lines().find_map(|line| line.strip_prefix("some ")?.rsplit_once("total="));
+    Span::from_micros(some.and_then(|(_, total)| total.parse().ok()).unwrap_or(0))
 }
 
 fn look(log: &Mutex<CoreLog>) {
@@ -195,6 +209,7 @@ fn of_all(cores: Vec<Vec<Window>>) -> Vec<Window> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lack::{Lack, skipped};
 
     fn window(from: i64, to: i64) -> Window {
         let at = |millis| LocalTime::from_nanos(millis * 1_000_000);
@@ -213,7 +228,15 @@ mod tests {
     fn a_stall_is_seen_where_it_overlaps() {
         let stalls = vec![window(10, 12), window(50, 60)];
         let away = vec![window(80, 82)];
-        let seen = Seen { run: window(0, 100), stalls, away, cores: 2, others: 0.0, may: true };
+        let seen = Seen {
+            run: window(0, 100),
+            stalls,
+            away,
+            cores: 2,
+            others: 0.0,
+            waited: 0.0,
+            may: true,
+        };
         assert!(seen.stalled(&window(12, 49)) && seen.stalled(&window(55, 56)));
         assert!(!seen.stalled(&window(13, 49)) && !seen.stalled(&window(61, 79)));
         assert!(seen.stalled(&window(81, 99)), "one core was away");
@@ -226,5 +249,21 @@ mod tests {
         let seen = CoreWatch::start().end();
         assert!(before <= seen.run.from && seen.run.to <= now());
         assert!((0.0..=1.0).contains(&seen.others));
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_core_are_seen() {
+        if waited() == Span::ZERO {
+            return skipped(Lack::Host, "the kernel has no /proc/pressure/cpu");
+        }
+        let watch = CoreWatch::start();
+        let until = now() + Span::from_millis(300);
+        std::thread::scope(|all| {
+            for _ in 0..4 * CoreLooks::get().cores.len() {
+                all.spawn(|| while now() < until {});
+            }
+        });
+        let seen = watch.end();
+        assert!(seen.waited > 0.5, "{}", seen.waited);
     }
 }

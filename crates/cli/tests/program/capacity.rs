@@ -221,7 +221,8 @@ mod exclusive {
 
     #[test]
     fn overlong_call_counts_as_missed_and_as_a_jack_xrun() {
-        steady(|| {
+        // Each stall of the host may explain late calls.
+        timed(|| {
             let Some(_only) = without_others(&["jackd"]) else { return };
             // Tries only zero and the whole period, which do not depend on the machine.
             let whole = SHORT.replace("--step 4ms --fine 2ms", "--step 10ms --fine 10ms");

@@ -4,7 +4,7 @@ use tautline_io::thread::stall::Stall;
 use tautline_proto::time::Span;
 
 use super::master::{MasterLog, MissedBlock};
-use super::search::CapacitySearch;
+use super::search::{CapacityFinding, CapacitySearch};
 use crate::resources::Record;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +21,18 @@ pub(super) struct BlockMisses {
 impl BlockMisses {
     pub(super) fn otherwise(&self) -> u64 {
         self.missed - self.in_freeze - self.after_freeze
+    }
+
+    /// Invalid if stalls of the host explain half of the blocks: too few remain to judge by.
+    pub(super) fn finding(&self, share: f64) -> CapacityFinding {
+        let judged = self.due - self.in_freeze - self.after_freeze;
+        if 2 * judged <= self.due {
+            CapacityFinding::Invalid
+        } else if self.otherwise() as f64 <= share * judged as f64 {
+            CapacityFinding::Whole
+        } else {
+            CapacityFinding::Missed
+        }
     }
 }
 
@@ -139,6 +151,18 @@ mod tests {
     fn block_in_flight_during_a_stall_counts_as_the_hosts() {
         let found = of(&[5000, 9000, 12_000], 0);
         assert_eq!((found.missed, found.in_freeze, found.otherwise()), (3, 2, 1));
+    }
+
+    #[test]
+    fn cost_is_not_judged_by_a_try_that_stalls_explain() {
+        let tried = |missed, in_freeze| {
+            BlockMisses { due: 20, missed, in_freeze, ..BlockMisses::default() }.finding(0.02)
+        };
+        assert_eq!(tried(20, 20), CapacityFinding::Invalid);
+        assert_eq!(tried(10, 10), CapacityFinding::Invalid);
+        assert_eq!(tried(9, 9), CapacityFinding::Whole);
+        assert_eq!(tried(10, 9), CapacityFinding::Missed);
+        assert_eq!(BlockMisses::default().finding(0.02), CapacityFinding::Invalid);
     }
 
     #[test]

@@ -114,7 +114,9 @@ impl CapacityMeasuring<'_> {
                 misses.otherwise(),
                 misses.due
             )),
-            _ => Err("no block was due in the measured time\nhint: use longer times".to_owned()),
+            _ => Err("stalls of this machine explain most blocks of the measured time\n\
+                      hint: end other programs, or use longer times"
+                .to_owned()),
         }
     }
 
@@ -123,11 +125,7 @@ impl CapacityMeasuring<'_> {
             true => self.options.allow.0,
             false => self.options.allow.0.max(TOO_MUCH),
         };
-        match misses.due {
-            0 => CapacityFinding::Invalid,
-            due if misses.otherwise() as f64 <= share * due as f64 => CapacityFinding::Whole,
-            _ => CapacityFinding::Missed,
-        }
+        misses.finding(share)
     }
 
     fn attempt(
