@@ -3,8 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use tautline_api::v1::NODE_PORT;
+use tautline_proto::time::Span;
 
 use crate::Verdict::Warning;
+use crate::listening::listen;
 use crate::machine::run;
 use crate::{Finding, Machine};
 
@@ -15,6 +17,10 @@ pub struct NodeRequirements {
     pub place: Result<(String, IpAddr), String>,
     /// Groups that its zones receive, the one of announcements first.
     pub groups: Vec<SocketAddr>,
+    /// Maximum time to listen for IGMP queries and streams.
+    pub listens: Span,
+    /// Called before it listens, with a line for the user.
+    pub progress: fn(&str),
 }
 
 pub(crate) fn node(node: &NodeRequirements) -> Finding {
@@ -33,12 +39,34 @@ pub(crate) fn node(node: &NodeRequirements) -> Finding {
 /// Whether the announcements' group is joined on the interface that has the node's address. `None`
 /// if the machine has no zones.
 pub(crate) fn groups(machine: &Machine, node: &NodeRequirements) -> Option<Finding> {
-    let (_, address) = node.place.as_ref().ok()?;
+    let group = node.groups.first()?.ip();
+    let (index, name) = interface(node.place.as_ref().ok()?.1)?;
+    Some(joined(machine, (index, &name), group))
+}
+
+/// Index and name of the interface with this address.
+fn interface(address: IpAddr) -> Option<(u32, String)> {
     let shown = run("ip", &["-oneline", "address", "show", "to", &address.to_string()]).ok()?;
     // A line such as `4: eth0    inet 10.0.0.2/24 …`.
     let (index, rest) = shown.split_once(": ")?;
     let name = rest.split([' ', '@']).next()?;
-    Some(joined(machine, (index.parse().ok()?, name), node.groups.first()?.ip()))
+    Some((index.parse().ok()?, name.to_owned()))
+}
+
+/// IGMP queries, and the DSCP of the sources, at the interface of the node. Nothing without zones,
+/// or with IPv6.
+pub(crate) fn listened(node: &NodeRequirements) -> Vec<(&'static str, Finding)> {
+    let Ok((_, IpAddr::V4(address))) = node.place else { return Vec::new() };
+    let [_, sources @ ..] = &node.groups[..] else { return Vec::new() };
+    let Some((index, name)) = interface(address.into()) else { return Vec::new() };
+    let groups = sources.iter().filter_map(|source| match source.ip() {
+        IpAddr::V4(group) if group.is_multicast() => Some(group),
+        _ => None,
+    });
+    let groups: Vec<_> = groups.collect();
+    let time = node.listens;
+    (node.progress)(&format!("listening on {name} for IGMP queries and streams, {time} at most"));
+    listen((index, &name), address, &groups, time)
 }
 
 fn joined(machine: &Machine, (index, name): (u32, &str), group: IpAddr) -> Finding {
@@ -116,7 +144,11 @@ mod tests {
     fn requirements() -> NodeRequirements {
         let groups = ["239.255.77.1:5004", "239.255.78.1:5004"].map(|group| group.parse().unwrap());
         let place = Ok(("gym".to_owned(), "10.0.0.2".parse().unwrap()));
-        NodeRequirements { place, groups: groups.into() }
+        NodeRequirements { groups: groups.into(), ..without_groups(place) }
+    }
+
+    fn without_groups(place: Result<(String, IpAddr), String>) -> NodeRequirements {
+        NodeRequirements { place, groups: Vec::new(), listens: Span::ZERO, progress: |_| {} }
     }
 
     fn hexadecimal(address: [u8; 4]) -> String {
@@ -175,7 +207,7 @@ mod tests {
     fn machine_without_a_node_is_reported() {
         assert_eq!(node(&requirements()).verdict, Passed);
         let place = Err("no node has an address of this machine\nhint: x".to_owned());
-        let found = node(&NodeRequirements { place, groups: Vec::new() });
+        let found = node(&without_groups(place));
         assert_eq!((found.verdict, found.message.contains('\n')), (Warning, false));
     }
 }

@@ -6,6 +6,7 @@ mod clocks;
 pub mod firewall;
 mod interrupts;
 mod kernel;
+mod listening;
 mod machine;
 mod multicast;
 mod network;
@@ -171,7 +172,8 @@ impl Report {
     }
 }
 
-/// Most important first. Takes a second. With `node`, also checks for a node of a building.
+/// Most important first. Takes a second. With `node`, also checks for a node of a building, and
+/// listens to its network.
 pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Report {
     let machine = &Machine::system();
     let Requirements { latency, ref format } = *requested;
@@ -244,6 +246,9 @@ pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Rep
         add("node", vec![building::node(node)]);
         add("groups", one(building::groups(machine, node)));
         add("control-port", vec![building::control(machine)]);
+        for (check, found) in building::listened(node) {
+            add(check, vec![found]);
+        }
     }
     add("plugins", vec![kernel::confinement(machine, &Confinement::of_this_kernel())]);
     Report::new(findings, latency)

@@ -8,6 +8,7 @@
 
 mod aaf;
 mod address;
+mod calendar;
 mod call;
 mod capture;
 mod codec;
@@ -46,6 +47,7 @@ macro_rules! targets {
         $then! {
             aaf
             address
+            calendar
             call
             capture
             codec

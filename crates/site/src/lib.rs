@@ -48,7 +48,9 @@ pub use log::{LOG_NAME, append_log, unix_nanos};
 pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, ContactWatch, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
-pub use schedule::{Cron, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule};
+pub use schedule::{
+    Calendar, Cron, InvalidCalendar, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule,
+};
 pub use settings::{parse_bands, parse_ceiling, parse_delay};
 pub use transmit::{Announced, Capture, Transmission, capture, send_source, transmit};
 

@@ -15,7 +15,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan as _, ZonedDateTime};
 
-use calendar::Calendar;
+pub use calendar::{Calendar, InvalidCalendar};
 pub(crate) use cron::WEEKDAYS;
 pub use cron::{Cron, InvalidCron};
 pub(crate) use player::{Journal, Player, SkipReason, Step};

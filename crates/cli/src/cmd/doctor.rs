@@ -10,7 +10,7 @@ use tautline_site::{Source, usual_paths};
 use super::site::building;
 use crate::columns::wrapped;
 use crate::failure::Failure;
-use crate::flags::{BuildingFile, Doctor, PlainKind};
+use crate::flags::{Doctor, PlainKind};
 use crate::screen;
 
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
@@ -29,7 +29,7 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         packet,
         payload_type: StreamFormat::default_payload_type(sample),
     };
-    let node = node(&flags.site)?;
+    let node = node(flags)?;
     let report = examine(&Requirements { latency, format }, node.as_ref());
     match flags.report {
         PlainKind::Text if std::io::stdout().is_terminal() => {
@@ -52,7 +52,8 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
 }
 
 /// `None` without a building file.
-fn node(file: &BuildingFile) -> Result<Option<NodeRequirements>, Failure> {
+fn node(flags: &Doctor) -> Result<Option<NodeRequirements>, Failure> {
+    let file = &flags.site;
     if file.file.is_none() && !usual_paths().any(|path| path.exists()) {
         return Ok(None);
     }
@@ -68,7 +69,9 @@ fn node(file: &BuildingFile) -> Result<Option<NodeRequirements>, Failure> {
         groups.clear();
     }
     let place = place.map(|place| (place.name, place.address)).map_err(|why| why.to_string());
-    Ok(Some(NodeRequirements { place, groups }))
+    // Only readers wait for the progress.
+    let progress = if flags.report == PlainKind::Text { screen::notify } else { |_: &str| {} };
+    Ok(Some(NodeRequirements { place, groups, listens: flags.listen, progress }))
 }
 
 #[cfg(test)]

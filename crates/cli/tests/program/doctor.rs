@@ -9,11 +9,11 @@ use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, ordinary, taut, words};
 use crate::common::{Folder, Lack, shared, skipped, until};
 
-struct Findings(Value);
+pub(crate) struct Findings(Value);
 
 impl Findings {
     #[track_caller]
-    fn of(call: &Call) -> Self {
+    pub(crate) fn of(call: &Call) -> Self {
         let Ended { status, out, messages } = call.run();
         let value: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
         let spoils = value["counts"]["failure"].as_u64().unwrap();
@@ -27,14 +27,18 @@ impl Findings {
     }
 
     #[track_caller]
-    fn of_check(&self, check: &str) -> &Value {
+    pub(crate) fn of_check(&self, check: &str) -> &Value {
         let found = self.all().iter().find(|finding| finding["check"] == check);
         found.unwrap_or_else(|| panic!("no {check} in {:#}", self.0))
     }
 
     #[track_caller]
-    fn verdict(&self, check: &str) -> &str {
+    pub(crate) fn verdict(&self, check: &str) -> &str {
         self.of_check(check)["verdict"].as_str().unwrap()
+    }
+
+    pub(crate) fn count(&self, check: &str) -> usize {
+        self.all().iter().filter(|finding| finding["check"] == check).count()
     }
 
     #[track_caller]
@@ -262,7 +266,7 @@ fn node_of_a_building_is_checked() {
             call.with("TAUT_HOME", folder.file("home"))
         };
         let verdicts = |place| {
-            let found = Findings::of(&at(place, "doctor --report json --latency 1s"));
+            let found = Findings::of(&at(place, "doctor --report json --latency 1s --listen 100ms"));
             ["node", "groups", "control-port"].map(|check| {
                 let found = found.all().iter().find(|finding| finding["check"] == check);
                 found.map(|found| found["verdict"].as_str().unwrap().to_owned())
@@ -288,7 +292,7 @@ fn node_of_a_building_is_checked() {
         let filter = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
                       priority 0; policy drop; }' && nft add rule inet mine input udp dport 5004-5005 accept";
         if made(left, filter) {
-            let found = Findings::of(&at(left, "doctor --report json --latency 1s"));
+            let found = Findings::of(&at(left, "doctor --report json --latency 1s --listen 100ms"));
             let dropped =
                 found.all().iter().filter(|it| it["check"] == "firewall" && it["verdict"] != "ok");
             let dropped: Vec<_> = dropped.map(|it| it["fix"].as_str().unwrap()).collect();

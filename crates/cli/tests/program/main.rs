@@ -45,6 +45,7 @@ mod demo;
 mod demo_building;
 mod dissected;
 mod doctor;
+mod doctor_listens;
 mod drift;
 mod duplex;
 mod errors;

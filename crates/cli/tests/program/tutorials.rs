@@ -374,10 +374,22 @@ fn zones_of_the_demo(page: &mut Page) {
         page.run(&format!("taut-building/{change}")).well();
     }
     assert_eq!(page.run("taut-building/office taut zone library").status, Some(1));
+    page.run("taut-building/office taut preset").well();
+    page.run("taut-building/office taut zone all").well();
     page.run("taut-building/office taut zone gym source sport").well();
-    for line in ["play all chime", "page hall,gym"] {
+    if call("sh", ["-c", "command -v espeak-ng"]).run().status != Some(0) {
+        let speaks = page.folder.file("taut-building/machines/office/tautline.toml");
+        write(speaks, "[say]\ncommand = \"cat taut-building/machines/office/chime.wav\"\n").unwrap();
+    }
+    for line in ["play all chime", "page hall,gym", "say all"] {
         page.announce(&format!("taut-building/office taut {line}"));
     }
+    let speaks = page.command("taut-building/office taut page all").start();
+    let speaks = speaks.wait_for("on air in 6 of 6 zones");
+    page.run("taut-building/gym taut stop gym").well();
+    page.run("taut-building/gym taut stop all").well();
+    page.note(speaks.end());
+    page.run("taut-building/office taut schedule next").well();
     let file = page.folder.file("taut-building/machines/office/building.toml");
     let building = read_to_string(&file).unwrap();
     let changed = building.replace("epoch = 1\n", "epoch = 2\n");

@@ -1,6 +1,8 @@
 //! Two zones with the same music; a page lowers it where it is addressed. The music is noise on the
 //! right channel, the page a constant on the left one, so each output frame shows both gains.
 
+mod versions;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -13,7 +13,7 @@ const MAX_EVENTS: usize = 10_000;
 
 /// Events of a file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Calendar {
+pub struct Calendar {
     events: Vec<Event>,
 }
 
@@ -46,11 +46,11 @@ enum Every {
 /// A line that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
-pub(crate) struct InvalidCalendar {
+pub struct InvalidCalendar {
     /// Line, from 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// Reason.
-    pub(crate) what: String,
+    pub what: String,
 }
 
 /// A content line: name, parameters, value.
@@ -63,7 +63,7 @@ struct Line<'a> {
 
 impl Calendar {
     /// Reads a file.
-    pub(crate) fn read(text: &str) -> Result<Self, InvalidCalendar> {
+    pub fn read(text: &str) -> Result<Self, InvalidCalendar> {
         let unfolded = unfolded(text);
         let lines = unfolded.iter().map(|(number, line)| Line::read(*number, line));
         let (mut events, mut open): (Vec<Event>, Option<(Vec<Line<'_>>, usize)>) =
@@ -95,7 +95,7 @@ impl Calendar {
 
     /// Events that begin on this day of their own time zone, with their summaries. `site` is the
     /// zone of events without one.
-    pub(super) fn instants(&self, date: Date, site: &TimeZone) -> Vec<(Timestamp, String)> {
+    pub fn instants(&self, date: Date, site: &TimeZone) -> Vec<(Timestamp, String)> {
         let begins = self.events.iter().filter(|event| event.days.is_none() && event.is_on(date));
         let instant = |event: &Event| {
             let zone = event.zone.as_ref().unwrap_or(site);
@@ -105,7 +105,7 @@ impl Calendar {
     }
 
     /// Whether an event without a time includes this day.
-    pub(super) fn has_day(&self, date: Date) -> bool {
+    pub fn has_day(&self, date: Date) -> bool {
         self.events.iter().any(|event| {
             let days = event.days.unwrap_or(0).min(MAX_DAYS);
             (0..days).any(|back| date.checked_sub(back.days()).is_ok_and(|it| event.is_on(it)))
@@ -210,21 +210,32 @@ impl Recurrence {
         };
         let mut rule = Self { every, interval, until };
         if let Some(count) = count {
-            let days = start.date().series(1.day()).filter(|day| rule.matches(start.date(), *day));
-            rule.until = days.take(count).last().min(until.or(Some(Date::MAX)));
+            rule.until = rule.last_of(start.date(), count).min(until.or(Some(Date::MAX)));
         }
         Ok(rule)
     }
 
+    /// The last of `count` days. Steps by the interval: day after day would take seconds.
+    fn last_of(&self, first: Date, count: usize) -> Option<Date> {
+        let is_day = |day: &Date| *day >= first && self.matches(first, *day);
+        match &self.every {
+            Every::Day => first.series(self.interval.days()).take(count).last(),
+            Every::Year => first.series(self.interval.years()).filter(is_day).take(count).last(),
+            Every::Week(_) => {
+                let weeks = monday(first).series(self.interval.weeks());
+                let days = weeks.flat_map(|monday| monday.series(1.day()).take(7));
+                days.filter(is_day).take(count).last()
+            }
+        }
+    }
+
     fn matches(&self, first: Date, date: Date) -> bool {
         let days = |from: Date| from.until(date).map_or(0, |span| span.get_days());
-        let weekday = |date: Date| date.weekday().to_monday_zero_offset();
         match &self.every {
             Every::Day => days(first) % self.interval == 0,
             Every::Week(weekdays) => {
-                // Weeks begin on Monday.
-                let monday = first.checked_sub(i32::from(weekday(first)).days()).unwrap_or(first);
-                weekdays.contains(&weekday(date)) && days(monday) / 7 % self.interval == 0
+                let weekday = date.weekday().to_monday_zero_offset();
+                weekdays.contains(&weekday) && days(monday(first)) / 7 % self.interval == 0
             }
             Every::Year => {
                 let same = (date.month(), date.day()) == (first.month(), first.day());
@@ -232,6 +243,12 @@ impl Recurrence {
             }
         }
     }
+}
+
+/// Begin of the week.
+fn monday(date: Date) -> Date {
+    let weekday = i32::from(date.weekday().to_monday_zero_offset());
+    date.checked_sub(weekday.days()).unwrap_or(date)
 }
 
 impl<'a> Line<'a> {

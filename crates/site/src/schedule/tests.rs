@@ -156,6 +156,30 @@ fn calendar_events_have_their_own_time_zone_and_message() {
     assert_eq!(plays, expected.map(|(at, name)| (at.to_owned(), name.to_owned())));
 }
 
+/// Days of a recurring day until 2033.
+fn days(start: &str, rule: &str) -> Vec<String> {
+    let event = format!("BEGIN:VEVENT\nDTSTART;VALUE=DATE:{start}\nRRULE:{rule}\nEND:VEVENT\n");
+    let calendar = Calendar::read(&event).unwrap();
+    let days = jiff::civil::date(2024, 1, 1).series(1.day()).take(3300);
+    days.filter(|day| calendar.has_day(*day)).map(|day| day.to_string()).collect()
+}
+
+#[test]
+fn rules_of_each_frequency_end_at_their_count_or_date() {
+    // Weeks begin on Monday, so the Monday before the first Wednesday does not count.
+    let weeks = ["2026-03-04", "2026-03-16", "2026-03-18"];
+    assert_eq!(days("20260304", "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;COUNT=3"), weeks);
+    assert_eq!(days("20240229", "FREQ=YEARLY;COUNT=2"), ["2024-02-29", "2028-02-29"]);
+    let years = ["2026-12-24", "2029-12-24", "2032-12-24"];
+    assert_eq!(days("20261224", "FREQ=YEARLY;INTERVAL=3"), years);
+    let third = ["2026-01-01", "2026-01-04", "2026-01-07"];
+    assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=3;COUNT=3"), third);
+    assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=3;UNTIL=20260107"), third);
+    assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=3;COUNT=9;UNTIL=20260108"), third);
+    assert_eq!(days("20260105", "FREQ=DAILY;BYDAY=MO,TU;COUNT=2"), ["2026-01-05", "2026-01-06"]);
+    assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=1000;COUNT=1000").len(), 3);
+}
+
 #[test]
 fn invalid_calendars_are_reported_with_their_line() {
     let event = |line: &str| format!("BEGIN:VEVENT\nDTSTART:20260101T080000\n{line}\nEND:VEVENT\n");

@@ -351,6 +351,8 @@ impl Drop for RunningBuilding {
 
 #[cfg(test)]
 mod tests {
+    use tautline_site::Schedule;
+
     use super::*;
 
     #[test]
@@ -358,5 +360,7 @@ mod tests {
         let site = Site::check(BUILDING.as_bytes()).unwrap();
         assert_eq!((site.nodes.len(), site.zones.len()), (3, 6));
         assert!(site.nodes.values().all(|node| node.cards.contains_key("main")));
+        let (schedule, faults) = Schedule::load(&site, Path::new(""));
+        assert_eq!((schedule.upcoming(2).len(), faults.len()), (2, 0));
     }
 }
