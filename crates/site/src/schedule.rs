@@ -8,6 +8,7 @@ mod player;
 #[cfg(test)]
 mod tests;
 
+use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -93,6 +94,22 @@ struct LoadedRule {
     holidays: Calendar,
 }
 
+/// Why a rule does not play, or not all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduleFault {
+    /// Rule.
+    pub rule: String,
+    /// Reason.
+    pub reason: String,
+}
+
+impl fmt::Display for ScheduleFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, reason } = self;
+        write!(f, "schedule {rule}: {reason}")
+    }
+}
+
 /// Days in which the next time of a rule lies: eight years from one leap day to the next over 2100.
 const HORIZON: i32 = 8 * 366;
 /// Maximum size of a calendar.
@@ -101,14 +118,15 @@ const MAX_CALENDAR: u64 = 4 << 20;
 impl Schedule {
     /// Reads the calendars, which are relative to `folder`. A rule with an unreadable calendar has
     /// no times, and a fault.
-    pub fn load(site: &Site, folder: &Path) -> (Self, Vec<String>) {
+    pub fn load(site: &Site, folder: &Path) -> (Self, Vec<ScheduleFault>) {
         let (mut rules, mut faults) = (Vec::new(), Vec::new());
         for (name, rule) in &site.schedule {
             let mut read = |path: Option<&PathBuf>| match path.map(|path| calendar(folder, path)) {
                 None => Some(Calendar::default()),
                 Some(Ok(calendar)) => Some(calendar),
                 Some(Err(why)) => {
-                    faults.push(format!("schedule {name}: {why}; the rule does not play"));
+                    let reason = format!("{why}; the rule does not play");
+                    faults.push(ScheduleFault { rule: name.clone(), reason });
                     None
                 }
             };
@@ -121,8 +139,9 @@ impl Schedule {
             if let RuleAction::Announce { message: None, .. } = rule.action {
                 let unknown = events.summaries().into_iter();
                 let unknown = unknown.filter(|name| !site.messages.contains_key(*name));
-                faults.extend(unknown.map(|summary| {
-                    format!("schedule {name}: no message {summary:?}, the summary of an event; write [message.\"{summary}\"]")
+                faults.extend(unknown.map(|summary| ScheduleFault {
+                    rule: name.clone(),
+                    reason: format!("no message {summary:?}, the summary of an event; write [message.\"{summary}\"]"),
                 }));
             }
             rules.push(LoadedRule { name: name.clone(), rule: rule.clone(), events, holidays });

@@ -32,7 +32,7 @@ pub(crate) fn next(flags: &NextFlags) -> Result<(), Failure> {
     let plays = schedule.upcoming(flags.count);
     let json = serde_json::to_string_pretty(&listed(&site, &schedule, &plays));
     answer(flags.report, &table(&site, &schedule, &plays), json.map(|text| text + "\n"))?;
-    faults.iter().for_each(|fault| screen::notify(fault));
+    faults.iter().for_each(|fault| screen::notify(&fault.to_string()));
     match faults.len() {
         0 => Ok(()),
         1 => Err(Failure::running("1 fault in the schedule")),

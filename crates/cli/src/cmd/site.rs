@@ -38,7 +38,8 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
 
 /// Faults of the schedule that do not make the file invalid.
 fn warnings(site: &Site, path: &Path) -> Vec<String> {
-    let (schedule, mut faults) = Schedule::load(site, path.parent().unwrap_or(Path::new("")));
+    let (schedule, faults) = Schedule::load(site, path.parent().unwrap_or(Path::new("")));
+    let mut faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
     faults.extend(schedule.conflicts(site, &schedule.upcoming(CHECKED_PLAYS)));
     let limited = site.zones.iter().filter(|(_, zone)| zone.limits_emergencies);
     faults.extend(limited.map(|(name, zone)| {

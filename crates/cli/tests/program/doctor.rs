@@ -266,7 +266,8 @@ fn node_of_a_building_is_checked() {
             call.with("TAUT_HOME", folder.file("home"))
         };
         let verdicts = |place| {
-            let found = Findings::of(&at(place, "doctor --report json --latency 1s --listen 100ms"));
+            let found =
+                Findings::of(&at(place, "doctor --report json --latency 1s --listen 100ms"));
             ["node", "groups", "control-port"].map(|check| {
                 let found = found.all().iter().find(|finding| finding["check"] == check);
                 found.map(|found| found["verdict"].as_str().unwrap().to_owned())

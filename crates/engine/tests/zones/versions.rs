@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::{page_to, play_music, send_page, zone, Outcome, PAGE};
+use super::{Outcome, PAGE, page_to, play_music, send_page, zone};
 use crate::common::Road;
 use tautline_proto::time::Span;
 

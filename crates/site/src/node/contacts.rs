@@ -156,7 +156,12 @@ impl Watched {
         let mut command = (node.config.contact)(&self.contact);
         command.stdin(input);
         let running = Arc::clone(&self.running);
-        self.page = node.start_announcement(what, command, move || drop(running));
+        let notify = Arc::clone(&node.config.notify);
+        let ended = move |failed: Option<String>| {
+            drop(running);
+            failed.iter().for_each(|why| notify(&format!("{what}: {why}")));
+        };
+        self.page = node.start_announcement(command, ended);
     }
 }
 

@@ -104,6 +104,7 @@ impl BuildingNode {
         faults.end_others(unix_nanos() / NANOS, |fault| match fault.kind {
             FaultKind::Card | FaultKind::Silent => zones.contains_key(&fault.name),
             FaultKind::Source => sources.contains_key(&fault.name),
+            FaultKind::Schedule => site.schedule.contains_key(&fault.name),
             _ => true,
         });
         for (role, child) in &mut standing.children {

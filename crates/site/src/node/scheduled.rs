@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::{FaultKind, NodeService as _};
@@ -35,7 +36,7 @@ const SET: i64 = 1_704_067_200;
 
 impl BuildingNode {
     /// Plays what the schedule has now. Call about 20 times a second.
-    pub fn play_schedule(&self) {
+    pub fn play_schedule(self: &Arc<Self>) {
         let now = Timestamp::now();
         let (site, _) = self.building();
         let mut held = self.player.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +50,10 @@ impl BuildingNode {
         let steps = player.poll(now, is_synchronized);
         let journal = (!steps.is_empty()).then(|| player.journal().clone());
         drop(held);
-        let reason = || "it is not synchronized, so the schedule is not played".to_owned();
+        let reason = || {
+            "it is not synchronized, so announcements of the schedule are not played; start an NTP client"
+                .to_owned()
+        };
         self.set_fault(FaultKind::Clock, "", (!is_synchronized).then(reason));
         let Some(journal) = journal else { return };
         // Before it plays: a restart repeats nothing.
@@ -68,7 +72,13 @@ impl BuildingNode {
         }
         let folder = self.config.path.parent().unwrap_or(Path::new(""));
         let (schedule, faults) = Schedule::load(site, folder);
-        faults.iter().for_each(|fault| self.note(fault));
+        faults.iter().for_each(|fault| self.note(&fault.to_string()));
+        for rule in site.schedule.keys() {
+            let reasons = faults.iter().filter(|fault| fault.rule == *rule);
+            let reasons: Vec<_> = reasons.map(|fault| fault.reason.as_str()).collect();
+            let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+            self.set_fault(FaultKind::Schedule, rule, reason);
+        }
         let journal: Journal = disk::read_json(&self.journal_path()).unwrap_or_default();
         Some(Player::new(schedule, journal, Timestamp::now()))
     }
@@ -81,15 +91,22 @@ impl BuildingNode {
         (self.config.notify)(note);
     }
 
-    fn carry_out(&self, site: &Site, step: Step) {
+    /// Logs what did not play as the schedule says, and enters it as a fault.
+    fn unplayed(&self, rule: &str, why: String) {
+        self.note(&format!("schedule {rule}: {why}"));
+        self.add_fault(FaultKind::Schedule, rule, why);
+    }
+
+    fn carry_out(self: &Arc<Self>, site: &Site, step: Step) {
         match step {
-            Step::Skip(Play { rule, at, .. }, SkipReason::Missed) => {
-                self.note(&format!("schedule {rule}: {at} was missed; it is not played"));
-            }
-            Step::Skip(Play { rule, at, .. }, SkipReason::Clock) => {
-                self.note(&format!(
-                    "schedule {rule}: {at} is not played: the clock is not synchronized; start an NTP client"
-                ));
+            Step::Skip(Play { rule, at, .. }, reason) => {
+                let zone = site.timezone.clone().unwrap_or(TimeZone::UTC);
+                let at = at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string();
+                let why = match reason {
+                    SkipReason::Missed => "the node was not running",
+                    SkipReason::Clock => "the clock was not synchronized; start an NTP client",
+                };
+                self.unplayed(&rule, format!("{at} was not played: {why}"));
             }
             Step::Play(Play { rule, at, action }) => match action {
                 RuleAction::Preset(preset) => self.apply(site, &rule, &preset),
@@ -114,13 +131,13 @@ impl BuildingNode {
             .filter(|it| site.zones.get(&it.zone).is_some_and(|zone| zone.node == place.name));
         for change in own {
             if let Err(why) = self.change(change.clone()) {
-                self.note(&format!("schedule {rule}: zone {}: {why}", change.zone));
+                self.unplayed(rule, format!("zone {}: {why}", change.zone));
             }
         }
     }
 
     /// A process plays it to the zones of this node.
-    fn announce(&self, site: &Site, rule: String, announcement: &ScheduledAnnouncement) {
+    fn announce(self: &Arc<Self>, site: &Site, rule: String, announcement: &ScheduledAnnouncement) {
         let (_, place) = self.building();
         let zones = site.zones_of(announcement.zones.iter().map(String::as_str));
         let is_own = |zone: &&str| site.zones.get(*zone).is_some_and(|it| it.node == place.name);
@@ -129,31 +146,42 @@ impl BuildingNode {
         }
         let mut command = (self.config.announce)(announcement);
         command.stdin(Stdio::null());
-        self.start_announcement(format!("schedule {rule}"), command, || ());
+        let node = Arc::clone(self);
+        let ended = move |failed: Option<String>| {
+            if let Some(why) = failed {
+                node.unplayed(&rule, why);
+            }
+        };
+        self.start_announcement(command, ended);
     }
 
-    /// Starts the process of an announcement, and logs its error. Calls `ended` at its end. Returns
-    /// its input, if that is a pipe.
+    /// Starts the process of an announcement. Calls `ended` at its end, with its error if it failed.
+    /// Returns its input, if that is a pipe.
     pub(super) fn start_announcement(
         &self,
-        what: String,
         mut command: Command,
-        ended: impl FnOnce() + Send + 'static,
+        ended: impl FnOnce(Option<String>) + Send + 'static,
     ) -> Option<ChildStdin> {
-        let started = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        let mut child = started.inspect_err(|error| self.note(&format!("{what}: {error}"))).ok()?;
-        let input = child.stdin.take();
-        let notify = std::sync::Arc::clone(&self.config.notify);
-        let wait = move || {
-            let output = child.wait_with_output();
-            ended();
-            let Ok(output) = output else { return };
-            if !output.status.success() {
-                let errors = String::from_utf8_lossy(&output.stderr);
-                let error = errors.lines().find(|line| line.starts_with("error: "));
-                let line = error.or(errors.lines().next()).unwrap_or_default();
-                notify(&format!("{what}: {}: {line}", output.status));
+        let mut child = match command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                ended(Some(format!("starting a process: {error}")));
+                return None;
             }
+        };
+        let input = child.stdin.take();
+        let wait = move || {
+            let failed = match child.wait_with_output() {
+                Ok(output) if output.status.success() => None,
+                Ok(output) => {
+                    let errors = String::from_utf8_lossy(&output.stderr);
+                    let line = errors.lines().find_map(|line| line.strip_prefix("error: "));
+                    let line = line.or(errors.lines().next()).unwrap_or_default();
+                    Some(format!("{}: {line}", output.status))
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            ended(failed);
         };
         let started = std::thread::Builder::new().name("taut-announce".to_owned()).spawn(wait);
         started.inspect_err(|error| self.note(&format!("starting a thread: {error}"))).ok()?;

@@ -49,7 +49,7 @@ fn site(rule: &str) -> Site {
 
 fn schedule(rule: &str) -> Schedule {
     let (schedule, faults) = Schedule::load(&site(rule), Path::new(""));
-    assert_eq!(faults, [""; 0]);
+    assert_eq!(faults, []);
     schedule
 }
 
@@ -114,7 +114,7 @@ fn exceptions_and_holidays_have_no_plays() {
     std::fs::write(folder.path().join("h.ics"), holidays).unwrap();
     let site = site("at = \"12:00\"\nexcept = [\"2026-01-05\"]\nholidays = \"h.ics\"");
     let (schedule, faults) = Schedule::load(&site, folder.path());
-    assert_eq!(faults, [""; 0]);
+    assert_eq!(faults, []);
     let days = ["2026-01-01T11:00:00Z", "2026-01-04T11:00:00Z", "2026-01-06T11:00:00Z"];
     assert_eq!(times(&schedule, "2026-01-01T00:00:00Z", 3), days);
     // Without its holidays, a rule would play on them.
