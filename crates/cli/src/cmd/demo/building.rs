@@ -20,7 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Channels;
 use tautline_site::{FILE_NAME, Site};
 
-use self::network::Network;
+use self::network::{Network, SWITCH};
 use self::skew::{Microphone, Skew, bounded};
 use self::sounds::RATE;
 use super::write;
@@ -138,11 +138,19 @@ impl RunningBuilding {
             sounds::write(&home.join("music.wav"), music.iter().copied())?;
             sounds::write(&home.join("sport.wav"), sport.iter().copied())?;
             sounds::write(&home.join("chime.wav"), chime.iter().map(|sample| [*sample]))?;
-            let script = self.out.join(name);
-            write(&script, self.script(name)?.as_bytes())?;
-            std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))
-                .map_err(|error| Failure::open(format!("writing {}: {error}", script.display())))?;
+            write_script(&self.out.join(name), &self.script(name)?)?;
         }
+        let switch = self.out.join(SWITCH);
+        write_script(
+            &switch,
+            &format!(
+                "#!/bin/sh\n\
+             # Runs a command at the switch; its ports have the names of the machines.\n\
+             [ \"$(id -u)\" = 0 ] || exec sudo \"$0\" \"$@\"\n\
+             exec ip netns exec {} \"${{@:-sh}}\"\n",
+                self.network.namespace(SWITCH)
+            ),
+        )?;
         for (own, store) in &keys {
             for (other, its) in keys.iter().filter(|(other, _)| other != own) {
                 store.trusted().trust(other, its.identity().key())?;
@@ -318,6 +326,12 @@ impl RunningBuilding {
         }
         Ok(())
     }
+}
+
+fn write_script(path: &Path, text: &str) -> Result<(), Failure> {
+    write(path, text.as_bytes())?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+        .map_err(|error| Failure::open(format!("writing {}: {error}", path.display())))
 }
 
 fn program() -> Result<PathBuf, Failure> {

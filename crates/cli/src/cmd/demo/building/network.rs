@@ -5,7 +5,8 @@ use std::process::Command;
 use crate::failure::Failure;
 
 const NAMED: &str = "taut-building-";
-const SWITCH: &str = "switch";
+/// Namespace of the switch.
+pub(super) const SWITCH: &str = "switch";
 
 /// Removed when dropped.
 pub(super) struct Network {
