@@ -11,7 +11,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use tautline_proto::call::message::{
-    ADAPTS_VERSION, CALL_VERSION, OLDEST_CALL_VERSION, TAKES_VERSION,
+    ADAPTS_VERSION, CALL_VERSION, OLDEST_CALL_VERSION, REDUNDANCY_VERSION, TAKES_VERSION,
 };
 
 use crate::client::{NoWorkerAddress, WorkerAddress};
@@ -24,8 +24,9 @@ pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};
 
 /// ALPN protocol names (RFC 7301), each with its message version
 /// ([`tautline_proto::call::message::CALL_VERSION`]), newest first.
-pub const PROTOCOLS: [(&[u8], u32); 4] = [
-    (b"tautline-call/6", CALL_VERSION),
+pub const PROTOCOLS: [(&[u8], u32); 5] = [
+    (b"tautline-call/7", CALL_VERSION),
+    (b"tautline-call/6", REDUNDANCY_VERSION),
     (b"tautline-call/4", ADAPTS_VERSION),
     (b"tautline-call/3", TAKES_VERSION),
     (b"tautline-call/1", OLDEST_CALL_VERSION),

@@ -104,8 +104,11 @@ fn offer_of(config: &CallerConfig, choice: &DeviceChoice) -> CallOffer {
     if config.auto_format {
         offer.begin_with_few_bits();
     }
-    let codings = if config.auto_format { offer.there.codings.clone() } else { Vec::new() };
-    offer.adapts = Some(CallAdaptation { codings, max_bitrate: config.bitrate });
+    // A format of the user's choice is fixed.
+    let adapts = config.auto_format || config.end.format.is_none();
+    let codings = if adapts { offer.there.codings.clone() } else { Vec::new() };
+    let after_loss = adapts && !config.auto_format;
+    offer.adapts = Some(CallAdaptation { codings, max_bitrate: config.bitrate, after_loss });
     offer
 }
 

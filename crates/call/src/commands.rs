@@ -123,7 +123,7 @@ impl Caller {
                 if terms.adapts.is_none() {
                     return Err(said("the taut there cannot adapt to the network; update it"));
                 }
-                let adapts = CallAdaptation { codings: codings(), max_bitrate: None };
+                let adapts = CallAdaptation { codings: codings(), ..CallAdaptation::default() };
                 let shape = |terms: &StreamTerms| (terms.rate, terms.channels);
                 let has_choice = |terms: &StreamTerms| {
                     CodingSteps::new(shape(terms), &adapts.limits(terms)).is_some()
@@ -238,8 +238,8 @@ impl Caller {
     }
 
     fn code_by(&mut self, mut terms: CallTerms, maximum: Option<u32>, changed: Changed) -> Answer {
-        let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
-        let bits = CallAdaptation { codings: Vec::new(), max_bitrate: maximum };
+        let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto_at_once);
+        let bits = CallAdaptation { max_bitrate: maximum, ..CallAdaptation::default() };
         terms.adapts = terms.adapts.map(|_| bits);
         let changed = self.change_to(terms, changed)?;
         if was_auto {

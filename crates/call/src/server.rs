@@ -108,7 +108,7 @@ impl Server {
         let usual = offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
         if config.auto_format {
             let codings = offer.there.codings.clone();
-            offer.adapts = Some(CallAdaptation { codings, max_bitrate: None });
+            offer.adapts = Some(CallAdaptation { codings, ..CallAdaptation::default() });
         }
         let (events, happened) = sync_channel(EVENTS);
         let listening = Listening { address: config.listen, trust: Some(Arc::clone(&trust)) };

@@ -35,6 +35,7 @@ fn call(path: PathModel, seconds: i64, sound: &RealSound) -> (Vec<f32>, String) 
         codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
         ptimes: (Span::from_micros(2500), Span::from_millis(20)),
         max_bitrate: None,
+        after_loss: false,
     });
     let one = Scenario { adapts, ..scenario(path, coding, sound) };
     let mut call = Duplex::new([one.clone(), Scenario { seed: 2, ..one }]);

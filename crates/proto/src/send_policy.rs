@@ -24,7 +24,7 @@ use crate::endpoint::Host;
 use crate::latency::{LatencyRule, LatencySum};
 use crate::packetizer::{Identity, Packetizer, PacketizerConfig, PacketizerState};
 use crate::policy::{Context, NoteQueue};
-use crate::redundancy::{Layout, Redundancy};
+use crate::redundancy::{HeavyLoss, Layout, Redundancy};
 use crate::rtcp_session::{Event, Sending};
 use crate::stream::{Coding, MAX_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
@@ -186,6 +186,9 @@ pub struct SendPolicy {
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
     is_led: bool,
+    /// Limits from the next heavy loss on.
+    after_loss: Option<CodingLimits>,
+    heavy_loss: HeavyLoss,
     path_size: Option<PathSize>,
     /// Frames per packet, fewer than in the format if longer packets may not pass.
     packet: Frames,
@@ -217,6 +220,8 @@ impl SendPolicy {
             expected_loss: ExpectedLoss::default(),
             adaptation: None,
             is_led: false,
+            after_loss: None,
+            heavy_loss: HeavyLoss::default(),
             path_size: config.probes_path.then(PathSize::default),
             packet: config.begins().packet,
             left_off: None,
@@ -241,6 +246,9 @@ impl SendPolicy {
                 if self.trusts_loss(now) {
                     self.expected_loss.reported(block.fraction_lost);
                 }
+            }
+            Event::Losses(_, report) if worth > TrustLevel::Stranger => {
+                self.take_losses(report.tally, now);
             }
             Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {
                 self.take_feedback(*feedback, now);

@@ -103,6 +103,9 @@ struct AdaptationJson {
     codings: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bitrate_max: Option<u32>,
+    /// From version 7 on.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    after_loss: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -323,7 +326,7 @@ impl TryFrom<TermsJson> for CallTerms {
 impl From<&CallAdaptation> for AdaptationJson {
     fn from(adapts: &CallAdaptation) -> Self {
         let codings = adapts.codings.iter().map(|coding| coding.name().to_owned()).collect();
-        Self { codings, bitrate_max: adapts.max_bitrate }
+        Self { codings, bitrate_max: adapts.max_bitrate, after_loss: adapts.after_loss }
     }
 }
 
@@ -335,7 +338,7 @@ impl TryFrom<AdaptationJson> for CallAdaptation {
             return Err(InvalidCallMessage(format!("more than {MAX_LISTED} codings")));
         }
         let codings = json.codings.iter().filter_map(|name| Coding::named(name)).collect();
-        Ok(Self { codings, max_bitrate: json.bitrate_max })
+        Ok(Self { codings, max_bitrate: json.bitrate_max, after_loss: json.after_loss })
     }
 }
 

@@ -90,6 +90,7 @@ fn all() -> Vec<CallMessage> {
             adapts: Some(CallAdaptation {
                 codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
                 max_bitrate: Some(64_000),
+                after_loss: true,
             }),
             ..terms()
         }),

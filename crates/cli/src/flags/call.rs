@@ -207,7 +207,8 @@ pub(crate) struct EndFlags {
     pub(crate) channels: Option<Channels>,
     /// l16, l24, f32, opus, opus-voice, … [default: l24]
     ///
-    /// auto: adapts to the network. With taut serve, auto applies to callers without --format.
+    /// auto: adapts to the network. With taut serve, auto applies to callers without --format. Without --format, a call
+    /// adapts after a heavy loss.
     #[arg(long, value_name = "CODEC", help_heading = "Stream", value_parser = coding_or_auto(), hide_possible_values = true)]
     pub(crate) format: Option<CodingOrAuto>,
     /// Packet time [default: 2500us]

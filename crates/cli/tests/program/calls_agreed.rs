@@ -137,8 +137,7 @@ fn adaptive_server_adapts_callers_without_a_format() {
     let _turn = alongside();
     let home = Folder::new();
     std::fs::write(home.file("tautline.toml"), "[serve]\nformat = \"auto\"\n").unwrap();
-    let config = format!("--config {}", home.file("tautline.toml").display());
-    let (serve, address) = served(&home, &format!("{config} --input tone:440 --output null:"));
+    let (serve, address) = served(&home, "--input tone:440 --output null:");
     let options = "--input tone:300 --output null:";
     let call = called(&home, &address, options).controlled().start();
     call.wait_for(messages::FORMAT_ADAPTS).enter("quit").end().well();

@@ -187,13 +187,16 @@ mod exclusive {
                 end(line, &link.right).listened_to().start().wait_for(messages::AWAITS_CALLS);
             let line =
                 format!("call studio={} --input tone:300 --output null:", link.right.address);
-            let call = end(&line, &link.left).start().wait_for(messages::IN_A_CALL);
+            let call = end(&format!("{line} --format l24"), &link.left);
+            let call = call.start().wait_for(messages::IN_A_CALL);
             let call = call.wait_for(messages::CALLS_FOR_FEWER_BITS);
             call.signal("-INT");
             call.end();
             let serve = serve.wait_for(messages::CALLER_SILENT);
-            let again = end(&format!("{line} --format auto"), &link.left);
-            let again = again.start().wait_for(messages::IN_A_CALL);
+            // Begins like the first, and adapts after the loss.
+            let again = end(&line, &link.left).start().wait_for(&messages::coded("l24", "2.5ms"));
+            let again = again.wait_for(messages::FORMAT_ADAPTS);
+            let serve = serve.wait_for(messages::FORMAT_ADAPTS);
             again.signal("-INT");
             again.end().well();
             serve.signal("-TERM");

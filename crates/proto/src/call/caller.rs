@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use super::message::{
-    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MAX_VERSION, REDUNDANCY_VERSION,
-    TAKES_VERSION,
+    CALL_VERSION, CallMessage, CallReason, MAX_VERSION, REDUNDANCY_VERSION, TAKES_VERSION,
 };
 use super::packets::NoPackets;
 use super::terms::{CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms};
@@ -234,7 +233,7 @@ impl CallerEnd {
         if version < MAX_VERSION {
             offer.latency = offer.latency.filter(|latency| latency.kept().is_some());
         }
-        offer.adapts = offer.adapts.filter(|_| version >= ADAPTS_VERSION);
+        offer.adapts = offer.adapts.and_then(|adapts| adapts.for_version(version));
         offer.redundancy = offer.redundancy.filter(|_| version >= REDUNDANCY_VERSION);
         self.emit(CallMessage::Call { version, offer, resumes });
     }
@@ -389,7 +388,7 @@ impl CallerEnd {
 
     /// Requests other terms.
     pub fn change(&mut self, mut terms: CallTerms) -> Result<(), NotAsked> {
-        terms.adapts = terms.adapts.filter(|_| self.version >= ADAPTS_VERSION);
+        terms.adapts = terms.adapts.and_then(|adapts| adapts.for_version(self.version));
         terms.redundancy = terms.redundancy.filter(|_| self.version >= REDUNDANCY_VERSION);
         terms.packets().map_err(NotAsked::NoPackets)?;
         if !self.has_line() {

@@ -5,7 +5,7 @@ use super::terms::{CallOffer, CallPath, CallTerms};
 use crate::text::{on_one_line, printable};
 
 /// Protocol version.
-pub const CALL_VERSION: u32 = 6;
+pub const CALL_VERSION: u32 = 7;
 /// Oldest supported version; older callers are refused.
 pub const OLDEST_CALL_VERSION: u32 = 2;
 /// First version with [`StreamAbilities::takes`](super::terms::StreamAbilities::takes).
@@ -18,6 +18,8 @@ pub const MAX_VERSION: u32 = 4;
 pub const ADAPTS_VERSION: u32 = 5;
 /// First version with agreed redundancy.
 pub const REDUNDANCY_VERSION: u32 = 6;
+/// First version with senders that adapt after a heavy loss.
+pub const AFTER_LOSS_VERSION: u32 = 7;
 /// Maximum characters of a reason.
 pub const MAX_REASON: usize = 300;
 

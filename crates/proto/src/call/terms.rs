@@ -5,6 +5,7 @@ use core::fmt;
 
 use thiserror::Error;
 
+use super::message::{ADAPTS_VERSION, AFTER_LOSS_VERSION};
 use super::packets::NoPackets;
 pub use super::packets::StreamTerms;
 use crate::codec::{NotCoded, Opus};
@@ -123,12 +124,30 @@ pub struct CallAdaptation {
     pub codings: Vec<Coding>,
     /// Maximum bit rate of variable-rate codings.
     pub max_bitrate: Option<u32>,
+    /// Whether each sender keeps the agreed coding until a heavy loss. Since version 7.
+    pub after_loss: bool,
 }
 
 impl CallAdaptation {
     /// Whether the coding itself adapts.
     pub const fn is_auto(&self) -> bool {
         self.codings.len() > 1
+    }
+
+    /// Whether the coding adapts from the start.
+    pub const fn is_auto_at_once(&self) -> bool {
+        self.is_auto() && !self.after_loss
+    }
+
+    /// Without the fields that this version rejects.
+    pub(super) fn for_version(self, version: u32) -> Option<Self> {
+        match version {
+            ..ADAPTS_VERSION => None,
+            ..AFTER_LOSS_VERSION if self.after_loss => {
+                Some(Self { codings: Vec::new(), after_loss: false, ..self })
+            }
+            _ => Some(self),
+        }
     }
 
     /// Limits the adaptation to the abilities in this offer.
@@ -141,14 +160,21 @@ impl CallAdaptation {
         };
         let (fewest, greatest) = Opus::BITRATES;
         let max_bitrate = self.max_bitrate.map(|maximum| maximum.clamp(fewest, greatest));
-        Self { codings: self.codings.iter().filter(takes).copied().collect(), max_bitrate }
+        let codings = self.codings.iter().filter(takes).copied().collect();
+        Self { codings, max_bitrate, after_loss: self.after_loss }
     }
 
     /// Limits of a sender of this stream.
     pub fn limits(&self, terms: &StreamTerms) -> CodingLimits {
         let codings = if self.is_auto() { self.codings.clone() } else { vec![terms.coding] };
         let maximum = terms.ptime.max(PTIME_RANGE.1);
-        CodingLimits { codings, ptimes: (terms.ptime, maximum), max_bitrate: self.max_bitrate }
+        CodingLimits {
+            codings,
+            ptimes: (terms.ptime, maximum),
+            max_bitrate: self.max_bitrate,
+            // The bit rate of a single coding always adapts.
+            after_loss: self.is_auto() && self.after_loss,
+        }
     }
 }
 
@@ -405,7 +431,7 @@ impl CallTerms {
 impl CallOffer {
     pub(super) fn adapt(&mut self, adapts: &CallAdaptation) {
         self.adapts = Some(adapts.clone());
-        if adapts.is_auto() {
+        if adapts.is_auto_at_once() {
             self.there.codings.clone_from(&adapts.codings);
             self.back.codings.clone_from(&adapts.codings);
             self.begin_with_few_bits();
@@ -425,10 +451,10 @@ impl CallOffer {
     /// What the called end `here` requests of a caller that neither adapts nor fixed its coding.
     fn adaptation_of(&self, here: &Self) -> Option<CallAdaptation> {
         // A caller without the field cannot send feedback.
-        let requested = self.adapts.as_ref().filter(|requested| !requested.is_auto())?;
+        let requested = self.adapts.as_ref().filter(|requested| !requested.is_auto_at_once())?;
         let called = here.adapts.as_ref()?.within(self);
         let called = CallAdaptation { max_bitrate: requested.max_bitrate, ..called };
-        called.is_auto().then_some(called)
+        called.is_auto_at_once().then_some(called)
     }
 
     /// Chooses the first common entry of each list, and the latency in effect

@@ -25,6 +25,8 @@ pub struct CodingLimits {
     pub ptimes: (Span, Span),
     /// Maximum bit rate of variable codings.
     pub max_bitrate: Option<u32>,
+    /// Whether the stream keeps its format until a heavy loss.
+    pub after_loss: bool,
 }
 
 /// Terms for sending.

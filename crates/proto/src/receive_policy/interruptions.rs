@@ -3,22 +3,19 @@
 use super::ReceiveNote;
 use super::recent::Recent;
 use crate::counters::Counters;
+use crate::redundancy::HeavyLoss;
 use crate::redundancy::sizing::Tally;
 use crate::time::{LocalTime, Span};
 
-/// A heavy loss lasts this long, affects this share, and is not of single packets.
+/// Window of late packets, and the minimum of received ones.
 const WINDOW: Span = Span::from_secs(3);
-const PERCENT: u64 = 20;
 const PACKETS: u64 = 50;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interruptions {
     /// Last packet before a reported silence.
     stopped: Option<LocalTime>,
-    /// Losses at the begin of a window.
-    window: Option<(LocalTime, Tally)>,
-    /// Whether the last window had a heavy loss.
-    loses_many: bool,
+    loss: HeavyLoss,
     /// Received and late packets at the begin of a window.
     punctuality: Option<(LocalTime, [u64; 2])>,
     /// Whether most packets of the last window were late.
@@ -47,17 +44,8 @@ impl Interruptions {
         }
     }
 
-    /// Too many packets do not cause an outage, so outages do not count.
     pub(super) fn loss(&mut self, tally: Tally, now: LocalTime) -> Option<ReceiveNote> {
-        let (since, before) = *self.window.get_or_insert((now, tally));
-        if now - since < WINDOW {
-            return None;
-        }
-        self.window = Some((now, tally));
-        let Tally { expected, missing, .. } = tally.since(&before);
-        let loses_many = expected >= PACKETS && missing * 100 >= expected * PERCENT;
-        let noted = core::mem::replace(&mut self.loses_many, loses_many);
-        (loses_many && !noted).then(|| ReceiveNote::HeavyLoss((missing * 100 / expected) as u8))
+        self.loss.follow(tally, now).map(ReceiveNote::HeavyLoss)
     }
 
     /// Returns the percentage of late packets, once until fewer than half are late.

@@ -3,7 +3,8 @@
 use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
 use crate::packetizer::PacketizerState;
-use crate::redundancy::Bounds;
+use crate::redundancy::sizing::Tally;
+use crate::redundancy::{Bounds, HeavyLoss};
 use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
@@ -26,7 +27,7 @@ pub(super) struct Adaptation {
 const REPORTED: Span = Span::from_secs(1);
 
 impl SendPolicy {
-    /// Adapts the stream within these limits; `None` keeps the format.
+    /// Adapts the stream within these limits, at once or after a heavy loss; `None` keeps the format.
     pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
         self.is_led = limits.is_some();
         let before = self.adaptation.take();
@@ -37,7 +38,14 @@ impl SendPolicy {
             // The next poll repeats the command.
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
+        self.after_loss = None;
         let Some(mut limits) = limits else { return };
+        // A stream that adapted before has had its loss.
+        if limits.after_loss && self.left_off.is_none() {
+            self.after_loss = Some(CodingLimits { after_loss: false, ..limits });
+            self.heavy_loss = HeavyLoss::default();
+            return;
+        }
         if !self.is_as_needed() {
             let maximum = self.config.link_offset.divided(PTIME_PART);
             limits.ptimes.1 = limits.ptimes.1.min(maximum).max(limits.ptimes.0);
@@ -60,6 +68,13 @@ impl SendPolicy {
     pub(super) fn take_feedback(&mut self, feedback: PathFeedback, now: LocalTime) {
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.control.observe(feedback, now);
+        }
+    }
+
+    /// The next poll adapts the stream after a heavy loss.
+    pub(super) fn take_losses(&mut self, tally: Tally, now: LocalTime) {
+        if self.after_loss.is_some() && self.heavy_loss.follow(tally, now).is_some() {
+            self.config.adapts = self.after_loss.take();
         }
     }
 

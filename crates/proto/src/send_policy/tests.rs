@@ -1,9 +1,10 @@
 use tautline_dsp::format::SampleFormat;
 
 use super::*;
+use crate::redundancy::sizing::Tally;
 use crate::time::WallTime;
 use crate::units::{Channels, Rate};
-use crate::wire::rtcp::Effective;
+use crate::wire::rtcp::{Effective, LossReport};
 
 /// 5 ms packets, 2.5 ms periods.
 fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
@@ -49,6 +50,38 @@ fn automatic_latency_never_exceeds_its_ceiling() {
     policy.poll(&mut Context { now: LocalTime::ZERO, session: None, command: &mut |_| true });
     assert_eq!(policy.link_offset(), maximum);
     assert!(!policy.notes().iter().any(|note| matches!(note, SendNote::AsksBeyond { .. })));
+}
+
+#[test]
+fn heavy_loss_starts_the_adaptation_of_a_stream_that_waits_for_it() {
+    let limits = CodingLimits {
+        codings: vec![SampleFormat::L24.into(), Coding::OPUS, Coding::OPUS_VOICE],
+        ptimes: (Span::from_millis(5), Span::from_millis(20)),
+        max_bitrate: None,
+        after_loss: true,
+    };
+    let mut policy = sender(13, LatencyRule::AUTO);
+    let coding = |policy: &mut SendPolicy, missing, millis| {
+        let now = LocalTime::ZERO + Span::from_millis(millis);
+        let tally = Tally { expected: 1_000 * millis.unsigned_abs(), missing, ..Tally::default() };
+        let report = LossReport { tally, ..LossReport::default() };
+        policy.handle(Host::UNKNOWN, &Event::Losses(7, report), now);
+        policy.poll(&mut Context { now, session: None, command: &mut |_| true });
+        policy.format().coding()
+    };
+    let mut context = Context { now: LocalTime::ZERO, session: None, command: &mut |_| true };
+    policy.adapt_within(Some(limits.clone()), &mut context);
+    let samples = SampleFormat::L24.into();
+    assert_eq!(coding(&mut policy, 0, 0), samples);
+    assert_eq!(coding(&mut policy, 300_000, 3_000), samples, "10 %");
+    assert!(!policy.is_adapted());
+    coding(&mut policy, 900_000, 6_000);
+    assert!(policy.is_adapted(), "20 %");
+    // Other terms later do not wait again.
+    let mut context = Context { now: LocalTime::ZERO, session: None, command: &mut |_| true };
+    policy.adapt_within(None, &mut context);
+    policy.adapt_within(Some(limits), &mut context);
+    assert!(policy.is_adapted());
 }
 
 #[test]

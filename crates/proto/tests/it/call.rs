@@ -633,7 +633,7 @@ fn adaptive_coding_persists_in_the_next_call() {
     let agreed = CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 7_000 };
     caller.handle_message(agreed.clone(), now);
     let codings = vec![SampleFormat::L24.into(), Coding::OPUS];
-    let adapts = Some(CallAdaptation { codings, max_bitrate: None });
+    let adapts = Some(CallAdaptation { codings, ..CallAdaptation::default() });
     let CallMessage::Accepted { terms, .. } = agreed else { unreachable!() };
     caller.handle_message(CallMessage::Changed(CallTerms { adapts: adapts.clone(), ..terms }), now);
     caller.line_lost(now);

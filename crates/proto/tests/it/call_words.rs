@@ -8,7 +8,8 @@ use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{
-    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MAX_VERSION, REDUNDANCY_VERSION,
+    ADAPTS_VERSION, AFTER_LOSS_VERSION, CALL_VERSION, CallMessage, CallReason, MAX_VERSION,
+    REDUNDANCY_VERSION,
 };
 use tautline_proto::call::terms::{
     CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, StreamTerms,
@@ -115,10 +116,15 @@ fn reopened_call_uses_the_last_requested_settings() {
 
 #[test]
 fn older_peer_gets_no_adaptive_coding_fields() {
-    let adapts =
-        Some(CallAdaptation { codings: vec![SampleFormat::L24.into()], max_bitrate: None });
+    let bits = CallAdaptation { max_bitrate: Some(64_000), ..CallAdaptation::default() };
+    let codings = vec![SampleFormat::L24.into(), SampleFormat::L16.into()];
+    let adapts = Some(CallAdaptation { codings, after_loss: true, ..bits.clone() });
     for version in 2..=CALL_VERSION {
-        let known = adapts.clone().filter(|_| version >= ADAPTS_VERSION);
+        let known = match version {
+            ..ADAPTS_VERSION => None,
+            ..AFTER_LOSS_VERSION => Some(bits.clone()),
+            _ => adapts.clone(),
+        };
         let offer = CallOffer { adapts: adapts.clone(), ..offer(None) };
         let mut caller = CallerEnd::new(offer, NOW);
         assert_eq!(dialled(&mut caller, version, NOW).adapts, known, "version {version}");

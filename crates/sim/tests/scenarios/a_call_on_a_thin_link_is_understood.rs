@@ -1,14 +1,18 @@
 //! A two-way call over links of 100 to 500 kbit/s, from the start and after a cut.
 
+use tautline_dsp::format::SampleFormat;
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::link::{Bottleneck, PathModel};
+use tautline_sim::link::{Bottleneck, Loss, PathModel};
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::duplex::Duplex;
 
+/// Seconds until a default call has adapted to a cut: three to find the loss, and those in which no
+/// report passes.
+const ADAPTED: usize = 10;
 const RATES: [u64; 5] = [100_000, 150_000, 200_000, 300_000, 500_000];
 const QUEUES: [usize; 4] = [4_000, 8_000, 16_000, 32_000];
 /// Minimum share of each second played as captured.
@@ -25,6 +29,7 @@ fn scenario(path: PathModel, seed: u64) -> Scenario {
             codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
             ptimes: (Span::from_micros(2500), Span::from_millis(20)),
             max_bitrate: None,
+            after_loss: false,
         }),
         ..Scenario::call(opus, Frames::new(960), path, seed)
     }
@@ -58,7 +63,11 @@ struct Outcome {
 }
 
 fn call(path: PathModel, seconds: i64, seed: u64) -> Outcome {
-    let mut call = Duplex::new([scenario(path.clone(), seed), scenario(path, seed + 1)]);
+    outcome([scenario(path.clone(), seed), scenario(path, seed + 1)], seconds)
+}
+
+fn outcome(scenarios: [Scenario; 2], seconds: i64) -> Outcome {
+    let mut call = Duplex::new(scenarios);
     let (mut reported, mut all_bits) = (String::new(), Vec::new());
     for second in 0..seconds {
         call.run(Span::from_secs(1));
@@ -90,6 +99,53 @@ fn not_understood(outcome: &Outcome, disturbed: &[usize]) -> Vec<(usize, usize)>
         bad.map(|(at, _)| (end, at)).collect::<Vec<_>>()
     };
     outcome.shares.iter().enumerate().flat_map(bad).collect()
+}
+
+/// A call without `--format`: samples until a heavy loss.
+fn default_call(path: &PathModel, seconds: i64, seed: u64) -> Outcome {
+    let samples = Coding::from(SampleFormat::L24);
+    let limits = CodingLimits {
+        codings: vec![samples, Coding::OPUS, Coding::OPUS_VOICE],
+        ptimes: (Span::from_micros(2500), Span::from_millis(20)),
+        max_bitrate: None,
+        after_loss: true,
+    };
+    let scenario = |seed| Scenario {
+        adapts: Some(limits.clone()),
+        ..Scenario::call(samples, Frames::new(120), path.clone(), seed)
+    };
+    outcome([scenario(seed), scenario(seed + 1)], seconds)
+}
+
+#[test]
+fn default_call_adapts_after_a_cut_that_loses_much() {
+    for rate in RATES {
+        for seed in [1, 11] {
+            let rates = vec![(second(6), rate)];
+            let path = PathModel { rates, ..narrow(20_000_000, 32_000) };
+            let outcome = default_call(&path, 30, seed);
+            let reported = format!(
+                "cut to {rate} bit/s, seed {seed}: {:.2?} {}",
+                outcome.shares, outcome.reported
+            );
+            println!("{reported}");
+            assert!(outcome.bits[..6].iter().all(|bits| *bits == u32::MAX), "{reported}");
+            let adapted = 6 + ADAPTED;
+            assert!(outcome.bits[adapted..].iter().all(|bits| *bits < u32::MAX), "{reported}");
+            let understood =
+                |shares: &Vec<f64>| shares[adapted..29].iter().all(|share| *share >= UNDERSTOOD);
+            assert!(outcome.shares.iter().all(understood), "{reported}");
+        }
+    }
+}
+
+#[test]
+fn default_call_keeps_its_samples_without_heavy_loss() {
+    let loss = Loss::random(0.1);
+    let outages = vec![(second(6), second(9))];
+    let path = PathModel { loss, outages, ..PathModel::ideal(Span::from_millis(20)) };
+    let outcome = default_call(&path, 20, 1);
+    assert!(outcome.bits.iter().all(|bits| *bits == u32::MAX), "{}", outcome.reported);
 }
 
 #[test]

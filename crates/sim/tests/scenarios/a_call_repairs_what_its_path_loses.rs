@@ -19,6 +19,7 @@ fn scenario(coding: Coding, packet: i64, path: PathModel, seed: u64) -> Scenario
             codings: vec![coding],
             ptimes: (Span::from_micros(2500), Span::from_millis(20)),
             max_bitrate: None,
+            after_loss: false,
         }),
         ..Scenario::call(coding.usual_for(Channels::STEREO), Frames::new(packet), path, seed)
     }

@@ -136,6 +136,7 @@ impl Direction {
             codings: vec![Coding::OPUS],
             ptimes: (ptime, ptime),
             max_bitrate: Some(96_000),
+            after_loss: false,
         });
         scenario.sender.card = CardModel::off_by(from);
         for host in [&mut scenario.sender, &mut scenario.receivers[0].host] {

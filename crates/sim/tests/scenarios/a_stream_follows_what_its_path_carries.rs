@@ -40,11 +40,17 @@ fn any_coding() -> CodingLimits {
         ],
         ptimes: (Span::from_micros(2500), Span::from_millis(20)),
         max_bitrate: None,
+        after_loss: false,
     }
 }
 
 fn only(coding: Coding, ptime: Span) -> CodingLimits {
-    CodingLimits { codings: vec![coding], ptimes: (ptime, ptime), max_bitrate: None }
+    CodingLimits {
+        codings: vec![coding],
+        ptimes: (ptime, ptime),
+        max_bitrate: None,
+        after_loss: false,
+    }
 }
 
 /// Coding at the end of the second, and the share of packets lost, late or not sent.

@@ -50,20 +50,21 @@ fn called_end_adapts_callers_that_chose_no_coding() {
     let mut here = offer(&[48_000], &BOTH);
     codings(&mut here, &all);
     let mut caller = here.clone();
-    here.adapts = Some(CallAdaptation { codings: all.to_vec(), max_bitrate: None });
-    let bits = CallAdaptation { codings: Vec::new(), max_bitrate: Some(64_000) };
-    caller.adapts = Some(bits.clone());
+    here.adapts = Some(CallAdaptation { codings: all.to_vec(), ..CallAdaptation::default() });
+    let bits = CallAdaptation { max_bitrate: Some(64_000), ..CallAdaptation::default() };
+    caller.adapts =
+        Some(CallAdaptation { codings: all.to_vec(), after_loss: true, ..bits.clone() });
     let terms = caller.choose(&here).unwrap();
-    assert_eq!(
-        terms.adapts,
-        Some(CallAdaptation { codings: all.to_vec(), max_bitrate: Some(64_000) })
-    );
+    assert_eq!(terms.adapts, Some(CallAdaptation { codings: all.to_vec(), ..bits.clone() }));
     assert_eq!(terms.there.coding.coder, Coding::OPUS.at_bitrate(64_000).coder, "few bits first");
     // Cannot send feedback.
     let older = CallOffer { adapts: None, ..caller.clone() };
     let terms = older.choose(&here).unwrap();
     assert_eq!((terms.adapts, terms.there.coding), (None, all[0]));
+    let terms = caller.choose(&CallOffer { adapts: None, ..here.clone() }).unwrap();
+    assert_eq!((&terms.adapts, terms.there.coding), (&caller.adapts, all[0]), "after a loss");
     codings(&mut caller, &all[..1]);
+    caller.adapts = Some(bits.clone());
     let terms = caller.choose(&here).unwrap();
     assert_eq!((terms.adapts, terms.there.coding), (Some(bits), all[0]), "the caller's choice");
 }
