@@ -47,7 +47,8 @@ pub use mistake::{Mistake, MistakeKind};
 pub use node::{BuildingNode, NodeConfig, Role, ScheduledAnnouncement};
 pub use place::{NotHere, Place};
 pub use schedule::{
-    Calendar, Cron, InvalidCalendar, InvalidCron, Play, RuleAction, RuleTimes, Schedule, ScheduleRule,
+    Calendar, Cron, InvalidCalendar, InvalidCron, Play, RuleAction, RuleTimes, Schedule,
+    ScheduleRule,
 };
 pub use settings::{parse_bands, parse_ceiling, parse_delay};
 pub use transmit::{Announced, Capture, Transmission, capture, send_source, transmit};

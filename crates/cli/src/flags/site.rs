@@ -218,7 +218,7 @@ pub(crate) struct AnnounceFlags {
     pub(crate) no_chime: bool,
     /// Wait this long at most until all zones are free
     ///
-    /// Such as 5m. A page is recorded first. A zone in which another announcement takes precedence gets it later.
+    /// Such as 5min. A page is recorded first. A zone in which another announcement takes precedence gets it later.
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) queue: Option<Span>,
     /// Write the sent audio to this WAV file

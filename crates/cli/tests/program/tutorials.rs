@@ -379,7 +379,8 @@ fn zones_of_the_demo(page: &mut Page) {
     page.run("taut-building/office taut zone gym source sport").well();
     if call("sh", ["-c", "command -v espeak-ng"]).run().status != Some(0) {
         let speaks = page.folder.file("taut-building/machines/office/tautline.toml");
-        write(speaks, "[say]\ncommand = \"cat taut-building/machines/office/chime.wav\"\n").unwrap();
+        write(speaks, "[say]\ncommand = \"cat taut-building/machines/office/chime.wav\"\n")
+            .unwrap();
     }
     for line in ["play all chime", "page hall,gym", "say all"] {
         page.announce(&format!("taut-building/office taut {line}"));
