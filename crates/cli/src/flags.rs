@@ -588,9 +588,9 @@ pub(crate) struct Doctor {
     pub(crate) channels: Channels,
     #[command(flatten)]
     pub(crate) site: BuildingFile,
-    /// With a building file: maximum time to listen for IGMP queries and streams
+    /// Time to observe the network of a building
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
-    pub(crate) listen: Span,
+    pub(crate) observe: Span,
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,

@@ -211,8 +211,8 @@ warning (dropouts if something else goes wrong), FAILURE (dropouts at this
 latency) or ? (unknown); the state; why it matters; and the command that fixes
 it until the next boot, or shows more. Root sees more.
 
-With a building file, it also listens to the network of this node: IGMP queries,
-and the priority (DSCP) of the sources, for --listen at most.
+With a building file, it also observes the network of this node: IGMP queries,
+and the priority (DSCP) of the sources, for --observe at most.
 
 For scripts, --report json:
   { "schema": 2, "latency_ns", "findings": [ { "check", "verdict": "ok" |

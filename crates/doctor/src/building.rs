@@ -6,9 +6,8 @@ use tautline_api::v1::NODE_PORT;
 use tautline_proto::time::Span;
 
 use crate::Verdict::Warning;
-use crate::listening::listen;
 use crate::machine::run;
-use crate::{Finding, Machine};
+use crate::{Finding, Machine, observation};
 
 /// What the building file expects of this machine.
 #[derive(Debug, Clone)]
@@ -17,9 +16,9 @@ pub struct NodeRequirements {
     pub place: Result<(String, IpAddr), String>,
     /// Groups that its zones receive, the one of announcements first.
     pub groups: Vec<SocketAddr>,
-    /// Maximum time to listen for IGMP queries and streams.
-    pub listens: Span,
-    /// Called before it listens, with a line for the user.
+    /// Maximum time to observe the network.
+    pub observes: Span,
+    /// Called before the observation, with a line for the user.
     pub progress: fn(&str),
 }
 
@@ -55,7 +54,7 @@ fn interface(address: IpAddr) -> Option<(u32, String)> {
 
 /// IGMP queries, and the DSCP of the sources, at the interface of the node. Nothing without zones,
 /// or with IPv6.
-pub(crate) fn listened(node: &NodeRequirements) -> Vec<(&'static str, Finding)> {
+pub(crate) fn observed(node: &NodeRequirements) -> Vec<(&'static str, Finding)> {
     let Ok((_, IpAddr::V4(address))) = node.place else { return Vec::new() };
     let [_, sources @ ..] = &node.groups[..] else { return Vec::new() };
     let Some((index, name)) = interface(address.into()) else { return Vec::new() };
@@ -64,9 +63,9 @@ pub(crate) fn listened(node: &NodeRequirements) -> Vec<(&'static str, Finding)> 
         _ => None,
     });
     let groups: Vec<_> = groups.collect();
-    let time = node.listens;
-    (node.progress)(&format!("listening on {name} for IGMP queries and streams, {time} at most"));
-    listen((index, &name), address, &groups, time)
+    let time = node.observes;
+    (node.progress)(&format!("observing {name} for IGMP queries and streams, {time} at most"));
+    observation::network((index, &name), address, &groups, time)
 }
 
 fn joined(machine: &Machine, (index, name): (u32, &str), group: IpAddr) -> Finding {
@@ -122,7 +121,7 @@ pub(crate) fn control(machine: &Machine) -> Finding {
     let loopback = u32::from_ne_bytes([127, 0, 0, 1]);
     let is_loopback = |address: &String| u32::from_str_radix(address, 16) == Ok(loopback);
     if addresses.is_empty() {
-        let what = format!("no program listens at TCP port {NODE_PORT}");
+        let what = format!("no program observes at TCP port {NODE_PORT}");
         let why = "other machines show the zones of this one as unreachable";
         return Finding::new(Warning, what, why).fix("sudo systemctl enable --now taut-node");
     }
@@ -148,7 +147,7 @@ mod tests {
     }
 
     fn without_groups(place: Result<(String, IpAddr), String>) -> NodeRequirements {
-        NodeRequirements { place, groups: Vec::new(), listens: Span::ZERO, progress: |_| {} }
+        NodeRequirements { place, groups: Vec::new(), observes: Span::ZERO, progress: |_| {} }
     }
 
     fn hexadecimal(address: [u8; 4]) -> String {

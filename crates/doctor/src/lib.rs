@@ -6,10 +6,10 @@ mod clocks;
 pub mod firewall;
 mod interrupts;
 mod kernel;
-mod listening;
 mod machine;
 mod multicast;
 mod network;
+mod observation;
 mod packets;
 mod privileges;
 mod processor;
@@ -173,7 +173,7 @@ impl Report {
 }
 
 /// Most important first. Takes a second. With `node`, also checks for a node of a building, and
-/// listens to its network.
+/// observes its network.
 pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Report {
     let machine = &Machine::system();
     let Requirements { latency, ref format } = *requested;
@@ -246,7 +246,7 @@ pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Rep
         add("node", vec![building::node(node)]);
         add("groups", one(building::groups(machine, node)));
         add("control-port", vec![building::control(machine)]);
-        for (check, found) in building::listened(node) {
+        for (check, found) in building::observed(node) {
             add(check, vec![found]);
         }
     }

@@ -70,8 +70,9 @@ fn node(flags: &Doctor) -> Result<Option<NodeRequirements>, Failure> {
     }
     let place = place.map(|place| (place.name, place.address)).map_err(|why| why.to_string());
     // Only readers wait for the progress.
-    let progress = if flags.report == PlainKind::Text { screen::notify } else { |_: &str| {} };
-    Ok(Some(NodeRequirements { place, groups, listens: flags.listen, progress }))
+    let progress: fn(&str) =
+        if flags.report == PlainKind::Text { screen::notify } else { |_: &str| {} };
+    Ok(Some(NodeRequirements { place, groups, observes: flags.observe, progress }))
 }
 
 #[cfg(test)]

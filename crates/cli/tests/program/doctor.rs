@@ -267,7 +267,7 @@ fn node_of_a_building_is_checked() {
         };
         let verdicts = |place| {
             let found =
-                Findings::of(&at(place, "doctor --report json --latency 1s --listen 100ms"));
+                Findings::of(&at(place, "doctor --report json --latency 1s --observe 100ms"));
             ["node", "groups", "control-port"].map(|check| {
                 let found = found.all().iter().find(|finding| finding["check"] == check);
                 found.map(|found| found["verdict"].as_str().unwrap().to_owned())
@@ -293,7 +293,8 @@ fn node_of_a_building_is_checked() {
         let filter = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
                       priority 0; policy drop; }' && nft add rule inet mine input udp dport 5004-5005 accept";
         if made(left, filter) {
-            let found = Findings::of(&at(left, "doctor --report json --latency 1s --listen 100ms"));
+            let found =
+                Findings::of(&at(left, "doctor --report json --latency 1s --observe 100ms"));
             let dropped =
                 found.all().iter().filter(|it| it["check"] == "firewall" && it["verdict"] != "ok");
             let dropped: Vec<_> = dropped.map(|it| it["fix"].as_str().unwrap()).collect();

@@ -45,7 +45,7 @@ mod demo;
 mod demo_building;
 mod dissected;
 mod doctor;
-mod doctor_listens;
+mod doctor_network;
 mod drift;
 mod duplex;
 mod errors;

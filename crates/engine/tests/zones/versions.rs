@@ -30,11 +30,6 @@ fn as_later_version(claim: &mut Vec<u8>) {
     claim.extend([0xEE; 200]);
 }
 
-/// As a version before the first may write it: without any meaning here.
-fn as_unknown_version(claim: &mut Vec<u8>) {
-    claim[APP] = 0;
-}
-
 /// A station's way to an announcement port: both ports, and the reports back.
 struct Relay {
     address: SocketAddr,
@@ -49,7 +44,8 @@ impl Relay {
             let reports = bind(sound.local_addr().ok()?.port().checked_add(1)?).ok()?;
             Some([sound, reports])
         })
-        .find_map(|pair| pair)
+        .flatten()
+        .next()
         .unwrap();
         let (address, rewritten) = (sound.local_addr().unwrap(), Arc::default());
         let next = SocketAddr::new(port.ip(), port.port() + 1);
@@ -83,7 +79,9 @@ fn carry(
         }
         let next = if from == to { station } else { Some(to) };
         station = if from == to { station } else { Some(from) };
-        let _ = next.map(|next| socket.send_to(&datagram, next));
+        if let Some(next) = next {
+            let _ = socket.send_to(&datagram, next);
+        }
     }
 }
 
@@ -127,7 +125,7 @@ mod exclusive {
     #[test]
     fn claim_without_a_known_version_plays_nothing() {
         steady(|| {
-            for outcome in outcomes([as_unknown_version; 2]) {
+            for outcome in outcomes([|claim: &mut Vec<u8>| claim[APP] = 0; 2]) {
                 assert_eq!((outcome.lowered(), outcome.page()), (None, None));
             }
         });

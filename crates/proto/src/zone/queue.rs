@@ -109,11 +109,17 @@ mod tests {
         let mut queue = Queue::new(Span::from_secs(60), at(0));
         queue.sent(ONE);
         queue.handle_event(&ZoneEvent::Preempted { id: TWO, by: ONE, at: at(5) });
+        queue.handle_event(&ZoneEvent::Ended { id: TWO, at: at(5), why: EndReason::Station });
         assert_eq!(queue.poll(false, at(5)), None, "another announcement");
         queue.handle_event(&ZoneEvent::Preempted { id: ONE, by: TWO, at: at(5) });
+        assert_eq!(queue.poll_timeout(), at(60));
         assert_eq!(queue.poll(false, at(5)), Some(QueueStep::Withdraw(ONE)));
         assert_eq!(queue.poll(false, at(6)), None);
         assert_eq!(queue.poll(true, at(9)), Some(QueueStep::Send));
+        queue.sent(TWO);
+        queue.handle_event(&ZoneEvent::Refused { id: TWO, by: ONE });
+        assert_eq!(queue.poll(true, at(10)), Some(QueueStep::Withdraw(TWO)));
+        assert_eq!(queue.poll(true, at(60)), Some(QueueStep::GiveUp), "the limit is the first one");
     }
 
     #[test]

@@ -654,6 +654,30 @@ fn claim_without_sound_mutes_no_room() {
 }
 
 #[test]
+fn program_of_a_station_mutes_no_room() {
+    let mut zone = Zone::new();
+    zone.until(980);
+    let program = of_priority(31, page(u64::from(OWN), 1000));
+    assert_eq!(zone.send(&program, &[[0, 9]]), Err(ClaimRefused::Background));
+}
+
+#[test]
+fn room_stays_mute_after_its_station_lost_there() {
+    let mut zone = Zone::new();
+    let own = page(u64::from(OWN), 1000);
+    zone.until(980);
+    zone.claim(own).unwrap();
+    zone.sound(&[4], 1000, 1500);
+    zone.claim(of_priority(150, page(2, 1520))).unwrap();
+    zone.sound(&[4, 2], 1500, 1700);
+    zone.claim(Claim { ends: Some(wall(1700)), ..of_priority(150, page(2, 1520)) }).unwrap();
+    // The winner is forgotten after some seconds, while the station announces elsewhere.
+    zone.sound(&[4], 1700, 8000);
+    assert_eq!(zone.arbiter.mute().gain_at(at(8000)), Gain::SILENCE);
+    assert_eq!(zone.heard(4, 7900), 0.0);
+}
+
+#[test]
 fn mute_lasts_as_long_as_one_of_several_announcements() {
     let mut zone = Zone::new();
     let claims = [(1, 1000), (2, 1500)].map(|(id, from)| Claim { rank: OWN, ..page(id, from) });
@@ -663,10 +687,12 @@ fn mute_lasts_as_long_as_one_of_several_announcements() {
     }
     zone.sound(&[1], 1000, 1500);
     zone.sound(&[1, 2], 1500, 2000);
+    let ends = Claim { ends: Some(wall(2000)), sent: wall(1990), ..claims[0] };
+    zone.send(&ends, &[[0, 9]]).unwrap();
     zone.sound(&[2], 2000, 2400);
     zone.until(2500);
     let mute = zone.arbiter.mute();
-    assert_eq!([1400, 1600, 2100].map(|it| mute.gain_at(at(it)).factor()), [0.0; 3]);
+    assert_eq!([1400, 1600, 2010, 2100].map(|it| mute.gain_at(at(it)).factor()), [0.0; 4]);
 }
 
 #[test]

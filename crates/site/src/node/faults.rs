@@ -201,6 +201,15 @@ mod tests {
     }
 
     #[test]
+    fn fault_of_a_card_ends_when_its_zone_plays() {
+        let mut faults = NodeFaults::default();
+        faults.set_zone(&hall(ZonePlayback::Failed, 0), 5);
+        assert_eq!(shown(&faults), [(FaultKind::Card, 5, 5, true)]);
+        faults.set_zone(&hall(ZonePlayback::Playing, 0), 6);
+        assert_eq!(shown(&faults), [(FaultKind::Card, 5, 6, false)]);
+    }
+
+    #[test]
     fn silence_before_the_first_sound_is_a_fault_later() {
         let mut faults = NodeFaults::default();
         faults.set_zone(&hall(ZonePlayback::Silent, START_SECONDS - 1), 10);
@@ -229,9 +238,28 @@ mod tests {
         assert!(!path.exists(), "nothing changed");
         faults.set(FaultKind::Source, "music", Some("no file".into()), 5);
         faults.write(&path).unwrap();
+        let stored = || {
+            let read: Vec<FaultState> = disk::read_json(&path).unwrap();
+            read.into_iter()
+                .map(|it| (it.first_s, it.last_s, it.lasts, it.reason))
+                .collect::<Vec<_>>()
+        };
         let (read, why) = NodeFaults::read(&path);
         assert_eq!(why, None);
         assert_eq!(shown(&read), [(FaultKind::Source, 5, 5, false)]);
+        // Each later change is stored, too.
+        let steps = [(None, 6, false), (Some("no disk"), 7, true), (Some("no file"), 8, true)];
+        for (reason, now, lasts) in steps {
+            faults.set(FaultKind::Source, "music", reason.map(str::to_owned), now);
+            faults.write(&path).unwrap();
+            let reason = reason.unwrap_or("no file").to_owned();
+            assert_eq!(stored(), [(5, now, lasts, reason)]);
+        }
+        faults.set(FaultKind::Source, "music", None, 9);
+        faults.write(&path).unwrap();
+        faults.acknowledge(&FaultsAck::default());
+        faults.write(&path).unwrap();
+        assert_eq!(stored(), []);
         std::fs::write(&path, "[{").unwrap();
         assert!(NodeFaults::read(&path).1.is_some());
     }

@@ -101,7 +101,7 @@ impl BuildingNode {
         match step {
             Step::Skip(Play { rule, at, .. }, reason) => {
                 let zone = site.timezone.clone().unwrap_or(TimeZone::UTC);
-                let at = at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string();
+                let at = at.to_zoned_datetime(zone).strftime("%Y-%m-%d %H:%M:%S").to_string();
                 let why = match reason {
                     SkipReason::Missed => "the node was not running",
                     SkipReason::Clock => "the clock was not synchronized; start an NTP client",

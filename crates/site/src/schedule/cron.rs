@@ -166,6 +166,9 @@ mod tests {
         let (monday, first, other) = (date(2026, 3, 2), date(2026, 3, 1), date(2026, 3, 3));
         let on = |day| times("0 8 1 * mon", day).len();
         assert_eq!([monday, first, other].map(on), [1, 1, 0]);
+        // A step of all days restricts nothing.
+        let on = |day| times("0 8 */2 * mon", day).len();
+        assert_eq!([monday, first, date(2026, 3, 9)].map(on), [0, 0, 1]);
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl Player {
         &self.journal
     }
 
+    #[cfg(test)]
+    pub(crate) const fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
     /// Decides. `is_synchronized` says whether the clock of `now` is.
     pub(crate) fn poll(&mut self, now: Timestamp, is_synchronized: bool) -> Vec<Step> {
         if now < earlier(self.seen, Self::GRACE) {

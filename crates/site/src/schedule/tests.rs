@@ -74,6 +74,24 @@ fn weekly_rule_keeps_its_local_time_over_daylight_saving() {
     assert_eq!(times(&rule, "2026-03-24T00:00:00Z", 3), spring);
     let autumn = ["2026-10-23T06:00:00Z", "2026-10-26T07:00:00Z"];
     assert_eq!(times(&rule, "2026-10-20T00:00:00Z", 2), autumn);
+    let seconds = schedule("at = \"08:00:30\"");
+    assert_eq!(times(&seconds, "2026-01-05T00:00:00Z", 1), ["2026-01-05T07:00:30Z"]);
+}
+
+#[test]
+fn times_of_several_rules_are_in_order() {
+    let second = format!("{GONG}[schedule.second]\nat = [\"07:00\", \"07:30\"]");
+    let (schedule, _) = Schedule::load(&site(&format!("at = \"08:00\"\n{second}")), Path::new(""));
+    let days = ["2026-01-05T06:00:00Z", "2026-01-05T06:30:00Z", "2026-01-05T07:00:00Z"];
+    assert_eq!(times(&schedule, "2026-01-05T00:00:00Z", 3), days);
+}
+
+#[test]
+fn exception_is_a_day_of_the_building() {
+    // In UTC, the play of 5 January is on the day before.
+    let rule = schedule("at = \"00:30\"\nexcept = [\"2026-01-05\"]");
+    let days = ["2026-01-03T23:30:00Z", "2026-01-05T23:30:00Z"];
+    assert_eq!(times(&rule, "2026-01-03T12:00:00Z", 2), days);
 }
 
 #[test]
@@ -110,7 +128,9 @@ fn leap_day_is_found_years_ahead() {
 fn exceptions_and_holidays_have_no_plays() {
     let folder = tempfile::tempdir().unwrap();
     let holidays = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20260102\n\
-                    DTEND;VALUE=DATE:20260104\nSUMMARY:Holidays\nEND:VEVENT\nEND:VCALENDAR\n";
+                    DTEND;VALUE=DATE:20260104\nSUMMARY:Holidays\nEND:VEVENT\n\
+                    BEGIN:VEVENT\nDTSTART:20260106T090000\nSUMMARY:An hour\nEND:VEVENT\n\
+                    END:VCALENDAR\n";
     std::fs::write(folder.path().join("h.ics"), holidays).unwrap();
     let site = site("at = \"12:00\"\nexcept = [\"2026-01-05\"]\nholidays = \"h.ics\"");
     let (schedule, faults) = Schedule::load(&site, folder.path());
@@ -156,6 +176,40 @@ fn calendar_events_have_their_own_time_zone_and_message() {
     assert_eq!(plays, expected.map(|(at, name)| (at.to_owned(), name.to_owned())));
 }
 
+#[test]
+fn first_of_events_in_other_time_zones_is_found() {
+    let event = |start: &str| format!("BEGIN:VEVENT\nDTSTART{start}\nSUMMARY:gong\nEND:VEVENT\n");
+    let new_york = event(";TZID=America/New_York:20260110T230000");
+    let plays = |events: &[&str], after: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("bells.ics"), events.concat()).unwrap();
+        let rule = "calendar = \"bells.ics\"\nzones = [\"hall\"]\nstation = \"bell\"";
+        let site = Site::check(format!("{BUILDING}{rule}").as_bytes()).unwrap();
+        times(&Schedule::load(&site, folder.path()).0, after, 3)
+    };
+    // It is the 11th already where the building is.
+    let alone = plays(&[&new_york], "2026-01-11T00:30:00Z");
+    assert_eq!(alone, ["2026-01-11T04:00:00Z"]);
+    let (tokyo, utc) = (event(";TZID=Asia/Tokyo:20260111T080000"), event(":20260111T010000Z"));
+    let all = plays(&[&new_york, &utc, &tokyo], "2026-01-10T00:00:00Z");
+    assert_eq!(all, ["2026-01-10T23:00:00Z", "2026-01-11T01:00:00Z", "2026-01-11T04:00:00Z"]);
+}
+
+#[test]
+fn parts_of_an_alarm_are_not_those_of_its_event() {
+    let alarm = "BEGIN:VALARM\nSUMMARY:alarm\nEND:VALARM\n";
+    let text = format!("BEGIN:VEVENT\n{alarm}DTSTART:20260301T090000\nSUMMARY:gong\nEND:VEVENT\n");
+    let calendar = Calendar::read(&text).unwrap();
+    assert_eq!(calendar.summaries().into_iter().collect::<Vec<_>>(), ["gong"]);
+}
+
+#[test]
+fn too_many_events_are_refused() {
+    let events = |count| "BEGIN:VEVENT\nDTSTART:20260301\nEND:VEVENT\n".repeat(count);
+    assert!(Calendar::read(&events(10_000)).is_ok());
+    assert_eq!(Calendar::read(&events(10_001)).unwrap_err().line, 30_003);
+}
+
 /// Days of a recurring day until 2033.
 fn days(start: &str, rule: &str) -> Vec<String> {
     let event = format!("BEGIN:VEVENT\nDTSTART;VALUE=DATE:{start}\nRRULE:{rule}\nEND:VEVENT\n");
@@ -176,7 +230,7 @@ fn rules_of_each_frequency_end_at_their_count_or_date() {
     assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=3;COUNT=3"), third);
     assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=3;UNTIL=20260107"), third);
     assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=3;COUNT=9;UNTIL=20260108"), third);
-    assert_eq!(days("20260105", "FREQ=DAILY;BYDAY=MO,TU;COUNT=2"), ["2026-01-05", "2026-01-06"]);
+    assert_eq!(days("20260105", "FREQ=DAILY;BYDAY=MO,WE;COUNT=2"), ["2026-01-05", "2026-01-07"]);
     assert_eq!(days("20260101", "FREQ=DAILY;INTERVAL=1000;COUNT=1000").len(), 3);
 }
 
@@ -255,6 +309,14 @@ fn each_time_plays_once_at_its_time() {
     assert_eq!(polled(&mut player, "2026-01-05T07:00:00Z", true), [""; 0]);
     let play = "play 2026-01-06T07:00:00Z";
     assert_eq!(polled(&mut player, "2026-01-06T06:59:59Z", true), [play]);
+}
+
+#[test]
+fn clock_set_back_plays_what_it_had_passed() {
+    let mut player = Player::new(daily(), Journal::new(), at("2026-01-05T12:00:00Z"));
+    assert_eq!(polled(&mut player, "2026-01-05T06:30:00Z", true), [""; 0]);
+    let play = "play 2026-01-05T07:00:00Z";
+    assert_eq!(polled(&mut player, "2026-01-05T06:59:58Z", true), [play]);
 }
 
 #[test]
@@ -345,6 +407,11 @@ fn preset_has_a_change_for_each_zone() {
         ..Default::default()
     };
     assert_eq!(*evening, [change("gym", Some(true)), change("hall", None)]);
+    let text = "[source.radio]\nstream = \"rtp://239.1.2.3:5004\"\n[preset.evening]\nhall = { source \
+                = \"radio\", mute = false }\n";
+    let text = BUILDING.split("[preset.evening]").next().unwrap().to_owned() + text;
+    let [hall] = &Site::check(text.as_bytes()).unwrap().presets["evening"][..] else { panic!() };
+    assert_eq!((hall.source.as_deref(), hall.muted), (Some("radio"), Some(false)));
 }
 
 #[track_caller]

@@ -494,6 +494,22 @@ fn late_timed_heir_takes_over_once_it_has_sound() {
 }
 
 #[test]
+fn timed_heir_that_fell_silent_does_not_take_over() {
+    let at = LocalTime::ZERO + LATENCY + TICK.times(3000);
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let (writer, _reported) = rings(48 * PACKET, 48);
+    world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, Frames::from_len(8 * PACKET)));
+    world.play(20, &[0]);
+    let heir = world.bequeath_at(0, -0.25, Some(at));
+    world.play(1500, &[0, heir]);
+    assert!(world.play(2000, &[0]).iter().all(|sample| *sample == 0.5));
+    world.play(WAITED, &[0, heir]);
+    assert_eq!(ends(&world.played), -0.25);
+    let inputs = &world.mixer.inputs;
+    assert!(inputs[0].number == heir && inputs[0].tap.is_some(), "the tap stays at the place");
+}
+
+#[test]
 fn an_heir_that_never_sounds_leaves_everything_as_it_was() {
     let mut world = World::new(Select::Mix, &[0.5]);
     world.play(20, &[0]);

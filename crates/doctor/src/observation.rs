@@ -1,8 +1,8 @@
-//! Listens at the interface of a node: IGMP queries, and the DSCP of the building's streams.
+//! Observes the interface of a node: IGMP queries, and the DSCP of the building's streams.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, UdpSocket};
 
 use tautline_io::clock::now;
 use tautline_io::network::tap::{FrameTap, RETIRES};
@@ -19,11 +19,11 @@ const PROBE: Ipv4Addr = Ipv4Addr::new(233, 252, 0, 77);
 const SAME_ADDRESS: Ipv4Addr = Ipv4Addr::new(239, 124, 0, 77);
 /// Time from joining to leaving [`PROBE`].
 const JOINED: Span = Span::from_millis(300);
-/// A longer time gives streams without packets no finding either.
+/// Bytes of the ring: the streams of a building within [`RETIRES`].
 const ROOM: usize = 1 << 20;
 
-/// Listens for at most `time`; ends when nothing more can be learned.
-pub(crate) fn listen(
+/// Observes for at most `time`; ends when nothing more can be learned.
+pub(crate) fn network(
     (interface, name): (u32, &str),
     address: Ipv4Addr,
     groups: &[Ipv4Addr],
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn listening_is_complete_with_a_query_and_a_packet_of_each_stream() {
+    fn observation_is_complete_with_a_query_and_a_packet_of_each_stream() {
         let mut observed = Observed::new(&[GROUP]);
         observed.see(&query(), false);
         assert!(!observed.is_complete());
@@ -197,7 +197,7 @@ mod tests {
         let found = observed.findings("eth0", Span::from_secs(10));
         let [(check, finding)] = &found[..] else { panic!("{found:?}") };
         assert_eq!((*check, finding.verdict), ("igmp-queries", Warning));
-        snapshot!(format!("{}; {}", finding.message, finding.reason.as_ref().unwrap()));
+        snapshot!("querier", format!("{}; {}", finding.message, finding.reason.as_ref().unwrap()));
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         observed.see(&sound(0), false);
         assert_eq!(verdicts(&observed), [("igmp-queries", Passed), ("dscp", Warning)]);
         let (_, finding) = observed.findings("eth0", Span::from_secs(10)).remove(1);
-        snapshot!(format!("{}; {}", finding.message, finding.reason.unwrap()));
+        snapshot!("dscp", format!("{}; {}", finding.message, finding.reason.unwrap()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `taut doctor` listens to the network of a node: IGMP queries, and the DSCP of streams.
+//! `taut doctor` observes the network of a node: IGMP queries, and the DSCP of streams.
 
 use std::process::Command;
 
@@ -50,7 +50,7 @@ fn network(cable: &Cable, queries: &str, tos: &str) -> Running {
 fn found(cable: &Cable, building: &str, time: &str) -> Findings {
     let folder = Folder::new();
     std::fs::write(folder.file("building.toml"), building).unwrap();
-    let line = format!("doctor --report json --latency 1s --site building.toml --listen {time}");
+    let line = format!("doctor --report json --latency 1s --site building.toml --observe {time}");
     Findings::of(&taut(words(&line)).in_folder(folder.path()).within(&cable.left))
 }
 
@@ -102,7 +102,7 @@ fn changed_dscp_of_a_source_is_found() {
 }
 
 #[test]
-fn user_without_rights_learns_that_nothing_was_listened_to() {
+fn user_without_rights_learns_that_nothing_was_observed() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
