@@ -23,13 +23,13 @@ use tautline_dsp::resample::Quality;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::address::Address;
 use tautline_engine::plan::probes::Probes;
-use tautline_engine::plan::select::Select;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::FragmentPolicy;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::zone::ProgramRule;
 
 use crate::failure::Failure;
 use crate::help;
@@ -379,9 +379,9 @@ pub(crate) struct Recv {
     ///
     /// mix: all of them. priority: the first --from that is received. first-alive: the one that arrived first.
     /// [default: mix]
-    #[arg(long, value_name = "RULE", default_value = "mix", value_parser = parse::<Select>,
+    #[arg(long, value_name = "RULE", default_value = "mix", value_parser = parse::<ProgramRule>,
           help_heading = "Sound", hide_default_value = true)]
-    pub(crate) select: Select,
+    pub(crate) select: ProgramRule,
     /// Resampler quality: low-delay, balanced or best
     ///
     /// Used if the clocks of sender and device differ; otherwise samples are not changed. Delay at 48 kHz: 0.25,

@@ -6,7 +6,6 @@ pub mod claim;
 pub mod lay;
 pub mod pacing;
 pub mod probes;
-pub mod select;
 pub mod sockets;
 pub mod too_long;
 pub mod zone;
@@ -35,12 +34,12 @@ use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::zone::ProgramRule;
 
 use crate::error::RunError;
 use crate::plan::claim::ClaimedAddress;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
-use crate::plan::select::Select;
 use crate::plan::zone::{AnnouncementPlan, ZonePlan};
 
 tautline_dsp::named_enum! {
@@ -192,7 +191,7 @@ pub struct RecvPlan {
     /// Playback clock, if not the streams' own.
     pub clock: Option<ClockPlan>,
     /// Selection of the played streams.
-    pub select: Select,
+    pub select: ProgramRule,
     /// Zone of a building, if any. Without one, announcement ports are silent.
     pub zone: Option<ZonePlan>,
     /// Gain of the mix.

@@ -30,6 +30,7 @@ use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::rtcp::Announcement;
+use tautline_proto::zone::Programs;
 use tautline_report::Report;
 use tautline_report::ledger::ReceivedEntry;
 
@@ -144,6 +145,7 @@ impl RecvEngine {
             shared.refill(link, &mut changes);
         }
         let playing = 2 * inputs.len().max(1) + more;
+        let programs = Programs::new(plan.select, inputs.len() + more);
         let mixer = Mixer {
             passages: Passages::with_capacity(passages_of(&device) * playing),
             inputs,
@@ -151,8 +153,7 @@ impl RecvEngine {
             succession,
             spares,
             gains,
-            select: plan.select,
-            chosen: None,
+            programs,
             zone: zone_mix.map(Box::new),
             volume: Volume::over(plan.gain, VOLUME_RAMP),
             gain: plan.gain,

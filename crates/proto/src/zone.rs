@@ -27,12 +27,11 @@ use crate::clock::ClockMapping;
 use crate::time::{LocalTime, Span, WallTime};
 use announcement::{Announcement, Concerns, Moment, State};
 use plan::Plan;
-use program::Programs;
 
 pub use claim::{AnnouncementId, Claim, Class, Duck, Priority, Targets};
 pub use curve::GainCurve;
 pub use gains::{AnnouncedGain, ZoneGains};
-pub use program::ProgramRule;
+pub use program::{ProgramRule, Programs};
 pub use queue::{Queue, QueueStep};
 pub use sender::ClaimSender;
 
@@ -46,10 +45,6 @@ pub struct ZoneSettings {
     /// Presentation time minus current time of the newest frame that the device has taken. Gains
     /// before that no longer change.
     pub lead: Span,
-    /// How programs share the zone.
-    pub rule: ProgramRule,
-    /// Number of programs, in order of preference.
-    pub programs: usize,
 }
 
 /// A claim that arrived.
@@ -189,7 +184,6 @@ pub struct Arbiter {
     settings: ZoneSettings,
     announcements: Vec<Announcement>,
     plan: Plan,
-    programs: Programs,
     duck: Followed,
     mute: Followed,
     emergency: Followed,
@@ -213,7 +207,6 @@ impl Arbiter {
     /// Creates the arbiter of a zone without announcements.
     pub fn new(settings: ZoneSettings) -> Self {
         Self {
-            programs: Programs::new(settings.rule, settings.programs),
             settings,
             announcements: Vec::with_capacity(Self::MAX_ANNOUNCEMENTS),
             plan: Plan::with_capacity(Self::MAX_ANNOUNCEMENTS),
@@ -226,12 +219,6 @@ impl Arbiter {
             timeout: LocalTime::NEVER,
             revision: 0,
         }
-    }
-
-    /// Gain of program `index` by [`ZoneSettings::rule`]; `None` if there is none. It is multiplied
-    /// by [`Arbiter::duck`].
-    pub fn program(&self, index: usize) -> Option<GainCurve> {
-        self.programs.curve(index)
     }
 
     /// The announcement that plays, or `None` if the zone is free.
@@ -394,18 +381,6 @@ impl Arbiter {
         }
     }
 
-    /// Handles received sound of program `index`, presented from `from` to `until`.
-    pub fn handle_program(
-        &mut self,
-        index: usize,
-        (from, until): (LocalTime, LocalTime),
-        now: LocalTime,
-    ) {
-        if self.programs.hear(index, from, until) {
-            self.poll(now);
-        }
-    }
-
     /// Handles a goodbye of stream `ssrc`.
     pub fn handle_bye(&mut self, ssrc: u32, now: LocalTime) {
         for known in self.announcements.iter_mut().filter(|it| it.ssrc == ssrc) {
@@ -463,7 +438,6 @@ impl Arbiter {
         for (ssrc, followed) in &mut self.announced {
             changed |= followed.follow(plan.announced(*ssrc, all), earliest);
         }
-        changed |= self.programs.choose(earliest);
         self.revision += u64::from(changed);
     }
 
@@ -524,8 +498,6 @@ impl Arbiter {
             let decided = decided.into_iter().flatten().filter(|at| *at > earliest);
             decided.map(|at| at - lead).chain([it.is_forgotten_at()])
         });
-        let program = self.programs.changes_at().map(|at| at - lead);
-        let due = due.chain(program);
         self.timeout = due.filter(|at| *at > now).min().unwrap_or(LocalTime::NEVER);
     }
 }

@@ -20,9 +20,9 @@ use tautline_proto::stream::{MAX_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
+use tautline_proto::zone::ProgramRule;
 
 use super::address::{Address, Resolved};
-use super::select::Select;
 use super::sockets::packets_per_second;
 use super::{ClockPlan, RecvPlan, SendPlan, SentConfig, StreamPlan};
 use crate::error::RunError;
@@ -215,7 +215,7 @@ impl RecvPlan {
         Self {
             streams,
             clock: None,
-            select: Select::Mix,
+            select: ProgramRule::Mix,
             zone: None,
             gain: Gain::UNITY,
             map: ChannelMap::identity(device.channels.count()),

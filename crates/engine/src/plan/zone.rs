@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tautline_proto::time::{Span, WallTime};
-use tautline_proto::zone::{
-    AnnouncementId, Claim, Duck, Priority, ProgramRule, Targets, ZoneSettings,
-};
+use tautline_proto::zone::{AnnouncementId, Claim, Duck, Priority, Targets, ZoneSettings};
 
 use crate::error::RunError;
 use crate::plan::random;
@@ -32,10 +30,8 @@ impl ZonePlan {
     const DECIDED: Span = Span::from_millis(1);
 
     pub(crate) fn settings(self, lead: Span) -> ZoneSettings {
-        // The mixer applies the rule.
-        let (lead, rule) = (lead + Self::DECIDED, ProgramRule::Mix);
         let Self { numbers, muted_by, .. } = self;
-        ZoneSettings { numbers, muted_by, lead, rule, programs: 0 }
+        ZoneSettings { numbers, muted_by, lead: lead + Self::DECIDED }
     }
 }
 

@@ -21,9 +21,9 @@ use tautline_proto::lead::Lead;
 use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
+use tautline_proto::zone::{GainCurve, Programs};
 
 use crate::monitor::sound::{OutputTap, Voices};
-use crate::plan::select::Select;
 use crate::receive_engine::repairers::Spares;
 pub(crate) use input::{Fed, MixerCommand, MixerInput, RxStatus};
 pub(crate) use marks::{AffectedFrames, LabelMark, LabelMarks};
@@ -72,8 +72,7 @@ pub(crate) struct Mixer {
     pub(crate) succession: Succession,
     pub(crate) spares: Spares,
     pub(crate) gains: Consumer<Gain>,
-    pub(crate) select: Select,
-    pub(crate) chosen: Option<usize>,
+    pub(crate) programs: Programs,
     pub(crate) zone: Option<Box<ZoneMix>>,
     pub(crate) volume: Volume,
     pub(crate) gain: Gain,
@@ -97,8 +96,30 @@ fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
 }
 
-fn gate(handles: bool) -> Gain {
-    if handles { Gain::UNITY } else { Gain::SILENCE }
+/// Applies `curve` to frames of `input` that are presented from `first` on. Returns whether they are
+/// audible.
+fn apply_curve(
+    curve: &GainCurve,
+    input: &MixerInput,
+    frames: &mut [f32],
+    first: LocalTime,
+) -> bool {
+    let format = input.receiver.format();
+    curve.apply(first, format.rate, format.channels.count(), frames);
+    curve.settled_at(first) != Some(Gain::SILENCE)
+}
+
+/// Applies the gain of program `index`. Returns whether it is audible.
+#[cold]
+#[inline(never)]
+fn select(
+    programs: &Programs,
+    index: usize,
+    input: &MixerInput,
+    frames: &mut [f32],
+    first: LocalTime,
+) -> bool {
+    programs.curve(index).is_none_or(|curve| apply_curve(curve, input, frames, first))
 }
 
 impl Mixer {
@@ -139,7 +160,7 @@ impl Mixer {
         let samples = if mapped { out.len() / self.map.outputs() * channels } else { out.len() };
         let one = &mut self.one[..samples];
         let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
-        let alone = self.inputs.len() == 1;
+        let selects = self.inputs.len() > 1 && !self.programs.are_mixed();
         if self.inputs.is_empty() {
             sum.fill(0.0);
         }
@@ -152,12 +173,13 @@ impl Mixer {
             input.pull(block, times, &mut self.passages, index);
             let crossing = self.succession.is_crossing(index);
             let gain = if crossing { Gain::SILENCE } else { input.target() };
-            let chosen = alone || self.select.handles(index, self.chosen);
-            let gate = gate(chosen || input.announces.is_some());
             let zone = self.zone.as_deref();
-            let played = zone.is_none_or(|zone| zone.shape(input, block, times.meets));
-            let audible = played && input.is_audible(gate, gain);
-            input.shape(block, gate, gain);
+            let mut played = zone.is_none_or(|zone| zone.shape(input, block, times.meets));
+            if selects && input.announces.is_none() {
+                played &= select(&self.programs, index, input, block, times.meets);
+            }
+            let audible = played && input.is_audible(gain);
+            input.shape(block, gain);
             self.succession.fade_out(index, input, block, times.meets);
             if listens && audible {
                 voices = voices.with(index, block);
@@ -172,10 +194,9 @@ impl Mixer {
         if let Some(mouth) = &mut self.mouth {
             mouth.emit(times.meets, voices);
         }
-        let plays = |input: &MixerInput| {
-            input.alive && !input.receiver.is_muted() && input.announces.is_none()
-        };
-        self.chosen = self.select.choose(self.inputs.iter().map(plays), self.chosen);
+        if !self.programs.are_mixed() {
+            self.choose_program(times.meets, Frames::from_len(samples / channels));
+        }
         let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
         self.volume.apply(self.gain, channels, sum);
         if mapped {
@@ -192,26 +213,43 @@ impl Mixer {
         times: PullTimes,
         mut voices: Voices,
     ) -> Voices {
-        let (listens, alone) = (self.mouth.is_some(), self.inputs.len() == 1);
+        let listens = self.mouth.is_some();
+        let selects = self.inputs.len() > 1 && !self.programs.are_mixed();
         let mapped = !self.map.is_identity(self.channels.count());
         let one = &mut self.one[..samples];
         let sum = if mapped { &mut self.sum[..samples] } else { out };
         for (index, heir) in self.succession.heirs().iter_mut().enumerate() {
             let Some(heir) = heir else { continue };
-            let chosen = alone || self.select.handles(index, self.chosen);
-            let gate = gate(chosen || heir.input.announces.is_some());
             let place = self.inputs.len() + index;
             heir.pull(one, times, &mut self.passages, place);
             if let Some(zone) = &self.zone {
                 zone.shape(&heir.input, one, times.meets);
             }
-            heir.shape(one, times, gate);
+            if selects && heir.input.announces.is_none() {
+                select(&self.programs, index, &heir.input, one, times.meets);
+            }
+            heir.shape(one, times);
             if listens {
                 voices = voices.with(place, one);
             }
             add(sum, one);
         }
         voices
+    }
+
+    /// Chooses programs for the time after a block of `frames` that is presented from `meets` on. Not
+    /// inlined: that would slow [`Mixer::fill`] for mixed streams.
+    #[cold]
+    #[inline(never)]
+    fn choose_program(&mut self, meets: LocalTime, frames: Frames) {
+        let Some(first) = self.inputs.first() else { return };
+        let until = meets + first.receiver.format().rate.span_of(frames);
+        for (index, input) in self.inputs.iter().enumerate() {
+            if input.sounds && !input.receiver.is_muted() && input.announces.is_none() {
+                self.programs.handle_sound(index, meets, until);
+            }
+        }
+        self.programs.choose(until);
     }
 
     fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {

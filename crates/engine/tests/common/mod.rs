@@ -14,7 +14,6 @@ use tautline_engine::control::{ChangeSender, RecvChange, SendChange, requests};
 use tautline_engine::monitor::note::Note;
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::probes::Probes;
-use tautline_engine::plan::select::Select;
 use tautline_engine::plan::zone::ZonePlan;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
@@ -34,6 +33,7 @@ use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_proto::zone::ProgramRule;
 use tautline_report::Report;
 
 const REALTIME: Scheduler = Scheduler::Fifo(60);
@@ -193,7 +193,7 @@ impl Road {
         let mut engine = RecvEngine::new(RecvPlan {
             streams,
             clock: None,
-            select: Select::Mix,
+            select: ProgramRule::Mix,
             zone: self.zone.clone(),
             gain: self.gain,
             map: self.maps.1.clone(),

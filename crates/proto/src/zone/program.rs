@@ -6,7 +6,7 @@ use super::curve::GainCurve;
 use crate::time::{LocalTime, Span};
 
 tautline_dsp::named_enum! {
-    /// How programs share a zone, as `recv --select`.
+    /// How several programs share an output, as `recv --select`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum ProgramRule {
         /// All.
@@ -17,6 +17,7 @@ tautline_dsp::named_enum! {
         /// The one active longest, until it stops.
         FirstAlive = "first-alive",
     }
+    unknown: "invalid rule '{}': must be mix, priority or first-alive"
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +27,10 @@ struct Program {
     curve: GainCurve,
 }
 
+/// Decides which programs play. Times are presentation times on this host's clock, so receivers with
+/// the same streams agree to a period. Nothing allocates after set-up: the device thread calls it.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub struct Programs {
     rule: ProgramRule,
     all: Vec<Program>,
     chosen: Option<usize>,
@@ -35,41 +38,56 @@ pub(super) struct Programs {
 
 impl Programs {
     /// A program is inactive after ten usual packets, longer than typical host stalls.
-    const TIMEOUT: Span = Span::from_millis(100);
+    pub const TIMEOUT: Span = Span::from_millis(100);
     const RAMP: Span = Span::from_millis(10);
 
-    pub(super) fn new(rule: ProgramRule, count: usize) -> Self {
-        let gain = if rule == ProgramRule::Mix { Gain::UNITY } else { Gain::SILENCE };
-        let program = Program { sound: None, curve: GainCurve::constant(gain) };
-        Self { rule, all: vec![program; count], chosen: None }
+    const SILENT: Program = Program { sound: None, curve: GainCurve::constant(Gain::SILENCE) };
+
+    /// Room for `count` programs, in order of preference.
+    pub fn new(rule: ProgramRule, count: usize) -> Self {
+        Self { rule, all: vec![Self::SILENT; count], chosen: None }
     }
 
-    pub(super) fn curve(&self, index: usize) -> Option<GainCurve> {
-        self.all.get(index).map(|program| program.curve)
+    /// Whether all programs play.
+    pub fn are_mixed(&self) -> bool {
+        self.rule == ProgramRule::Mix
     }
 
-    /// Takes sound from `from` to `until`. Returns whether the program was silent.
-    pub(super) fn hear(&mut self, index: usize, from: LocalTime, until: LocalTime) -> bool {
-        let Some(program) = self.all.get_mut(index) else { return false };
+    /// The program that plays, or played last.
+    pub const fn chosen(&self) -> Option<usize> {
+        self.chosen
+    }
+
+    /// Gain of program `index`; `None` if all play, or without room for it.
+    pub fn curve(&self, index: usize) -> Option<&GainCurve> {
+        self.all.get(index).filter(|_| !self.are_mixed()).map(|program| &program.curve)
+    }
+
+    /// Handles sound of program `index`, presented from `from` to `until`.
+    pub fn handle_sound(&mut self, index: usize, from: LocalTime, until: LocalTime) {
+        let Some(program) = self.all.get_mut(index) else { return };
         match &mut program.sound {
-            Some((_, known)) => {
-                *known = until.max(*known);
-                false
-            }
-            none => {
-                *none = Some((from, until));
-                true
-            }
+            Some((_, known)) => *known = until.max(*known),
+            none => *none = Some((from, until)),
         }
     }
 
-    /// Next change of the choice by time alone, at presentation.
-    pub(super) fn changes_at(&self) -> Option<LocalTime> {
-        self.all.iter().filter_map(|it| it.sound).map(|(_, until)| until + Self::TIMEOUT).min()
+    /// Removes program `index`; the program `last` gets its number.
+    pub fn swap_remove(&mut self, index: usize, last: usize) {
+        if index.max(last) >= self.all.len() {
+            return;
+        }
+        self.all.swap(index, last);
+        self.all[last] = Self::SILENT;
+        self.chosen = match self.chosen {
+            Some(chosen) if chosen == index => None,
+            Some(chosen) if chosen == last => Some(index),
+            other => other,
+        };
     }
 
     /// Decides for presentation time `earliest`. Returns whether a curve changed.
-    pub(super) fn choose(&mut self, earliest: LocalTime) -> bool {
+    pub fn choose(&mut self, earliest: LocalTime) -> bool {
         for program in &mut self.all {
             program.sound = program.sound.filter(|(_, until)| *until + Self::TIMEOUT > earliest);
         }
@@ -111,12 +129,14 @@ mod tests {
         for now in (0..2000).step_by(10) {
             for (index, (from, to)) in active.into_iter().enumerate() {
                 if (from..to).contains(&(now + 20)) {
-                    programs.hear(index, at(now + 20), at(now + 30));
+                    programs.handle_sound(index, at(now + 20), at(now + 30));
                 }
             }
             programs.choose(at(now + 5));
             if times.contains(&now) {
-                let gain = |index| programs.curve(index).unwrap().gain_at(at(now)).factor();
+                let gain = |index| {
+                    programs.curve(index).map_or(Gain::UNITY, |it| it.gain_at(at(now))).factor()
+                };
                 played.push([0, 1, 2].map(gain));
             }
         }
@@ -147,14 +167,33 @@ mod tests {
     #[test]
     fn choice_changes_at_the_first_frame_presented() {
         let mut programs = Programs::new(ProgramRule::Priority, 2);
-        programs.hear(1, at(0), at(900));
+        programs.handle_sound(1, at(0), at(900));
         programs.choose(at(0));
-        programs.hear(0, at(700), at(710));
+        programs.handle_sound(0, at(700), at(710));
         assert!(programs.choose(at(650)) && !programs.choose(at(660)));
         let gain = |index: usize, millis| programs.curve(index).unwrap().gain_at(at(millis));
         assert_eq!((gain(0, 700), gain(0, 710)), (Gain::SILENCE, Gain::UNITY));
         assert_eq!((gain(1, 700), gain(1, 710)), (Gain::UNITY, Gain::SILENCE));
-        assert_eq!(programs.changes_at(), Some(at(810)));
-        assert!(!programs.hear(2, at(0), at(1)), "unknown program");
+        assert!(!programs.choose(at(809)) && programs.choose(at(810)));
+        let after = programs.curve(1).map(|curve| curve.gain_at(at(820)));
+        assert_eq!((programs.chosen(), after), (Some(1), Some(Gain::UNITY)));
+    }
+
+    #[test]
+    fn last_program_takes_the_number_of_a_removed_one() {
+        let mut programs = Programs::new(ProgramRule::FirstAlive, 3);
+        for (index, from) in [(2, 0), (0, 100), (1, 200)] {
+            programs.handle_sound(index, at(from), at(900));
+        }
+        programs.choose(at(300));
+        programs.swap_remove(1, 2);
+        assert_eq!(programs.chosen(), Some(1));
+        assert!(!programs.choose(at(310)), "it plays on");
+        programs.swap_remove(1, 1);
+        assert!(programs.choose(at(320)));
+        assert_eq!(programs.chosen(), Some(0));
+        programs.handle_sound(7, at(0), at(1));
+        programs.swap_remove(7, 0);
+        assert_eq!((programs.chosen(), programs.curve(7)), (Some(0), None));
     }
 }

@@ -50,13 +50,7 @@ fn of_priority(priority: u8, claim: Claim) -> Claim {
 
 impl Zone {
     fn new() -> Self {
-        let settings = ZoneSettings {
-            numbers: vec![7, 100],
-            muted_by: vec![OWN],
-            lead: LEAD,
-            rule: ProgramRule::Mix,
-            programs: 1,
-        };
+        let settings = ZoneSettings { numbers: vec![7, 100], muted_by: vec![OWN], lead: LEAD };
         Self { arbiter: Arbiter::new(settings), now: at(0), ahead: OFFSET, played: Vec::new() }
     }
 
@@ -557,25 +551,6 @@ fn next_page_of_a_dead_station_does_not_change_who_lost_to_it() {
     zone.claim(next).unwrap();
     zone.sound(&[2], 3000, 3500);
     assert_eq!(zone.heard(2, 3400), 0.0);
-}
-
-#[test]
-fn silent_program_gives_way_to_the_next_without_a_call() {
-    let settings = ZoneSettings {
-        numbers: vec![7],
-        muted_by: Vec::new(),
-        lead: LEAD,
-        rule: ProgramRule::Priority,
-        programs: 2,
-    };
-    let mut arbiter = Arbiter::new(settings);
-    arbiter.handle_program(1, (at(0), at(5000)), at(0));
-    arbiter.handle_program(0, (at(100), at(900)), at(50));
-    assert_eq!(arbiter.poll_timeout(), at(1000) - LEAD);
-    arbiter.poll(at(1000) - LEAD);
-    let gains = [0, 1].map(|index| arbiter.program(index).unwrap().gain_at(at(1010)));
-    assert_eq!(gains, [Gain::SILENCE, Gain::UNITY]);
-    assert_eq!(arbiter.program(2), None);
 }
 
 #[test]

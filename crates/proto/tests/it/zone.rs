@@ -4,7 +4,7 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::units::Rate;
 use tautline_proto::zone::{
-    AnnouncementId, Arbiter, Claim, Duck, Priority, ProgramRule, ReceivedClaim, Targets,
+    AnnouncementId, Arbiter, Claim, Duck, Priority, ProgramRule, Programs, ReceivedClaim, Targets,
     ZoneSettings,
 };
 use tautline_trial::allocator_calls;
@@ -17,9 +17,8 @@ fn arbiter_and_curves_allocate_nothing() {
         numbers: vec![1],
         muted_by: vec![2],
         lead: Span::from_millis(5),
-        rule: ProgramRule::FirstAlive,
-        programs: 2,
     });
+    let mut programs = Programs::new(ProgramRule::FirstAlive, 2);
     let targets = Targets::new(&[[0, 1]]).unwrap();
     let clock = Some(ClockMapping::known(AHEAD, Span::ZERO));
     let mut samples = [0.5; 96];
@@ -45,7 +44,8 @@ fn arbiter_and_curves_allocate_nothing() {
             let _ = arbiter.handle_claim(&ReceivedClaim { ssrc, claim, targets, clock }, now);
         }
         arbiter.handle_sound(ssrc, wall + Span::from_millis(40), now);
-        arbiter.handle_program((step / 700 % 2) as usize, (now, now), now);
+        programs.handle_sound((step / 700 % 2) as usize, now, now);
+        programs.choose(now);
         if step % 97 == 0 {
             arbiter.handle_bye((step % 24) as u32, now);
         }

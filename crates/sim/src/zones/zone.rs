@@ -4,7 +4,7 @@ use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::wire::rtcp::{Compound, Item};
 use tautline_proto::zone::{
-    AnnouncementId, Arbiter, ClaimRefused, ProgramRule, ReceivedClaim, ZoneEvent, ZoneSettings,
+    AnnouncementId, Arbiter, ClaimRefused, ReceivedClaim, ZoneEvent, ZoneSettings,
 };
 
 use super::ALL_ZONES;
@@ -55,8 +55,6 @@ impl SimZone {
                 numbers: numbers.clone(),
                 muted_by: Vec::new(),
                 lead: LEAD,
-                rule: ProgramRule::Mix,
-                programs: 1,
             }),
             clock,
             numbers,
@@ -75,13 +73,8 @@ impl SimZone {
 
     pub(super) fn restart(&mut self, now: TrueTime, down: Span) {
         self.advance(now);
-        let settings = ZoneSettings {
-            numbers: self.numbers.clone(),
-            muted_by: Vec::new(),
-            lead: LEAD,
-            rule: ProgramRule::Mix,
-            programs: 1,
-        };
+        let settings =
+            ZoneSettings { numbers: self.numbers.clone(), muted_by: Vec::new(), lead: LEAD };
         self.arbiter = Arbiter::new(settings);
         self.estimators.fill((ClockEstimator::new(), None, 0));
         self.down_until = now.after(down);

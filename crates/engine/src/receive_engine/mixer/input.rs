@@ -12,6 +12,7 @@ use tautline_proto::jitter_buffer::{
 use tautline_proto::ledger::PacketTrace;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span, WallTime};
+use tautline_proto::zone::Programs;
 use tautline_report::PathReport;
 
 use super::Passages;
@@ -19,7 +20,6 @@ use super::marks::{AffectedFrames, LabelMark, LabelMarks};
 use crate::control::VOLUME_RAMP;
 use crate::monitor::levels::{LevelTap, levels};
 use crate::monitor::sound::PacketTap;
-use crate::plan::select::TIMEOUT;
 use crate::receive_engine::repairers::Spares;
 
 const MAX_NETWORKS: usize = 4;
@@ -86,7 +86,6 @@ pub(crate) struct MixerInput {
     pub(crate) announces: Option<WallTime>,
     pub(crate) gain: Gain,
     pub(crate) volume: Volume,
-    pub(crate) gate: Volume,
     pub(crate) tap: Option<PacketTap>,
     pub(crate) levels: LevelTap,
     pub(crate) marks: Option<LabelMarks>,
@@ -96,6 +95,8 @@ pub(crate) struct MixerInput {
     /// Time since which no frames have arrived; `NEVER` before the first.
     pub(crate) silent_since: LocalTime,
     pub(crate) loud: LocalTime,
+    /// The newest block has frames.
+    pub(crate) sounds: bool,
     pub(crate) alive: bool,
     pub(crate) faults: Faults,
     pub(crate) unbooked: u64,
@@ -144,7 +145,6 @@ impl MixerInput {
             announces: None,
             gain,
             volume: Volume::over(gain, VOLUME_RAMP),
-            gate: Volume::new(Gain::UNITY),
             tap: None,
             levels: levels(0).0,
             marks: None,
@@ -153,6 +153,7 @@ impl MixerInput {
             status,
             silent_since: LocalTime::NEVER,
             loud: LocalTime::ZERO,
+            sounds: false,
             alive: false,
             faults: Faults::NONE,
             unbooked: 0,
@@ -294,10 +295,12 @@ impl MixerInput {
         if out.iter().any(|sample| sample.abs() > PAUSE) {
             self.loud = times.now;
         }
-        if pulled.missing < pulled.taken {
+        self.sounds = pulled.missing < pulled.taken;
+        if self.sounds {
             self.silent_since = times.now;
         }
-        self.alive = !self.silent_since.is_never() && times.now - self.silent_since < TIMEOUT;
+        let silent = times.now - self.silent_since;
+        self.alive = !self.silent_since.is_never() && silent < Programs::TIMEOUT;
     }
 
     pub(super) fn is_quiet(&self, at: LocalTime) -> bool {
@@ -333,14 +336,12 @@ impl MixerInput {
         if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
     }
 
-    pub(super) fn is_audible(&self, gate: Gain, gain: Gain) -> bool {
-        let silent = |volume: &Volume, to| volume.current() == Gain::SILENCE && to == Gain::SILENCE;
-        !silent(&self.gate, gate) && !silent(&self.volume, gain)
+    pub(super) fn is_audible(&self, gain: Gain) -> bool {
+        self.volume.current() != Gain::SILENCE || gain != Gain::SILENCE
     }
 
-    pub(super) fn shape(&mut self, block: &mut [f32], gate: Gain, gain: Gain) {
+    pub(super) fn shape(&mut self, block: &mut [f32], gain: Gain) {
         let channels = self.receiver.format().channels.count();
-        self.gate.apply(gate, channels, block);
         self.volume.apply(gain, channels, block);
         self.levels.handle(block);
     }

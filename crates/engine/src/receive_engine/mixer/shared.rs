@@ -150,10 +150,6 @@ impl Mixer {
         let _ = self.shared[link].gone.push(self.inputs.swap_remove(index));
         let all = self.shared.iter_mut().flat_map(|shared| &mut shared.inputs);
         all.filter(|input| **input == last).for_each(|input| *input = index);
-        self.chosen = match self.chosen {
-            Some(chosen) if chosen == index => None,
-            Some(chosen) if chosen == last => Some(index),
-            other => other,
-        };
+        self.programs.swap_remove(index, last);
     }
 }

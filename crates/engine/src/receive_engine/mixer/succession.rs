@@ -168,7 +168,6 @@ impl Succession {
                 input.tell_tap();
                 heir.input.tell_tap();
                 core::mem::swap(&mut heir.input.tap, &mut input.tap);
-                heir.input.gate = input.gate;
                 let _ = self.gone.push(core::mem::replace(input, heir.input));
             }
         }
@@ -189,19 +188,19 @@ impl PendingStream {
         }
     }
 
-    pub(crate) fn shape(&mut self, block: &mut [f32], times: PullTimes, gate: Gain) {
+    pub(crate) fn shape(&mut self, block: &mut [f32], times: PullTimes) {
         let input = &mut self.input;
         let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);
         let waited = !self.sounds_since.is_never() && times.now - self.sounds_since > TIMEOUT;
         self.ready = input.alive && (basis == Some(Basis::Clock) || waited);
         if self.joins.is_none() {
             let gain = if self.crossing { input.target() } else { Gain::SILENCE };
-            input.shape(block, gate, gain);
+            input.shape(block, gain);
             self.crossing |= self.ready;
             return;
         }
         let gain = input.target();
-        input.shape(block, gate, gain);
+        input.shape(block, gain);
         match self.begins {
             Some(begins) => fade(input, block, (times.meets, begins), quarter_sine),
             None => block.fill(0.0),

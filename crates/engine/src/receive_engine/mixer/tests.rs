@@ -13,7 +13,6 @@ use super::*;
 use crate::control::VOLUME_RAMP;
 use crate::monitor::sound::PacketTap;
 use crate::monitor::sound::rings::rings;
-use crate::plan::select::TIMEOUT;
 use crate::receive_engine::repairers::repairers;
 use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::{self, SampleFormat};
@@ -28,11 +27,14 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::MediaTime;
 use tautline_proto::units::Rate;
 use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK, RtpUnpack};
+use tautline_proto::zone::ProgramRule;
 
 const PACKET: usize = 48;
 const TICK: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
 const FADE: f32 = 48.0;
+/// Ticks after which a program plays at its full level.
+const STARTED: u32 = 20;
 
 type Queue = Arc<Mutex<VecDeque<(Vec<u8>, LocalTime)>>>;
 
@@ -95,7 +97,7 @@ fn incoming(queue: &Queue) -> MixerInput {
 }
 
 impl World {
-    fn new(select: Select, levels: &[f32]) -> Self {
+    fn new(select: ProgramRule, levels: &[f32]) -> Self {
         let queues: Vec<Queue> = levels.iter().map(|_| Queue::default()).collect();
         let (coming, coming_out) = RingBuffer::new(2);
         let (gone_in, gone) = RingBuffer::new(2);
@@ -105,8 +107,7 @@ impl World {
             succession: Succession::new(levels.len(), coming_out, gone_in),
             spares: repairers(levels.len(), levels.len()).1,
             gains: RingBuffer::new(1).1,
-            select,
-            chosen: None,
+            programs: Programs::new(select, 16),
             zone: None,
             volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
             gain: Gain::UNITY,
@@ -191,7 +192,7 @@ fn ends(block: &[f32]) -> f32 {
 #[test]
 fn one_stream_is_bit_exact() {
     let level = 0.123_456_79;
-    for select in [Select::Mix, Select::Priority, Select::FirstAlive] {
+    for select in [ProgramRule::Mix, ProgramRule::Priority, ProgramRule::FirstAlive] {
         let mut world = World::new(select, &[level]);
         world.play(3, &[0]);
         assert!(world.play(10, &[0]).iter().all(|sample| *sample == level));
@@ -200,7 +201,7 @@ fn one_stream_is_bit_exact() {
 
 #[test]
 fn mixer_reports_the_audible_streams() {
-    let mut world = World::new(Select::Mix, &[0.25, 0.25, 0.0]);
+    let mut world = World::new(ProgramRule::Mix, &[0.25, 0.25, 0.0]);
     let (mut hearing, _ear, mouth) =
         crate::monitor::sound::hearing(Rate::HZ_48000, 1, Frames::new(48));
     world.mixer.mouth = Some(mouth);
@@ -226,7 +227,7 @@ fn mixer_reports_the_audible_streams() {
 
 #[test]
 fn pending_frames_are_sent_at_once_if_no_packet_follows() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     let (writer, mut reported) = rings(48 * PACKET, 48);
     let longest = Frames::from_len(8 * PACKET);
     world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, longest));
@@ -250,7 +251,7 @@ fn pending_frames_are_sent_at_once_if_no_packet_follows() {
 
 #[test]
 fn jitter_is_reported_in_frames() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     let (status, mut reported) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     for tick in 0..200 {
@@ -266,7 +267,7 @@ fn jitter_is_reported_in_frames() {
 
 #[test]
 fn link_counters_are_reported_with_the_stream() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     let (status, mut reported) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     let counters =
@@ -279,7 +280,7 @@ fn link_counters_are_reported_with_the_stream() {
 
 #[test]
 fn two_streams_add_up_with_their_gains() {
-    let mut world = World::new(Select::Mix, &[0.25, 0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.25, 0.5]);
     world.mixer.inputs[1].gain = Gain::from_db(20.0 * 0.5_f64.log10()).unwrap();
     world.mixer.gain = Gain::from_db(20.0 * 2.0_f64.log10()).unwrap();
     world.play(13, &[0, 1]);
@@ -288,7 +289,7 @@ fn two_streams_add_up_with_their_gains() {
 
 #[test]
 fn only_streams_with_redundancy_keep_a_repairer() {
-    let mut world = World::new(Select::Mix, &[0.0; 6]);
+    let mut world = World::new(ProgramRule::Mix, &[0.0; 6]);
     let waiting = world.mixer.spares.left();
     assert!(waiting < 6);
     world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
@@ -320,9 +321,9 @@ fn only_streams_with_redundancy_keep_a_repairer() {
 
 #[test]
 fn stream_that_never_arrived_is_not_active() {
-    let mut world = World::new(Select::Priority, &[0.5, 0.25]);
-    world.play(10, &[1]);
-    assert_eq!(world.mixer.chosen, Some(1));
+    let mut world = World::new(ProgramRule::Priority, &[0.5, 0.25]);
+    world.play(STARTED, &[1]);
+    assert_eq!(world.mixer.programs.chosen(), Some(1));
     assert!(!world.mixer.inputs[0].alive);
     assert_eq!(ends(world.play(10, &[1])), 0.25);
 }
@@ -330,22 +331,22 @@ fn stream_that_never_arrived_is_not_active() {
 /// The stopped stream renders 47 frames instead of 48 now and then: all of them are missing.
 #[test]
 fn stopped_stream_stays_inactive_on_a_fast_card() {
-    let mut world = World::new(Select::Priority, &[0.5, 0.25]);
+    let mut world = World::new(ProgramRule::Priority, &[0.5, 0.25]);
     world.fast = Span::from_nanos(60);
     for input in &mut world.mixer.inputs {
         input.receiver.set_link_offset(LATENCY.times(2));
     }
     world.play(10_000, &[0, 1]);
-    assert_eq!(world.mixer.chosen, Some(0));
+    assert_eq!(world.mixer.programs.chosen(), Some(0));
     world.play(300, &[1]);
-    assert_eq!(world.mixer.chosen, Some(1));
+    assert_eq!(world.mixer.programs.chosen(), Some(1));
     let music = world.play(10_000, &[1]);
     assert!(music.iter().all(|sample| *sample > 0.24), "the music is muted");
 }
 
 #[test]
 fn pause_is_reported_after_a_while_and_ends_with_sound() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     let ticks = |span: Span| (span.as_nanos() / TICK.as_nanos()) as u32;
     let quiet = |world: &World| {
         let now = LocalTime::ZERO + TICK.times(i64::from(world.tick));
@@ -365,19 +366,19 @@ fn pause_is_reported_after_a_while_and_ends_with_sound() {
 
 #[test]
 fn silence_without_active_streams() {
-    let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
+    let mut world = World::new(ProgramRule::FirstAlive, &[0.5, 0.25]);
     assert!(world.play(200, &[]).iter().all(|sample| *sample == 0.0));
-    assert_eq!(world.mixer.chosen, None);
+    assert_eq!(world.mixer.programs.chosen(), None);
 }
 
 #[test]
 fn priority_falls_back_and_returns_without_a_click() {
-    let mut world = World::new(Select::Priority, &[0.5, -0.5]);
-    assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
-    let timeout = (TIMEOUT.as_nanos() / TICK.as_nanos()) as u32;
+    let mut world = World::new(ProgramRule::Priority, &[0.5, -0.5]);
+    assert_eq!(ends(world.play(STARTED, &[0, 1])), 0.5);
+    let timeout = (Programs::TIMEOUT.as_nanos() / TICK.as_nanos()) as u32;
     assert_eq!(ends(world.play(timeout - 1, &[1])), 0.0);
-    assert_eq!(ends(world.play(3, &[1])), -0.5);
-    assert_eq!(ends(world.play(3, &[0, 1])), 0.5);
+    assert_eq!(ends(world.play(13, &[1])), -0.5);
+    assert_eq!(ends(world.play(13, &[0, 1])), 0.5);
     // Two crossing ramps, each at most 1.5 times as steep as a straight one.
     let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 / PACKET as f32;
     assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
@@ -385,17 +386,17 @@ fn priority_falls_back_and_returns_without_a_click() {
 
 #[test]
 fn a_stream_that_cannot_be_played_is_never_selected() {
-    for select in [Select::Priority, Select::FirstAlive] {
+    for select in [ProgramRule::Priority, ProgramRule::FirstAlive] {
         let mut world = World::new(select, &[0.5, 0.25]);
         world.mixer.inputs[0].receiver.apply(ReceiveCommand::Mute(true));
-        assert_eq!(ends(world.play(10, &[0, 1])), 0.25);
+        assert_eq!(ends(world.play(STARTED, &[0, 1])), 0.25);
     }
 }
 
 #[test]
 fn first_alive_keeps_the_first_stream_until_it_is_silent() {
-    let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
-    assert_eq!(ends(world.play(10, &[1])), 0.25);
+    let mut world = World::new(ProgramRule::FirstAlive, &[0.5, 0.25]);
+    assert_eq!(ends(world.play(STARTED, &[1])), 0.25);
     assert_eq!(ends(world.play(150, &[0, 1])), 0.25);
     assert_eq!(ends(world.play(150, &[0])), 0.5);
     assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
@@ -403,7 +404,7 @@ fn first_alive_keeps_the_first_stream_until_it_is_silent() {
 
 #[test]
 fn a_block_longer_than_the_room_is_filled_in_pieces() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(3, &[0]);
     for _ in 0..3 {
         let now = LocalTime::ZERO + TICK.times(i64::from(world.tick) + 1);
@@ -428,7 +429,7 @@ fn numbers(gone: &mut Consumer<MixerInput>) -> Vec<usize> {
 
 #[test]
 fn an_heir_takes_over_without_a_gap_or_a_click() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     let heir = world.bequeath(0, 0.5);
     let heard = world.play(WAITED, &[0, heir]);
@@ -440,7 +441,7 @@ fn an_heir_takes_over_without_a_gap_or_a_click() {
 
 #[test]
 fn an_heir_of_other_sound_is_crossed_over_to_smoothly() {
-    let mut world = World::new(Select::Priority, &[0.5, 0.25]);
+    let mut world = World::new(ProgramRule::Priority, &[0.5, 0.25]);
     world.play(20, &[0, 1]);
     let heir = world.bequeath(0, -0.5);
     assert_eq!(ends(world.play(WAITED, &[0, 1, heir])), -0.5);
@@ -463,7 +464,7 @@ fn frame_at(at: LocalTime) -> usize {
 fn timed_heir_takes_over_at_its_frame_with_equal_power() {
     // Without a clock, an heir waits for a second.
     let at = LocalTime::ZERO + LATENCY + TICK.times(1500) + TICK.half();
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     let heir = world.bequeath_at(0, -0.25, Some(at));
     world.play(2000, &[0, heir]);
@@ -482,7 +483,7 @@ fn timed_heir_takes_over_at_its_frame_with_equal_power() {
 
 #[test]
 fn late_timed_heir_takes_over_once_it_has_sound() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     let heir = world.bequeath_at(0, -0.25, Some(LocalTime::ZERO));
     assert!(world.play(500, &[0]).iter().all(|sample| *sample == 0.5));
@@ -511,7 +512,7 @@ fn timed_heir_that_fell_silent_does_not_take_over() {
 
 #[test]
 fn an_heir_that_never_sounds_leaves_everything_as_it_was() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     world.bequeath(0, -0.5);
     assert!(world.play(2 * WAITED, &[0]).iter().all(|sample| *sample == 0.5));
@@ -520,7 +521,7 @@ fn an_heir_that_never_sounds_leaves_everything_as_it_was() {
 
 #[test]
 fn pending_stream_can_itself_be_replaced() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     let first = world.bequeath(0, -0.5);
     world.play(20, &[0, first]);
@@ -533,7 +534,7 @@ fn pending_stream_can_itself_be_replaced() {
 
 #[test]
 fn a_change_of_gain_makes_no_click() {
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     let from = world.played.len();
     world.mixer.inputs[0].gain = Gain::from_db(-40.0).unwrap();

@@ -8,7 +8,7 @@ use tautline_dsp::gain::Gain;
 use tautline_proto::time::{LocalTime, WallTime};
 use tautline_proto::zone::{GainCurve, ZoneGains};
 
-use super::MixerInput;
+use super::{MixerInput, apply_curve};
 
 /// Received sound of announcement stream `ssrc`, up to presentation time `until` on the station's
 /// clock.
@@ -75,16 +75,10 @@ impl ZoneMix {
             frames.fill(0.0);
             return false;
         };
-        let format = input.receiver.format();
-        let mut audible = false;
-        for curve in [Some(curve), mute].into_iter().flatten() {
-            curve.apply(first, format.rate, format.channels.count(), frames);
-            audible = curve.settled_at(first) != Some(Gain::SILENCE);
-            if !audible {
-                break;
-            }
-        }
-        audible
+        [Some(curve), mute]
+            .into_iter()
+            .flatten()
+            .all(|curve| apply_curve(curve, input, frames, first))
     }
 
     /// The gain of `input`, and the mute if it is subject to it.

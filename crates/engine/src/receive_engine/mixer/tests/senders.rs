@@ -26,7 +26,7 @@ impl Ordinary {
     }
 }
 
-fn senders(select: Select, levels: &[f32], maximum: usize) -> (World, Ordinary) {
+fn senders(select: ProgramRule, levels: &[f32], maximum: usize) -> (World, Ordinary) {
     let mut world = World::new(select, &levels[..1]);
     world.levels = levels.into();
     world.queues = vec![Arc::clone(&world.queues[0]); levels.len()];
@@ -53,7 +53,7 @@ fn play(world: &mut World, ticks: u32, sending: &[usize]) -> f32 {
 
 #[test]
 fn all_senders_at_a_link_play_and_one_can_leave() {
-    let (mut world, mut ordinary) = senders(Select::Mix, &[0.1, 0.2, 0.4, 0.05], 4);
+    let (mut world, mut ordinary) = senders(ProgramRule::Mix, &[0.1, 0.2, 0.4, 0.05], 4);
     assert_eq!(play(&mut world, 50, &[0, 1, 2]), 0.1 + 0.2 + 0.4);
     assert_eq!((ordinary.came(), ordinary.gone()), (vec![0, 7, 8], vec![]));
     assert_eq!(play(&mut world, 3100, &[0, 2]), 0.1 + 0.4);
@@ -68,18 +68,18 @@ fn all_senders_at_a_link_play_and_one_can_leave() {
 
 #[test]
 fn chosen_sender_stays_when_another_leaves() {
-    let (mut world, mut ordinary) = senders(Select::FirstAlive, &[0.1, 0.2, 0.4], 4);
+    let (mut world, mut ordinary) = senders(ProgramRule::FirstAlive, &[0.1, 0.2, 0.4], 4);
     play(&mut world, 50, &[0, 1, 2]);
     assert_eq!(play(&mut world, 300, &[2]), 0.4);
     let before = world.played.len();
     play(&mut world, 3100, &[2]);
-    assert_eq!((ordinary.gone(), world.mixer.chosen), (vec![7], Some(1)));
+    assert_eq!((ordinary.gone(), world.mixer.programs.chosen()), (vec![7], Some(1)));
     assert!(world.played[before..].iter().all(|sample| *sample == 0.4), "no step");
 }
 
 #[test]
 fn sender_plays_once_a_receiver_is_ready() {
-    let (mut world, mut ordinary) = senders(Select::Mix, &[0.1, 0.2, 0.4, 0.05, 0.3], 5);
+    let (mut world, mut ordinary) = senders(ProgramRule::Mix, &[0.1, 0.2, 0.4, 0.05, 0.3], 5);
     world.mixer.inputs.reserve_exact(8);
     assert_eq!(play(&mut world, 50, &[0, 1, 2, 3, 4]), 0.1 + 0.2 + 0.4 + 0.05);
     assert_eq!(ordinary.came(), [0, 7, 8, 9]);

@@ -32,13 +32,8 @@ fn page(ssrc: u32) -> ZoneGains {
 }
 
 fn announcement(ssrc: u32, priority: Priority, rank: u16, target: [u8; 2]) -> ZoneGains {
-    let mut arbiter = Arbiter::new(ZoneSettings {
-        numbers: vec![3],
-        muted_by: vec![OWN],
-        lead: Span::ZERO,
-        rule: ProgramRule::Mix,
-        programs: 0,
-    });
+    let mut arbiter =
+        Arbiter::new(ZoneSettings { numbers: vec![3], muted_by: vec![OWN], lead: Span::ZERO });
     let clock = ClockEstimator::new().observe(Exchange {
         requested: at(1),
         peer_received: wall(1),
@@ -65,12 +60,12 @@ fn announcement(ssrc: u32, priority: Priority, rank: u16, target: [u8; 2]) -> Zo
 }
 
 /// A program, and an announcement port.
-fn zone(select: Select) -> (World, Producer<ZoneGains>) {
+fn zone(select: ProgramRule) -> (World, Producer<ZoneGains>) {
     let (world, gains, _) = zone_with_emergencies(select);
     (world, gains)
 }
 
-fn zone_with_emergencies(select: Select) -> (World, Producer<ZoneGains>, Arc<AtomicBool>) {
+fn zone_with_emergencies(select: ProgramRule) -> (World, Producer<ZoneGains>, Arc<AtomicBool>) {
     let mut world = World::new(select, &[PROGRAM, PAGE]);
     let ((gains, coming), emergency) = (RingBuffer::new(1), Arc::<AtomicBool>::default());
     world.mixer.zone =
@@ -88,7 +83,7 @@ fn played(world: &World, from: i64, to: i64) -> &[f32] {
 
 #[test]
 fn unclaimed_stream_changes_no_bit_of_the_program() {
-    for select in [Select::Mix, Select::Priority] {
+    for select in [ProgramRule::Mix, ProgramRule::Priority] {
         let (mut world, mut gains) = zone(select);
         world.play(60, &[0, 1]);
         gains.push(page(99)).unwrap();
@@ -99,7 +94,7 @@ fn unclaimed_stream_changes_no_bit_of_the_program() {
 
 #[test]
 fn claimed_stream_plays_at_its_time_and_the_program_returns() {
-    for select in [Select::Mix, Select::Priority] {
+    for select in [ProgramRule::Mix, ProgramRule::Priority] {
         let (mut world, mut gains) = zone(select);
         world.play(60, &[0, 1]);
         gains.push(page(2)).unwrap();
@@ -120,7 +115,7 @@ fn claimed_stream_plays_at_its_time_and_the_program_returns() {
 fn room_of_the_station_is_silent_during_its_page() {
     // One page that other zones play, one that addresses the room, too.
     for target in [[0, 8], [0, 3]] {
-        let (mut world, mut gains) = zone(Select::Mix);
+        let (mut world, mut gains) = zone(ProgramRule::Mix);
         world.play(60, &[0, 1]);
         gains.push(announcement(2, Priority(100), OWN, target)).unwrap();
         world.play(300, &[0, 1]);
@@ -132,7 +127,7 @@ fn room_of_the_station_is_silent_during_its_page() {
 
 #[test]
 fn emergency_is_reported_while_it_plays() {
-    let (mut world, mut gains, emergency) = zone_with_emergencies(Select::Mix);
+    let (mut world, mut gains, emergency) = zone_with_emergencies(ProgramRule::Mix);
     world.play(60, &[0, 1]);
     gains.push(announcement(2, Priority(240), 0, [0, 3])).unwrap();
     let mut reported = Vec::new();
