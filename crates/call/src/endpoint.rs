@@ -189,7 +189,8 @@ impl Endpoint {
         let control = Some(Box::new(handles) as Box<dyn Control>);
         let mut stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
         (stream.policy.latency, stream.sealed) = (latency, Some(SEALED));
-        stream.policy.sender_adapts = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
+        stream.policy.sender_adapts =
+            terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto_at_once);
         let recv_plan =
             RecvPlan { probes: config.probes, ..RecvPlan::new(vec![stream], devices.playback) };
         let first = first(&mut link)?;
