@@ -121,7 +121,7 @@ pub(crate) fn control(machine: &Machine) -> Finding {
     let loopback = u32::from_ne_bytes([127, 0, 0, 1]);
     let is_loopback = |address: &String| u32::from_str_radix(address, 16) == Ok(loopback);
     if addresses.is_empty() {
-        let what = format!("no program observes at TCP port {NODE_PORT}");
+        let what = format!("no program listens at TCP port {NODE_PORT}");
         let why = "other machines show the zones of this one as unreachable";
         return Finding::new(Warning, what, why).fix("sudo systemctl enable --now taut-node");
     }
