@@ -26,7 +26,7 @@ Each machine then has the other's key in its list (taut trust --list), and
 trusts it for taut call, taut serve and taut work; those that run use it at
 once. If the codes differ, a machine in between may have answered: type n, check
 the address and the network, and pair again. Each attempt is one guess in a
-million. The machine that waits needs TCP port 17250 open meanwhile.
+million. The machine that waits needs TCP port 17251 open meanwhile.
 
 Exit status: 0 paired, 1 not confirmed or lost, 3 not reached."#;
 

@@ -497,7 +497,7 @@ fn late_timed_heir_takes_over_once_it_has_sound() {
 #[test]
 fn timed_heir_that_fell_silent_does_not_take_over() {
     let at = LocalTime::ZERO + LATENCY + TICK.times(3000);
-    let mut world = World::new(Select::Mix, &[0.5]);
+    let mut world = World::new(ProgramRule::Mix, &[0.5]);
     let (writer, _reported) = rings(48 * PACKET, 48);
     world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, Frames::from_len(8 * PACKET)));
     world.play(20, &[0]);
