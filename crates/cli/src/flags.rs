@@ -588,7 +588,7 @@ pub(crate) struct Doctor {
     pub(crate) channels: Channels,
     #[command(flatten)]
     pub(crate) site: BuildingFile,
-    /// Time to observe the network of a building
+    /// Time to observe the network
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) observe: Span,
     /// Output format: text, json or none

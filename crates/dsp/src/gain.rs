@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_gain_prints_as_it_is_parsed() {
-        for text in ["-6dB", "0dB", "1.5dB", "-infdB"] {
+        for text in ["-6dB", "0dB", "1.5dB", "-inf"] {
             let gain: Gain = text.parse().unwrap();
             assert_eq!(gain.to_string(), text);
         }

@@ -105,7 +105,7 @@ fn valid_file_has_its_values() {
     assert_eq!((gym.number, gym.channels.as_slice(), gym.mute), (1, &[1, 2][..], false));
     assert_eq!(gym.delay, Span::from_millis(100));
     let levels = [gym.volume, gym.min_volume, gym.max_volume].map(|gain| gain.to_string());
-    assert_eq!(levels, ["-6dB", "-infdB", "-3dB"]);
+    assert_eq!(levels, ["-6dB", "-inf", "-3dB"]);
     let band = |shape, frequency: &str, q| Band { shape, frequency: frequency.parse().unwrap(), q };
     let bands = [
         band(BandShape::Peaking(gain("-4dB")), "120", 1.4),

@@ -46,13 +46,13 @@ fn ports_of_calls_are_reported_if_they_are_shut() {
         (Warning, Some(fix))
     };
     let [call, sound, pairing] =
-        ["tcp dport 17240", "udp dport 17240", "tcp dport 17250"].map(shut);
+        ["tcp dport 17240", "udp dport 17240", "tcp dport 17251"].map(shut);
     let streams = "udp dport 5004-5005 accept";
     assert_eq!(
         reported(&nft("drop", streams)),
         [fine.clone(), call.clone(), sound.clone(), pairing]
     );
-    let tcp = format!("{streams}\n\t\ttcp dport {{ 17240, 17250 }} accept");
+    let tcp = format!("{streams}\n\t\ttcp dport {{ 17240, 17251 }} accept");
     assert_eq!(reported(&nft("drop", &tcp)), [fine.clone(), sound]);
     let both = format!("{tcp}\n\t\tudp dport 17240-17247 accept");
     assert_eq!(reported(&nft("drop", &both)), core::slice::from_ref(&fine));
@@ -60,7 +60,7 @@ fn ports_of_calls_are_reported_if_they_are_shut() {
     assert_eq!(reported(&Rules::NoFirewall), [fine]);
     assert_eq!(reported(&Rules::Hidden).len(), 1);
     let rules = Rules::Iptables(
-        "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\n-A INPUT -p tcp -m tcp --dport 17250 -j ACCEPT\nCOMMIT\n"
+        "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\n-A INPUT -p tcp -m tcp --dport 17251 -j ACCEPT\nCOMMIT\n"
             .into(),
     );
     let fix = "sudo iptables -I INPUT -p tcp --dport 17240 -j ACCEPT".to_owned();

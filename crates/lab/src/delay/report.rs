@@ -9,7 +9,7 @@ use super::judge::{Exactness, Outcome};
 use super::player::DeviceFaults;
 use super::sweep::MIN_CLEAR_DB;
 use crate::report::{HostDescription, LabReport, Points, ReportRow};
-use crate::statistics::Missed;
+use crate::statistics::{Missed, median};
 
 #[derive(Debug, Clone)]
 pub struct MeasuredDelay {
@@ -83,6 +83,8 @@ impl MeasuredDelay {
         if let Some(clocks) = self.clocks {
             clocks.notify(&mut row);
         }
+        // Marks that an xrun moved differ by more than the error of each.
+        row.uncertainty = row.uncertainty.max(self.marks.uncertainty_95());
         report.rows.push(row);
         report.notes = self.notes;
         if unkept > 0 {
@@ -153,7 +155,15 @@ impl MeasuredDelay {
 impl Outcome {
     /// To 1 ns while all values are kept, else to 1 part in 1024.
     pub fn measured(&self) -> Summary {
-        if self.delays.unkept() == 0 { self.delays.summary() } else { self.delay.summary() }
+        if self.delays.unkept() > 0 {
+            return self.delay.summary();
+        }
+        let summary = self.delays.summary();
+        let nanos: Vec<f64> =
+            self.delays.values().iter().map(|(_, delay)| delay.as_nanos() as f64).collect();
+        // Also of a few marks: a mean would follow a mark that an xrun moved.
+        let middle = (!nanos.is_empty()).then(|| median(&nanos).round() as i64);
+        Summary { p50_ns: summary.p50_ns.or(middle), ..summary }
     }
 
     pub fn received_any(&self) -> bool {

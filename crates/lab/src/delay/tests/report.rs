@@ -55,6 +55,27 @@ fn marks_beyond_the_capacity_are_counted_and_reported() {
 }
 
 #[test]
+fn few_marks_have_a_median_and_the_error_of_their_spread() {
+    let row = |moved: i64| {
+        let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO).with_room(10);
+        for mark in 0..9 {
+            let (played, received) = at(mark, if mark == 4 { 1000 + moved } else { 1000 });
+            judge.played(played);
+            judge.heard(received);
+        }
+        let found = MeasuredDelay::new([SETTINGS; 2], None, judge.finish(LocalTime::NEVER));
+        let report = found.report(["here", "there"]);
+        (report.rows[0].measured.unwrap().p50_ns, report.rows[0].uncertainty.unwrap())
+    };
+    let (median, alike) = row(0);
+    assert_eq!(median, Some(1_000_000));
+    // An xrun moved one mark by 9 ms.
+    let (median, moved) = row(9_000);
+    assert_eq!(median, Some(1_000_000));
+    assert!(alike < Span::from_micros(1) && moved > Span::from_millis(1), "{alike} {moved}");
+}
+
+#[test]
 fn row_without_a_received_mark_is_invalid() {
     let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
     let report = Loop { spoil, ..Loop::default() }.measure().report(["here", "there"]);
