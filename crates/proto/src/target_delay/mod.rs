@@ -81,6 +81,8 @@ pub struct Depth {
     passed: LocalTime,
     began: LocalTime,
     fresh: u64,
+    /// Offset before a rise in the first measurement.
+    begun: Option<Span>,
     journal: Journal,
 }
 
@@ -130,6 +132,7 @@ impl Depth {
             passed: LocalTime::ZERO,
             began: LocalTime::ZERO,
             fresh: 0,
+            begun: None,
             journal: Journal::default(),
             config,
         }
@@ -147,6 +150,7 @@ impl Depth {
         self.recent.clear();
         self.memory.clear();
         self.course = DepthState::Learning;
+        self.begun = None;
         self.began = self.passed;
     }
 
@@ -253,9 +257,14 @@ impl Depth {
         let count = self.recent.all().count();
         let waited = self.passed - self.began >= Self::TIMEOUT;
         if count < Self::ENOUGH && !(waited && count >= Self::FEW) {
+            // On a path longer than the offset, all packets are late until it rises.
+            if count >= Self::FEW && wanted > self.offset {
+                self.begun.get_or_insert(self.offset);
+                self.offset = self.rest(wanted);
+            }
             return;
         }
-        let (before, wanted) = (self.offset, self.rest(wanted));
+        let (before, wanted) = (self.begun.unwrap_or(self.offset), self.rest(wanted));
         // The first measurement is short, and cuts are audible.
         let near = before - wanted <= Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
         let first = if near { before.max(wanted) } else { wanted };

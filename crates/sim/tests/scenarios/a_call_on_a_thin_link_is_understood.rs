@@ -2,6 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::congestion::CodingLimits;
+use tautline_proto::latency::DEFAULT_LATENCY;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
@@ -152,6 +153,26 @@ fn thin_link_call_is_intelligible_2_s_after_start_and_cut() {
             let wait = p95(&outcome.waits);
             println!("{rate} bit/s, queue of {queue} bytes: {wait} in it (p95)");
             assert!(wait <= maximum, "{wait} in the queue; {reported}");
+        }
+    }
+}
+
+/// A receiver knows the path only once it has the sender's clock. With the first hundred packets
+/// late, it would miss a quarter of a second.
+#[test]
+fn call_over_a_long_path_begins_with_few_late_packets() {
+    for delay in [25, 50, 100, 200] {
+        let path = PathModel::ideal(Span::from_millis(delay));
+        let samples = Coding::from(SampleFormat::L24);
+        let scenario = |seed| Scenario {
+            latency: DEFAULT_LATENCY,
+            ..Scenario::call(samples, Frames::new(120), path.clone(), seed)
+        };
+        let mut call = Duplex::new([scenario(3), scenario(4)]);
+        call.run(Span::from_secs(5));
+        for world in call.worlds {
+            let heard = world.finish().remove(0);
+            assert!(heard.counters.late <= 20, "{delay} ms: {heard}");
         }
     }
 }
