@@ -425,7 +425,7 @@ fn pushed_file_reaches_all_nodes_and_unchanged_cards_play_on() {
         let text = text.replace("max-volume = \"-6dB\"", "max-volume = \"-8dB\"");
         std::fs::write(building.folder.file("building.toml"), &text).unwrap();
         let pushed = building.left("site push").run().well();
-        assert_eq!(pushed.out, "left: epoch 2\nright: epoch 2\n");
+        assert_eq!(pushed.out, "left: epoch 2\nright: epoch 2, 1 file copied\n");
         assert_eq!(std::fs::read_to_string(other.join("building.toml")).unwrap(), text);
         let alarm = |folder: &std::path::Path| std::fs::read(folder.join("alarm.wav")).unwrap();
         assert_eq!(alarm(&other), alarm(building.folder.path()));
