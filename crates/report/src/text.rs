@@ -67,6 +67,9 @@ fn write_calls(out: &mut String, reports: &[Report]) -> fmt::Result {
             if is_useful && !fixes.contains(&fix) {
                 fixes.push(fix);
             }
+            let sent = (report.role == "send").then(|| call::fix_of_sent(stream)).flatten();
+            // One recommendation at a time.
+            fixes.extend(sent.filter(|_| !fixes.iter().any(|fix| fix.starts_with("fix"))));
         }
     }
     out.extend(fixes);

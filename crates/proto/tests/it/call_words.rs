@@ -122,7 +122,7 @@ fn older_peer_gets_no_adaptive_coding_fields() {
     for version in 2..=CALL_VERSION {
         let known = match version {
             ..ADAPTS_VERSION => None,
-            ..AFTER_LOSS_VERSION => Some(bits.clone()),
+            ADAPTS_VERSION..AFTER_LOSS_VERSION => Some(bits.clone()),
             _ => adapts.clone(),
         };
         let offer = CallOffer { adapts: adapts.clone(), ..offer(None) };

@@ -185,7 +185,8 @@ fn run_in_time(scheduler: &str) -> &'static str {
 }
 
 const SENDER_STOPPED: &str = "the sender stopped for a while: run `taut doctor` there";
-const INTERRUPTED: &str = "the network was interrupted: check cables, Wi-Fi and switches";
+pub(super) const INTERRUPTED: &str =
+    "the network was interrupted: check cables, Wi-Fi and switches";
 
 fn hint(
     main_cause: &str,

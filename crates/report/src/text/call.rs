@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use super::arrivals::Percent;
+use super::arrivals::{INTERRUPTED, Percent};
 use super::{Nanos, due, interruptions, missed};
 use crate::{GapReport, RemoteReceiver, Report, StreamReport};
 
@@ -33,14 +33,45 @@ pub(super) fn directions(out: &mut String, report: &Report) -> fmt::Result {
 
 fn sent(out: &mut String, stream: &StreamReport) -> fmt::Result {
     write!(out, "{} packets", stream.counters.sent)?;
+    if let Some(lost) = lost_there(stream) {
+        write!(out, ", {lost} lost by the network")?;
+    }
+    match silent_ns(stream) {
+        Some(silent) => write!(out, ", no report for the last {}", Nanos(silent)),
+        None => Ok(()),
+    }
+}
+
+/// Packets that the other machine misses.
+fn lost_there(stream: &StreamReport) -> Option<u64> {
     let trusted = stream.receivers.iter().filter(|receiver| receiver.trusted);
     let lost = |receiver: &RemoteReceiver| {
         receiver.unrepaired.unwrap_or(u64::try_from(receiver.lost).unwrap_or(0))
     };
-    match trusted.map(lost).reduce(|one, other| one + other) {
-        Some(lost) => write!(out, ", {lost} lost by the network"),
-        None => Ok(()),
+    trusted.map(lost).reduce(|one, other| one + other)
+}
+
+/// Time without reports at the end, if the call ended in an outage.
+fn silent_ns(stream: &StreamReport) -> Option<i64> {
+    let lost = stream.receivers.iter().filter(|it| it.trusted && it.state == "lost");
+    lost.map(|receiver| receiver.silent_ns).max()
+}
+
+/// Share of lost packets that users hear.
+const AUDIBLE_LOSS: f64 = 0.01;
+
+/// The fix for faults of the sent sound, which only the other machine's reports show.
+pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
+    if silent_ns(stream).is_some() {
+        return Some(format!("fix: {INTERRUPTED}\n"));
     }
+    let share = lost_there(stream)? as f64 / stream.counters.sent.max(1) as f64;
+    let fix = match stream.redundancy {
+        None => "use --redundancy auto (repairs losses), or a cable",
+        Some(_) => "use a cable, or less other traffic",
+    };
+    (share >= AUDIBLE_LOSS)
+        .then(|| format!("fix: the network loses {} of the sent sound: {fix}\n", Percent(share)))
 }
 
 fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
@@ -140,5 +171,21 @@ mod tests {
         assert!(none.contains("17240: no packet"), "{none}");
         let full = render_calls(&call(some, gaps), Detail::Full);
         assert!(full.contains("note: a note") && full.contains("packets: "), "{full}");
+    }
+
+    #[test]
+    fn fault_of_the_sent_sound_has_a_fix() {
+        let all = Counters { received: 5_886, ..Counters::default() };
+        let mut both = call(all, GapReport::default());
+        let reports = |both: &[Report]| {
+            let report = render_calls(both, Detail::Summary);
+            assert_eq!(report.matches("fix: ").count(), 1, "{report}");
+            report
+        };
+        both[1].streams[0].receivers[0].lost = 600;
+        snapshot!(reports(&both));
+        let receiver = &mut both[1].streams[0].receivers[0];
+        (receiver.state, receiver.silent_ns) = ("lost".into(), 10_170_000_000);
+        snapshot!(reports(&both));
     }
 }
