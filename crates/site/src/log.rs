@@ -22,19 +22,13 @@ pub(crate) struct ZoneEntry<'a> {
     time_ns: i64,
     node: &'a str,
     zone: &'a str,
-    /// Whether the zone is muted, so that only emergencies sound.
-    muted: bool,
     #[serde(flatten)]
     announcement: &'a AnnouncementState,
 }
 
 impl<'a> ZoneEntry<'a> {
-    pub(crate) fn new(
-        node: &'a str,
-        (zone, muted): (&'a str, bool),
-        announcement: &'a AnnouncementState,
-    ) -> Self {
-        Self { time_ns: unix_nanos(), node, zone, muted, announcement }
+    pub(crate) fn new(node: &'a str, zone: &'a str, announcement: &'a AnnouncementState) -> Self {
+        Self { time_ns: unix_nanos(), node, zone, announcement }
     }
 }
 

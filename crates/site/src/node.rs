@@ -328,10 +328,8 @@ impl BuildingNode {
     /// A slow disk blocks only the thread that reads from the card's process.
     fn log(&self, zone: &str, announcements: &[AnnouncementState]) {
         let NodeConfig { place, log, .. } = &self.config;
-        let muted = self.standing().zones.get(zone).is_some_and(|state| state.muted);
         for announcement in announcements {
-            let written =
-                append_log(log, &ZoneEntry::new(&place.name, (zone, muted), announcement));
+            let written = append_log(log, &ZoneEntry::new(&place.name, zone, announcement));
             self.note_written(&mut self.standing(), log, written);
         }
     }

@@ -181,6 +181,8 @@ pub enum ZonePlayback {
     Playing,
     /// The source sends no packets.
     Silent,
+    /// The new source sends no packets, so the earlier one plays on.
+    Waiting,
     /// The zone has no source.
     Idle,
     /// The sound process does not run.
@@ -223,6 +225,8 @@ pub enum AnnouncementResult {
     Playing,
     /// It played until its end.
     Played,
+    /// The zone was muted when it began, so nothing sounded.
+    Muted,
     /// Another one took precedence: it never played.
     Refused,
     /// Its claim has no effect in the zone, such as one of a wrong clock.

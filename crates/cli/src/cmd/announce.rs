@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tautline_api::trust::usual_folder;
-use tautline_api::v1::ZoneChange;
+use tautline_api::v1::{AnnouncementResult, ZoneChange};
 use tautline_audio::DeviceSpec;
 use tautline_dsp::chime::Chime;
 use tautline_engine::plan::zone::AnnouncementPlan;
@@ -367,9 +367,7 @@ impl<'a> Call<'a> {
         };
         let voice = flags.voice.voice();
         voice.detail(&format!("announcement {id}: taut stop {id} ends it"));
-        let priority = Priority(from.station.priority);
-        let zones = &attempt.zones;
-        let watch = Watched { site, client, zones, id, priority, opens, over, voice };
+        let watch = Watched { site, client, zones: &attempt.zones, id, opens, over, voice };
         let options = run_options(Scheduler::Fifo(70), sound.duration);
         let mut is_cancelled = false;
         let mut results = watched(&watch, sound.is_live, |over| {
@@ -388,7 +386,9 @@ impl<'a> Call<'a> {
             zones.iter().filter_map(|it| Some(format!("zone {}: {}", it.zone, it.fault.as_ref()?)));
         let missed: Vec<_> = missed.collect();
         let reached = zones.len() - missed.len();
-        let text = format!("announced in {reached} of {} zones\n", zones.len());
+        let unknown = zones.iter().filter(|it| it.result == AnnouncementResult::Unknown).count();
+        let unknown = if unknown > 0 { format!(", unknown in {unknown}") } else { String::new() };
+        let text = format!("announced in {reached} of {} zones{unknown}\n", zones.len());
         let report = Report { schema: 1, id: id.to_string(), zones };
         self.log(&report);
         let json = serde_json::to_string_pretty(&report);

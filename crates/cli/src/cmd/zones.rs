@@ -237,6 +237,7 @@ fn row(state: &ZoneState, node: &str) -> [String; COLUMNS] {
         (Some(_), _) => "announcement",
         (None, ZonePlayback::Playing) => "playing",
         (None, ZonePlayback::Silent) => "silent",
+        (None, ZonePlayback::Waiting) => "waiting",
         (None, ZonePlayback::Idle) => "idle",
         (None, ZonePlayback::Failed) => "failed",
         (None, ZonePlayback::Unknown) => "starting",
@@ -262,6 +263,7 @@ fn announced(last: &AnnouncementState) -> String {
     let result = match last.result {
         AnnouncementResult::Playing => "playing",
         AnnouncementResult::Played => "played",
+        AnnouncementResult::Muted => "muted",
         AnnouncementResult::Refused => "refused",
         AnnouncementResult::Rejected => "rejected",
         AnnouncementResult::Preempted => "pre-empted",

@@ -12,6 +12,7 @@ use tautline_api::v1::{
     Acknowledged, FaultsAck, MAX_PUSHED_FILE, NodeService, NodeState, PushRefused, SitePush,
     SitePushed, ZoneChange, ZoneRefused, ZoneState,
 };
+use tautline_proto::text::on_one_line;
 
 use super::{Admission, HttpRefusal, JSON, admitted, blocking, body_of, json_of, parsed};
 
@@ -80,13 +81,13 @@ async fn stage(
 impl From<ZoneRefused> for HttpRefusal {
     fn from(refused: ZoneRefused) -> Self {
         let status = StatusCode::from_u16(refused.status());
-        Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), refused.to_string())
+        Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), on_one_line(refused))
     }
 }
 
 impl From<PushRefused> for HttpRefusal {
     fn from(refused: PushRefused) -> Self {
         let status = StatusCode::from_u16(refused.status());
-        Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), refused.to_string())
+        Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), on_one_line(refused))
     }
 }

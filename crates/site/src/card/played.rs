@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -26,7 +27,7 @@ use tautline_proto::packet::Codings;
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
-use tautline_proto::zone::{Claim, ClaimRefused, EndReason, Targets, ZoneEvent};
+use tautline_proto::zone::{Claim, ClaimRefused, Class, EndReason, Targets, ZoneEvent};
 use tautline_report::snapshot::{Snapshot, StreamState};
 
 use crate::{Error, Place, Site, Source, Zone};
@@ -52,10 +53,21 @@ struct Left {
 
 type Shared = Arc<Mutex<Left>>;
 
+/// A change of the source.
+struct Switch {
+    /// Address of the new source.
+    address: String,
+    /// Time at which the engine has reported that it plays.
+    over: LocalTime,
+    /// Whether a delay was logged.
+    is_logged: bool,
+}
+
 pub(super) struct PlayedZone {
     zone: Zone,
-    /// A timed change of the source: when it is over, and the new address.
-    switches: Option<(LocalTime, String)>,
+    /// A change of the source, until the new one plays.
+    switch: Option<Switch>,
+    muted: Arc<AtomicBool>,
     state: ZoneState,
     since: LocalTime,
     device: Settings,
@@ -102,11 +114,20 @@ impl PlayedZone {
         engine.listen(requests);
         engine.show_to(Observers::none().and(onlooker.clone()));
         let (events, names, wall) = (Arc::clone(&left), Names::of(site), WallClock::frozen());
+        let muted = Arc::new(AtomicBool::new(zone.mute));
+        let is_muted = Arc::clone(&muted);
         engine.on_zone_event(Box::new(move |event, claim| {
             locked(&events, |left| {
                 let known = remember(&mut left.announcements, event, &wall);
                 let claimed = known.zip(claim.as_ref());
-                claimed.into_iter().for_each(|(known, claim)| names.describe(known, claim));
+                if let Some((known, claim)) = claimed {
+                    names.describe(known, claim);
+                    let sounds = claim.0.priority.class() == Class::Emergency;
+                    let begins = known.result == AnnouncementResult::Playing;
+                    if begins && !sounds && is_muted.load(Ordering::Relaxed) {
+                        known.result = AnnouncementResult::Muted;
+                    }
+                }
             });
         }));
         let (options, stop, news) = (*options, stop.clone(), Arc::clone(&left));
@@ -124,10 +145,10 @@ impl PlayedZone {
         })?;
         let (state, since) = (zone.first_state(name), now());
         let zone = zone.clone();
-        let switches = None;
         Ok(Self {
             zone,
-            switches,
+            switch: None,
+            muted,
             state,
             since,
             device: settings,
@@ -173,6 +194,7 @@ impl PlayedZone {
         if let Some(refused) = self.zone.change(site, change).first() {
             return Err(refused.to_string());
         }
+        self.muted.store(self.zone.mute, Ordering::Relaxed);
         let settings = self.zone.output(site.rate);
         self.control.change(|it| *it = settings);
         let at = change.at_ns.map(|nanos| {
@@ -190,20 +212,26 @@ impl PlayedZone {
     fn switch(&mut self, building: Building<'_>, at: Option<LocalTime>) -> Result<(), String> {
         let Some(source) = &self.zone.source else { return Ok(()) };
         let plan = program(building, source, &self.device).map_err(|error| error.to_string())?;
-        self.switches = at.map(|at| (at + SWITCHED, plan.address.clone()));
+        let (address, over) = (plan.address.clone(), at.unwrap_or_else(now) + SWITCHED);
+        self.switch = Some(Switch { address, over, is_logged: false });
         let change = RecvChange::From(Some(PROGRAM), Box::new(StreamPlan { joins: at, ..plan }));
         self.changes.request(change).map(|_| ()).map_err(|why| format!("{source}: {why:?}"))
     }
 
-    /// Reports a source without sound at the requested time.
-    fn watch_switch(&mut self, snapshot: &Snapshot) {
-        let Some((_, address)) = self.switches.take_if(|(at, _)| now() >= *at) else { return };
-        let is_late = snapshot.streams.get(PROGRAM).is_some_and(|it| it.address != address);
-        if let (true, Some(source)) = (is_late, &self.zone.source) {
+    /// Whether the earlier source plays on after the time of a switch, as the new one is silent.
+    fn awaits_source(&mut self, snapshot: &Snapshot) -> bool {
+        let address = snapshot.streams.get(PROGRAM).map(|program| &program.address);
+        self.switch.take_if(|switch| Some(&switch.address) == address);
+        let Some(switch) = self.switch.as_mut().filter(|switch| now() >= switch.over) else {
+            return false;
+        };
+        if let (false, Some(source)) = (switch.is_logged, &self.zone.source) {
             let note =
                 format!("source {source} had no sound at the requested time; it follows later");
             locked(&self.left, |left| left.notes.push(note));
         }
+        switch.is_logged = true;
+        true
     }
 
     /// Reads the engine's newest state; `fault` is that of the card. Returns whether more changed
@@ -232,15 +260,16 @@ impl PlayedZone {
     }
 
     fn follow(&mut self, snapshot: &Snapshot) {
-        self.watch_switch(snapshot);
+        let awaits = self.awaits_source(snapshot);
         let Some(program) = snapshot.streams.get(PROGRAM) else { return };
         let state = &mut self.state;
         state.state = match (program.state, &state.source) {
             (_, None) => ZonePlayback::Idle,
+            _ if awaits => ZonePlayback::Waiting,
             (StreamState::Connected, _) => ZonePlayback::Playing,
             _ => ZonePlayback::Silent,
         };
-        let plays = state.state == ZonePlayback::Playing;
+        let plays = matches!(state.state, ZonePlayback::Playing | ZonePlayback::Waiting);
         let latency = program.latency.measured_ns.or(program.latency.configured_ns);
         state.latency_ns = latency.filter(|_| plays);
         let counted = |name: &str| program.counters.get(name).copied().unwrap_or_default();
@@ -314,6 +343,8 @@ fn remember<'a>(
         }
     };
     let known = &mut all[known];
+    // The end of a silenced announcement is not heard.
+    let result = if known.result == AnnouncementResult::Muted { known.result } else { result };
     (known.result, known.by, known.reason) = (result, by.map(|by| by.to_string()), None);
     if let ZoneEvent::Started { at, .. } = *event {
         let started = WallTime::of_local(at, wall.offset());
@@ -405,6 +436,20 @@ mod tests {
 
     fn results(all: &[AnnouncementState]) -> Vec<AnnouncementResult> {
         all.iter().map(|it| it.result).collect()
+    }
+
+    #[test]
+    fn announcement_that_began_muted_stays_muted() {
+        let (mut all, wall) = (Vec::new(), WallClock::frozen());
+        let id = AnnouncementId(1);
+        if let Some(known) =
+            remember(&mut all, &ZoneEvent::Started { id, at: LocalTime::ZERO }, &wall)
+        {
+            known.result = AnnouncementResult::Muted;
+        }
+        let ended = ZoneEvent::Ended { id, at: LocalTime::ZERO, why: EndReason::Station };
+        remember(&mut all, &ended, &wall);
+        assert_eq!(results(&all), [AnnouncementResult::Muted]);
     }
 
     #[test]

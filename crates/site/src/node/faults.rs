@@ -102,11 +102,13 @@ impl NodeFaults {
         if state.state == ZonePlayback::Playing && !self.played.contains(&state.zone) {
             self.played.insert(state.zone.clone());
         }
-        let silent = state.state == ZonePlayback::Silent;
+        let waits = state.state == ZonePlayback::Waiting;
+        let silent = waits || state.state == ZonePlayback::Silent;
         let has_played = self.played.contains(&state.zone);
         if !silent || state.seconds >= if has_played { SILENT_SECONDS } else { START_SECONDS } {
             let source = state.source.as_deref().unwrap_or_default();
-            let reason = silent.then(|| format!("no packets from source {source}"));
+            let plays_on = if waits { "; the earlier source plays on" } else { "" };
+            let reason = silent.then(|| format!("no packets from source {source}{plays_on}"));
             self.set(FaultKind::Silent, &state.zone, reason, now);
         }
     }
@@ -210,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn zone_that_waits_for_its_new_source_has_a_fault() {
+        let mut faults = NodeFaults::default();
+        faults.set_zone(&hall(ZonePlayback::Playing, 9), 9);
+        faults.set_zone(&hall(ZonePlayback::Waiting, SILENT_SECONDS), 11);
+        assert_eq!(shown(&faults), [(FaultKind::Silent, 11, 11, true)]);
+        faults.set_zone(&hall(ZonePlayback::Playing, 0), 12);
+        assert!(!faults.all()[0].lasts);
+    }
+
+    #[test]
     fn silence_before_the_first_sound_is_a_fault_later() {
         let mut faults = NodeFaults::default();
         faults.set_zone(&hall(ZonePlayback::Silent, START_SECONDS - 1), 10);
@@ -248,12 +260,13 @@ mod tests {
         assert_eq!(why, None);
         assert_eq!(shown(&read), [(FaultKind::Source, 5, 5, false)]);
         // Each later change is stored, too.
-        let steps = [(None, 6, false), (Some("no disk"), 7, true), (Some("no file"), 8, true)];
-        for (reason, now, lasts) in steps {
+        let steps =
+            [(None, 5, 6, false), (Some("no disk"), 7, 7, true), (Some("no file"), 7, 8, true)];
+        for (reason, first, now, lasts) in steps {
             faults.set(FaultKind::Source, "music", reason.map(str::to_owned), now);
             faults.write(&path).unwrap();
             let reason = reason.unwrap_or("no file").to_owned();
-            assert_eq!(stored(), [(5, now, lasts, reason)]);
+            assert_eq!(stored(), [(first, now, lasts, reason)]);
         }
         faults.set(FaultKind::Source, "music", None, 9);
         faults.write(&path).unwrap();

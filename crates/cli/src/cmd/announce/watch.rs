@@ -9,7 +9,7 @@ use tautline_api::v1::{AnnouncementResult, AnnouncementState};
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::zone::{AnnouncementId, ClaimRefused, Class, Priority};
+use tautline_proto::zone::{AnnouncementId, ClaimRefused};
 use tautline_site::{Asked, NodeClient, Site};
 
 use crate::failure::{Failure, on_one_line};
@@ -64,8 +64,6 @@ pub(super) struct Watched<'a> {
     pub(super) client: &'a NodeClient<'a>,
     pub(super) zones: &'a [&'a str],
     pub(super) id: AnnouncementId,
-    /// Emergencies sound in muted zones, too.
-    pub(super) priority: Priority,
     /// Requested when the microphone is sent.
     pub(super) opens: Stop,
     /// Ends the transmission.
@@ -212,18 +210,12 @@ fn nodes<'a>(site: &'a Site, zones: &[&str]) -> BTreeSet<&'a str> {
 }
 
 fn results(watch: &Watched<'_>) -> Vec<AnnouncedZone> {
-    let Watched { site, client, zones, id, priority, .. } = watch;
+    let Watched { site, client, zones, id, .. } = watch;
     let (asked, id) = (client.states(nodes(site, zones)), id.to_string());
-    let result = |zone: &&str| of_zone(zone, node(site, zone), &asked, (&id, *priority));
-    zones.iter().map(result).collect()
+    zones.iter().map(|zone| of_zone(zone, node(site, zone), &asked, &id)).collect()
 }
 
-fn of_zone(
-    zone: &str,
-    node: &str,
-    asked: &[Asked],
-    (id, priority): (&str, Priority),
-) -> AnnouncedZone {
+fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
     let absent = |fault: String, is_known| AnnouncedZone {
         zone: zone.to_owned(),
         result: AnnouncementResult::Unknown,
@@ -251,9 +243,7 @@ fn of_zone(
         AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
         AnnouncementResult::Stopped => Some("taut stop ended it".to_owned()),
         AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
-        _ if state.is_some_and(|zone| zone.muted) && priority.class() != Class::Emergency => {
-            Some("the zone is muted".to_owned())
-        }
+        AnnouncementResult::Muted => Some(format!("it is muted: taut zone {zone} unmute")),
         _ => None,
     };
     AnnouncedZone {

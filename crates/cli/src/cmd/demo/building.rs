@@ -57,8 +57,9 @@ pub(super) fn run(flags: &DemoBuilding) -> Result<(), Failure> {
         building.announce()?;
         screen::emit("running until Ctrl-C");
     }
+    let mut building = building;
     while !stop.is_requested() && now() - began < flags.duration {
-        building.check()?;
+        building.note_ended();
         sleep_until(now() + LOOK);
     }
     Ok(())
@@ -215,6 +216,18 @@ impl RunningBuilding {
         let out = self.out.display();
         screen::emit(&format!("run commands on a machine: {out}/office taut zones"));
         screen::emit(&format!("recordings of the cards: {out}/machines/*/*.wav, 4 GB per hour"));
+    }
+
+    /// Reports nodes that ended. The others go on, as in a building.
+    fn note_ended(&mut self) {
+        let out = self.out.display();
+        for RunningNode { name, log, .. } in self.nodes.extract_if(.., |it| !is_running(&it.child))
+        {
+            screen::notify(&format!(
+                "the node of {name} ended, see {}; {out}/{name} taut node starts it again",
+                log.display()
+            ));
+        }
     }
 
     /// Fails if a node ended.
