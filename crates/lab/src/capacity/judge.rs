@@ -4,7 +4,7 @@ use tautline_io::thread::stall::Stall;
 use tautline_proto::time::Span;
 
 use super::master::{MasterLog, MissedBlock};
-use super::search::{CapacityFinding, CapacitySearch};
+use super::search::CapacitySearch;
 use crate::resources::Record;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,16 +23,10 @@ impl BlockMisses {
         self.missed - self.in_freeze - self.after_freeze
     }
 
-    /// Invalid if stalls of the host explain half of the blocks: too few remain to judge by.
-    pub(super) fn finding(&self, share: f64) -> CapacityFinding {
-        let judged = self.due - self.in_freeze - self.after_freeze;
-        if 2 * judged <= self.due {
-            CapacityFinding::Invalid
-        } else if self.otherwise() as f64 <= share * judged as f64 {
-            CapacityFinding::Whole
-        } else {
-            CapacityFinding::Missed
-        }
+    /// Whether stalls of the host explain half of the blocks: too few remain to show that a cost
+    /// can be held.
+    pub(super) fn are_the_hosts(&self) -> bool {
+        2 * (self.in_freeze + self.after_freeze) >= self.due
     }
 }
 
@@ -154,15 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn cost_is_not_judged_by_a_try_that_stalls_explain() {
-        let tried = |missed, in_freeze| {
-            BlockMisses { due: 20, missed, in_freeze, ..BlockMisses::default() }.finding(0.02)
+    fn try_is_the_hosts_if_stalls_explain_half_of_it() {
+        let tried = |in_freeze, after_freeze| {
+            BlockMisses { due: 20, missed: 20, in_freeze, after_freeze, of_a_core: 0 }
+                .are_the_hosts()
         };
-        assert_eq!(tried(20, 20), CapacityFinding::Invalid);
-        assert_eq!(tried(10, 10), CapacityFinding::Invalid);
-        assert_eq!(tried(9, 9), CapacityFinding::Whole);
-        assert_eq!(tried(10, 9), CapacityFinding::Missed);
-        assert_eq!(BlockMisses::default().finding(0.02), CapacityFinding::Invalid);
+        assert!(tried(20, 0) && tried(5, 5) && !tried(5, 4) && !tried(0, 0));
     }
 
     #[test]
