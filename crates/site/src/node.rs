@@ -155,7 +155,6 @@ impl BuildingNode {
         node.standing().kept.insert(role.clone());
         std::thread::Builder::new().name("taut-child".to_owned()).spawn(move || {
             let [first, longest] = PAUSES;
-
             let mut pause = first;
             while node.keeps(&role) {
                 let began = now();

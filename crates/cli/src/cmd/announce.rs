@@ -49,7 +49,7 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (end_after, duration) = (flags.end_after, flags.duration);
     let voice = flags.announce.voice.voice();
     if flags.announce.queue.is_none() {
-        let sound = Sound { input, duration, end_after, is_live: true, is_recording: false };
+        let sound = Sound { input, duration, end_after, is_live: true };
         let (stop, page) = (page_stop(flags)?, |stop: &Stop| call.announce(&sound, stop));
         return if flags.talk { talk(voice, &stop, page) } else { page(&stop) };
     }
@@ -213,14 +213,12 @@ struct Sound {
     end_after: Option<Span>,
     /// A user speaks, and awaits a sign to begin.
     is_live: bool,
-    /// It has an end of its own.
-    is_recording: bool,
 }
 
 impl Sound {
     fn of(file: &Path) -> Self {
         let input = file_device(file);
-        Self { input, duration: None, end_after: None, is_live: false, is_recording: true }
+        Self { input, duration: None, end_after: None, is_live: false }
     }
 }
 
@@ -372,7 +370,8 @@ impl<'a> Call<'a> {
         let mut is_cancelled = false;
         let mut results = watched(&watch, sound.is_live, |over| {
             let sent = transmit(site, transmission, &options, over);
-            is_cancelled = sound.is_recording && stop.is_requested();
+            // A live page has no end of its own.
+            is_cancelled = !sound.is_live && stop.is_requested();
             sent.map_err(|error| failure(&error))
         })?;
         if is_cancelled {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -67,7 +66,6 @@ pub(super) struct PlayedZone {
     zone: Zone,
     /// A change of the source, until the new one plays.
     switch: Option<Switch>,
-    muted: Arc<AtomicBool>,
     state: ZoneState,
     since: LocalTime,
     device: Settings,
@@ -114,8 +112,7 @@ impl PlayedZone {
         engine.listen(requests);
         engine.show_to(Observers::none().and(onlooker.clone()));
         let (events, names, wall) = (Arc::clone(&left), Names::of(site), WallClock::frozen());
-        let muted = Arc::new(AtomicBool::new(zone.mute));
-        let is_muted = Arc::clone(&muted);
+        let output = control.clone();
         engine.on_zone_event(Box::new(move |event, claim| {
             locked(&events, |left| {
                 let known = remember(&mut left.announcements, event, &wall);
@@ -124,7 +121,7 @@ impl PlayedZone {
                     names.describe(known, claim);
                     let sounds = claim.0.priority.class() == Class::Emergency;
                     let begins = known.result == AnnouncementResult::Playing;
-                    if begins && !sounds && is_muted.load(Ordering::Relaxed) {
+                    if begins && !sounds && output.settings().muted {
                         known.result = AnnouncementResult::Muted;
                     }
                 }
@@ -148,7 +145,6 @@ impl PlayedZone {
         Ok(Self {
             zone,
             switch: None,
-            muted,
             state,
             since,
             device: settings,
@@ -194,7 +190,6 @@ impl PlayedZone {
         if let Some(refused) = self.zone.change(site, change).first() {
             return Err(refused.to_string());
         }
-        self.muted.store(self.zone.mute, Ordering::Relaxed);
         let settings = self.zone.output(site.rate);
         self.control.change(|it| *it = settings);
         let at = change.at_ns.map(|nanos| {

@@ -51,13 +51,12 @@ pub(super) fn run(flags: &DemoBuilding) -> Result<(), Failure> {
     }
     let stop = stop_on_signals()?;
     let began = now();
-    let building = RunningBuilding::start(&flags.out)?;
+    let mut building = RunningBuilding::start(&flags.out)?;
     building.describe();
     if building.wait_until_zones_play(&stop)? {
         building.announce()?;
         screen::emit("running until Ctrl-C");
     }
-    let mut building = building;
     while !stop.is_requested() && now() - began < flags.duration {
         building.note_ended();
         sleep_until(now() + LOOK);
@@ -139,19 +138,9 @@ impl RunningBuilding {
             sounds::write(&home.join("music.wav"), music.iter().copied())?;
             sounds::write(&home.join("sport.wav"), sport.iter().copied())?;
             sounds::write(&home.join("chime.wav"), chime.iter().map(|sample| [*sample]))?;
-            write_script(&self.out.join(name), &self.script(name)?)?;
+            self.write_script(name, &format!("on the machine {name}"), &self.exports(name)?)?;
         }
-        let switch = self.out.join(SWITCH);
-        write_script(
-            &switch,
-            &format!(
-                "#!/bin/sh\n\
-             # Runs a command at the switch; its ports have the names of the machines.\n\
-             [ \"$(id -u)\" = 0 ] || exec sudo \"$0\" \"$@\"\n\
-             exec ip netns exec {} \"${{@:-sh}}\"\n",
-                self.network.namespace(SWITCH)
-            ),
-        )?;
+        self.write_script(SWITCH, "at the switch, whose ports have the names of the machines", "")?;
         for (own, store) in &keys {
             for (other, its) in keys.iter().filter(|(other, _)| other != own) {
                 store.trusted().trust(other, its.identity().key())?;
@@ -175,22 +164,29 @@ impl RunningBuilding {
         Ok(())
     }
 
-    /// Script that runs a command on a machine.
-    fn script(&self, machine: &str) -> Result<String, Failure> {
+    /// Environment of `taut` on a machine, for a shell.
+    fn exports(&self, machine: &str) -> Result<String, Failure> {
         let quoted =
             |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let program = program()?;
         let folder = program.parent().unwrap_or(Path::new("/"));
-        Ok(format!(
+        let home = quoted(&self.home(machine));
+        Ok(format!("export TAUT_HOME={home} PATH={}:\"$PATH\"\n", quoted(folder)))
+    }
+
+    /// Writes a script that runs a command in the namespace of this name.
+    fn write_script(&self, name: &str, place: &str, exports: &str) -> Result<(), Failure> {
+        let path = self.out.join(name);
+        let text = format!(
             "#!/bin/sh\n\
-             # Runs a command on the machine {machine}; without one, a shell.\n\
+             # Runs a command {place}; without one, a shell.\n\
              [ \"$(id -u)\" = 0 ] || exec sudo \"$0\" \"$@\"\n\
-             export TAUT_HOME={} PATH={}:\"$PATH\"\n\
-             exec ip netns exec {} \"${{@:-sh}}\"\n",
-            quoted(&self.home(machine)),
-            quoted(folder),
-            self.network.namespace(machine)
-        ))
+             {exports}exec ip netns exec {} \"${{@:-sh}}\"\n",
+            self.network.namespace(name)
+        );
+        write(&path, text.as_bytes())?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+            .map_err(|error| Failure::open(format!("writing {}: {error}", path.display())))
     }
 
     /// `taut` on a machine. It ends with the demo, even if the demo is killed, but not with Ctrl-C.
@@ -339,12 +335,6 @@ impl RunningBuilding {
         }
         Ok(())
     }
-}
-
-fn write_script(path: &Path, text: &str) -> Result<(), Failure> {
-    write(path, text.as_bytes())?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
-        .map_err(|error| Failure::open(format!("writing {}: {error}", path.display())))
 }
 
 fn program() -> Result<PathBuf, Failure> {
