@@ -164,16 +164,16 @@ impl Scenario {
     }
 
     pub fn call(coding: Coding, packet: Frames, path: PathModel, seed: u64) -> Self {
-        let Coding { sample, coder } = coding;
+        let Coding { sample, codec } = coding;
         let maximum = Span::from_millis(250);
         Self {
             format: StreamFormat {
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 sample,
-                coder,
+                codec,
                 packet,
-                payload_type: StreamFormat::usual_payload_type(sample, coder),
+                payload_type: StreamFormat::usual_payload_type(sample, codec),
             },
             latency: Span::from_millis(60),
             promises: LatencyRule::Auto { maximum: Some(maximum) },
@@ -188,7 +188,7 @@ impl Scenario {
     pub fn one_way(path: PathModel, seed: u64) -> Self {
         let sample = SampleFormat::L24;
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::MONO,
             sample,

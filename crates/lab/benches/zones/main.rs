@@ -63,7 +63,7 @@ impl Pace {
 
     const fn format(self) -> StreamFormat {
         StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

@@ -139,7 +139,7 @@ impl Watch {
 }
 
 impl Listener for Watch {
-    fn heard(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
+    fn received(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
         for (index, frame) in samples.chunks_exact(2).enumerate() {
             if let Some((change, threshold)) = self.change(frame[0]) {
                 let back = (frame[0] - threshold) / (frame[0] - self.before);

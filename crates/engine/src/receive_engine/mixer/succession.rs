@@ -165,8 +165,8 @@ impl Succession {
             let room = !self.gone.is_full();
             if let Some(mut heir) = slot.take_if(|heir| room && is_over(heir)) {
                 self.waiting -= 1;
-                input.tell_tap();
-                heir.input.tell_tap();
+                input.update_tap();
+                heir.input.update_tap();
                 core::mem::swap(&mut heir.input.tap, &mut input.tap);
                 let _ = self.gone.push(core::mem::replace(input, heir.input));
             }
