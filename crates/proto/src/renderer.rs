@@ -33,6 +33,8 @@ pub(crate) struct Renderer {
     pub(crate) servo: Servo,
     step: Step,
     moved: bool,
+    /// Inaudible frames need no convolution.
+    pub(crate) silent: bool,
     room: Box<[f32]>,
 }
 
@@ -63,6 +65,7 @@ impl Renderer {
             servo: Servo::new(rate),
             step: Step::ONE,
             moved: false,
+            silent: false,
             room: vec![0.0; maximum * channels.count()].into(),
         }
     }
@@ -245,7 +248,12 @@ impl Renderer {
         let room = &mut self.room[..wanted * self.channels.count()];
         let missing = self.playout.pull(room);
         self.resampler.push(room);
-        self.resampler.pull(out, self.step);
+        if self.silent {
+            self.resampler.skip(frames, self.step);
+            out.fill(0.0);
+        } else {
+            self.resampler.pull(out, self.step);
+        }
         missing
     }
 

@@ -7,6 +7,8 @@
 //! - `press ZONES PAGES`: time from the first captured frame of a page to its sound in each zone.
 //! - `skew ZONES PAGES`: differences between zones on impaired paths that hide that all share one
 //!   clock. Cards are 50 ppm fast or slow.
+//! - `switch ZONES TIMES`: differences between zones on such paths in the middle of the cross-fade to
+//!   another program.
 //! - `dead PAGES`: time from the last frame of a dead station to the return of the program.
 //! - `busy SECONDS`: processor time of a zone with 16 announcements, next to a bare loop that
 //!   receives the same packets.
@@ -96,9 +98,10 @@ fn main() {
     match words.first().map(String::as_str) {
         Some("press") => press(number(1, 50), number(2, 20)),
         Some("skew") => skew(number(1, 4), number(2, 20)),
+        Some("switch") => switch(number(1, 4), number(2, 20)),
         Some("dead") => dead(number(1, 5)),
         Some("busy") => busy::busy(number(1, 5)),
-        _ => panic!("give a case: press, skew, dead or busy"),
+        _ => panic!("give a case: press, skew, switch, dead or busy"),
     }
 }
 
@@ -125,19 +128,30 @@ impl Building {
             Zone::start(number as u16 + 1, pace, ppm)
         });
         let zones: Vec<Zone> = zones.collect();
-        let relayed = |to: Vec<SocketAddr>, seed: u64| {
-            let relays: Vec<Relay> = match impaired {
-                true => (seed..).zip(&to).map(|(seed, to)| relay(*to, seed)).collect(),
-                false => Vec::new(),
-            };
-            let to = if impaired { relays.iter().map(Relay::address).collect() } else { to };
-            (to, relays)
+        let relayed = |to: Vec<SocketAddr>, seed| match impaired {
+            true => relayed(&to, seed),
+            false => (to, Vec::new()),
         };
         let at = |of: fn(&Zone) -> SocketAddr| zones.iter().map(of).collect::<Vec<_>>();
         let (announcements, relays) = relayed(at(|zone| zone.announcements), 1);
         let (programs, _programs) = relayed(at(|zone| zone.program), 1000);
         let program = Sender::program(&programs, pace, PROGRAM);
         Self { zones, program, pace, announcements, relays, _programs }
+    }
+
+    /// Switches all zones to a program of the opposite sign.
+    fn switch(&mut self, level: f32, seed: u64) -> Vec<Vec<Seen>> {
+        let (plans, to): (Vec<_>, Vec<_>) = self.zones.iter().map(Zone::another_program).unzip();
+        let (to, relays) = relayed(&to, seed);
+        let program = Sender::program(&to, self.pace, level);
+        let at = now() + READY;
+        for (zone, plan) in self.zones.iter().zip(plans) {
+            zone.switch(plan, at);
+        }
+        pause(READY + RESTORED);
+        self._programs = relays;
+        core::mem::replace(&mut self.program, program).release();
+        self.seen()
     }
 
     fn station(&self) -> Sender {
@@ -165,6 +179,12 @@ impl Building {
         self.program.release();
         self.zones.into_iter().for_each(Zone::end);
     }
+}
+
+/// Relays to each address.
+fn relayed(to: &[SocketAddr], seed: u64) -> (Vec<SocketAddr>, Vec<Relay>) {
+    let relays: Vec<Relay> = (seed..).zip(to).map(|(seed, to)| relay(*to, seed)).collect();
+    (relays.iter().map(Relay::address).collect(), relays)
 }
 
 /// A path as in `tautline_sim::zones`.
@@ -221,22 +241,49 @@ fn press(zones: usize, pages: usize) {
 fn skew(zones: usize, pages: usize) {
     let mut building = Building::open(zones, Pace::USUAL, true);
     let changes = [("start", Change::Start), ("duck", Change::Duck), ("restore", Change::Restore)];
-    let (mut skews, mut missed) = ([const { Vec::new() }; 3], [0; 3]);
+    let mut skews = [const { Skews::new() }; 3];
     for _ in 0..pages {
         let (_, seen) = building.page();
-        for (index, (_, change)) in changes.iter().enumerate() {
-            let times: Vec<LocalTime> =
-                seen.iter().filter_map(|seen| first(seen, *change)).collect();
-            missed[index] += zones - times.len();
-            for (number, time) in times.iter().enumerate() {
-                skews[index].extend(times[number + 1..].iter().map(|it| (*it - *time).abs()));
-            }
+        for (skews, (_, change)) in skews.iter_mut().zip(changes) {
+            skews.add(&seen, change);
         }
     }
     building.close();
-    for (((name, _), skews), missed) in changes.into_iter().zip(skews).zip(missed) {
-        print(name, skews, missed);
+    for ((name, _), Skews { pairs, missed }) in changes.into_iter().zip(skews) {
+        print(name, pairs, missed);
     }
+}
+
+/// Differences between zones.
+struct Skews {
+    pairs: Vec<Span>,
+    missed: usize,
+}
+
+impl Skews {
+    const fn new() -> Self {
+        Self { pairs: Vec::new(), missed: 0 }
+    }
+
+    fn add(&mut self, seen: &[Vec<Seen>], change: Change) {
+        let times: Vec<_> = seen.iter().filter_map(|seen| first(seen, change)).collect();
+        self.missed += seen.len() - times.len();
+        for (number, time) in times.iter().enumerate() {
+            self.pairs.extend(times[number + 1..].iter().map(|it| (*it - *time).abs()));
+        }
+    }
+}
+
+fn switch(zones: usize, times: usize) {
+    let (mut building, mut skews) = (Building::open(zones, Pace::USUAL, true), Skews::new());
+    pause(READY);
+    building.seen();
+    for number in 0..times {
+        let level = if number.is_multiple_of(2) { -PROGRAM } else { PROGRAM };
+        skews.add(&building.switch(level, 2000 + 100 * number as u64), Change::Switch);
+    }
+    building.close();
+    print("switch", skews.pairs, skews.missed);
 }
 
 /// The network of a station fails, so its goodbye is lost, too.

@@ -25,6 +25,12 @@ impl JitterBuffer {
         self.renderer.playout.coded_mut()?.take_fresh()
     }
 
+    /// The next blocks are inaudible: [`Self::pull`] may return silence, which saves the
+    /// convolution of a resampled stream.
+    pub const fn set_silent(&mut self, silent: bool) {
+        self.renderer.silent = silent;
+    }
+
     /// Fills `out` with frames due at `times.meets`. Reports packets whose first frame was read to
     /// `passage`.
     pub fn pull(
