@@ -155,12 +155,14 @@ impl SharedLinkEnd {
         streams: &mut [ReceivedStream],
     ) -> Option<ClockMapping> {
         let host = streams.iter_mut().find(|stream| stream.number == self.host)?;
-        if !self.model.announces || number == self.host {
+        if !self.model.announces {
             return None;
         }
-        host.conversation.control = self.control.take();
-        host.conversation.dismiss(author.ssrc);
-        self.control = host.conversation.control.take();
+        if number != self.host {
+            host.conversation.control = self.control.take();
+            host.conversation.dismiss(author.ssrc);
+            self.control = host.conversation.control.take();
+        }
         host.conversation.session.mapping(author.ssrc)
     }
 

@@ -247,7 +247,7 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Takes the clock of a station that another stream of this port answered so far.
+    /// Takes the clock of a station from before its first packet.
     pub(crate) fn adopt(&mut self, author: Author, clock: ClockMapping) {
         let mapped = Event::Mapped(author.ssrc, clock);
         self.decide(|policy, context| policy.handle(author.host, mapped, context));
