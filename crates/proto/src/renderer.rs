@@ -163,6 +163,12 @@ impl Renderer {
         self.frame.times(away).abs() <= Self::NEAR
     }
 
+    /// Whether an inaudible stream is at its place: within the noise of a known clock.
+    pub(crate) fn is_at(&self, due: &Due) -> bool {
+        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
+        away.parts().abs() <= 2 * FineFrames::ONE
+    }
+
     /// Larger changes cause a jump, so that packets in time find their place.
     pub(crate) fn retarget(&mut self, span: Span) {
         self.servo.retarget(span);

@@ -7,8 +7,8 @@
 //! - `press ZONES PAGES`: time from the first captured frame of a page to its sound in each zone.
 //! - `skew ZONES PAGES`: differences between zones on impaired paths that hide that all share one
 //!   clock. Cards are 50 ppm fast or slow.
-//! - `switch ZONES TIMES`: differences between zones on such paths in the middle of the cross-fade to
-//!   another program.
+//! - `switch ZONES TIMES`: differences between zones on such paths in the sound of another program,
+//!   from 100 ms after its cross-fade began.
 //! - `dead PAGES`: time from the last frame of a dead station to the return of the program.
 //! - `busy SECONDS`: processor time of a zone with 16 announcements, next to a bare loop that
 //!   receives the same packets.
@@ -85,6 +85,8 @@ const READY: Span = Span::from_millis(2500);
 const PAGES: Span = Span::from_millis(600);
 /// Hold, ramp, and time to spare.
 const RESTORED: Span = Span::from_millis(1600);
+const CROSSED: Span = Span::from_millis(100);
+const FLIP: Span = Span::from_millis(250);
 /// A dead station's announcement lasts this much longer.
 const SILENCE: Span = Span::from_millis(500);
 /// From the return of the program to its crossing of half its gain.
@@ -139,11 +141,12 @@ impl Building {
         Self { zones, program, pace, announcements, relays, _programs }
     }
 
-    /// Switches all zones to a program of the opposite sign.
-    fn switch(&mut self, level: f32, seed: u64) -> Vec<Vec<Seen>> {
+    /// Switches all zones to a program that changes its sign every [`FLIP`]. Returns the first change
+    /// in each zone after the cross-fade.
+    fn switch(&mut self, seed: u64) -> Vec<Option<LocalTime>> {
         let (plans, to): (Vec<_>, Vec<_>) = self.zones.iter().map(Zone::another_program).unzip();
         let (to, relays) = relayed(&to, seed);
-        let program = Sender::program(&to, self.pace, level);
+        let program = Sender::flipping(&to, self.pace, PROGRAM);
         let at = now() + READY;
         for (zone, plan) in self.zones.iter().zip(plans) {
             zone.switch(plan, at);
@@ -151,7 +154,8 @@ impl Building {
         pause(READY + RESTORED);
         self._programs = relays;
         core::mem::replace(&mut self.program, program).release();
-        self.seen()
+        let crossed = |seen: &&Seen| seen.0 == Change::Sign && seen.1 >= at + CROSSED;
+        self.seen().iter().map(|seen| Some(seen.iter().find(crossed)?.1)).collect()
     }
 
     fn station(&self) -> Sender {
@@ -202,7 +206,14 @@ fn relay(to: SocketAddr, seed: u64) -> Relay {
     Relay::start(&options).unwrap()
 }
 
-fn first(seen: &[Seen], change: Change) -> Option<LocalTime> {
+/// Time of the first change of this kind. A dropout during the page looks like its end, so the end is
+/// the last one, and the restore follows it.
+fn find(seen: &[Seen], change: Change) -> Option<LocalTime> {
+    let last_end = seen.iter().rposition(|(found, _)| *found == Change::End);
+    let seen = match change {
+        Change::End | Change::Restore => &seen[last_end?..],
+        Change::Start | Change::Duck | Change::Sign => seen,
+    };
     seen.iter().find(|(found, _)| *found == change).map(|(_, at)| *at)
 }
 
@@ -228,7 +239,7 @@ fn press(zones: usize, pages: usize) {
     let (mut taken, mut missed) = (Vec::new(), 0);
     for _ in 0..pages {
         let (pressed, seen) = building.page();
-        let starts = seen.iter().map(|seen| first(seen, Change::Start));
+        let starts = seen.iter().map(|seen| find(seen, Change::Start));
         for start in starts {
             taken.extend(start.map(|start| start - pressed));
             missed += usize::from(start.is_none());
@@ -245,7 +256,8 @@ fn skew(zones: usize, pages: usize) {
     for _ in 0..pages {
         let (_, seen) = building.page();
         for (skews, (_, change)) in skews.iter_mut().zip(changes) {
-            skews.add(&seen, change);
+            let times: Vec<_> = seen.iter().map(|seen| find(seen, change)).collect();
+            skews.add(&times, |skew| skew);
         }
     }
     building.close();
@@ -265,11 +277,12 @@ impl Skews {
         Self { pairs: Vec::new(), missed: 0 }
     }
 
-    fn add(&mut self, seen: &[Vec<Seen>], change: Change) {
-        let times: Vec<_> = seen.iter().filter_map(|seen| first(seen, change)).collect();
-        self.missed += seen.len() - times.len();
-        for (number, time) in times.iter().enumerate() {
-            self.pairs.extend(times[number + 1..].iter().map(|it| (*it - *time).abs()));
+    /// `wrap` maps differences of changes that are not the same one.
+    fn add(&mut self, times: &[Option<LocalTime>], wrap: impl Fn(Span) -> Span) {
+        let found: Vec<LocalTime> = times.iter().flatten().copied().collect();
+        self.missed += times.len() - found.len();
+        for (number, time) in found.iter().enumerate() {
+            self.pairs.extend(found[number + 1..].iter().map(|it| wrap((*it - *time).abs())));
         }
     }
 }
@@ -279,8 +292,8 @@ fn switch(zones: usize, times: usize) {
     pause(READY);
     building.seen();
     for number in 0..times {
-        let level = if number.is_multiple_of(2) { -PROGRAM } else { PROGRAM };
-        skews.add(&building.switch(level, 2000 + 100 * number as u64), Change::Switch);
+        let changes = building.switch(2000 + 100 * number as u64);
+        skews.add(&changes, |skew| if skew.times(2) > FLIP { (skew - FLIP).abs() } else { skew });
     }
     building.close();
     print("switch", skews.pairs, skews.missed);
@@ -298,7 +311,7 @@ fn dead(pages: usize) {
         building.relays.clear();
         pause(SILENCE + RESTORED);
         for seen in building.seen() {
-            let ended = first(&seen, Change::End).zip(first(&seen, Change::Restore));
+            let ended = find(&seen, Change::End).zip(find(&seen, Change::Restore));
             taken.extend(ended.map(|(ended, restored)| restored - HALF_UP - ended));
             missed += usize::from(ended.is_none());
         }

@@ -36,8 +36,8 @@ pub(crate) enum Change {
     End,
     /// The program is halfway up.
     Restore,
-    /// In the middle of the cross-fade to another program.
-    Switch,
+    /// The program goes through 0.
+    Sign,
 }
 
 pub(crate) type Seen = (Change, LocalTime);
@@ -152,7 +152,7 @@ impl Watch {
         let falls = |below: f32| self.before >= below && sample < below;
         let rises = |above: f32| self.before < above && sample >= above;
         if if self.inverted { sample > 0.0 } else { sample < 0.0 } {
-            Some((Change::Switch, 0.0))
+            Some((Change::Sign, 0.0))
         } else if !self.pages && rises(start) {
             Some((Change::Start, start))
         } else if self.pages && falls(end) {
@@ -179,7 +179,7 @@ impl Listener for Watch {
                 match change {
                     Change::Start => self.pages = true,
                     Change::End => self.pages = false,
-                    Change::Switch => self.inverted = !self.inverted,
+                    Change::Sign => self.inverted = !self.inverted,
                     Change::Duck | Change::Restore => {}
                 }
             }

@@ -182,6 +182,7 @@ impl PendingStream {
         passages: &mut Passages,
         index: usize,
     ) {
+        self.input.receiver.set_silent(self.joins.is_some() && self.begins.is_none());
         self.input.pull(out, times, passages, index);
         if self.input.alive && self.sounds_since.is_never() {
             self.sounds_since = times.now;
