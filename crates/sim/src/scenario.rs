@@ -53,6 +53,8 @@ impl HostModel {
 pub struct ReceiverModel {
     pub host: HostModel,
     pub joins: TrueTime,
+    /// Plays inaudibly before.
+    pub silent_until: TrueTime,
     pub there: PathModel,
     /// Second network, on which every packet is sent too.
     pub also_there: Option<PathModel>,
@@ -197,7 +199,15 @@ impl Scenario {
         };
         let (there, back) = (path.clone(), path);
         let (host, joins) = (HostModel::IDEAL, TrueTime::ZERO);
-        let receiver = ReceiverModel { host, joins, there, also_there: None, back, ends: None };
+        let receiver = ReceiverModel {
+            host,
+            joins,
+            silent_until: joins,
+            there,
+            also_there: None,
+            back,
+            ends: None,
+        };
         Self {
             network: "a path of its own",
             seed,

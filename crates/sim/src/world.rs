@@ -257,7 +257,8 @@ impl World {
     fn play(&mut self, number: usize) {
         let format = self.scenario.format;
         let channels = format.channels.count();
-        let clock = self.scenario.receivers[number].host.pace;
+        let model = &self.scenario.receivers[number];
+        let (clock, silent_until) = (model.host.pace, model.silent_until);
         let Self { listeners, timeline, host: sending, now, .. } = self;
         let listener = &mut listeners[number];
         let woke = listener.host.local(*now);
@@ -273,6 +274,7 @@ impl World {
         let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped, clock };
         let resampled = listener.receiver.counters().resampled_frames;
         let SimReceiver { receiver, ordinary, received, host, .. } = listener;
+        receiver.set_silent(*now < silent_until);
         let pulled = receiver.pull(&mut out, times, |passage| ordinary.take(&passage));
         received.digest(&out);
         if self.scenario.sound.is_some() {

@@ -32,6 +32,27 @@ fn card_that_steps_by_100_ppm_is_in_time_within_ten_seconds() {
     }
 }
 
+/// As a source that a zone switches to: it plays inaudibly for 2.5 s.
+#[test]
+fn silent_stream_is_in_place_when_it_becomes_audible() {
+    let worst = |silent: Span, seed| {
+        let mut scenario = Scenario::two_apart(Preset::Wired, seed);
+        for receiver in &mut scenario.receivers {
+            receiver.silent_until = receiver.joins.after(silent);
+        }
+        let received = play(scenario, Span::from_secs(10));
+        let errors = received.iter().flat_map(|received| &received.errors);
+        errors.map(|error| error.abs()).max().expect("it plays")
+    };
+    for seed in 40..50 {
+        let found = worst(Span::from_millis(2500), seed);
+        assert!(found < Span::from_micros(100), "{found}, seed {seed}");
+    }
+    // An audible stream copies frames until its error exceeds the uncertainty of the clocks.
+    let audible = worst(Span::ZERO, 40);
+    assert!(audible > Span::from_micros(150), "{audible}");
+}
+
 // Placement without reports: the lower envelope of arrivals has the sender card's rate, without
 // jitter.
 
