@@ -53,6 +53,8 @@ def zones():
     say("skew between zones, and dead stations")
     for what, times, missed, p50, _, p999, _ in quantiles("skew", 4, PAGES):
         skew(rows, what, "4 zones on impaired paths, cards ±50 ppm", p50, p999, f"{times}, {missed} missed")
+    for _, times, missed, p50, _, p999, _ in quantiles("switch", 4, PAGES):
+        skew(rows, "a switch of the source", "4 zones on impaired paths, cards ±50 ppm", p50, p999, f"{times}, {missed} missed")
     for _, times, missed, p50, *_, maximum in quantiles("dead", PAGES // 2):
         rows.add("from the last frame of a dead station to the return of the program", f"{times} zones, {missed} missed",
                  f"p50 {p50 / 1e3:.1f} ms, maximum {maximum / 1e3:.1f} ms", "", f"≤ {DEAD_MS} ms", maximum <= DEAD_MS * 1e3 and not missed)

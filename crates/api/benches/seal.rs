@@ -113,7 +113,7 @@ fn once_a_millisecond(payload: usize) {
         (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     from.connect(to.local_addr().unwrap()).unwrap();
     let len = 40 + payload;
-    let (mut datagram, mut came) = (vec![0_u8; len + 20], vec![0_u8; 2048]);
+    let (mut datagram, mut arrived) = (vec![0_u8; len + 20], vec![0_u8; 2048]);
     let (mut seals, mut opens, mut nothing) = (Vec::new(), Vec::new(), Vec::new());
     let timed = |all: &mut Vec<u128>, work: &mut dyn FnMut()| {
         let began = Instant::now();
@@ -128,10 +128,10 @@ fn once_a_millisecond(payload: usize) {
         timed(&mut seals, &mut || sealed = sender.seal(&mut datagram, len));
         from.send(&datagram[..sealed]).unwrap();
         sleep(Duration::from_micros(500));
-        let count = to.recv(&mut came).unwrap();
+        let count = to.recv(&mut arrived).unwrap();
         timed(&mut nothing, &mut || ());
         timed(&mut opens, &mut || {
-            black_box(receiver.open(&mut came[..count]).unwrap());
+            black_box(receiver.open(&mut arrived[..count]).unwrap());
         });
     }
     let [seal, open, nothing] = [seals, opens, nothing].map(|mut all| {

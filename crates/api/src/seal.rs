@@ -93,7 +93,7 @@ pub struct Sealed {
     opening: LessSafeKey,
     incarnation: u32,
     count: u64,
-    heard: ReplayWindow,
+    received: ReplayWindow,
 }
 
 impl Sealed {
@@ -121,20 +121,20 @@ impl Sealed {
             opening: key(opening),
             incarnation,
             count: 0,
-            heard: ReplayWindow::default(),
+            received: ReplayWindow::default(),
         }
     }
 
     /// Incarnation and count of the newest accepted datagram.
     pub const fn newest(&self) -> Option<(u32, u64)> {
-        self.heard.newest()
+        self.received.newest()
     }
 
     /// Rejects everything up to the other seal's [newest](Self::newest).
     #[must_use]
     pub fn after(self, newest: Option<(u32, u64)>) -> Self {
-        let heard = newest.map_or_else(ReplayWindow::default, ReplayWindow::after);
-        Self { heard, ..self }
+        let received = newest.map_or_else(ReplayWindow::default, ReplayWindow::after);
+        Self { received, ..self }
     }
 }
 
@@ -172,7 +172,7 @@ impl Seal for Sealed {
         let (sealed, tag) = sealed.split_last_chunk_mut::<TAG_BYTES>()?;
         let (incarnation, count) = read(*nonce);
         // Recorded only once authenticated.
-        if !self.heard.is_new(incarnation, count) {
+        if !self.received.is_new(incarnation, count) {
             return None;
         }
         let nonce = Nonce::assume_unique_for_key(*nonce);
@@ -184,7 +184,7 @@ impl Seal for Sealed {
             0..,
         );
         let opened = opened.ok()?;
-        self.heard.note(incarnation, count);
+        self.received.note(incarnation, count);
         Some(opened)
     }
 }

@@ -11,9 +11,9 @@
 
 mod cipher;
 mod derive;
-mod heard;
 mod key;
 mod packet;
+mod received;
 
 use core::fmt;
 
@@ -21,10 +21,10 @@ use tautline_io::socket::seal::Seal;
 
 use self::cipher::{Cipher, PacketId};
 use self::derive::Of;
-use self::heard::{OLDEST, RollOverSearch, SourceTable, estimate};
 pub use self::key::{MasterKey, NoMasterKey, Profile};
 pub use self::key::{allow_description, read_key, write_key};
 use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
+use self::received::{OLDEST, RollOverSearch, SourceTable, estimate};
 
 /// Maximum length of a UDP datagram.
 const LONGEST: usize = 1 << 16;
@@ -43,7 +43,7 @@ pub struct SrtpSeal {
     /// Newest index per source.
     sent: [Option<(u32, u64)>; MAX_SENT],
     sent_reports: u64,
-    heard: SourceTable,
+    received: SourceTable,
     received_reports: SourceTable,
     search: RollOverSearch,
     /// To decrypt again with another index.
@@ -93,7 +93,7 @@ impl SrtpSeal {
             receiving,
             sent: [None; MAX_SENT],
             sent_reports: 0,
-            heard: SourceTable::new(),
+            received: SourceTable::new(),
             received_reports: SourceTable::new(),
             search: RollOverSearch::default(),
             kept,
@@ -136,11 +136,11 @@ impl SrtpSeal {
     }
 
     fn open_rtp(&mut self, bytes: &mut [u8]) -> Option<usize> {
-        let Self { receiving: Keys { rtp, .. }, heard, search, kept, .. } = self;
+        let Self { receiving: Keys { rtp, .. }, received, search, kept, .. } = self;
         let len = bytes.len().checked_sub(rtp.rtp_room())?;
         let parts = RtpParts::read(&bytes[..len])?;
         let RtpParts { ssrc, sequence, .. } = parts;
-        let newest = heard.newest(ssrc);
+        let newest = received.newest(ssrc);
         let near = newest.map_or(u64::from(sequence), |newest| estimate(newest, sequence));
         let mut open = |index: u64| {
             let id = PacketId { ssrc, index };
@@ -156,7 +156,7 @@ impl SrtpSeal {
                 search.found();
             }
         }
-        heard.note(ssrc, index?);
+        received.note(ssrc, index?);
         parts.restore(&mut bytes[..len]);
         Some(len)
     }
@@ -167,7 +167,7 @@ impl SrtpSeal {
         // Unencrypted SRTCP is rejected.
         let (index, true) = rtcp.rtcp_word(bytes)? else { return None };
         let index = u64::from(index);
-        if self.received_reports.came(ssrc, index) {
+        if self.received_reports.arrived(ssrc, index) {
             return None;
         }
         let len = rtcp.open_rtcp(bytes, PacketId { ssrc, index })?;

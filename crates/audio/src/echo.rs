@@ -32,15 +32,15 @@ impl WithoutEcho {
             return Err(NoCanceller::Rates { captured, played });
         }
         let block = block_of(microphone.period);
-        let (heard, played) = (microphone.channels, loudspeaker.channels);
-        let canceller = Canceller::new(microphone.rate, heard, played)?;
+        let (received, played) = (microphone.channels, loudspeaker.channels);
+        let canceller = Canceller::new(microphone.rate, received, played)?;
         let (writer, reader) = bus(&Sides { capture: microphone, playback: loudspeaker }, 1);
         let reads = Settings { channels: played, period: block, ..microphone };
         let microphone = MicrophoneTap {
             canceller,
             played: SteeredReader::new(reader, reads, 1),
             frames: block,
-            samples: heard.samples_in(block),
+            samples: received.samples_in(block),
             reference: vec![0.0; played.samples_in(block)].into(),
             settings: microphone,
             rest: Frames::ZERO,

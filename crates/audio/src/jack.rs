@@ -421,7 +421,7 @@ impl Device for JackDevice {
         let adaptor = if spec.at_ports { adaptor.at_ports() } else { adaptor };
         let (directions, word) = (self.directions, self.word.clone());
         client.request(move |client| {
-            client.tell_in(word);
+            client.send_to(word);
             let counterparts = Sides::each(|direction| match directions.has(direction) {
                 true => counterparts(&spec, client, direction, settings.channels),
                 false => Vec::new(),

@@ -80,7 +80,7 @@ impl Ear {
 }
 
 impl Listener for Ear {
-    fn heard(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
+    fn received(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
         let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         self.0.lock().unwrap().push((meets, samples.to_vec()));
     }

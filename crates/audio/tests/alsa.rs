@@ -107,7 +107,7 @@ struct Runs {
     left: usize,
     sound: Box<dyn Iterator<Item = f32> + Send>,
     reported: Reported,
-    teller: Sender<Reported>,
+    event_sender: Sender<Reported>,
 }
 
 impl Process for Runs {
@@ -131,19 +131,19 @@ impl Process for Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        let _ = self.teller.send(std::mem::take(&mut self.reported));
+        let _ = self.event_sender.send(std::mem::take(&mut self.reported));
     }
 }
 
 fn run(name: &str, direction: Direction, periods: usize) -> (Reported, Ended) {
-    let (teller, reported) = mpsc::channel();
+    let (event_sender, reported) = mpsc::channel();
     let room = Reported {
         samples: Vec::with_capacity(periods * 48 * 2),
         meets: Vec::with_capacity(periods),
         ..Reported::default()
     };
     let sound = Box::new(pattern());
-    let process = Box::new(Runs { direction, left: periods, sound, reported: room, teller });
+    let process = Box::new(Runs { direction, left: periods, sound, reported: room, event_sender });
     let mut opened = open(&spec(name), direction, settings(), extras()).expect(name);
     let (process, ended) = opened.device.run(process, &Stop::default());
     let notes = opened.notes.take();
@@ -156,9 +156,9 @@ fn coded(format: CardFormat, samples: usize) -> (Vec<u8>, Vec<f32>) {
     let sound: Vec<f32> = pattern().take(samples).collect();
     let mut bytes = vec![0; samples * format.bytes()];
     card::encode(format, &sound, &mut bytes);
-    let mut heard = vec![0.0; samples];
-    card::decode(format, &bytes, &mut heard);
-    (bytes, heard)
+    let mut received = vec![0.0; samples];
+    card::decode(format, &bytes, &mut received);
+    (bytes, received)
 }
 
 #[test]
@@ -192,10 +192,10 @@ fn capture_is_bit_exact_in_every_format() {
 fn of_all_formats_that_is_taken_which_holds_24_bits() {
     run("alsa:best", Direction::Playback, 10);
     let written = fs::read(FOLDER.join("best.raw")).unwrap();
-    let mut heard = vec![0.0; written.len() / 4];
-    card::decode(CardFormat::S32, &written, &mut heard);
+    let mut received = vec![0.0; written.len() / 4];
+    card::decode(CardFormat::S32, &written, &mut received);
     let expected: Vec<f32> = pattern().take(10 * 48 * 2).collect();
-    assert!(heard[2 * 48 * 2..] == expected);
+    assert!(received[2 * 48 * 2..] == expected);
 }
 
 #[test]
@@ -347,15 +347,15 @@ fn a_list_names_the_pcms_of_a_configuration_and_opens_none() {
 struct BothWays {
     left: usize,
     sound: Box<dyn Iterator<Item = f32> + Send>,
-    heard: Vec<f32>,
+    received: Vec<f32>,
     meets: Vec<[LocalTime; 2]>,
     skipped: Frames,
-    teller: Sender<(Vec<f32>, Vec<[LocalTime; 2]>, Frames)>,
+    event_sender: Sender<(Vec<f32>, Vec<[LocalTime; 2]>, Frames)>,
 }
 
 impl Process for BothWays {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
-        self.heard.extend_from_slice(cycle.capture.samples);
+        self.received.extend_from_slice(cycle.capture.samples);
         cycle.playback.samples.fill_with(|| self.sound.next().unwrap_or_default());
         self.meets.push([cycle.capture.meets, cycle.playback.meets]);
         self.skipped += cycle.capture.skipped + cycle.playback.skipped;
@@ -367,8 +367,8 @@ impl Process for BothWays {
 impl Drop for BothWays {
     fn drop(&mut self) {
         let reported =
-            (std::mem::take(&mut self.heard), std::mem::take(&mut self.meets), self.skipped);
-        let _ = self.teller.send(reported);
+            (std::mem::take(&mut self.received), std::mem::take(&mut self.meets), self.skipped);
+        let _ = self.event_sender.send(reported);
     }
 }
 
@@ -377,22 +377,22 @@ fn duplex_pcm_has_both_sides_in_each_cycle() {
     let (bytes, expected) = coded(CardFormat::S16, 100 * 48 * 2);
     let spec = spec("alsa:both?format=S16_LE");
     fs::write(FOLDER.join("both-in.raw"), &bytes).unwrap();
-    let (teller, reported) = mpsc::channel();
+    let (event_sender, reported) = mpsc::channel();
     let process = BothWays {
         left: 100,
         sound: Box::new(pattern()),
-        heard: Vec::with_capacity(100 * 48 * 2),
+        received: Vec::with_capacity(100 * 48 * 2),
         meets: Vec::with_capacity(100),
         skipped: Frames::ZERO,
-        teller,
+        event_sender,
     };
     let settled = settle(&spec, Directions::Both, settings()).unwrap();
     let mut opened = open(&spec, Directions::Both, settled, extras()).unwrap();
     let (process, ended) = opened.device.run(Box::new(process), &Stop::default());
     assert!(matches!(ended, Ended::Finished), "{ended:?}");
     drop((process, opened));
-    let (heard, meets, skipped) = reported.recv().unwrap();
-    assert!(heard == expected);
+    let (received, meets, skipped) = reported.recv().unwrap();
+    assert!(received == expected);
     let written = fs::read(FOLDER.join("both-out.raw")).unwrap();
     let silence = 2 * 48 * 2 * CardFormat::S16.bytes();
     assert!(written[silence..] == bytes && written[..silence].iter().all(|&byte| byte == 0));

@@ -86,13 +86,13 @@ impl Process for Hears {
 }
 
 fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
-    let (blocks, heard) = mpsc::channel();
+    let (blocks, received) = mpsc::channel();
     let done = Arc::<AtomicBool>::default();
     let handles = Hears { blocks, done: Arc::clone(&done), left: 10 };
     let mut ear =
         open(&end(1, cable, format), Direction::Capture, SETTINGS, extras()).expect("an end");
     let ear = thread::spawn(move || ear.device.run(Box::new(handles), &Stop::default()).1);
-    let first = heard.recv().expect("a block");
+    let first = received.recv().expect("a block");
     let plays = Plays { sound: Box::new(pattern()), left: PLAYED };
     let mut player =
         open(&end(0, cable, format), Direction::Playback, SETTINGS, extras()).expect("an end");
@@ -101,7 +101,7 @@ fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     done.store(true, Ordering::Release);
     let ended = ear.join().expect("a thread");
     assert!(matches!(ended, Ended::Finished), "{ended:?}");
-    core::iter::once(first).chain(heard).collect()
+    core::iter::once(first).chain(received).collect()
 }
 
 fn coded(format: CardFormat, samples: usize) -> Vec<f32> {
@@ -122,11 +122,11 @@ fn loopback_card_is_bit_exact() {
     for (cable, format) in [(4, CardFormat::S16), (5, CardFormat::S32), (6, CardFormat::F32)] {
         let blocks = carry(cable, format);
         assert_eq!(blocks.iter().map(|block| block.xruns).sum::<u32>(), 0, "{format}");
-        let heard: Vec<f32> = blocks.into_iter().flat_map(|block| block.samples).collect();
+        let received: Vec<f32> = blocks.into_iter().flat_map(|block| block.samples).collect();
         let played = coded(format, PLAYED * 480 * 2);
         let begin =
-            heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
-        let sound = &heard[begin..];
+            received.windows(64).position(|some| *some == played[..64]).expect("the beginning");
+        let sound = &received[begin..];
         let whole = played.len().min(sound.len()) - 4 * 480 * 2;
         assert!(whole > 50 * 480 * 2 && sound[..whole] == played[..whole], "{format}");
     }
@@ -162,7 +162,7 @@ impl Process for Echo {
 
 struct Both {
     played: LocalTime,
-    heard: LocalTime,
+    received: LocalTime,
     samples: Vec<f32>,
     unsure: Span,
     xruns: u32,
@@ -179,7 +179,7 @@ impl Process for PlaysAndHears {
         cycle.playback.samples.fill_with(|| self.sound.next().unwrap_or_default());
         let _ = self.cycles.send(Both {
             played: cycle.playback.meets,
-            heard: cycle.capture.meets,
+            received: cycle.capture.meets,
             samples: cycle.capture.samples.to_vec(),
             unsure: cycle.capture.uncertainty + cycle.playback.uncertainty,
             xruns: cycle.xruns,
@@ -211,19 +211,20 @@ fn duplex_card_captures_the_echo_after_its_delay() {
     assert!(matches!(ended, Ended::Stopped), "{ended:?}");
     let cycles: Vec<Both> = reported.iter().collect();
     assert_eq!(cycles.iter().map(|cycle| cycle.xruns).sum::<u32>(), 0);
-    let heard: Vec<f32> = cycles.iter().flat_map(|cycle| cycle.samples.iter().copied()).collect();
+    let received: Vec<f32> =
+        cycles.iter().flat_map(|cycle| cycle.samples.iter().copied()).collect();
     let played = coded(format, 2 * PLAYED * 480 * 2);
-    let begin = heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
-    let sound = &heard[begin..];
+    let begin = received.windows(64).position(|some| *some == played[..64]).expect("the beginning");
+    let sound = &received[begin..];
     assert!(sound.len() > PLAYED * 480 * 2 && *sound == played[..sound.len()], "bit for bit");
     let late = (begin / 2) as i64;
     let (cycle, frame) = (late as usize / 480, late % 480);
     let last = cycles.len() - 1;
     let played = cycles[last - cycle - 1].played;
-    let heard = cycles[last - 1].heard + SETTINGS.rate.span_of(Frames::new(frame));
+    let received = cycles[last - 1].received + SETTINGS.rate.span_of(Frames::new(frame));
     let held = holds.iter().last().expect("cycles");
-    let off = (heard - played - held).abs();
-    assert!(off <= cycles[last].unsure + cycles[last].unsure, "{off}, {}", heard - played);
+    let off = (received - played - held).abs();
+    assert!(off <= cycles[last].unsure + cycles[last].unsure, "{off}, {}", received - played);
 }
 
 struct Before {

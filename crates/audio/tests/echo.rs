@@ -64,7 +64,7 @@ fn play(seconds: usize, block: usize, channels: usize, (what, speaks): (Played, 
     let mut far: Vec<Words> = (0..channels).map(|one| Words::new(seed(one))).collect();
     let mut near = Words::new(99);
     let mut past = vec![vec![0.0_f32; 3000]; channels];
-    let mut heard = Received { echo: 0.0, left: 0.0, spoken: 0.0 };
+    let mut received = Received { echo: 0.0, left: 0.0, spoken: 0.0 };
     let total = seconds * 48_000 / block;
     for number in 0..total {
         let last = number >= total - 48_000 / block;
@@ -95,12 +95,12 @@ fn play(seconds: usize, block: usize, channels: usize, (what, speaks): (Played, 
             let power = |samples: &mut dyn Iterator<Item = f32>| -> f64 {
                 samples.map(|sample| f64::from(sample).powi(2)).sum()
             };
-            heard.echo += power(&mut before.iter().zip(&spoken).map(|(all, says)| all - says));
-            heard.left += power(&mut captured.iter().zip(&spoken).map(|(all, says)| all - says));
-            heard.spoken += power(&mut spoken.iter().copied());
+            received.echo += power(&mut before.iter().zip(&spoken).map(|(all, says)| all - says));
+            received.left += power(&mut captured.iter().zip(&spoken).map(|(all, says)| all - says));
+            received.spoken += power(&mut spoken.iter().copied());
         }
     }
-    heard
+    received
 }
 
 fn decibels(ratio: f64) -> f64 {
@@ -110,24 +110,25 @@ fn decibels(ratio: f64) -> f64 {
 #[test]
 fn room_is_learned_in_4_s_and_echo_drops_20_db() {
     for block in [120, 240, 256] {
-        let heard = play(4, block, 1, (Played::Alike, false));
-        let less = decibels(heard.echo / heard.left);
+        let received = play(4, block, 1, (Played::Alike, false));
+        let less = decibels(received.echo / received.left);
         println!("blocks of {block}: {less:.1} dB less");
         assert!(less > 20.0, "blocks of {block}: {less:.1} dB less");
     }
 }
 #[test]
 fn double_talk_is_kept() {
-    let heard = play(4, 120, 1, (Played::Alike, true));
-    let (kept, echo) = (decibels(heard.spoken / heard.left), decibels(heard.echo / heard.left));
+    let received = play(4, 120, 1, (Played::Alike, true));
+    let (kept, echo) =
+        (decibels(received.spoken / received.left), decibels(received.echo / received.left));
     println!("what differs is {kept:.1} dB below the voice; echo {echo:.1} dB less");
     assert!(kept > 15.0, "what differs is {kept:.1} dB below the voice");
 }
 #[test]
 fn stereo_echo_is_cancelled_at_two_microphones() {
     for what in [Played::Apart, Played::Alike] {
-        let heard = play(6, 120, 2, (what, false));
-        let less = decibels(heard.echo / heard.left);
+        let received = play(6, 120, 2, (what, false));
+        let less = decibels(received.echo / received.left);
         println!("{less:.1} dB less");
         assert!(less > 20.0, "{less:.1} dB less");
     }
@@ -152,8 +153,8 @@ fn unsupported_echo_setup_is_refused_with_a_hint() {
 }
 #[test]
 fn blocks_of_an_odd_number_of_frames_are_cancelled() {
-    let heard = play(4, 121, 1, (Played::Alike, false));
-    let less = decibels(heard.echo / heard.left);
+    let received = play(4, 121, 1, (Played::Alike, false));
+    let less = decibels(received.echo / received.left);
     assert!(less > 20.0, "{less:.1} dB less");
 }
 #[test]

@@ -24,7 +24,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 struct Deaf;
 
 impl Listener for Deaf {
-    fn heard(&mut self, _: LocalTime, _: LocalTime, _: &[f32]) {}
+    fn received(&mut self, _: LocalTime, _: LocalTime, _: &[f32]) {}
 }
 
 struct Count {

@@ -85,7 +85,7 @@ pub(crate) struct Caller {
     /// Secret and address of the last control connection, and the last key derivation input.
     secret: Option<([u8; SECRET_BYTES], SocketAddr)>,
     keys: Option<TransportKeys>,
-    heard: bool,
+    received: bool,
     ended: EndedSound,
     pub(crate) requested: Option<Changed>,
     pub(crate) held_next: Option<bool>,
@@ -136,7 +136,7 @@ impl Caller {
             sockets: None,
             secret: None,
             keys: None,
-            heard: false,
+            received: false,
             ended: EndedSound::default(),
             requested: None,
             held_next: None,
@@ -154,7 +154,7 @@ impl Caller {
         self.config.end.notify(Event::Call(self.host.clone(), event));
     }
 
-    fn tell_once(&mut self, why: String) {
+    fn report_once(&mut self, why: String) {
         if self.reported.as_ref() != Some(&why) {
             self.notify(CallEvent::Retrying(why.clone()));
             self.reported = Some(why);
@@ -213,7 +213,7 @@ impl Caller {
     }
 
     fn is_done(&mut self, stop: &Stop, now: LocalTime) -> bool {
-        let sounds = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.link.heard() > 0)
+        let sounds = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.link.received() > 0)
             || self.is_silent_for(BEGUN_UNHEARD, now);
         if let (Some(duration), true, LocalTime::NEVER) =
             (self.config.end.duration, sounds, self.ends)
@@ -244,7 +244,7 @@ impl Caller {
                 // Through ssh, this means that nothing listens there.
                 let is_cut = matches!(&error, DialError::Cut(whom) if whom.1.is_none());
                 if is_cut || self.session.control.call().is_some() {
-                    self.tell_once(error.to_string());
+                    self.report_once(error.to_string());
                 }
                 self.connection = Connection::Down(None, Some(error));
                 let control = &mut self.session.control;
@@ -275,7 +275,7 @@ impl Caller {
             _ => None,
         };
         if is_cut && self.session.control.call().is_none() {
-            self.tell_once(format!("{}: {reported}", self.host));
+            self.report_once(format!("{}: {reported}", self.host));
         }
         self.connection = Connection::Down(Some(reported), error);
         let control = &mut self.session.control;
@@ -288,7 +288,7 @@ impl Caller {
         match std::thread::Builder::new().name("taut-dial".into()).spawn(dial) {
             Ok(thread) => self.connection = Connection::Dialling(Some(thread)),
             Err(error) if self.session.control.call().is_some() => {
-                self.tell_once(no_thread(error).to_string());
+                self.report_once(no_thread(error).to_string());
                 self.session.control.line_lost(now);
             }
             Err(error) => return Err(no_thread(error)),
@@ -374,7 +374,7 @@ impl Caller {
             CallerStep::Dropped(terms) => self.notify(CallEvent::Dropped(terms)),
             CallerStep::TurnedAway(why) => {
                 self.sockets = None;
-                self.tell_once(format!("{}: {}", self.host, why.as_str()));
+                self.report_once(format!("{}: {}", self.host, why.as_str()));
             }
             _ => {}
         }
@@ -397,7 +397,7 @@ impl Caller {
         self.notify(CallEvent::Begun(sounds.then(|| terms.clone())));
         if sounds {
             let (requested, agreed) = (self.config.end.ptime, terms.there);
-            if agreed.coding.coder.is_none() && agreed.are_longer_than(requested) {
+            if agreed.coding.codec.is_none() && agreed.are_longer_than(requested) {
                 self.notify(CallEvent::PtimeRaised { requested, agreed: agreed.ptime });
             }
         }
@@ -495,7 +495,7 @@ impl Caller {
     fn hold(&mut self) -> Result<(), Error> {
         self.sockets = None;
         let Some(endpoint) = self.endpoint.take() else { return Ok(()) };
-        self.heard |= endpoint.link.heard() > 0;
+        self.received |= endpoint.link.received() > 0;
         let left = endpoint.end();
         self.watched = Watched::default();
         self.session.control.offers(offer_of(&self.config, &self.choice));
@@ -534,7 +534,7 @@ impl Caller {
         let (Some(transport), Some(endpoint)) = (self.session.transport(), &self.endpoint) else {
             return false;
         };
-        !self.heard && endpoint.link.heard() == 0 && now >= transport.began() + span
+        !self.received && endpoint.link.received() == 0 && now >= transport.began() + span
     }
 
     fn not_received(&self) -> Error {
@@ -565,7 +565,7 @@ impl Caller {
         self.close();
         // A call on hold also counts.
         let has_sounded = match &self.endpoint {
-            Some(endpoint) => endpoint.link.heard() > 0,
+            Some(endpoint) => endpoint.link.received() > 0,
             None => self.keys.is_some(),
         };
         let not_received = self.is_silent_for(LAST_WORDS, now).then(|| self.not_received());

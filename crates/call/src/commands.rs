@@ -216,16 +216,16 @@ impl Caller {
         if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) =
             self.session.control.call()
         {
-            let [sent, heard] = self.watched.newest();
-            words += &format!(", sends {}, hears {}", coded(there, sent), coded(back, heard));
+            let [sent, received] = self.watched.newest();
+            words += &format!(", sends {}, hears {}", coded(there, sent), coded(back, received));
         }
         if let Some((path, _)) = self.session.transport().map(CallerTransport::used) {
             words += &format!(", by {}", path.name());
         }
         words += if open { ", open" } else { ", muted" };
         if let [_, Some(stream)] = self.watched.newest() {
-            let Counters { lost, received: came, .. } = stream.counted().unwrap_or_default();
-            words += &format!(", lost {lost} of {} packets", lost.saturating_add(came));
+            let Counters { lost, received: arrived, .. } = stream.counted().unwrap_or_default();
+            words += &format!(", lost {lost} of {} packets", lost.saturating_add(arrived));
         }
         Ok(Changed::Said(words))
     }

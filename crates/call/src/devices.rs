@@ -82,7 +82,7 @@ impl DeviceChoice {
     }
 
     /// Settings for agreed terms.
-    pub fn at(&self, sent: &StreamTerms, heard: &StreamTerms) -> Result<DevicePair, Error> {
+    pub fn at(&self, sent: &StreamTerms, received: &StreamTerms) -> Result<DevicePair, Error> {
         let of = |terms: &StreamTerms| {
             let shape = (terms.rate, terms.channels);
             self.all().find(|devices| devices.shape() == shape).ok_or_else(|| {
@@ -94,7 +94,7 @@ impl DeviceChoice {
                 ))
             })
         };
-        Ok(DevicePair { capture: of(sent)?.capture, playback: of(heard)?.playback })
+        Ok(DevicePair { capture: of(sent)?.capture, playback: of(received)?.playback })
     }
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct SharedDevices {
     stop: Stop,
     scheduler: Scheduler,
     taken: Vec<[StreamLatency; 2]>,
-    teller: NoteSender,
+    event_sender: NoteSender,
 }
 
 impl SharedDevices {
@@ -208,7 +208,7 @@ impl SharedDevices {
             stop: Stop::default(),
             scheduler: config.scheduler,
             taken: Vec::new(),
-            teller: NoteSender::new(Events::clone(&config.events)),
+            event_sender: NoteSender::new(Events::clone(&config.events)),
         })
     }
 
@@ -224,9 +224,9 @@ impl SharedDevices {
         let part = self.parts.take().ok_or_else(|| {
             running("too many calls use these devices\nhint: call again in a moment")
         })?;
-        let [sent, heard] = <[StreamLatency; 2]>::default();
-        self.taken.push([sent.clone(), heard.clone()]);
-        Ok([Sound::Part(part.capture, sent), Sound::Part(part.playback, heard)])
+        let [sent, received] = <[StreamLatency; 2]>::default();
+        self.taken.push([sent.clone(), received.clone()]);
+        Ok([Sound::Part(part.capture, sent), Sound::Part(part.playback, received)])
     }
 
     pub(crate) fn are_bridged(&self) -> bool {
@@ -243,13 +243,13 @@ impl SharedDevices {
     }
 
     pub(crate) fn turn(&mut self) {
-        self.taken.retain(|[sent, heard]| sent.is_shared() || heard.is_shared());
+        self.taken.retain(|[sent, received]| sent.is_shared() || received.is_shared());
         for (way, (_, latency)) in self.sides.iter().enumerate() {
             let longest = self.taken.iter().map(|taken| taken[way].get()).max();
             latency.set(longest.unwrap_or(Span::ZERO));
         }
         let notes = self.sides.each_ref().map(|(notes, _)| notes.take());
-        self.teller.notify(notes.iter().rev().flatten());
+        self.event_sender.notify(notes.iter().rev().flatten());
     }
 
     /// Returns how often other callers' sound was searched again, and its missing periods.

@@ -85,7 +85,7 @@ impl Setup<'_> {
 pub(crate) struct CallLink {
     pub(crate) switch: TransportSwitch,
     pub(crate) udp: UdpOptions,
-    heard: Arc<EngineState>,
+    received: Arc<EngineState>,
     sent: Arc<EngineState>,
 }
 
@@ -96,12 +96,12 @@ struct EngineState {
 }
 
 impl CallLink {
-    pub(crate) fn heard(&self) -> u64 {
-        self.heard.packets.load(Ordering::Relaxed)
+    pub(crate) fn received(&self) -> u64 {
+        self.received.packets.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_left(&self) -> bool {
-        self.heard.left.load(Ordering::Relaxed)
+        self.received.left.load(Ordering::Relaxed)
     }
 
     pub(crate) fn sent(&self) -> u64 {
@@ -112,7 +112,7 @@ impl CallLink {
     pub(crate) fn unused() -> Self {
         let udp = UdpOptions::default();
         let Muxed { switch, .. } = muxed(udp.datagram_bytes, FAR).unwrap();
-        Self { switch, udp, heard: Arc::default(), sent: Arc::default() }
+        Self { switch, udp, received: Arc::default(), sent: Arc::default() }
     }
 }
 
@@ -153,7 +153,7 @@ impl Endpoint {
     ) -> Result<(Self, T), Error> {
         let Setup { config, devices, terms, .. } = setup;
         let sent = stream_format(setup.terms(Direction::Capture))?;
-        let heard = stream_format(setup.terms(Direction::Playback))?;
+        let received = stream_format(setup.terms(Direction::Playback))?;
         let mut coding = CodingWatch {
             devices: *devices,
             sounding: setup.sounding,
@@ -161,7 +161,7 @@ impl Endpoint {
             events: Events::clone(&config.events),
         };
         coding.adopts(Direction::Capture, &sent);
-        coding.adopts(Direction::Playback, &heard);
+        coding.adopts(Direction::Playback, &received);
         let udp = udp_options(&sent, devices.capture);
         let made = muxed(udp.datagram_bytes, FAR)?;
         let Muxed { sending, receiving, controls: [sends, handles], switch } = made;
@@ -169,12 +169,12 @@ impl Endpoint {
         let mut link = CallLink {
             switch,
             udp,
-            heard: Arc::clone(&link_packets),
+            received: Arc::clone(&link_packets),
             sent: Arc::clone(&own_packets),
         };
         let send_plan = send_plan(setup, sent, &link.udp, sending, Box::new(sends))?;
         let latency = terms.latency.rule();
-        let begins = lay::kept(latency, None, &heard, &devices.playback).map_err(|short| {
+        let begins = lay::kept(latency, None, &received, &devices.playback).map_err(|short| {
             let TooShort { requested, needs } = short;
             Error::Usage(format!(
                 "--latency {requested} is too short: {needs}\nhint: use --latency {} or more, a shorter --ptime or a \
@@ -183,7 +183,7 @@ impl Endpoint {
             ))
         })?;
         let mut receiver =
-            JitterBufferConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
+            JitterBufferConfig::new(RtpUnpack::taking(Codings::ByConvention), received, begins);
         receiver.resampler = Quality::default();
         receiver.decoders = Some(decoder);
         let control = Some(Box::new(handles) as Box<dyn Control>);
@@ -386,7 +386,7 @@ fn send_plan(
 }
 
 struct Follower {
-    teller: NoteSender,
+    event_sender: NoteSender,
     notes: Notes,
     latency: StreamLatency,
     state: Arc<EngineState>,
@@ -394,14 +394,14 @@ struct Follower {
 
 impl Follower {
     fn new(config: &Config, notes: Notes, latency: StreamLatency, state: Arc<EngineState>) -> Self {
-        Self { teller: NoteSender::new(Events::clone(&config.events)), notes, latency, state }
+        Self { event_sender: NoteSender::new(Events::clone(&config.events)), notes, latency, state }
     }
 
     fn on(&mut self, progress: &Progress<'_>) {
         self.latency.set(progress.link_offset);
         self.state.packets.store(progress.packets, Ordering::Relaxed);
         self.state.left.store(progress.left, Ordering::Relaxed);
-        self.teller.notify(progress.notes.iter().chain(&self.notes.take()));
+        self.event_sender.notify(progress.notes.iter().chain(&self.notes.take()));
     }
 }
 
@@ -440,7 +440,7 @@ pub(crate) fn no_thread(error: std::io::Error) -> Error {
 
 fn stream_format(terms: &StreamTerms) -> Result<StreamFormat, Error> {
     let coding = terms.coding;
-    let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
+    let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.codec);
     terms.format(payload_type).ok_or_else(|| {
         Error::Usage(format!(
             "packets of {} at {} hold no whole frame\nhint: use a longer --ptime",

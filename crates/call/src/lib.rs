@@ -297,7 +297,7 @@ pub struct CallView<'a> {
     /// Newest snapshot of the sent stream.
     pub sent: Option<&'a StreamSnapshot>,
     /// Newest snapshot of the received stream.
-    pub heard: Option<&'a StreamSnapshot>,
+    pub received: Option<&'a StreamSnapshot>,
 }
 
 #[derive(Default)]
@@ -319,8 +319,8 @@ impl Watched {
     }
 
     pub(crate) fn view<'a>(&'a self, peer: &'a str, standing: Standing) -> CallView<'a> {
-        let [sent, heard] = self.newest();
-        CallView { peer, standing, sent, heard }
+        let [sent, received] = self.newest();
+        CallView { peer, standing, sent, received }
     }
 }
 

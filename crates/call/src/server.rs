@@ -203,7 +203,7 @@ impl Server {
         self.turn_trust(now);
         for (seat, call) in &self.calls {
             if let Some(endpoint) = &call.endpoint {
-                self.answering.heard(*seat, endpoint.link.heard(), now);
+                self.answering.received(*seat, endpoint.link.received(), now);
             }
         }
         self.take_steps();
@@ -263,7 +263,7 @@ impl Server {
     fn take(&mut self, event: ConnectionEvent, now: LocalTime) -> Result<(), Error> {
         match event {
             ConnectionEvent::Arrived(line) => {
-                self.answering.came(line.id, line.peer.bytes(), now);
+                self.answering.arrived(line.id, line.peer.bytes(), now);
                 self.connections.insert(line.id, *line);
             }
             ConnectionEvent::Said(line, message) => {
@@ -292,7 +292,7 @@ impl Server {
             match step {
                 AnsweringStep::Say(line, message) => {
                     // A blocked connection is gone or will time out.
-                    self.connections.get(&line).map(|line| line.teller.emit(message));
+                    self.connections.get(&line).map(|line| line.event_sender.emit(message));
                 }
                 AnsweringStep::Close(line) => drop(self.connections.remove(&line)),
                 AnsweringStep::Begin { place, line, call, terms } => {

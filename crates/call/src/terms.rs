@@ -29,7 +29,7 @@ pub(crate) fn offer(
     paths: &[CallPath],
 ) -> CallOffer {
     let codings = config.format.map_or_else(codings, |requested| vec![requested]);
-    let [sent, heard] = choice.first.take().map(|takes| StreamAbilities {
+    let [sent, received] = choice.first.take().map(|takes| StreamAbilities {
         rates: choice.rates(),
         channels: choice.channels(),
         codings: codings.clone(),
@@ -37,8 +37,8 @@ pub(crate) fn offer(
         takes: Some(takes),
     });
     let (there, back) = match side {
-        Side::Caller => (sent, heard),
-        Side::Called => (heard, sent),
+        Side::Caller => (sent, received),
+        Side::Called => (received, sent),
     };
     let latency = config.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by);
     let (paths, redundancy) = (paths.to_vec(), config.redundancy);
@@ -94,13 +94,13 @@ mod tests {
     fn adopted(
         from: (Span, Coding),
         to: (Span, Coding),
-        coders: &[Coding],
+        codecs: &[Coding],
     ) -> ((Span, Coding), bool) {
         let sent = Cell::new(from);
         let take = |(ptime, coding): (Span, Coding), changed| {
             let stereo = (Rate::HZ_48000, Channels::STEREO);
             let fits = coding.shortest(stereo, (ptime, ptime)).is_some();
-            let made = fits && coders.contains(&coding);
+            let made = fits && codecs.contains(&coding);
             made.then(|| sent.set((ptime, coding))).map(|()| changed).ok_or(CannotChange::Busy)
         };
         let request = |change| match change {

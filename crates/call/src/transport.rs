@@ -31,14 +31,15 @@ fn master_key(secret: &SrtpSecret) -> Result<MasterKey, NoMasterKey> {
 
 /// Streams and reports get separate seals with separate counters, so no nonce is used twice.
 fn seals(keys: &CallKeys, side: Side) -> Result<Seals, Error> {
-    let (sent, heard) = match side {
+    let (sent, received) = match side {
         Side::Caller => (&keys.there, &keys.back),
         Side::Called => (&keys.back, &keys.there),
     };
     let failed = |error: NoMasterKey| running(error.to_string());
-    let (sent, heard) = (master_key(sent).map_err(failed)?, master_key(heard).map_err(failed)?);
+    let (sent, received) =
+        (master_key(sent).map_err(failed)?, master_key(received).map_err(failed)?);
     let seal = |new: fn(&MasterKey, &MasterKey) -> SrtpSeal| {
-        Some(Box::new(new(&sent, &heard)) as Box<dyn Seal>)
+        Some(Box::new(new(&sent, &received)) as Box<dyn Seal>)
     };
     let lean = || seal(SrtpSeal::for_reports);
     Ok(Seals { sending: lean(), receiving: seal(SrtpSeal::new), reports: [lean(), lean()] })
@@ -131,7 +132,7 @@ impl CallerSockets {
     ) {
         link.switch.collect();
         let is_lost = self.watch.as_ref().is_some_and(|watch| watch.lost().is_some());
-        decides.observe(link.heard(), link.sent(), is_lost, now);
+        decides.observe(link.received(), link.sent(), is_lost, now);
         if link.has_left() {
             decides.peer_is_silent(now);
         }

@@ -98,7 +98,7 @@ fn started() -> Option<RecvLines> {
     };
     let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate,
         channels,
         sample: SampleFormat::L24,

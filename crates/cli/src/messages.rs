@@ -325,7 +325,7 @@ mod tests {
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: Coding::OPUS_VOICE.sample,
-            coder: Coding::OPUS_VOICE.coder,
+            codec: Coding::OPUS_VOICE.codec,
             packet: Frames::new(960),
             payload_type: 97,
         };

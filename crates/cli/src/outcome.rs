@@ -22,7 +22,7 @@ pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Optio
         return Some(Failure::running(refusal));
     }
     let not_received: Vec<&StreamReport> =
-        report.streams.iter().filter(|stream| is_unheard(stream)).collect();
+        report.streams.iter().filter(|stream| received_nothing(stream)).collect();
     if report.role == "recv" && !not_received.is_empty() {
         let all = not_received.len() == report.streams.len();
         let sentence = nothing(&not_received, if all { blame() } else { Blame::default() });
@@ -44,7 +44,7 @@ pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Optio
     Some(Failure::silence(sentence))
 }
 
-fn is_unheard(stream: &StreamReport) -> bool {
+fn received_nothing(stream: &StreamReport) -> bool {
     stream.counters.received == 0
 }
 

@@ -113,7 +113,7 @@ impl Show {
     }
 
     /// Reports possible reasons after a while without packets.
-    pub(crate) fn still_unheard(&mut self) {
+    pub(crate) fn still_waiting(&mut self) {
         let blame = self.not_received.as_mut().and_then(|not_received| not_received.still(now()));
         blame.iter().for_each(|blame| self.notify(blame));
     }
@@ -155,7 +155,7 @@ impl Show {
         self.on(progress);
         if progress.packets == 0 {
             if progress.peer == PeerState::Awaited {
-                self.still_unheard();
+                self.still_waiting();
             }
             return;
         }

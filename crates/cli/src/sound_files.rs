@@ -126,8 +126,8 @@ pub(crate) fn take_back(
     labels: Option<&Path>,
     streams: &[StreamReport],
 ) -> Option<String> {
-    let heard = |stream: &StreamReport| stream.counters.received > 0 && stream.played;
-    let path = recorded_to(spec).filter(|_| !streams.iter().any(heard))?;
+    let received = |stream: &StreamReport| stream.counters.received > 0 && stream.played;
+    let path = recorded_to(spec).filter(|_| !streams.iter().any(received))?;
     // The run creates only regular files, no links.
     let made = path.symlink_metadata().is_ok_and(|found| found.is_file());
     let taken = made && std::fs::remove_file(path).is_ok();

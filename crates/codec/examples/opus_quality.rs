@@ -143,18 +143,18 @@ fn aligned(sound: &[f32], coded: &Coded, channel: usize) -> (Vec<f32>, Vec<f32>)
     let of = |samples: &[f32], from: usize| -> Vec<f32> {
         samples.iter().skip(channel).step_by(2).skip(from).copied().collect()
     };
-    let (mut sent, heard) = (of(sound, RATE / 10), of(&coded.samples, RATE / 10 + coded.delay));
-    sent.truncate(heard.len());
-    (sent, heard)
+    let (mut sent, received) = (of(sound, RATE / 10), of(&coded.samples, RATE / 10 + coded.delay));
+    sent.truncate(received.len());
+    (sent, received)
 }
 
 fn snr(sound: &[f32], coded: &Coded) -> f64 {
     let (mut signal, mut error) = (0.0, 0.0);
     for channel in 0..2 {
-        let (sent, heard) = aligned(sound, coded, channel);
-        for (sent, heard) in sent.iter().zip(&heard) {
+        let (sent, received) = aligned(sound, coded, channel);
+        for (sent, received) in sent.iter().zip(&received) {
             signal += f64::from(*sent).powi(2);
-            error += f64::from(sent - heard).powi(2);
+            error += f64::from(sent - received).powi(2);
         }
     }
     10.0 * (signal / error).log10()
@@ -171,8 +171,8 @@ fn nmr(sound: &[f32], coded: &Coded) -> f64 {
     let middles = core::array::from_fn(middle);
     let (mut total, mut count) = (0.0, 0.0);
     for channel in 0..2 {
-        let (sent, heard) = aligned(sound, coded, channel);
-        let error: Vec<f32> = sent.iter().zip(&heard).map(|(a, b)| a - b).collect();
+        let (sent, received) = aligned(sound, coded, channel);
+        let error: Vec<f32> = sent.iter().zip(&received).map(|(a, b)| a - b).collect();
         for (sent, error) in sent.chunks_exact(WINDOW).zip(error.chunks_exact(WINDOW)) {
             let (masks, errors) = (masks(&bands(&*fft, sent), &middles), bands(&*fft, error));
             total += errors.iter().zip(&masks).map(|(error, mask)| error / mask).sum::<f64>();

@@ -54,10 +54,10 @@ fn main() {
                         if (loss == "none" || way == Way::Plain) && ahead > 1 {
                             continue;
                         }
-                        let heard = receive(&packets, &lost, (ahead, way));
+                        let received = receive(&packets, &lost, (ahead, way));
                         let bitrate = bitrate / 1000;
                         let to = format!("{bitrate}k-{loss}-{ahead}-{way_name}-{name}.wav");
-                        write(&folder.join(to), &heard);
+                        write(&folder.join(to), &received);
                     }
                 }
             }
@@ -120,7 +120,7 @@ fn encode(speech: &[f32], bitrate: u32, percent: u8, way: Way) -> Vec<Vec<u8>> {
 
 fn receive(packets: &[Vec<u8>], lost: &[bool], (ahead, way): (usize, Way)) -> Vec<f32> {
     let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::MONO).unwrap();
-    let (mut heard, mut out) = (Vec::new(), [0.0; PACKET]);
+    let (mut received, mut out) = (Vec::new(), [0.0; PACKET]);
     for (at, packet) in packets.iter().enumerate() {
         let has_copy = way == Way::Copy && lost.get(at + ahead) == Some(&false);
         if !lost[at] || has_copy {
@@ -135,7 +135,7 @@ fn receive(packets: &[Vec<u8>], lost: &[bool], (ahead, way): (usize, Way)) -> Ve
                 out.fill(0.0);
             }
         }
-        heard.extend(out);
+        received.extend(out);
     }
-    heard
+    received
 }

@@ -98,10 +98,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let cut = TrueTime::from_nanos(BEFORE * 1_000_000_000);
             let cut = PathModel { rates: vec![(cut, rate)], ..narrow(1_000_000) };
             for (how, path, seconds) in [("start", narrow(rate), 12), ("cut", cut, 24)] {
-                let (heard, sent) = call(path, seconds, &sound);
+                let (received, sent) = call(path, seconds, &sound);
                 let name = format!("{how}-{}k-{}kB", rate / 1000, queue / 1000);
                 println!("{name}:{sent}");
-                write(folder, &name, &heard)?;
+                write(folder, &name, &received)?;
             }
         }
     }

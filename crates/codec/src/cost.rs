@@ -37,7 +37,7 @@ pub fn coding_cost(
 }
 
 fn coded(format: &StreamFormat) -> Option<StreamFormat> {
-    format.coder?;
+    format.codec?;
     let within = (format.ptime(), PTIME_RANGE.1);
     let packet = packet_frames(format.rate, format.coding().shortest(format.shape(), within)?);
     Some(StreamFormat { packet: packet.ok()?, ..*format })
@@ -45,7 +45,7 @@ fn coded(format: &StreamFormat) -> Option<StreamFormat> {
 
 fn timed(format: &StreamFormat, clock: &mut impl FnMut() -> Span) -> Option<CodingTimes> {
     let mut encoder = encoder(format).ok()??;
-    let mut decoder = decoder(format.coder?, format.shape())?;
+    let mut decoder = decoder(format.codec?, format.shape())?;
     let samples = format.channels.samples_in(format.packet);
     let (mut room, mut out) = (vec![0; format.payload_bytes()], vec![0.0; samples]);
     let sound = sound(samples * (FIRST + TIMED));
@@ -90,10 +90,10 @@ mod tests {
     use super::*;
 
     fn of(coding: Coding, packet: i64) -> StreamFormat {
-        let Coding { sample, coder } = coding;
-        let payload_type = StreamFormat::usual_payload_type(sample, coder);
+        let Coding { sample, codec } = coding;
+        let payload_type = StreamFormat::usual_payload_type(sample, codec);
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
-        StreamFormat { rate, channels, sample, coder, packet: Frames::new(packet), payload_type }
+        StreamFormat { rate, channels, sample, codec, packet: Frames::new(packet), payload_type }
     }
 
     fn timed_by(format: &StreamFormat, steps: &[i64]) -> Option<CodingTimes> {

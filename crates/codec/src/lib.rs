@@ -38,8 +38,8 @@ trait CodecFactory {
     fn decoder(&self, rate: Rate, channels: Channels) -> Option<Box<dyn Decode>>;
 }
 
-fn codec(coder: &Codec) -> &dyn CodecFactory {
-    match coder {
+fn factory(codec: &Codec) -> &dyn CodecFactory {
+    match codec {
         Codec::Opus(opus) => opus,
         Codec::Lossless => &lossless::Lossless,
     }
@@ -47,9 +47,9 @@ fn codec(coder: &Codec) -> &dyn CodecFactory {
 
 /// Creates the format's encoder; `None` without a codec. Allocates.
 pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncoder> {
-    let Some(coder) = format.coder else { return Ok(None) };
-    coder.check(format.shape(), format.packet)?;
-    codec(&coder).encoder(format).map(Some)
+    let Some(codec) = format.codec else { return Ok(None) };
+    codec.check(format.shape(), format.packet)?;
+    factory(&codec).encoder(format).map(Some)
 }
 
 /// Encoders of all codings that the stream may change to. Without `bitrate`, Opus uses the default.
@@ -61,9 +61,9 @@ pub fn encoders(
     let packet = format.rate.frames_within(PTIME_RANGE.1);
     for coding in Coding::compressed() {
         let usual = || coding.usual_for(format.channels);
-        let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
+        let Coding { sample, codec } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
         // The length changes before the coding.
-        let format = StreamFormat { sample, coder, packet, ..*format };
+        let format = StreamFormat { sample, codec, packet, ..*format };
         let is_had = all.iter().any(|encoder| encoder.coding().is_coded_as(format.coding()));
         if !is_had && let Ok(Some(encoder)) = encoder(&format) {
             all.push(encoder);
@@ -73,6 +73,6 @@ pub fn encoders(
 }
 
 /// Creates a decoder; `None` if there is none. Allocates.
-pub fn decoder(coder: Codec, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
-    codec(&coder).decoder(rate, channels)
+pub fn decoder(codec: Codec, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
+    factory(&codec).decoder(rate, channels)
 }

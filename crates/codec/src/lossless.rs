@@ -116,7 +116,7 @@ impl LosslessEncoder {
 
 impl Encode for LosslessEncoder {
     fn coding(&self) -> Coding {
-        Coding { sample: self.sample, coder: Some(Codec::Lossless) }
+        Coding { sample: self.sample, codec: Some(Codec::Lossless) }
     }
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
@@ -279,7 +279,7 @@ impl LosslessDecoder {
 }
 
 impl Decode for LosslessDecoder {
-    fn coder(&self) -> Codec {
+    fn codec(&self) -> Codec {
         Codec::Lossless
     }
 

@@ -120,7 +120,7 @@ impl Drop for OpusEncoder {
 
 impl Encode for OpusEncoder {
     fn coding(&self) -> Coding {
-        Coding { coder: Some(Codec::Opus(self.opus)), ..Coding::OPUS }
+        Coding { codec: Some(Codec::Opus(self.opus)), ..Coding::OPUS }
     }
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
@@ -252,7 +252,7 @@ impl Drop for OpusDecoder {
 }
 
 impl Decode for OpusDecoder {
-    fn coder(&self) -> Codec {
+    fn codec(&self) -> Codec {
         Codec::OPUS
     }
 

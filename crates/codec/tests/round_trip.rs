@@ -9,14 +9,14 @@ use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-fn stream(coder: Codec, sample: SampleFormat, channels: Channels, packet: i64) -> StreamFormat {
+fn stream(codec: Codec, sample: SampleFormat, channels: Channels, packet: i64) -> StreamFormat {
     StreamFormat {
         rate: Rate::HZ_48000,
         channels,
         sample,
-        coder: Some(coder),
+        codec: Some(codec),
         packet: Frames::new(packet),
-        payload_type: StreamFormat::usual_payload_type(sample, Some(coder)),
+        payload_type: StreamFormat::usual_payload_type(sample, Some(codec)),
     }
 }
 
@@ -158,7 +158,7 @@ fn decoded(
     sound: &[f32],
 ) -> Vec<f32> {
     let mut decoder = OpusDecoder::new(Rate::HZ_48000, channels).expect("libopus reads it");
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for block in sound.chunks_exact(packet * channels.count()) {
         let mut room = [0; 1500];
         let bytes = encoder.encode(block, &mut room).expect("a packet");
@@ -166,16 +166,16 @@ fn decoded(
         assert_eq!(Codec::OPUS.frames(&room[..bytes]), Some(Frames::from_len(packet)));
         let mut out = vec![0.0; block.len()];
         decoder.decode(&room[..bytes], &mut out).expect("its own packet");
-        heard.extend(out);
+        received.extend(out);
     }
-    heard
+    received
 }
 
-fn best_delay(sound: &[f32], heard: &[f32], channels: usize, maximum: usize) -> (usize, f32) {
+fn best_delay(sound: &[f32], received: &[f32], channels: usize, maximum: usize) -> (usize, f32) {
     let error = |delay: usize| {
         let (from, until) = (4800 * channels, sound.len() - maximum * channels);
         let power = |all: &mut dyn Iterator<Item = f32>| all.map(|x| x * x).sum::<f32>();
-        let apart = sound[from..until].iter().zip(&heard[from + delay * channels..]);
+        let apart = sound[from..until].iter().zip(&received[from + delay * channels..]);
         let error = power(&mut apart.map(|(a, b)| a - b));
         10.0 * (error / power(&mut sound[from..until].iter().copied())).log10()
     };
@@ -209,8 +209,8 @@ fn opus_has_its_reported_delay_and_returns_the_sound() {
                     OpusTuning::Music => music(48_000, count),
                     OpusTuning::Voice => in_the_middle(&music(48_000, 1), count),
                 };
-                let heard = decoded((encoder, opus), channels, *packet, &sound);
-                let (delay, error) = best_delay(&sound, &heard, count, 480);
+                let received = decoded((encoder, opus), channels, *packet, &sound);
+                let (delay, error) = best_delay(&sound, &received, count, 480);
                 let off = (delay as i64 - Codec::Opus(opus).delay().count()).abs();
                 assert!(off <= 4, "{tuning:?} {packet}: {delay} frames, {error} dB");
                 assert!(error < maximum, "{tuning:?} {count} {packet}: {error} dB");
@@ -233,15 +233,15 @@ fn copies_neither_delay_speech_nor_spoil_it() {
         for packet in [480, 960] {
             // Syllables repeat their waveform.
             let sweep = in_the_middle(&music(48_000, 1), count);
-            let heard = by_opus(opus, channels, packet, &sweep);
-            let (delay, error) = best_delay(&sweep, &heard, count, 480);
+            let received = by_opus(opus, channels, packet, &sweep);
+            let (delay, error) = best_delay(&sweep, &received, count, 480);
             let off = (delay as i64 - Codec::Opus(opus).delay().count()).abs();
             assert!(off <= 4, "{count} {packet}: {delay} frames, {error} dB");
             let spoken = in_the_middle(&syllables(48_000), count);
-            let heard = by_opus(opus, channels, packet, &spoken);
+            let received = by_opus(opus, channels, packet, &spoken);
             let late = (Codec::Opus(opus).delay().as_len() - 2) * count;
             let from = 4800 * count..spoken.len() - late;
-            let error = apart(&spoken[from.clone()], &heard[from.start + late..]);
+            let error = apart(&spoken[from.clone()], &received[from.start + late..]);
             assert!(error < -8.0, "{count} {packet}: {error} dB");
         }
     }
@@ -258,9 +258,9 @@ fn syllables(frames: usize) -> Vec<f32> {
     (0..frames).map(sample).collect()
 }
 
-fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
+fn apart(wanted: &[f32], received: &[f32]) -> f32 {
     let power = |all: &mut dyn Iterator<Item = f32>| all.map(|x| x * x).sum::<f32>();
-    let error = power(&mut wanted.iter().zip(heard).map(|(a, b)| a - b));
+    let error = power(&mut wanted.iter().zip(received).map(|(a, b)| a - b));
     10.0 * (error / power(&mut wanted.iter().copied())).log10()
 }
 
@@ -299,7 +299,7 @@ fn lost_speech_uses_fec_and_lost_music_is_concealed() {
         );
         assert!(before(&voice, lost).conceal(&mut concealed));
         carried += 1;
-        let [with, without] = [recovered, concealed].map(|heard| apart(&original, &heard));
+        let [with, without] = [recovered, concealed].map(|received| apart(&original, &received));
         nearer += usize::from(with < without - 3.0);
     }
     assert!(carried >= 20 && nearer * 10 > carried * 8, "{nearer} of {carried} are nearer");
@@ -363,7 +363,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
     let received_in = |bitrate_of: &dyn Fn(usize) -> u32| {
         let mut encoder = OpusEncoder::new(usual, stereo).unwrap();
         let mut decoder = OpusDecoder::new(Rate::HZ_48000, stereo).unwrap();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for (at, block) in sound.chunks_exact(PACKET * 2).enumerate() {
             let bitrate = bitrate_of(at);
             encoder.set_bitrate(bitrate);
@@ -374,9 +374,9 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
             assert_eq!(Codec::OPUS.bitrate_of(bytes, packet), Some(bitrate / 1600 * 1600));
             let mut out = vec![0.0; block.len()];
             decoder.decode(&room[..bytes], &mut out).unwrap();
-            heard.extend(out);
+            received.extend(out);
         }
-        heard
+        received
     };
     let moved = received_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
     let steady = received_in(&|_| 96_000);
@@ -384,8 +384,8 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
     for change in (20..190).step_by(20) {
         let around = (change - 2) * PACKET * 2..(change + 3) * PACKET * 2;
         let late = around.start + delay..around.end + delay;
-        let [with, without] =
-            [&moved, &steady].map(|heard| apart(&sound[around.clone()], &heard[late.clone()]));
+        let [with, without] = [&moved, &steady]
+            .map(|received| apart(&sound[around.clone()], &received[late.clone()]));
         assert!(with < without + 3.0, "at packet {change}: {with} dB, and {without} dB throughout");
     }
 }
@@ -476,10 +476,10 @@ fn damaged_payloads_do_no_harm() {
     let mut random = fastrand::Rng::with_seed(3);
     let stereo = Channels::STEREO;
     let voice = Codec::Opus(Opus::usual(OpusTuning::Voice, stereo));
-    for (coder, packet) in [(Codec::Lossless, 240), (Codec::OPUS, 240), (voice, 960)] {
-        let format = stream(coder, SampleFormat::L24, stereo, packet);
+    for (codec, packet) in [(Codec::Lossless, 240), (Codec::OPUS, 240), (voice, 960)] {
+        let format = stream(codec, SampleFormat::L24, stereo, packet);
         let mut encoder = encoder(&format).unwrap().unwrap();
-        let mut decoder = decoder(coder, format.shape()).unwrap();
+        let mut decoder = decoder(codec, format.shape()).unwrap();
         let sound = music(50 * packet as usize, 2);
         let coded = sound.chunks_exact(2 * packet as usize).map(|block| {
             let mut room = [0; 8192];
@@ -500,13 +500,13 @@ fn damaged_payloads_do_no_harm() {
                 }
                 _ => random.fill(&mut payload),
             }
-            let Some(frames) = coder.frames(&payload).filter(|f| f.count() <= 5760) else {
+            let Some(frames) = codec.frames(&payload).filter(|f| f.count() <= 5760) else {
                 continue;
             };
             let out = &mut out[..stereo.samples_in(frames)];
             let is_taken = decoder.decode(&payload, out).is_ok();
             // Opus fills a short packet with zero-cost symbols (RFC 6716 §4.1.2).
-            assert!(!(is_cut && is_taken && coder == Codec::Lossless), "cut to {}", payload.len());
+            assert!(!(is_cut && is_taken && codec == Codec::Lossless), "cut to {}", payload.len());
             taken += usize::from(is_taken);
             decoder.recover(&payload, Frames::ZERO, out);
             decoder.conceal(out);
@@ -532,11 +532,11 @@ fn music_passes_at_the_minimum_bitrate_and_fewer_is_refused() {
     let mono = Channels::MONO;
     for (packet, minimum) in [(120, 9_600), (240, 6_000)] {
         let opus = |bitrate| Opus { tuning: OpusTuning::Music, bitrate };
-        let heard = by_opus(opus(minimum), mono, packet, &music(48_000, 1));
-        let loudest = heard.iter().fold(0.0_f32, |maximum, sample| maximum.max(sample.abs()));
+        let received = by_opus(opus(minimum), mono, packet, &music(48_000, 1));
+        let loudest = received.iter().fold(0.0_f32, |maximum, sample| maximum.max(sample.abs()));
         assert!(loudest > 0.05, "{packet} frames: {loudest}");
-        let coder = Codec::Opus(opus(minimum - 1));
-        let format = stream(coder, SampleFormat::L24, mono, packet as i64);
+        let codec = Codec::Opus(opus(minimum - 1));
+        let format = stream(codec, SampleFormat::L24, mono, packet as i64);
         assert!(encoder(&format).is_err(), "{packet} frames in {} bit/s", minimum - 1);
     }
 }

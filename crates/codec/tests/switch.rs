@@ -22,20 +22,20 @@ const RATE: Rate = Rate::HZ_48000;
 const IDENTITY: Identity = Identity { stream: StreamId(1), sequence: 0, timestamp: 0 };
 const WALL: Span = Span::from_secs(1_700_000_000);
 const PERIOD: i64 = 240;
-const L24: Coding = Coding { sample: SampleFormat::L24, coder: None };
+const L24: Coding = Coding { sample: SampleFormat::L24, codec: None };
 
 fn tone(frame: i64) -> f32 {
     (TAU * 440.0 * frame as f64 / 48_000.0).sin() as f32
 }
 
-fn heard([from, to]: [(Coding, i64); 2], before: i64) -> Vec<f32> {
+fn received([from, to]: [(Coding, i64); 2], before: i64) -> Vec<f32> {
     let format = |(coding, packet): (Coding, i64)| StreamFormat {
         rate: RATE,
         channels: Channels::MONO,
         sample: coding.sample,
-        coder: coding.coder,
+        codec: coding.codec,
         packet: Frames::new(packet),
-        payload_type: StreamFormat::usual_payload_type(coding.sample, coding.coder),
+        payload_type: StreamFormat::usual_payload_type(coding.sample, coding.codec),
     };
     let (period, latency) = (Frames::new(PERIOD), Span::from_millis(60));
     let config = PacketizerConfig {
@@ -105,7 +105,7 @@ fn change_of_coding_is_no_click() {
     for (name, codings, maximum) in cases {
         let mut worst = f64::NEG_INFINITY;
         for before in [24_000, 24_960, 25_920, 26_880, 27_840] {
-            let sound = heard(codings, before);
+            let sound = received(codings, before);
             let around = before as usize + 1_440..before as usize + 5_760;
             worst = treble(&sound[around]).into_iter().fold(worst, f64::max);
         }

@@ -55,15 +55,15 @@ impl Difference {
     }
 }
 
-pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
+pub(super) fn changes(received: &Sound, pieces: &[Piece]) -> Vec<Difference> {
     let mut furthest = 0.0_f64;
     let mut all: Vec<Difference> = Vec::new();
     for (index, piece) in pieces.iter().enumerate() {
         let again = (piece.to.min(furthest) - piece.from).max(0.0).round() as usize;
         if let Some(last) = index.checked_sub(1).map(|before| &pieces[before]) {
-            match change(heard, last, piece, again) {
+            match change(received, last, piece, again) {
                 _ if last.modulo.or(piece.modulo).is_some() => {
-                    all.extend(change_modulo(heard, last, piece));
+                    all.extend(change_modulo(received, last, piece));
                 }
                 Some(change) => all.push(change),
                 None => {
@@ -80,7 +80,7 @@ pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
         };
         all.extend(piece.clicks.iter().map(single));
         if !piece.is_exact() && !piece.is_resampled() && beside_exact(pieces, index) {
-            let (at, frames) = (piece.from.round() as usize, piece.heard.len());
+            let (at, frames) = (piece.from.round() as usize, piece.received.len());
             all.push(Difference::Replaced { at, frames, by: Instead::Same });
         }
         furthest = furthest.max(piece.to);
@@ -95,10 +95,10 @@ fn beside_exact(pieces: &[Piece], index: usize) -> bool {
 }
 
 /// `again` frames of the second are repeated.
-fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
-    let between = last.heard.end..next.heard.start;
+fn change(received: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
+    let between = last.received.end..next.received.start;
     let (gap, skipped) = (between.len() as f64, next.from - last.to);
-    let by = instead(heard, last, next);
+    let by = instead(received, last, next);
     let (at, later) = (last.to.round() as usize, gap - skipped);
     if later.abs() < SAME_LINE {
         let frames = skipped.round() as usize;
@@ -118,26 +118,26 @@ fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Dif
 }
 
 /// Edges of inexact pieces are known only to a block.
-fn instead(heard: &Sound, last: &Piece, next: &Piece) -> Instead {
+fn instead(received: &Sound, last: &Piece, next: &Piece) -> Instead {
     let edge = |piece: &Piece| if piece.is_exact() { 0 } else { BLOCK };
-    let between = last.heard.end..next.heard.start;
+    let between = last.received.end..next.received.start;
     let inner = between.start + edge(last)..between.end.saturating_sub(edge(next));
     let frames = if inner.is_empty() { between } else { inner };
-    let is_silent = frames.clone().all(|frame| heard.is_silent(frame));
+    let is_silent = frames.clone().all(|frame| received.is_silent(frame));
     if is_silent { Instead::Silence } else { Instead::Other }
 }
 
 /// For pieces whose alignment is ambiguous by a period.
-fn change_modulo(heard: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
+fn change_modulo(received: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
     let Some(modulo) = last.modulo.or(next.modulo) else { return Vec::new() };
-    let between = last.heard.end..next.heard.start;
+    let between = last.received.end..next.received.start;
     let (at, frames) = (last.to.round() as usize, between.len());
     let later = frames as f64 - (next.from - last.to);
     let later = later - (later / modulo).round() * modulo;
     let is_shifted = later.abs() >= SAME_LINE;
     // A shift is uncertain by a block.
     let is_hole = frames >= if is_shifted { 2 * BLOCK } else { 1 };
-    let hole = Difference::Replaced { at, frames, by: instead(heard, last, next) };
+    let hole = Difference::Replaced { at, frames, by: instead(received, last, next) };
     let shift = Difference::Shifted { at, later, modulo };
     [is_hole.then_some(hole), is_shifted.then_some(shift)].into_iter().flatten().collect()
 }

@@ -14,15 +14,15 @@ pub(super) const RUN: usize = 32;
 #[derive(Clone, Copy)]
 pub(super) struct Both<'a> {
     pub(super) sent: &'a Sound,
-    pub(super) heard: &'a Sound,
+    pub(super) received: &'a Sound,
 }
 
 impl Both<'_> {
-    pub(super) fn agree(&self, sources: &[usize], heard: Range<usize>, offset: i64) -> bool {
-        let Ok(from) = usize::try_from(heard.start as i64 + offset) else { return false };
-        sources.iter().zip(&self.heard.channels).all(|(source, channel)| {
-            let there = self.sent.channels[*source].get(from..from + heard.len());
-            there.is_some_and(|there| channel.get(heard.clone()) == Some(there))
+    pub(super) fn agree(&self, sources: &[usize], received: Range<usize>, offset: i64) -> bool {
+        let Ok(from) = usize::try_from(received.start as i64 + offset) else { return false };
+        sources.iter().zip(&self.received.channels).all(|(source, channel)| {
+            let there = self.sent.channels[*source].get(from..from + received.len());
+            there.is_some_and(|there| channel.get(received.clone()) == Some(there))
         })
     }
 
@@ -47,10 +47,10 @@ impl Both<'_> {
         among: Range<usize>,
         offset: i64,
     ) -> Option<usize> {
-        let end = self.heard.frames();
+        let end = self.received.frames();
         among.into_iter().find(|from| {
             let run = *from..from + RUN.min(end - from);
-            self.agree(sources, run.clone(), offset) && self.heard.notifies(run)
+            self.agree(sources, run.clone(), offset) && self.received.notifies(run)
         })
     }
 
@@ -63,10 +63,10 @@ impl Both<'_> {
         reach: i64,
     ) -> Option<i64> {
         let probe = at..at + PROBE;
-        if probe.end > self.heard.frames() || !self.heard.notifies(probe.clone()) {
+        if probe.end > self.received.frames() || !self.received.notifies(probe.clone()) {
             return None;
         }
-        let (sent, first) = (&self.sent.channels[*sources.first()?], self.heard.channels[0][at]);
+        let (sent, first) = (&self.sent.channels[*sources.first()?], self.received.channels[0][at]);
         let is_there = |offset: &i64| {
             let place = usize::try_from(at as i64 + offset).ok();
             place.and_then(|place| sent.get(place)) == Some(&first)
@@ -75,13 +75,13 @@ impl Both<'_> {
         outwards(reach).map(|away| offset + away).find(is_there)
     }
 
-    fn sources(&self, heard: Range<usize>, offset: i64) -> Option<ChannelRouting> {
-        let count = self.heard.channels.len();
-        let from = usize::try_from(heard.start as i64 + offset).ok()?;
+    fn sources(&self, received: Range<usize>, offset: i64) -> Option<ChannelRouting> {
+        let count = self.received.channels.len();
+        let from = usize::try_from(received.start as i64 + offset).ok()?;
         let source = |channel: usize| {
-            let here = self.heard.channels[channel].get(heard.clone())?;
+            let here = self.received.channels[channel].get(received.clone())?;
             itself_first(channel, count).find(|source| {
-                self.sent.channels[*source].get(from..from + heard.len()) == Some(here)
+                self.sent.channels[*source].get(from..from + received.len()) == Some(here)
             })
         };
         let sources = (0..count).map(source).collect::<Option<Vec<_>>>()?;
@@ -91,8 +91,8 @@ impl Both<'_> {
     pub(super) fn find_sent(&self, sent: Range<usize>) -> Option<(usize, ChannelRouting)> {
         let lead = self.sent.loudest(sent.clone());
         let probe = &self.sent.channels[lead][sent.clone()];
-        itself_first(lead, self.heard.channels.len()).find_map(|channel| {
-            find(probe, &self.heard.channels[channel]).find_map(|at| {
+        itself_first(lead, self.received.channels.len()).find_map(|channel| {
+            find(probe, &self.received.channels[channel]).find_map(|at| {
                 let offset = sent.start as i64 - at as i64;
                 Some((at, self.sources(at..at + sent.len(), offset)?))
             })
@@ -101,11 +101,11 @@ impl Both<'_> {
 
     pub(super) fn find_received(&self, at: usize) -> Option<(i64, ChannelRouting)> {
         let probe = at..at + PROBE;
-        if probe.end > self.heard.frames() || !self.heard.notifies(probe.clone()) {
+        if probe.end > self.received.frames() || !self.received.notifies(probe.clone()) {
             return None;
         }
-        let lead = self.heard.loudest(probe.clone());
-        let samples = &self.heard.channels[lead][probe.clone()];
+        let lead = self.received.loudest(probe.clone());
+        let samples = &self.received.channels[lead][probe.clone()];
         itself_first(lead, self.sent.channels.len()).find_map(|channel| {
             find(samples, &self.sent.channels[channel]).find_map(|place| {
                 let offset = place as i64 - at as i64;

@@ -100,20 +100,20 @@ impl<'a> WindowFitter<'a> {
         window: &Range<usize>,
         line: &FrameLine,
     ) -> Likeness {
-        let Both { sent, heard } = self.both;
-        let heard = &heard.channels[channel][window.clone()];
-        self.fitter.likeness(heard, line.along(window.start), padded(&sent.channels[source]))
+        let Both { sent, received } = self.both;
+        let received = &received.channels[channel][window.clone()];
+        self.fitter.likeness(received, line.along(window.start), padded(&sent.channels[source]))
     }
 
     pub(super) fn refined(
         &mut self,
-        heard: &[f32],
+        received: &[f32],
         near: (usize, &FrameLine),
         rounds: usize,
         sound: impl Fn(i64, &mut [f32]),
     ) -> Option<FrameLine> {
         let (at, line) = near;
-        let along = self.fitter.refine(heard, line.along(at), (rounds, STILL), sound)?;
+        let along = self.fitter.refine(received, line.along(at), (rounds, STILL), sound)?;
         Some(FrameLine::of(along, at))
     }
 
@@ -126,7 +126,7 @@ impl<'a> WindowFitter<'a> {
     ) -> Option<Fitted> {
         let count = window.len();
         let channel = self.loudest(window, routing);
-        let energy = power(&self.both.heard.channels[channel][window.clone()]);
+        let energy = power(&self.both.received.channels[channel][window.clone()]);
         let quiet = QUIET + 100.0 * self.floor + FITTED_ABOVE_NOISE * self.noise;
         let says = count >= MIN && energy > quiet * count as f64;
         let kept = line.offset().filter(|_| says).and_then(|_| {
@@ -141,7 +141,7 @@ impl<'a> WindowFitter<'a> {
             (false, None) => self.holds(window, line, routing),
             (true, None) => {
                 let fitted = self.best(window, line, channel, routing)?;
-                let centre = centre(&self.both.heard.channels[channel], window);
+                let centre = centre(&self.both.received.channels[channel], window);
                 let off = fitted.place(centre) - line.place(centre);
                 let held = self.holds(window, &fitted, routing)?;
                 if off.abs() > JUMP {
@@ -173,8 +173,8 @@ impl<'a> WindowFitter<'a> {
     ) -> Option<FrameLine> {
         let (at, count) = (window.start, window.len());
         let (source, sign) = (routing.sources[channel], routing.gains[channel].signum() as f32);
-        let heard = &self.both.heard.channels[channel][window.clone()];
-        let turned: Vec<_> = heard.iter().map(|sample| sample * sign).collect();
+        let received = &self.both.received.channels[channel][window.clone()];
+        let turned: Vec<_> = received.iter().map(|sample| sample * sign).collect();
         let sent = padded(&self.both.sent.channels[source]);
         let fitted = self.refined(&turned, (at, line), ROUNDS, sent)?;
         let between = self.likeness((channel, source), window, &fitted);
@@ -182,7 +182,7 @@ impl<'a> WindowFitter<'a> {
         let minimum = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
         // The expected line wins if as good: one window is weak evidence.
         let whole = FrameLine::whole(fitted.nearest(at + count / 2));
-        let centre = centre(&self.both.heard.channels[channel], window);
+        let centre = centre(&self.both.received.channels[channel], window);
         let undrifted = FrameLine { at: centre, place: fitted.place(centre), step: line.step };
         let [one, other] = if line.offset().is_some() { [*line, whole] } else { [whole, *line] };
         let lines = [one, other, undrifted];
@@ -232,11 +232,11 @@ impl<'a> WindowFitter<'a> {
         channel: usize,
         routing: &ChannelRouting,
     ) -> bool {
-        let heard = &self.both.heard.channels[channel][window.clone()];
+        let received = &self.both.received.channels[channel][window.clone()];
         self.rendered(routing.sources[channel], window, line);
         let here = self.fitter.last().chunks_exact(MIN);
-        heard.chunks_exact(MIN).zip(here).any(|(heard, here)| {
-            let alike = Likeness::between(heard, here);
+        received.chunks_exact(MIN).zip(here).any(|(received, here)| {
+            let alike = Likeness::between(received, here);
             let left = alike.rest(alike.gain());
             self.is_loud(&alike, MIN) && left <= LEFT_OVER * alike.energy()
         })
@@ -254,14 +254,15 @@ impl<'a> WindowFitter<'a> {
         let mut all = Vec::new();
         for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
             let alike = self.likeness((channel, routing.sources[channel]), window, line);
-            let heard = &self.both.heard.channels[channel][window.clone()];
+            let received = &self.both.received.channels[channel][window.clone()];
             let here = self.fitter.last();
             let gain =
                 if self.is_loud(&alike, count) { alike.gain() } else { routing.gains[channel] };
-            let rest = |(heard, here): (&f32, &f32)| f64::from(*heard) - gain * f64::from(*here);
+            let rest =
+                |(received, here): (&f32, &f32)| f64::from(*received) - gain * f64::from(*here);
             let minimum = CLICK * alike.rest(gain) / count as f64 + CLICK * (self.floor + QUIET);
             for index in 0..count {
-                let off = rest((&heard[index], &here[index])).powi(2);
+                let off = rest((&received[index], &here[index])).powi(2);
                 if off <= minimum || !among.contains(&(at + index)) {
                     continue;
                 }
@@ -286,12 +287,12 @@ impl<'a> WindowFitter<'a> {
         routing: &ChannelRouting,
     ) -> (usize, Likeness) {
         let count = window.len();
-        let heard = &self.both.heard.channels[channel][window.clone()];
+        let received = &self.both.received.channels[channel][window.clone()];
         let here = self.rendered(routing.sources[channel], window, line);
-        let alikes: Vec<_> = heard
+        let alikes: Vec<_> = received
             .chunks(BLOCK)
             .zip(here.chunks(BLOCK))
-            .map(|(heard, here)| Likeness::between(heard, here))
+            .map(|(received, here)| Likeness::between(received, here))
             .collect();
         let all = alikes.iter().fold(Likeness::default(), |all, alike| all.and(alike));
         let gain = routing.gains[channel];
@@ -313,7 +314,8 @@ impl<'a> WindowFitter<'a> {
 
     pub(super) fn loudest(&self, window: &Range<usize>, routing: &ChannelRouting) -> usize {
         let live = (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0);
-        let energy = |channel: &usize| power(&self.both.heard.channels[*channel][window.clone()]);
+        let energy =
+            |channel: &usize| power(&self.both.received.channels[*channel][window.clone()]);
         live.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(0)
     }
 }

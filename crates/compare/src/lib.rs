@@ -33,18 +33,18 @@ pub use verdict::{Comparison, Delay};
 
 /// Compares with the sent channels, then with mixes of them. Both sounds have the same number of
 /// channels. Reports progress in frames.
-pub fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
-    let both = Both { sent, heard };
+pub fn judge(sent: &Sound, received: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
+    let both = Both { sent, received };
     if sent.sounding().is_empty() {
         return Comparison::of(both, Vec::new());
     }
-    let bits = heard.bits();
+    let bits = received.bits();
     let pieces = PieceWalk::new(both, bits, progress).run();
     let plain = Comparison::of(both, pieces.clone());
-    let mix = plain.is_unexplained(heard).then(|| remix::find(both, bits, &pieces)).flatten();
+    let mix = plain.is_unexplained(received).then(|| remix::find(both, bits, &pieces)).flatten();
     let Some(mix) = mix else { return plain };
     let mixed = mix.of(sent);
-    let of_mix = Both { sent: &mixed, heard };
+    let of_mix = Both { sent: &mixed, received };
     let pieces = PieceWalk::new(of_mix, bits, progress).run();
     let mixed = Comparison::of(of_mix, pieces).mixed(mix, both);
     if mixed.explains_more_than(&plain) { mixed } else { plain }

@@ -118,9 +118,9 @@ impl Comparison {
     }
 
     fn write_rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((sent, Some(heard))) = self.bits.filter(|_| self.rest.is_some()) {
+        if let Some((sent, Some(received))) = self.bits.filter(|_| self.rest.is_some()) {
             let sent = sent.map_or("float".to_owned(), |sent| sent.to_string());
-            write!(f, "; in samples of {heard} bits instead of {sent}")?;
+            write!(f, "; in samples of {received} bits instead of {sent}")?;
         }
         match self.rest {
             Some(rest) if rest > NOTHING && self.volumes.iter().all(Option::is_none) => {
@@ -257,8 +257,8 @@ fn write_residue(residue: &Residue, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn write_tone(tone: &TestTone, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let TestTone { channel, sent, heard } = tone;
-    let Some(Tone { hertz, level_dbfs, thd_n_db, thd_db, noise_dbfs }) = *heard else {
+    let TestTone { channel, sent, received } = tone;
+    let Some(Tone { hertz, level_dbfs, thd_n_db, thd_db, noise_dbfs }) = *received else {
         return write!(f, "; the tone of {:.2} Hz is not in channel {}", sent.hertz, channel + 1);
     };
     let [level, all, harmonics, noise, before] =

@@ -157,7 +157,7 @@ pub(super) enum Kind {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Piece {
-    pub(super) heard: Range<usize>,
+    pub(super) received: Range<usize>,
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) kind: Kind,
@@ -172,13 +172,13 @@ pub(super) struct Piece {
 
 impl Piece {
     pub(super) fn exact(
-        heard: Range<usize>,
+        received: Range<usize>,
         places: Range<f64>,
         routing: Rc<ChannelRouting>,
         modulo: Option<f64>,
     ) -> Self {
         Self {
-            heard,
+            received,
             from: places.start,
             to: places.end,
             kind: Kind::Exact,
@@ -199,12 +199,12 @@ impl Piece {
     }
 
     pub(super) fn ppm(&self) -> f64 {
-        let ends = (self.to - self.from) / self.heard.len() as f64 - 1.0;
+        let ends = (self.to - self.from) / self.received.len() as f64 - 1.0;
         1e6 * self.places.slope().unwrap_or(ends)
     }
 
     pub(super) fn straight(&self) -> FrameLine {
-        let (at, length) = (self.heard.start as f64, self.heard.len() as f64);
+        let (at, length) = (self.received.start as f64, self.received.len() as f64);
         if !self.is_resampled() {
             return FrameLine { at, place: self.from, step: 1.0 };
         }
@@ -222,33 +222,33 @@ impl Piece {
     }
 
     pub(super) fn line(&self) -> FrameLine {
-        let length = self.heard.len() as f64;
+        let length = self.received.len() as f64;
         let step = if self.is_resampled() { (self.to - self.from) / length } else { 1.0 };
-        FrameLine { at: self.heard.end as f64, place: self.to, step }
+        FrameLine { at: self.received.end as f64, place: self.to, step }
     }
 
     pub(super) fn goes_on(&self, other: &Self) -> bool {
-        self.heard.end == other.heard.start && (other.from - self.to).abs() < 0.5
+        self.received.end == other.received.start && (other.from - self.to).abs() < 0.5
     }
 
     /// Closes a gap at an uncertain edge.
     pub(super) fn meet(&mut self, next: &mut Self) {
-        let gap = next.heard.start - self.heard.end;
+        let gap = next.received.start - self.received.end;
         let on_line = (next.from - self.to - gap as f64).abs() < 0.5;
         if gap >= BLOCK || !on_line {
             return;
         }
         if !self.is_exact() {
-            self.heard.end = next.heard.start;
+            self.received.end = next.received.start;
             self.to += gap as f64;
         } else if !next.is_exact() {
-            next.heard.start = self.heard.end;
+            next.received.start = self.received.end;
             next.from -= gap as f64;
         }
     }
 
     fn take(&mut self, other: &Self) {
-        (self.heard.end, self.to) = (other.heard.end, other.to);
+        (self.received.end, self.to) = (other.received.end, other.to);
         self.places = self.places.and(other.places);
         take_volumes(&mut self.volumes, &other.volumes);
         self.clicks.extend(&other.clicks);
@@ -275,7 +275,7 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
             continue;
         };
         let by_chance = last.is_resampled()
-            && piece.heard.len() < CHANCE
+            && piece.received.len() < CHANCE
             && pieces.get(index + 1).is_some_and(|next| !next.is_exact() && piece.goes_on(next));
         let alike = last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance);
         if alike && last.routing.leads_as(&piece.routing) {

@@ -46,25 +46,25 @@ pub(super) fn find(both: Both<'_>, bits: Option<u32>, pieces: &[Piece]) -> Optio
     let mut finder = MixFinder { both, fit: WindowFitter::new(both, bits), rendered: Vec::new() };
     let sounding = both.sent.sounding();
     let mut longest: Vec<_> = pieces.iter().collect();
-    longest.sort_by_key(|piece| core::cmp::Reverse(piece.heard.len()));
+    longest.sort_by_key(|piece| core::cmp::Reverse(piece.received.len()));
     let known = longest.into_iter().take(LINES).map(|piece| {
         (
-            piece.heard.start,
-            FrameLine { at: piece.heard.start as f64, place: piece.from, ..piece.line() },
+            piece.received.start,
+            FrameLine { at: piece.received.start as f64, place: piece.from, ..piece.line() },
         )
     });
     let known: Vec<_> = known.collect();
     if let Some(mix) = known.into_iter().find_map(|(at, line)| finder.about(at, line)) {
         return Some(mix);
     }
-    let coarse = Coarse::new(both.sent, both.heard);
+    let coarse = Coarse::new(both.sent, both.received);
     let starts = [sounding.start, sounding.start + sounding.len() / 2];
     let channels = 0..both.sent.channels.len();
     channels.flat_map(|source| starts.map(|from| (source, from))).find_map(|(source, from)| {
         let likely = coarse.find_sent(source, from, sounding.end - from);
-        likely.iter().take(2).find_map(|Likely { heard, sent, .. }| {
-            let line = FrameLine { at: *heard as f64, place: *sent as f64, step: 1.0 };
-            finder.about(*heard, line)
+        likely.iter().take(2).find_map(|Likely { received, sent, .. }| {
+            let line = FrameLine { at: *received as f64, place: *sent as f64, step: 1.0 };
+            finder.about(*received, line)
         })
     })
 }
@@ -85,10 +85,10 @@ struct FittedMix {
 impl MixFinder<'_> {
     fn about(&mut self, at: usize, near: FrameLine) -> Option<ChannelMix> {
         let sounding = self.both.sent.sounding();
-        let frames = self.both.heard.frames();
+        let frames = self.both.received.frames();
         let end = frames.min(at + (sounding.end as f64 - near.place(at as f64)).max(0.0) as usize);
         let window = |at: usize| at..end.min(at + WINDOW);
-        let energy = |at: &usize| self.both.heard.energy(&window(*at));
+        let energy = |at: &usize| self.both.received.energy(&window(*at));
         let starts = (at..end.saturating_sub(MIN)).step_by(WINDOW).take(16 * WINDOWS);
         let first = starts.max_by(|a, b| energy(a).total_cmp(&energy(b)))?;
         let line = self.settle(window(first), near)?;
@@ -108,8 +108,8 @@ impl MixFinder<'_> {
         });
         let (rest, mut line) = whole.min_by(|one, other| one.0.total_cmp(&other.0))?;
         let exact = line;
-        let Both { sent, heard } = self.both;
-        let channel = heard.loudest(window.clone());
+        let Both { sent, received } = self.both;
+        let channel = received.loudest(window.clone());
         for _ in 0..ROUNDS {
             let row = self.mix(window.clone(), &line)?.coefficients.swap_remove(channel);
             let mixed = |from: i64, out: &mut [f32]| {
@@ -121,8 +121,8 @@ impl MixFinder<'_> {
                     parts.for_each(|(out, sample)| *out += *part as f32 * sample);
                 }
             };
-            let heard = &heard.channels[channel][window.clone()];
-            let moved = self.fit.refined(heard, (window.start, &line), 1, mixed)?;
+            let received = &received.channels[channel][window.clone()];
+            let moved = self.fit.refined(received, (window.start, &line), 1, mixed)?;
             let further = moved.place - line.place;
             line = moved;
             if further.abs() < STILL {
@@ -162,9 +162,9 @@ impl MixFinder<'_> {
             return None;
         }
         let mut fitted = FittedMix { coefficients: Vec::new(), energy: 0.0, rest: 0.0, alone: 0.0 };
-        for channel in &self.both.heard.channels {
-            let heard = &channel[window.clone()];
-            let products: Vec<_> = sources.iter().map(|source| product(source, heard)).collect();
+        for channel in &self.both.received.channels {
+            let received = &channel[window.clone()];
+            let products: Vec<_> = sources.iter().map(|source| product(source, received)).collect();
             let row = |(at, (square, product)): (usize, (&Vec<f64>, &f64))| {
                 let mut row: Vec<_> = square.iter().chain([product]).copied().collect();
                 row[at] += ridge;
@@ -176,11 +176,11 @@ impl MixFinder<'_> {
             }
             let part = |row: Vec<f64>| row.last().copied().filter(|part| part.abs() >= NONE);
             let row: Vec<_> = rows.into_iter().map(|row| part(row).unwrap_or(0.0)).collect();
-            let energy = product(heard, heard);
-            let left = heard.iter().enumerate().map(|(at, heard)| {
+            let energy = product(received, received);
+            let left = received.iter().enumerate().map(|(at, received)| {
                 let parts = row.iter().zip(sources);
                 let sum: f64 = parts.map(|(part, source)| part * f64::from(source[at])).sum();
-                (f64::from(*heard) - sum).powi(2)
+                (f64::from(*received) - sum).powi(2)
             });
             let alone = products.iter().enumerate().map(|(at, product)| {
                 energy

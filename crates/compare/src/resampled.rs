@@ -19,13 +19,13 @@ pub(super) fn passages(pieces: &[Piece]) -> Vec<ResampledRow> {
     for piece in pieces {
         if piece.is_resampled() {
             let [from_frame, to_frame] = [piece.from, piece.to].map(|place| place.round() as usize);
-            let (length, ppm) = (piece.heard.len() as f64, piece.ppm());
+            let (length, ppm) = (piece.received.len() as f64, piece.ppm());
             match all.last_mut().filter(|_| last.is_some_and(Piece::is_resampled)) {
                 // Continues an interrupted passage.
-                Some((passage, heard)) => {
-                    passage.ppm = (passage.ppm * *heard + ppm * length) / (*heard + length);
+                Some((passage, received)) => {
+                    passage.ppm = (passage.ppm * *received + ppm * length) / (*received + length);
                     passage.to_frame = to_frame;
-                    *heard += length;
+                    *received += length;
                 }
                 None => {
                     let row = ResampledRow { from_frame, to_frame, ppm, ends: false };

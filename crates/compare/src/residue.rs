@@ -36,8 +36,8 @@ pub struct Residue {
 
 impl Residue {
     /// `None` without frame-aligned pieces, or if the volume changes.
-    pub(super) fn of(sent: &Sound, heard: &Sound, pieces: &[Piece]) -> Option<Self> {
-        let bits = heard.bits()?;
+    pub(super) fn of(sent: &Sound, received: &Sound, pieces: &[Piece]) -> Option<Self> {
+        let bits = received.bits()?;
         let step = 2.0_f64.powi(1 - bits as i32);
         let on_frames: Vec<_> = pieces
             .iter()
@@ -50,10 +50,10 @@ impl Residue {
         }
         let (mut peak, mut squares, mut count) = (0.0_f64, 0.0, 0_usize);
         let mut lagged = [0.0; LAGS];
-        for channel in 0..heard.channels.len() {
+        for channel in 0..received.channels.len() {
             let alike = on_frames.iter().fold(Likeness::default(), |all, piece| {
-                let (heard, sent) = both(sent, heard, piece, channel);
-                all.and(&Likeness::between(heard, sent))
+                let (received, sent) = both(sent, received, piece, channel);
+                all.and(&Likeness::between(received, sent))
             });
             let gain = alike.gain();
             if !gain.is_finite()
@@ -63,11 +63,11 @@ impl Residue {
             }
             let gain = if (gain - 1.0).abs() < ONE { 1.0 } else { gain };
             for piece in &on_frames {
-                let (heard, sent) = both(sent, heard, piece, channel);
-                let off: Vec<_> = heard
+                let (received, sent) = both(sent, received, piece, channel);
+                let off: Vec<_> = received
                     .iter()
                     .zip(sent)
-                    .map(|(heard, sent)| (f64::from(*heard) - gain * f64::from(*sent)) / step)
+                    .map(|(received, sent)| (f64::from(*received) - gain * f64::from(*sent)) / step)
                     .collect();
                 peak = off.iter().fold(peak, |peak, off| peak.max(off.abs()));
                 squares += off.iter().map(|off| off * off).sum::<f64>();
@@ -94,13 +94,13 @@ impl Residue {
 
 fn both<'a>(
     sent: &'a Sound,
-    heard: &'a Sound,
+    received: &'a Sound,
     piece: &Piece,
     channel: usize,
 ) -> (&'a [f32], &'a [f32]) {
     let source = &sent.channels[piece.routing.sources[channel]];
     let from = (piece.from.round().max(0.0) as usize).min(source.len());
-    let count = piece.heard.len().min(source.len() - from);
-    let heard = &heard.channels[channel][piece.heard.start..piece.heard.start + count];
-    (heard, &source[from..from + count])
+    let count = piece.received.len().min(source.len() - from);
+    let received = &received.channels[channel][piece.received.start..piece.received.start + count];
+    (received, &source[from..from + count])
 }

@@ -18,43 +18,44 @@ const PLACES: usize = 16;
 
 pub(super) struct Coarse {
     sent: Vec<Vec<f32>>,
-    heard: Vec<Vec<f32>>,
+    received: Vec<Vec<f32>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Likely {
-    pub(super) heard: usize,
+    pub(super) received: usize,
     pub(super) sent: usize,
     pub(super) channel: usize,
     pub(super) source: usize,
 }
 
 impl Coarse {
-    pub(super) fn new(sent: &Sound, heard: &Sound) -> Self {
+    pub(super) fn new(sent: &Sound, received: &Sound) -> Self {
         let coarse = |sound: &Sound| {
             let mean = |part: &[f32]| part.iter().sum::<f32>() / TOGETHER as f32;
             sound.channels.iter().map(|all| all.chunks(TOGETHER).map(mean).collect()).collect()
         };
-        Self { sent: coarse(sent), heard: coarse(heard) }
+        Self { sent: coarse(sent), received: coarse(received) }
     }
 
     pub(super) fn find_sent(&self, source: usize, from: usize, frames: usize) -> Vec<Likely> {
         let first = from / TOGETHER;
-        let found = find(&self.sent[source], first, frames / TOGETHER, &self.heard, None);
-        let likely = |(channel, heard)| Likely { heard, sent: first * TOGETHER, channel, source };
+        let found = find(&self.sent[source], first, frames / TOGETHER, &self.received, None);
+        let likely =
+            |(channel, received)| Likely { received, sent: first * TOGETHER, channel, source };
         found.into_iter().map(likely).collect()
     }
 
     /// Uses the loudest channel.
     pub(super) fn find_received(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
         let first = from.div_ceil(TOGETHER);
-        let length = LENGTH.min(self.heard.first().map_or(0, Vec::len).saturating_sub(first));
+        let length = LENGTH.min(self.received.first().map_or(0, Vec::len).saturating_sub(first));
         let energy = |all: &Vec<f32>| all.get(first..first + length).map_or(0.0, power);
-        let loudest = self.heard.iter().map(energy).enumerate();
+        let loudest = self.received.iter().map(energy).enumerate();
         let loudest = loudest.max_by(|(_, one), (_, other)| one.total_cmp(other));
         let channel = loudest.map_or(0, |(channel, _)| channel);
-        let found = find(&self.heard[channel], first, length, &self.sent, among);
-        let likely = |(source, sent)| Likely { heard: first * TOGETHER, sent, channel, source };
+        let found = find(&self.received[channel], first, length, &self.sent, among);
+        let likely = |(source, sent)| Likely { received: first * TOGETHER, sent, channel, source };
         found.into_iter().map(likely).collect()
     }
 }

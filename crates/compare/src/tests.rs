@@ -82,8 +82,8 @@ impl Sound {
     }
 }
 
-fn verdict(sent: &Sound, heard: &Sound) -> Comparison {
-    judge(sent, &joined([&silence(300), heard, &silence(50)]), &mut |_| {})
+fn verdict(sent: &Sound, received: &Sound) -> Comparison {
+    judge(sent, &joined([&silence(300), received, &silence(50)]), &mut |_| {})
 }
 
 fn is_reported(verdict: &Comparison, words: &[&str]) {
@@ -94,8 +94,8 @@ fn is_reported(verdict: &Comparison, words: &[&str]) {
 #[test]
 fn a_recording_that_begins_and_ends_with_silence_is_identical() {
     let sent = joined([&silence(20), &noise(1000), &silence(40)]);
-    let heard = joined([&silence(300), &noise(1000), &silence(10)]);
-    let verdict = judge(&sent, &heard, &mut |_| {});
+    let received = joined([&silence(300), &noise(1000), &silence(10)]);
+    let verdict = judge(&sent, &received, &mut |_| {});
     assert!(verdict.is_whole());
     let said = "identical: all 1000 frames, silent ends aside, from frame 280 on (0.006 s)";
     assert_eq!(verdict.to_string(), said);
@@ -114,9 +114,9 @@ fn one_frame_that_differs_is_seen_and_placed() {
         (1.0 / 8_388_608.0, "; 1 nearly the same: frames 750 to 750 (0.016 s on)"),
         (0.5, "; 1 missing, other sound (concealed or damaged) instead: frames 750 to 750"),
     ] {
-        let mut heard = noise(1000);
-        heard.channels[1][750] += by;
-        let verdict = verdict(&noise(1000), &heard);
+        let mut received = noise(1000);
+        received.channels[1][750] += by;
+        let verdict = verdict(&noise(1000), &received);
         assert_eq!(verdict.identical, 999);
         assert!(!verdict.is_whole() && !verdict.is_all_there());
         is_reported(&verdict, &["999 of 1000 frames identical", words]);
@@ -127,11 +127,11 @@ fn one_frame_that_differs_is_seen_and_placed() {
 fn bits_that_differ_are_not_called_lost() {
     let sent = noise(10_000);
     let spoil = |sound: &Sound| {
-        let mut heard = sound.clone();
+        let mut received = sound.clone();
         for frame in (100..sound.frames() - 100).step_by(97) {
-            heard.channels[0][frame] -= 1.0 / 8_388_608.0;
+            received.channels[0][frame] -= 1.0 / 8_388_608.0;
         }
-        heard
+        received
     };
     let all = verdict(&sent, &spoil(&sent));
     assert!(!all.is_whole() && all.there == 10_000, "{all}");
@@ -167,8 +167,8 @@ fn late_recording_is_found_with_its_start() {
 #[test]
 fn unrelated_sound_is_not_found() {
     let sent = noise(60_000);
-    for heard in [silence(0), silence(2000), noise_of(60_000, 7)] {
-        let verdict = verdict(&sent, &heard);
+    for received in [silence(0), silence(2000), noise_of(60_000, 7)] {
+        let verdict = verdict(&sent, &received);
         assert!(!verdict.is_found() && !verdict.is_whole() && !verdict.is_all_there());
         snapshot!(verdict);
     }
@@ -248,8 +248,8 @@ fn repeated_sound_is_not_identical() {
 fn hole_reports_its_replacement() {
     let sent = noise(60_000);
     for (by, with) in [(Instead::Silence, silence(480)), (Instead::Other, noise_of(480, 9))] {
-        let heard = joined([&sent.part(0..20_000), &with, &sent.part(20_480..60_000)]);
-        let verdict = verdict(&sent, &heard);
+        let received = joined([&sent.part(0..20_000), &with, &sent.part(20_480..60_000)]);
+        let verdict = verdict(&sent, &received);
         let hole = Difference::Replaced { at: 20_000, frames: 480, by };
         assert_eq!((&verdict.changes[..], verdict.identical), (&[hole][..], 59_520), "{verdict}");
     }
@@ -258,9 +258,9 @@ fn hole_reports_its_replacement() {
 #[test]
 fn two_moves_and_a_hole_are_distinguished() {
     let sent = noise(90_000);
-    let mut heard = spliced(&sent, 60_000, -960);
-    heard.channels.iter_mut().for_each(|channel| channel[40_000..40_048].fill(0.0));
-    let verdict = verdict(&sent, &spliced(&heard, 20_000, 960));
+    let mut received = spliced(&sent, 60_000, -960);
+    received.channels.iter_mut().for_each(|channel| channel[40_000..40_048].fill(0.0));
+    let verdict = verdict(&sent, &spliced(&received, 20_000, 960));
     let [
         Difference::Repeated { .. },
         Difference::Replaced { frames: 48, .. },
@@ -276,9 +276,9 @@ fn two_moves_and_a_hole_are_distinguished() {
 fn a_hole_in_a_sound_that_repeats_itself_is_no_move() {
     let bar = noise(12_000);
     let sent = joined([&bar, &bar, &bar, &bar, &noise_of(20_000, 3)]);
-    let mut heard = sent.clone();
-    heard.channels.iter_mut().for_each(|channel| channel[20_000..21_000].fill(0.0));
-    let verdict = verdict(&sent, &heard);
+    let mut received = sent.clone();
+    received.channels.iter_mut().for_each(|channel| channel[20_000..21_000].fill(0.0));
+    let verdict = verdict(&sent, &received);
     let hole = Difference::Replaced { at: 20_000, frames: 1000, by: Instead::Silence };
     assert_eq!(verdict.changes, [hole], "{verdict}");
 }
@@ -301,8 +301,8 @@ fn resampled_copy_is_complete() {
 #[test]
 fn start_and_rate_of_resampling_are_reported() {
     let sent = noise(480_000);
-    let heard = joined([&sent.part(0..96_000), &sent.part(96_000..480_000).resampled(1.3)]);
-    let verdict = verdict(&sent, &heard);
+    let received = joined([&sent.part(0..96_000), &sent.part(96_000..480_000).resampled(1.3)]);
+    let verdict = verdict(&sent, &received);
     assert!(verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
     is_reported(
         &verdict,
@@ -325,15 +325,19 @@ fn temporary_resampling_is_reported_with_its_end() {
 #[test]
 fn loss_in_resampled_sound_is_found() {
     let sent = noise(192_000);
-    let heard = sent.resampled(50.0);
-    let dropped = joined([&heard.part(0..90_000), &heard.part(90_480..heard.frames())]);
+    let received = sent.resampled(50.0);
+    let dropped = joined([&received.part(0..90_000), &received.part(90_480..received.frames())]);
     let dropped = verdict(&sent, &dropped);
     assert!(!dropped.is_all_there(), "{dropped}");
     let [Difference::Dropped { at, earlier, .. }] = dropped.changes[..] else {
         panic!("{dropped}")
     };
     assert!(at.abs_diff(90_004) < 64 && (earlier - 480.0).abs() < 0.1, "{dropped}\n{dropped:?}");
-    let hole = joined([&heard.part(0..90_000), &silence(480), &heard.part(90_480..heard.frames())]);
+    let hole = joined([
+        &received.part(0..90_000),
+        &silence(480),
+        &received.part(90_480..received.frames()),
+    ]);
     let hole = verdict(&sent, &hole);
     let [Difference::Replaced { at, frames, .. }] = hole.changes[..] else { panic!("{hole}") };
     assert!(at.abs_diff(90_004) < 64 && frames.abs_diff(480) < 128, "{hole}\n{hole:?}");
@@ -383,8 +387,8 @@ fn fewer_bits_are_blamed_only_if_there_are_fewer() {
     let sent = noise(60_000);
     let rounded = |sample: f32, bits: i32| (sample * 2_f32.powi(bits)).round() / 2_f32.powi(bits);
     let sixteen = |sample| rounded(sample, 15);
-    let why = |heard: Sound| {
-        let verdict = verdict(&sent, &heard);
+    let why = |received: Sound| {
+        let verdict = verdict(&sent, &received);
         assert!(!verdict.is_whole() && !verdict.is_all_there() && !verdict.is_mixed(), "{verdict}");
         verdict.why("sent.wav", "heard.wav")
     };
@@ -409,8 +413,8 @@ fn fewer_bits_are_blamed_only_if_there_are_fewer() {
 #[test]
 fn a_sound_is_found_behind_another() {
     let sent = noise(60_000);
-    for heard in [sent.clone(), sent.resampled(-20.0)] {
-        let verdict = verdict(&sent, &joined([&noise_of(200_000, 11), &heard]));
+    for received in [sent.clone(), sent.resampled(-20.0)] {
+        let verdict = verdict(&sent, &joined([&noise_of(200_000, 11), &received]));
         assert!(verdict.is_all_there(), "{verdict}\n{verdict:?}");
         assert_eq!(verdict.delay, Delay::Known(200_300));
     }
@@ -454,17 +458,17 @@ fn pieces_of_a_sound_in_any_order_are_judged() {
 fn briefly_shifted_resampled_sound_is_not_missing() {
     let sent = noise(192_000);
     for (frames, away, there) in [(671, 0.02, true), (1200, 0.02, true), (671, 0.2, false)] {
-        let mut heard = sent.clone();
-        for (heard, sent) in heard.channels.iter_mut().zip(&sent.channels) {
+        let mut received = sent.clone();
+        for (received, sent) in received.channels.iter_mut().zip(&sent.channels) {
             let mut resampler = Resampler::new(Quality::default(), 1, frames);
             let half = resampler.half();
             resampler.reset();
             resampler.pass(&sent[90_000 - half..90_000]);
             resampler.push(&sent[90_000..90_000 + frames + 2 * half]);
             resampler.set_fraction((away * 2.0_f64.powi(32)) as u32);
-            resampler.pull(&mut heard[90_000..90_000 + frames], Step::from_ppm(0.0));
+            resampler.pull(&mut received[90_000..90_000 + frames], Step::from_ppm(0.0));
         }
-        let verdict = verdict(&sent, &heard);
+        let verdict = verdict(&sent, &received);
         let reported = if there { "nearly the same" } else { "missing" };
         is_reported(&verdict, &[&format!("; {frames} {reported}")]);
         assert!(!verdict.is_whole() && (verdict.there == 192_000) == there, "{verdict:?}");

@@ -35,14 +35,14 @@ pub struct TestTone {
     /// Recorded channel, from 0.
     pub channel: usize,
     pub sent: Tone,
-    pub heard: Option<Tone>,
+    pub received: Option<Tone>,
 }
 
-pub(super) fn tones(sent: &Sound, heard: &Sound, sources: &[usize]) -> Vec<TestTone> {
+pub(super) fn tones(sent: &Sound, received: &Sound, sources: &[usize]) -> Vec<TestTone> {
     let pairs = sources.iter().enumerate();
     let tone = |(channel, source): (usize, &usize)| {
         let sent = median(sent, *source, SINE)?;
-        Some(TestTone { channel, sent, heard: median(heard, channel, HEARD) })
+        Some(TestTone { channel, sent, received: median(received, channel, HEARD) })
     };
     pairs.filter_map(tone).collect()
 }

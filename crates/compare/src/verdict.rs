@@ -59,15 +59,15 @@ const FEW: usize = 100;
 const SMALL: f64 = 1e-5;
 
 impl Comparison {
-    pub(super) fn of(Both { sent, heard }: Both<'_>, pieces: Vec<Piece>) -> Self {
+    pub(super) fn of(Both { sent, received }: Both<'_>, pieces: Vec<Piece>) -> Self {
         let pieces = reported_apart(joined(pieces));
         let sounding = sent.sounding();
         let (there, ends) = covered(&sounding, pieces.iter());
         let (missed_first, missed_last) = (ends.start - sounding.start, sounding.end - ends.end);
-        let before = pieces.first().map_or(0, |piece| piece.heard.start);
-        let after = pieces.last().map_or(0, |piece| heard.frames() - piece.heard.end);
+        let before = pieces.first().map_or(0, |piece| piece.received.start);
+        let after = pieces.last().map_or(0, |piece| received.frames() - piece.received.end);
         let exact = pieces.iter().filter(|piece| piece.is_exact());
-        let straight = ChannelRouting::straight(heard.channels.len());
+        let straight = ChannelRouting::straight(received.channels.len());
         let routing = pieces.first().map_or(&straight, |piece| &*piece.routing);
         let left = pieces.iter().filter_map(|piece| match piece.kind {
             Kind::Alike { resampled: false, energy, rest } => Some((energy, rest)),
@@ -83,36 +83,36 @@ impl Comparison {
             missed_last,
             missed_within: missed_first.min(before) + missed_last.min(after),
             whole_so_far: is_whole_so_far(&pieces, &sounding),
-            changes: changes(heard, &pieces),
+            changes: changes(received, &pieces),
             passages: passages(&pieces),
             routings: routings(&pieces),
             volumes: volumes(&pieces),
             rest: (energy > 0.0).then(|| rest / energy),
-            bits: coarser(sent, heard),
-            residue: Residue::of(sent, heard, &pieces),
+            bits: coarser(sent, received),
+            residue: Residue::of(sent, received, &pieces),
             mix: None,
-            tones: tones(sent, heard, &routing.sources),
+            tones: tones(sent, received, &routing.sources),
             sounding,
         }
     }
 
     pub(super) fn mixed(self, mix: ChannelMix, both: Both<'_>) -> Self {
-        Self { mix: Some(mix), bits: coarser(both.sent, both.heard), ..self }
+        Self { mix: Some(mix), bits: coarser(both.sent, both.received), ..self }
     }
 
-    pub(super) fn is_unexplained(&self, heard: &Sound) -> bool {
+    pub(super) fn is_unexplained(&self, received: &Sound) -> bool {
         let lacks = self.sounding.len() - self.there;
         let differs = self.rest.is_some_and(|rest| rest > SMALL);
-        (lacks > self.sounding.len() / FEW || differs || self.holds_other(heard))
+        (lacks > self.sounding.len() / FEW || differs || self.holds_other(received))
             && self.identical <= self.there / 2
     }
 
-    fn holds_other(&self, heard: &Sound) -> bool {
+    fn holds_other(&self, received: &Sound) -> bool {
         let nothing = |channel: usize| {
             let gains = self.routings.iter().map(|(_, routing)| routing.gains[channel]);
             gains.into_iter().any(|gain| gain == 0.0)
         };
-        let channels = heard.channels.iter().enumerate();
+        let channels = received.channels.iter().enumerate();
         channels.filter(|(channel, _)| nothing(*channel)).any(|(_, samples)| power(samples) > 0.0)
     }
 
@@ -181,17 +181,17 @@ impl Comparison {
 
 fn delay(pieces: &[Piece]) -> Delay {
     let Some(first) = pieces.first() else { return Delay::NotFound };
-    let begins = first.heard.start as i64 - first.from.round() as i64;
+    let begins = first.received.start as i64 - first.from.round() as i64;
     let ambiguous = |period: f64| {
-        let begins = first.heard.start as f64 - first.from;
+        let begins = first.received.start as f64 - first.from;
         let nearest = (begins - (begins / period).round() * period).round() as i64;
         Delay::Ambiguous { nearest, period }
     };
     first.modulo.map_or(Delay::Known(begins), ambiguous)
 }
 
-fn coarser(sent: &Sound, heard: &Sound) -> Option<(Bits, Bits)> {
-    let (before, after) = (sent.bits(), heard.bits());
+fn coarser(sent: &Sound, received: &Sound) -> Option<(Bits, Bits)> {
+    let (before, after) = (sent.bits(), received.bits());
     (before.unwrap_or(u32::MAX) > after.unwrap_or(u32::MAX)).then_some((before, after))
 }
 
@@ -237,7 +237,8 @@ const ON_FRAME: f64 = 0.02;
 
 /// Whether the piece lies on whole frames. A volume change shifts it slightly.
 fn is_on_frames(piece: &Piece) -> bool {
-    let (begins, ends) = (piece.from - piece.heard.start as f64, piece.to - piece.heard.end as f64);
+    let (begins, ends) =
+        (piece.from - piece.received.start as f64, piece.to - piece.received.end as f64);
     (begins - ends).abs() < ON_FRAME && (begins - begins.round()).abs() < ON_FRAME
 }
 
@@ -283,7 +284,7 @@ fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
                 .is_some_and(|last| last.goes_on(piece) && !last.routing.leads_as(&piece.routing))
     };
     for (index, piece) in pieces.iter().enumerate() {
-        if !alone && piece.heard.len() < TELLS && !changed(index) {
+        if !alone && piece.received.len() < TELLS && !changed(index) {
             continue;
         }
         let routing = as_reported(piece);

@@ -71,7 +71,7 @@ impl<'a> PieceWalk<'a> {
             both,
             sounding: both.sent.sounding(),
             reach: i64::from(both.sent.rate.hertz()),
-            coarse: Coarse::new(both.sent, both.heard),
+            coarse: Coarse::new(both.sent, both.received),
             fit: WindowFitter::new(both, bits),
             pieces: Vec::new(),
             searches: SEARCHES,
@@ -82,10 +82,10 @@ impl<'a> PieceWalk<'a> {
     }
 
     pub(super) fn run(mut self) -> Vec<Piece> {
-        let all = 0..self.both.heard.frames();
+        let all = 0..self.both.received.frames();
         let Some(first) = self.first() else { return Vec::new() };
         let first = self.settled(first, &all, &all, &FrameLine::whole(0));
-        let (Range { start, end }, modulo) = (first.heard.clone(), first.modulo);
+        let (Range { start, end }, modulo) = (first.received.clone(), first.modulo);
         let line = FrameLine { at: start as f64, place: first.from, ..first.line() };
         let [before, after] = self.beyond(&first);
         if !before {
@@ -100,26 +100,28 @@ impl<'a> PieceWalk<'a> {
     }
 
     /// Next to line `last` or lines `modulo` apart.
-    fn between(&mut self, heard: Range<usize>, mut last: RoutedLine, mut modulo: Option<f64>) {
-        let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
+    fn between(&mut self, received: Range<usize>, mut last: RoutedLine, mut modulo: Option<f64>) {
+        let (mut at, mut free, mut ahead) = (received.start, received.start, AHEAD);
         let mut rest = SearchBackoff::none(at);
-        while let Some(sounds) = (at..heard.end).find(|frame| !self.both.heard.is_silent(*frame)) {
+        while let Some(sounds) =
+            (at..received.end).find(|frame| !self.both.received.is_silent(*frame))
+        {
             at = sounds;
             (self.progress)(at);
-            let found = self.next(at..heard.end, ahead, &last, &mut rest);
+            let found = self.next(at..received.end, ahead, &last, &mut rest);
             let piece = found.map(|(seed, on_line)| {
-                let piece = self.grow(&seed, free..heard.end);
+                let piece = self.grow(&seed, free..received.end);
                 let piece = if on_line || !self.says(&piece) {
                     Piece { modulo, ..piece }
                 } else {
-                    let evidence = Self::after_break(&(at..heard.end));
-                    self.settled(piece, &evidence, &(free..heard.end), &last.line)
+                    let evidence = Self::after_break(&(at..received.end));
+                    self.settled(piece, &evidence, &(free..received.end), &last.line)
                 };
                 self.kept(piece, &last.line)
             });
-            match piece.filter(|piece| piece.heard.end > at && self.says(piece)) {
+            match piece.filter(|piece| piece.received.end > at && self.says(piece)) {
                 Some(piece) => {
-                    (at, free, ahead) = (piece.heard.end, piece.heard.end, AHEAD);
+                    (at, free, ahead) = (piece.received.end, piece.received.end, AHEAD);
                     last = RoutedLine { line: piece.line(), routing: piece.routing.clone() };
                     modulo = piece.modulo;
                     rest = SearchBackoff::none(at);
@@ -133,11 +135,11 @@ impl<'a> PieceWalk<'a> {
     /// Adds the piece, and the gap before it if that gap is the same sound.
     fn push(&mut self, mut piece: Piece) {
         if let Some(mut last) = self.pieces.pop() {
-            let between = last.heard.end..piece.heard.start;
+            let between = last.received.end..piece.received.start;
             last.meet(&mut piece);
-            if !last.is_exact() && last.heard.end > between.start {
+            if !last.is_exact() && last.received.end > between.start {
                 let at = (between.start + between.len() / 2).saturating_sub(WINDOW / 2);
-                let window = at..at + WINDOW.min(self.both.heard.frames() - at);
+                let window = at..at + WINDOW.min(self.both.received.frames() - at);
                 let clicks = self.clicks(&between, &window, &last.line(), &last.routing);
                 last.clicks.extend(clicks);
             }
@@ -157,8 +159,8 @@ impl<'a> PieceWalk<'a> {
             |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
         let mut all = Windows::none(&routing);
         // Equal lengths: a short window has too little information.
-        let windows = gap.heard.len().div_ceil(WINDOW);
-        let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
+        let windows = gap.received.len().div_ceil(WINDOW);
+        let edge = |window: usize| gap.received.start + gap.received.len() * window / windows;
         for window in 0..windows {
             let window = edge(window)..edge(window + 1);
             let count = window.len();
@@ -183,15 +185,15 @@ impl<'a> PieceWalk<'a> {
     /// Returns whether the seed is on the line.
     fn next(
         &mut self,
-        heard: Range<usize>,
+        received: Range<usize>,
         ahead: usize,
         RoutedLine { line, routing }: &RoutedLine,
         rest: &mut SearchBackoff,
     ) -> Option<(Seed, bool)> {
-        let (at, sources) = (heard.start, &routing.sources);
+        let (at, sources) = (received.start, &routing.sources);
         let straight = routing.loud_as_sent();
         let offset = line.nearest(at);
-        let near = at..heard.end.min(at + ahead);
+        let near = at..received.end.min(at + ahead);
         if let Some(routing) = &straight
             && let Some(at) = self.both.resumes(sources, near, offset)
         {
@@ -199,7 +201,7 @@ impl<'a> PieceWalk<'a> {
         }
         let rests = !rest.near.is_over();
         if !rests {
-            let some = (at..heard.end.min(at + WINDOW)).step_by(PROBE / 2);
+            let some = (at..received.end.min(at + WINDOW)).step_by(PROBE / 2);
             let moved = straight.and_then(|routing| {
                 some.into_iter().find_map(|at| {
                     let offset = self.both.near(sources, at, line.nearest(at), self.reach)?;
@@ -210,14 +212,14 @@ impl<'a> PieceWalk<'a> {
                 return Some((moved, false));
             }
         }
-        if let Some(seed) = self.on_line(&heard, line, routing) {
+        if let Some(seed) = self.on_line(&received, line, routing) {
             return Some((seed, true));
         }
-        let found = if rests { None } else { self.near(&heard, line) };
+        let found = if rests { None } else { self.near(&received, line) };
         if found.is_none() && !rests {
             rest.near.fail();
         }
-        let found = found.or_else(|| self.anywhere(&heard, line, rest));
+        let found = found.or_else(|| self.anywhere(&received, line, rest));
         found.map(|seed| (seed, false))
     }
 
@@ -229,10 +231,10 @@ impl<'a> PieceWalk<'a> {
     ) -> Option<Seed> {
         let places = [0, NEAR_FROM, WINDOW / 2].map(|later| within.start + later);
         places.into_iter().find_map(|at| {
-            let end = self.both.heard.frames().min(at + WINDOW);
-            let channel = self.both.heard.loudest(at.min(end)..end);
+            let end = self.both.received.frames().min(at + WINDOW);
+            let channel = self.both.received.loudest(at.min(end)..end);
             let sent = usize::try_from(line.nearest(at) + at as i64).ok()?;
-            let likely = Likely { heard: at, sent, channel, source: routing.sources[channel] };
+            let likely = Likely { received: at, sent, channel, source: routing.sources[channel] };
             self.acquire(&likely, line.step, within, Some((line, routing.gains[channel])))
         })
     }
@@ -279,24 +281,24 @@ impl<'a> PieceWalk<'a> {
         within: &Range<usize>,
         expected: Option<(&FrameLine, f64)>,
     ) -> Option<Seed> {
-        if !within.contains(&likely.heard) {
+        if !within.contains(&likely.received) {
             return None;
         }
         let RoutedLine { line, routing } = self.fit.acquire(likely, step, expected)?;
-        Some(Seed { at: likely.heard, line, routing, exact: false })
+        Some(Seed { at: likely.received, line, routing, exact: false })
     }
 
     fn grow(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
         match seed.line.offset().filter(|_| seed.exact) {
             Some(offset) => {
                 self.fit.forget_noise();
-                let heard = |sent: usize| usize::try_from(sent as i64 - offset).unwrap_or(0);
+                let received = |sent: usize| usize::try_from(sent as i64 - offset).unwrap_or(0);
                 let Range { start, end } = self.sounding;
-                let within = within.start.max(heard(start))..within.end.min(heard(end));
-                let heard = self.both.grow(&seed.routing.sources, seed.at, within, offset);
+                let within = within.start.max(received(start))..within.end.min(received(end));
+                let received = self.both.grow(&seed.routing.sources, seed.at, within, offset);
                 let place = |at: usize| seed.line.place(at as f64);
-                let places = place(heard.start)..place(heard.end);
-                Piece::exact(heard, places, seed.routing.clone(), None)
+                let places = place(received.start)..place(received.end);
+                Piece::exact(received, places, seed.routing.clone(), None)
             }
             None => self.grow_alike(seed, within),
         }
@@ -385,10 +387,10 @@ impl<'a> PieceWalk<'a> {
         blocks.count() * BLOCK
     }
 
-    fn is_exact(&self, heard: Range<usize>, line: &FrameLine, routing: &ChannelRouting) -> bool {
-        heard.len() == RUN
-            && self.both.agree(&routing.sources, heard.clone(), line.nearest(heard.start))
-            && self.both.heard.notifies(heard)
+    fn is_exact(&self, received: Range<usize>, line: &FrameLine, routing: &ChannelRouting) -> bool {
+        received.len() == RUN
+            && self.both.agree(&routing.sources, received.clone(), line.nearest(received.start))
+            && self.both.received.notifies(received)
     }
 
     fn room_after(&self, at: usize, line: &FrameLine, end: usize) -> usize {
@@ -436,9 +438,9 @@ impl Windows {
 
 /// Gap between exact pieces on the same line.
 fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
-    let heard = last.heard.end..next.heard.start;
+    let received = last.received.end..next.received.start;
     let both = last.is_exact() && next.is_exact() && last.routing == next.routing;
-    let same = next.from - last.to == heard.len() as f64 && !heard.is_empty();
+    let same = next.from - last.to == received.len() as f64 && !received.is_empty();
     (both && same)
-        .then(|| Piece::exact(heard, last.to..next.from, last.routing.clone(), last.modulo))
+        .then(|| Piece::exact(received, last.to..next.from, last.routing.clone(), last.modulo))
 }

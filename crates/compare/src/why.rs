@@ -8,11 +8,11 @@ use super::verdict::{Comparison, Delay, is_straight};
 pub(super) const NOTHING: f64 = 1e-12;
 
 impl Comparison {
-    pub fn why(&self, sent: &str, heard: &str) -> String {
+    pub fn why(&self, sent: &str, received: &str) -> String {
         let ends = (self.missed_first > 0, self.missed_last > 0);
         if !self.is_found() {
             return format!(
-                "{heard} contains nothing of {sent}\nhint: check that both are from one run; if most packets were missed, see the report \
+                "{received} contains nothing of {sent}\nhint: check that both are from one run; if most packets were missed, see the report \
                  of taut recv"
             );
         }
@@ -22,28 +22,28 @@ impl Comparison {
             let millis = period * 1e3 / f64::from(self.rate.hertz());
             return format!(
                 "periodic sound: delay ambiguous modulo {millis:.2} ms\n\
-                 hint: {heard} must contain the beginning or the end of {sent}"
+                 hint: {received} must contain the beginning or the end of {sent}"
             );
         }
         if self.is_mixed() {
             return format!(
-                "{heard} contains {sent}, but changed by a --volume, a --map or a mixer"
+                "{received} contains {sent}, but changed by a --volume, a --map or a mixer"
             );
         }
         if self.changes.iter().any(Difference::moves) {
             return format!(
-                "{heard} contains {sent} in moved pieces, as after a change of the latency\n\
+                "{received} contains {sent} in moved pieces, as after a change of the latency\n\
                  hint: the report of taut recv lists the losses"
             );
         }
         match ends {
             _ if self.changes.iter().any(Difference::loses) || self.is_ambiguous() => {
                 format!(
-                    "{heard} does not contain all of {sent}\nhint: the report of taut recv lists the losses"
+                    "{received} does not contain all of {sent}\nhint: the report of taut recv lists the losses"
                 )
             }
             (false, false) => {
-                format!("{heard} contains {sent}, but {}", self.difference())
+                format!("{received} contains {sent}, but {}", self.difference())
             }
             (first, last) => {
                 let missed = match (first, last) {
@@ -52,7 +52,7 @@ impl Comparison {
                     (false, _) => "ends earlier than",
                 };
                 format!(
-                    "{heard} {missed} {sent}, but contains all in between\nhint: start taut recv first, stop it last"
+                    "{received} {missed} {sent}, but contains all in between\nhint: start taut recv first, stop it last"
                 )
             }
         }

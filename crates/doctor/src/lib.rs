@@ -18,7 +18,7 @@ mod sound;
 use serde::Serialize;
 use tautline_audio::jack::server as jack_server;
 use tautline_host::confinement::Confinement;
-use tautline_io::clock::disciplined::{KernelClock, hardware_clocks, kept_clock};
+use tautline_io::clock::disciplined::{KernelClock, disciplined_clock, hardware_clocks};
 use tautline_io::network::ethtool::moderation;
 use tautline_io::network::qdisc::queue_disciplines;
 use tautline_io::thread::limits::{ResourceLimits, timer_resolution};
@@ -210,7 +210,7 @@ pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Rep
     add("clocksource", one(clocks::clocksource(machine)));
     add("timers", vec![clocks::timers(timer_resolution())]);
     add("timer-slack", one(clocks::thread_slack().map(clocks::slack)));
-    add("clock-sync", vec![clocks::kept(kernel_clock, kept_clock(), &hardware_clocks())]);
+    add("clock-sync", vec![clocks::kept(kernel_clock, disciplined_clock(), &hardware_clocks())]);
     add("tai", one(kernel_clock.map(clocks::tai)));
     add("ptp4l", one(clocks::ask_ptp4l().map(clocks::ptp)));
     add("irqbalance", vec![interrupts::balance(machine, &processes)]);
@@ -271,7 +271,7 @@ mod tests {
 
     pub(crate) fn requested(millis: i64) -> Requirements {
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

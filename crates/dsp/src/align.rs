@@ -19,7 +19,7 @@ use crate::vector::widest;
 /// Likeness of heard sound to another.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Likeness {
-    heard: f64,
+    received: f64,
     other: f64,
     both: f64,
 }
@@ -29,48 +29,48 @@ impl Likeness {
     #[inline(always)]
     pub fn of(samples: impl Iterator<Item = (f32, f32)>) -> Self {
         let mut sums = Self::default();
-        for (heard, other) in samples {
-            let (heard, other) = (f64::from(heard), f64::from(other));
-            sums.heard += heard * heard;
+        for (received, other) in samples {
+            let (received, other) = (f64::from(received), f64::from(other));
+            sums.received += received * received;
             sums.other += other * other;
-            sums.both += heard * other;
+            sums.both += received * other;
         }
         sums
     }
 
     /// Likeness of two runs, up to the shorter length.
-    pub fn between(heard: &[f32], other: &[f32]) -> Self {
+    pub fn between(received: &[f32], other: &[f32]) -> Self {
         widest(
             #[inline(always)]
-            |_| Self::between_narrow(heard, other),
+            |_| Self::between_narrow(received, other),
         )
     }
 
     #[inline(always)]
-    fn between_narrow(heard: &[f32], other: &[f32]) -> Self {
+    fn between_narrow(received: &[f32], other: &[f32]) -> Self {
         const LANES: usize = 8;
         let mut sums = [[0.0_f64; LANES]; 3];
-        let count = heard.len().min(other.len());
-        let (heard, other) =
-            (heard[..count].as_chunks::<LANES>(), other[..count].as_chunks::<LANES>());
-        for (heard, other) in heard.0.iter().zip(other.0) {
+        let count = received.len().min(other.len());
+        let (received, other) =
+            (received[..count].as_chunks::<LANES>(), other[..count].as_chunks::<LANES>());
+        for (received, other) in received.0.iter().zip(other.0) {
             for lane in 0..LANES {
-                let (heard, other) = (f64::from(heard[lane]), f64::from(other[lane]));
-                sums[0][lane] += heard * heard;
+                let (received, other) = (f64::from(received[lane]), f64::from(other[lane]));
+                sums[0][lane] += received * received;
                 sums[1][lane] += other * other;
-                sums[2][lane] += heard * other;
+                sums[2][lane] += received * other;
             }
         }
         let [received_energy, other_energy, both] = sums.map(|lanes| lanes.iter().sum());
-        let rest = Self::of(heard.1.iter().copied().zip(other.1.iter().copied()));
-        Self { heard: received_energy, other: other_energy, both }.and(&rest)
+        let rest = Self::of(received.1.iter().copied().zip(other.1.iter().copied()));
+        Self { received: received_energy, other: other_energy, both }.and(&rest)
     }
 
     /// Likeness of both runs together.
     #[must_use]
     pub fn and(self, more: &Self) -> Self {
         Self {
-            heard: self.heard + more.heard,
+            received: self.received + more.received,
             other: self.other + more.other,
             both: self.both + more.both,
         }
@@ -78,7 +78,7 @@ impl Likeness {
 
     /// Sum of squares of the heard sound.
     pub fn energy(&self) -> f64 {
-        self.heard
+        self.received
     }
 
     /// Energy of the other sound.
@@ -103,20 +103,20 @@ impl Likeness {
     }
 
     /// Likeness of heard sound to silence.
-    pub fn alone(heard: f64) -> Self {
-        Self { heard, ..Self::default() }
+    pub fn alone(received: f64) -> Self {
+        Self { received, ..Self::default() }
     }
 
     /// Correlation from −1 to 1; NaN with holes.
     pub fn correlation(&self) -> f64 {
-        self.both / (self.heard * self.other).sqrt()
+        self.both / (self.received * self.other).sqrt()
     }
 
     /// Share left after subtracting the other at its best gain.
     pub fn left_over(&self) -> f64 {
         // Excludes NaN from holes and inverted sound.
         if self.other > 0.0 && self.both > 0.0 {
-            1.0 - self.gain() * self.both / self.heard
+            1.0 - self.gain() * self.both / self.received
         } else {
             f64::INFINITY
         }
@@ -129,7 +129,7 @@ impl Likeness {
 
     /// Like `Self::rest`, but with rounding errors, possibly negative.
     pub fn rest_rounded(&self, gain: f64) -> f64 {
-        self.heard - 2.0 * gain * self.both + gain * gain * self.other
+        self.received - 2.0 * gain * self.both + gain * gain * self.other
     }
 }
 
@@ -167,13 +167,13 @@ mod tests {
     #[test]
     fn residue_of_a_louder_copy_is_the_added_sound() {
         let other = noise(1001);
-        let heard: Vec<f32> = other.iter().map(|sample| sample * -0.5).collect();
-        let alike = Likeness::between(&heard, &other);
+        let received: Vec<f32> = other.iter().map(|sample| sample * -0.5).collect();
+        let alike = Likeness::between(&received, &other);
         assert!((alike.gain() + 0.5).abs() < 1e-9, "{alike:?}");
         assert!((alike.correlation() + 1.0).abs() < 1e-9, "{alike:?}");
         assert!(alike.rest(-0.5) < 1e-9 * alike.energy(), "{alike:?}");
         assert_eq!(alike.left_over(), f64::INFINITY, "upside down");
-        let again = Likeness::of(heard.iter().copied().zip(other.iter().copied()));
+        let again = Likeness::of(received.iter().copied().zip(other.iter().copied()));
         assert!((again.gain() - alike.gain()).abs() < 1e-9, "{again:?}");
     }
 
@@ -193,8 +193,8 @@ mod tests {
     fn residue_equals_the_subtraction() {
         let alike = Likeness::between(&HEARD, &OTHER);
         for gain in [-1.5, 0.0, 0.5, 2.2, 3.0] {
-            let taken = HEARD.iter().zip(OTHER).map(|(heard, other)| {
-                let left = f64::from(*heard) - gain * f64::from(other);
+            let taken = HEARD.iter().zip(OTHER).map(|(received, other)| {
+                let left = f64::from(*received) - gain * f64::from(other);
                 left * left
             });
             let left: f64 = taken.sum();
@@ -207,8 +207,12 @@ mod tests {
 
     #[test]
     fn unmatched_sound_leaves_an_infinite_residue() {
-        let endless = |heard: &[f32], other: &[f32]| {
-            assert_eq!(Likeness::between(heard, other).left_over(), f64::INFINITY, "{heard:?}");
+        let endless = |received: &[f32], other: &[f32]| {
+            assert_eq!(
+                Likeness::between(received, other).left_over(),
+                f64::INFINITY,
+                "{received:?}"
+            );
         };
         endless(&HEARD, &[0.0, 0.0]);
         endless(&HEARD, &[-1.0, -2.0]);

@@ -32,8 +32,8 @@ impl Level {
 pub fn handle(levels: &mut [Level], samples: &[f32]) {
     for frame in samples.chunks_exact(levels.len().max(1)) {
         for (level, sample) in levels.iter_mut().zip(frame) {
-            let heard = Level { peak: sample.abs(), squares: sample * sample, frames: 1 };
-            *level = level.with(heard);
+            let received = Level { peak: sample.abs(), squares: sample * sample, frames: 1 };
+            *level = level.with(received);
         }
     }
 }

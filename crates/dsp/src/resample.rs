@@ -155,17 +155,36 @@ impl Resampler {
     pub fn pull(&mut self, out: &mut [f32], step: Step) {
         self.lay_passed();
         for part in out.chunks_mut(self.longest * self.channels) {
-            let missing = self.wants(part.len() / self.channels, step);
-            if missing > 0 {
-                let from = self.make_room(missing);
-                for frames in self.frames.chunks_exact_mut(self.capacity) {
-                    frames[from..from + missing].fill(0.0);
-                }
-            }
+            self.fill_missing(part.len() / self.channels, step);
             if self.copies(step) {
                 self.copy(part);
             } else {
                 self.interpolate(part, step);
+            }
+        }
+    }
+
+    /// Moves as far as [`Self::pull`] of `frames` would, without the convolution: for inaudible sound.
+    pub fn skip(&mut self, frames: usize, step: Step) {
+        self.lay_passed();
+        let mut left = frames;
+        while left > 0 {
+            let part = left.min(self.longest);
+            left -= part;
+            self.fill_missing(part, step);
+            let moved = u128::from(self.fraction) + part as u128 * u128::from(step.bits());
+            self.place += (moved >> 32) as usize;
+            self.fraction = moved as u32;
+        }
+    }
+
+    /// Missing input of the next `frames` is silence.
+    fn fill_missing(&mut self, frames: usize, step: Step) {
+        let missing = self.wants(frames, step);
+        if missing > 0 {
+            let from = self.make_room(missing);
+            for frames in self.frames.chunks_exact_mut(self.capacity) {
+                frames[from..from + missing].fill(0.0);
             }
         }
     }

@@ -46,7 +46,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L16,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tautline_io::clock::disciplined::kept_clock;
+use tautline_io::clock::disciplined::disciplined_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Datagram;
@@ -101,25 +101,25 @@ impl Conversation {
         Self { session, control, audience, invalid: 0, claims: None, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Passes each event with its host to `notify`. With `heard`, only reports about that SSRC
+    /// Passes each event with its host to `notify`. With `received`, only reports about that SSRC
     /// change the peer.
-    pub(crate) fn handle(&mut self, heard: Option<u32>, mut notify: impl FnMut(Host, Event)) {
+    pub(crate) fn handle(&mut self, received: Option<u32>, mut notify: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };
-        control.receive(&mut |datagram| self.listen(heard, &datagram, &mut notify));
+        control.receive(&mut |datagram| self.listen(received, &datagram, &mut notify));
         self.control = Some(control);
     }
 
     pub(crate) fn ask_kernel(&mut self) {
         if now() >= self.ask_kernel {
             self.ask_kernel = now() + KERNEL;
-            self.session.set_kept(kept_clock());
+            self.session.set_disciplined(disciplined_clock());
         }
     }
 
     pub(crate) fn listen(
         &mut self,
-        heard: Option<u32>,
+        received: Option<u32>,
         datagram: &Datagram<'_>,
         notify: &mut impl FnMut(Host, Event),
     ) {
@@ -127,9 +127,9 @@ impl Conversation {
         let stamp_uncertainty =
             datagram.arrival.uncertainty.min(datagram.arrival.read - datagram.arrival.at);
         let from = datagram.arrival.from.host();
-        let mut concerns = heard.is_none();
+        let mut concerns = received.is_none();
         let listen = |event: Event| {
-            concerns |= heard == Some(event.ssrc());
+            concerns |= received == Some(event.ssrc());
             notify(from, event);
         };
         let arrived = ReportArrival { from, at: datagram.arrival.at, stamp_uncertainty };

@@ -125,10 +125,11 @@ impl RecvEngine {
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
-            let mut heard = measurement(rate, number, received_channel, longest, ptime);
-            heard.0.probes = probes;
+            let mut measured = measurement(rate, number, received_channel, longest, ptime);
+            measured.0.probes = probes;
             let several = stream.senders.map(|maximum| (stream.fed(), maximum.get()));
-            let (mut received, mut input) = connect(stream, receiver, Some(heard), number, &mix)?;
+            let (mut received, mut input) =
+                connect(stream, receiver, Some(measured), number, &mix)?;
             if let Some(several) = several {
                 let (ours, links) = share(several, shared.len(), &mut received, &mut input);
                 shared.push(ours);
@@ -292,7 +293,7 @@ impl RecvEngine {
                 break;
             }
             progress(&all.progress());
-            all.tell_observers();
+            all.publish();
             over = exit_on_bye && all.is_over();
             if over {
                 break;

@@ -8,7 +8,7 @@ mod transmitter;
 
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, host_clock, now, sleep_until};
-use tautline_io::link::event_queue::telling;
+use tautline_io::link::event_queue::event_channel;
 use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::faults::{Faults, UnjudgedFaults};
@@ -61,10 +61,10 @@ impl SendEngine {
     pub fn new(plan: SendPlan) -> Result<Self, RunError> {
         let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
         // Capacity: a quarter of a second of the shortest packets, about twelve beats.
-        let (teller, reported) = telling(2048);
+        let (event_sender, reported) = event_channel(2048);
         let measures = plan.stream.probes != Probes::Off;
         let mut link = plan.link;
-        link.notify(if measures { teller } else { teller.without_departures() });
+        link.notify(if measures { event_sender } else { event_sender.without_departures() });
         let (status_in, status) = memory::ring(64);
         let (commands, commanded) = memory::ring(64);
         let (stamps_in, stamps) = memory::ring(STAMPS);
@@ -193,7 +193,7 @@ impl SendEngine {
             }
             stream.turn(&mut watch);
             progress(&stream.progress(&watch));
-            stream.tell_observers(&observers, watch.began);
+            stream.publish(&observers, watch.began);
         }
         let ended = now();
         let process = running.end()?;

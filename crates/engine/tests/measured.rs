@@ -95,8 +95,8 @@ fn assert_found(stream: &StreamReport) {
 fn assert_each_is_reported(stream: &StreamReport) {
     let LatencyReport { measured, not_measured, .. } = &stream.latency;
     let alongside: u64 = not_measured.each().map(|(_, count)| count).iter().sum();
-    let came = stream.counters.received + stream.counters.lost;
-    assert_eq!(measured.count + alongside, came - stream.counters.duplicate, "{stream:#?}");
+    let arrived = stream.counters.received + stream.counters.lost;
+    assert_eq!(measured.count + alongside, arrived - stream.counters.duplicate, "{stream:#?}");
 }
 
 struct Line {
@@ -160,9 +160,11 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
             assert!(error.abs() <= frame(), "{error} ns off: {stages:?}");
         }
     });
-    let heard = whole.iter().filter(|line| line.measured.is_some()).count();
-    mostly(|| assert!(heard * 2 > lines.len(), "{heard} of {} packets were found", lines.len()));
-    assert_eq!(heard as u64, report.streams[0].latency.measured.count);
+    let received = whole.iter().filter(|line| line.measured.is_some()).count();
+    mostly(|| {
+        assert!(received * 2 > lines.len(), "{received} of {} packets were found", lines.len())
+    });
+    assert_eq!(received as u64, report.streams[0].latency.measured.count);
 }
 
 struct Kept(PathBuf);
@@ -200,8 +202,8 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
         ..Road::default()
     };
     let (mut report, _) = road.run(|process| process, |_| {});
-    let [requested, heard] = road.started.each_ref().map(|started| *started.0.get().unwrap());
-    let starts = [CardClock::start_at_tick(requested), heard];
+    let [requested, received] = road.started.each_ref().map(|started| *started.0.get().unwrap());
+    let starts = [CardClock::start_at_tick(requested), received];
     let delays = marks::delays(&record.0, starts.into());
     assert!(delays.len() > 30, "{} marks were found: {report:#?}", delays.len());
     (delays[delays.len() / 2], report.streams.remove(0).latency)

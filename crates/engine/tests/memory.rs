@@ -35,7 +35,7 @@ fn stream(ptime: Span) -> StreamPlan {
         JitterBufferConfig::new(
             RtpUnpack::usual(),
             StreamFormat {
-                coder: None,
+                codec: None,
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 sample,

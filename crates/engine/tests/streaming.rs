@@ -35,7 +35,7 @@ fn only_stream(report: &Report) -> &StreamReport {
 }
 
 /// Received packets. A stall over 20 ms at the card leaves one on probation.
-fn came(stream: &StreamReport) -> u64 {
+fn arrived(stream: &StreamReport) -> u64 {
     stream.counters.received + stream.counters.on_probation
 }
 
@@ -112,8 +112,8 @@ fn streams_are_mixed_with_maps_and_volumes() {
         };
         let (report, senders) = road.run(as_it_is, |_| {});
         let sent: u64 = senders.iter().map(|s| s.streams[0].counters.sent).sum();
-        let came = report.streams.iter().map(came);
-        assert_eq!((report.streams.len(), came.sum::<u64>()), (2, sent));
+        let arrived = report.streams.iter().map(arrived);
+        assert_eq!((report.streams.len(), arrived.sum::<u64>()), (2, sent));
     }
 }
 
@@ -225,8 +225,8 @@ fn a_run_that_is_changed_in_every_way_goes_on() {
     let (report, senders) = road.run(as_it_is, |_| {});
     assert_eq!(report.streams.len(), 2, "{report:#?}");
     let sent = senders[0].streams[0].counters.sent;
-    let came = report.streams.iter().map(came);
-    assert_eq!(came.sum::<u64>(), sent, "{report:#?} {senders:#?}");
+    let arrived = report.streams.iter().map(arrived);
+    assert_eq!(arrived.sum::<u64>(), sent, "{report:#?} {senders:#?}");
     assert!(report.streams.iter().all(|s| s.counters.received > 100), "{report:#?}");
     assert_eq!(report.streams[0].latency.configured_ns, Some(100_000_000), "{report:#?}");
 }
@@ -310,9 +310,9 @@ mod exclusive {
         for probes in Probes::ALL {
             steady(|| {
                 let (report, senders) = Road { probes, ..Road::default() }.run(as_it_is, |_| {});
-                let (heard, sent) = (only_stream(&report), only_stream(&senders[0]));
-                assert_eq!((&*heard.sampling, &*sent.sampling), (probes.name(), probes.name()));
-                let (received, left) = (heard.counters.received, sent.counters.sent);
+                let (receiver, sent) = (only_stream(&report), only_stream(&senders[0]));
+                assert_eq!((&*receiver.sampling, &*sent.sampling), (probes.name(), probes.name()));
+                let (received, left) = (receiver.counters.received, sent.counters.sent);
                 assert!(received > 1000 && left >= received, "{report:#?}");
                 // Host stalls affect the number of packets found, but not of those searched.
                 let measured = |count: u64, of: u64| match probes {
@@ -320,7 +320,7 @@ mod exclusive {
                     Probes::OneIn64 => count <= of.div_ceil(64) && count > of / 64 / 4,
                     Probes::Off => count == 0,
                 };
-                let missed = heard.latency.not_measured;
+                let missed = receiver.latency.not_measured;
                 let played = received
                     - missed.late
                     - missed.underrun_discarded
@@ -331,7 +331,7 @@ mod exclusive {
                     Probes::OneIn64 => played - played.div_ceil(64),
                     Probes::Off => played,
                 };
-                let latency = &heard.latency;
+                let latency = &receiver.latency;
                 assert!(measured(latency.measured.count, received), "{latency:#?}");
                 let not_found: u64 =
                     latency.not_measured.each().iter().map(|(_, count)| count).sum();
@@ -342,12 +342,12 @@ mod exclusive {
                 assert_eq!(latency.measured.p50_ns.is_none(), off);
                 assert_eq!(latency.uncertainty_ns.is_none(), off);
                 assert!(latency.recommended_ns.is_some());
-                for (stream, of) in [(heard, received), (sent, left)] {
+                for (stream, of) in [(receiver, received), (sent, left)] {
                     assert_eq!(stream.stages.is_empty(), off, "{stream:#?}");
                     let counts = stream.stages.iter().map(|stage| stage.summary.count);
                     counts.for_each(|count| assert!(measured(count, of), "{stream:#?}"));
                 }
-                assert_eq!(heard.worst.is_empty(), off);
+                assert_eq!(receiver.worst.is_empty(), off);
                 assert_eq!(sent.lateness.is_none(), off);
                 assert!(!off || sent.transmit.is_none());
                 // `--sample-packets` does not affect the peer's values.
@@ -374,7 +374,7 @@ mod exclusive {
             let stream = only_stream(&report);
             let (counters, sent) = (stream.counters, senders[0].streams[0].counters.sent);
             let lost = sent / 100 + u64::from(sent % 100 >= 50);
-            assert_eq!(came(stream) + lost, sent, "{counters:?}");
+            assert_eq!(arrived(stream) + lost, sent, "{counters:?}");
             assert!(counters.lost >= 10, "{counters:?}");
             assert!(stream.latency.measured.count > sent / 4, "{report:#?}");
         });
@@ -401,7 +401,7 @@ mod exclusive {
             };
             let (report, senders) = Road::default().run(as_it_is, garbage);
             let stream = only_stream(&report);
-            assert_eq!(came(stream), senders[0].streams[0].counters.sent, "{report:#?}");
+            assert_eq!(arrived(stream), senders[0].streams[0].counters.sent, "{report:#?}");
             assert!(stream.counters.invalid >= 500, "{:?}", stream.counters);
             assert!(stream.latency.measured.count > 700, "{report:#?}");
         });
@@ -417,7 +417,7 @@ mod exclusive {
             assert_eq!(stream.latency.basis, "clock");
             assert!(stream.counters.resyncs >= 1, "{:?}", stream.counters);
             let sent: u64 = senders.iter().map(|sender| sender.streams[0].counters.sent).sum();
-            assert_eq!((senders.len(), came(stream)), (2, sent), "{report:#?}");
+            assert_eq!((senders.len(), arrived(stream)), (2, sent), "{report:#?}");
             assert!(stream.latency.measured.count > sent * 3 / 5, "{report:#?}");
             let error =
                 stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns.unwrap();

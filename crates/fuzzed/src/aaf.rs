@@ -20,7 +20,7 @@ pub fn aaf(datagram: &[u8]) {
 
 fn check_frames(packet: &MediaPacket<'_>) {
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
@@ -41,7 +41,7 @@ fn check_again(packet: &MediaPacket<'_>, pack: &dyn Pack, unpack: &dyn Unpack) {
     };
     let payload_type = packet.head.coding;
     let format =
-        StreamFormat { coder: None, rate, channels, sample, packet: Frames::new(6), payload_type };
+        StreamFormat { codec: None, rate, channels, sample, packet: Frames::new(6), payload_type };
     let sound = PackedSound {
         format: &format,
         bytes: packet.payload.len(),

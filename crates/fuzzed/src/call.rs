@@ -66,7 +66,7 @@ impl Honest {
             (CallerStep::Dial, _) => {
                 self.lines += 1;
                 let line = ConnectionId(HONEST_LINES + self.lines);
-                answering.came(line, [9; 32], now);
+                answering.arrived(line, [9; 32], now);
                 self.line = Some(line);
                 self.caller.connected(CALL_VERSION, now);
             }
@@ -162,7 +162,7 @@ pub fn call(bytes: &[u8]) {
         let now = start + Span::from_millis(number as i64 * 37);
         let line = ConnectionId(number as u64 % 3);
         if number < 3 {
-            answering.came(line, [number as u8 % 2; 32], now);
+            answering.arrived(line, [number as u8 % 2; 32], now);
         }
         honest.request(&message);
         honest.settle(&mut answering, now);

@@ -13,9 +13,9 @@ use tautline_proto::units::{Channels, Rate};
 /// Every sample is finite.
 pub fn codec(bytes: &[u8]) {
     let &[which, channels, ref rest @ ..] = bytes else { return };
-    let mut coders: Vec<Codec> = Coding::compressed().filter_map(|coding| coding.coder).collect();
-    coders.dedup_by(|one, other| one.is_read_as(*other));
-    let coder = coders[usize::from(which >> 1 & !1 | which & 1) % coders.len()];
+    let mut codecs: Vec<Codec> = Coding::compressed().filter_map(|coding| coding.codec).collect();
+    codecs.dedup_by(|one, other| one.is_read_as(*other));
+    let codec = codecs[usize::from(which >> 1 & !1 | which & 1) % codecs.len()];
     let Ok(channels) = Channels::new(u32::from(channels % 3) + 1) else { return };
     if which & 2 != 0 {
         operations::play(channels, rest);
@@ -25,18 +25,18 @@ pub fn codec(bytes: &[u8]) {
         rate: Rate::HZ_48000,
         channels,
         sample: SampleFormat::L24,
-        coder: Some(coder),
+        codec: Some(codec),
         packet: Frames::new(240),
         payload_type: 100,
     };
-    let Some(mut decoder) = decoder(coder, format.shape()) else { return };
+    let Some(mut decoder) = decoder(codec, format.shape()) else { return };
     let mut out = vec![0.0; channels.samples_in(Opus::MAX_FRAMES)];
     let mut rest = rest;
     while let Some((&[high, low], after)) = rest.split_first_chunk() {
         let len = usize::from(u16::from_be_bytes([high & 0x07, low])).min(after.len());
         let (payload, next) = after.split_at(len);
         rest = next;
-        let Some(frames) = coder.frames(payload).filter(|frames| *frames <= Opus::MAX_FRAMES)
+        let Some(frames) = codec.frames(payload).filter(|frames| *frames <= Opus::MAX_FRAMES)
         else {
             decoder.reset();
             continue;

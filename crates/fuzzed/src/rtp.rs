@@ -45,7 +45,7 @@ fn check_carried(packet: &Packet<'_>, header: &Header) {
 fn check_frames(datagram: &[u8], payload_type: u8) {
     let packet = RtpUnpack::usual().unpack(datagram).expect("the same reader reads it");
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,

@@ -40,7 +40,7 @@ const UTC: Span = Span::from_secs(1_700_000_000);
 const REPORT_BYTES: usize = 1400;
 
 const FORMAT: StreamFormat = StreamFormat {
-    coder: None,
+    codec: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     sample: SampleFormat::L24,
@@ -171,8 +171,8 @@ impl World {
                     ..kept
                 };
                 let is_kept = !bytes.one_in(4);
-                self.ours.set_kept(is_kept.then(|| wide(kept(UTC))));
-                self.peer.set_kept(is_kept.then(|| wide(kept(UTC - self.ahead))));
+                self.ours.set_disciplined(is_kept.then(|| wide(kept(UTC))));
+                self.peer.set_disciplined(is_kept.then(|| wide(kept(UTC - self.ahead))));
             }
             14 => {
                 self.known = !bytes.one_in(4);
@@ -361,7 +361,7 @@ impl World {
         for event in events {
             self.judge(&event, from);
         }
-        let recent = self.proven.is_some_and(|heard| self.now - heard < Span::from_secs(4));
+        let recent = self.proven.is_some_and(|received| self.now - received < Span::from_secs(4));
         if recent && self.honest && self.known {
             assert!(self.ours.mapping(PEER).is_some(), "forgot the peer");
         }

@@ -67,10 +67,10 @@ pub(crate) fn notes(handed: OwnedFd) -> Result<(RunNote, [PendingNote; LINKS]), 
     let memory = file.map(LONGS, 0)?;
     let memory = memory.ok_or_else(|| file.refused(io::ErrorKind::UnexpectedEof.into()))?;
     let memory = Arc::new(memory);
-    let heard =
+    let received =
         |link| PendingNote { memory: Arc::clone(&memory), at: RUN_LONGS + link * HEARD_LONGS };
-    let heard = core::array::from_fn(heard);
-    Ok((RunNote(memory), heard))
+    let received = core::array::from_fn(received);
+    Ok((RunNote(memory), received))
 }
 
 #[derive(Debug)]

@@ -49,7 +49,7 @@ impl ChildProgram {
 pub(crate) struct Starting<'a> {
     pub(crate) words: Vec<OsString>,
     pub(crate) kept: Vec<BorrowedFd<'a>>,
-    pub(crate) heard: bool,
+    pub(crate) received: bool,
 }
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl ChildProcess {
     pub(crate) fn start(program: &ChildProgram, starting: &Starting<'_>) -> io::Result<Self> {
         let mut command = Command::new(&program.path);
         command.args(&starting.words).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(if starting.heard { Stdio::inherit() } else { Stdio::null() });
+        command.stderr(if starting.received { Stdio::inherit() } else { Stdio::null() });
         command.process_group(0);
         let kept: Vec<_> = starting.kept.iter().map(|kept| kept.as_raw_fd()).collect();
         let parent = std::process::id();
@@ -262,7 +262,7 @@ mod tests {
 
     fn line_of(script: &str, kept: Vec<BorrowedFd<'_>>) -> ChildMessage {
         let words = ["-c", script].map(OsString::from).to_vec();
-        let starting = Starting { words, kept, heard: false };
+        let starting = Starting { words, kept, received: false };
         let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
         child.line(now() + Span::from_secs(10), None)
     }

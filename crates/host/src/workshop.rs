@@ -123,7 +123,7 @@ impl PluginWorkshop {
     }
 
     #[must_use]
-    pub fn telling(mut self, notify: impl Fn(&WorkNews) + Send + Sync + 'static) -> Self {
+    pub fn event_channel(mut self, notify: impl Fn(&WorkNews) + Send + Sync + 'static) -> Self {
         self.notify = Arc::new(notify);
         self
     }
@@ -157,9 +157,9 @@ impl PluginWorkshop {
     /// not enough. Returns whether there is room.
     fn make_room(&self, share: Option<f64>) -> bool {
         let mut streams = locked(&self.streams);
-        let heard = streams.iter().map(|(number, stream)| (stream.process.heard(), *number));
-        let long_ago = |heard: &(LocalTime, u32)| now() - heard.0 >= self.options.silence;
-        let mut silent: Vec<_> = heard.filter(long_ago).collect();
+        let received = streams.iter().map(|(number, stream)| (stream.process.received(), *number));
+        let long_ago = |received: &(LocalTime, u32)| now() - received.0 >= self.options.silence;
+        let mut silent: Vec<_> = received.filter(long_ago).collect();
         silent.sort_unstable();
         let mut numbers: Vec<_> = silent.into_iter().map(|(_, number)| number).collect();
         let is_enough = match share {

@@ -110,9 +110,9 @@ mod tests {
             let options = UdpOptions { launch, ..UdpOptions::sender(vec![to]) };
             let mut bare = BareSocket::open(&options).unwrap();
             assert!(bare.send(b"a packet", now()));
-            let mut came = Vec::new();
-            receiver.receive(&mut |datagram| came.extend_from_slice(datagram.bytes)).unwrap();
-            assert_eq!(came, b"a packet", "{launch:?}");
+            let mut arrived = Vec::new();
+            receiver.receive(&mut |datagram| arrived.extend_from_slice(datagram.bytes)).unwrap();
+            assert_eq!(arrived, b"a packet", "{launch:?}");
             assert!(!bare.send(&[0; 70_000], now()), "no datagram is as long");
         }
     }

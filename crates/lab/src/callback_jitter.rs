@@ -147,11 +147,11 @@ fn measure(
     }
     for (side, calls, runs) in running {
         let ended = runs.end();
-        let (calls, unkept) = calls.take();
+        let (calls, overflowed) = calls.take();
         let counted: Vec<Call> = calls.into_iter().filter(|call| call.at >= begins).collect();
         match ended {
             Ok(_) if counted.len() >= 2 => {
-                report.rows.extend(figures::rows(&side, &counted, unkept))
+                report.rows.extend(figures::rows(&side, &counted, overflowed))
             }
             Ok(_) => report.rows.push(ReportRow::invalid(
                 side.name,

@@ -54,8 +54,8 @@ impl<'a> Cases<'a> {
         if self.over {
             return None;
         }
-        let came = case(hosts);
-        if let Err(error) = &came {
+        let arrived = case(hosts);
+        if let Err(error) = &arrived {
             // A late answer could be mistaken for another.
             let gone = match error {
                 HostError::Refused { .. } => None,
@@ -67,7 +67,7 @@ impl<'a> Cases<'a> {
                 self.over = true;
             }
         }
-        Some(came)
+        Some(arrived)
     }
 
     pub(crate) fn row(&mut self, row: ReportRow) {
@@ -121,13 +121,16 @@ mod tests {
         HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() }
     }
 
-    fn second(came: HostError, answer: Result<(), HostError>) -> (Vec<String>, Vec<String>, u32) {
+    fn second(
+        arrived: HostError,
+        answer: Result<(), HostError>,
+    ) -> (Vec<String>, Vec<String>, u32) {
         let mut agents = Agents { replaced: 0, answer };
         let mut notify = |_: &ReportRow| true;
         let mut cases = Cases::of("test", &mut notify);
-        let mut came = Some(came);
+        let mut arrived = Some(arrived);
         for name in ["first", "second", "third"] {
-            cases.run(name, &mut agents, |_| match came.take_if(|_| name == "second") {
+            cases.run(name, &mut agents, |_| match arrived.take_if(|_| name == "second") {
                 Some(error) => Err(error),
                 None => Ok(ReportRow::named(name)),
             });
@@ -138,9 +141,9 @@ mod tests {
 
     #[test]
     fn failed_case_is_an_invalid_row_and_the_next_case_runs() {
-        for (came, replaced) in [(refused(), 0), (silent(), 1)] {
-            let invalid = [String::new(), came.to_string(), String::new()];
-            assert_eq!(second(came, Ok(())), (invalid.into(), Vec::new(), replaced));
+        for (arrived, replaced) in [(refused(), 0), (silent(), 1)] {
+            let invalid = [String::new(), arrived.to_string(), String::new()];
+            assert_eq!(second(arrived, Ok(())), (invalid.into(), Vec::new(), replaced));
         }
     }
 

@@ -282,11 +282,11 @@ pub(crate) fn run(flags: &DelayFlags) -> Result<(), Failure> {
         found
     } else {
         let played = open_measured(&output.spec, Direction::Playback, wanted)?;
-        let heard = open_measured(&input.spec, Direction::Capture, wanted)?;
+        let received = open_measured(&input.spec, Direction::Capture, wanted)?;
         notify();
-        let mut found = measure(played.device, heard.device, &options, &answer.stop)?;
+        let mut found = measure(played.device, received.device, &options, &answer.stop)?;
         found.notes.extend([&output.spec, &input.spec].into_iter().filter_map(at_ports));
-        found.notes.extend(played.notes.take().into_iter().chain(heard.notes.take()));
+        found.notes.extend(played.notes.take().into_iter().chain(received.notes.take()));
         found
     };
     answer.give(found.report(devices.each_ref().map(String::as_str)))
@@ -520,7 +520,7 @@ impl Measured {
         // Marks in received sound are already in the ring.
         let until = self.ear.listen();
         self.marks.read(|played| self.judge.played(played));
-        self.ear.find(until, |heard| self.judge.heard(heard));
+        self.ear.find(until, |received| self.judge.received(received));
     }
 }
 

@@ -212,10 +212,12 @@ fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<
         at == ip || (at.is_unspecified() || ip.is_unspecified()) && is_own(at) && is_own(ip)
     };
     let ours = [listen.0.port(), listen.1.port()];
-    let heard = [to.0, to.1].into_iter().find(|to| ours.contains(&to.port()));
-    let Some(heard) = heard.filter(|heard| !apart && handles(heard.ip())) else { return Ok(()) };
+    let received = [to.0, to.1].into_iter().find(|to| ours.contains(&to.port()));
+    let Some(received) = received.filter(|received| !apart && handles(received.ip())) else {
+        return Ok(());
+    };
     Err(Failure::usage(format!(
-        "--to {}: the relay itself receives {heard} at --listen {}, an endless loop\nhint: use the \
+        "--to {}: the relay itself receives {received} at --listen {}, an endless loop\nhint: use the \
          receiver's address, with UDP ports at least two apart from the relay's",
         flags.to, flags.listen
     )))

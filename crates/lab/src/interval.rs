@@ -193,7 +193,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
             let file = File::open(path).map_err(|error| unread(path, &error))?;
             of_capture(file, flags.rate)
         }
-        (_, _, Some(address)) => heard(flags, address, &answer)?,
+        (_, _, Some(address)) => received(flags, address, &answer)?,
         _ => {
             return Err(Failure::usage(
                 "give one of --packet-log, --pcap, --listen and --pacing-modes",
@@ -241,7 +241,11 @@ pub(crate) fn unread(path: &Path, error: &std::io::Error) -> Failure {
     Failure::open(format!("cannot read {}: {error}\nhint: check the path", path.display()))
 }
 
-fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<LabReport, Failure> {
+fn received(
+    flags: &IntervalFlags,
+    address: &Address,
+    answer: &Answer,
+) -> Result<LabReport, Failure> {
     let resolved = address.resolve()?;
     let socket = match resolved.place {
         StreamPlace::Udp { media, .. } => Socket::udp(&UdpOptions {
@@ -264,7 +268,7 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let sample = flags.format;
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: flags.rate,
         channels: flags.channels,
         sample,

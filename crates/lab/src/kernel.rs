@@ -300,13 +300,14 @@ fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<R
     let sent = sends.map(joined);
     // Packets in flight arrive within the timeout.
     over.request();
-    let heard = joined(handles);
-    let (sent, Some(Log { heard, error })) = (sent?.ok_or("the sender was not started")?, heard)
+    let received = joined(handles);
+    let (sent, Some(Log { received, error })) =
+        (sent?.ok_or("the sender was not started")?, received)
     else {
         return Err("the receiver was not started".to_owned());
     };
     answered(error)?;
-    figures::row(case, &sent, &heard)
+    figures::row(case, &sent, &received)
 }
 
 const NO_CORE: &str = "this program may use no core";

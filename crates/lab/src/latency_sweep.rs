@@ -106,11 +106,11 @@ fn judged(mut row: ReportRow, case: &SweepCase, rate: u32) -> ReportRow {
     row.add("period_ns", "period", case.period.as_nanos());
     row.add("ptime_ns", "ptime", case.ptime.as_nanos());
     row.add("left_for_network_ns", "for the network", case.left_for_network().as_nanos());
-    tell_rest(&mut row, rate);
+    write_rest(&mut row, rate);
     row
 }
 
-pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
+pub(crate) fn write_rest(row: &mut ReportRow, rate: u32) {
     let middle = row.measured.as_ref().and_then(|measured| measured.p50_ns);
     if let (Some(middle), Some(configured)) = (middle, row.configured) {
         let rest = middle - configured.as_nanos();

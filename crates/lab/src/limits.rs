@@ -150,7 +150,7 @@ pub(crate) fn run(flags: &LimitsFlags) -> Result<(), Failure> {
             let mut refused = None;
             cases.run(&name, ends, |ends| {
                 let outcome = starved(ends, step, &plan)?;
-                refused = outcome.heard.host.refused.priority.clone();
+                refused = outcome.received.host.refused.priority.clone();
                 Ok(reported(outcome.row(&name), &outcome))
             });
             if let Some(why) = refused {

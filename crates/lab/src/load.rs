@@ -199,8 +199,8 @@ fn judged(
     let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
     let missed = lost + late + not_received + never_sent;
     let frozen = outcome.frozen() + if outcome.sender_only_froze() { never_sent } else { 0 };
-    let came = (counted(|all| all.received) + lost).saturating_sub(counted(|all| all.duplicate));
-    let due = came + never_sent;
+    let arrived = (counted(|all| all.received) + lost).saturating_sub(counted(|all| all.duplicate));
+    let due = arrived + never_sent;
     let silent = usize::from(streams).saturating_sub(outcome.streams_received());
     row.missed = Some(Missed::of(missed, due));
     // Includes all streams and the whole run.
@@ -245,10 +245,10 @@ mod tests {
         let mut outcome = outcome(4000, &[]);
         outcome.arrivals.iter_mut().for_each(|packet| packet.measured = None);
         let counters = Counters { received, lost, ..Counters::default() };
-        let first = &mut outcome.heard.streams[0];
+        let first = &mut outcome.received.streams[0];
         first.latency.not_measured.no_match = received;
         first.counters = counters;
-        outcome.heard.streams.push(StreamReport { counters, ..StreamReport::default() });
+        outcome.received.streams.push(StreamReport { counters, ..StreamReport::default() });
         outcome
     }
 
@@ -270,8 +270,8 @@ mod tests {
         snapshot!("nothing", row.invalid.unwrap());
         assert_eq!(went, Some(false));
         let mut unsure = mixed(4000, 0);
-        unsure.heard.streams[0].clock = read(json!({"source": "rtcp"}));
-        unsure.heard.streams[0].latency.uncertainty_ns = None;
+        unsure.received.streams[0].clock = read(json!({"source": "rtcp"}));
+        unsure.received.streams[0].latency.uncertainty_ns = None;
         assert_eq!(judged(&unsure, 2, named(2), 0.0).1, Some(true), "no certainty was requested");
         unsure.max_uncertainty = Some(Span::from_micros(250));
         let (row, went) = judged(&unsure, 2, named(2), 0.0);

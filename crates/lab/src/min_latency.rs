@@ -14,7 +14,7 @@ use tautline_ui::readers::span;
 use crate::cases::{CaseHosts, Cases};
 use crate::compare::MIN;
 use crate::hosts::HostError;
-use crate::latency_sweep::tell_rest;
+use crate::latency_sweep::write_rest;
 use crate::loadgen::BusyHost;
 use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
@@ -200,8 +200,8 @@ fn tries<H: CaseHosts>(
         let duration = if next.held { options.hold } else { plan.duration };
         let plan = LabStream { latency, duration, ..plan.clone() };
         let name = named(latency, next.held, number);
-        let Some(came) = cases.attempt(&name, hosts, |hosts| carry(hosts, &plan)) else { break };
-        let seen = judged(came, &plan, &name);
+        let Some(arrived) = cases.attempt(&name, hosts, |hosts| carry(hosts, &plan)) else { break };
+        let seen = judged(arrived, &plan, &name);
         let verdict = tries.search.tried(seen.finding);
         number = if verdict == TryVerdict::Again { number + 1 } else { 1 };
         cases.row(tries.take(next, verdict, seen));
@@ -258,7 +258,7 @@ impl Tries {
             ));
         }
         match (self.search.minimum(), &self.held) {
-            (Some(steps), Some(held)) => self.tell_min(report, options, (steps, held)),
+            (Some(steps), Some(held)) => self.write_min(report, options, (steps, held)),
             _ if over => {}
             _ if self.search.has_xruns() => report.notes.push(self.only_xruns(options)),
             _ if self.search.gave_up() => report.notes.push(
@@ -268,7 +268,7 @@ impl Tries {
         }
     }
 
-    fn tell_min(
+    fn write_min(
         &self,
         report: &mut LabReport,
         options: MinLatencyOptions,
@@ -359,8 +359,8 @@ impl MeasuredTry {
     }
 }
 
-fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) -> MeasuredTry {
-    let outcome = match came {
+fn judged(arrived: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) -> MeasuredTry {
+    let outcome = match arrived {
         Ok(outcome) => outcome,
         Err(error) => return MeasuredTry::invalid(ReportRow::invalid(name, error.to_string())),
     };
@@ -372,7 +372,7 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
     if row.invalid.is_some() {
         return MeasuredTry::invalid(row);
     }
-    tell_rest(&mut row, plan.rate);
+    write_rest(&mut row, plan.rate);
     let losses = outcome.losses(plan);
     for (key, words, count) in [
         ("late", "late", losses.late),

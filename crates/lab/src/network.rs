@@ -213,10 +213,10 @@ fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<Traffic
             return Err(error);
         }
     };
-    let came = noise.around(ends, plan);
+    let arrived = noise.around(ends, plan);
     // Both must be ended on errors too.
     let watched = [watched(&mut ends.sender, at_sender), watched(&mut ends.receiver, at_receiver)];
-    let (outcome, alongside) = came?;
+    let (outcome, alongside) = arrived?;
     let [sender, receiver] = watched;
     Ok(TrafficSeries { outcome, alongside, watched: [sender?, receiver?] })
 }

@@ -67,11 +67,11 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
                 for kind in order {
                     let (name, words) = KINDS[kind];
                     let name = format!("{name}, round {} of {rounds}", round + 1);
-                    let Some(came) = cases.attempt(&name, ends, |ends| one(ends, &plan, words))
+                    let Some(arrived) = cases.attempt(&name, ends, |ends| one(ends, &plan, words))
                     else {
                         break 'rounds;
                     };
-                    match came.unwrap_or_else(|error| Err(error.to_string())) {
+                    match arrived.unwrap_or_else(|error| Err(error.to_string())) {
                         Ok(run) => found[kind].push((round, run)),
                         Err(why) => {
                             cases.note(format!("{name}: {why}"));
@@ -129,7 +129,7 @@ impl OverheadRun {
 }
 
 fn median_of(outcome: &StreamOutcome) -> Result<Option<f64>, String> {
-    let stream = outcome.heard.streams.first();
+    let stream = outcome.received.streams.first();
     let latency = stream.and_then(|one| one.latency.measured.p50_ns).map(|nanos| nanos as f64);
     // Without a latency, the clock offset does not matter.
     match latency.and_then(|_| outcome.untimely(None)) {
@@ -305,11 +305,11 @@ mod tests {
     fn latency_with_uncertain_clocks_is_omitted_with_a_reason() {
         let mut outcome = between_two(MAX_UNSURE + Span::from_micros(1));
         assert_eq!(median_of(&outcome), Ok(None));
-        outcome.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
+        outcome.received.streams[0].latency.measured.p50_ns = Some(5_000_000);
         let why = median_of(&outcome).unwrap_err();
         snapshot!(why);
         let mut sure = between_two(MAX_UNSURE);
-        sure.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
+        sure.received.streams[0].latency.measured.p50_ns = Some(5_000_000);
         assert_eq!(median_of(&sure), Ok(Some(5e6)));
     }
 

@@ -190,7 +190,7 @@ pub(crate) fn run_streams(
         Err((place, error)) => return answer.unusable(experiment, place, error),
     };
     if answer.notifies() {
-        ends.tell_ending(|left| screen::notify(&ending(left)));
+        ends.notify_ending(|left| screen::notify(&ending(left)));
     }
     let mut notify = |row: &ReportRow| {
         words(row).iter().for_each(|words| answer.notify(words));

@@ -19,21 +19,21 @@ pub use compare::{MIN, Ranked, SeriesComparison, SeriesDifference, compare, medi
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     values: Vec<(LocalTime, Span)>,
-    unkept: u64,
+    overflowed: u64,
 }
 
 impl Series {
     pub fn with_room(maximum: usize) -> Self {
         let mut values = vec![(LocalTime::ZERO, Span::ZERO); maximum];
         values.clear();
-        Self { values, unkept: 0 }
+        Self { values, overflowed: 0 }
     }
 
     pub fn push(&mut self, due: LocalTime, value: Span) {
         if self.values.len() < self.values.capacity() {
             self.values.push((due, value));
         } else {
-            self.unkept += 1;
+            self.overflowed += 1;
         }
     }
 
@@ -45,8 +45,8 @@ impl Series {
         self.values.first().map(|(due, _)| *due)
     }
 
-    pub const fn unkept(&self) -> u64 {
-        self.unkept
+    pub const fn overflowed(&self) -> u64 {
+        self.overflowed
     }
 
     pub fn summary(&self) -> Summary {

@@ -96,7 +96,7 @@ impl Default for LabStream {
 #[derive(Debug, Clone)]
 pub struct StreamOutcome {
     pub sent: Report,
-    pub heard: Report,
+    pub received: Report,
     pub departures: Vec<SentPacket>,
     pub arrivals: Vec<ReceivedPacket>,
     /// Of sender and receiver while packets count; `None` if unreadable.
@@ -112,7 +112,7 @@ pub struct StreamOutcome {
 
 impl StreamOutcome {
     fn stream(&self) -> Option<&StreamReport> {
-        self.heard.streams.first()
+        self.received.streams.first()
     }
 }
 
@@ -162,7 +162,7 @@ impl StreamEnds {
         Self { sender, receiver, stalls: [None; 2], one_clock: None, ending }
     }
 
-    pub fn tell_ending(&mut self, notify: impl FnOnce(Duration) + 'static) {
+    pub fn notify_ending(&mut self, notify: impl FnOnce(Duration) + 'static) {
         self.ending = StreamEnding::reported_to(notify);
     }
 
@@ -210,8 +210,8 @@ impl StreamEnds {
         loop {
             tried += 1;
             match self.run_once(plan, &mut watch) {
-                Err(error) if tried < TRIES && error.tells_of_a_held_port() => {}
-                came => return came,
+                Err(error) if tried < TRIES && error.is_held_port() => {}
+                arrived => return arrived,
             }
         }
     }
@@ -236,9 +236,9 @@ impl StreamEnds {
         let samplers = plan.ledgers.then(|| MachineSamplers::start(self, lasts));
         let listening = self.receiver.start_within(&recv, &plan.cpus[1], plan.limits);
         let carried = |listening| self.carried(plan, listening, &path, watch);
-        let came = listening.and_then(carried);
+        let arrived = listening.and_then(carried);
         let machines = samplers.map(|samplers| samplers.end(self)).unwrap_or_default();
-        came.map(|outcome| StreamOutcome { machines, ..outcome })
+        arrived.map(|outcome| StreamOutcome { machines, ..outcome })
     }
 
     fn carried(
@@ -260,10 +260,10 @@ impl StreamEnds {
                 let _ = host.interrupt(child).and_then(|()| host.wait(child, WRITING));
             }
         }
-        let ((sent, heard), used) = both?;
+        let ((sent, received), used) = both?;
         let mut outcome = StreamOutcome {
             sent: report(&self.sender, &sent)?,
-            heard: report(&self.receiver, &heard)?,
+            received: report(&self.receiver, &received)?,
             departures: Vec::new(),
             arrivals: Vec::new(),
             used,
@@ -413,7 +413,7 @@ impl LabStream {
         let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
         let packet = rate.frames_nearest(self.ptime);
         let payload_type = StreamFormat::default_payload_type(sample);
-        let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
+        let format = StreamFormat { codec: None, rate, channels, sample, packet, payload_type };
         let period = Frames::new(i64::from(self.period));
         (format, Settings { rate, channels, period, periods: self.periods })
     }

@@ -186,7 +186,7 @@ impl TrafficWindow<'_> {
 impl TrafficWindow<'_> {
     /// Received IP packets for unjoined groups or other hosts. Fragments count as one.
     pub fn without_receivers(&self) -> u64 {
-        let came = ["IpInReceives", "Ip6InReceives", "IpReasmOKs", "Ip6ReasmOKs"];
+        let arrived = ["IpInReceives", "Ip6InReceives", "IpReasmOKs", "Ip6ReasmOKs"];
         let handled = [
             "IpInDelivers",
             "Ip6InDelivers",
@@ -195,7 +195,7 @@ impl TrafficWindow<'_> {
             "IpForwDatagrams",
             "Ip6OutForwDatagrams",
         ];
-        self.protocol(&came).saturating_sub(self.protocol(&handled))
+        self.protocol(&arrived).saturating_sub(self.protocol(&handled))
     }
 }
 

@@ -106,11 +106,11 @@ fn losses_of_the_relay_are_counted() {
     }
     media.set_nonblocking(true).unwrap();
     let mut bytes = [0; 8];
-    let came = std::iter::from_fn(|| media.recv(&mut bytes).ok()).count();
+    let arrived = std::iter::from_fn(|| media.recv(&mut bytes).ok()).count();
     let report = relay.stop().unwrap();
-    assert!((130..190).contains(&came), "{came} of 200 came; {report}");
+    assert!((130..190).contains(&arrived), "{arrived} of 200 came; {report}");
     let there = report.there.media;
-    assert_eq!((there.received, there.released), (200, came as u64), "{report}");
+    assert_eq!((there.received, there.released), (200, arrived as u64), "{report}");
     assert_eq!(there.lost, 200 - there.released, "{report}");
     assert!(report.to_json().unwrap().contains("\"experiment\": \"impair\""));
 }

@@ -34,7 +34,7 @@ fn main() {
 
 const fn stream(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,
@@ -119,7 +119,7 @@ fn handle_and_pull(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bo
     let mut packets = Packets::new(sample, stamps);
     let mut receiver = receiver(sample, stamps);
     let mut out = [0.0; SAMPLES];
-    let mut heard = 0_u64;
+    let mut checksum = 0_u64;
     bencher.bench_local(|| {
         let (datagram, capture) = packets.next();
         let now = capture + PACKET + Span::from_micros(100);
@@ -132,7 +132,7 @@ fn handle_and_pull(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bo
             clock: None,
         };
         let pulled = receiver.pull(black_box(&mut out), times, |passage| {
-            heard += black_box(passage).media.as_frames().unsigned_abs() & 1;
+            checksum += black_box(passage).media.as_frames().unsigned_abs() & 1;
         });
         black_box(pulled);
     });

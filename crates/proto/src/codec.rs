@@ -72,7 +72,7 @@ pub struct Coding {
     /// Sample format; a codec uses its integers.
     pub sample: SampleFormat,
     /// Codec, if any.
-    pub coder: Option<Codec>,
+    pub codec: Option<Codec>,
 }
 
 impl From<SampleFormat> for Coding {
@@ -113,7 +113,7 @@ macro_rules! codings {
 
             /// Row of this coding.
             pub const fn row(self) -> CodingRow {
-                match (self.coder, self.sample) {
+                match (self.codec, self.sample) {
                     $($pattern => CodingRow { $($field: $value),+ },)+
                 }
             }
@@ -158,20 +158,20 @@ codings! {
 
 impl Coding {
     /// Opus for any sound. The sender chooses the bitrate.
-    pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Codec::OPUS) };
+    pub const OPUS: Self = Self { sample: SampleFormat::L24, codec: Some(Codec::OPUS) };
     /// Opus for speech.
     pub const OPUS_VOICE: Self = Self {
         sample: SampleFormat::L24,
-        coder: Some(Codec::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
+        codec: Some(Codec::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
     };
     /// 16-bit lossless.
-    pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Codec::Lossless) };
+    pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, codec: Some(Codec::Lossless) };
     /// 24-bit lossless.
-    pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Codec::Lossless) };
+    pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, codec: Some(Codec::Lossless) };
 
     /// Coding of single samples.
     pub const fn of(sample: SampleFormat) -> Self {
-        Self { sample, coder: None }
+        Self { sample, codec: None }
     }
 
     /// First coding whose row matches.
@@ -186,26 +186,26 @@ impl Coding {
 
     /// All codings with a codec.
     pub fn compressed() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|coding| coding.coder.is_some())
+        Self::ALL.into_iter().filter(|coding| coding.codec.is_some())
     }
 
     /// Returns the coding with this bitrate, if it is variable.
     #[must_use]
     pub fn at_bitrate(mut self, bitrate: u32) -> Self {
-        self.coder = self.coder.map(|coder| coder.rules().at_bitrate(bitrate).unwrap_or(coder));
+        self.codec = self.codec.map(|codec| codec.rules().at_bitrate(bitrate).unwrap_or(codec));
         self
     }
 
     /// Default bitrate for `channels`.
     #[must_use]
     pub fn usual_for(self, channels: Channels) -> Self {
-        let usual = self.coder.and_then(|coder| coder.rules().usual_bitrate(channels));
+        let usual = self.codec.and_then(|codec| codec.rules().usual_bitrate(channels));
         usual.map_or(self, |bitrate| self.at_bitrate(bitrate))
     }
 
     /// Bit/s, if variable.
     pub fn bitrate(self) -> Option<u32> {
-        self.coder?.rules().bitrate()
+        self.codec?.rules().bitrate()
     }
 
     /// Whether both use the same codec.
@@ -545,7 +545,7 @@ pub struct Undecodable;
 /// Packet decoder. Allocates only at creation, and accepts any data.
 pub trait Decode: Debug + Send {
     /// Codec read.
-    fn coder(&self) -> Codec;
+    fn codec(&self) -> Codec;
 
     /// Decodes the payload's [`Codec::frames`] to `out`.
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable>;
@@ -581,9 +581,9 @@ mod tests {
             let by_encoding = Coding::find(|other| other.encoding == row.encoding).unwrap();
             assert_eq!([by_number; 2], [by_type, by_encoding], "{}", row.name);
             assert_eq!(by_number.sample, coding.sample);
-            let both = by_number.coder.zip(coding.coder);
+            let both = by_number.codec.zip(coding.codec);
             assert!(both.is_none_or(|(one, other)| one.is_read_as(other)), "{}", row.name);
-            assert_eq!(by_number.coder.is_some(), coding.coder.is_some());
+            assert_eq!(by_number.codec.is_some(), coding.codec.is_some());
             let is_alone = |other: &Coding| *other == coding || other.row().rank != row.rank;
             assert!(Coding::ALL.iter().all(is_alone), "{}: a call ranks two alike", row.name);
         }

@@ -67,7 +67,7 @@ mod tests {
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,
-            coder: Some(Codec::OPUS),
+            codec: Some(Codec::OPUS),
             packet: Frames::new(packet),
             payload_type: 100,
         }

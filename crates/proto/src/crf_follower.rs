@@ -21,7 +21,7 @@ pub struct CrfFollower {
     /// `None`: the first.
     only: Option<StreamId>,
     rate: Rate,
-    heard: Option<CrfReading>,
+    received: Option<CrfReading>,
     held: Option<(ReportedRate, LocalTime)>,
     counters: CrfCounters,
     invalid: [u64; CrfInvalid::COUNT],
@@ -104,7 +104,7 @@ impl CrfFollower {
     /// Follows `only` or the first stream.
     pub fn new(encapsulation: Encapsulation, only: Option<StreamId>, rate: Rate) -> Self {
         let (counters, invalid) = (CrfCounters::default(), [0; CrfInvalid::COUNT]);
-        Self { encapsulation, only, rate, heard: None, held: None, counters, invalid }
+        Self { encapsulation, only, rate, received: None, held: None, counters, invalid }
     }
 
     /// Handles a datagram.
@@ -119,10 +119,10 @@ impl CrfFollower {
         let packet = CrfPacket::read(self.encapsulation, datagram)?;
         let head = packet.head;
         // Another talker may replace a silent one.
-        let heard = self.heard.filter(|heard| {
-            heard.head.stream == head.stream || !heard.is_silent(arrival - heard.arrived)
+        let received = self.received.filter(|received| {
+            received.head.stream == head.stream || !received.is_silent(arrival - received.arrived)
         });
-        let followed = self.only.or(heard.map(|heard| heard.head.stream));
+        let followed = self.only.or(received.map(|received| received.head.stream));
         if followed.is_some_and(|stream| stream != head.stream) {
             return Err(CrfInvalid::OtherStream);
         }
@@ -130,68 +130,70 @@ impl CrfFollower {
         if hertz % own != 0 && own % hertz != 0 {
             return Err(CrfInvalid::Frequency);
         }
-        match heard.filter(|heard| heard.is_alike(&head)) {
-            Some(heard) => self.go_on(heard, &packet, arrival),
+        match received.filter(|received| received.is_alike(&head)) {
+            Some(received) => self.go_on(received, &packet, arrival),
             None if head.uncertain => {
                 self.counters.uncertain_clock += 1;
-                let known = self.heard.as_mut().filter(|heard| heard.head.stream == head.stream);
-                known.into_iter().for_each(|heard| heard.arrived = arrival);
+                let known =
+                    self.received.as_mut().filter(|received| received.head.stream == head.stream);
+                known.into_iter().for_each(|received| received.arrived = arrival);
             }
-            None => self.heard = Some(CrfReading::begin(&packet, arrival)),
+            None => self.received = Some(CrfReading::begin(&packet, arrival)),
         }
         Ok(())
     }
 
-    fn go_on(&mut self, mut heard: CrfReading, packet: &CrfPacket<'_>, arrival: LocalTime) {
+    fn go_on(&mut self, mut received: CrfReading, packet: &CrfPacket<'_>, arrival: LocalTime) {
         let Self { counters, .. } = self;
         let head = packet.head;
         let Some(first) = packet.times().next() else { return };
-        let ahead = head.number.wrapping_sub(heard.head.number).cast_signed();
-        let since = first - heard.first;
+        let ahead = head.number.wrapping_sub(received.head.number).cast_signed();
+        let since = first - received.first;
         if ahead == 0 && since == Span::ZERO {
             counters.duplicate += 1;
             return;
         }
         // Reordered by less than half the number's range. More is a restart.
-        if ahead < 0 && (-heard.period().times(128)..Span::ZERO).contains(&since) {
+        if ahead < 0 && (-received.period().times(128)..Span::ZERO).contains(&since) {
             (counters.reordered, counters.lost) =
                 (counters.reordered + 1, counters.lost.saturating_sub(1));
             return;
         }
         // In an outage, the local clock advances equally.
-        let maximum = (arrival - heard.arrived).times(2) + Span::from_secs(1);
-        counters.lost += heard.lost(ahead, since.min(maximum));
-        (heard.head.number, heard.first, heard.arrived) = (head.number, first, arrival);
-        let restarts = core::mem::replace(&mut heard.head.restarts, head.restarts) != head.restarts;
-        heard.times = packet.times().len() as i64;
+        let maximum = (arrival - received.arrived).times(2) + Span::from_secs(1);
+        counters.lost += received.lost(ahead, since.min(maximum));
+        (received.head.number, received.first, received.arrived) = (head.number, first, arrival);
+        let restarts =
+            core::mem::replace(&mut received.head.restarts, head.restarts) != head.restarts;
+        received.times = packet.times().len() as i64;
         if head.uncertain {
             counters.uncertain_clock += 1;
-        } else if restarts || heard.is_silent(arrival - heard.reported) {
+        } else if restarts || received.is_silent(arrival - received.reported) {
             counters.media_clock_restarts += u64::from(restarts);
             // The held rate bridges the time until the new line is as certain.
-            heard = CrfReading::begin(packet, arrival);
+            received = CrfReading::begin(packet, arrival);
         } else {
-            match heard.read(packet) {
+            match received.read(packet) {
                 ReadingOutcome::Agreed => {
-                    heard.reported = arrival;
-                    self.keep(&heard, arrival);
+                    received.reported = arrival;
+                    self.keep(&received, arrival);
                 }
                 ReadingOutcome::Doubted => counters.on_probation += 1,
                 ReadingOutcome::Jumped => {
                     counters.jumps += 1;
-                    heard = CrfReading::begin(packet, arrival);
+                    received = CrfReading::begin(packet, arrival);
                 }
             }
         }
-        self.heard = Some(heard);
+        self.received = Some(received);
     }
 
-    fn keep(&mut self, heard: &CrfReading, now: LocalTime) {
-        let slope = heard.line.rate();
+    fn keep(&mut self, received: &CrfReading, now: LocalTime) {
+        let slope = received.line.rate();
         let reported = ReportedRate {
             // The more TAI per interval, the slower the clock.
             rate: Ppm::from_f64(-slope / (1.0 + slope) * 1e6),
-            deviation: Ppm::from_f64(heard.line.rate_deviation() * 1e6),
+            deviation: Ppm::from_f64(received.line.rate_deviation() * 1e6),
         };
         let held = self.reported(now).map_or(Self::KNOWN, |held| held.deviation);
         if reported.deviation <= held {
@@ -210,16 +212,16 @@ impl CrfFollower {
 
     /// Current status.
     pub fn standing(&self, now: LocalTime) -> CrfStanding {
-        let state = match self.heard {
+        let state = match self.received {
             None => CrfState::NotReceived,
-            Some(heard) if heard.is_silent(now - heard.reported) => {
-                let comes = !heard.is_silent(now - heard.arrived);
-                CrfState::Held { since: heard.reported, comes }
+            Some(received) if received.is_silent(now - received.reported) => {
+                let comes = !received.is_silent(now - received.arrived);
+                CrfState::Held { since: received.reported, comes }
             }
             Some(_) => CrfState::Received,
         };
         CrfStanding {
-            stream: self.heard.map(|heard| heard.head.stream).or(self.only),
+            stream: self.received.map(|received| received.head.stream).or(self.only),
             reported: self.reported(now),
             state,
             counters: self.counters,

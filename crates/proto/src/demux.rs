@@ -13,7 +13,7 @@ use crate::time::{LocalTime, Span};
 struct ListedSender {
     stream: StreamId,
     from: Endpoint,
-    heard: LocalTime,
+    received: LocalTime,
     packets: u64,
 }
 
@@ -78,7 +78,7 @@ impl Senders {
             self.places[next].as_ref().is_some_and(|s| (s.stream, s.from) == (stream, from));
         let place = if expected { next } else { self.look_up(stream, from, arrival)? };
         if let Some(sender) = &mut self.places[place] {
-            (sender.heard, sender.from) = (arrival, from);
+            (sender.received, sender.from) = (arrival, from);
             sender.packets += 1;
         }
         self.after[self.last] = place;
@@ -102,7 +102,7 @@ impl Senders {
             self.turn_away(from);
             return None;
         };
-        self.places[free] = Some(ListedSender { stream, from, heard: arrival, packets: 1 });
+        self.places[free] = Some(ListedSender { stream, from, received: arrival, packets: 1 });
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
         // Always true; proves to the compiler that nothing allocates.
         if self.by_name.len() < self.by_name.capacity() {
@@ -122,7 +122,7 @@ impl Senders {
     /// Whether the sender ended: by a goodbye and its `latency`, by silence, or as a stray.
     pub fn is_over(&self, place: usize, now: LocalTime, goodbye: bool, latency: Span) -> bool {
         let Some(sender) = self.places.get(place).copied().flatten() else { return false };
-        let silent = now - sender.heard;
+        let silent = now - sender.received;
         let stray = sender.packets < 2 && silent > Self::STRAY.max(latency);
         stray || silent > GONE || goodbye && silent > latency + Self::REST
     }
@@ -140,6 +140,6 @@ impl ListedSender {
     /// Whether this may be the sender's address too, via a second network or after a move.
     fn may_be_at(&self, from: Endpoint, arrival: LocalTime) -> bool {
         let other_network = from.network() != self.from.network();
-        other_network || arrival - self.heard > Source::MOVED
+        other_network || arrival - self.received > Source::MOVED
     }
 }

@@ -236,5 +236,5 @@ pub trait Device: Send {
 pub trait Listener: Send {
     /// Called in real time. The first frame met the DAC at `meets` on the card's clock. No frame of
     /// a late block was played before `taken`.
-    fn heard(&mut self, meets: LocalTime, taken: LocalTime, samples: &[f32]);
+    fn received(&mut self, meets: LocalTime, taken: LocalTime, samples: &[f32]);
 }

@@ -45,7 +45,7 @@ impl Proof {
             rate: self.rate.or(rate).unwrap_or(Rate::HZ_48000),
             channels,
             sample,
-            coder: None,
+            codec: None,
             packet: self.packet,
             payload_type: self.payload_type,
         })

@@ -16,7 +16,7 @@ use crate::wrap::{Unwrapper, Wrapped};
 #[derive(Debug, Clone)]
 pub struct FrameCounter {
     tolerance: Span,
-    heard: Option<CountedPacket>,
+    received: Option<CountedPacket>,
     /// Doubted packet; the next one decides.
     doubted: Option<CountedPacket>,
 }
@@ -94,7 +94,7 @@ impl FrameCounter {
 
     /// Creates a counter; the default of `tolerance` is `Self::TOLERANCE`.
     pub const fn new(tolerance: Span) -> Self {
-        Self { tolerance, heard: None, doubted: None }
+        Self { tolerance, received: None, doubted: None }
     }
 
     /// Position of a packet.
@@ -124,8 +124,8 @@ impl FrameCounter {
             let (follows, steps) = before.follows(&this, rate, self.tolerance);
             Some((follows, steps, before))
         };
-        let (heard, doubted) = (after(self.heard), after(self.doubted));
-        let (media, off, before) = match (heard, doubted) {
+        let (received, doubted) = (after(self.received), after(self.doubted));
+        let (media, off, before) = match (received, doubted) {
             (Some((Follows::Agreed(media, off), steps, before)), _)
             | (_, Some((Follows::Agreed(media, off), steps, before))) => {
                 (media, off, Some((steps, before)))
@@ -144,9 +144,10 @@ impl FrameCounter {
         let own = presented.time.map(|time| (time, media, arrival));
         let reported = own.or(before.and_then(|before| before.reported));
         let uneven = before.map_or(off, |before| before.uneven_with(off));
-        let sequel = match (heard, self.heard) {
-            (Some((Follows::Astray(_), ..)), Some(heard))
-                if heard.restarts != this.restarts && heard.leads_alike(&this, self.tolerance) =>
+        let sequel = match (received, self.received) {
+            (Some((Follows::Astray(_), ..)), Some(received))
+                if received.restarts != this.restarts
+                    && received.leads_alike(&this, self.tolerance) =>
             {
                 Sequel::SaidAnew
             }
@@ -154,7 +155,7 @@ impl FrameCounter {
             _ => Sequel::GoesOn,
         };
         let counted = CountedPacket { number, in_step, media, reported, uneven, sequel, ..this };
-        if !matches!(heard, Some((Follows::Agreed(..), ..))) {
+        if !matches!(received, Some((Follows::Agreed(..), ..))) {
             self.doubted = Some(counted);
         }
         counted
@@ -162,13 +163,13 @@ impl FrameCounter {
 
     /// Records an admitted packet.
     pub fn follow(&mut self, packet: CountedPacket) {
-        let newer = |heard: &CountedPacket| {
-            heard.stream != packet.stream
-                || heard.media < packet.media
+        let newer = |received: &CountedPacket| {
+            received.stream != packet.stream
+                || received.media < packet.media
                 || packet.sequel != Sequel::GoesOn
         };
-        if self.heard.as_ref().is_none_or(newer) {
-            self.heard = Some(packet);
+        if self.received.as_ref().is_none_or(newer) {
+            self.received = Some(packet);
             self.doubted = None;
         }
     }
@@ -198,11 +199,12 @@ impl CountedPacket {
             ahead @ 1.. => self.media + self.frames.count() + (ahead - 1) * next.frames.count(),
             behind => self.media + behind * next.frames.count(),
         };
-        let (Some((before, at, came)), Some((time, _, arrived))) = (self.reported, next.reported)
+        let (Some((before, at, arrived_before)), Some((time, _, arrived))) =
+            (self.reported, next.reported)
         else {
             return (Follows::Agreed(by_number, Span::ZERO), steps);
         };
-        let passed = arrived - came;
+        let passed = arrived - arrived_before;
         let since = Self::unwrapped(time.since(before), passed);
         let by_time = at + rate.frames_nearest(since).count();
         let off = |media: i64| rate.span_of(Frames::new(by_time - media)).abs();
@@ -238,11 +240,12 @@ impl CountedPacket {
 
     /// Whether both have the same lead of presentation over arrival.
     fn leads_alike(&self, next: &Self, tolerance: Span) -> bool {
-        let (Some((before, _, came)), Some((time, _, arrived))) = (self.reported, next.reported)
+        let (Some((before, _, arrived_before)), Some((time, _, arrived))) =
+            (self.reported, next.reported)
         else {
             return false;
         };
-        let passed = arrived - came;
+        let passed = arrived - arrived_before;
         let led = Self::unwrapped(time.since(before), passed) - passed;
         led.abs() <= tolerance + passed.abs().divided(FrameCounter::DRIFT)
     }

@@ -272,8 +272,8 @@ impl JitterBuffer {
     /// The presentation clock applies before the first packet.
     fn apply_clock(&mut self) {
         let source = self.source.as_ref();
-        let heard = |author| source.is_some_and(|source| source.is_reported_by(author));
-        let reported = self.clock.filter(|(author, _)| heard(*author));
+        let received = |author| source.is_some_and(|source| source.is_reported_by(author));
+        let reported = self.clock.filter(|(author, _)| received(*author));
         if let Some(clock) = reported.map(|(_, clock)| clock).or(self.presentation_clock) {
             self.placement.set_clock(clock);
         }
@@ -313,7 +313,7 @@ impl JitterBuffer {
 
     /// Proven frames and bytes per frame, if they contradict the format.
     fn proven_frame(&self) -> Option<(Frames, usize)> {
-        let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
+        let source = self.source.as_ref().filter(|_| self.format.codec.is_none())?;
         let step = source.odd_step()?;
         let bytes = source.packet().as_len() * self.format.sample.bytes() * self.carried.count();
         bytes.is_multiple_of(step.as_len()).then(|| (step, bytes / step.as_len()))

@@ -195,7 +195,7 @@ mod tests {
         let rate = Rate::new(hertz).unwrap();
         let packet = rate.frames_within(Span::from_millis(1));
         let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
-        let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type: 97 };
+        let format = StreamFormat { codec: None, rate, channels, sample, packet, payload_type: 97 };
         let period = Frames::new(cycle);
         let device = Settings { rate, channels, period, periods: 3 };
         [

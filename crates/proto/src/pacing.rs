@@ -61,7 +61,7 @@ mod tests {
     fn format(channels: u32, packet: i64) -> StreamFormat {
         let sample = SampleFormat::L24;
         StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::new(channels).unwrap(),
             sample,

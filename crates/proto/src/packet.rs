@@ -172,7 +172,7 @@ impl MediaPacket<'_> {
         let StatedShape { rate, channels, sample } = self.shape?;
         let channels = Channels::new(channels.into()).ok()?;
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: rate?,
             channels,
             sample: sample?,
@@ -200,8 +200,8 @@ impl MediaPacket<'_> {
         if payload_bytes == 0 {
             return Err(Invalid::Empty);
         }
-        if let Some(coder) = format.coder {
-            return self.coded_frames(coder, format.channels, longest);
+        if let Some(codec) = format.codec {
+            return self.coded_frames(codec, format.channels, longest);
         }
         if !payload_bytes.is_multiple_of(frame_bytes) {
             return Err(Invalid::PartialFrame { payload_bytes, frame_bytes });
@@ -214,11 +214,11 @@ impl MediaPacket<'_> {
     #[inline(never)]
     fn coded_frames(
         &self,
-        coder: Codec,
+        codec: Codec,
         channels: Channels,
         longest: Frames,
     ) -> Result<Frames, Invalid> {
-        let frames = coder.frames(self.payload).ok_or(Invalid::Coded)?;
+        let frames = codec.frames(self.payload).ok_or(Invalid::Coded)?;
         if self.payload.len() > channels.samples_in(frames) * size_of::<f32>() {
             return Err(Invalid::Coded);
         }

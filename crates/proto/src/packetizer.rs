@@ -127,7 +127,7 @@ impl Packetizer {
         let longest = StreamFormat {
             packet: config.format.rate.frames_within(PTIME_RANGE.1),
             sample: SampleFormat::F32,
-            coder: None,
+            codec: None,
             ..config.format
         };
         let samples = config.format.channels.samples_in(longest.packet.max(config.format.packet));
@@ -188,11 +188,11 @@ impl Packetizer {
     /// `false` without a matching encoder, or if packets would be empty or exceed
     /// [`Packetizer::datagram_bytes`].
     pub fn set_format(&mut self, packet: Frames, coding: Coding, payload_type: u8) -> bool {
-        let Coding { sample, coder } = coding;
-        let coming = StreamFormat { packet, sample, coder, payload_type, ..self.coming };
+        let Coding { sample, codec } = coding;
+        let coming = StreamFormat { packet, sample, codec, payload_type, ..self.coming };
         let fits = coming.packet > Frames::ZERO
             && HEADER_ROOM + coming.payload_bytes() <= self.buffer.len()
-            && coming.coder.is_none_or(|coder| self.codes(coder, &coming));
+            && coming.codec.is_none_or(|codec| self.codes(codec, &coming));
         if fits {
             self.coming = coming;
         }
@@ -205,10 +205,10 @@ impl Packetizer {
         compressing.for_each(|encoder| encoder.expect_loss(percent));
     }
 
-    fn codes(&mut self, coder: Codec, format: &StreamFormat) -> bool {
+    fn codes(&mut self, codec: Codec, format: &StreamFormat) -> bool {
         let compressing = self.compressing.as_mut();
         let samples = format.channels.samples_in(format.packet);
-        coder.check(format.shape(), format.packet).is_ok()
+        codec.check(format.shape(), format.packet).is_ok()
             && compressing
                 .is_some_and(|c| c.samples.len() >= samples && c.encoder(format.coding()).is_some())
     }
@@ -241,7 +241,7 @@ impl Packetizer {
     pub fn push(&mut self, block: &[f32], times: BlockTimes, mut emit: impl FnMut(Outgoing<'_>)) {
         let StreamFormat { rate, channels, .. } = self.config.format;
         let frames = channels.frames_in(block.len());
-        let coded = self.config.format.coder.is_some();
+        let coded = self.config.format.codec.is_some();
         if !coded && self.filled > Frames::ZERO && self.coming.packet != self.config.format.packet {
             self.depart(times.now, &mut emit);
         }
@@ -249,16 +249,16 @@ impl Packetizer {
         while at < frames {
             let begins = at == Frames::ZERO || self.coming.packet == self.config.format.packet;
             // Compressed packets keep their length.
-            if self.filled == Frames::ZERO && (begins || self.config.format.coder.is_some()) {
+            if self.filled == Frames::ZERO && (begins || self.config.format.codec.is_some()) {
                 self.take_up_format();
             }
-            let StreamFormat { sample, packet, coder, .. } = self.config.format;
+            let StreamFormat { sample, packet, codec, .. } = self.config.format;
             if self.filled == Frames::ZERO {
                 self.first = (times.capture + rate.span_of(at), times.taken);
             }
             let take = (packet - self.filled).min(frames - at);
             let samples = &block[channels.samples_in(at)..channels.samples_in(at + take)];
-            if coder.is_none() {
+            if codec.is_none() {
                 let bytes = sample.bytes();
                 let from = HEADER_ROOM + channels.samples_in(self.filled) * bytes;
                 let room = &mut self.buffer[from..from + samples.len() * bytes];
@@ -283,7 +283,7 @@ impl Packetizer {
             return;
         }
         let padding = self.until_packet().min(frames);
-        if self.config.format.coder.is_none() {
+        if self.config.format.codec.is_none() {
             let frame_bytes = self.config.format.frame_bytes();
             let from = HEADER_ROOM + self.filled.as_len() * frame_bytes;
             self.buffer[from..from + padding.as_len() * frame_bytes].fill(0);
@@ -312,7 +312,7 @@ impl Packetizer {
         if before == coding {
             return;
         }
-        if before.coder.is_some() || coding.coder.is_some() {
+        if before.codec.is_some() || coding.codec.is_some() {
             // Packets of another codec may have other boundaries.
             self.encoder.reset();
         }
@@ -344,7 +344,7 @@ impl Packetizer {
             return;
         }
         let again = self.encoder.layout().repeat();
-        let payload_bytes = match self.config.format.coder {
+        let payload_bytes = match self.config.format.codec {
             None => self.filled.as_len() * self.config.format.frame_bytes(),
             Some(_) => match self.compress() {
                 Some(bytes) => bytes,
@@ -368,7 +368,7 @@ impl Packetizer {
         let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
         // The decoder outputs frames late by its delay.
-        let delay = self.config.format.coder.map_or(Frames::ZERO, Codec::delay);
+        let delay = self.config.format.codec.map_or(Frames::ZERO, Codec::delay);
         let capture = capture + -rate.span_of(delay);
         let media = self.media - self.filled - delay;
         let due = capture + self.config.format.packing_age(self.config.period);

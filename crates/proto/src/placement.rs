@@ -164,10 +164,10 @@ impl Placement {
     }
 
     /// Sets the sender's card rate, as reported by another stream.
-    pub fn tell_rate(&mut self, reported: ReportedRate) {
-        self.run.media_clock.tell_rate(reported);
+    pub fn handle_rate(&mut self, reported: ReportedRate) {
+        self.run.media_clock.handle_rate(reported);
         for next in self.next.iter_mut().flatten() {
-            next.run.media_clock.tell_rate(reported);
+            next.run.media_clock.handle_rate(reported);
         }
     }
 
@@ -223,11 +223,11 @@ impl Placement {
         self.run_of_mut(media).arrivals.step(step, now);
     }
 
-    /// Begins another run at `begins`. If `heard`, earlier runs keep their times up to `end`.
-    pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, heard: bool) {
+    /// Begins another run at `begins`. If `received`, earlier runs keep their times up to `end`.
+    pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, received: bool) {
         self.anew = true;
         let run = self.run.following();
-        if !heard {
+        if !received {
             self.next.fill(None);
             self.run = run;
         } else if let Some(free) = self.next.iter_mut().find(|next| next.is_none()) {

@@ -159,7 +159,7 @@ impl Playout {
         &mut self,
         first: MediaTime,
         frames: Frames,
-        coder: Codec,
+        codec: Codec,
         payload: &[u8],
     ) -> Placed {
         let late = match self.late(first, frames) {
@@ -169,7 +169,7 @@ impl Playout {
         let Some(coded) = self.coded.as_mut().filter(|coded| !coded.is_beyond(first)) else {
             return Placed::Late;
         };
-        coded.keep(first, frames, coder, payload);
+        coded.keep(first, frames, codec, payload);
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
@@ -329,7 +329,7 @@ impl Playout {
         }
         self.advance(cursor, cursor + frames);
         if self.tells_at_once {
-            self.tell_concealer(self.slot(cursor + frames));
+            self.update_concealer(self.slot(cursor + frames));
         }
         self.look_ahead(cursor + frames);
         missing
@@ -364,7 +364,7 @@ impl Playout {
             let run = run_of(kind, filled);
             let part = &mut out[at * channels..(at + run) * channels];
             if kind == SEAM {
-                self.tell_concealer(start + at);
+                self.update_concealer(start + at);
                 self.concealer.cut();
             }
             if kind == CONCEALED {
@@ -381,7 +381,7 @@ impl Playout {
                     self.concealer.sound(part);
                 }
             } else {
-                self.tell_concealer(start + at);
+                self.update_concealer(start + at);
                 self.concealer.conceal(part);
                 self.holes.add(first + Frames::from_len(at), Frames::from_len(run));
                 missing += run;
@@ -391,7 +391,7 @@ impl Playout {
         missing
     }
 
-    fn tell_concealer(&mut self, end: usize) {
+    fn update_concealer(&mut self, end: usize) {
         let passed = core::mem::take(&mut self.passed).min(self.concealer.learns_from());
         if passed == 0 {
             return;
@@ -405,7 +405,7 @@ impl Playout {
     /// Moves the cursor; drops frames that leave the buffer.
     pub fn move_to(&mut self, next: MediaTime) {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
-            self.tell_concealer(self.slot(cursor));
+            self.update_concealer(self.slot(cursor));
             if let Some(coded) = &mut self.coded
                 && cursor - next > self.history
             {
@@ -455,7 +455,7 @@ impl Playout {
 
     fn cut(&mut self) {
         if let Some(cursor) = self.cursor {
-            self.tell_concealer(self.slot(cursor));
+            self.update_concealer(self.slot(cursor));
         }
         self.concealer.cut();
     }

@@ -80,7 +80,7 @@ pub struct ReceivePolicy {
     link_offset: Span,
     arrivals: Arrivals,
     /// SSRC of the current source, and its start.
-    heard: Option<u32>,
+    received: Option<u32>,
     received_since: LocalTime,
     /// If packets stop, another sender may follow; its reports arrive first.
     recent: Recent,
@@ -161,7 +161,7 @@ impl ReceivePolicy {
             begins: link_offset,
             device,
             arrivals,
-            heard: None,
+            received: None,
             received_since: LocalTime::ZERO,
             recent: Recent::NONE,
             clock: None,
@@ -284,7 +284,7 @@ impl ReceivePolicy {
         if self.refusal.is_some() || self.watch.is_contradicted() {
             return false;
         }
-        let fits = self.heard.is_some() && self.announced.is_some();
+        let fits = self.received.is_some() && self.announced.is_some();
         self.played |= fits && !passage.late;
         self.arrivals.enter(passage);
         true
@@ -333,12 +333,12 @@ impl ReceivePolicy {
 
     /// SSRC of the sender to answer.
     pub fn speaker(&self) -> Option<u32> {
-        self.heard.filter(|_| self.recent.is_lively() && !self.left)
+        self.received.filter(|_| self.recent.is_lively() && !self.left)
     }
 
     /// SSRC of the current or last source.
-    pub const fn heard(&self) -> Option<u32> {
-        self.heard
+    pub const fn received(&self) -> Option<u32> {
+        self.received
     }
 
     /// Mapping of the source's clock.
@@ -460,13 +460,13 @@ impl ReceivePolicy {
     }
 
     fn is_received_for(&self, long: Span) -> bool {
-        self.heard.is_some() && self.recent.last() - self.received_since >= long
+        self.received.is_some() && self.recent.last() - self.received_since >= long
     }
 
     /// Whether only invalid datagrams arrive.
     pub fn reads_nothing(&self) -> bool {
         let invalid = self.status.map_or(0, |status| status.counters.invalid);
-        self.heard.is_none() && invalid >= STRAY
+        self.received.is_none() && invalid >= STRAY
     }
 }
 

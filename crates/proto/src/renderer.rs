@@ -33,6 +33,8 @@ pub(crate) struct Renderer {
     pub(crate) servo: Servo,
     step: Step,
     moved: bool,
+    /// Inaudible frames need no convolution.
+    pub(crate) silent: bool,
     room: Box<[f32]>,
 }
 
@@ -63,6 +65,7 @@ impl Renderer {
             servo: Servo::new(rate),
             step: Step::ONE,
             moved: false,
+            silent: false,
             room: vec![0.0; maximum * channels.count()].into(),
         }
     }
@@ -73,26 +76,26 @@ impl Renderer {
     }
 
     pub(crate) fn begin(&mut self, due: MediaPoint) {
-        self.tell_resampler();
+        self.update_resampler();
         self.servo.land();
         self.playout.move_to(self.cursor_for(due));
     }
 
     pub(crate) fn skip(&mut self, skipped: Frames) {
         if let Some(cursor) = self.playout.cursor().filter(|_| skipped != Frames::ZERO) {
-            self.tell_resampler();
+            self.update_resampler();
             self.playout.move_to(cursor + skipped);
         }
     }
 
     pub(crate) fn catch_up(&mut self, due: MediaPoint) {
-        self.tell_resampler();
+        self.update_resampler();
         self.servo.moved();
         self.playout.move_to(self.cursor_for(due));
     }
 
     pub(crate) fn jump_to(&mut self, due: MediaPoint) {
-        self.tell_resampler();
+        self.update_resampler();
         self.servo.moved();
         let next = self.cursor_for(due);
         if self.playout.cursor() != Some(next) {
@@ -160,6 +163,12 @@ impl Renderer {
         self.frame.times(away).abs() <= Self::NEAR
     }
 
+    /// Whether an inaudible stream is at its place: within the noise of a known clock.
+    pub(crate) fn is_at(&self, due: &Due) -> bool {
+        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
+        away.parts().abs() <= 2 * FineFrames::ONE
+    }
+
     /// Larger changes cause a jump, so that packets in time find their place.
     pub(crate) fn retarget(&mut self, span: Span) {
         self.servo.retarget(span);
@@ -193,7 +202,7 @@ impl Renderer {
         }
         let later = out.len() >= self.minimum;
         if !later {
-            self.tell_resampler();
+            self.update_resampler();
         }
         let read = self.playout.pull_whole(out)?;
         if later {
@@ -206,7 +215,7 @@ impl Renderer {
         Some(Rendered { start, read, missing, concealed, resampled: false })
     }
 
-    fn tell_resampler(&mut self) {
+    fn update_resampler(&mut self) {
         if core::mem::take(&mut self.unreported)
             && let Some(cursor) = self.playout.cursor()
         {
@@ -220,7 +229,7 @@ impl Renderer {
 
     #[inline(never)]
     fn pull_any(&mut self, out: &mut [f32]) -> Option<Rendered> {
-        self.tell_resampler();
+        self.update_resampler();
         self.playout.clear_holes();
         let begin = self.place().zip(self.playout.cursor());
         let resampled = self.step != Step::ONE || self.resampler.fraction() != 0;
@@ -245,12 +254,17 @@ impl Renderer {
         let room = &mut self.room[..wanted * self.channels.count()];
         let missing = self.playout.pull(room);
         self.resampler.push(room);
-        self.resampler.pull(out, self.step);
+        if self.silent {
+            self.resampler.skip(frames, self.step);
+            out.fill(0.0);
+        } else {
+            self.resampler.pull(out, self.step);
+        }
         missing
     }
 
     pub(crate) fn clear(&mut self) {
-        self.tell_resampler();
+        self.update_resampler();
         self.step = Step::ONE;
         self.playout.clear();
     }
@@ -277,7 +291,7 @@ mod tests {
     const LENGTHS: [usize; 4] = [BLOCK, BLOCK, 5, 40];
 
     /// Copies `blocks` blocks, then resamples after `then`. `later` defers the history.
-    fn heard(later: bool, start: i64, blocks: usize, then: Then) -> Vec<f32> {
+    fn received(later: bool, start: i64, blocks: usize, then: Then) -> Vec<f32> {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let mut renderer = Renderer::new(rate, channels, Frames::new(4800), Quality::default());
         assert!(
@@ -288,7 +302,7 @@ mod tests {
             renderer.minimum = usize::MAX;
         }
         renderer.begin(MediaTime::from_frames(start).into());
-        let (mut heard, mut bytes, mut placed) = (Vec::new(), [0; 2 * BLOCK * 4], start);
+        let (mut received, mut bytes, mut placed) = (Vec::new(), [0; 2 * BLOCK * 4], start);
         for block in 0..blocks + 8 {
             while renderer.place().is_some_and(|at| at.frame.as_frames() + 240 > placed) {
                 let sound: [f32; 2 * BLOCK] =
@@ -301,7 +315,7 @@ mod tests {
             let mut out = [0.0; 2 * BLOCK];
             let out = &mut out[..2 * LENGTHS[block % LENGTHS.len()]];
             renderer.pull(out);
-            heard.extend_from_slice(out);
+            received.extend_from_slice(out);
             if block + 1 == blocks {
                 let place = renderer.place().unwrap();
                 let ahead =
@@ -320,7 +334,7 @@ mod tests {
                 renderer.step = Step::from_ppm(200.0);
             }
         }
-        heard
+        received
     }
 
     #[test]
@@ -340,8 +354,11 @@ mod tests {
         for start in [0, 8192 - 2 * BLOCK as i64] {
             for blocks in [1, 2, 3, 4, 30] {
                 for then in then {
-                    let heard = [true, false].map(|later| heard(later, start, blocks, then));
-                    assert!(heard[0] == heard[1], "{then:?} after {blocks} blocks from {start}");
+                    let received = [true, false].map(|later| received(later, start, blocks, then));
+                    assert!(
+                        received[0] == received[1],
+                        "{then:?} after {blocks} blocks from {start}"
+                    );
                 }
             }
         }

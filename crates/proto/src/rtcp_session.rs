@@ -143,7 +143,7 @@ pub struct Session {
     probe: Option<(u32, usize)>,
     /// Stream and probe name.
     passed: Option<(u32, u32)>,
-    heard: Option<(u32, SourceEndpoints)>,
+    received: Option<(u32, SourceEndpoints)>,
     foreign: u64,
     kept: Option<DisciplinedClock>,
     reported: (u64, u64),
@@ -182,7 +182,7 @@ impl Session {
             feedback: None,
             probe: None,
             passed: None,
-            heard: None,
+            received: None,
             foreign: 0,
             kept: None,
             reported: (0, 0),
@@ -218,9 +218,9 @@ impl Session {
 
     /// Sets SSRC and addresses of the playing source. Reports with this SSRC are accepted only from
     /// those hosts. Other hosts are separate peers.
-    pub fn set_received(&mut self, heard: Option<(u32, SourceEndpoints)>) {
-        self.heard = heard;
-        if let Some((ssrc, endpoints)) = heard {
+    pub fn set_received(&mut self, received: Option<(u32, SourceEndpoints)>) {
+        self.received = received;
+        if let Some((ssrc, endpoints)) = received {
             self.peers
                 .retain(|peer| peer.author.ssrc != ssrc || endpoints.are_of(peer.author.host));
         }
@@ -256,7 +256,7 @@ impl Session {
     }
 
     /// Sets UTC minus the local clock; `None` if not synchronised.
-    pub fn set_kept(&mut self, kept: Option<DisciplinedClock>) {
+    pub fn set_disciplined(&mut self, kept: Option<DisciplinedClock>) {
         self.kept = kept;
     }
 
@@ -311,7 +311,7 @@ impl Session {
         }
         let compound = Compound::parse(datagram)?;
         let elsewhere = |of: &(u32, SourceEndpoints)| !of.1.are_of(arrived.from);
-        let stranger = self.heard.filter(elsewhere).map(|(ssrc, _)| ssrc);
+        let stranger = self.received.filter(elsewhere).map(|(ssrc, _)| ssrc);
         let mut poses = false;
         let mut sent = None;
         compound.visit(|ssrc, item| {
@@ -339,10 +339,10 @@ impl Session {
         sent: Option<NtpTime>,
         notify: &mut impl FnMut(Event),
     ) {
-        let (author, heard) = (Author { ssrc, host: from }, self.heard);
+        let (author, received) = (Author { ssrc, host: from }, self.received);
         // With the source's SSRC, only its own hosts reach this point.
         let same = |peer: &Peer| {
-            let one = heard.is_some_and(|(heard, _)| heard == ssrc);
+            let one = received.is_some_and(|(received, _)| received == ssrc);
             peer.author == author || one && peer.author.ssrc == ssrc
         };
         if let Item::Bye = item {
@@ -434,8 +434,8 @@ impl Session {
         }
         self.reports += 1;
         let sent = self.sending.is_some_and(|sending| sending.wants_feedback);
-        let heard = self.peers.iter().filter_map(|peer| peer.announcement);
-        let is_thin = sent || heard.fold(false, |thin, heard| thin | heard.wants_feedback);
+        let received = self.peers.iter().filter_map(|peer| peer.announcement);
+        let is_thin = sent || received.fold(false, |thin, received| thin | received.wants_feedback);
         let haste = if is_thin { Self::HASTE_ON_THIN_PATHS } else { Self::HASTE };
         let hasty = self.reports <= Self::HASTY_REPORTS;
         self.next = now + if hasty { haste } else { self.interval() };

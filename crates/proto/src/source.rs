@@ -43,7 +43,7 @@ pub struct Source {
     reached: Option<MediaTime>,
     lengths: (Frames, Frames),
     received: u64,
-    heard: LocalTime,
+    last_arrival: LocalTime,
     /// Stream, number and timestamp that would confirm the doubted packet.
     doubt: Option<(StreamId, Wrapped, Wrapped)>,
     stamped: bool,
@@ -73,13 +73,13 @@ impl Source {
     const UNSURE: Span = Span::from_millis(250);
 
     /// Creates a source from its first packet.
-    pub fn begin(packet: &PacketHead, frames: Frames, came: &Arrival) -> Self {
+    pub fn begin(packet: &PacketHead, frames: Frames, arrived: &Arrival) -> Self {
         let number = Unwrapper::starting_at(packet.number);
         let timeline = Unwrapper::starting_at(packet.media);
         let (sequence, media) = (number.highest(), MediaTime::from_frames(timeline.highest()));
         Self {
             stream: packet.stream,
-            endpoints: SourceEndpoints::only(came.from),
+            endpoints: SourceEndpoints::only(arrived.from),
             before: None,
             first_sequence: sequence,
             begin: media,
@@ -90,7 +90,7 @@ impl Source {
             shift: 0,
             timeline,
             received: 0,
-            heard: came.at,
+            last_arrival: arrived.at,
             doubt: None,
             stamped: packet.capture.is_some(),
             steps: OddSteps::default(),

@@ -18,7 +18,7 @@ pub struct StreamFormat {
     /// Sample format on the wire.
     pub sample: SampleFormat,
     /// Codec of these samples, if any.
-    pub coder: Option<Codec>,
+    pub codec: Option<Codec>,
     /// Frames per packet.
     pub packet: Frames,
     /// RTP payload type (RFC 3551 §6).
@@ -69,10 +69,10 @@ impl Coding {
     ) -> Option<Span> {
         let takes = |ptime: Span| {
             let packet = packet_frames(rate, ptime).ok()?;
-            let checked = self.coder.map(|coder| coder.check((rate, channels), packet));
+            let checked = self.codec.map(|codec| codec.check((rate, channels), packet));
             checked.is_none_or(|checked| checked.is_ok()).then_some(ptime)
         };
-        let ptimes = self.coder.map_or(&[][..], |coder| coder.ptimes().unwrap_or(&Opus::PTIMES));
+        let ptimes = self.codec.map_or(&[][..], |codec| codec.ptimes().unwrap_or(&Opus::PTIMES));
         let mut within = ptimes.iter().filter(|ptime| (minimum..=maximum).contains(ptime));
         takes(minimum).or_else(|| within.find_map(|ptime| takes(*ptime)))
     }
@@ -85,8 +85,8 @@ impl StreamFormat {
     }
 
     /// Payload type of a coding.
-    pub const fn usual_payload_type(sample: SampleFormat, coder: Option<Codec>) -> u8 {
-        Coding { sample, coder }.row().payload_type
+    pub const fn usual_payload_type(sample: SampleFormat, codec: Option<Codec>) -> u8 {
+        Coding { sample, codec }.row().payload_type
     }
 
     /// Rate and channels.
@@ -96,7 +96,7 @@ impl StreamFormat {
 
     /// Coding.
     pub const fn coding(&self) -> Coding {
-        Coding { sample: self.sample, coder: self.coder }
+        Coding { sample: self.sample, codec: self.codec }
     }
 
     /// Name of the coding.
@@ -117,18 +117,18 @@ impl StreamFormat {
     /// Audio bytes per packet; the maximum for lossless.
     pub fn payload_bytes(&self) -> usize {
         let raw = self.packet.as_len() * self.frame_bytes();
-        self.coder.map_or(raw, |coder| coder.payload_bytes((self.channels, self.packet), raw))
+        self.codec.map_or(raw, |codec| codec.payload_bytes((self.channels, self.packet), raw))
     }
 
     pub(crate) fn is_constant(&self) -> bool {
-        self.coder.is_none_or(Codec::is_constant)
+        self.codec.is_none_or(Codec::is_constant)
     }
 
     /// Maximum age of a complete packet's first frame, with blocks of `period` frames:
     /// `packet + period − gcd(packet, period)` frames, plus the codec delay.
     pub fn packing_age(&self, period: Frames) -> Span {
         let (packet, period) = (self.packet.count(), period.count());
-        let delay = self.coder.map_or(Frames::ZERO, Codec::delay);
+        let delay = self.codec.map_or(Frames::ZERO, Codec::delay);
         self.rate.span_of(delay + Frames::new(packet + period - gcd(packet, period)))
     }
 }

@@ -262,7 +262,7 @@ impl Arbiter {
 
     /// Whether an announcement starts soon whose sound has not arrived: report it without delay.
     pub fn awaits_sound(&self, now: LocalTime) -> bool {
-        let awaited = |it: &Announcement| it.heard.is_none() && it.starts.local > now;
+        let awaited = |it: &Announcement| it.received.is_none() && it.starts.local > now;
         self.announcements.iter().any(awaited)
     }
 
@@ -358,7 +358,7 @@ impl Arbiter {
         if self.announcements.len() < Self::MAX_ANNOUNCEMENTS {
             return Ok(());
         }
-        let waits = |it: &&Announcement| it.state == State::Waiting && it.heard.is_none();
+        let waits = |it: &&Announcement| it.state == State::Waiting && it.received.is_none();
         let least = self.announcements.iter().filter(waits).map(|it| it.claim);
         let least = least.min_by(Claim::precedence).filter(|it| claim.precedence(it).is_gt());
         let is_past = |it: &&Announcement| matches!(it.state, State::Lost(_) | State::Over);
@@ -384,7 +384,7 @@ impl Arbiter {
     /// Handles a goodbye of stream `ssrc`.
     pub fn handle_bye(&mut self, ssrc: u32, now: LocalTime) {
         for known in self.announcements.iter_mut().filter(|it| it.ssrc == ssrc) {
-            let last = known.heard.unwrap_or_else(|| known.clock.wall(now));
+            let last = known.received.unwrap_or_else(|| known.clock.wall(now));
             known.ended = known.ended.or(Some(Moment::of(last, &known.clock)));
         }
         self.poll(now);

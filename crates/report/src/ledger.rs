@@ -341,15 +341,15 @@ pub struct JoinedLedgers {
 ///
 /// Each side uses its own clock, so only durations are combined. The wire stage requires a mapping
 /// of the sender's clock.
-pub fn join(sent: &[SentPacket], heard: &[ReceivedPacket]) -> JoinedLedgers {
+pub fn join(sent: &[SentPacket], received: &[ReceivedPacket]) -> JoinedLedgers {
     let arrived: HashMap<u32, &ReceivedPacket> =
-        heard.iter().map(|packet| (packet.timestamp, packet)).collect();
+        received.iter().map(|packet| (packet.timestamp, packet)).collect();
     let both = sent.iter().filter_map(|packet| Some((packet, *arrived.get(&packet.timestamp)?)));
-    let joined = both.map(|(sent, heard)| joined_line(sent, heard));
+    let joined = both.map(|(sent, received)| joined_line(sent, received));
     let lines: Vec<String> = core::iter::once(JOINED.to_owned()).chain(joined).collect();
-    let late = heard.iter().filter(|packet| packet.late).count();
-    let played = heard.iter().filter(|packet| packet.is_received()).count();
-    let discarded = heard.len() - late - played;
+    let late = received.iter().filter(|packet| packet.late).count();
+    let played = received.iter().filter(|packet| packet.is_received()).count();
+    let discarded = received.len() - late - played;
     let (unlogged, sent) = (sent.len() + 1 - lines.len(), sent.len());
     // The receiver does not log packets of which an underrun skipped the whole sound.
     let counted = format!(
@@ -360,18 +360,18 @@ pub fn join(sent: &[SentPacket], heard: &[ReceivedPacket]) -> JoinedLedgers {
 }
 
 /// Unknown stages and their sum are empty.
-fn joined_line(sent: &SentPacket, heard: &ReceivedPacket) -> String {
-    let (here, there) = (sent.instants(), heard.instants());
+fn joined_line(sent: &SentPacket, received: &ReceivedPacket) -> String {
+    let (here, there) = (sent.instants(), received.instants());
     let stage = |at: usize| {
         let instants = if at < 4 { &here } else { &there };
         instants[at + 1]?.checked_sub(instants[at]?)
     };
     let [a, b, c, d, e, f, g, h, last] = core::array::from_fn(stage);
-    let (resample, device) = (heard.resample, last.map(|all| all - heard.resample));
+    let (resample, device) = (received.resample, last.map(|all| all - received.resample));
     let stages = [a, b, c, d, e, f, g, h, Some(resample), device];
     let total = stages.iter().copied().sum::<Option<i64>>();
     let lateness = sent.handed.checked_sub(sent.due);
-    let alongside = [total, heard.measured, lateness, Some(heard.late.into())];
+    let alongside = [total, received.measured, lateness, Some(received.late.into())];
     let cell = |cell: Option<i64>| cell.map_or(String::new(), |number| number.to_string());
     let cells = stages.into_iter().chain(alongside).map(cell);
     core::iter::once(sent.timestamp.to_string()).chain(cells).collect::<Vec<_>>().join(",")

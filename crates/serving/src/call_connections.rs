@@ -47,7 +47,7 @@ pub struct CalledConnection {
     /// `None` for this host's own key.
     pub name: Option<String>,
     pub secret: [u8; SECRET_BYTES],
-    pub teller: ConnectionEventSender,
+    pub event_sender: ConnectionEventSender,
 }
 
 /// Dropping it closes the connection after the queued messages.
@@ -111,11 +111,11 @@ impl CallConnections {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let id = ConnectionId(self.numbers.fetch_add(1, Ordering::Relaxed));
-        let (teller, reported) = mpsc::channel(WAITING);
+        let (event_sender, reported) = mpsc::channel(WAITING);
         let ConnectedCaller { from, local, peer, name, secret } = caller;
-        let teller = ConnectionEventSender(teller);
-        let came = CalledConnection { id, from, local, peer, name, secret, teller };
-        if self.notify(ConnectionEvent::Arrived(Box::new(came))) {
+        let event_sender = ConnectionEventSender(event_sender);
+        let arrived = CalledConnection { id, from, local, peer, name, secret, event_sender };
+        if self.notify(ConnectionEvent::Arrived(Box::new(arrived))) {
             let why = self.carry(stream, id, reported).await;
             self.tell_gone(id, why).await;
         }

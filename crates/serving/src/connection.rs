@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::call_connections::{CallConnections, ConnectedCaller};
 use crate::guests::{Closed, Guest, SHOWING};
-use crate::news::{ServingNews, TellServing, TurnedAway};
+use crate::news::{ServingEvents, ServingNews, TurnedAway};
 use crate::routes::{Caller, ProvenKey};
 
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(crate) struct Reception {
     pub(crate) trust: Option<Arc<TrustStore>>,
     pub(crate) office: Option<CallConnections>,
     pub(crate) ending: watch::Receiver<bool>,
-    pub(crate) notify: TellServing,
+    pub(crate) notify: ServingEvents,
 }
 
 impl Reception {

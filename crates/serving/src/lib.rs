@@ -17,4 +17,4 @@ pub use call_connections::{CalledConnection, ConnectionEvent, ConnectionEventSen
 pub use listen::{ListenError, Listening};
 pub use news::{ApiAsker, ServingNews, THIS_MACHINE, TurnedAway};
 pub use routes::{ApiCall, OPENAPI};
-pub use server::{ApiServer, serve, serve_calls, serve_node, serve_telling};
+pub use server::{ApiServer, serve, serve_calls, serve_node, serve_with_events};

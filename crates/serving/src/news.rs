@@ -93,4 +93,4 @@ impl fmt::Display for TurnedAway {
 }
 
 /// Must not block a server thread.
-pub(crate) type TellServing = Arc<dyn Fn(&ServingNews) + Send + Sync>;
+pub(crate) type ServingEvents = Arc<dyn Fn(&ServingNews) + Send + Sync>;

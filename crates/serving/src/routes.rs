@@ -26,7 +26,7 @@ use tautline_api::v1::{
 };
 
 use crate::guests::Guest;
-use crate::news::{ApiAsker, ServingNews, THIS_MACHINE, TellServing, TurnedAway};
+use crate::news::{ApiAsker, ServingEvents, ServingNews, THIS_MACHINE, TurnedAway};
 use crate::owners::{Actor, StreamOwners};
 
 pub(crate) use node::node_router;
@@ -59,7 +59,7 @@ impl Caller {
 #[derive(Clone)]
 pub(crate) struct Admission {
     pub(crate) trust: Option<Arc<TrustStore>>,
-    pub(crate) notify: TellServing,
+    pub(crate) notify: ServingEvents,
 }
 
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use crate::call_connections::{CallConnections, ConnectionEvent};
 use crate::connection::Reception;
 use crate::guests::Guests;
 use crate::listen::{ListenError, Listening};
-use crate::news::{ServingNews, TellServing, TurnedAway};
+use crate::news::{ServingEvents, ServingNews, TurnedAway};
 use crate::routes::{Admission, node_router, router, without_workshop};
 
 /// Maximum threads for workshop calls, which may block while a process starts.
@@ -58,16 +58,16 @@ impl Drop for ApiServer {
 }
 
 pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiServer, ListenError> {
-    serve_telling(listening, workshop, |_| ())
+    serve_with_events(listening, workshop, |_| ())
 }
 
 /// Like `serve`, and reports news. `notify` must not block.
-pub fn serve_telling(
+pub fn serve_with_events(
     listening: &Listening,
     workshop: Arc<dyn Workshop>,
     notify: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
-    let notify: TellServing = Arc::new(notify);
+    let notify: ServingEvents = Arc::new(notify);
     let admission = Admission { trust: listening.trust.clone(), notify: Arc::clone(&notify) };
     start(listening, router(workshop, admission), None, notify)
 }
@@ -78,7 +78,7 @@ pub fn serve_node(
     node: Arc<dyn NodeService>,
     notify: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
-    let notify: TellServing = Arc::new(notify);
+    let notify: ServingEvents = Arc::new(notify);
     let admission = Admission { trust: listening.trust.clone(), notify: Arc::clone(&notify) };
     start(listening, node_router(node, admission), None, notify)
 }
@@ -96,7 +96,7 @@ fn start(
     listening: &Listening,
     router: Router,
     office: Option<CallConnections>,
-    notify: TellServing,
+    notify: ServingEvents,
 ) -> Result<ApiServer, ListenError> {
     listening.check()?;
     let tls = listening.trust.as_ref().map(answering).transpose()?;

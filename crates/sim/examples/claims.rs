@@ -13,9 +13,9 @@ use tautline_proto::time::Span;
 use tautline_proto::units::Ppm;
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::{ClockEvent, TrueTime};
-use tautline_sim::heard::Received;
 use tautline_sim::link::{Loss, PathModel};
 use tautline_sim::preset::Preset;
+use tautline_sim::received::Received;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{World, play};
 
@@ -72,8 +72,9 @@ fn step() -> Claim {
         card_events: vec![(step, ClockEvent::Rate(Ppm::from_f64(-60.0)))],
         ..HostModel::with_card(CardModel::off_by(40.0))
     };
-    let heard = play(scenario, Span::from_secs(60)).remove(0);
-    let after = |seconds: usize| at(&heard.errors[heard.errors.len() - 1000 * seconds..], 1.0);
+    let received = play(scenario, Span::from_secs(60)).remove(0);
+    let after =
+        |seconds: usize| at(&received.errors[received.errors.len() - 1000 * seconds..], 1.0);
     Claim {
         what: "wired: a card steps by 100 ppm".into(),
         wanted: "< 50 µs ten seconds later".into(),
@@ -83,10 +84,10 @@ fn step() -> Claim {
 }
 
 fn in_step((preset, median, tail): (Preset, i64, i64)) -> Claim {
-    let heard = play(Scenario::two_apart(preset, SEED), TEN_MINUTES);
-    let settled = |heard: &Received| heard.errors[30_000..].to_vec();
+    let received = play(Scenario::two_apart(preset, SEED), TEN_MINUTES);
+    let settled = |received: &Received| received.errors[30_000..].to_vec();
     let apart: Vec<Span> =
-        settled(&heard[0]).iter().zip(settled(&heard[1])).map(|(a, b)| *a - b).collect();
+        settled(&received[0]).iter().zip(settled(&received[1])).map(|(a, b)| *a - b).collect();
     let (p50, p999) = (at(&apart, 0.5), at(&apart, 0.999));
     Claim {
         what: format!("{}: two receivers, clocks 100 and cards 200 ppm apart", preset.name()),
@@ -105,30 +106,30 @@ fn repaired(loss: Loss, redundancy: Redundancy, budget: i64, mtu: usize) -> Rece
 }
 
 fn random_loss() -> Claim {
-    let heard = repaired(Loss::random(0.05), Redundancy::Auto, 10, 1500);
-    let longest = heard.holes.keys().next_back().copied().unwrap_or(0);
-    let packets = heard.carried.len() as f64;
+    let received = repaired(Loss::random(0.05), Redundancy::Auto, 10, 1500);
+    let longest = received.holes.keys().next_back().copied().unwrap_or(0);
+    let packets = received.carried.len() as f64;
     Claim {
         what: "5 % random loss, --redundancy auto within 10 ms".into(),
         wanted: "no gap over one packet".into(),
         found: format!(
             "longest {longest} frames; {} of {packets} packets stay lost; {:.0} bytes a packet",
-            heard.counters.lost,
-            heard.bytes as f64 / packets
+            received.counters.lost,
+            received.bytes as f64 / packets
         ),
         met: longest <= 48,
     }
 }
 
 fn bursts((redundancy, budget, mtu): (Redundancy, i64, usize)) -> Claim {
-    let heard = repaired(Loss::bursts(0.2, 3.0), redundancy, budget, mtu);
-    let (lost, bound) = (heard.counters.lost, heard.beyond_repair(budget as usize));
+    let received = repaired(Loss::bursts(0.2, 3.0), redundancy, budget, mtu);
+    let (lost, bound) = (received.counters.lost, received.beyond_repair(budget as usize));
     Claim {
         what: format!("20 % loss in bursts of 3, {redundancy} within {budget} ms"),
         wanted: format!("≤ 1.2 × the {bound} beyond repair"),
         found: format!(
             "{lost} lost; {:.0} bytes a packet",
-            heard.bytes as f64 / heard.carried.len() as f64
+            received.bytes as f64 / received.carried.len() as f64
         ),
         met: lost as f64 <= 1.2 * bound as f64,
     }
@@ -141,7 +142,7 @@ fn auto_latency() -> Claim {
     let mut world = World::new(scenario);
     let mut offset_after = |seconds: i64| {
         world.run(Span::from_secs(seconds));
-        let offsets = world.heard().next().map(|heard| heard.offsets.clone());
+        let offsets = world.received().next().map(|received| received.offsets.clone());
         offsets.and_then(|offsets| offsets.last().map(|(_, offset)| *offset)).unwrap_or(Span::MAX)
     };
     let (soon, evident) = (offset_after(1), offset_after(99));

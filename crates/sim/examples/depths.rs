@@ -182,14 +182,14 @@ fn places() {
         let mut world = World::new(scenario);
         let mut after = |seconds| {
             world.run(Span::from_secs(seconds));
-            world.heard().next().map_or((Span::ZERO, 0), |heard| {
-                (heard.offsets.last().map_or(Span::ZERO, |last| last.1), heard.counters.late)
+            world.received().next().map_or((Span::ZERO, 0), |received| {
+                (received.offsets.last().map_or(Span::ZERO, |last| last.1), received.counters.late)
             })
         };
         let (one, ten, end) = (after(1), after(9), after(290));
         let millis = |span: Span| format!("{:.2} ms", span.as_millis_f64());
-        for heard in world.finish() {
-            let moves = heard.journal.increases + heard.journal.decreases;
+        for received in world.finish() {
+            let moves = received.journal.increases + received.journal.decreases;
             println!(
                 "| {} | {} | {} | {} | {} | {} | {moves} | {} |",
                 preset.name(),
@@ -198,7 +198,7 @@ fn places() {
                 millis(end.0),
                 ten.1,
                 end.1 - ten.1,
-                heard.advised.map_or("–".into(), millis)
+                received.advised.map_or("–".into(), millis)
             );
         }
     }

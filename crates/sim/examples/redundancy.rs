@@ -47,7 +47,7 @@ struct Outcome {
 fn run(lost: &[bool], layout: Layout, window: usize) -> Outcome {
     let (mut encoder, mut repairer) = (Encoder::new(layout), Repairer::default());
     let (mut repair_data, mut datagram) = (vec![0; LONGEST], vec![0; LONGEST]);
-    let mut heard: Vec<bool> = lost.iter().map(|lost| !lost).collect();
+    let mut received: Vec<bool> = lost.iter().map(|lost| !lost).collect();
     let (mut bytes, mut encode, mut decode) = (0, 0.0, 0.0);
     let mut payload = [0; PAYLOAD];
     for (number, lost) in (0i64..).zip(lost) {
@@ -74,17 +74,17 @@ fn run(lost: &[bool], layout: Layout, window: usize) -> Outcome {
         repairer.accept(number, 97, packet.payload, packet.carried).expect("and whole");
         while let Some((sequence, payload)) = repairer.pull() {
             assert_eq!(payload[..8], sequence.to_be_bytes(), "what comes back is what was sent");
-            heard[sequence as usize] |= number - sequence <= window as i64;
+            received[sequence as usize] |= number - sequence <= window as i64;
         }
         decode += began.elapsed().as_nanos() as f64;
     }
     let (mut run, mut longest) = (0, 0);
-    for heard in &heard {
-        run = if *heard { 0 } else { run + 1 };
+    for received in &received {
+        run = if *received { 0 } else { run + 1 };
         longest = longest.max(run);
     }
     Outcome {
-        residual: heard.iter().filter(|heard| !**heard).count(),
+        residual: received.iter().filter(|received| !**received).count(),
         longest,
         bytes: bytes / lost.len(),
         encode: encode / lost.len() as f64,

@@ -39,9 +39,9 @@ fn main() -> std::io::Result<()> {
         card_events: vec![(step, ClockEvent::Rate(Ppm::from_f64(-50.0)))],
         ..HostModel::with_card(CardModel::off_by(50.0))
     };
-    let heard = &play(scenario, Span::from_secs(SECONDS))[0];
+    let received = &play(scenario, Span::from_secs(SECONDS))[0];
     let mut line = String::new();
-    for (index, error) in heard.errors.iter().enumerate().step_by(50) {
+    for (index, error) in received.errors.iter().enumerate().step_by(50) {
         let (x, y) = (across(index as f64 / 1000.0), down(error.as_micros_f64()));
         let _ = write!(line, "{x:.1},{y:.1} ");
     }

@@ -20,8 +20,8 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::card::CardModel;
 use crate::clock::TrueTime;
-use crate::coder::{codings, decoder};
-use crate::heard::Received;
+use crate::codec::{codings, decoder};
+use crate::received::Received;
 use crate::scenario::Scenario;
 
 pub(crate) const BEAT: Span = Span::from_millis(20);
@@ -135,7 +135,7 @@ impl Ordinary {
         session: &mut Session,
         (now, woke): (TrueTime, LocalTime),
         starved: bool,
-        heard: &mut Received,
+        received: &mut Received,
     ) {
         self.starved += u64::from(starved);
         if woke < self.next {
@@ -149,10 +149,10 @@ impl Ordinary {
             policy.follow(&status, |from, to| overlaps(stalls, from, to), context);
             policy.poll(context);
         });
-        heard.notes.extend(self.policy.notes());
+        received.notes.extend(self.policy.notes());
         let kept = receiver.placement().link_offset();
         if kept != core::mem::replace(&mut self.kept, kept) {
-            heard.offsets.push((now, kept));
+            received.offsets.push((now, kept));
         }
     }
 
@@ -165,18 +165,18 @@ impl Ordinary {
         StreamStatus { counters, faults, ..receiver.status(to) }
     }
 
-    pub(crate) fn finish(&mut self, receiver: &mut JitterBuffer, heard: &mut Received) {
+    pub(crate) fn finish(&mut self, receiver: &mut JitterBuffer, received: &mut Received) {
         let status = self.status(receiver, self.next, self.next);
         let (policy, stalls) = (&mut self.policy, &self.stalls);
         let mut context = Context { now: self.next, session: None, command: &mut |_| true };
         policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);
-        heard.notes.extend(policy.finish(|from, to| overlaps(stalls, from, to)));
+        received.notes.extend(policy.finish(|from, to| overlaps(stalls, from, to)));
         let arrivals = policy.arrivals();
-        heard.gaps = arrivals.gaps();
-        heard.curve = arrivals.curve();
-        heard.advised = arrivals.advised();
-        heard.journal = *arrivals.journal();
-        heard.notes.extend(policy.notes());
+        received.gaps = arrivals.gaps();
+        received.curve = arrivals.curve();
+        received.advised = arrivals.advised();
+        received.journal = *arrivals.journal();
+        received.notes.extend(policy.notes());
     }
 }
 

@@ -69,7 +69,7 @@ struct Sound {
     terms: StreamTerms,
     transport: Transport,
     sent: u64,
-    heard: u64,
+    received: u64,
     received_at: TrueTime,
 }
 
@@ -201,7 +201,7 @@ impl Call {
                 self.numbers[1] += 1;
                 let line = ConnectionId(self.numbers[1]);
                 self.line = Some(line);
-                self.answering.came(line, [1; 32], now);
+                self.answering.arrived(line, [1; 32], now);
                 self.caller.control.connected(CALL_VERSION, now);
             }
             Event::Dialled(false) => self.caller.control.line_lost(now),
@@ -245,14 +245,14 @@ impl Call {
     fn beat(&mut self) {
         let now = self.local();
         if let (Some(transport), Some(sound)) = (self.caller.transport_mut(), &self.sounds[0]) {
-            transport.observe(sound.heard, sound.sent, false, now);
+            transport.observe(sound.received, sound.sent, false, now);
         }
         self.caller.poll(now);
         self.take_steps();
         if !self.gone {
             self.answering.poll(now);
             if let Some(sound) = &self.sounds[1] {
-                self.answering.heard(0, sound.heard, now);
+                self.answering.received(0, sound.received, now);
             }
         }
         self.take_steps();
@@ -405,9 +405,9 @@ impl Call {
     }
 
     fn datagram(&mut self, from: Side, bytes: usize, event: Event) {
-        let mut came = None;
-        self.paths[from as usize].carry(bytes, self.now, |at| came = came.or(Some(at)));
-        if let Some(at) = came {
+        let mut arrived = None;
+        self.paths[from as usize].carry(bytes, self.now, |at| arrived = arrived.or(Some(at)));
+        if let Some(at) = arrived {
             self.at(at, event);
         }
     }
@@ -425,12 +425,12 @@ impl Call {
             let bytes = sound.terms.format(0).map_or(0, |format| format.payload_bytes()) + HEADS;
             // Another scenario tests the search for this maximum length.
             let bytes = bytes.min(BASE_BYTES);
-            let mut came = (transport.0 == CallPath::Tcp).then_some(by_tcp);
+            let mut arrived = (transport.0 == CallPath::Tcp).then_some(by_tcp);
             if transport.0 == CallPath::Udp {
-                self.paths[from as usize].carry(bytes, now, |at| came = came.or(Some(at)));
+                self.paths[from as usize].carry(bytes, now, |at| arrived = arrived.or(Some(at)));
             }
             sound.sent += 1;
-            if let Some(at) = came {
+            if let Some(at) = arrived {
                 self.at(at, Event::Packet(to, transport));
             }
         }
@@ -443,13 +443,13 @@ impl Call {
         if let Some(sound) = sound.filter(|sound| sound.transport == transport) {
             let silence = &mut self.silences[to as usize];
             *silence = (*silence).max(now.since(sound.received_at));
-            (sound.heard, sound.received_at) = (sound.heard + 1, now);
+            (sound.received, sound.received_at) = (sound.received + 1, now);
         }
     }
 }
 
 impl Sound {
     const fn new(terms: StreamTerms, transport: Transport, now: TrueTime) -> Self {
-        Self { terms, transport, sent: 0, heard: 0, received_at: now }
+        Self { terms, transport, sent: 0, received: 0, received_at: now }
     }
 }

@@ -50,14 +50,14 @@ impl Lie {
                 (SENDER_REPORT, Self::Report(by) | Self::Clock(by)) => {
                     later(&mut packet[8..16], by)
                 }
-                (EXTENDED, _) => self.tell_blocks(&mut packet[8..]),
+                (EXTENDED, _) => self.write_blocks(&mut packet[8..]),
                 _ => {}
             }
             rest = after;
         }
     }
 
-    fn tell_blocks(self, blocks: &mut [u8]) {
+    fn write_blocks(self, blocks: &mut [u8]) {
         let mut rest = blocks;
         while rest.len() >= 4 {
             let length = 4 * (usize::from(u16::from_be_bytes([rest[2], rest[3]])) + 1);

@@ -53,6 +53,8 @@ impl HostModel {
 pub struct ReceiverModel {
     pub host: HostModel,
     pub joins: TrueTime,
+    /// Plays inaudibly before.
+    pub silent_until: TrueTime,
     pub there: PathModel,
     /// Second network, on which every packet is sent too.
     pub also_there: Option<PathModel>,
@@ -164,16 +166,16 @@ impl Scenario {
     }
 
     pub fn call(coding: Coding, packet: Frames, path: PathModel, seed: u64) -> Self {
-        let Coding { sample, coder } = coding;
+        let Coding { sample, codec } = coding;
         let maximum = Span::from_millis(250);
         Self {
             format: StreamFormat {
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 sample,
-                coder,
+                codec,
                 packet,
-                payload_type: StreamFormat::usual_payload_type(sample, coder),
+                payload_type: StreamFormat::usual_payload_type(sample, codec),
             },
             latency: Span::from_millis(60),
             promises: LatencyRule::Auto { maximum: Some(maximum) },
@@ -188,7 +190,7 @@ impl Scenario {
     pub fn one_way(path: PathModel, seed: u64) -> Self {
         let sample = SampleFormat::L24;
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::MONO,
             sample,
@@ -197,7 +199,15 @@ impl Scenario {
         };
         let (there, back) = (path.clone(), path);
         let (host, joins) = (HostModel::IDEAL, TrueTime::ZERO);
-        let receiver = ReceiverModel { host, joins, there, also_there: None, back, ends: None };
+        let receiver = ReceiverModel {
+            host,
+            joins,
+            silent_until: joins,
+            there,
+            also_there: None,
+            back,
+            ends: None,
+        };
         Self {
             network: "a path of its own",
             seed,

@@ -31,9 +31,9 @@ use tautline_proto::wire::rtp::PACK;
 
 use crate::beat::BEAT;
 use crate::clock::TrueTime;
-use crate::coder::codings;
+use crate::codec::codings;
 use crate::fault::{Intruder, Lie, SenderFault, Timeline, home};
-use crate::heard::{Received, is_sound, value};
+use crate::received::{Received, is_sound, value};
 use crate::scenario::{OTHER_CHANNELS, RealSound, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
@@ -160,8 +160,8 @@ impl World {
         self.policy.format()
     }
 
-    pub fn heard(&self) -> impl Iterator<Item = &Received> {
-        self.listeners.iter().map(|listener| &listener.heard)
+    pub fn received(&self) -> impl Iterator<Item = &Received> {
+        self.listeners.iter().map(|listener| &listener.received)
     }
 
     pub fn finish(self) -> Vec<Received> {
@@ -240,14 +240,14 @@ impl World {
     fn carry(&mut self, packet: &[u8], places: [Endpoint; 2]) {
         for number in 0..self.listeners.len() {
             let mut arrivals = Vec::new();
-            let SimReceiver { there, also_there, heard, .. } = &mut self.listeners[number];
+            let SimReceiver { there, also_there, received, .. } = &mut self.listeners[number];
             for (path, from) in core::iter::once(there).chain(also_there).zip(places) {
                 path.borrow_mut().carry(packet.len(), self.now, |when| {
                     arrivals.push((when, from));
                 });
-                heard.bytes += packet.len() as u64;
+                received.bytes += packet.len() as u64;
             }
-            heard.carried.push(!arrivals.is_empty());
+            received.carried.push(!arrivals.is_empty());
             for (when, from) in arrivals {
                 self.at(when, SimEvent::Media(number, packet.to_vec(), from));
             }
@@ -257,14 +257,15 @@ impl World {
     fn play(&mut self, number: usize) {
         let format = self.scenario.format;
         let channels = format.channels.count();
-        let clock = self.scenario.receivers[number].host.pace;
+        let model = &self.scenario.receivers[number];
+        let (clock, silent_until) = (model.host.pace, model.silent_until);
         let Self { listeners, timeline, host: sending, now, .. } = self;
         let listener = &mut listeners[number];
         let woke = listener.host.local(*now);
         while let Some((bytes, from, at)) = listener.arrived.pop_front() {
             let arrived = Arrival::exact(from, at, woke);
             let receiver = &mut listener.receiver;
-            if let Some(passage) = receiver.handle_telling(&bytes, &arrived, &mut |_| {}).late() {
+            if let Some(passage) = receiver.handle_with(&bytes, &arrived, &mut |_| {}).late() {
                 listener.ordinary.take(&passage);
             }
         }
@@ -272,34 +273,35 @@ impl World {
         let mut out = vec![0.0; listener.host.card.model.period.as_len() * channels];
         let times = PullTimes { now: woke, meets: listener.host.local(meets), skipped, clock };
         let resampled = listener.receiver.counters().resampled_frames;
-        let SimReceiver { receiver, ordinary, heard, host, .. } = listener;
+        let SimReceiver { receiver, ordinary, received, host, .. } = listener;
+        receiver.set_silent(*now < silent_until);
         let pulled = receiver.pull(&mut out, times, |passage| ordinary.take(&passage));
-        heard.digest(&out);
+        received.digest(&out);
         if self.scenario.sound.is_some() {
-            heard.played.extend(out.iter().step_by(channels));
+            received.played.extend(out.iter().step_by(channels));
         }
         let offset = receiver.placement().link_offset();
         let starved = skipped > Frames::ZERO;
-        ordinary.look(receiver, &mut host.session, (*now, woke), starved, heard);
+        ordinary.look(receiver, &mut host.session, (*now, woke), starved, received);
         let speaks = ordinary.speaks(&host.session, woke);
-        listener.heard.starved += skipped;
+        listener.received.starved += skipped;
         let missing =
-            listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
-        listener.heard.misses(Frames::new(missing as i64));
-        listener.heard.counters = *listener.receiver.counters();
+            listener.receiver.counters().missing_frames - listener.received.counters.missing_frames;
+        listener.received.misses(Frames::new(missing as i64));
+        listener.received.counters = *listener.receiver.counters();
         if let Some(reason) = pulled.resync {
-            listener.heard.resyncs.push((*now, reason));
+            listener.received.resyncs.push((*now, reason));
         }
         if let Some(media) = pulled.media {
             let begin = timeline.frame(media.frame, sending.card.next_frame());
             let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
             let disturbed = pulled.resync.is_some() || skipped + pulled.missing > Frames::ZERO;
             let copied = resampled == listener.receiver.counters().resampled_frames;
-            listener.heard.take(&sound, (begin, copied), *now, disturbed);
+            listener.received.take(&sound, (begin, copied), *now, disturbed);
             if is_sound(sound[0], begin, copied) {
                 let captured = sending.card.met(begin, *now);
                 let part = format.rate.span_of_fine(media - MediaPoint::from(media.frame));
-                listener.heard.errors.push(meets.since(captured) - part - offset);
+                listener.received.errors.push(meets.since(captured) - part - offset);
             }
         }
         if speaks {

@@ -57,7 +57,7 @@ impl Site {
     pub(crate) fn format(&self) -> StreamFormat {
         let sample = SampleFormat::L24;
         StreamFormat {
-            coder: None,
+            codec: None,
             rate: self.rate,
             channels: Channels::STEREO,
             sample,
@@ -87,7 +87,7 @@ impl Site {
     }
 
     /// Address at which this place receives the packets of a group.
-    pub(crate) fn heard_at(&self, group: SocketAddr, place: &Place) -> Result<Address, Error> {
+    pub(crate) fn received_at(&self, group: SocketAddr, place: &Place) -> Result<Address, Error> {
         let interface = place.address;
         let senders = match group == self.announcements {
             true => format!("&senders={}", Arbiter::MAX_ANNOUNCEMENTS),

@@ -173,13 +173,13 @@ mod tests {
                 Kind::Aside => run(Some(at()), &[window(510, 511)]),
                 Kind::Failed => run(Some(at()), &[]),
             });
-            let came = match verdict(made.into_iter()) {
+            let arrived = match verdict(made.into_iter()) {
                 TestVerdict::Passed => Kind::Passed,
                 TestVerdict::Failed => Kind::Failed,
                 TestVerdict::NothingProved(_) => Kind::Aside,
             };
             let decisive = runs.into_iter().find(|kind| *kind != Kind::Aside);
-            assert!(came == decisive.unwrap_or(Kind::Aside));
+            assert!(arrived == decisive.unwrap_or(Kind::Aside));
         }
     }
 

@@ -46,7 +46,7 @@ fn latency(progress: &Progress<'_>) -> String {
     let auto = auto.map_or(String::new(), |kept| format!("auto {:.1} ms, ", kept.as_millis_f64()));
     let latency = match progress.latency {
         Some((latency, uncertainty)) => {
-            let how = if progress.heard { "latency" } else { "expected latency" };
+            let how = if progress.received { "latency" } else { "expected latency" };
             let by = progress.clock.map_or(String::new(), |clock| format!(" by {clock}"));
             let latency = latency.as_millis_f64();
             // Zero if both ends share one clock.

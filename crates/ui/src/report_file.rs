@@ -335,8 +335,8 @@ mod tests {
         let file = ReportFile::create(Path::new(&path));
         assert!(file.and_then(|file| file.write("to the other end")).is_ok());
         drop(write);
-        let mut heard = String::new();
-        read.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "to the other end");
+        let mut received = String::new();
+        read.read_to_string(&mut received).unwrap();
+        assert_eq!(received, "to the other end");
     }
 }

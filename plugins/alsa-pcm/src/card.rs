@@ -113,15 +113,15 @@ mod tests {
 
     struct Blocks {
         left: usize,
-        heard: Vec<(LocalTime, f32)>,
+        received: Vec<(LocalTime, f32)>,
     }
 
     impl Process for Blocks {
         fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
             cycle.playback.samples.fill(1.0);
-            let heard = cycle.capture.samples.first().copied();
-            if self.heard.len() < self.heard.capacity() {
-                self.heard.push((cycle.capture.meets, heard.unwrap_or(0.0)));
+            let received = cycle.capture.samples.first().copied();
+            if self.received.len() < self.received.capacity() {
+                self.received.push((cycle.capture.meets, received.unwrap_or(0.0)));
             }
             self.left -= 1;
             if self.left == 0 { Flow::Finished } else { Flow::Continue }
@@ -138,7 +138,7 @@ mod tests {
         let (started, starts) = sync_channel(1);
         shared.order(Order { stint: 1, mode: Mode::Running });
         let mut card = DeviceProcess::new(settings(), end, started);
-        let blocks = Blocks { left: 5, heard: Vec::with_capacity(5) };
+        let blocks = Blocks { left: 5, received: Vec::with_capacity(5) };
         let (_, ended) = card.run(Box::new(blocks), &Stop::default());
         assert!(matches!(ended, Ended::Finished));
         starts.recv().unwrap()

@@ -50,10 +50,10 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
             format.rate,
             rate.hertz()
         ),
-        ReceiveNote::WrongType(WrongType { came, .. }) => format!(
+        ReceiveNote::WrongType(WrongType { arrived, .. }) => format!(
             "{} packets with payload type {} arrived from {address}, which the PCM does not accept; use the sender's \
              .sdp as address",
-            came.packets, came.payload_type
+            arrived.packets, arrived.payload_type
         ),
         ReceiveNote::Needs { need, device, latency, longest, rule } => {
             let why = format!(
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn pcm_messages_name_no_command_line_options() {
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

@@ -352,7 +352,7 @@ mod tests {
         let recording = started("from", port, Direction::Capture);
         let playing = started("to", port, Direction::Playback);
         let SoundEnd::Playing(track) = &playing.held else { panic!("it plays") };
-        let mut heard = RecordingEnd::new(Arc::clone(&recording.shared));
+        let mut received = RecordingEnd::new(Arc::clone(&recording.shared));
         let sound: Vec<f32> = (1..=SOUND * CHANNELS).map(|at| at as f32 / 65_536.0).collect();
         track.put(MediaTime::ZERO, &sound);
         track.set_end(MediaTime::from_frames(SOUND as i64));
@@ -362,7 +362,7 @@ mod tests {
         let mut found = 0;
         while found < sound.len() / 2 {
             let mut samples = [0.0; 480 * CHANNELS];
-            match heard.take(&mut samples) {
+            match received.take(&mut samples) {
                 0 => std::thread::yield_now(),
                 frames => {
                     let samples = &samples[..frames * CHANNELS];

@@ -102,9 +102,9 @@ fn hear_of(
     silent: Option<LocalTime>,
     (rate, channels): (Option<Rate>, Option<Channels>),
 ) -> Option<TheirStream> {
-    let given_up = |came: LinkArrivals| {
+    let given_up = |arrived: LinkArrivals| {
         let now = now();
-        now >= until || silent.is_some_and(|silent| !came.packets && now >= silent)
+        now >= until || silent.is_some_and(|silent| !arrived.packets && now >= silent)
     };
     match learn(&mut [opened], Believe::AnyHost, given_up) {
         Learnt::Announced { announcement: Announcement { format, link_offset, .. }, .. } => {
@@ -217,7 +217,7 @@ pub(crate) fn format(wish: &Wish, device: &Settings) -> Result<StreamFormat, Com
             .map_err(|error| Complaint::unusable(error.to_string()))?,
     };
     Ok(StreamFormat {
-        coder: None,
+        codec: None,
         rate: device.rate,
         channels: device.channels,
         sample: wish.format,
@@ -290,7 +290,7 @@ fn keeps(reached: &Reached, direction: Direction, device: &Settings) -> Result<(
             carried(&reached.wish, &format)?;
             promised(&reached.wish, &format, device, Span::ZERO).map(drop)
         }
-        Direction::Capture => kept(reached, &heard(reached, device)?, device).map(drop),
+        Direction::Capture => kept(reached, &received(reached, device)?, device).map(drop),
     }
 }
 
@@ -365,7 +365,7 @@ fn promised(
     })
 }
 
-fn heard(reached: &Reached, device: &Settings) -> Result<StreamFormat, Complaint> {
+fn received(reached: &Reached, device: &Settings) -> Result<StreamFormat, Complaint> {
     let mut format = format(&reached.wish, device)?;
     if let Some(announced) = &reached.announced {
         (format.sample, format.packet) = (announced.format.sample, announced.format.packet);
@@ -390,7 +390,7 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
 
 pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
-    let format = heard(reached, device)?;
+    let format = received(reached, device)?;
     let receiver = lay::receiver(resolved, format, kept(reached, &format, device)?);
     let options = sockets::receiving((&wish.address, resolved), &format);
     let opened = options.open(None)?;

@@ -49,15 +49,15 @@ impl HostBlock for HostPorts<'_> {
 
     fn input(&mut self, channel: usize, from: usize, samples: &mut [f32]) {
         let count = self.within(from, samples.len());
-        let (heard, rest) = samples.split_at_mut(count);
+        let (received, rest) = samples.split_at_mut(count);
         rest.fill(0.0);
         let place = self.connections.inputs.get(channel).copied();
         let Some(place) = place.filter(|place| !place.is_null()) else {
-            heard.fill(0.0);
+            received.fill(0.0);
             return;
         };
         // SAFETY: the caller of `new` guarantees these frames; `samples` is our own memory.
-        unsafe { core::ptr::copy_nonoverlapping(place.add(from), heard.as_mut_ptr(), count) };
+        unsafe { core::ptr::copy_nonoverlapping(place.add(from), received.as_mut_ptr(), count) };
     }
 
     fn control(&mut self, index: usize) -> f32 {

@@ -46,7 +46,7 @@ impl SoundingCall {
         let mut caller = CallerEnd::new(offer.clone(), now);
         let mut called = Answering::new(offer, vec![7_000]);
         caller.poll(now);
-        called.came(LINE, [1; 32], now);
+        called.arrived(LINE, [1; 32], now);
         caller.connected(CALL_VERSION, now);
         let mut call = Self { caller, called, now };
         call.talk();

@@ -223,14 +223,14 @@ proptest! {
         cuts in prop::collection::vec(1_usize..20, 1..40),
     ) {
         let all: Vec<u8> = lines.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
-        let (mut buffer, mut heard) = (LineBuffer::default(), Vec::new());
+        let (mut buffer, mut received) = (LineBuffer::default(), Vec::new());
         let (mut rest, mut cuts) = (all.as_slice(), cuts.iter().cycle());
         while !rest.is_empty() {
             let (piece, after) = rest.split_at((*cuts.next().unwrap()).min(rest.len()));
-            buffer.take(piece, |line| heard.push(line.to_vec())).unwrap();
+            buffer.take(piece, |line| received.push(line.to_vec())).unwrap();
             rest = after;
         }
-        prop_assert_eq!(heard, lines);
+        prop_assert_eq!(received, lines);
     }
 }
 

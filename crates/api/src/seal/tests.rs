@@ -72,18 +72,18 @@ fn duplicate_is_not_decrypted_again() {
 fn standby_does_not_open_a_dead_process_streams() {
     let (mut master, mut worker) = ends(0);
     let recorded: Vec<_> = (0..200_u8).map(|n| sealed(&mut master, &[n])).collect();
-    let (heard, late) = recorded.split_at(199);
-    for datagram in heard {
+    let (received, late) = recorded.split_at(199);
+    for datagram in received {
         assert!(worker.open(&mut datagram.clone()).is_some());
     }
     assert_eq!(worker.newest(), Some((0, 198)));
     let (_, next) = ends(1);
     let mut next = next.after(worker.newest());
-    assert!(heard.iter().all(|datagram| next.open(&mut datagram.clone()).is_none()));
+    assert!(received.iter().all(|datagram| next.open(&mut datagram.clone()).is_none()));
     assert_eq!(next.open(&mut late[0].clone()), Some(&[199][..]));
     assert_eq!(next.open(&mut late[0].clone()), None);
     let (_, first) = ends(1);
-    assert!(first.after(None).open(&mut heard[7].clone()).is_some());
+    assert!(first.after(None).open(&mut received[7].clone()).is_some());
 }
 
 #[test]

@@ -26,9 +26,9 @@ fn main() -> Result<(), AnyError> {
     let near = signals::speech("en-gb+f3", NEAR, ALONE_AGAIN - DOUBLE_TALK)?;
     for room in &ROOMS {
         let run = Run::new(&far, &near, room);
-        let heard: Vec<f32> =
+        let received: Vec<f32> =
             run.echo.iter().zip(&run.near).map(|(echo, near)| echo + near).collect();
-        let (left, mut times) = cancelled(&run.far, &heard)?;
+        let (left, mut times) = cancelled(&run.far, &received)?;
         println!("room of {}", room.name);
         report(&run, &left);
         times.sort();
@@ -38,7 +38,7 @@ fn main() -> Result<(), AnyError> {
         if let Some(folder) = &folder {
             let name = room.name.replace(' ', "");
             for (kind, sound) in
-                [("far", &run.far), ("heard", &heard), ("near", &run.near), ("left", &left)]
+                [("far", &run.far), ("heard", &received), ("near", &run.near), ("left", &left)]
             {
                 write(&folder.join(format!("{name}-{kind}.wav")), sound)?;
             }
@@ -47,10 +47,10 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-fn cancelled(far: &[f32], heard: &[f32]) -> Result<(Vec<f32>, Vec<Duration>), AnyError> {
+fn cancelled(far: &[f32], received: &[f32]) -> Result<(Vec<f32>, Vec<Duration>), AnyError> {
     let one = Channels::new(1)?;
     let mut canceller = Canceller::new(Rate::HZ_48000, one, one)?;
-    let mut left = heard.to_vec();
+    let mut left = received.to_vec();
     let mut times = Vec::new();
     for (captured, played) in left.chunks_exact_mut(PERIOD).zip(far.chunks_exact(PERIOD)) {
         let began = Instant::now();

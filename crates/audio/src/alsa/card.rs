@@ -316,23 +316,23 @@ mod tests {
             (CardErrors::new(&spec), crate::toolbox::Notes::default().prepare(String::new()));
         let ends = vec![CardSide::new(Direction::Capture, pcm)];
         let mut card = Card::new(ends, settings, Wakeup::Card, losses.0, losses.1);
-        let (stop, mut heard) = (Stop::default(), Received(Vec::with_capacity(8)));
+        let (stop, mut received) = (Stop::default(), Received(Vec::with_capacity(8)));
         card.start(&stop).unwrap();
         card.wait(&stop).unwrap();
-        card.cycle(&mut heard).unwrap();
+        card.cycle(&mut received).unwrap();
         let end = card.ends[0].pace.end();
         card.wait(&stop).unwrap();
         card.ends[0].pcm.halt();
-        assert_eq!(card.cycle(&mut heard), Err(PcmError::Stopped));
+        assert_eq!(card.cycle(&mut received), Err(PcmError::Stopped));
         assert_eq!(
-            (heard.0.len(), card.ends[0].pace.end()),
+            (received.0.len(), card.ends[0].pace.end()),
             (1, end),
             "nothing of it was heard or counted"
         );
         card.start(&stop).unwrap();
         card.wait(&stop).unwrap();
-        card.cycle(&mut heard).unwrap();
-        let [(_, first), (skipped, second)] = heard.0[..] else { panic!("{:?}", heard.0) };
+        card.cycle(&mut received).unwrap();
+        let [(_, first), (skipped, second)] = received.0[..] else { panic!("{:?}", received.0) };
         let apart = Rate::HZ_48000.frames_nearest(second - first) - Frames::new(48);
         assert!(skipped > Frames::ZERO && skipped == apart, "{skipped} of {apart}");
     }

@@ -36,7 +36,7 @@ impl Device for Still {
 struct Talker {
     says: fn(LocalTime, i64) -> f32,
     said: i64,
-    heard: Sender<(LocalTime, Vec<f32>)>,
+    received: Sender<(LocalTime, Vec<f32>)>,
     finishes: bool,
 }
 
@@ -50,8 +50,8 @@ impl Process for Talker {
             self.said += 1;
         }
         if !cycle.capture.samples.is_empty() {
-            let heard = cycle.capture.samples.to_vec();
-            self.heard.send((cycle.capture.meets, heard)).unwrap();
+            let received = cycle.capture.samples.to_vec();
+            self.received.send((cycle.capture.meets, received)).unwrap();
             cycle.capture.samples.fill(9.0);
         }
         if self.finishes { Flow::Finished } else { Flow::Continue }
@@ -83,9 +83,9 @@ impl Room {
         part: usize,
         says: fn(LocalTime, i64) -> f32,
     ) -> Receiver<(LocalTime, Vec<f32>)> {
-        let (heard, handles) = channel();
+        let (received, handles) = channel();
         for direction in [Direction::Playback, Direction::Capture] {
-            let talker = Talker { says, said: 0, heard: heard.clone(), finishes: false };
+            let talker = Talker { says, said: 0, received: received.clone(), finishes: false };
             self.parts.0.seats[part].of(direction).seat.give(Box::new(talker));
         }
         handles
@@ -172,8 +172,8 @@ fn invalid_part_leaves_the_others_unchanged() {
     let sum: Vec<f32> = [0.25, 8.25].into_iter().cycle().take(PERIOD).collect();
     assert_eq!(room.play(), sum);
     room.turn(40);
-    let heard = handles.try_iter().last().unwrap().1;
-    assert!(heard.iter().all(|sample| [0.25, 8.25].contains(sample)), "{heard:?}");
+    let received = handles.try_iter().last().unwrap().1;
+    assert!(received.iter().all(|sample| [0.25, 8.25].contains(sample)), "{received:?}");
 }
 
 fn in_whole_numbers(samples: &[f32]) -> Vec<Vec<f32>> {
@@ -215,9 +215,9 @@ fn mix_of_32_loud_parts_clips_without_wrapping() {
         };
         let played = room.play();
         room.turn(20);
-        let (meets, heard) = handles.try_iter().last().unwrap();
+        let (meets, received) = handles.try_iter().last().unwrap();
         assert_eq!(meets.as_nanos() % 1_000_000, 0, "a whole period");
-        for all in [played, heard] {
+        for all in [played, received] {
             assert_eq!(all, wave(sum), "floats are what they add up to");
             let held = in_whole_numbers(&all);
             assert_eq!(held.len(), 7);
@@ -234,9 +234,9 @@ fn mix_of_32_loud_parts_clips_without_wrapping() {
 #[test]
 fn each_caller_hears_the_others_frame_exact_and_not_itself() {
     let mut room = Room::of(3);
-    let heard = [room.seat(0, counted), room.seat(1, silent), room.seat(2, loud)];
+    let received = [room.seat(0, counted), room.seat(1, silent), room.seat(2, loud)];
     room.turn(40);
-    let of = |part: usize| heard[part].try_iter().skip(10).collect::<Vec<_>>();
+    let of = |part: usize| received[part].try_iter().skip(10).collect::<Vec<_>>();
     for (meets, samples) in of(1) {
         let each = |frame| counted(meets + RATE.span_of(Frames::from_len(frame)), 0) + 0.25;
         assert_eq!(samples, (0..PERIOD).map(each).collect::<Vec<_>>(), "both, to the frame");
@@ -250,27 +250,27 @@ fn each_caller_hears_the_others_frame_exact_and_not_itself() {
 #[test]
 fn captured_sound_reaches_all_parts_unchanged() {
     let mut room = Room::of(2);
-    let heard = [room.seat(0, silent), room.seat(1, silent)];
+    let received = [room.seat(0, silent), room.seat(1, silent)];
     room.play();
     room.capture(0.75);
-    for heard in heard {
-        assert_eq!(heard.recv().unwrap().1, [0.75; PERIOD]);
+    for received in received {
+        assert_eq!(received.recv().unwrap().1, [0.75; PERIOD]);
     }
 }
 
 #[test]
 fn muted_device_leaves_only_other_parts_without_click() {
     let mut room = Room::of(2);
-    let heard = [room.seat(0, loud), room.seat(1, silent)];
+    let received = [room.seat(0, loud), room.seat(1, silent)];
     room.turn(40);
-    heard[1].try_iter().for_each(drop);
+    received[1].try_iter().for_each(drop);
     let mut handles = |muted| {
         room.parts.mute(muted);
         for _ in 0..20 {
             room.play();
             room.capture(0.5);
         }
-        heard[1].try_iter().flat_map(|(_, samples)| samples).collect::<Vec<_>>()
+        received[1].try_iter().flat_map(|(_, samples)| samples).collect::<Vec<_>>()
     };
     let (before, muted, after) = (handles(false), handles(true), handles(false));
     assert_eq!(before[..], [0.75; 20 * PERIOD]);
@@ -285,9 +285,9 @@ fn muted_device_leaves_only_other_parts_without_click() {
 fn unbridged_parts_receive_the_device_only() {
     let mut room = Room::of(2);
     (room.processes, room.parts) = shared(&Still, &Still, 2, false);
-    let heard = [room.seat(0, loud), room.seat(1, loud)];
+    let received = [room.seat(0, loud), room.seat(1, loud)];
     room.turn(20);
-    assert!(heard[0].try_iter().all(|(_, samples)| samples == [0.0; PERIOD]));
+    assert!(received[0].try_iter().all(|(_, samples)| samples == [0.0; PERIOD]));
     assert!(!room.parts.are_bridged());
 }
 
@@ -295,7 +295,7 @@ fn unbridged_parts_receive_the_device_only() {
 fn jitter_of_times_does_not_move_the_sound() {
     for clock in [Some(ClockId::of(&[b"the one"])), None] {
         let mut room = Room { clock, ..Room::of(2) };
-        let heard = [room.seat(0, numbered), room.seat(1, silent)];
+        let received = [room.seat(0, numbered), room.seat(1, silent)];
         let mut state = 1_u32;
         for _ in 0..2_000 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -303,7 +303,8 @@ fn jitter_of_times_does_not_move_the_sound() {
             room.uncertainty = Span::from_micros(100);
             room.turn(1);
         }
-        let all: Vec<f32> = heard[1].try_iter().skip(10).flat_map(|(_, samples)| samples).collect();
+        let all: Vec<f32> =
+            received[1].try_iter().skip(10).flat_map(|(_, samples)| samples).collect();
         let is_next = |two: &[f32]| (two[1] - two[0]) * (1 << 20) as f32 == 1.0;
         assert!(all.windows(2).all(is_next), "every frame once, by {clock:?}");
         assert_eq!(room.parts.realigned(), 0);
@@ -313,7 +314,7 @@ fn jitter_of_times_does_not_move_the_sound() {
 #[test]
 fn skipped_frames_are_silence_and_keep_alignment() {
     let mut room = Room::of(2);
-    let heard = [room.seat(0, counted), room.seat(1, silent)];
+    let received = [room.seat(0, counted), room.seat(1, silent)];
     room.turn(400);
     room.turned.playback += 1;
     room.skipped.playback = Frames::from_len(PERIOD);
@@ -322,7 +323,7 @@ fn skipped_frames_are_silence_and_keep_alignment() {
     room.turned.capture += 1;
     room.skipped.capture = Frames::from_len(PERIOD);
     room.turn(20);
-    let blocks: Vec<_> = heard[1].try_iter().skip(10).collect();
+    let blocks: Vec<_> = received[1].try_iter().skip(10).collect();
     let own = |(_, samples): &&(LocalTime, Vec<f32>)| *samples == [0.0; PERIOD];
     assert_eq!(blocks.iter().filter(own).count(), 1, "the period that was its own");
     for (meets, samples) in blocks.iter().filter(|block| !own(block)) {
@@ -334,7 +335,7 @@ fn skipped_frames_are_silence_and_keep_alignment() {
 #[test]
 fn cards_that_drift_apart_are_followed_without_a_jump() {
     let mut room = Room { clock: None, fast: 100, ..Room::of(2) };
-    let heard = [room.seat(0, tone), room.seat(1, silent)];
+    let received = [room.seat(0, tone), room.seat(1, silent)];
     // A minute at 100 ppm: 288 frames. A 440 Hz tone changes by at most 0.029 per frame.
     let (mut worst, mut last) = (0.0_f32, 0.0);
     for second in 0..60 {
@@ -344,7 +345,8 @@ fn cards_that_drift_apart_are_followed_without_a_jump() {
         {
             room.capture(0.0);
         }
-        let blocks: Vec<_> = heard[1].try_iter().skip(if second == 0 { 10 } else { 0 }).collect();
+        let blocks: Vec<_> =
+            received[1].try_iter().skip(if second == 0 { 10 } else { 0 }).collect();
         if second < 30 {
             continue;
         }
@@ -364,7 +366,7 @@ fn cards_that_drift_apart_are_followed_without_a_jump() {
 #[test]
 fn interrupted_device_is_realigned_and_counted() {
     let mut room = Room::of(2);
-    let heard = [room.seat(0, counted), room.seat(1, silent)];
+    let received = [room.seat(0, counted), room.seat(1, silent)];
     room.turn(40);
     room.turned.playback += 30;
     for _ in 0..30 {
@@ -373,7 +375,7 @@ fn interrupted_device_is_realigned_and_counted() {
     assert!(room.parts.missed() > 20, "what was not played is not heard");
     room.turn(40);
     assert_eq!(room.parts.realigned(), 1);
-    let (meets, samples) = heard[1].try_iter().last().unwrap();
+    let (meets, samples) = received[1].try_iter().last().unwrap();
     assert_eq!(samples[0], counted(meets, 0));
 }
 
@@ -383,9 +385,9 @@ fn finished_part_is_not_called_and_others_continue() {
     let other = room.seat(1, loud);
     let part = room.parts.take().unwrap();
     let SharedPart { mut playback, capture } = part;
-    let (heard, handles) = channel();
+    let (received, handles) = channel();
     let thread = std::thread::spawn(move || {
-        let talker = Talker { says: loud, said: 0, heard, finishes: true };
+        let talker = Talker { says: loud, said: 0, received, finishes: true };
         playback.run(Box::new(talker), &Stop::default()).1
     });
     let mut room = room;
@@ -408,8 +410,8 @@ fn part_ends_on_request_and_all_end_with_the_device() {
     requested.request();
     let SharedPart { mut playback, mut capture } = room.parts.take().unwrap();
     let talker = || {
-        let (heard, _) = channel();
-        Box::new(Talker { says: silent, said: 0, heard, finishes: false })
+        let (received, _) = channel();
+        Box::new(Talker { says: silent, said: 0, received, finishes: false })
     };
     assert!(matches!(playback.run(talker(), &requested).1, Ended::Stopped));
     drop(room.processes);

@@ -107,7 +107,7 @@ impl Client {
         Arc::clone(&self.signals)
     }
 
-    pub(crate) fn tell_in(&mut self, word: ServerWord) {
+    pub(crate) fn send_to(&mut self, word: ServerWord) {
         self.word = word;
     }
 

@@ -81,13 +81,13 @@ impl Adaptor {
                 let uncertainty = woken.uncertainty + begun.uncertainty + spread;
                 Side { samples, meets, uncertainty, skipped }
             };
-            let heard = part(&mut blocks.capture, samples);
-            interleave(ports, count, from, heard);
+            let received = part(&mut blocks.capture, samples);
+            interleave(ports, count, from, received);
             let played = part(&mut blocks.playback, samples);
             played.fill(0.0);
             let mut cycle = Cycle {
                 now,
-                capture: side(Direction::Capture, heard),
+                capture: side(Direction::Capture, received),
                 playback: side(Direction::Playback, played),
                 xruns: std::mem::take(&mut xruns),
                 clock: self.pace,
@@ -138,7 +138,7 @@ mod tests {
     struct JackBuffers(Vec<Vec<f32>>);
 
     impl Ports for JackBuffers {
-        fn heard(&self, channel: usize) -> Option<&[f32]> {
+        fn received(&self, channel: usize) -> Option<&[f32]> {
             Some(&self.0[channel]).filter(|buffer| !buffer.is_empty()).map(Vec::as_slice)
         }
 
@@ -233,12 +233,12 @@ mod tests {
         struct Doubles(Vec<[LocalTime; 2]>, Vec<Frames>);
         impl Process for Doubles {
             fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
-                let (heard, played) = (&cycle.capture, &mut cycle.playback);
-                for (sample, heard) in played.samples.iter_mut().zip(heard.samples.iter()) {
-                    *sample += 2.0 * heard;
+                let (received, played) = (&cycle.capture, &mut cycle.playback);
+                for (sample, received) in played.samples.iter_mut().zip(received.samples.iter()) {
+                    *sample += 2.0 * received;
                 }
-                self.0.push([heard.meets, played.meets]);
-                self.1.push(heard.skipped + played.skipped);
+                self.0.push([received.meets, played.meets]);
+                self.1.push(received.skipped + played.skipped);
                 Flow::Continue
             }
         }
@@ -263,11 +263,11 @@ mod tests {
     #[test]
     fn a_port_without_a_buffer_is_silent_and_the_others_are_not() {
         let mut seen = Seen::until(9);
-        let (mut heard, mut adaptor) = (buffers(48), adaptor(Direction::Capture));
-        adaptor.cycle(&mut seen, woken(FIRST, 48), &mut heard);
-        heard.0[1].clear();
+        let (mut received, mut adaptor) = (buffers(48), adaptor(Direction::Capture));
+        adaptor.cycle(&mut seen, woken(FIRST, 48), &mut received);
+        received.0[1].clear();
         let next = woken((Span::from_millis(1), 48), 48);
-        adaptor.cycle(&mut seen, next, &mut heard);
+        adaptor.cycle(&mut seen, next, &mut received);
         let expected: Vec<f32> = (0..48).flat_map(|n| [n as f32, 0.0]).collect();
         assert_eq!(seen.samples[96..], expected);
         let (mut seen, mut played) = (Seen::until(1), buffers(128));

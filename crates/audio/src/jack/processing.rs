@@ -141,7 +141,7 @@ impl JackBuffers<'_> {
 }
 
 impl Ports for JackBuffers<'_> {
-    fn heard(&self, channel: usize) -> Option<&[f32]> {
+    fn received(&self, channel: usize) -> Option<&[f32]> {
         let buffer = self.at(Direction::Capture, channel)?.as_ptr();
         // SAFETY: the buffer of an input port holds this many samples during the callback, and is
         // not written meanwhile.
@@ -178,7 +178,7 @@ mod tests {
         }
         let ports = Sides::each(|_| [Port(NonNull::dangling())].into());
         let mut buffers = JackBuffers { buffer_of: null, ports: &ports, frames: 48 };
-        assert_eq!(buffers.heard(0), None);
+        assert_eq!(buffers.received(0), None);
         assert_eq!(buffers.played(0), None);
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct Filter {
     raw: NonNull<pw_filter>,
     /// While connected, only the graph's thread touches the target.
     called: NonNull<FilterListener<Wired>>,
-    heard: NonNull<FilterListener<Option<String>>>,
+    received: NonNull<FilterListener<Option<String>>>,
 }
 
 impl Filter {
@@ -80,9 +80,9 @@ impl Filter {
         let raw = NonNull::new(raw).ok_or_else(last_error)?;
         let channels = wired.settings.channels.count();
         let called = FilterListener::added(raw, wired, |events| events.process = Some(called));
-        let heard =
+        let received =
             FilterListener::added(raw, None, |events| events.state_changed = Some(state_changed));
-        let filter = Self { raw, called, heard };
+        let filter = Self { raw, called, received };
         let ports = Sides {
             capture: filter.add_ports(Direction::Capture, channels)?,
             playback: filter.add_ports(Direction::Playback, channels)?,
@@ -132,7 +132,7 @@ impl Filter {
     pub(super) fn lost(&self) -> Option<String> {
         // SAFETY: this is the thread that iterates the loop, and the listener lives as long as
         // this.
-        unsafe { (*self.heard.as_ptr()).data.clone() }
+        unsafe { (*self.received.as_ptr()).data.clone() }
     }
 }
 
@@ -144,7 +144,7 @@ impl Drop for Filter {
             pw_filter_disconnect(self.raw.as_ptr());
             pw_filter_destroy(self.raw.as_ptr());
             drop(Box::from_raw(self.called.as_ptr()));
-            drop(Box::from_raw(self.heard.as_ptr()));
+            drop(Box::from_raw(self.received.as_ptr()));
         }
     }
 }

@@ -139,7 +139,7 @@ fn stream(
         .register()?;
     let lost = Rc::<RefCell<Option<String>>>::default();
     let lost_in = Rc::clone(&lost);
-    let heard = stream
+    let received = stream
         .add_local_listener_with_user_data(())
         .state_changed(move |_, (), _, now| {
             let why = match now {
@@ -155,7 +155,7 @@ fn stream(
         flags |= StreamFlags::AUTOCONNECT;
     }
     stream.connect(spa_direction(direction), None, flags, &mut [format.pod()])?;
-    Ok(Made::Stream { _called: called, _received: heard, lost, stream })
+    Ok(Made::Stream { _called: called, _received: received, lost, stream })
 }
 
 pub(super) fn spa_direction(direction: Direction) -> SpaDirection {

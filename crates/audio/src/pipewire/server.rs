@@ -36,7 +36,7 @@ struct ServerEvents {
 pub(super) struct Server {
     _listener: Listener,
     core: Core,
-    heard: Rc<ServerEvents>,
+    received: Rc<ServerEvents>,
     main: MainLoop,
     name: String,
 }
@@ -56,8 +56,8 @@ impl Server {
         };
         let context = context.map_err(|_| failed("no context"))?;
         let core = context.connect(None).map_err(|_| failed("no server responds"))?;
-        let heard = Rc::<ServerEvents>::default();
-        let (done, error) = (Rc::clone(&heard), Rc::clone(&heard));
+        let received = Rc::<ServerEvents>::default();
+        let (done, error) = (Rc::clone(&received), Rc::clone(&received));
         let listener = core
             .add_listener_local()
             .done(move |id, sequence| {
@@ -70,7 +70,7 @@ impl Server {
                 error.error.borrow_mut().get_or_insert(format!("{message} ({system})"));
             })
             .register();
-        let server = Self { _listener: listener, core, heard, main, name: name.to_owned() };
+        let server = Self { _listener: listener, core, received, main, name: name.to_owned() };
         server.roundtrip(Instant::now() + TIMEOUT)?;
         Ok(server)
     }
@@ -84,13 +84,13 @@ impl Server {
     }
 
     pub(super) fn error(&self) -> Option<String> {
-        self.heard.error.borrow().clone()
+        self.received.error.borrow().clone()
     }
 
     fn roundtrip(&self, until: Instant) -> Result<(), DeviceError> {
         let failed = |answer: &str| absent(&self.name, answer);
         let requested = self.core.sync(0).map_err(|error| failed(&error.to_string()))?;
-        while self.heard.done.get() != Some(requested.seq()) {
+        while self.received.done.get() != Some(requested.seq()) {
             if let Some(error) = self.error() {
                 return Err(failed(&error));
             }

@@ -39,7 +39,7 @@ impl FilterBuffers {
 }
 
 impl Ports for FilterBuffers {
-    fn heard(&self, channel: usize) -> Option<&[f32]> {
+    fn received(&self, channel: usize) -> Option<&[f32]> {
         let buffer = NonNull::new(*self.at.capture.get(channel)?)?;
         // SAFETY: the buffer of an input port holds this many samples for this cycle, and is not
         // written meanwhile.
@@ -126,11 +126,11 @@ impl Wired {
         };
         for (index, from) in (0..frames).step_by(LONGEST).enumerate() {
             let samples = LONGEST.min(frames - from) * channels;
-            let heard = part(&mut self.blocks.capture, samples);
-            interleave(&self.buffers, channels, from, heard);
+            let received = part(&mut self.blocks.capture, samples);
+            interleave(&self.buffers, channels, from, received);
             let played = part(&mut self.blocks.playback, samples);
             played.fill(0.0);
-            let capture = side(heard, settings, places.capture, index);
+            let capture = side(received, settings, places.capture, index);
             let playback = side(played, settings, places.playback, index);
             let xruns = u32::from(capture.skipped.max(playback.skipped) > Frames::ZERO);
             let flow = process.process(&mut Cycle { now, capture, playback, xruns, clock: None });

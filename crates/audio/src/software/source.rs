@@ -342,9 +342,9 @@ impl Loopback {
     }
 
     pub(crate) fn fill(&mut self, samples: &mut [f32]) {
-        for heard in samples.chunks_exact_mut(self.channels) {
+        for received in samples.chunks_exact_mut(self.channels) {
             let frame = self.at(self.next - self.length);
-            heard.copy_from_slice(frame);
+            received.copy_from_slice(frame);
             frame.fill(0.0);
             self.next += 1;
         }

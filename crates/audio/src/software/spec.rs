@@ -215,12 +215,12 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
             }
         }
     }
-    let heard = options.source.is_some() || options.tone.is_some();
-    if options.loopback.is_some() && heard {
+    let received = options.source.is_some() || options.tone.is_some();
+    if options.loopback.is_some() && received {
         let hint = "remove one of them";
         return Err(error(given, "loopback excludes tone and source", hint));
     }
-    if options.cable.is_some() && (heard || options.loopback.is_some()) {
+    if options.cable.is_some() && (received || options.loopback.is_some()) {
         let hint = "remove one of them";
         return Err(error(given, "cable excludes tone, source and loopback", hint));
     }

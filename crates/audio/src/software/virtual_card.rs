@@ -221,7 +221,7 @@ impl VirtualCard {
             late = ring.finish(taken);
             let missed = self.parts.settings.channels.samples_in(late);
             self.block[..missed].fill(0.0);
-            self.heard(turn.meets, taken);
+            self.received(turn.meets, taken);
             if flow == Flow::Finished || self.is_deserted() {
                 return Ok(Ended::Finished);
             }
@@ -232,7 +232,7 @@ impl VirtualCard {
         self.ends.recorder.as_ref().is_some_and(Recorder::is_deserted)
     }
 
-    pub(super) fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
+    pub(super) fn received(&mut self, meets: LocalTime, taken: LocalTime) {
         let patient = self.parts.timeout > Frames::ZERO;
         let taken = if patient { taken } else { meets };
         if let Some(recorder) = &mut self.ends.recorder {
@@ -245,7 +245,7 @@ impl VirtualCard {
             programs.play(&self.block);
         }
         if let Some(listener) = &mut self.ends.listener {
-            listener.heard(meets, taken, &self.block);
+            listener.received(meets, taken, &self.block);
         }
     }
 
@@ -267,7 +267,7 @@ impl VirtualCard {
         let blocks = (frames.count() / period.count().max(1)).min(MAX_SILENT);
         for block in (1..=blocks).rev() {
             let meets = clock.instant_of(end - block * period.count());
-            listener.heard(meets, meets, &self.block);
+            listener.received(meets, meets, &self.block);
         }
     }
 
@@ -377,7 +377,7 @@ impl VirtualCard {
             let done = self.pace.now();
             late = ring.finish(done);
             self.block[..channels.samples_in(late)].fill(0.0);
-            self.heard(written.meets, done);
+            self.received(written.meets, done);
             if let SampleSource::Loopback(cable) = &mut self.ends.source {
                 cable.play(written.frame, &self.block);
             }

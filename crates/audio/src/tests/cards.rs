@@ -94,12 +94,12 @@ fn starved_card_plays_silence_and_reports_it() {
 fn hour_of_silence_is_bounded_and_keeps_position() {
     let hour = 3600 * 48_000;
     let (ear, reported) = play(3, Scripted::late(&[(2, span(hour))]));
-    let heard = ear.0.lock().unwrap();
-    assert!(heard.len() < 100, "{} blocks", heard.len());
-    let (meets, last) = heard.last().unwrap();
+    let received = ear.0.lock().unwrap();
+    assert!(received.len() < 100, "{} blocks", received.len());
+    let (meets, last) = received.last().unwrap();
     assert_eq!((*meets, last[0]), (LocalTime::ZERO + span(96 + hour), 3.0));
     assert_eq!(reported[2], (1, hour - 48));
-    let (before, silence) = &heard[heard.len() - 2];
+    let (before, silence) = &received[received.len() - 2];
     assert_eq!((*before, silence[0]), (*meets - span(48), 0.0));
 }
 
@@ -156,9 +156,9 @@ fn file_underruns_after_a_long_program_stall() {
     });
     device.run(process, &Stop::default());
     drop(device);
-    let heard = read(&path);
-    let sound = heard.iter().filter(|&&sample| sample == 0.5).count();
-    assert_eq!((heard.len(), sound), (2 * (96_000 + 48 * 4), 2 * 48 * 4));
+    let received = read(&path);
+    let sound = received.iter().filter(|&&sample| sample == 0.5).count();
+    assert_eq!((received.len(), sound), (2 * (96_000 + 48 * 4), 2 * 48 * 4));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_card_that_is_just_in_time_does_not_starve() {
 struct Takes(Arc<Mutex<Vec<Span>>>);
 
 impl Listener for Takes {
-    fn heard(&mut self, meets: LocalTime, taken: LocalTime, _: &[f32]) {
+    fn received(&mut self, meets: LocalTime, taken: LocalTime, _: &[f32]) {
         let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         self.0.lock().unwrap().push((taken - meets).max(Span::ZERO));
     }

@@ -29,12 +29,12 @@ fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
     let process = each(move |cycle| {
         let mut reported = notify.lock().unwrap();
         let frame = |meets: LocalTime| settings(1, 2).rate.frames_nearest(meets - LocalTime::ZERO);
-        let (heard, played) = (&cycle.capture, &cycle.playback);
-        assert_eq!(heard.samples.len(), played.samples.len(), "both sides of one period");
-        let ends = [heard.samples[0], *heard.samples.last().unwrap()];
+        let (received, played) = (&cycle.capture, &cycle.playback);
+        assert_eq!(received.samples.len(), played.samples.len(), "both sides of one period");
+        let ends = [received.samples[0], *received.samples.last().unwrap()];
         reported.push((
-            [frame(heard.meets).count(), frame(played.meets).count()],
-            [heard.skipped.count(), played.skipped.count()],
+            [frame(received.meets).count(), frame(played.meets).count()],
+            [received.skipped.count(), played.skipped.count()],
             ends,
         ));
         cycle.playback.samples.fill(reported.len() as f32);
@@ -67,10 +67,10 @@ fn loopback_returns_frames_after_its_exact_delay() {
             let rate = settings(1, 2).rate;
             let met =
                 |meets: LocalTime, frame: usize| meets + rate.span_of(Frames::from_len(frame));
-            let (played, heard) = &mut *notify.lock().unwrap();
+            let (played, received) = &mut *notify.lock().unwrap();
             for (frame, samples) in cycle.capture.samples.chunks(2).enumerate() {
                 if samples != [0.0, 0.0] {
-                    heard.push((met(cycle.capture.meets, frame), [samples[0], samples[1]]));
+                    received.push((met(cycle.capture.meets, frame), [samples[0], samples[1]]));
                 }
             }
             if block % 7 == 3 {
@@ -83,13 +83,13 @@ fn loopback_returns_frames_after_its_exact_delay() {
             if block == 100 { Flow::Finished } else { Flow::Continue }
         });
         device.run(process, &Stop::default());
-        let (played, heard) = &*clicks.lock().unwrap();
-        assert!(heard.len() >= 13, "{length}: {}", heard.len());
-        for ((left, there), (came, here)) in played.iter().zip(heard) {
+        let (played, received) = &*clicks.lock().unwrap();
+        assert!(received.len() >= 13, "{length}: {}", received.len());
+        for ((left, there), (arrived, here)) in played.iter().zip(received) {
             assert_eq!(there, here);
-            let away = settings(1, 2).rate.frames_nearest(*came - *left);
+            let away = settings(1, 2).rate.frames_nearest(*arrived - *left);
             assert_eq!(away, Frames::new(length), "{length}");
-            assert!((*came - *left - span(length)).abs() <= Span::from_nanos(1), "{length}");
+            assert!((*arrived - *left - span(length)).abs() <= Span::from_nanos(1), "{length}");
         }
     }
 }
@@ -103,9 +103,9 @@ fn duplex_card_skips_equally_on_both_sides() {
     let mut expected = [[0, 0]; 8];
     expected[3] = [144, 144];
     assert_eq!(skips, expected);
-    let heard: Vec<_> = reported.iter().map(|reported| reported.2[0]).collect();
+    let received: Vec<_> = reported.iter().map(|reported| reported.2[0]).collect();
     assert!(reported.iter().all(|reported| reported.2[0] == reported.2[1]));
-    assert_eq!(heard, [0.0, 0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 6.0]);
+    assert_eq!(received, [0.0, 0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 6.0]);
 }
 
 #[test]

@@ -79,17 +79,17 @@ fn programs_card_captures_and_plays_for_programs() {
             sleep_until(now() + Span::from_millis(1));
         }
         plays.buffer().order(running);
-        let (mut heard, until) = (Vec::<f32>::new(), now() + TIMEOUT);
-        while heard.len() < sound.len() {
-            assert!(now() < until, "{} of {} samples were recorded", heard.len(), sound.len());
+        let (mut received, until) = (Vec::<f32>::new(), now() + TIMEOUT);
+        while received.len() < sound.len() {
+            assert!(now() < until, "{} of {} samples were recorded", received.len(), sound.len());
             let mut some = vec![0.0; PERIOD as usize * channels];
             let frames = end.take(&mut some);
             let some = some[..frames * channels].iter();
-            let begun = !heard.is_empty();
-            heard.extend(some.skip_while(|sample| !begun && **sample == 0.0));
+            let begun = !received.is_empty();
+            received.extend(some.skip_while(|sample| !begun && **sample == 0.0));
             sleep_until(now() + Span::from_millis(1));
         }
-        assert_eq!(heard[..sound.len()], sound);
+        assert_eq!(received[..sound.len()], sound);
         drop(stops);
         runs.join().unwrap();
     });

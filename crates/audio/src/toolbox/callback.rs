@@ -98,7 +98,7 @@ impl CallWatch {
 
 /// A cycle's samples, one port per channel. Buffers can be missing while ports change.
 pub(crate) trait Ports {
-    fn heard(&self, channel: usize) -> Option<&[f32]>;
+    fn received(&self, channel: usize) -> Option<&[f32]>;
 
     fn played(&mut self, channel: usize) -> Option<&mut [f32]>;
 }
@@ -114,8 +114,10 @@ pub(crate) fn interleave(ports: &impl Ports, channels: usize, from: usize, block
     }
     for channel in 0..channels {
         let samples = block.iter_mut().skip(channel).step_by(channels);
-        match ports.heard(channel) {
-            Some(heard) => samples.zip(&heard[from..]).for_each(|(sample, heard)| *sample = *heard),
+        match ports.received(channel) {
+            Some(received) => {
+                samples.zip(&received[from..]).for_each(|(sample, received)| *sample = *received)
+            }
             None => samples.for_each(|sample| *sample = 0.0),
         }
     }

@@ -12,17 +12,17 @@ const MAX: i32 = (1 << 23) - 1;
 /// Adds two files of equal start and format into a new one, and removes them. The rest of the
 /// longer one is copied. Sums are limited to full scale. Returns the path of the new file.
 pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
-    let [sent, heard] = sides;
-    let (sent, heard) = (WavReader::open(sent)?, WavReader::open(heard)?);
+    let [sent, received] = sides;
+    let (sent, received) = (WavReader::open(sent)?, WavReader::open(received)?);
     let spec = sent.spec();
-    if spec != heard.spec() {
+    if spec != received.spec() {
         return Err(Error::FormatError("both directions differ in rate or channels"));
     }
     let (file, path) = create(into)?;
     let mut mixed = WavWriter::new(BufWriter::new(file), WavSpec { ..spec })?;
-    let (mut sent, mut heard) = (sent.into_samples::<i32>(), heard.into_samples::<i32>());
+    let (mut sent, mut received) = (sent.into_samples::<i32>(), received.into_samples::<i32>());
     loop {
-        let sample = match (sent.next().transpose()?, heard.next().transpose()?) {
+        let sample = match (sent.next().transpose()?, received.next().transpose()?) {
             (None, None) => break,
             (one, other) => one.unwrap_or(0) + other.unwrap_or(0),
         };

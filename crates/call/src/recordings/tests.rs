@@ -90,11 +90,11 @@ fn the_next_part_of_a_recording_has_a_name_of_its_own() {
 
 impl RunningDevice {
     fn of(recordings: &mut Recordings, direction: Direction, period: usize, first: usize) -> Self {
-        let ((turns, reported), (turned, heard)) = (channel(), channel());
+        let ((turns, reported), (turned, received)) = (channel(), channel());
         let device = Turned { period, first, turns: reported, turned, direction };
         let mut device = recordings.of(Box::new(device), direction).unwrap();
         let runs = std::thread::spawn(move || drop(device.run(Box::new(Idle), &Stop::default())));
-        Self { turns, turned: heard, runs }
+        Self { turns, turned: received, runs }
     }
 
     fn turn(&self) {
@@ -143,15 +143,15 @@ fn next_recording_files_begin_together_without_a_gap() {
         let name = FileName { stem: name.stem.clone(), part, begins: RecordedTime::default() };
         frames(&name.file(&folder, way))
     };
-    let [sent, heard] =
+    let [sent, received] =
         [Direction::Capture, Direction::Playback].map(|way| [part(1, way), part(2, way)]);
-    for [first, second] in [&sent, &heard] {
+    for [first, second] in [&sent, &received] {
         assert_eq!(first.last().unwrap() + 1, second[0], "not a frame is between");
         let steps = second.windows(2).all(|two| two[1] == two[0] + 1);
         assert!(steps && second.len() > 24_000, "{} frames", second.len());
     }
-    assert_eq!(sent[1][0], heard[1][0], "they begin at one instant");
-    assert_eq!(sent[0].len(), heard[0].len());
+    assert_eq!(sent[1][0], received[1][0], "they begin at one instant");
+    assert_eq!(sent[0].len(), received[0].len());
     std::fs::remove_dir_all(folder).unwrap();
 }
 

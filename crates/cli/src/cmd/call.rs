@@ -18,7 +18,7 @@ use super::calls::devices::{device_choice, devices};
 use super::calls::status::{CallStatus, page};
 use super::calls::tunnel::Tunnel;
 use super::calls::usual::choose_devices;
-use super::calls::{Calls, config, failure, tell_reports};
+use super::calls::{Calls, config, failure, print_reports};
 use super::keys::{Pressed, PressedKeys};
 use super::stop_on_signals;
 use crate::control::{self, nothing};
@@ -116,7 +116,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     }
     let ended = calls.finish();
     status.end();
-    tell_reports("call", ended.map_err(failure)?, files, &flags.end.running)
+    print_reports("call", ended.map_err(failure)?, files, &flags.end.running)
 }
 
 const fn key(byte: u8) -> Option<Pressed<Command>> {

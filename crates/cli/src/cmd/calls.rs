@@ -198,7 +198,7 @@ fn in_words(terms: &CallTerms) -> String {
 }
 
 /// Reports both directions for `role` (`call` or `serve`). Fails if a call failed.
-pub(super) fn tell_reports(
+pub(super) fn print_reports(
     role: &str,
     (reports, done): Ended,
     files: ReportFiles,
@@ -211,8 +211,9 @@ pub(super) fn tell_reports(
     }
     let json =
         || CallReport::json(role, &reports).map_err(|error| Failure::running(error.to_string()));
-    let drawn =
-        |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
+    let drawn = |drawing| {
+        reports.first().map_or(String::new(), |received| page::of_run(received, None, drawing))
+    };
     let text = |detail| match role {
         "serve" => text::render_served(&reports),
         _ => text::render_calls(&reports, detail),

@@ -76,12 +76,12 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
         // Receivers get no goodbye.
         receivers.iter().for_each(|receiver| receiver.stop.request());
     }
-    let heard: Vec<ReceiverOutcome> =
+    let received: Vec<ReceiverOutcome> =
         receivers.into_iter().map(DemoReceiver::end).collect::<Result<_, Failure>>()?;
     let sent = sent?;
     let stopped = stop.is_requested().then_some(Cut::Stopped);
     let cut = stopped.or(flags.duration.map(Cut::After));
-    notify(flags, &sent, &heard, &recording, cut)
+    notify(flags, &sent, &received, &recording, cut)
 }
 
 struct DemoOutput {
@@ -153,7 +153,7 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     let packet = packet_frames(device.rate, Span::from_millis(1))
         .map_err(|error| Failure::usage(error.to_string()))?;
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: device.rate,
         channels: device.channels,
         sample,
@@ -302,7 +302,7 @@ enum Cut {
 fn notify(
     flags: &Demo,
     sent: &Report,
-    heard: &[ReceiverOutcome],
+    received: &[ReceiverOutcome],
     recording: &Path,
     cut: Option<Cut>,
 ) -> Result<(), Failure> {
@@ -312,7 +312,7 @@ fn notify(
         Voice::Usual | Voice::Verbose => screen::emit,
     };
     let mut broken = None;
-    for ReceiverOutcome { name, played, report } in heard {
+    for ReceiverOutcome { name, played, report } in received {
         write(&flags.out.join(format!("{name}.json")), json(report)?.as_bytes())?;
         if page::AVAILABLE {
             let page = page::of_run(report, None, Drawing::Page);
@@ -437,10 +437,11 @@ mod tests {
             (at.wrapping_mul(at).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0 - 0.5
         };
         let sent = vec![(0..200_000).map(noise).collect::<Vec<_>>()];
-        let mut heard = vec![sent[0][..frames].to_vec()];
-        heard[0][hole].fill(0.0);
-        let [sent, heard] = [sent, heard].map(|channels| Sound { channels, rate: Rate::HZ_48000 });
-        judge(&sent, &heard, &mut |_| {})
+        let mut received = vec![sent[0][..frames].to_vec()];
+        received[0][hole].fill(0.0);
+        let [sent, received] =
+            [sent, received].map(|channels| Sound { channels, rate: Rate::HZ_48000 });
+        judge(&sent, &received, &mut |_| {})
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         .map_err(|error| Failure::usage(error.to_string()))?;
     let sample = SampleFormat::L24;
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: flags.rate,
         channels: flags.channels,
         sample,

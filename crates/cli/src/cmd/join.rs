@@ -13,9 +13,9 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
     let sent = read(&flags.sender, &columns)?;
     let columns =
         ["rtp_timestamp", "handed", "arrival", "read", "taken", "written", "dac", "measured_ns"];
-    let heard = read(&flags.receiver, &columns)?;
-    let joined = join(&sent, &heard);
-    if joined.lines.len() == 1 && !(sent.is_empty() || heard.is_empty()) {
+    let received = read(&flags.receiver, &columns)?;
+    let joined = join(&sent, &received);
+    if joined.lines.len() == 1 && !(sent.is_empty() || received.is_empty()) {
         return Err(Failure::usage(format!(
             "no packet is in both {} and {}\nhint: name two packet logs of the same run",
             flags.sender.display(),

@@ -72,7 +72,7 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
     }
 }
 
-fn tell_stream(
+fn print_stream(
     voice: Voice,
     spec: &DeviceSpec,
     device: &Settings,
@@ -97,7 +97,7 @@ fn tell_stream(
     ));
 }
 
-fn tell_of_coding_time(
+fn print_coding_time(
     voice: Voice,
     (spec, device, direction): (&DeviceSpec, &Settings, Direction),
     streams: usize,
@@ -109,7 +109,7 @@ fn tell_of_coding_time(
     });
 }
 
-fn tell_period(voice: Voice, spec: &DeviceSpec, timing: &Timing, device: &Settings) {
+fn print_period(voice: Voice, spec: &DeviceSpec, timing: &Timing, device: &Settings) {
     period_note(spec, timing.period, device.period).iter().for_each(|note| voice.notify(note));
 }
 

@@ -21,7 +21,7 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::{resolve, run_options, stop_on_signals, tell_of_coding_time, tell_period, tell_stream};
+use super::{print_coding_time, print_period, print_stream, resolve, run_options, stop_on_signals};
 
 use crate::control;
 use crate::failure::Failure;
@@ -36,8 +36,8 @@ use changes::PlayedFormat;
 pub(crate) use changes::RecvLines;
 use layout::{PlayoutSetup, check_fits, check_reported, knows_shape, layout};
 use streams::{
-    ReceiveAddress, check_alike, check_clock, check_goodbye, clock, latency, stream,
-    tell_of_others, wire_thread,
+    ReceiveAddress, check_alike, check_clock, check_goodbye, clock, latency, print_others, stream,
+    wire_thread,
 };
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
@@ -58,13 +58,13 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     check_clock(flags)?;
     flags.from.iter().try_for_each(|address| check_goodbye(flags, address))?;
     let stop = stop_on_signals()?;
-    let described = from.iter().find_map(|heard| heard.resolved.description.clone());
+    let described = from.iter().find_map(|received| received.resolved.description.clone());
     let described = described.as_ref();
-    tell_of_others(flags, &from);
+    print_others(flags, &from);
     // Reports impossible settings before the wait for a sender.
     let assumed = layout(flags, described, None)?;
     latency(flags, None, &assumed.format, &assumed.device)?;
-    tell_period(voice, &flags.output, &flags.timing, &assumed.device);
+    print_period(voice, &flags.output, &flags.timing, &assumed.device);
     if let Some(path) = &flags.running.packet_log {
         OutputFile::check(path).map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         show.leave_output_to_the_sound();
     }
     show.wait_for(NotReceived::at(
-        from.iter().map(|heard| (heard.address, &heard.resolved)),
+        from.iter().map(|received| (received.address, &received.resolved)),
         now(),
     ));
     let shape = PlayedFormat::default();
@@ -92,24 +92,24 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         // An announcement must not exhaust memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
         shape.set(format, device);
-        for heard in &from {
-            check_alike(heard, &format)?;
+        for received in &from {
+            check_alike(received, &format)?;
         }
         let whose = match announced {
             Some(_) => "from the announcement",
             None if proven => "from the packets",
             None => "from the options",
         };
-        tell_details(flags, &format, &device, promised, whose);
+        print_details(flags, &format, &device, promised, whose);
         let packet = announced.map_or(format.packet, |a| a.format.packet.max(format.packet));
         let playing = (&flags.output, &device, Direction::Playback);
-        let heard = StreamFormat { packet, ..format };
-        tell_of_coding_time(flags.running.voice(), playing, flags.from.len(), &heard);
+        let received = StreamFormat { packet, ..format };
+        print_coding_time(flags.running.voice(), playing, flags.from.len(), &received);
         let mut options = run_options(&flags.timing, &flags.running);
         // Includes the wait for the sender.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
-        let stream = |heard: &mut ReceiveAddress<'_>| {
-            stream(flags, heard, promised, (format, proven), &device)
+        let stream = |received: &mut ReceiveAddress<'_>| {
+            stream(flags, received, promised, (format, proven), &device)
         };
         let streams = from.iter_mut().map(stream).collect::<Result<Vec<_>, Failure>>()?;
         let (streams, clock) = clock(flags, &from, streams)?;
@@ -138,7 +138,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
         show.listen_to(opened.notes);
         if knows_shape(flags, &from) {
-            tell_listening(flags);
+            print_listening(flags);
         }
         let progress = &mut |progress: &Progress<'_>| {
             opened.latency.set(progress.link_offset);
@@ -148,7 +148,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         let ran = if by == By::User || !again {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {
-            let playable = |theirs: &_| Settled::heard(flags, described, *theirs).is_ok();
+            let playable = |theirs: &_| Settled::received(flags, described, *theirs).is_ok();
             let doubt = Doubt { hearsay: by == By::AnyHost, proven, playable: &playable };
             engine.run_as_announced(opened.device, &options, &stop, &doubt, progress)?
         };
@@ -167,7 +167,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         requests = another.requests;
         show.restart(&restart_reason(&format, another.announcement.as_ref(), proven));
         settled = match another.announcement {
-            Some(theirs) => Settled::heard(flags, described, theirs)?,
+            Some(theirs) => Settled::received(flags, described, theirs)?,
             None => {
                 let assumed = layout(flags, described, None)?;
                 let wait = SenderWait { show: &mut show, over: &over };
@@ -215,7 +215,7 @@ struct Settled {
 }
 
 impl Settled {
-    fn heard(
+    fn received(
         flags: &Recv,
         described: Option<&Description>,
         announced: Announcement,
@@ -239,7 +239,7 @@ fn settle(
     mut wait: SenderWait<'_>,
 ) -> Result<Settled, Failure> {
     let is_known = knows_shape(flags, from);
-    let described = from.iter().find_map(|heard| heard.resolved.description.clone());
+    let described = from.iter().find_map(|received| received.resolved.description.clone());
     let described = described.as_ref();
     let mut requested = (!is_known).then_some(believe);
     while let Some(believe) = requested.take() {
@@ -258,7 +258,7 @@ fn settle(
             }
             Learnt::Unannounced(None) | Learnt::Nothing => break,
         };
-        match Settled::heard(flags, described, announced) {
+        match Settled::received(flags, described, announced) {
             Ok(settled) if sends => return Ok(settled),
             Ok(settled) => return Ok(Settled { by: By::AnyHost, ..settled }),
             Err(failure) if sends => return Err(failure),
@@ -285,14 +285,14 @@ fn take_changes(
     Ok(requests)
 }
 
-fn tell_listening(flags: &Recv) {
+fn print_listening(flags: &Recv) {
     if flags.running.report() != ReportKind::None {
         let voice = flags.running.voice();
         flags.from.iter().for_each(|from| voice.notify(&format!("listening at {from}")));
     }
 }
 
-fn tell_details(
+fn print_details(
     flags: &Recv,
     format: &StreamFormat,
     device: &Settings,
@@ -303,7 +303,7 @@ fn tell_details(
     let form = flags.from.first().map_or(WireForm::Rtp, |from| from.form());
     let heads = PacketHeads { form, stamps: true };
     voice.detail(&format!("stream format: {whose}"));
-    tell_stream(voice, &flags.output, device, format, heads.datagram_bytes(format));
+    print_stream(voice, &flags.output, device, format, heads.datagram_bytes(format));
     let promised = promised.map_or(String::new(), |span| format!("{span} announced; "));
     voice.detail(&format!(
         "latency: {promised}packet and device here take {}, {} of it in the device",
@@ -345,29 +345,29 @@ fn learnt(
 ) -> Result<Learnt, Failure> {
     let mut opened = from
         .iter()
-        .map(|heard| {
-            let options = sockets::reception(heard.address, &heard.resolved);
-            let place = [(heard.address, &heard.resolved)];
+        .map(|received| {
+            let options = sockets::reception(received.address, &received.resolved);
+            let place = [(received.address, &received.resolved)];
             let key = StreamKey::of(flags.srtp_key_file.as_deref(), place)?;
-            let opened = key.open(&options, wire_thread(flags, heard.address))?;
-            Ok(ListenedAt::new(heard.resolved.form.unpack(heard.resolved.stream), opened))
+            let opened = key.open(&options, wire_thread(flags, received.address))?;
+            Ok(ListenedAt::new(received.resolved.form.unpack(received.resolved.stream), opened))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::AnyHost {
-        tell_listening(flags);
+        print_listening(flags);
     }
-    let given_up = |came: LinkArrivals| {
-        if came.auth_failed > 0 {
-            wait.show.auth_failed(flags.from.iter(), came.auth_failed);
-        } else if !came.packets {
-            wait.show.still_unheard();
+    let given_up = |arrived: LinkArrivals| {
+        if arrived.auth_failed > 0 {
+            wait.show.auth_failed(flags.from.iter(), arrived.auth_failed);
+        } else if !arrived.packets {
+            wait.show.still_waiting();
         }
         wait.show.awaits(flags.from.iter());
         (wait.over)()
     };
     let learnt = learn(&mut opened, believe, given_up);
-    for (heard, listened) in from.iter_mut().zip(opened) {
-        heard.begun = Some(listened.to_be_played(&learnt));
+    for (received, listened) in from.iter_mut().zip(opened) {
+        received.begun = Some(listened.to_be_played(&learnt));
     }
     if learnt == Learnt::Unannounced(None) {
         flags.running.voice().notify(

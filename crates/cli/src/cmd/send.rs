@@ -29,8 +29,8 @@ use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::{
-    device_settings, reported_pacing, resolve_all, run_options, settled, stop_on_signals,
-    tell_of_coding_time, tell_period, tell_stream, within,
+    device_settings, print_coding_time, print_period, print_stream, reported_pacing, resolve_all,
+    run_options, settled, stop_on_signals, within,
 };
 pub(crate) use changes::SendLines;
 use changes::{in_bits, refuse_two_readers};
@@ -59,7 +59,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
     let rate = flags.stream.rate.or(file.as_ref().map(|file| file.rate));
     let device = settled(&flags.input, Direction::Capture, wanted, rate)?;
-    tell_period(flags.running.voice(), &flags.input, &flags.timing, &device);
+    print_period(flags.running.voice(), &flags.input, &flags.timing, &device);
     let map = match &flags.sound.map {
         Some(map) => map.clone(),
         None => ChannelMap::identity(device.channels.count()),
@@ -158,10 +158,10 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
     engine.show_to(show.observers());
-    tell_details(flags, local, (&format, heads), &device);
+    print_details(flags, local, (&format, heads), &device);
     tell_of_packets(flags, &to, (&format, heads));
     file.iter().for_each(|file| tell_of_rounding(flags, file, &format));
-    tell_of_pacing(flags, &paced, latency, age);
+    print_pacing(flags, &paced, latency, age);
     redundancy::notify(flags, &regulator, &format);
     let stop = stop_on_signals()?;
     if flags.running.control {
@@ -305,13 +305,13 @@ fn stream_format(
         .map_err(|error| Failure::usage(error.to_string()))?;
     let channels =
         Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
-    let Coding { sample, coder } = in_bits(coding, flags.bitrate, channels)?;
-    let usual = || match coder {
+    let Coding { sample, codec } = in_bits(coding, flags.bitrate, channels)?;
+    let usual = || match codec {
         None => form_of(flags).coding(sample),
-        Some(_) => StreamFormat::usual_payload_type(sample, coder),
+        Some(_) => StreamFormat::usual_payload_type(sample, codec),
     };
     let payload_type = flags.stream.payload_type.unwrap_or_else(usual);
-    Ok(StreamFormat { coder, rate: device.rate, channels, sample, packet, payload_type })
+    Ok(StreamFormat { codec, rate: device.rate, channels, sample, packet, payload_type })
 }
 
 /// Rejects redundancy that other programs would play as noise, and `--sdp-key` without a key.
@@ -406,7 +406,7 @@ fn sockets(
     }
 }
 
-fn tell_details(
+fn print_details(
     flags: &Send,
     local: Option<(SocketAddr, SocketAddr)>,
     (format, heads): (&StreamFormat, PacketHeads),
@@ -419,8 +419,8 @@ fn tell_details(
             "sockets: packets leave from {packets}, RTCP from {reports}, to {to}"
         ));
     }
-    tell_stream(voice, &flags.input, device, format, heads.datagram_bytes(format));
-    tell_of_coding_time(voice, (&flags.input, device, Direction::Capture), 1, format);
+    print_stream(voice, &flags.input, device, format, heads.datagram_bytes(format));
+    print_coding_time(voice, (&flags.input, device, Direction::Capture), 1, format);
 }
 
 fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
@@ -438,7 +438,7 @@ fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     Ok(wanted)
 }
 
-fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
+fn print_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     let voice = flags.running.voice();
     voice.detail(&reported_pacing(paced));
     let left = age + paced.lead();

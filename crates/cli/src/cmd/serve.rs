@@ -10,7 +10,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::calls::devices::devices;
 use super::calls::status::{CallStatus, page};
-use super::calls::{Calls, config, failure, tell_reports};
+use super::calls::{Calls, config, failure, print_reports};
 use super::keys::{Pressed, PressedKeys};
 use super::stop_on_signals;
 use super::work::log::WorkLog;
@@ -106,7 +106,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     status.end();
     let ended = server.finish();
     emit(voice, &log, LocalTime::NEVER);
-    tell_reports("serve", ended.map_err(failure)?, files, running)
+    print_reports("serve", ended.map_err(failure)?, files, running)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use tautline_host::workshop::{MAX_SHARE, PluginWorkshop, SILENCE, TIMEOUT, Works
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::time::{LocalTime, Span};
-use tautline_serving::{Listening, serve_telling};
+use tautline_serving::{Listening, serve_with_events};
 
 use super::plugins::{missing_folders, offers};
 use super::stop_on_signals;
@@ -71,9 +71,10 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     let log = Arc::new(Mutex::new(WorkLog::new(voice)));
     let (worked, served) = (Arc::clone(&log), Arc::clone(&log));
     let workshop = PluginWorkshop::new(options, offers);
-    let workshop = Arc::new(workshop.telling(move |news| locked(&worked).worked(news, now())));
+    let workshop =
+        Arc::new(workshop.event_channel(move |news| locked(&worked).worked(news, now())));
     let listening = Listening { address, trust };
-    let server = serve_telling(&listening, Arc::clone(&workshop) as _, move |news| {
+    let server = serve_with_events(&listening, Arc::clone(&workshop) as _, move |news| {
         locked(&served).served(news, now());
     });
     let server = server.map_err(|error| Failure::open(error.to_string()))?;

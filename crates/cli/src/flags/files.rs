@@ -24,7 +24,7 @@ pub(crate) struct Compare {
     /// The file that was sent
     pub(crate) sent: PathBuf,
     /// The file that was recorded
-    pub(crate) heard: PathBuf,
+    pub(crate) received: PathBuf,
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,

@@ -184,7 +184,7 @@ fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> S
 }
 
 fn wrong_type(address: &str, wrong: &WrongType) -> String {
-    let WrongType { came: OtherType { payload_type: other, packets }, codings, format } = wrong;
+    let WrongType { arrived: OtherType { payload_type: other, packets }, codings, format } = wrong;
     let waits = match codings {
         Codings::Exactly => format!("this end accepts {}", format.payload_type),
         Codings::Any => "this end accepts 96 to 127".to_owned(),

@@ -90,7 +90,7 @@ fn receiver_on_any_ipv6_address_plays_ipv4() {
 }
 
 /// On the sender's machine, and on another one.
-fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
+fn received(cable: &Cable, choice: &str) -> (u64, u64) {
     let folder = Folder::new();
     let recv = |place: &Namespace| {
         let from = format!("rtp://239.69.77.4:5004?iface={}", place.interface);
@@ -117,9 +117,9 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
 fn group_is_looped_to_the_senders_machine_unless_disabled() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        let (alongside, away) = heard(&cable, "");
+        let (alongside, away) = received(&cable, "");
         assert!(alongside > 0 && away > 0, "{alongside} {away}");
-        let (alongside, away) = heard(&cable, "&loop=0");
+        let (alongside, away) = received(&cable, "&loop=0");
         assert!(alongside == 0 && away > 0, "{alongside} {away}");
     });
 }

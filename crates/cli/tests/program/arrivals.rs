@@ -14,10 +14,10 @@ fn network_losses_are_counted_at_the_network_only() {
         let patient = "--period 240 --periods 32";
         let send = format!("--input tone:997 --duration 3s --latency 400ms {patient}");
         let carried = lab.carry(&send, &format!("{patient} --no-stall-monitor"));
-        carried.heard.adds_up();
-        let lost = carried.heard.count("lost");
+        carried.received.adds_up();
+        let lost = carried.received.count("lost");
         assert!(lost > 90, "{carried}");
-        assert_eq!(carried.heard.cause("lost"), lost, "{carried}");
+        assert_eq!(carried.received.cause("lost"), lost, "{carried}");
     });
 }
 
@@ -33,9 +33,9 @@ fn auto_latency_rises_with_spikes() {
         }
         let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
         let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
-        carried.heard.adds_up();
-        assert!(carried.heard.notes().iter().any(|note| note.contains(messages::LATENCY_AUTO)));
-        let greatest = carried.heard.nanos("/latency/auto/max_ns");
+        carried.received.adds_up();
+        assert!(carried.received.notes().iter().any(|note| note.contains(messages::LATENCY_AUTO)));
+        let greatest = carried.received.nanos("/latency/auto/max_ns");
         assert!(greatest >= 8_000_000, "{carried}");
     });
 }
@@ -56,20 +56,21 @@ mod exclusive {
             onlooker.handle(2_300);
             recv.signal("-CONT");
             send.end().well();
-            let heard = recv.end().report();
-            heard.adds_up();
+            let received = recv.end().report();
+            received.adds_up();
             // Its buffer holds 0.25 to 0.5 s at 8000 packets per second.
-            let (discarded, dropped) = (heard.cause("discarded"), heard.count("socket_drops"));
-            assert!(dropped > 4_000, "{:#}", heard.0);
-            assert_eq!(discarded, dropped.min(heard.count("lost")), "{:#}", heard.0);
-            assert!(discarded > 4_000, "{:#}", heard.0);
-            assert!(heard.cause("late_receiver") > 500, "{:#}", heard.0);
+            let (discarded, dropped) =
+                (received.cause("discarded"), received.count("socket_drops"));
+            assert!(dropped > 4_000, "{:#}", received.0);
+            assert_eq!(discarded, dropped.min(received.count("lost")), "{:#}", received.0);
+            assert!(discarded > 4_000, "{:#}", received.0);
+            assert!(received.cause("late_receiver") > 500, "{:#}", received.0);
             // The host may have stalled for a tenth of the 16 000 packets.
-            assert!(heard.cause("host_stalled") < 1_600, "{:#}", heard.0);
+            assert!(received.cause("host_stalled") < 1_600, "{:#}", received.0);
             assert!(
-                heard.notes().iter().any(|note| note.contains(messages::STOPPED_FOR_2)),
+                received.notes().iter().any(|note| note.contains(messages::STOPPED_FOR_2)),
                 "{:#}",
-                heard.0
+                received.0
             );
         });
     }

@@ -42,14 +42,14 @@ fn carried(
 }
 
 /// Without a goodbye, the listener conceals for up to 50 ms after the last frames.
-fn heard(folder: &Folder, sent: &Sound) -> Sound {
-    let mut heard = Sound::read(&folder.file("heard.wav"));
-    let (rate, channels) = (heard.shape.rate as usize, heard.shape.channels);
-    let end = heard.begins().unwrap() + sent.frames();
-    let last = ((end + rate / 20 + PERIOD) * channels).min(heard.samples.len());
+fn received(folder: &Folder, sent: &Sound) -> Sound {
+    let mut received = Sound::read(&folder.file("heard.wav"));
+    let (rate, channels) = (received.shape.rate as usize, received.shape.channels);
+    let end = received.begins().unwrap() + sent.frames();
+    let last = ((end + rate / 20 + PERIOD) * channels).min(received.samples.len());
     assert!(end * channels <= last, "the recording ends before the sound does");
-    heard.samples[end * channels..last].fill(0);
-    heard
+    received.samples[end * channels..last].fill(0);
+    received
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn sound_crosses_by_ethernet_alone_bit_for_bit() {
             let (sent, report) = carried(&cable, &folder, (&to, &from), shape);
             report.missed_nothing();
             assert_eq!(report.stream("/latency/configured_ns"), 400_000_000, "{:#}", report.0);
-            heard(&folder, &sent).is_exactly(&sent);
+            received(&folder, &sent).is_exactly(&sent);
         });
     }
 }
@@ -204,7 +204,7 @@ fn invalid_avtp_packets_are_counted_by_reason_and_harmless() {
         send.end().well();
         let report = recv.end().report();
         report.missed_nothing();
-        heard(&folder, &sent).is_exactly(&sent);
+        received(&folder, &sent).is_exactly(&sent);
         let reported = report.stream("/invalid");
         let reported = reported.as_array().unwrap().iter();
         let mut reported: Vec<_> = reported

@@ -64,10 +64,13 @@ fn listener_that_learns_the_format_plays_the_first_packet() {
                 if latency == "400ms" {
                     report.missed_nothing();
                     assert_eq!(report.count("before_start"), 0, "{:#}", report.0);
-                    let heard = Sound::read(&folder.file("heard.wav"));
-                    let begin = heard.begins().unwrap() * sent.shape.channels;
-                    let heard = &heard.samples[begin..begin + sent.samples.len()];
-                    assert!(heard == sent.samples, "it is heard from its first frame to its last");
+                    let received = Sound::read(&folder.file("heard.wav"));
+                    let begin = received.begins().unwrap() * sent.shape.channels;
+                    let received = &received.samples[begin..begin + sent.samples.len()];
+                    assert!(
+                        received == sent.samples,
+                        "it is heard from its first frame to its last"
+                    );
                 } else {
                     assert!(report.count("before_start") > 0, "{:#}", report.0);
                 }

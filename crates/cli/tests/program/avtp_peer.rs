@@ -36,14 +36,14 @@ fn by_the_peer(end: &Namespace, folder: &Folder, plugin: &std::path::Path, line:
 }
 
 #[track_caller]
-fn is_a_part(heard: &Sound, sent: &Sound) {
-    let begins = heard.begins().expect("sound");
+fn is_a_part(received: &Sound, sent: &Sound) {
+    let begins = received.begins().expect("sound");
     let begun = (0..sent.frames() - 32)
-        .find(|at| (0..32).all(|index| heard.frame(begins + index) == sent.frame(at + index)));
+        .find(|at| (0..32).all(|index| received.frame(begins + index) == sent.frame(at + index)));
     let begun = begun.expect("it begins as what was sent");
-    let both = (heard.frames() - begins).min(sent.frames() - begun);
+    let both = (received.frames() - begins).min(sent.frames() - begun);
     assert!(both > sent.shape.rate as usize * 4 / 5, "{both} frames were heard");
-    let differs = (0..both).find(|at| heard.frame(begins + at) != sent.frame(begun + at));
+    let differs = (0..both).find(|at| received.frame(begins + at) != sent.frame(begun + at));
     assert_eq!(differs, None, "of {both} frames");
 }
 

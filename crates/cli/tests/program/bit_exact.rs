@@ -47,9 +47,9 @@ impl Way {
     #[track_caller]
     fn is_exact(&self) {
         shared(|| {
-            let (sent, heard, report) = self.carry();
+            let (sent, received, report) = self.carry();
             report.missed_nothing();
-            heard.is_exactly(&sent);
+            received.is_exactly(&sent);
         });
     }
 }
@@ -133,9 +133,9 @@ fn receiver_takes_shape_and_coding_from_the_sender() {
 fn file_of_24_bits_is_rounded_to_16() {
     shared(|| {
         let mut sent = Sound::noise(Shape::STEREO_24, 500, 5).quieter();
-        let heard = received_as_l16(&sent);
+        let received = received_as_l16(&sent);
         sent.shape.coding = FileCoding::L16;
         // One step from rounding, and one from dither.
-        heard.is_about(&sent, |sample| sample >> 8, 2);
+        received.is_about(&sent, |sample| sample >> 8, 2);
     });
 }

@@ -317,11 +317,11 @@ fn files_of_a_source_reach_the_card_without_a_gap_and_again() {
 /// First frame after the music, counted from a start of its file, and the sound from there on.
 fn switched(recorded: &Sound, music: &Sound) -> (usize, Vec<i32>) {
     let start = recorded.samples.windows(200).step_by(2).position(|it| *it == music.samples[..200]);
-    let heard = &recorded.samples[2 * start.expect("the music plays")..];
+    let received = &recorded.samples[2 * start.expect("the music plays")..];
     let same =
-        heard.iter().zip(music.samples.iter().cycle()).take_while(|(one, other)| one == other);
+        received.iter().zip(music.samples.iter().cycle()).take_while(|(one, other)| one == other);
     let frames = same.count() / 2;
-    (frames, heard[2 * frames..].to_vec())
+    (frames, received[2 * frames..].to_vec())
 }
 
 #[test]

@@ -92,14 +92,14 @@ fn call_is_bit_exact_both_ways() {
     let (ended, folder) = called.ends();
     assert!(ended.messages.iter().any(|line| line.contains(messages::CALL_OVER)), "{ended:#?}");
     Sound::read(&folder.file("caller.wav")).is_exactly(&sent);
-    let heard = Sound::read(&folder.file("heard.wav"));
-    let began = heard.begins().expect("the tone");
-    assert!(heard.frames() - began > 24_000, "half a second of it at least");
+    let received = Sound::read(&folder.file("heard.wav"));
+    let began = received.begins().expect("the tone");
+    assert!(received.frames() - began > 24_000, "half a second of it at least");
     // No click: the last cycle has less than half the level.
     let peak = |samples: &[i32]| samples.iter().map(|sample| sample.abs()).max();
-    let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("the tone");
-    let ends = peak(&heard.samples[last - 2 * 109..=last]).unwrap() * 2;
-    assert!(ends < peak(&heard.samples).unwrap(), "{ends}");
+    let last = received.samples.iter().rposition(|sample| *sample != 0).expect("the tone");
+    let ends = peak(&received.samples[last - 2 * 109..=last]).unwrap() * 2;
+    assert!(ends < peak(&received.samples).unwrap(), "{ends}");
 }
 
 pub(crate) fn without_fade(mut sound: Sound) -> Sound {
@@ -183,8 +183,8 @@ fn killed_caller_can_call_again() {
     sent.write(&called.folder.file("again.wav"));
     called.call(home.path(), "--input file:again.wav --output null:").run().well();
     let (_, folder) = called.ends();
-    let heard = Sound::read(&folder.file("caller.wav"));
-    assert!(heard.begins().is_some());
+    let received = Sound::read(&folder.file("caller.wav"));
+    assert!(received.begins().is_some());
 }
 
 #[test]
@@ -214,10 +214,10 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
         "both know them: {reported:#?}"
     );
     for name in ["heard.wav", "caller.wav"] {
-        let heard = Sound::read(&folder.file(name));
-        let begins = heard.begins().expect("the tone");
+        let received = Sound::read(&folder.file(name));
+        let begins = received.begins().expect("the tone");
         // 20 ms: longer than any silence of a tone; a change omits less.
-        let windows = heard.samples[2 * begins..].chunks_exact(2 * 960);
+        let windows = received.samples[2 * begins..].chunks_exact(2 * 960);
         let silent = windows.clone().take_while(|window| window.iter().any(|one| *one != 0));
         let (sounding, all) = (silent.count(), windows.len());
         assert!(sounding + 25 >= all && sounding > 25, "{name}: {sounding} of {all}");
@@ -233,10 +233,10 @@ fn echoed(rule: &str) -> f64 {
     let options = format!("--echo-cancel {rule} --input {cable} --output {cable} --duration 4s");
     called.call(home.path(), &options).run().well();
     let (_, folder) = called.ends();
-    let heard = Sound::read(&folder.file("caller.wav"));
-    let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
+    let received = Sound::read(&folder.file("caller.wav"));
+    let last = received.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
     // Without the sound during the hang-up.
-    let second = &heard.samples[..last + 1 - 48_000];
+    let second = &received.samples[..last + 1 - 48_000];
     let second = &second[second.len() - 96_000..];
     let power = second.iter().map(|sample| (f64::from(*sample) / f64::from(1 << 23)).powi(2));
     10.0 * (power.sum::<f64>() / second.len() as f64).log10()
@@ -256,11 +256,12 @@ fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
     let mut names: Vec<_> = folder.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
     names.sort();
     let ends = |path: &&PathBuf, end| path.to_string_lossy().ends_with(end);
-    let heard: Vec<_> = names.iter().filter(|path| ends(path, "-received.wav")).collect();
+    let received: Vec<_> = names.iter().filter(|path| ends(path, "-received.wav")).collect();
     let sent: Vec<_> = names.iter().filter(|path| ends(path, "-sent.wav")).collect();
-    assert_eq!((heard.len(), sent.len()), (names.len() / 2, names.len() / 2), "{names:?}");
-    let both = |(sent, heard): (&&PathBuf, &&PathBuf)| [Sound::read(sent), Sound::read(heard)];
-    sent.iter().zip(&heard).map(both).collect()
+    assert_eq!((received.len(), sent.len()), (names.len() / 2, names.len() / 2), "{names:?}");
+    let both =
+        |(sent, received): (&&PathBuf, &&PathBuf)| [Sound::read(sent), Sound::read(received)];
+    sent.iter().zip(&received).map(both).collect()
 }
 
 fn stripped(sound: &Sound) -> &[i32] {
@@ -282,9 +283,9 @@ fn both_ends_record_sent_and_received_sound() {
         let here = recordings(&called.folder.file("kept/here"));
         let [kept, _] = &here[seed as usize - 3];
         assert!(stripped(kept) == sent.samples, "the first frame and the last are there");
-        let heard = Sound::read(&called.folder.file("heard.wav"));
+        let received = Sound::read(&called.folder.file("heard.wav"));
         let [_, kept] = &here[seed as usize - 3];
-        assert!(stripped(kept) == stripped(&heard), "what is played");
+        assert!(stripped(kept) == stripped(&received), "what is played");
     }
     let (_, folder) = called.ends();
     let there = recordings(&folder.file("kept/there"));
@@ -344,6 +345,6 @@ fn call_on_a_terminal_shows_levels_and_obeys_keys() {
     let call = call.enter("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
     call.enter("q").end().well();
     let (_, folder) = called.ends();
-    let heard = Sound::read(&folder.file("caller.wav"));
-    assert!(!heard.silences(1_920).is_empty(), "once talked and once unmuted");
+    let received = Sound::read(&folder.file("caller.wav"));
+    assert!(!received.silences(1_920).is_empty(), "once talked and once unmuted");
 }

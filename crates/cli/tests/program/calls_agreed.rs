@@ -98,15 +98,15 @@ fn caller_without_a_rate_takes_the_machines_rate_bit_exactly() {
     assert!(called.messages.iter().any(|line| line.contains(reported)), "{called:#?}");
     serve.signal("-TERM");
     serve.end().well();
-    let heard = without_fade(Sound::read(&folder.file("heard.wav")));
-    assert_eq!(heard.shape, shape);
-    let begins = heard.begins().expect("what was played");
-    let (first, heard) = (&heard.samples[begins..][..8], &heard.samples[begins..]);
+    let received = without_fade(Sound::read(&folder.file("heard.wav")));
+    assert_eq!(received.shape, shape);
+    let begins = received.begins().expect("what was played");
+    let (first, received) = (&received.samples[begins..][..8], &received.samples[begins..]);
     let at = played.samples.windows(8).position(|piece| piece == first);
     let at = at.expect("a piece of what was played");
-    let alike = heard.iter().zip(&played.samples[at..]).take_while(|(a, b)| a == b).count();
+    let alike = received.iter().zip(&played.samples[at..]).take_while(|(a, b)| a == b).count();
     assert!(alike >= 22_050, "{alike} frames are as they were played");
-    assert_eq!(alike, heard.len(), "another sound after {alike} frames");
+    assert_eq!(alike, received.len(), "another sound after {alike} frames");
 }
 
 fn called(home: &Folder, address: &str, options: &str) -> Call {

@@ -17,8 +17,8 @@ fn called(serve: Call, input: &str, output: &str) -> CalledMachine {
     CalledMachine::begun(serve.with("TAUT_HOME", folder.path()), folder)
 }
 
-fn call(called: &CalledMachine, heard: &str) -> Running {
-    let options = format!("{TONE} --output file:{heard}");
+fn call(called: &CalledMachine, received: &str) -> Running {
+    let options = format!("{TONE} --output file:{received}");
     let call = called.call(called.folder.path(), &options).controlled();
     call.start().wait_for(messages::IN_A_CALL)
 }
@@ -40,11 +40,11 @@ fn is_the_tone(sound: &Sound) {
     assert!((420..=450).contains(&hertz), "{hertz} Hz");
 }
 
-fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
+fn goes_both_ways(server: &Server, called: &CalledMachine, received: &str) {
     let plays = server.client("jack_iodelay").listened_to().start();
     let plays = plays.wait_for(messages::JACK_LATENCY);
     server.client("jack_connect jack_delay:out speaker:in_1").run().well();
-    let call = call(called, heard);
+    let call = call(called, received);
     server.hears_sound("microphone:out_1");
     let file = called.folder.file("there.wav");
     let record = server.client("jack_rec -d 2 -b 16 -f").and([&file]);
@@ -52,10 +52,10 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     is_the_tone(&Sound::read(&file));
     call.enter("quit").end().well();
     drop(plays);
-    let heard = Sound::read(&called.folder.file(heard));
-    let played = hertz(&heard, 0);
+    let received = Sound::read(&called.folder.file(received));
+    let played = hertz(&received, 0);
     assert!(played > 1000, "{played} Hz");
-    let other = (0..heard.frames()).find(|frame| heard.frame(*frame)[1] != 0);
+    let other = (0..received.frames()).find(|frame| received.frame(*frame)[1] != 0);
     assert_eq!(other, None, "nothing is connected to speaker:in_2");
 }
 
@@ -63,10 +63,11 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
 /// cycles.
 #[cfg(feature = "pipewire")]
 #[track_caller]
-fn has_a_piece_of(heard: &Sound, sent: &Sound) {
+fn has_a_piece_of(received: &Sound, sent: &Sound) {
     const PIECE: usize = 2 * 256;
-    let begins = heard.begins().expect("nothing but silence was heard") * heard.shape.channels;
-    let pieces = heard.samples[begins..].chunks_exact(PIECE).skip(50).step_by(50);
+    let begins =
+        received.begins().expect("nothing but silence was heard") * received.shape.channels;
+    let pieces = received.samples[begins..].chunks_exact(PIECE).skip(50).step_by(50);
     let was_sent = |piece: &[i32]| sent.samples.windows(PIECE).any(|window| window == piece);
     let (found, all) =
         pieces.fold((0, 0), |(found, all), piece| (found + usize::from(was_sent(piece)), all + 1));
@@ -122,8 +123,8 @@ mod exclusive {
             sent.write(&desktop.folder().join("sent.wav"));
             let player = desktop.pw_cat("--playback --target Speaker sent.wav").start();
             desktop.wait_for("a player", |objects| is_linked(objects, "pw-cat", "Speaker"));
-            for (heard, there) in [("first.wav", "there-1.wav"), ("second.wav", "there-2.wav")] {
-                let call = call(&called, heard);
+            for (received, there) in [("first.wav", "there-1.wav"), ("second.wav", "there-2.wav")] {
+                let call = call(&called, received);
                 let line = "--record --target Microphone --format s24 --rate 48000 --channels 2";
                 let record = desktop.pw_cat(&format!("{line} {there}")).start();
                 let there = desktop.folder().join(there);
@@ -132,7 +133,7 @@ mod exclusive {
                 record.end();
                 call.enter("quit").end().well();
                 is_the_tone(&Sound::read(&there));
-                has_a_piece_of(&Sound::read(&called.folder.file(heard)), &sent);
+                has_a_piece_of(&Sound::read(&called.folder.file(received)), &sent);
                 are_there();
                 desktop.wait_for("the player", |objects| is_linked(objects, "pw-cat", "Speaker"));
             }

@@ -19,7 +19,7 @@ fn has_header(file: &DirEntry) -> bool {
     file.metadata().is_ok_and(|found| found.len() > 0)
 }
 
-fn heard(folder: &Folder) -> Vec<Sound> {
+fn received(folder: &Folder) -> Vec<Sound> {
     let kept = folder.file("kept").read_dir().into_iter().flatten();
     let mut paths: Vec<_> = kept.map(Result::unwrap).filter(has_header).map(|f| f.path()).collect();
     paths.sort();
@@ -28,7 +28,7 @@ fn heard(folder: &Folder) -> Vec<Sound> {
 }
 
 fn all_hear(folder: &Folder, recordings: usize) {
-    let all = || heard(folder).iter().filter(|sound| sound.frames() >= 24_000).count();
+    let all = || received(folder).iter().filter(|sound| sound.frames() >= 24_000).count();
     until(&format!("there are never {recordings} recordings"), || all() >= recordings);
 }
 
@@ -50,7 +50,7 @@ fn call_on_hold_starts_and_stops_sound_on_request() {
     let mut called = CalledMachine::at_home(home.path(), "--report-file report.json");
     let call = held(&called, &home, "--record kept");
     called.running = called.running.wait_for(messages::CALLS_SILENTLY);
-    assert!(heard(&called.folder).is_empty(), "no device runs");
+    assert!(received(&called.folder).is_empty(), "no device runs");
     let call = call.request("resume", "ok resume").wait_for(messages::CALL_SOUNDS);
     all_hear(&called.folder, 1);
     let call = call.request("hold", "ok hold").wait_for(messages::CALL_SILENT);
@@ -60,7 +60,7 @@ fn call_on_hold_starts_and_stops_sound_on_request() {
     call.enter("quit").end().well();
     let (_, folder) = called.ends();
     let begins = |sound: &Sound| sound.begins().is_some();
-    assert!(heard(&folder).iter().all(begins), "the tone of the server, each time");
+    assert!(received(&folder).iter().all(begins), "the tone of the server, each time");
     assert_eq!(directions(&folder), 4, "two of each time");
     assert!(Sound::read(&folder.file("caller.wav")).begins().is_some(), "and it hears");
 }
@@ -131,14 +131,14 @@ fn several_calls_are_held_and_resumed_together_or_by_name() {
     let call = call.in_folder(folder.path()).controlled().start();
     let hosts = [one.address.clone(), other.address.clone()];
     let call = call.wait_for_each(&hosts.each_ref().map(|host| format!("{host} without sound")));
-    assert!(heard(&folder).is_empty(), "no device runs");
+    assert!(received(&folder).is_empty(), "no device runs");
     let quiet = threads(&call);
 
     let call = call.request("resume", "ok resume");
     let sounds = |host: &String| format!("{host}: {}", messages::CALL_SOUNDS);
     let call = call.wait_for_each(&hosts.each_ref().map(sounds));
     all_hear(&folder, 2);
-    let frames = || [0, 1].map(|recording: usize| heard(&folder)[recording].frames());
+    let frames = || [0, 1].map(|recording: usize| received(&folder)[recording].frames());
 
     let call = call.request(&format!("hold {}", one.address), "ok hold");
     one.running = one.running.wait_for(messages::CALL_SILENT);
@@ -165,7 +165,7 @@ fn several_calls_are_held_and_resumed_together_or_by_name() {
     let call = call.request("resume", "ok resume");
     all_hear(&folder, 6);
     call.enter("quit").end().well();
-    assert!(heard(&folder).iter().all(|sound| sound.begins().is_some()), "each heard a tone");
+    assert!(received(&folder).iter().all(|sound| sound.begins().is_some()), "each heard a tone");
     for called in [one, other] {
         let (_, folder) = called.ends();
         let silences = Sound::read(&folder.file("caller.wav")).silences(4_800);
@@ -205,8 +205,8 @@ fn one_output_file_serves_overlapping_calls() {
     let sound = Sound::read(&path);
     let mut seconds = sound.samples.chunks_exact(96_000);
     for tone in [440.0, 1200.0] {
-        let heard = seconds.any(|second| SOUNDS.contains(&level(second, tone)));
-        assert!(heard, "{tone} Hz, the one after the other");
+        let received = seconds.any(|second| SOUNDS.contains(&level(second, tone)));
+        assert!(received, "{tone} Hz, the one after the other");
     }
 }
 

@@ -30,8 +30,8 @@ fn levels(path: &Path, tones: &[f64]) -> Vec<f64> {
     tones.iter().map(loudest).collect()
 }
 
-fn caller(called: &CalledMachine, home: &Folder, tone: u32, heard: &str) -> Running {
-    let options = format!("--input tone:{tone} --output file:{heard}");
+fn caller(called: &CalledMachine, home: &Folder, tone: u32, received: &str) -> Running {
+    let options = format!("--input tone:{tone} --output file:{received}");
     called.call(home.path(), &options).controlled().start().wait_for(messages::IN_A_CALL)
 }
 
@@ -52,8 +52,8 @@ fn two_callers_hear_each_other_and_the_server() {
     let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["directions"].as_array().map(Vec::len), Some(4), "two of each call");
-    let heard = |name: &str| levels(&folder.file(name), &[440.0, 1000.0, 2500.0]);
-    let [one, other, server] = ["one.wav", "other.wav", "caller.wav"].map(heard);
+    let received = |name: &str| levels(&folder.file(name), &[440.0, 1000.0, 2500.0]);
+    let [one, other, server] = ["one.wav", "other.wav", "caller.wav"].map(received);
     println!("one {one:.1?}, other {other:.1?}, server {server:.1?}");
     for (who, levels, own) in [("one", one, 1), ("other", other, 2), ("server", server, 0)] {
         for (tone, level) in levels.iter().enumerate() {
@@ -75,8 +75,8 @@ fn callers_of_a_private_server_are_separate() {
     grows(&called.folder.file("other.wav"), 2000);
     calls.into_iter().for_each(|call| drop(call.enter("quit").end().well()));
     let (_, folder) = called.ends();
-    let heard = levels(&folder.file("one.wav"), &[440.0, 2500.0]);
-    assert!(SOUNDS.contains(&heard[0]) && heard[1] < NOT_RECEIVED, "{heard:.1?}");
+    let received = levels(&folder.file("one.wav"), &[440.0, 2500.0]);
+    assert!(SOUNDS.contains(&received[0]) && received[1] < NOT_RECEIVED, "{received:.1?}");
 }
 
 #[test]
@@ -99,15 +99,15 @@ fn caller_that_leaves_or_moves_to_tcp_leaves_no_gap_for_others() {
     stays.enter("quit").end().well();
     let (_, folder) = called.ends();
     for name in ["stays.wav", "caller.wav"] {
-        let heard = Sound::read(&folder.file(name));
-        let begins = heard.begins().expect("sound");
-        let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("sound");
-        let mut windows = heard.samples[2 * begins..last].chunks_exact(2 * 960);
+        let received = Sound::read(&folder.file(name));
+        let begins = received.begins().expect("sound");
+        let last = received.samples.iter().rposition(|sample| *sample != 0).expect("sound");
+        let mut windows = received.samples[2 * begins..last].chunks_exact(2 * 960);
         let silent = windows.position(|window| window.iter().all(|sample| *sample == 0));
         assert_eq!(silent, None, "{name}: 20 ms of silence");
     }
-    let heard = levels(&folder.file("stays.wav"), &[440.0, 2500.0, 3000.0]);
-    assert!(heard.iter().all(|level| SOUNDS.contains(level)), "{heard:.1?}");
+    let received = levels(&folder.file("stays.wav"), &[440.0, 2500.0, 3000.0]);
+    assert!(received.iter().all(|level| SOUNDS.contains(level)), "{received:.1?}");
 }
 
 #[test]
@@ -134,17 +134,17 @@ fn caller_of_two_servers_hears_both_unbridged() {
     }
     let call = call.request("ptime 5ms", "ok ").refuses("hold");
     call.enter("quit").end().well();
-    let heard = levels(&folder.file("heard.wav"), &[440.0, 1200.0, 2500.0]);
-    assert!(SOUNDS.contains(&heard[0]) && SOUNDS.contains(&heard[1]), "{heard:.1?}");
-    assert!(heard[2] < NOT_RECEIVED, "itself: {heard:.1?}");
+    let received = levels(&folder.file("heard.wav"), &[440.0, 1200.0, 2500.0]);
+    assert!(SOUNDS.contains(&received[0]) && SOUNDS.contains(&received[1]), "{received:.1?}");
+    assert!(received[2] < NOT_RECEIVED, "itself: {received:.1?}");
     let names = folder.file("kept").read_dir().unwrap().count();
     assert_eq!(names, 4, "of each call two files");
     for (called, others) in [(one, 1200.0), (other, 440.0)] {
         let (ended, folder) = called.ends();
         assert!(ended.messages.iter().any(|line| line.contains("5ms per packet")), "{ended:#?}");
         let path = folder.file("caller.wav");
-        let heard = levels(&path, &[2500.0, others]);
-        assert!(SOUNDS.contains(&heard[0]) && heard[1] < NOT_RECEIVED, "{heard:.1?}");
+        let received = levels(&path, &[2500.0, others]);
+        assert!(SOUNDS.contains(&received[0]) && received[1] < NOT_RECEIVED, "{received:.1?}");
         assert!(!Sound::read(&path).silences(24_000).is_empty(), "never muted");
     }
 }
@@ -159,8 +159,8 @@ fn unreachable_host_is_reported_and_the_other_call_continues() {
     let ended = called.call(home.path(), &options).run();
     assert_eq!(ended.status, Some(3), "{ended:#?}");
     let (_, folder) = called.ends();
-    let heard = levels(&folder.file("caller.wav"), &[1000.0]);
-    assert!(heard[0] > -30.0, "{heard:.1?}");
+    let received = levels(&folder.file("caller.wav"), &[1000.0]);
+    assert!(received[0] > -30.0, "{received:.1?}");
 }
 
 fn mute_host() -> (std::net::TcpListener, String) {

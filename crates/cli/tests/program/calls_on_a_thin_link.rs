@@ -221,12 +221,12 @@ mod exclusive {
             serve.end().well();
             let enough = (UNDERSTOOD * understood_by_codec_alone() as f64).ceil() as usize;
             for (name, begun) in RECORDINGS.into_iter().zip(begun) {
-                let heard = Sound::read(&folder.file(name));
+                let received = Sound::read(&folder.file(name));
                 let phases = [(begun, less), (less, cut), (cut, ended)];
                 let seconds = phases.into_iter().flat_map(|(from, to)| seconds(from, to));
                 let counted = seconds.map(|Window { from, to }| {
                     let at = 2 * ((from - begun).as_millis_f64() * 48.0) as usize;
-                    let count = understood(&heard.samples[at..at + 2 * SECOND]);
+                    let count = understood(&received.samples[at..at + 2 * SECOND]);
                     (Window { from: from - UNDER_WAY, to }, count)
                 });
                 let counted: Vec<_> = counted.collect();

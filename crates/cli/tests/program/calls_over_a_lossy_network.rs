@@ -48,17 +48,17 @@ fn call_with_redundancy_is_bit_exact_both_ways() {
     let lost = [&cable.left, &cable.right].map(|end| end.lost());
     println!("{lost:?} datagrams were lost");
     assert!(lost.iter().all(|lost| *lost > 75), "{lost:?}");
-    let heard = Sound::read(&folder.file("caller.wav"));
+    let received = Sound::read(&folder.file("caller.wav"));
     // The last 64 ms cannot be repaired.
     sent.samples.truncate(2 * 48 * (3_000 - 64));
-    let begins = heard.begins().expect("some sound");
-    let samples = &heard.samples[2 * begins..][..sent.samples.len()];
-    let wrong = samples.iter().zip(&sent.samples).position(|(heard, sent)| heard != sent);
+    let begins = received.begins().expect("some sound");
+    let samples = &received.samples[2 * begins..][..sent.samples.len()];
+    let wrong = samples.iter().zip(&sent.samples).position(|(received, sent)| received != sent);
     assert_eq!(wrong, None, "at the machine that is called, of {} samples", samples.len());
     // A tone repeats exactly, except for fades.
-    let heard = Sound::read(&folder.file("heard.wav"));
-    let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
-    let tone = &heard.samples[2 * (heard.begins().unwrap() + 480)..last - 2 * 48 * 64];
+    let received = Sound::read(&folder.file("heard.wav"));
+    let last = received.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
+    let tone = &received.samples[2 * (received.begins().unwrap() + 480)..last - 2 * 48 * 64];
     assert!(tone.len() > 2 * 48_000, "{} samples", tone.len());
     let other = tone.windows(2 * CYCLE + 1).position(|cycle| cycle[0] != cycle[2 * CYCLE]);
     assert_eq!(other, None, "at the caller, of {} samples", tone.len());

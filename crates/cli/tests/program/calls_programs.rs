@@ -38,7 +38,7 @@ impl CalledMachine {
         self.scene.program(program, line).with("XDG_RUNTIME_DIR", self.home.path())
     }
 
-    fn heard(&self, file: &str) -> Sound {
+    fn received(&self, file: &str) -> Sound {
         Sound::read(&self.scene.folder.file(file))
     }
 
@@ -61,7 +61,7 @@ fn program_records_the_caller_bit_exact() {
     let recorder = called.program("arecord", line).start().wait_for("Recording");
     called.call("--input file:says.wav --output null:").run().well();
     recorder.end().well();
-    called.heard("heard.wav").is_exactly(&sent);
+    called.received("heard.wav").is_exactly(&sent);
     called.ends();
 }
 
@@ -75,12 +75,12 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
     let sent = Sound::noise(Shape::STEREO_24, 60_000, 13);
     sent.write(&called.scene.folder.file("sent.wav"));
     let player = called.program("aplay", "-q -D tautserve sent.wav").start();
-    for heard in ["first.wav", "second.wav"] {
-        let call = called.call(&format!("--input null: --output file:{heard}")).controlled();
+    for received in ["first.wav", "second.wav"] {
+        let call = called.call(&format!("--input null: --output file:{received}")).controlled();
         let call = call.start().wait_for(messages::IN_A_CALL);
-        grows(&called.scene.folder.file(heard), 1000);
+        grows(&called.scene.folder.file(received), 1000);
         call.enter("quit").end().well();
-        is_copied(&without_fade(called.heard(heard)), &sent, heard);
+        is_copied(&without_fade(called.received(received)), &sent, received);
     }
     player.signal("-TERM");
     player.end();

@@ -54,9 +54,9 @@ fn server_on_a_terminal_shows_callers_and_obeys_keys() {
     // Each redraw is a line here.
     let drawn = |word| ended.messages.iter().map(|line| line.matches(word).count()).max();
     assert_eq!((drawn("heard  "), drawn("q: end")), (Some(1), Some(1)), "{ended:#?}");
-    let heard = Sound::read(&home.file("heard.wav"));
+    let received = Sound::read(&home.file("heard.wav"));
     // The meter covers 100 ms, so it showed the silence.
-    let silences = heard.silences(1_920);
+    let silences = received.silences(1_920);
     assert_eq!(silences.len(), 1, "it sounds at first, and after it was muted: {silences:?}");
 }
 

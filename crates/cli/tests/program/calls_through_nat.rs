@@ -105,17 +105,17 @@ fn call_moves_to_tcp_without_datagrams_and_back() {
     talk.serve = talk.serve.wait_for(messages::BY_UDP);
     let moved = names.map(|name| recorded(&talk, name));
     names.iter().for_each(|name| grows(&talk.folder.file(name), 2000));
-    for ((name, heard), moved) in talk.hang_up().into_iter().zip(moved) {
-        let gaps = heard.silences(GAP);
+    for ((name, received), moved) in talk.hang_up().into_iter().zip(moved) {
+        let gaps = received.silences(GAP);
         let [gap] = &gaps[..] else { panic!("{name}: there is one gap, and not {gaps:?}") };
-        let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("sound");
+        let last = received.samples.iter().rposition(|sample| *sample != 0).expect("sound");
         assert!(
             last / 2 > moved + 48_000,
             "{name}: sound until {}, by UDP from {moved} on",
             last / 2
         );
         let frames = u32::try_from(gap.len()).unwrap();
-        let lasted = Duration::from_secs(1) * frames / heard.shape.rate + CONCEALED;
+        let lasted = Duration::from_secs(1) * frames / received.shape.rate + CONCEALED;
         println!("{name}: nothing was heard for {lasted:?}");
         let bounds = LEFT_AFTER / 2..LEFT_AFTER + MOVED_WITHIN;
         assert!(bounds.contains(&lasted), "{name}: nothing was heard for {lasted:?}");
@@ -123,8 +123,8 @@ fn call_moves_to_tcp_without_datagrams_and_back() {
         let whole = gap.start - CONCEALED_FRAMES - CYCLE;
         let before = |frame: usize| whole + (frame - whole) % CYCLE;
         let by_tcp = gap.end + FADED..gap.end + FADED + BY_TCP;
-        assert!(by_tcp.end <= heard.frames(), "{name}: {} frames, {gap:?}", heard.frames());
-        let other = by_tcp.filter(|frame| heard.frame(*frame) != heard.frame(before(*frame)));
+        assert!(by_tcp.end <= received.frames(), "{name}: {} frames, {gap:?}", received.frames());
+        let other = by_tcp.filter(|frame| received.frame(*frame) != received.frame(before(*frame)));
         assert_eq!(other.count(), 0, "{name}: frames of {BY_TCP} by TCP are not the tone's");
     }
 }
@@ -149,9 +149,9 @@ fn udp_only_call_starts_gapless_on_a_path_with_a_black_hole() {
     let _turn = alongside();
     let options = "--ptime 5ms --transport udp";
     let Some(talk) = CallThroughNat::made(options, Some(BLACK_HOLE)) else { return };
-    for (name, heard) in in_short_packets(talk) {
-        let gaps = heard.silences(GAP);
-        assert!(heard.begins().is_some() && gaps.is_empty(), "{name}: {gaps:?}");
+    for (name, received) in in_short_packets(talk) {
+        let gaps = received.silences(GAP);
+        assert!(received.begins().is_some() && gaps.is_empty(), "{name}: {gaps:?}");
     }
 }
 
@@ -162,8 +162,8 @@ fn call_stays_on_udp_when_a_black_hole_appears() {
     talk.call = talk.call.becomes(|status| status.matches(LONG).count() == 2);
     talk.sounds();
     talk.network.drops(BLACK_HOLE);
-    for (name, heard) in in_short_packets(talk) {
-        assert_eq!(heard.silences(GAP).len(), 1, "{name}: {:?}", heard.silences(GAP));
+    for (name, received) in in_short_packets(talk) {
+        assert_eq!(received.silences(GAP).len(), 1, "{name}: {:?}", received.silences(GAP));
     }
 }
 
@@ -183,8 +183,8 @@ fn udp_only_call_reports_the_blocked_direction() {
     let names = ["caller.wav", "heard.wav"];
     let passed = names.map(|name| recorded(&talk, name));
     names.iter().for_each(|name| grows(&talk.folder.file(name), 2000));
-    for ((name, heard), passed) in talk.hang_up().into_iter().zip(passed) {
-        let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("sound") / 2;
+    for ((name, received), passed) in talk.hang_up().into_iter().zip(passed) {
+        let last = received.samples.iter().rposition(|sample| *sample != 0).expect("sound") / 2;
         assert!(last > passed + 48_000, "{name}: sound until {last}, let through from {passed} on");
     }
 }
@@ -239,9 +239,10 @@ mod exclusive {
             talk.serve =
                 talk.serve.wait_for(messages::CONTROL_LOST).wait_for(messages::CALL_GOES_ON);
             talk.sounds();
-            for (name, heard) in talk.hang_up() {
-                let gap = heard.silences(0).into_iter().map(|gap| gap.len()).max().expect("sound");
-                let gap = Duration::from_secs_f64(gap as f64 / f64::from(heard.shape.rate));
+            for (name, received) in talk.hang_up() {
+                let gap =
+                    received.silences(0).into_iter().map(|gap| gap.len()).max().expect("sound");
+                let gap = Duration::from_secs_f64(gap as f64 / f64::from(received.shape.rate));
                 let gap = gap + CONCEALED;
                 let sound = gap.checked_sub(away).expect("nothing crosses a link that is cut");
                 println!("{name}: sound {sound:?} after the link, control connection {control:?}");

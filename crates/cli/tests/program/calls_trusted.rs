@@ -47,8 +47,8 @@ fn caller_that_loses_trust_is_hung_up_and_others_continue() {
     let mut called = CalledMachine::at_home(studio.path(), "--max-callers 2");
     let mine = call(&called, &studio, "--input tone:2500 --output file:heard.wav");
     let bobs = call(&called, &bob, "--input tone:1000 --output null:");
-    let heard = called.folder.file("heard.wav");
-    grows(&heard, 2000);
+    let received = called.folder.file("heard.wav");
+    grows(&received, 2000);
     trust(&studio, &["--remove", "bob"]);
     called.running =
         called.running.wait_for(&messages::is_over("bob (127.0.0.1)", messages::CALLER_UNTRUSTED));
@@ -59,13 +59,13 @@ fn caller_that_loses_trust_is_hung_up_and_others_continue() {
     );
     let next = "--input null: --output null: --duration 100ms";
     called.call(studio.path(), next).run().well();
-    grows(&heard, 3000);
+    grows(&received, 3000);
     mine.enter("quit").end().well();
     let (_, _folder) = called.ends();
-    let heard = Sound::read(&heard);
-    let begins = heard.begins().expect("a tone") * 2;
+    let received = Sound::read(&received);
+    let begins = received.begins().expect("a tone") * 2;
     // Without the sound during the hang-up.
-    let sound = &heard.samples[begins..heard.samples.len() - 48_000];
+    let sound = &received.samples[begins..received.samples.len() - 48_000];
     let last = &sound[sound.len() - 96_000..];
     assert!(level(last, 1000.0) < NOT_RECEIVED, "bob is heard: {} dBFS", level(last, 1000.0));
     assert!(SOUNDS.contains(&level(last, 440.0)), "{} dBFS", level(last, 440.0));

@@ -100,11 +100,11 @@ fn every_change_of_a_stream_is_free_of_clicks_and_gaps() {
         }
         recv = recv.request("status", "latency 400ms");
         let sent = send.request("quit", "ok quit").end().report();
-        let heard = recv.end().report();
-        assert_eq!(heard.missed(), 0, "{:#}", heard.0);
-        assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{:#}", heard.0);
-        assert_eq!(heard.count("missing_frames"), 0, "{:#}", heard.0);
-        for report in [&sent, &heard] {
+        let received = recv.end().report();
+        assert_eq!(received.missed(), 0, "{:#}", received.0);
+        assert_eq!((received.count("lost"), received.count("resyncs")), (0, 0), "{:#}", received.0);
+        assert_eq!(received.count("missing_frames"), 0, "{:#}", received.0);
+        for report in [&sent, &received] {
             assert_eq!(word(report, "/format"), "l24");
             assert_eq!(report.nanos("/ptime_ns"), 1_500_000);
         }
@@ -150,13 +150,13 @@ fn receiver_follows_a_newly_announced_latency() {
         onlooker.handle(1200);
         let recv = recv.becomes(|status| status.contains("latency 181ms"));
         let sent = send.request("quit", "ok quit").end().report();
-        let heard = recv.end().report();
+        let received = recv.end().report();
         assert_eq!(sent.nanos("/ptime_ns"), 20_000_000);
-        assert_eq!(heard.nanos("/ptime_ns"), 20_000_000);
-        assert_eq!(heard.nanos("/latency/configured_ns"), 181_000_000, "{:#}", heard.0);
+        assert_eq!(received.nanos("/ptime_ns"), 20_000_000);
+        assert_eq!(received.nanos("/latency/configured_ns"), 181_000_000, "{:#}", received.0);
         // The last millisecond is for the network.
-        assert_eq!(heard.count("lost"), 0, "{:#}", heard.0);
-        assert!(50 * heard.missed() <= heard.count("packets_received"), "{:#}", heard.0);
+        assert_eq!(received.count("lost"), 0, "{:#}", received.0);
+        assert!(50 * received.missed() <= received.count("packets_received"), "{:#}", received.0);
     });
 }
 
@@ -174,13 +174,13 @@ fn destinations_change_gapless_and_removed_ones_get_a_goodbye() {
         let send = send.request(&format!("to {all}"), &format!("ok to {}", all.replace(',', " ")));
         onlooker.handle(500);
         let send = send.request(&format!("to {},{second_address}", onlooker.address()), "ok to ");
-        let heard = first.end().report();
-        assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
+        let received = first.end().report();
+        assert_eq!(received.missed() + received.count("lost"), 0, "{:#}", received.0);
         onlooker.handle(500);
         let sent = send.request("quit", "ok quit").end().report();
         assert!(word(&sent, "/address").ends_with(&second_address));
-        let heard = second.end().report();
-        assert_eq!(heard.missed() + heard.count("lost"), 0, "{:#}", heard.0);
+        let received = second.end().report();
+        assert_eq!(received.missed() + received.count("lost"), 0, "{:#}", received.0);
         for folder in [&folder, &other] {
             let tone = Tone::read(&folder.file("heard.wav"));
             let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
@@ -210,9 +210,9 @@ fn another_address_is_crossed_over_to_when_its_sound_is_there() {
         onlooker.handle(500);
         let recv = recv.becomes(|status| status.contains(&format!("from {there}")));
         second.request("quit", "ok quit").end().report();
-        let heard = recv.end().report();
-        assert_eq!(heard.of_stream(0, "/address"), &Value::from(there), "{:#}", heard.0);
-        assert_eq!(heard.of_stream(1, "/address"), &Value::from(here), "{:#}", heard.0);
+        let received = recv.end().report();
+        assert_eq!(received.of_stream(0, "/address"), &Value::from(there), "{:#}", received.0);
+        assert_eq!(received.of_stream(1, "/address"), &Value::from(here), "{:#}", received.0);
         let tone = Tone::read(&folder.file("heard.wav"));
         let (sharpest, softest) = (tone.sharpest(660.0), tone.softest() / PEAK);
         assert!(

@@ -103,17 +103,17 @@ impl Relay {
 
 /// Difference at the best alignment, in dB, over 1.5 s. Both start within 20 ms: an encoder looks
 /// ahead.
-fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
+fn apart(wanted: &[f32], received: &[f32]) -> f32 {
     const CHANNELS: usize = 2;
     let part = |from: usize, frames: usize| from * CHANNELS..(from + frames) * CHANNELS;
     let error = |at: usize, frames: usize| -> f32 {
-        let pairs = wanted[part(9_600, frames)].iter().zip(&heard[part(at, frames)]);
+        let pairs = wanted[part(9_600, frames)].iter().zip(&received[part(at, frames)]);
         pairs.map(|(a, b)| (a - b) * (a - b)).sum()
     };
     let begins = |samples: &[f32]| {
         samples.iter().position(|sample| sample.abs() > 0.05).expect("sound") / CHANNELS
     };
-    let near = 9_600 + begins(heard) - begins(wanted);
+    let near = 9_600 + begins(received) - begins(wanted);
     // Aligns by a part, then compares the whole.
     let places = near - 960..=near + 960;
     let at = places.min_by(|a, b| error(*a, 2_400).total_cmp(&error(*b, 2_400))).unwrap();
@@ -125,7 +125,7 @@ fn timeless(line: &str) -> String {
     numberless(line).replace("Nms", "N").replace("Nus", "N")
 }
 
-fn heard(folder: &Folder) -> Vec<f32> {
+fn received(folder: &Folder) -> Vec<f32> {
     samples(&Sound::read(&folder.file("heard.wav")))
 }
 
@@ -225,7 +225,7 @@ mod exclusive {
                 let recv = handle(by, &format!("{options} --overwrite"), &folder);
                 send(&to, "--format opus", &folder);
                 recv.end().report().missed_nothing();
-                let apart = apart(&by_opus_alone(&sent, MUSIC, 240), &heard(&folder));
+                let apart = apart(&by_opus_alone(&sent, MUSIC, 240), &received(&folder));
                 assert!(apart < -100.0, "{by} {options}: {apart} dB");
             }
         });
@@ -254,7 +254,7 @@ mod exclusive {
             // Its first timestamp has no look-ahead: 2.5 ms before the others.
             assert!(report.count("missing_frames") <= 120, "{:#}", report.0);
             assert_eq!(["lost", "late", "undecodable"].map(|of| report.count(of)), [0; 3]);
-            let theirs = apart(&alone, &heard(&folder));
+            let theirs = apart(&alone, &received(&folder));
             assert!(theirs < -60.0, "of GStreamer: {theirs} dB");
             assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
             let port = free_udp_ports();
@@ -295,7 +295,7 @@ mod exclusive {
             let alone = relay.decoded();
             crate::interop::say_goodbye(port + 1);
             recv.end().report().missed_nothing();
-            let theirs = apart(&alone, &heard(&folder));
+            let theirs = apart(&alone, &received(&folder));
             assert!(theirs < -100.0, "of ffmpeg: {theirs} dB");
             assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
             let port = free_udp_ports();

@@ -161,7 +161,7 @@ fn wireshark_dissects_every_kind_of_packet() {
                 let number = expected.len() as i64 + 250;
                 let time = number * 0x1234_5678;
                 let format = StreamFormat {
-                    coder: None,
+                    codec: None,
                     rate: Rate::new(hertz).unwrap(),
                     channels: Channels::new(channels).unwrap(),
                     sample,

@@ -14,11 +14,11 @@ fn cards_too_far_apart_have_no_drift() {
         let lab = Lab::straight();
         let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
         lab.send(&format!("--input tone:997 --duration 10s {CARDS}")).end().well();
-        let heard = recv.end().report();
-        let reported = heard.notes().iter().filter(|note| note.contains("600 ppm")).count();
-        assert_eq!(reported, 1, "{:#}", heard.0);
-        assert!(heard.stream("/drift_ppm").is_null(), "{:#}", heard.0);
-        assert!(heard.count("resyncs") > 1, "{:#}", heard.0);
+        let received = recv.end().report();
+        let reported = received.notes().iter().filter(|note| note.contains("600 ppm")).count();
+        assert_eq!(reported, 1, "{:#}", received.0);
+        assert!(received.stream("/drift_ppm").is_null(), "{:#}", received.0);
+        assert!(received.count("resyncs") > 1, "{:#}", received.0);
     });
 }
 
@@ -37,9 +37,9 @@ mod exclusive {
             let recv =
                 lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &reported);
             lab.send(&format!("--input file:{} {patient}", file("sent.wav"))).end().well();
-            let heard = recv.end().report();
-            let drift = heard.stream("/drift_ppm").as_f64().unwrap();
-            mostly(|| assert!((drift - 100.0).abs() < 20.0, "{drift}: {:#}", heard.0));
+            let received = recv.end().report();
+            let drift = received.stream("/drift_ppm").as_f64().unwrap();
+            mostly(|| assert!((drift - 100.0).abs() < 20.0, "{drift}: {:#}", received.0));
             let compare = words("compare sent.wav heard.wav");
             let ended = taut(compare).in_folder(folder.path()).run().well();
             assert!(ended.out.contains("complete: 288017 frames"), "{ended:#?}");

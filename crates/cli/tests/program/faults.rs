@@ -20,27 +20,29 @@ const RATE: usize = 48_000;
 /// Asserts silence that lasts `lasts` frames from the first to the last one, mostly in one piece,
 /// with at least `after` frames of sound after it.
 #[track_caller]
-fn is_silent_once_and_sounds_after(heard: &Sound, lasts: RangeInclusive<usize>, after: usize) {
-    let silences = heard.silences(RATE / 100);
+fn is_silent_once_and_sounds_after(received: &Sound, lasts: RangeInclusive<usize>, after: usize) {
+    let silences = received.silences(RATE / 100);
     let reported = format!("frames of silence: {silences:?}, not {lasts:?}");
     let (Some(first), Some(last)) = (silences.first(), silences.last()) else {
         panic!("{reported}")
     };
     let longest = silences.iter().map(Range::len).max().unwrap_or(0);
     assert!(longest >= *lasts.start() && last.end - first.start <= *lasts.end(), "{reported}");
-    let sound = (last.end..heard.frames()).filter(|frame| heard.sounds(*frame)).count();
+    let sound = (last.end..received.frames()).filter(|frame| received.sounds(*frame)).count();
     assert!(sound >= after, "{sound} frames of sound after; {reported}");
 }
 
-fn peak(heard: &Sound, frames: std::ops::Range<usize>) -> i32 {
-    frames.flat_map(|frame| heard.frame(frame)).map(|sample| sample.abs()).max().unwrap_or(0)
+fn peak(received: &Sound, frames: std::ops::Range<usize>) -> i32 {
+    frames.flat_map(|frame| received.frame(frame)).map(|sample| sample.abs()).max().unwrap_or(0)
 }
 
 #[track_caller]
-fn never_louder_than_its_beginning(heard: &Sound) {
-    let begins = heard.begins().unwrap();
-    let (before, after) =
-        (peak(heard, begins..begins + RATE / 2), peak(heard, begins + RATE / 2..heard.frames()));
+fn never_louder_than_its_beginning(received: &Sound) {
+    let begins = received.begins().unwrap();
+    let (before, after) = (
+        peak(received, begins..begins + RATE / 2),
+        peak(received, begins + RATE / 2..received.frames()),
+    );
     assert!(f64::from(after) <= f64::from(before) * 1.01, "{after} against {before}");
 }
 
@@ -89,9 +91,9 @@ mod exclusive {
             send.signal("-INT");
             send.end().well();
             let report = recv.end().report();
-            let heard = lab.heard();
-            never_louder_than_its_beginning(&heard);
-            is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
+            let received = lab.received();
+            never_louder_than_its_beginning(&received);
+            is_silent_once_and_sounds_after(&received, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
             // Each missed packet counts once, for the stalled receiver: late in the socket, due
             // during silence, or discarded.
             report.adds_up();
@@ -127,8 +129,8 @@ mod exclusive {
             onlooker.see(1_000);
             send.signal("-INT");
             let sent = send.end().report();
-            let heard = recv.end().report();
-            for (report, minimum) in [(&heard, 2_000), (&sent, 4_000)] {
+            let received = recv.end().report();
+            for (report, minimum) in [(&received, 2_000), (&sent, 4_000)] {
                 let (length, at) = longest_xrun(report);
                 // A second, minus the delay of this test.
                 assert!(length >= 500, "{length} ms: {:#}", report.0);
@@ -139,12 +141,15 @@ mod exclusive {
                 assert_eq!(kept, report.count("xruns"), "{:#}", report.0);
             }
             let page = |name: &str| std::fs::read_to_string(lab.folder.file(name)).unwrap();
-            let (heard, sent) = (page("page.html"), page("sent.html"));
-            assert!(heard.contains("xruns are marked, each where it was"), "{heard}");
-            assert!(heard.contains("each line ends in its name; xruns are marked"), "{heard}");
+            let (received, sent) = (page("page.html"), page("sent.html"));
+            assert!(received.contains("xruns are marked, each where it was"), "{received}");
+            assert!(
+                received.contains("each line ends in its name; xruns are marked"),
+                "{received}"
+            );
             let listed = "xrun times are relative to the start of the run";
             assert!(sent.contains("<h3>When: xruns</h3>") && sent.contains(listed), "{sent}");
-            assert!(!heard.contains(listed), "{heard}");
+            assert!(!received.contains(listed), "{received}");
         });
     }
 }

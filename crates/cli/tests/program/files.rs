@@ -285,10 +285,10 @@ fn make_finds_cargos_output_in_any_target_folder() {
     assert_eq!(inside, None, "{messages}");
 }
 
-fn compared(sent: &Sound, heard: &Sound) -> Ended {
+fn compared(sent: &Sound, received: &Sound) -> Ended {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));
-    heard.write(&folder.file("heard.wav"));
+    received.write(&folder.file("heard.wav"));
     taut(words("compare sent.wav heard.wav")).in_folder(folder.path()).run()
 }
 
@@ -343,9 +343,9 @@ fn comparison_of_a_sine_without_onset_is_left_open() {
 fn files_of_other_channels_are_refused() {
     let sent = Sound::noise(Shape::STEREO_24, 100, 3);
     let mono = Sound::noise(Shape { channels: 1, ..sent.shape }, 100, 3);
-    for (sent, heard) in [(&sent, &mono), (&mono, &sent)] {
-        let ended = compared(sent, heard);
+    for (sent, received) in [(&sent, &mono), (&mono, &sent)] {
+        let ended = compared(sent, received);
         assert_eq!(ended.status, Some(2), "{ended:#?}");
-        snapshot!(format!("{} channels", heard.shape.channels), ended.last());
+        snapshot!(format!("{} channels", received.shape.channels), ended.last());
     }
 }

@@ -70,14 +70,14 @@ fn packets_prove_the_format_that_nothing_announces() {
             recorded(&folder, wire(&sent).len() as u64 / 2);
             recv.signal("-INT");
             let report = recv.end().report();
-            let heard = Sound::read(&folder.file("heard.wav"));
-            assert_eq!(heard.shape, shape, "{:#}", report.0);
+            let received = Sound::read(&folder.file("heard.wav"));
+            assert_eq!(received.shape, shape, "{:#}", report.0);
             // No packet is lost while the socket is reopened.
             let all = sent.frames().div_ceil(frames) as u64;
             let counted = (report.count("packets_received"), report.count("lost"));
             assert_eq!(counted, (all, 0), "{:#}", report.0);
-            let first = heard.begins().expect("sound");
-            let pair = (heard.frame(first), heard.frame(first + 1));
+            let first = received.begins().expect("sound");
+            let pair = (received.frame(first), received.frame(first + 1));
             let at =
                 (0..sent.frames() - 1).find(|at| (sent.frame(*at), sent.frame(at + 1)) == pair);
             assert!(at.is_some_and(|at| at < shape.rate as usize / 4), "{at:?} {:#}", report.0);
@@ -128,10 +128,10 @@ fn format_that_silence_hid_is_taken_when_the_sound_begins() {
         recv.signal("-INT");
         let ended = recv.end();
         assert_eq!(ended.status, Some(0), "{ended:#?}");
-        let heard = Sound::read(&folder.file("heard.wav"));
-        assert_eq!(heard.shape, shape);
-        let first = heard.begins().expect("sound");
-        let frame = heard.frame(first);
+        let received = Sound::read(&folder.file("heard.wav"));
+        assert_eq!(received.shape, shape);
+        let first = received.begins().expect("sound");
+        let frame = received.frame(first);
         let at = (0..sent.frames()).find(|at| sent.frame(*at) == frame);
         // Proof of the format needs 10 ms of noise; proof of the rate needs a quarter of a second.
         assert!(at.is_some_and(|at| at < 24_000), "{at:?}");
@@ -150,9 +150,9 @@ fn recording_is_kept_though_a_later_sender_is_muted() {
         recv.signal("-INT");
         let ended = recv.end();
         assert_eq!(ended.status, Some(1), "{ended:#?}");
-        let heard = Sound::read(&folder.file("heard.wav"));
-        let first = heard.begins().expect("sound");
-        let frame = heard.frame(first);
+        let received = Sound::read(&folder.file("heard.wav"));
+        let first = received.begins().expect("sound");
+        let frame = received.frame(first);
         assert!((0..sent.frames()).any(|at| sent.frame(at) == frame));
     });
 }

@@ -16,13 +16,13 @@ fn relayed_duplicates_and_reordering_are_counted() {
         let mut lab = Lab::start("--delay 2ms --reorder 5% --duplicate 5% --seed 3");
         let carried = lab.carry(SEND, PATIENT);
         assert_eq!(
-            carried.heard.count("duplicate"),
+            carried.received.count("duplicate"),
             carried.relayed.there("duplicated"),
             "{carried}"
         );
-        assert!(carried.heard.count("reordered") > 100, "{carried}");
-        assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
-        assert!(lab.heard().begins().is_some());
+        assert!(carried.received.count("reordered") > 100, "{carried}");
+        assert_eq!(carried.received.count("lost") + carried.received.count("late"), 0, "{carried}");
+        assert!(lab.received().begins().is_some());
     });
 }
 
@@ -36,7 +36,7 @@ fn kernel_losses_equal_the_receivers_lost_count() {
         }
         let carried = lab.carry(SEND, PATIENT);
         let (lost, missed) =
-            (lab.cable.as_ref().unwrap().right.lost(), carried.heard.count("lost"));
+            (lab.cable.as_ref().unwrap().right.lost(), carried.received.count("lost"));
         assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
         assert!((90..220).contains(&lost), "{carried}");
     });
@@ -69,7 +69,7 @@ mod exclusive {
             let mut lab = Lab::start("--delay 20ms");
             let carried = lab.carry(SEND, PATIENT);
             // The clock is mapped through the same delay both ways, so no offset results.
-            let wire = carried.heard.stream("/stages/3");
+            let wire = carried.received.stream("/stages/3");
             assert_eq!(wire["name"], "wire", "{carried}");
             let median = wire["summary"]["p50_ns"].as_i64().unwrap();
             let late = carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap();
@@ -77,7 +77,7 @@ mod exclusive {
                 assert!((19_000_000..25_000_000).contains(&median), "{carried}");
                 assert!(late < 1_000_000, "{carried}");
             });
-            assert!(carried.heard.missed() <= 30, "{carried}");
+            assert!(carried.received.missed() <= 30, "{carried}");
         });
     }
 }

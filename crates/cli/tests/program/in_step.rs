@@ -8,7 +8,7 @@ use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports, loopback};
 
 /// Median playout delay by this host's clock, independent of the estimate of the sender's clock.
-fn heard(report: &Report) -> i64 {
+fn received(report: &Report) -> i64 {
     assert_eq!(report.stream("/latency/method"), "sound", "{:#}", report.0);
     // Removes the receiver's clock estimate from the latency. Both run on one clock here.
     report.nanos("/latency/measured/p50_ns") - report.nanos("/clock/offset_ns")
@@ -45,7 +45,7 @@ mod exclusive {
                 relay.end().well();
                 report
             });
-            let apart = heard(&reports[0]) - heard(&reports[1]);
+            let apart = received(&reports[0]) - received(&reports[1]);
             let reported = format!("{:#} {:#}", reports[0].0, reports[1].0);
             let mut unsure = 0;
             for report in &reports {

@@ -63,12 +63,12 @@ fn send(coding: FileCoding, port: u16, options: &str, folder: &Folder) {
 pub(crate) fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
     let report = recv.end().report();
     report.missed_nothing();
-    let mut heard = Sound::read(&folder.file("heard.wav"));
-    let end = heard.begins().unwrap() + sent.frames();
-    let fade = heard.shape.channels * (end..end + heard.shape.rate as usize / 200).len();
-    let from = end * heard.shape.channels;
-    heard.samples[from..from + fade].fill(0);
-    heard.is_exactly(sent);
+    let mut received = Sound::read(&folder.file("heard.wav"));
+    let end = received.begins().unwrap() + sent.frames();
+    let fade = received.shape.channels * (end..end + received.shape.rate as usize / 200).len();
+    let from = end * received.shape.channels;
+    received.samples[from..from + fade].fill(0);
+    received.is_exactly(sent);
 }
 
 pub(crate) fn read_raw(path: &Path, shape: Shape) -> Sound {

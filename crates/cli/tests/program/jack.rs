@@ -416,9 +416,9 @@ mod exclusive {
             watch.signal("-INT");
             let seen = watch.end().out;
             // JACK is queried, runs, hangs, and runs again.
-            let came = seen.lines().filter(|line| line.starts_with("Client sends"));
-            let came = came.filter(|line| line.ends_with(" registered")).count();
-            assert_eq!(came, 4, "{seen}");
+            let arrived = seen.lines().filter(|line| line.starts_with("Client sends"));
+            let arrived = arrived.filter(|line| line.ends_with(" registered")).count();
+            assert_eq!(arrived, 4, "{seen}");
         });
     }
 

@@ -61,7 +61,7 @@ fn both_readers_get_packets_and_direct_stages_add_up() {
 }
 
 #[track_caller]
-fn came_from(report: &Value, place: &str) {
+fn arrived_from(report: &Value, place: &str) {
     let rows = report["rows"].as_array().unwrap();
     let [blocked, direct] = ["blocked", "direct"].map(|way| format!("5ms {way}, from {place}"));
     assert_eq!(named(rows), [blocked, direct], "{report:#}");
@@ -84,7 +84,7 @@ fn remote_packets_use_its_interface_bad_address_is_invalid() {
         let from = format!("{FROM} {place}");
         let before = left.arrived();
         let report = taut(words(&from)).and(["--report", "json"]).within(left).run().report().0;
-        came_from(&report, &place);
+        arrived_from(&report, &place);
         assert!(left.arrived() - before >= 120, "they came by the cable");
         let nowhere = taut(words(&from)).and(words("--at 203.0.113.9 --report none")).within(left);
         let nowhere = nowhere.run();
@@ -109,7 +109,7 @@ fn a_host_is_reached_though_the_first_datagrams_to_it_are_lost() {
         }
         let place = format!("netns:{}", right.name);
         let from = taut(words(&format!("{FROM} {place} --report json"))).within(left);
-        came_from(&from.run().report().0, &place);
+        arrived_from(&from.run().report().0, &place);
         assert_eq!(left.lost(), 2);
     });
 }
@@ -164,16 +164,16 @@ fn sent_and_received_ledgers_agree_about_packets() {
          --packet-log sent.csv --report none"
         );
         taut(words(&send)).in_folder(folder.path()).run().well();
-        let heard = listens.end().report().0["rows"].clone();
+        let received = listens.end().report().0["rows"].clone();
         let ledger = folder.file("sent.csv");
         let sent = rows(&format!("lab interval --packet-log {}", ledger.display()));
         snapshot!(named(&sent)[..2].join("\n"));
-        for row in [&heard[0], &sent[0]] {
+        for row in [&received[0], &sent[0]] {
             assert_eq!(row["configured_ns"], 2_000_000, "{row:#?}");
             assert!((row["mean_ns"].as_f64().unwrap() / 2e6 - 1.0).abs() < 0.2, "{row:#?}");
         }
-        assert_eq!(heard[0]["missed"]["missed"], 0, "{heard:#?}");
-        assert!(heard[0]["uncertainty_ns"].as_i64().unwrap() < 1_000_000, "{heard:#?}");
+        assert_eq!(received[0]["missed"]["missed"], 0, "{received:#?}");
+        assert!(received[0]["uncertainty_ns"].as_i64().unwrap() < 1_000_000, "{received:#?}");
     });
 }
 

@@ -40,12 +40,12 @@ fn every_lost_frame_is_labelled(impair: &str, minimum: usize) {
         "--period 240 --periods 16 --labels",
     );
     let labels = labels(&lab.folder.file("heard.labels.txt"));
-    let heard = lab.heard();
-    let begins = heard.begins().unwrap();
-    let of = (0..5000).find(|index| song.frame(*index) == heard.frame(begins));
+    let received = lab.received();
+    let begins = received.begins().unwrap();
+    let of = (0..5000).find(|index| song.frame(*index) == received.frame(begins));
     let away = begins - of.unwrap_or_else(|| panic!("{carried}"));
-    let frames = away..(away + song.frames()).min(heard.frames());
-    let is_spoilt = |frame: usize| heard.frame(frame) != song.frame(frame - away);
+    let frames = away..(away + song.frames()).min(received.frames());
+    let is_spoilt = |frame: usize| received.frame(frame) != song.frame(frame - away);
     let inside = |label: &&(usize, usize, String)| frames.contains(&label.0);
     assert!(labels.iter().filter(inside).count() >= minimum, "{labels:?}");
     for (begin, end, text) in labels.iter().filter(inside) {
@@ -62,7 +62,7 @@ fn every_lost_frame_is_labelled(impair: &str, minimum: usize) {
         assert!(labels.iter().any(|label| label.0 == frame), "{frame} in {labels:?}");
     }
     let labelled: usize = labels.iter().map(|(begin, end, _)| end - begin).sum();
-    assert_eq!(labelled as u64, carried.heard.count("missing_frames"), "{carried}");
+    assert_eq!(labelled as u64, carried.received.count("missing_frames"), "{carried}");
 }
 
 #[test]

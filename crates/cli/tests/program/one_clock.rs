@@ -8,14 +8,19 @@ use crate::common::{Onlooker, loopback};
 
 /// Asserts that, from 1 s after its first sound, the recording is a part of the sent sound.
 /// `reported` is context for the message.
-pub(crate) fn is_copied(heard: &Sound, sent: &Sound, reported: &str) {
-    let begins = heard.begins().expect("nothing but silence was heard");
-    let heard = &heard.samples[begins + 48_000..];
-    assert!(heard.len() > 12_000, "only {} frames were heard after the first second", heard.len());
-    let at = sent.samples.windows(16).position(|piece| *piece == heard[..16]);
+pub(crate) fn is_copied(received: &Sound, sent: &Sound, reported: &str) {
+    let begins = received.begins().expect("nothing but silence was heard");
+    let received = &received.samples[begins + 48_000..];
+    assert!(
+        received.len() > 12_000,
+        "only {} frames were heard after the first second",
+        received.len()
+    );
+    let at = sent.samples.windows(16).position(|piece| *piece == received[..16]);
     let at = at.expect("what was heard after the first second was not sent");
-    let wrong = heard.iter().zip(&sent.samples[at..]).position(|(heard, sent)| heard != sent);
-    assert_eq!(wrong, None, "of {} frames, {reported}", heard.len());
+    let wrong =
+        received.iter().zip(&sent.samples[at..]).position(|(received, sent)| received != sent);
+    assert_eq!(wrong, None, "of {} frames, {reported}", received.len());
 }
 
 mod exclusive {

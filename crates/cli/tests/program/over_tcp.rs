@@ -181,8 +181,8 @@ mod exclusive {
                 for none in ["lost", "late", "invalid"] {
                     assert_eq!(report.count(none), 0, "{none}");
                 }
-                let heard = Sound::read(&folder.file("heard.wav"));
-                assert!(heard.frames() - heard.begins().unwrap() >= sent.frames());
+                let received = Sound::read(&folder.file("heard.wav"));
+                assert!(received.frames() - received.begins().unwrap() >= sent.frames());
             });
         }
     }

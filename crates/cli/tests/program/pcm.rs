@@ -162,8 +162,8 @@ fn speaker_test_is_received() {
         let line = "-D net -c 2 -r 48000 -F S16_LE -t sine -f 440 -l 1 -b 500000";
         scene.program("speaker-test", line).run().well();
         recv.end().report().missed_nothing();
-        let heard = Sound::read(&scene.folder.file("heard.wav"));
-        let loudest = heard.samples.iter().map(|sample| sample.abs()).max();
+        let received = Sound::read(&scene.folder.file("heard.wav"));
+        let loudest = received.samples.iter().map(|sample| sample.abs()).max();
         assert!(loudest > Some(1 << 20), "{loudest:?}");
     });
 }

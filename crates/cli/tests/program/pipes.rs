@@ -15,7 +15,7 @@ fn shell(folder: &Folder, line: &str) -> Call {
 }
 
 /// The header of piped sound lacks the length, which hound needs.
-fn heard(path: &Path) -> Sound {
+fn received(path: &Path) -> Sound {
     let mut wav = std::fs::read(path).unwrap();
     let data = wav.windows(4).position(|four| four == b"data").expect("samples") + 8;
     assert_eq!(wav[data - 4..data], [0xff; 4], "the length is not known");
@@ -39,7 +39,7 @@ fn carry(folder: &Folder, input: &str, format: &str) -> (Sound, Ended) {
     );
     shell(folder, &send).run().well();
     let ended = recv.end().well();
-    (heard(&folder.file("heard.wav")), ended)
+    (received(&folder.file("heard.wav")), ended)
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn piped_sound_is_bit_exact_and_the_report_is_separate() {
             let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 4);
             sent.write(&folder.file("sent.wav"));
             let format = format!("--format {}", coding.word());
-            let (heard, ended) = carry(&folder, "cat sent.wav", &format);
-            heard.is_exactly(&sent);
+            let (received, ended) = carry(&folder, "cat sent.wav", &format);
+            received.is_exactly(&sent);
             let reported = ended.messages.iter().filter(|line| !line.starts_with("taut: "));
             let json: String = reported.map(String::as_str).collect();
             let report =
@@ -77,8 +77,8 @@ fn pipes_of_sox_and_ffmpeg_are_read_to_the_end() {
                 skipped(Lack::Package, &format!("there is no {program}"));
                 continue;
             }
-            let (heard, ended) = carry(&folder, line, "");
-            heard.is_exactly(&sent);
+            let (received, ended) = carry(&folder, line, "");
+            received.is_exactly(&sent);
             assert!(!ended.messages.concat().contains("truncated"), "{line}: {ended:#?}");
         }
     });
@@ -180,7 +180,7 @@ fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
             format!("TAUT send --input file:sent.wav --to {address} --report none {patient}");
         shell(&folder, &send).run().well();
         let ended = recv.end().well();
-        heard(&folder.file("heard.wav")).is_exactly(&sent);
+        received(&folder.file("heard.wav")).is_exactly(&sent);
         let packets = ended.report().count("packets_received");
         let lines = std::fs::read_to_string(folder.file("ledger.csv")).unwrap().lines().count();
         assert_eq!(lines as u64, packets + 1);

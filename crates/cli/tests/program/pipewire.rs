@@ -204,8 +204,8 @@ mod exclusive {
                 whole.then(|| Sound::read(&desktop.folder().join("heard.wav")))
             };
             match (0..GRAPHS).find_map(play) {
-                Some(heard) => {
-                    let waits = heard.is_exactly_but_for_waits_of(quantum, &sent);
+                Some(received) => {
+                    let waits = received.is_exactly_but_for_waits_of(quantum, &sent);
                     assert!(
                         waits <= 2,
                         "{waits} cycles were silent, of {}",

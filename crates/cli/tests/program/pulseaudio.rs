@@ -99,9 +99,11 @@ mod exclusive {
             pulse.taut(&format!("{send} --duration 4s")).and(PATIENT).run().well();
             record.signal("-INT");
             record.end();
-            let heard = Sound::read(&pulse.folder.file("heard.wav"));
-            let tone: Vec<_> =
-                (0..heard.frames()).map(|at| heard.frame(at)[0]).filter(|s| *s != 0).collect();
+            let received = Sound::read(&pulse.folder.file("heard.wav"));
+            let tone: Vec<_> = (0..received.frames())
+                .map(|at| received.frame(at)[0])
+                .filter(|s| *s != 0)
+                .collect();
             assert!(tone.len() > 2 * 48_000, "{} frames sound", tone.len());
             // It resamples by up to 0.2 % and skips sound on xruns, so the test measures the tone's
             // period.

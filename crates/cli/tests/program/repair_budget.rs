@@ -79,11 +79,11 @@ fn receiver_without_time_for_repairs_reports_it_once() {
                 .map(|note| note.contains("--latency 36ms"))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(reported(&short.heard.notes()), [true], "{short}");
-        assert_eq!(short.heard.nanos("/repair/window_ns"), 32_000_000, "{short}");
-        assert_eq!(short.heard.nanos("/repair/needs_ns"), 36_000_000, "{short}");
+        assert_eq!(reported(&short.received.notes()), [true], "{short}");
+        assert_eq!(short.received.nanos("/repair/window_ns"), 32_000_000, "{short}");
+        assert_eq!(short.received.nanos("/repair/needs_ns"), 36_000_000, "{short}");
         for carried in [promised, early] {
-            assert!(reported(&carried.heard.notes()).is_empty(), "{carried}");
+            assert!(reported(&carried.received.notes()).is_empty(), "{carried}");
         }
     });
 }

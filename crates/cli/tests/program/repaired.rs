@@ -21,12 +21,12 @@ fn burst_loss_of_20_percent_is_repaired() {
         let patient = PATIENT.join(" ");
         let send = format!("--input file:sent.wav --format l16 {redundancy} {patient}");
         let carried = lab.carry(&send, &format!("{patient} {TOLD}"));
-        let (lost, repaired) = (carried.relayed.there("lost"), carried.heard.count("repaired"));
+        let (lost, repaired) = (carried.relayed.there("lost"), carried.received.count("repaired"));
         assert!((2_400..=3_600).contains(&lost), "{carried}");
         // The relay also counts packets before the first played one and after the last.
         assert!(repaired <= lost && repaired + 100 >= lost, "{repaired} of {lost}: {carried}");
-        assert_eq!(carried.heard.count("lost") + carried.heard.count("late"), 0, "{carried}");
-        lab.heard().is_exactly(&sent);
+        assert_eq!(carried.received.count("lost") + carried.received.count("late"), 0, "{carried}");
+        lab.received().is_exactly(&sent);
     });
 }
 

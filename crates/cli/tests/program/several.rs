@@ -25,7 +25,7 @@ impl Scene {
         sound
     }
 
-    fn heard(&self, name: &str) -> Sound {
+    fn received(&self, name: &str) -> Sound {
         Sound::read(&self.0.file(name))
     }
 
@@ -62,22 +62,22 @@ fn two_senders_are_summed_with_their_gains() {
         onlooker.see(300);
         scene.send("late.wav", &other).run().well();
         sooner.end().well();
-        let (report, heard) = (recv.end().report(), scene.heard("heard.wav"));
+        let (report, received) = (recv.end().report(), scene.received("heard.wav"));
         assert_eq!(report.0["streams"].as_array().unwrap().len(), 2);
-        heard.without(&early, heard.begins().unwrap()).is_about(&late, minus_6_db, 1);
+        received.without(&early, received.begins().unwrap()).is_about(&late, minus_6_db, 1);
     });
 }
 
 /// Runs of frames of one of `sounds` (its index) or of none.
-fn runs(heard: &Sound, sounds: &[&Sound]) -> Vec<(Option<usize>, usize)> {
+fn runs(received: &Sound, sounds: &[&Sound]) -> Vec<(Option<usize>, usize)> {
     let frames = |index: usize| {
         let sound: &Sound = sounds[index];
         (0..sound.frames()).map(move |frame| (sound.frame(frame), index))
     };
     let whose: HashMap<&[i32], usize> = (0..sounds.len()).flat_map(frames).collect();
     let mut runs: Vec<(Option<usize>, usize)> = Vec::new();
-    for frame in 0..heard.frames() {
-        let owner = whose.get(heard.frame(frame)).copied();
+    for frame in 0..received.frames() {
+        let owner = whose.get(received.frame(frame)).copied();
         match runs.last_mut() {
             Some((last, count)) if *last == owner => *count += 1,
             _ => runs.push((owner, 1)),
@@ -105,7 +105,7 @@ fn the_more_important_stream_takes_over_and_gives_back() {
         scene.send("late.wav", &major).run().well();
         first.end().well();
         recv.end().well();
-        let runs = runs(&scene.heard("heard.wav"), &[&early, &late]);
+        let runs = runs(&scene.received("heard.wav"), &[&early, &late]);
         assert_eq!(owners(&runs), [0, 1, 0], "{runs:?}");
     });
 }
@@ -121,11 +121,11 @@ fn the_map_and_the_volume_are_applied_at_either_end() {
         scene.send("sent.wav", &first).run().well();
         recv.end().well();
         sent.samples.chunks_mut(2).for_each(|frame| frame.reverse());
-        scene.heard("heard.wav").is_about(&sent, minus_6_db, 1);
+        scene.received("heard.wav").is_about(&sent, minus_6_db, 1);
         let recv = scene.recv(&second, "");
         scene.send("sent.wav", &second).and(&options).run().well();
         recv.end().well();
-        scene.heard("heard.wav").is_about(&sent, minus_6_db, 1);
+        scene.received("heard.wav").is_about(&sent, minus_6_db, 1);
     });
 }
 
@@ -152,7 +152,7 @@ fn settings_file_supplies_options_and_command_line_wins() {
         assert_eq!((configured(&report), report.nanos("/ptime_ns")), (400_000_000, 5_000_000));
         assert_eq!(configured(&recv.end().report()), 300_000_000, "of the command's own table");
         assert_eq!(configured(&other.end().report()), 350_000_000, "of the command line");
-        scene.heard("heard.wav").is_exactly(&sent);
+        scene.received("heard.wav").is_exactly(&sent);
     });
 }
 
@@ -197,9 +197,9 @@ fn interrupted_ends_finish_cleanly_with_complete_reports() {
         let ended = recv.end().well();
         let written = std::fs::read_to_string(scene.0.file("report.json")).unwrap();
         assert_eq!(written, ended.out, "the file holds the same report");
-        let heard = ended.report();
+        let received = ended.report();
         send.signal("-INT");
-        for (report, role) in [(send.end().report(), "send"), (heard, "recv")] {
+        for (report, role) in [(send.end().report(), "send"), (received, "recv")] {
             assert_eq!((&report.0["schema"], &report.0["role"]), (&2.into(), &role.into()));
             has(&report.0, &["duration_ns", "streams", "host"]);
             has(&report.0["host"], &["kernel", "scheduler", "cpus", "stalls"]);
@@ -220,11 +220,11 @@ fn interrupted_ends_finish_cleanly_with_complete_reports() {
                 has(report.stream("/clock"), &["offset_ns", "uncertainty_ns", "rate_ppm"]);
             }
         }
-        let heard = scene.heard("heard.wav");
-        let begins = heard.begins().unwrap();
-        let played = heard.frames() - begins;
+        let received = scene.received("heard.wav");
+        let begins = received.begins().unwrap();
+        let played = received.frames() - begins;
         assert!(played > 48_000, "{played} frames were heard of 1.5 s");
-        assert_eq!(heard.samples[begins * 2..], sent.samples[..played * 2]);
+        assert_eq!(received.samples[begins * 2..], sent.samples[..played * 2]);
     });
 }
 
@@ -243,20 +243,20 @@ fn receiver_joins_by_the_sdp_of_a_running_sender() {
         let report = recv.end().report();
         // It may move once, when the sender's clock becomes known, 400 ms before the first sound.
         assert_eq!((report.count("lost"), report.count("late")), (0, 0), "{:#}", report.0);
-        let heard = scene.heard("heard.wav");
-        let runs = runs(&heard, &[&sent]);
+        let received = scene.received("heard.wav");
+        let runs = runs(&received, &[&sent]);
         let longest =
             runs.iter().filter(|(owner, _)| owner.is_some()).map(|(_, count)| *count).max();
         // One piece from start to end, except for fades.
         let longest = longest.unwrap();
         assert!(longest > 24_000, "{runs:?}");
-        let end = heard
+        let end = received
             .samples
             .windows(4)
             .rposition(|four| four == &sent.samples[sent.samples.len() - 4..]);
         let end = end.expect("the last frames are heard") + 4;
         assert_eq!(
-            heard.samples[end - longest * 2..end],
+            received.samples[end - longest * 2..end],
             sent.samples[sent.samples.len() - longest * 2..]
         );
     });
@@ -291,8 +291,8 @@ fn two_senders_at_one_port_are_summed_and_both_reported() {
         let second = scene.send("late.wav", &place).run().report();
         let first = first.end().report();
         let report = recv.end().report();
-        let heard = scene.heard("heard.wav");
-        heard.without(&early, heard.begins().unwrap()).is_exactly(&late);
+        let received = scene.received("heard.wav");
+        received.without(&early, received.begins().unwrap()).is_exactly(&late);
         let reported = senders(&report);
         assert_eq!(reported.len(), 2, "{:#}", report.0);
         assert_ne!((&reported[0].0, reported[0].1), (&reported[1].0, reported[1].1));
@@ -317,7 +317,7 @@ fn senders_beyond_the_limit_are_reported_with_a_hint() {
         let second = scene.send("late.wav", &place).run().report();
         first.end().well();
         let report = recv.end().report();
-        scene.heard("heard.wav").is_exactly(&early);
+        scene.received("heard.wav").is_exactly(&early);
         assert_eq!(report.0["streams"].as_array().unwrap().len(), 1, "{:#}", report.0);
         assert_eq!(
             report.count("over_stream_limit"),

@@ -219,9 +219,9 @@ fn mismatched_coding_is_refused_with_a_fix_and_never_played() {
             snapshot!(format!("{ours} of {theirs}"), last(&ended));
             let report = ended.json();
             assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
-            let heard = Sound::read(&folder.file("kept.wav"));
-            assert!(heard.frames() > 0, "{ours} of {theirs}: nothing was recorded");
-            heard.is_silent();
+            let received = Sound::read(&folder.file("kept.wav"));
+            assert!(received.frames() > 0, "{ours} of {theirs}: nothing was recorded");
+            received.is_silent();
         }
     });
 }

@@ -222,11 +222,11 @@ mod exclusive {
             );
             call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
             drop(send);
-            let heard = read_raw(&folder.file("heard.raw"), sent.shape);
-            assert_eq!(heard.frames(), HEARD * 48);
+            let received = read_raw(&folder.file("heard.raw"), sent.shape);
+            assert_eq!(received.frames(), HEARD * 48);
             let step = 48 * sent.shape.channels;
-            let places = (0..=sent.samples.len() - heard.samples.len()).step_by(step);
-            let mut places = places.filter(|at| sent.samples[*at..].starts_with(&heard.samples));
+            let places = (0..=sent.samples.len() - received.samples.len()).step_by(step);
+            let mut places = places.filter(|at| sent.samples[*at..].starts_with(&received.samples));
             assert!(places.next().is_some(), "no piece of what was sent");
         });
     }

@@ -36,7 +36,7 @@ fn written(report: &RtcpReport<'_>) -> Vec<u8> {
 
 fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::new(hertz).unwrap(),
         channels: Channels::new(channels).unwrap(),
         sample,
@@ -87,13 +87,14 @@ fn reported_nothing(to: u16) -> Call {
 
 /// Missing sound before the first recorded sound. From a second later, the recording must be the
 /// sent sound.
-fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
-    let first = heard.begins().expect("sound");
-    let end = (first..heard.frames()).rev().find(|index| heard.sounds(*index)).expect("sound") + 1;
+fn missing_before(received: &Sound, sent: &Sound) -> Duration {
+    let first = received.begins().expect("sound");
+    let end =
+        (first..received.frames()).rev().find(|index| received.sounds(*index)).expect("sound") + 1;
     let missing = sent.frames() - (end - first);
     let settled = first + 48_000;
     assert!(settled + 48_000 < end, "it sounds from {first} to {end}");
-    let differs = (settled..end).find(|at| heard.frame(*at) != sent.frame(at - first + missing));
+    let differs = (settled..end).find(|at| received.frame(*at) != sent.frame(at - first + missing));
     assert_eq!(differs, None, "it sounds from {first} to {end}");
     Duration::from_secs(missing as u64) / 48_000
 }
@@ -213,9 +214,9 @@ fn running_recording_does_not_restart_for_another_format() {
         let recv = recv.wait_for(messages::NOT_PLAYED);
         recv.end().report();
         // The second may start while the end of the first still plays.
-        let heard = Sound::read(&folder.file("heard.wav"));
-        let begins = heard.begins().expect("sound");
-        let differs = (0..72_000).find(|at| heard.frame(begins + at) != first.frame(*at));
+        let received = Sound::read(&folder.file("heard.wav"));
+        let begins = received.begins().expect("sound");
+        let differs = (0..72_000).find(|at| received.frame(begins + at) != first.frame(*at));
         assert_eq!(differs, None);
     });
 }

@@ -213,9 +213,9 @@ fn ctrl_c_ends_an_experiment_and_reports_so_far() {
             let seen = call("top --once --report json").run().well().out;
             let seen: Value = serde_json::from_str(&seen).unwrap();
             let runs = seen["programs"].as_array().unwrap();
-            let mut heard = runs.iter().filter(|run| run["role"] == "recv");
+            let mut receivers = runs.iter().filter(|run| run["role"] == "recv");
             let received = |run: &Value| run["streams"][0]["counters"]["packets_received"].as_u64();
-            if heard.any(|run| received(run).is_some_and(|received| received > 3000)) {
+            if receivers.any(|run| received(run).is_some_and(|received| received > 3000)) {
                 break;
             }
         }

@@ -18,11 +18,11 @@ fn stalled_file_input_reports_late_frames() {
         onlooker.handle(720);
         recv.signal("-CONT");
         send.end().well();
-        let heard = recv.end().report();
+        let received = recv.end().report();
         // Packets due right after the stop were taken 600 ms later.
-        let maximum = heard.nanos("/latency/measured/max_ns");
-        assert!(maximum >= 600_000_000, "{:#}", heard.0);
-        assert_eq!(heard.stream("/latency/method"), "sound", "{:#}", heard.0);
+        let maximum = received.nanos("/latency/measured/max_ns");
+        assert!(maximum >= 600_000_000, "{:#}", received.0);
+        assert_eq!(received.stream("/latency/method"), "sound", "{:#}", received.0);
     });
 }
 
@@ -41,12 +41,12 @@ fn stream_of_another_format_is_refused_without_figures() {
             ended.last().ends_with(&format!("{fitting} here, or change the sender")),
             "{ended:#?}"
         );
-        let heard = ended.json();
-        assert!(heard["notes"].to_string().contains(fitting), "{heard:#}");
-        let stream = &heard["streams"][0];
-        assert!(stream["refused"].is_string(), "{heard:#}");
-        assert_eq!(stream["rate"], 44_100, "{heard:#}");
-        assert_eq!(stream["latency"]["measured"]["count"], 0, "{heard:#}");
+        let received = ended.json();
+        assert!(received["notes"].to_string().contains(fitting), "{received:#}");
+        let stream = &received["streams"][0];
+        assert!(stream["refused"].is_string(), "{received:#}");
+        assert_eq!(stream["rate"], 44_100, "{received:#}");
+        assert_eq!(stream["latency"]["measured"]["count"], 0, "{received:#}");
         let nothing = [
             "/latency/method",
             "/latency/recommended_ns",
@@ -56,14 +56,14 @@ fn stream_of_another_format_is_refused_without_figures() {
         ];
         for figure in nothing {
             let reported = stream.pointer(figure);
-            assert!(reported.is_none_or(serde_json::Value::is_null), "{figure} in {heard:#}");
+            assert!(reported.is_none_or(serde_json::Value::is_null), "{figure} in {received:#}");
         }
-        assert!(stream["stages"].as_array().unwrap().is_empty(), "{heard:#}");
+        assert!(stream["stages"].as_array().unwrap().is_empty(), "{received:#}");
         for counter in
             ["lost", "late", "resyncs", "too_early", "missing_frames", "resampled_frames"]
         {
-            assert_eq!(stream["counters"][counter], 0, "{counter} in {heard:#}");
+            assert_eq!(stream["counters"][counter], 0, "{counter} in {received:#}");
         }
-        assert!(stream["counters"]["packets_received"].as_u64().unwrap() > 1_000, "{heard:#}");
+        assert!(stream["counters"]["packets_received"].as_u64().unwrap() > 1_000, "{received:#}");
     });
 }

@@ -30,8 +30,8 @@ fn closed_output_pipe_ends_the_program_successfully() {
     let line = format!("{send} --packet-log sent.csv");
     taut(words(&line)).in_folder(folder.path()).run().well();
     // A sender's ledger has no columns of a receiver.
-    let heard = "rtp_timestamp,handed,arrival,read,taken,written,dac,measured_ns\n";
-    std::fs::write(folder.file("heard.csv"), heard).unwrap();
+    let received = "rtp_timestamp,handed,arrival,read,taken,written,dac,measured_ns\n";
+    std::fs::write(folder.file("heard.csv"), received).unwrap();
     let report = format!("{send} --report-file report.json");
     for line in [
         "devices",
@@ -165,12 +165,12 @@ fn verbose_run_reports_decisions_and_events() {
         let send = format!("send -v --input tone:440 --to {address} --duration 1s --report none");
         let send = taut(words(&send)).start();
         let recv = recv.wait_for(messages::ONE_CLOCK);
-        let (sent, heard) = (send.end().well(), recv.end().well());
-        for (ended, telling) in [
+        let (sent, received) = (send.end().well(), recv.end().well());
+        for (ended, event_channel) in [
             (&sent, ["sockets: ", "stream: l24", "device: tone:440", "latency: 5ms announced"]),
-            (&heard, ["sockets: ", "stream: l24", "device: null:", "latency: 5ms announced"]),
+            (&received, ["sockets: ", "stream: l24", "device: null:", "latency: 5ms announced"]),
         ] {
-            for words in telling {
+            for words in event_channel {
                 let reported = ended.messages.iter().filter(|line| line.contains(words)).count();
                 assert_eq!(reported, 1, "{words}: {ended:#?}");
             }

@@ -10,13 +10,13 @@ use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
 fn stream(coding: Coding) -> Vec<u8> {
-    let Coding { sample, coder } = coding;
-    let payload_type = StreamFormat::usual_payload_type(sample, coder);
+    let Coding { sample, codec } = coding;
+    let payload_type = StreamFormat::usual_payload_type(sample, codec);
     let format = StreamFormat {
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,
-        coder,
+        codec,
         packet: Frames::new(240),
         payload_type,
     };
@@ -36,7 +36,7 @@ fn stream(coding: Coding) -> Vec<u8> {
 }
 
 const CODINGS: [Coding; 3] = [
-    Coding { sample: SampleFormat::L24, coder: Some(Codec::OPUS) },
+    Coding { sample: SampleFormat::L24, codec: Some(Codec::OPUS) },
     Coding::LOSSLESS_16,
     Coding::LOSSLESS_24,
 ];

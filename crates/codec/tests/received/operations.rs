@@ -24,7 +24,7 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
         rate: Rate::HZ_48000,
         channels,
         sample: SampleFormat::L24,
-        coder: None,
+        codec: None,
         packet: Frames::new(240),
         payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
     };
@@ -60,8 +60,8 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
                 rest = after;
                 header.payload_type = [100, 101, 102, 97][usize::from(operation & 3)];
                 let coding = Coding::find(|row| row.payload_type == header.payload_type);
-                let coder = coding.and_then(|coding| coding.coder);
-                let said = coder.and_then(|coder| coder.frames(payload));
+                let codec = coding.and_then(|coding| coding.codec);
+                let said = codec.and_then(|codec| codec.frames(payload));
                 let frames = said.map_or(240, Frames::as_len) as u32;
                 // Frames move the packet off the grid.
                 let (packets, off) = (u32::from(leaves_out & 7), u32::from(leaves_out >> 3));

@@ -21,18 +21,18 @@ impl WindowFitter<'_> {
         step: f64,
         expected: Option<(&FrameLine, f64)>,
     ) -> Option<RoutedLine> {
-        let at = likely.heard;
-        let count = WINDOW.min(self.both.heard.frames().checked_sub(at)?);
+        let at = likely.received;
+        let count = WINDOW.min(self.both.received.frames().checked_sub(at)?);
         let window = at..at + count;
-        let heard = &self.both.heard.channels[likely.channel][window.clone()];
-        if count < BLOCK || power(heard) <= QUIET * count as f64 {
+        let received = &self.both.received.channels[likely.channel][window.clone()];
+        if count < BLOCK || power(received) <= QUIET * count as f64 {
             return None;
         }
         let sent = padded(&self.both.sent.channels[likely.source]);
         let mut there = vec![0.0; count];
         let (away, mut like) = likeliest(|away| {
             sent(likely.sent as i64 + away, &mut there);
-            Likeness::between(heard, &there).correlation()
+            Likeness::between(received, &there).correlation()
         })?;
         let place = (likely.sent as i64 + away) as f64;
         let mut guess = FrameLine { at: at as f64, place, step };
@@ -42,7 +42,7 @@ impl WindowFitter<'_> {
                 (guess, like) = (*line, there);
             }
         }
-        let mut routing = ChannelRouting::straight(self.both.heard.channels.len());
+        let mut routing = ChannelRouting::straight(self.both.received.channels.len());
         routing.sources[likely.channel] = likely.source;
         routing.gains[likely.channel] = like.signum();
         let line = self.best(&window, &guess, likely.channel, &routing)?;
@@ -75,8 +75,8 @@ impl WindowFitter<'_> {
         for channel in core::iter::once(likely.channel)
             .chain((0..channels).filter(|channel| *channel != likely.channel))
         {
-            let heard = &self.both.heard.channels[channel][window.clone()];
-            let silent = power(heard) <= QUIET * count as f64;
+            let received = &self.both.received.channels[channel][window.clone()];
+            let silent = power(received) <= QUIET * count as f64;
             let noise = NOISE_OF_BLOCK * self.noise;
             let own = match channel == likely.channel {
                 true => self.source(window, line, likely),
@@ -87,10 +87,10 @@ impl WindowFitter<'_> {
                 let sent_nothing = power(here) <= QUIET * count as f64;
                 if silent || sent_nothing {
                     // Channels without information are assumed to match.
-                    let received_nothing = silent || power(heard) <= noise * count as f64;
+                    let received_nothing = silent || power(received) <= noise * count as f64;
                     return (received_nothing && sent_nothing).then_some((source, turn));
                 }
-                let alike = Likeness::between(heard, here);
+                let alike = Likeness::between(received, here);
                 let gain = alike.gain();
                 (alike.rest(gain) <= LEFT_OVER * alike.energy() + self.floor * count as f64)
                     .then_some((source, gain))
@@ -102,7 +102,7 @@ impl WindowFitter<'_> {
                 let noise =
                     self.likeness((channel, source), window, line).rest(gain) / count as f64;
                 // The loudest block, as sound may be sparse.
-                let loudest = heard.chunks_exact(BLOCK).map(power).fold(0.0, f64::max);
+                let loudest = received.chunks_exact(BLOCK).map(power).fold(0.0, f64::max);
                 let is_noise = noise <= NOISE * loudest / BLOCK as f64;
                 self.noise = if is_noise { noise } else { 0.0 };
             }

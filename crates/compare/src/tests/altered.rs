@@ -55,15 +55,15 @@ fn mixed_and_resampled_channels_are_reported() {
 #[test]
 fn damaged_sound_is_not_a_mix() {
     let sent = noise(96_000);
-    let mut heard = sent.clone();
-    heard.channels.iter_mut().for_each(|channel| channel[30_000..40_000].fill(0.0));
+    let mut received = sent.clone();
+    received.channels.iter_mut().for_each(|channel| channel[30_000..40_000].fill(0.0));
     let faint = noise_of(96_000, 77).with(|sample| sample / 16.0);
     let mut other = sent.clone();
     for (channel, faint) in other.channels.iter_mut().zip(&faint.channels) {
         channel.iter_mut().zip(faint).for_each(|(sample, faint)| *sample += faint);
     }
-    for heard in [heard, other, noise_of(96_000, 78)] {
-        let verdict = verdict(&sent, &heard);
+    for received in [received, other, noise_of(96_000, 78)] {
+        let verdict = verdict(&sent, &received);
         assert_eq!(verdict.mix, None, "{verdict}");
     }
 }
@@ -71,9 +71,9 @@ fn damaged_sound_is_not_a_mix() {
 #[test]
 fn swapped_and_resampled_channels_are_reported() {
     let sent = noise(480_000);
-    let mut heard = sent.resampled(104.0);
-    heard.channels.swap(0, 1);
-    let verdict = verdict(&sent, &heard);
+    let mut received = sent.resampled(104.0);
+    received.channels.swap(0, 1);
+    let verdict = verdict(&sent, &received);
     is_reported(&verdict, &["channel 1 holds channel 2, channel 2 holds channel 1"]);
     is_reported(&verdict, &["resampled, 104.0 ppm faster"]);
 }
@@ -81,10 +81,10 @@ fn swapped_and_resampled_channels_are_reported() {
 #[test]
 fn mono_in_both_channels_is_reported() {
     let sent = noise(60_000);
-    let mut heard = sent.clone();
-    heard.channels[1] = heard.channels[0].clone();
-    is_reported(&verdict(&sent, &heard), &["; channel 2 holds channel 1"]);
-    is_reported(&verdict(&sent, &heard.resampled(50.0)), &["; channel 2 holds channel 1"]);
+    let mut received = sent.clone();
+    received.channels[1] = received.channels[0].clone();
+    is_reported(&verdict(&sent, &received), &["; channel 2 holds channel 1"]);
+    is_reported(&verdict(&sent, &received.resampled(50.0)), &["; channel 2 holds channel 1"]);
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn other_residues_are_not_called_dither_or_rounding() {
         }
     }
     let clipped = sent.clone().with(|s| (s.clamp(-0.2, 0.2) * 32_768.0).round() / 32_768.0);
-    for heard in [hum, clipped] {
-        let verdict = verdict(&sent, &heard);
+    for received in [hum, clipped] {
+        let verdict = verdict(&sent, &received);
         let kind = verdict.residue.map(|residue| residue.kind);
         assert!(kind.is_none_or(|kind| kind == ResidueKind::Other), "{verdict}");
     }
@@ -191,14 +191,14 @@ fn sine_gives_thd_n_and_noise() {
         let verdict = verdict(&tone(hertz, 0.0, 0.0), &tone(hertz, 5e-4, noise));
         assert_eq!(verdict.tones.len(), 2, "{verdict}");
         for test in &verdict.tones {
-            let heard = test.heard.unwrap();
-            assert!((heard.hertz - hertz).abs() < 1e-3, "{test:?}");
-            assert!((heard.level_dbfs + 6.02).abs() < 0.02, "{test:?}");
+            let received = test.received.unwrap();
+            assert!((received.hertz - hertz).abs() < 1e-3, "{test:?}");
+            assert!((received.level_dbfs + 6.02).abs() < 0.02, "{test:?}");
             // 5e-4 of 0.5 is −60 dB; noise of 1e-4 RMS is −77 dBFS.
-            assert!((heard.thd_db + 60.0).abs() < 0.1, "{test:?}");
-            assert!((heard.noise_dbfs + 77.0).abs() < 0.3, "{test:?}");
+            assert!((received.thd_db + 60.0).abs() < 0.1, "{test:?}");
+            assert!((received.noise_dbfs + 77.0).abs() < 0.3, "{test:?}");
             let all = 10.0 * (5e-4_f64.powi(2) / 2.0 + 1e-8).log10() - 10.0 * 0.125_f64.log10();
-            assert!((heard.thd_n_db - all).abs() < 0.1, "{all}: {test:?}");
+            assert!((received.thd_n_db - all).abs() < 0.1, "{all}: {test:?}");
             assert!(test.sent.thd_n_db < -130.0, "{test:?}");
         }
     }
@@ -208,11 +208,11 @@ fn sine_gives_thd_n_and_noise() {
 #[test]
 fn dropouts_are_counted_with_the_longest() {
     let sent = noise(192_000);
-    let mut heard = sent.clone();
+    let mut received = sent.clone();
     for (at, frames) in [(48_000, 96), (96_000, 480), (144_000, 48)] {
-        heard.channels.iter_mut().for_each(|channel| channel[at..at + frames].fill(0.0));
+        received.channels.iter_mut().for_each(|channel| channel[at..at + frames].fill(0.0));
     }
-    let verdict = verdict(&sent, &heard);
+    let verdict = verdict(&sent, &received);
     is_reported(
         &verdict,
         &["; 3 dropouts of 624 in all, the longest of 480 (10.00 ms) at 2.000 s"],

@@ -17,10 +17,10 @@ fn at_volume(sound: &Sound, gain: impl Fn(usize) -> f64) -> Sound {
 fn dead_channel_in_resampled_sound_is_reported_with_time() {
     let sent = noise(480_000);
     for dead in [240_000..480_000, 0..240_000] {
-        let mut heard = sent.resampled(100.0);
-        let dead = dead.start..dead.end.min(heard.frames());
-        heard.channels[1][dead.clone()].fill(0.0);
-        let verdict = verdict(&sent, &heard);
+        let mut received = sent.resampled(100.0);
+        let dead = dead.start..dead.end.min(received.frames());
+        received.channels[1][dead.clone()].fill(0.0);
+        let verdict = verdict(&sent, &received);
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
         let edge = verdict.routings[1].0;
         assert!(edge.abs_diff(240_024) < 512, "{edge}: {verdict}\n{verdict:?}");
@@ -35,9 +35,9 @@ fn dead_channel_in_resampled_sound_is_reported_with_time() {
 fn briefly_dead_resampled_channel_is_incomplete() {
     let sent = noise(192_000);
     for frames in [100, 480, 2400] {
-        let mut heard = sent.resampled(100.0);
-        heard.channels[1][90_000..90_000 + frames].fill(0.0);
-        let verdict = verdict(&sent, &heard);
+        let mut received = sent.resampled(100.0);
+        received.channels[1][90_000..90_000 + frames].fill(0.0);
+        let verdict = verdict(&sent, &received);
         assert!(!verdict.is_all_there(), "{frames}: {verdict}\n{verdict:?}");
         is_reported(&verdict, &["1.87"]);
     }
@@ -52,8 +52,8 @@ fn volume_change_is_reported_and_not_as_resampling() {
         0.05 + 0.95 * wave
     };
     let step = |frame: usize| if frame < 240_000 { 0.9 } else { 0.8 };
-    for heard in [at_volume(&sent, down), at_volume(&sent, waves), at_volume(&sent, step)] {
-        let verdict = verdict(&sent, &heard);
+    for received in [at_volume(&sent, down), at_volume(&sent, waves), at_volume(&sent, step)] {
+        let verdict = verdict(&sent, &received);
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
         assert!(verdict.is_mixed(), "{verdict}");
         is_reported(&verdict, &["; its volume changes: between"]);
@@ -96,10 +96,10 @@ fn one_sample_click_in_resampled_sound_is_located() {
     for (ppm, by) in [(100.0, 1.0), (-300.0, -1.0), (100.0, 0.35)] {
         let (sent, resampled) = (&loud, loud.resampled(ppm));
         for at in (90_000..90_064).step_by(5) {
-            let mut heard = resampled.clone();
-            let sample = &mut heard.channels[1][at];
+            let mut received = resampled.clone();
+            let sample = &mut received.channels[1][at];
             *sample = if *sample * by > 0.0 { *sample - by } else { *sample + by };
-            let verdict = verdict(sent, &heard);
+            let verdict = verdict(sent, &received);
             assert!(!verdict.is_all_there(), "{at}: {verdict}\n{verdict:?}");
             let [Difference::Replaced { at: place, frames, .. }] = verdict.changes[..] else {
                 panic!("{at}: {verdict}\n{verdict:?}")
@@ -119,9 +119,9 @@ fn clean_resampled_sound_stays_all_there_whatever_is_in_it() {
     for sent in [sent, drums] {
         for ppm in [100.0, -100.0, 300.0, -300.0] {
             for quality in Quality::ALL {
-                let heard = sent.resampled_by(quality, ppm);
-                for heard in [coarse(heard.clone()), heard] {
-                    let verdict = verdict(&sent, &heard);
+                let received = sent.resampled_by(quality, ppm);
+                for received in [coarse(received.clone()), received] {
+                    let verdict = verdict(&sent, &received);
                     assert!(verdict.is_all_there(), "{ppm} {quality:?}: {verdict}\n{verdict:?}");
                 }
             }

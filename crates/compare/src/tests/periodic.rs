@@ -61,8 +61,8 @@ impl Way {
     }
 }
 
-fn compared(sent: &Sound, heard: &Sound) -> Comparison {
-    judge(sent, heard, &mut |_| {})
+fn compared(sent: &Sound, received: &Sound) -> Comparison {
+    judge(sent, received, &mut |_| {})
 }
 
 fn is_proven(verdict: &Comparison, delay: f64, gain: f64) {
@@ -144,10 +144,10 @@ fn silent_channel_with_noise_leaves_the_other_proven() {
     for silent in [0, 1] {
         let mut sent = sampled(SENT, &wave);
         sent.channels[silent].fill(0.0);
-        let mut heard = Way::of(1234.0, 1.0).record(&wave);
-        heard.channels[silent] =
+        let mut received = Way::of(1234.0, 1.0).record(&wave);
+        received.channels[silent] =
             Way::of(0.0, 1.0).record(&during(0.0, 0.0, sine(1.0))).channels.remove(1);
-        let verdict = compared(&sent, &heard);
+        let verdict = compared(&sent, &received);
         is_proven(&verdict, 1234.0, 1.0);
     }
 }
@@ -158,16 +158,16 @@ fn dropouts_of_a_sine_are_reported() {
     let sent = sampled(SENT, &wave);
     for frames in [480, 400, 2_400] {
         for zero in [true, false] {
-            let mut heard = Way::of(1234.0, 0.5).record(&wave);
+            let mut received = Way::of(1234.0, 0.5).record(&wave);
             let noise = Way::of(0.0, 0.5).record(&during(0.0, 0.0, sine(1.0)));
-            for (channel, noise) in heard.channels.iter_mut().zip(&noise.channels) {
+            for (channel, noise) in received.channels.iter_mut().zip(&noise.channels) {
                 match zero {
                     true => channel[20_000..20_000 + frames].fill(0.0),
                     false => channel[20_000..20_000 + frames]
                         .copy_from_slice(&noise[20_000..20_000 + frames]),
                 }
             }
-            let verdict = compared(&sent, &heard);
+            let verdict = compared(&sent, &received);
             assert_eq!(verdict.delay, Delay::Known(1234), "{verdict}\n{verdict:?}");
             let [Difference::Replaced { at, frames: lost, by }] = verdict.changes[..] else {
                 panic!("{frames} {zero}: {verdict}\n{verdict:?}")
@@ -227,9 +227,9 @@ fn bits_of_a_sine_without_onset_are_identical_and_ambiguous() {
 #[test]
 fn dropout_of_an_ambiguous_sine_is_reported() {
     let sent = sampled(96_000, &sine(300.0));
-    let mut heard = Way { frames: 40_000, ..Way::of(-20_013.4, 0.7) }.record(&sine(300.0));
-    heard.channels.iter_mut().for_each(|channel| channel[20_000..20_480].fill(0.0));
-    let verdict = compared(&sent, &heard);
+    let mut received = Way { frames: 40_000, ..Way::of(-20_013.4, 0.7) }.record(&sine(300.0));
+    received.channels.iter_mut().for_each(|channel| channel[20_000..20_480].fill(0.0));
+    let verdict = compared(&sent, &received);
     assert!((period_of(&verdict) - PERIOD).abs() < 0.05, "{verdict}");
     let [Difference::Replaced { frames, by: Instead::Silence, .. }] = verdict.changes[..] else {
         panic!("{verdict}\n{verdict:?}")
@@ -246,8 +246,8 @@ fn without(sound: &Sound, from: usize, frames: usize) -> Sound {
 #[test]
 fn missing_whole_periods_are_counted_without_their_place() {
     let wave = burst(sine(300.0));
-    let heard = without(&Way::of(1234.0, 0.5).record(&wave), 30_000, 480);
-    let verdict = compared(&sampled(SENT, &wave), &heard);
+    let received = without(&Way::of(1234.0, 0.5).record(&wave), 30_000, 480);
+    let verdict = compared(&sampled(SENT, &wave), &received);
     assert!((period_of(&verdict) - PERIOD).abs() < 0.05, "{verdict}");
     let lacks = verdict.sounding.len() - verdict.there;
     assert!(lacks.abs_diff(480) <= 64 && verdict.changes.is_empty(), "{verdict}");
@@ -260,14 +260,14 @@ fn missing_whole_periods_are_counted_without_their_place() {
 fn move_is_known_by_the_ending_or_modulo_the_period() {
     let wave = burst(sine(300.0));
     let sent = sampled(SENT, &wave);
-    let heard = without(&Way::of(1234.0, 0.5).record(&wave), 20_000, 100);
-    let verdict = compared(&sent, &heard);
+    let received = without(&Way::of(1234.0, 0.5).record(&wave), 20_000, 100);
+    let verdict = compared(&sent, &received);
     assert_eq!(verdict.delay, Delay::Known(1234), "{verdict}\n{verdict:?}");
     let [Difference::Dropped { at, earlier, .. }] = verdict.changes[..] else {
         panic!("{verdict}\n{verdict:?}")
     };
     assert!(at.abs_diff(18_766) <= 96 && (earlier - 100.0).abs() < 0.2, "{verdict}");
-    let verdict = compared(&sent, &heard.part(0..40_000));
+    let verdict = compared(&sent, &received.part(0..40_000));
     assert_eq!(verdict.delay, Delay::Known(1234), "{verdict}\n{verdict:?}");
     let [Difference::Shifted { at, later, modulo }] = verdict.changes[..] else {
         panic!("{verdict}\n{verdict:?}")
@@ -319,8 +319,8 @@ fn file_edges_are_no_onset_of_a_periodic_sound() {
         ] {
             for frames in [48_000, 35_000] {
                 let way = Way { frames, ..Way::of(delay, gain) };
-                let heard = rounded(way.record_with(wave, below_db));
-                let verdict = compared(&sent, &heard);
+                let received = rounded(way.record_with(wave, below_db));
+                let verdict = compared(&sent, &received);
                 let case = format!("{index} {delay} {gain} {below_db} {frames}: {verdict}");
                 let Delay::Ambiguous { nearest, period: found } = verdict.delay else {
                     panic!("{case}")
@@ -375,12 +375,12 @@ fn inverted_bits_of_a_sine_are_found_by_their_onset() {
         for quantize in [&round as &dyn Fn(f32) -> f32, &floor] {
             let sent = wave.clone().with(quantize);
             let inverted = wave.clone().with(|sample| quantize(-sample));
-            let heard = joined([&silence(delay), &inverted]);
-            let verdict = compared(&sent, &heard);
+            let received = joined([&silence(delay), &inverted]);
+            let verdict = compared(&sent, &received);
             is_proven(&verdict, delay as f64, -1.0);
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
             is_reported(&verdict, &["; inverted"]);
-            let verdict = compared(&sent, &heard.part(0..frames));
+            let verdict = compared(&sent, &received.part(0..frames));
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
             is_reported(&verdict, &["; inverted"]);
         }

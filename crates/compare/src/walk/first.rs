@@ -13,7 +13,7 @@ const PARTS: usize = 4;
 
 impl PieceWalk<'_> {
     pub(super) fn first(&mut self) -> Option<Piece> {
-        let (Range { start, end }, all) = (self.sounding.clone(), 0..self.both.heard.frames());
+        let (Range { start, end }, all) = (self.sounding.clone(), 0..self.both.received.frames());
         let length = PROBE.min(end - start);
         let step = ((end - start) / PROBES).max(1);
         let exact = (start..=end - length).step_by(step).find_map(|from| {
@@ -41,7 +41,7 @@ impl PieceWalk<'_> {
     }
 
     fn grown(&mut self, likely: &Likely) -> Option<Piece> {
-        let all = 0..self.both.heard.frames();
+        let all = 0..self.both.received.frames();
         let seed = self.acquire(likely, 1.0, &all, None)?;
         let piece = self.grow(&seed, all);
         self.says(&piece).then_some(piece)
@@ -58,13 +58,13 @@ impl PieceWalk<'_> {
 
     /// The first window may be silent.
     fn loudest_of(&self, likely: &Likely) -> Likely {
-        let heard = &self.both.heard.channels[likely.channel];
+        let received = &self.both.received.channels[likely.channel];
         let energy = |later: &usize| {
-            let from = heard.len().min(likely.heard + later);
-            power(&heard[from..heard.len().min(from + WINDOW)])
+            let from = received.len().min(likely.received + later);
+            power(&received[from..received.len().min(from + WINDOW)])
         };
         let places = (0..PATTERN).step_by(WINDOW / 2);
         let later = places.max_by(|a, b| energy(a).total_cmp(&energy(b))).unwrap_or(0);
-        Likely { heard: likely.heard + later, sent: likely.sent + later, ..*likely }
+        Likely { received: likely.received + later, sent: likely.sent + later, ..*likely }
     }
 }

@@ -56,9 +56,9 @@ pub(super) fn other_sound(
     best.sort_by(|a, b| b.score.total_cmp(&a.score));
     best.truncate(RANKED);
     best.extend(all.iter().min_by(|a, b| a.lag.abs().total_cmp(&b.lag.abs())));
-    let frames = pairs.iter().map(|pair| pair.heard.len()).max().unwrap_or(0);
+    let frames = pairs.iter().map(|pair| pair.received.len()).max().unwrap_or(0);
     let energy = |window: &Range<usize>| -> f64 {
-        pairs.iter().map(|pair| power(&pair.heard[window.clone()])).sum()
+        pairs.iter().map(|pair| power(&pair.received[window.clone()])).sum()
     };
     let windows: Vec<_> =
         (0..frames).step_by(SPAN).map(|from| from..frames.min(from + SPAN)).collect();
@@ -82,12 +82,13 @@ pub(super) fn other_sound(
 
 pub(super) fn likeness_at(pairs: &[Pair<'_>], window: &Range<usize>, lag: i64) -> Likeness {
     let from = window.start as i64 + lag;
-    pairs.iter().fold(Likeness::default(), |all, Pair { heard, sent, gain }| {
-        let heard = &heard[window.clone()];
-        let (before, heard) = heard.split_at(usize::try_from(-from).unwrap_or(0).min(heard.len()));
+    pairs.iter().fold(Likeness::default(), |all, Pair { received, sent, gain }| {
+        let received = &received[window.clone()];
+        let (before, received) =
+            received.split_at(usize::try_from(-from).unwrap_or(0).min(received.len()));
         let sent = sent.get(usize::try_from(from).unwrap_or(0)..).unwrap_or_default();
-        let (heard, after) = heard.split_at(heard.len().min(sent.len()));
+        let (received, after) = received.split_at(received.len().min(sent.len()));
         let alone = Likeness::alone(power(before) + power(after));
-        all.and(&Likeness::between(heard, sent).louder(*gain)).and(&alone)
+        all.and(&Likeness::between(received, sent).louder(*gain)).and(&alone)
     })
 }

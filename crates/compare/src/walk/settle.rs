@@ -64,7 +64,7 @@ impl<'a> PieceWalk<'a> {
             return piece;
         }
         let Some(settled) = self.line_of(&piece, evidence, near) else { return piece };
-        let middle = (piece.heard.start + piece.heard.len() / 2) as f64;
+        let middle = (piece.received.start + piece.received.len() / 2) as f64;
         let moved = settled.line.place(middle) - piece.straight().place(middle);
         let stays = moved.abs() < STAYS && !settled.is_flipped;
         let grown = if stays { None } else { self.grown_on(&settled, &piece, within) };
@@ -73,14 +73,15 @@ impl<'a> PieceWalk<'a> {
 
     /// Moves a piece, unless its own line is clearly better.
     pub(super) fn kept(&mut self, piece: Piece, line: &FrameLine) -> Piece {
-        let (own, middle) = (piece.straight(), (piece.heard.start + piece.heard.len() / 2) as f64);
+        let (own, middle) =
+            (piece.straight(), (piece.received.start + piece.received.len() / 2) as f64);
         let moved = own.place(middle) - line.place(middle);
         if piece.is_exact() || moved.abs() < STAYS || moved.abs() > GOES_ON {
             return piece;
         }
         let (live, sign) = (live(&piece.routing), turn(&piece.routing));
-        let end = piece.heard.end;
-        let spans = piece.heard.clone().step_by(SPAN);
+        let end = piece.received.end;
+        let spans = piece.received.clone().step_by(SPAN);
         let counts: Vec<_> = spans.map(|from| from..end.min(from + SPAN)).collect();
         let along = [own, *line]
             .map(|line| (line, self.likeness(&live, &line, &counts).gain_of_sign(sign)));
@@ -91,23 +92,24 @@ impl<'a> PieceWalk<'a> {
     fn is_all_of_both(&self, piece: &Piece) -> bool {
         let Range { start, end } = self.sounding;
         (piece.from, piece.to) == (start as f64, end as f64)
-            && piece.heard == self.both.heard.sounding()
+            && piece.received == self.both.received.sounding()
     }
 
     /// Whether sound continues before both files, and after them.
     fn continues(&self) -> [bool; 2] {
-        let Both { sent, heard } = self.both;
+        let Both { sent, received } = self.both;
         let is_periodic = self.period.is_some();
-        [false, true]
-            .map(|is_end| is_periodic && [sent, heard].iter().all(|sound| continues(sound, is_end)))
+        [false, true].map(|is_end| {
+            is_periodic && [sent, received].iter().all(|sound| continues(sound, is_end))
+        })
     }
 
     /// Whether sound continues before and after the sent file.
     pub(super) fn beyond(&self, piece: &Piece) -> [bool; 2] {
-        let (heard, Range { start, end }) = (self.both.heard, self.sounding.clone());
-        let frames = heard.frames();
-        let mean = |part: Range<usize>| heard.energy(&part) / part.len() as f64;
-        let loud = AUDIBLE * mean(piece.heard.clone());
+        let (received, Range { start, end }) = (self.both.received, self.sounding.clone());
+        let frames = received.frames();
+        let mean = |part: Range<usize>| received.energy(&part) / part.len() as f64;
+        let loud = AUDIBLE * mean(piece.received.clone());
         let sounds = |part: Range<usize>| {
             part.step_by(SPAN).all(|at| {
                 let from = at.min(frames.saturating_sub(SPAN));
@@ -117,8 +119,8 @@ impl<'a> PieceWalk<'a> {
         let [before, after] = self.continues();
         let is_first = piece.from < (start + BLOCK) as f64;
         let is_last = piece.to > end.saturating_sub(BLOCK) as f64;
-        let rest = piece.heard.end..frames;
-        [before && is_first && sounds(0..piece.heard.start), after && is_last && sounds(rest)]
+        let rest = piece.received.end..frames;
+        [before && is_first && sounds(0..piece.received.start), after && is_last && sounds(rest)]
     }
 
     /// Bounded only if periodic sound continues.
@@ -129,8 +131,8 @@ impl<'a> PieceWalk<'a> {
         (if before { start } else { f64::NEG_INFINITY })..(if after { end } else { f64::INFINITY })
     }
 
-    pub(super) fn after_break(heard: &Range<usize>) -> Range<usize> {
-        heard.start..heard.end.min(heard.start + AHEAD)
+    pub(super) fn after_break(received: &Range<usize>) -> Range<usize> {
+        received.start..received.end.min(received.start + AHEAD)
     }
 
     fn line_of(
@@ -240,7 +242,7 @@ impl<'a> PieceWalk<'a> {
             .iter()
             .zip(&sent)
             .map(|(one, sent)| Pair {
-                heard: &both.heard.channels[one.channel][evidence.clone()],
+                received: &both.received.channels[one.channel][evidence.clone()],
                 sent,
                 gain: one.gain,
             })
@@ -312,8 +314,8 @@ impl<'a> PieceWalk<'a> {
         for window in counts {
             for Live { channel, source, gain } in live.iter().copied() {
                 let sent = self.fit.rendered(source, window, line);
-                let heard = &self.both.heard.channels[channel][window.clone()];
-                all = all.and(&Likeness::between(heard, sent).louder(gain));
+                let received = &self.both.received.channels[channel][window.clone()];
+                all = all.and(&Likeness::between(received, sent).louder(gain));
             }
         }
         all
@@ -350,8 +352,8 @@ impl<'a> PieceWalk<'a> {
                 first.clear();
                 first.extend_from_slice(self.fit.rendered(source, &window, &one.0));
                 let second = self.fit.rendered(source, &window, &other.0);
-                let heard = &self.both.heard.channels[channel][window.clone()];
-                contest.add(heard, (&first, gain * one.1), (second, gain * other.1), floor);
+                let received = &self.both.received.channels[channel][window.clone()];
+                contest.add(received, (&first, gain * one.1), (second, gain * other.1), floor);
             }
         }
         contest.deviations()
@@ -367,16 +369,16 @@ impl<'a> PieceWalk<'a> {
         if *is_flipped {
             routing.gains.iter_mut().for_each(|gain| *gain = -*gain);
         }
-        let heard = |sent: usize| {
+        let received = |sent: usize| {
             let at = line.at + (sent as f64 - line.place) / line.step;
             (at.round().max(0.0) as usize).clamp(within.start, within.end)
         };
-        let sounding = heard(self.sounding.start)..heard(self.sounding.end);
+        let sounding = received(self.sounding.start)..received(self.sounding.end);
         // Loudest first: sound may be sparse.
-        let energy = |at: &usize| self.both.heard.energy(&(*at..within.end.min(at + WINDOW)));
+        let energy = |at: &usize| self.both.received.energy(&(*at..within.end.min(at + WINDOW)));
         let mut places: Vec<_> = sounding.step_by(WINDOW / 2).map(|at| (energy(&at), at)).collect();
         places.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        let middle = piece.heard.start + piece.heard.len() / 2;
+        let middle = piece.received.start + piece.received.len() / 2;
         let places = places.into_iter().take(SEEDS).map(|(_, at)| at);
         core::iter::once(middle).chain(places).find_map(|at| {
             let seed = self.seed_on(at, line, &routing)?;
@@ -391,12 +393,12 @@ impl<'a> PieceWalk<'a> {
         if let Some((offset, routing)) = offset.zip(routing.loud_as_sent()) {
             return Some(Seed::exact(at, offset, routing));
         }
-        let (heard, place) = (self.both.heard, line.place(at as f64).round());
-        let end = heard.frames().min(at + WINDOW);
+        let (received, place) = (self.both.received, line.place(at as f64).round());
+        let end = received.frames().min(at + WINDOW);
         let channel = self.fit.loudest(&(at.min(end)..end), routing);
         let (source, gain) = (routing.sources[channel], routing.gains[channel]);
-        let likely = Likely { heard: at, sent: place.max(0.0) as usize, channel, source };
-        let all = 0..heard.frames();
+        let likely = Likely { received: at, sent: place.max(0.0) as usize, channel, source };
+        let all = 0..received.frames();
         self.acquire(&likely, line.step, &all, Some((line, gain)))
     }
 }

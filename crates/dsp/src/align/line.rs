@@ -93,31 +93,31 @@ impl LineFitter {
     /// Likeness of the heard sound to the sound along a line.
     pub fn likeness(
         &mut self,
-        heard: &[f32],
+        received: &[f32],
         along: Along,
         sound: impl Fn(i64, &mut [f32]),
     ) -> Likeness {
-        Likeness::between(heard, self.read(along, heard.len(), sound))
+        Likeness::between(received, self.read(along, received.len(), sound))
     }
 
     /// Gauss–Newton. Stops after `rounds`, or when no frame moves by more than `still`. `None`
     /// without a solution.
     pub fn refine(
         &mut self,
-        heard: &[f32],
+        received: &[f32],
         mut along: Along,
         (rounds, still): (usize, f64),
         sound: impl Fn(i64, &mut [f32]),
     ) -> Option<Along> {
-        self.after.resize(heard.len(), 0.0);
+        self.after.resize(received.len(), 0.0);
         for _ in 0..rounds {
-            self.read(along, heard.len(), &sound);
+            self.read(along, received.len(), &sound);
             let further = Along { place: along.place + APART, ..along };
             self.interpolator.read(further, &mut self.after, &sound);
-            let Nudge { further, faster } = nudge(heard, &self.here, &self.after, APART)?;
+            let Nudge { further, faster } = nudge(received, &self.here, &self.after, APART)?;
             along.place += further.clamp(-1.0, 1.0);
             along.drift = (along.drift + faster).clamp(-MAX_DRIFT, MAX_DRIFT);
-            if further.abs() < still && faster.abs() * (heard.len() as f64) < still {
+            if further.abs() < still && faster.abs() * (received.len() as f64) < still {
                 break;
             }
         }
@@ -135,15 +135,15 @@ struct Nudge {
 
 /// `here` and `after` are `apart` frames from each other. `None` without a solution or for a
 /// negative gain.
-fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
-    let length = heard.len() as f64;
+fn nudge(received: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
+    let length = received.len() as f64;
     let mut rows = [[0.0_f64; 4]; 3];
-    for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
+    for (index, ((received, here), after)) in received.iter().zip(here).zip(after).enumerate() {
         let here = f64::from(*here);
         let slope = (f64::from(*after) - here) / apart;
         // All three terms have similar magnitude.
         let terms = [here, slope, slope * index as f64 / length];
-        let others = [terms[0], terms[1], terms[2], f64::from(*heard)];
+        let others = [terms[0], terms[1], terms[2], f64::from(*received)];
         for (row, term) in rows.iter_mut().zip(terms) {
             row.iter_mut().zip(others).for_each(|(sum, other)| *sum += term * other);
         }
@@ -177,11 +177,11 @@ mod tests {
         let mut reader = Interpolator::new(Quality::Best, 500);
         let along = Along { place: 700.3, drift: 1e-4 };
         // Longer than the maximum.
-        let mut heard = [0.0; 1024];
-        reader.read(along, &mut heard, padded(&sound));
+        let mut received = [0.0; 1024];
+        reader.read(along, &mut received, padded(&sound));
         let near = Along { place: 700.0, drift: 0.0 };
         let mut fitter = LineFitter::new(Quality::Best, 500);
-        let found = fitter.refine(&heard, near, (6, 1e-6), padded(&sound)).unwrap();
+        let found = fitter.refine(&received, near, (6, 1e-6), padded(&sound)).unwrap();
         assert!((found.place - along.place).abs() < 1e-3, "{found:?}");
         assert!((found.drift - along.drift).abs() < 1e-6, "{found:?}");
     }
@@ -199,9 +199,9 @@ mod tests {
         let (here, apart) = ([1.0_f32, -0.5, 2.0, 0.75, -1.0], 0.5);
         let slopes = [0.5_f32, 1.0, -1.5, 2.0, 0.25];
         let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();
-        let heard: Vec<f32> =
+        let received: Vec<f32> =
             (0..5).map(|n| 2.0 * (here[n] + slopes[n] * (0.25 + 0.125 * n as f32))).collect();
-        let Nudge { further, faster } = nudge(&heard, &here, &after, apart).unwrap();
+        let Nudge { further, faster } = nudge(&received, &here, &after, apart).unwrap();
         assert!(
             (further - 0.25).abs() < 1e-9 && (faster - 0.125).abs() < 1e-9,
             "{further} {faster}"
@@ -214,10 +214,10 @@ mod tests {
         let taken = |from: f64, step: f64| -> Vec<f32> {
             (0..1024).map(|index| sine(from + f64::from(index) * step)).collect()
         };
-        let heard = taken(5.1, 1.0001);
+        let received = taken(5.1, 1.0001);
         let (here, after) = (taken(5.0, 1.0), taken(5.0 + 1.0 / 64.0, 1.0));
-        let Nudge { further, faster } = nudge(&heard, &here, &after, 1.0 / 64.0).unwrap();
+        let Nudge { further, faster } = nudge(&received, &here, &after, 1.0 / 64.0).unwrap();
         assert!((further - 0.1).abs() < 0.01 && (faster - 1e-4).abs() < 1e-5, "{further} {faster}");
-        assert_eq!(nudge(&heard, &[0.0; 1024], &[0.0; 1024], 1.0), None, "of silence");
+        assert_eq!(nudge(&received, &[0.0; 1024], &[0.0; 1024], 1.0), None, "of silence");
     }
 }

@@ -40,7 +40,7 @@ const BEST: usize = 2;
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<'a> {
     /// Samples of the recording.
-    pub heard: &'a [f32],
+    pub received: &'a [f32],
     /// Samples of the sound.
     pub sent: &'a [f32],
     /// Factor from the sent to the heard sound.
@@ -82,7 +82,7 @@ pub struct Correlation {
     lags: Range<i64>,
     first: i64,
     products: Vec<f64>,
-    heard: Vec<f64>,
+    received: Vec<f64>,
     sent: Vec<f64>,
 }
 
@@ -90,8 +90,8 @@ impl Correlation {
     /// Correlation of all channels together.
     pub fn of(pairs: &[Pair<'_>], lags: Range<i64>, beyond: Beyond) -> Self {
         let all = lags.start - TAPS..lags.end + TAPS;
-        let (heard, sent) = energies(pairs, &all, beyond);
-        Self { lags, first: all.start, products: products(pairs, &all), heard, sent }
+        let (received, sent) = energies(pairs, &all, beyond);
+        Self { lags, first: all.start, products: products(pairs, &all), received, sent }
     }
 
     /// Peaks within 3 dB of the highest, by ascending lag.
@@ -113,23 +113,27 @@ impl Correlation {
     pub fn explained(&self, lag: f64, sign: f64) -> Option<f64> {
         let place = lag - self.first as f64;
         let at = usize::try_from(place.round() as i64).ok()?;
-        let (heard, sent) = (*self.heard.get(at)?, self.sent[at]);
+        let (received, sent) = (*self.received.get(at)?, self.sent[at]);
         let both = (sign * between(&self.products, place)).max(0.0);
-        Some(if heard * sent > 0.0 { both * both / (heard * sent) } else { 0.0 })
+        Some(if received * sent > 0.0 { both * both / (received * sent) } else { 0.0 })
     }
 
     fn scale(&self, at: usize) -> f64 {
-        let (heard, sent) = (self.heard[at], self.sent[at]);
-        if sent > SILENT * heard && heard > 0.0 { (heard * sent).sqrt().recip() } else { 0.0 }
+        let (received, sent) = (self.received[at], self.sent[at]);
+        if sent > SILENT * received && received > 0.0 {
+            (received * sent).sqrt().recip()
+        } else {
+            0.0
+        }
     }
 }
 
 /// Lags within `reach` frames, of either polarity. Includes 0.
 pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, minimum: f64) -> Vec<Candidate> {
-    let Some(heard) = sound.get(part.clone()) else { return Vec::new() };
+    let Some(received) = sound.get(part.clone()) else { return Vec::new() };
     let (at, reach) = (part.start as i64, reach as i64);
-    let lags = (at - reach).max(-(heard.len() as i64))..(at + reach + 1).min(sound.len() as i64);
-    let pair = Pair { heard, sent: sound, gain: 1.0 };
+    let lags = (at - reach).max(-(received.len() as i64))..(at + reach + 1).min(sound.len() as i64);
+    let pair = Pair { received, sent: sound, gain: 1.0 };
     let mut all = Correlation::of(&[pair], lags, Beyond::Silence).candidates();
     all.retain(|one| one.likeness.abs() >= minimum);
     all.iter_mut().for_each(|one| one.lag -= at as f64);
@@ -138,19 +142,20 @@ pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, minimum: f64) -
 
 fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
     let width = usize::try_from(lags.end - lags.start).unwrap_or(0);
-    let longest = pairs.iter().map(|pair| pair.heard.len()).max().unwrap_or(0);
+    let longest = pairs.iter().map(|pair| pair.received.len()).max().unwrap_or(0);
     let chunk = width.min(longest).max(1);
     let mut transform = Transform::new(chunk + width);
     let mut sums = vec![Complex::default(); transform.length() / 2 + 1];
-    for Pair { heard, sent, gain } in pairs {
-        for (number, part) in heard.chunks(chunk).enumerate() {
+    for Pair { received, sent, gain } in pairs {
+        for (number, part) in received.chunks(chunk).enumerate() {
             let from = (number * chunk) as i64 + lags.start;
             let sent = (from..from + (part.len() + width) as i64).map(|at| {
                 let sample = usize::try_from(at).ok().and_then(|at| sent.get(at));
                 sample.map_or(0.0, |sample| gain * f64::from(*sample))
             });
-            let heard = part.iter().map(|sample| f64::from(*sample));
-            transform.spectra(heard, sent, |bin, heard, sent| sums[bin] += heard.conj() * sent);
+            let received = part.iter().map(|sample| f64::from(*sample));
+            transform
+                .spectra(received, sent, |bin, received, sent| sums[bin] += received.conj() * sent);
         }
     }
     let scale = 1.0 / transform.length() as f64;
@@ -160,25 +165,25 @@ fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
 /// Energies per lag, over frames known of both.
 fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>, Vec<f64>) {
     let all_of = |samples: &[f32]| MovingEnergy::new(samples).of(0..samples.len() as i64);
-    let all_received: f64 = pairs.iter().map(|pair| all_of(pair.heard)).sum();
+    let all_received: f64 = pairs.iter().map(|pair| all_of(pair.received)).sum();
     let all_sent: f64 = pairs.iter().map(|pair| pair.gain.powi(2) * all_of(pair.sent)).sum();
     let mut moving: Vec<_> = pairs
         .iter()
-        .map(|pair| (pair, MovingEnergy::new(pair.heard), MovingEnergy::new(pair.sent)))
+        .map(|pair| (pair, MovingEnergy::new(pair.received), MovingEnergy::new(pair.sent)))
         .collect();
     let of_lag = |lag: i64| {
-        let (mut heard, mut sent) = (0.0, 0.0);
+        let (mut received, mut sent) = (0.0, 0.0);
         for (pair, moving_received, moving_sent) in &mut moving {
-            sent += pair.gain.powi(2) * moving_sent.of(lag..lag + pair.heard.len() as i64);
+            sent += pair.gain.powi(2) * moving_sent.of(lag..lag + pair.received.len() as i64);
             if beyond == Beyond::Unknown {
-                heard += moving_received.of(-lag..pair.sent.len() as i64 - lag);
+                received += moving_received.of(-lag..pair.sent.len() as i64 - lag);
             }
         }
         if beyond == Beyond::Silence {
-            heard = all_received;
+            received = all_received;
         }
         let says = |energy: f64, all: f64| if energy > ROUNDED * all { energy } else { 0.0 };
-        (says(heard, all_received), says(sent, all_sent))
+        (says(received, all_received), says(sent, all_sent))
     };
     lags.clone().map(of_lag).unzip()
 }
@@ -261,14 +266,14 @@ impl Contest {
     /// `floor` is the mean square of noise.
     pub fn add(
         &mut self,
-        heard: &[f32],
+        received: &[f32],
         (one, gain): (&[f32], f64),
         other: (&[f32], f64),
         floor: f64,
     ) {
-        for ((heard, one), sample) in heard.iter().zip(one).zip(other.0) {
+        for ((received, one), sample) in received.iter().zip(one).zip(other.0) {
             let (one, other) = (gain * f64::from(*one), other.1 * f64::from(*sample));
-            let (left, rest) = (f64::from(*heard) - one, f64::from(*heard) - other);
+            let (left, rest) = (f64::from(*received) - one, f64::from(*received) - other);
             self.lead += rest * rest - left * left;
             self.variance += 4.0 * (one - other).powi(2) * (left * left).max(floor);
         }

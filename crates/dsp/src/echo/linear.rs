@@ -93,7 +93,7 @@ pub(super) struct Paths {
     /// Echo in the current block.
     tail: Box<[f32]>,
     /// Current block, and its estimated echo.
-    heard: Box<[f32]>,
+    received: Box<[f32]>,
     estimated: Box<[f32]>,
     last: f32,
     echo: f32,
@@ -123,7 +123,7 @@ impl Paths {
                 .collect(),
             heads: vec![vec![0.0; block].into(); loudspeakers].into(),
             tail: vec![0.0; block].into(),
-            heard: vec![0.0; block].into(),
+            received: vec![0.0; block].into(),
             estimated: vec![0.0; block].into(),
             watch: Watch::default(),
             damaged: false,
@@ -165,10 +165,10 @@ impl Paths {
             );
         }
         self.estimated[at..at + count].copy_from_slice(echo);
-        for (echo, (captured, heard)) in
-            echo.iter_mut().zip(captured.iter().zip(&mut self.heard[at..]))
+        for (echo, (captured, received)) in
+            echo.iter_mut().zip(captured.iter().zip(&mut self.received[at..]))
         {
-            *heard = captured - EMPHASIS * self.last;
+            *received = captured - EMPHASIS * self.last;
             self.last = *captured;
             self.echo = *echo + EMPHASIS * self.echo;
             if self.echo.abs() < 1e-20 {
@@ -183,11 +183,11 @@ impl Paths {
     }
 
     pub(super) fn newest(&self, from: usize, until: usize) -> (&[f32], &[f32]) {
-        (&self.heard[from..until], &self.estimated[from..until])
+        (&self.received[from..until], &self.estimated[from..until])
     }
 
     pub(super) fn watch(&mut self) -> Doubt {
-        let doubt = self.watch.judge(&self.heard, &self.estimated);
+        let doubt = self.watch.judge(&self.received, &self.estimated);
         if doubt == Doubt::Changed {
             self.doubt(1.0);
         }
@@ -220,8 +220,8 @@ impl Paths {
         }
         transform.inverse(sum, &mut self.time);
         self.time[..block].fill(0.0);
-        for (time, heard) in self.time[block..].iter_mut().zip(&self.heard) {
-            *time = heard - *time;
+        for (time, received) in self.time[block..].iter_mut().zip(&self.received) {
+            *time = received - *time;
         }
         transform.forward(&self.time, &mut self.error);
         let rates = self.whole.iter_mut().zip(&mut self.noise).zip(&self.expected);
@@ -300,11 +300,12 @@ impl Watch {
     const SEARCHES: u32 = 4;
     const CHANGES: u32 = 32;
 
-    fn judge(&mut self, heard: &[f32], estimated: &[f32]) -> Doubt {
+    fn judge(&mut self, received: &[f32], estimated: &[f32]) -> Doubt {
         let energy =
             |samples: &mut dyn Iterator<Item = f32>| samples.map(|one| one * one).sum::<f32>();
-        let captured = energy(&mut heard.iter().copied());
-        let left = energy(&mut heard.iter().zip(estimated).map(|(heard, echo)| heard - echo));
+        let captured = energy(&mut received.iter().copied());
+        let left =
+            energy(&mut received.iter().zip(estimated).map(|(received, echo)| received - echo));
         self.captured += Self::STEP * (captured - self.captured);
         self.left += Self::STEP * (left - self.left);
         self.learned |= self.captured > 10.0 * self.left;

@@ -90,14 +90,20 @@ impl Suppressor {
     }
 
     /// `at` is a frame of a hop.
-    pub(super) fn filter(&mut self, at: usize, sound: &mut [f32], (heard, echo): (&[f32], &[f32])) {
+    pub(super) fn filter(
+        &mut self,
+        at: usize,
+        sound: &mut [f32],
+        (received, echo): (&[f32], &[f32]),
+    ) {
         let count = sound.len();
         let rest = self.left.len() - count;
         self.left.copy_within(count.., 0);
         self.echo.copy_within(count.., 0);
         self.echo[rest..].copy_from_slice(echo);
-        for (line, (heard, echo)) in self.left[rest..].iter_mut().zip(heard.iter().zip(echo)) {
-            *line = heard - echo;
+        for (line, (received, echo)) in self.left[rest..].iter_mut().zip(received.iter().zip(echo))
+        {
+            *line = received - echo;
         }
         let Self { past, fade, .. } = self;
         for (past, sound) in past[TAPS - 1..].iter_mut().zip(&*sound) {

@@ -15,7 +15,7 @@ fn words(seed: u64, seconds: usize) -> Vec<f32> {
     (0..seconds * RATE as usize).map(word).collect()
 }
 
-fn heard(sound: &[f32], seed: u64, delay: impl Fn(usize) -> usize) -> Vec<f32> {
+fn received(sound: &[f32], seed: u64, delay: impl Fn(usize) -> usize) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     let taps: Vec<f32> = (0..600)
         .map(|tap| 0.1 * (-(tap as f32) / 150.0).exp() * (random.f32() * 2.0 - 1.0))
@@ -72,7 +72,7 @@ fn playback_begins_without_a_click() {
 fn jumps_of_the_delay_are_followed_within_half_a_second() {
     let played = words(4, 12);
     let jumps = |frame: usize| if (5 * 48_000..8 * 48_000).contains(&frame) { 1600 } else { 100 };
-    let echo = heard(&played, 5, jumps);
+    let echo = received(&played, 5, jumps);
     let mut left = echo.clone();
     let mut canceller = EchoCanceller::new(RATE, 1, 1);
     for (captured, played) in left.chunks_mut(96).zip(played.chunks(96)) {
@@ -87,7 +87,7 @@ fn jumps_of_the_delay_are_followed_within_half_a_second() {
 #[test]
 fn a_room_that_changes_is_learned_again() {
     let played = words(6, 10);
-    let (one, other) = (heard(&played, 7, |_| 100), heard(&played, 8, |_| 100));
+    let (one, other) = (received(&played, 7, |_| 100), received(&played, 8, |_| 100));
     let echo = [&one[..5 * 48_000], &other[5 * 48_000..]].concat();
     let mut left = echo.clone();
     let mut canceller = EchoCanceller::new(RATE, 1, 1);
@@ -105,7 +105,7 @@ fn both_microphones_are_rid_of_both_loudspeakers_at_any_rate() {
         let echo: Vec<Vec<f32>> = (0..2)
             .map(|mic| {
                 let ways =
-                    [0, 1].map(|side| heard(&sides[side], 20 + 2 * mic + side as u64, |_| 50));
+                    [0, 1].map(|side| received(&sides[side], 20 + 2 * mic + side as u64, |_| 50));
                 ways[0].iter().zip(&ways[1]).map(|(one, other)| one + other).collect()
             })
             .collect();

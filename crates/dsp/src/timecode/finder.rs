@@ -166,23 +166,23 @@ impl Finder {
         let start = mark.frame - CENTRE as i64;
         let reading = MarkReading { start, number: mark.number, cover };
         let place = start as f64 + mark.fraction;
-        let heard =
+        let received =
             ReceivedMarks { number: mark.number, start: place, gain: mark.gain, is_clear: true };
         let is_sure = mark.confidence >= SURE;
         if cover == self.run.cover() && is_sure {
-            return self.reported(heard).then_some(mark);
+            return self.reported(received).then_some(mark);
         }
         if self.is_believed(reading, is_sure) {
-            self.begin(heard);
+            self.begin(received);
         }
         None
     }
 
-    fn begin(&mut self, heard: ReceivedMarks) {
+    fn begin(&mut self, received: ReceivedMarks) {
         if self.track.is_some_and(|track| track.is_held()) {
             return;
         }
-        self.track = Some(MarkTrack::before(heard));
+        self.track = Some(MarkTrack::before(received));
         self.await_next();
     }
 
@@ -201,15 +201,15 @@ impl Finder {
         is_own && believed > 0
     }
 
-    fn reported(&mut self, heard: ReceivedMarks) -> bool {
-        let start = heard.start.round() as i64;
+    fn reported(&mut self, received: ReceivedMarks) -> bool {
+        let start = received.start.round() as i64;
         if self.own.is_some_and(|own| start - own.start < SPACING as i64 / 2) {
             return false;
         }
-        self.own = Some(MarkReading { start, number: heard.number, cover: self.run.cover() });
+        self.own = Some(MarkReading { start, number: received.number, cover: self.run.cover() });
         match &mut self.track {
-            Some(track) => track.follow(heard),
-            None => self.track = Some(MarkTrack::new(heard)),
+            Some(track) => track.follow(received),
+            None => self.track = Some(MarkTrack::new(received)),
         }
         self.await_next();
         true

@@ -58,8 +58,8 @@ impl Sync {
         let (mut best, mut maximum) = (0, 0.0);
         for lag in 0..=2 * REACH {
             let sound = &sound[lag..];
-            let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
-            let likeness = self.product(FURTHEST, sound).powi(2) / heard.max(f64::MIN_POSITIVE);
+            let received = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
+            let likeness = self.product(FURTHEST, sound).powi(2) / received.max(f64::MIN_POSITIVE);
             if likeness > maximum {
                 (best, maximum) = (lag, likeness);
             }
@@ -69,8 +69,9 @@ impl Sync {
 
     /// Less than a frame from the first.
     pub(super) fn place(&self, sound: &[f32]) -> Option<SyncFit> {
-        let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
-        let likeness = |step: usize| self.product(step, sound) / (heard * self.energy[step]).sqrt();
+        let received = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
+        let likeness =
+            |step: usize| self.product(step, sound) / (received * self.energy[step]).sqrt();
         let mut step = FURTHEST;
         let sign = likeness(step).signum();
         let mut three = [step - 1, step, step + 1].map(|step| likeness(step) * sign);

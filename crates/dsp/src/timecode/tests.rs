@@ -22,7 +22,7 @@ fn sound_at(place: f64) -> f64 {
     wave(chips_of(RunNumber::default(), number as u32), place - (number * SPACING) as f64)
 }
 
-fn heard(frames: usize, delay: f64, ppm: f64, gain: f64) -> Vec<f32> {
+fn received(frames: usize, delay: f64, ppm: f64, gain: f64) -> Vec<f32> {
     let step = 1.0 - ppm / 1e6;
     (0..frames).map(|frame| (gain * sound_at((frame as f64 - delay) * step)) as f32).collect()
 }
@@ -147,7 +147,7 @@ fn a_mark_with_a_hole_fits_less_or_is_none() {
 
 #[test]
 fn how_the_sound_is_cut_into_blocks_changes_nothing() {
-    let sound = heard(SPACING * 30, 77.31, 120.0, -0.3);
+    let sound = received(SPACING * 30, 77.31, 120.0, -0.3);
     let whole = found_in(&sound);
     let (mut finder, mut all) = (Finder::new(), Vec::new());
     let mut rest = sound.as_slice();
@@ -200,7 +200,7 @@ proptest! {
         inverted: bool, bits in 16..=24_u32,
     ) {
         let gain = 10_f64.powf(loudness / 20.0) * if inverted { -1.0 } else { 1.0 };
-        let mut sound = heard(SPACING * 20, delay, ppm, gain);
+        let mut sound = received(SPACING * 20, delay, ppm, gain);
         let scale = f64::from(1_u32 << (bits - 1));
         for sample in &mut sound {
             *sample = ((f64::from(*sample) * scale).round() / scale) as f32;
@@ -222,7 +222,7 @@ proptest! {
         seed: u64, delay in 0.0..480.0_f64, below in 3.0..40.0_f64,
     ) {
         let mut normal = noise(seed);
-        let mut sound = heard(SPACING * 20, delay, 0.0, 0.1);
+        let mut sound = received(SPACING * 20, delay, 0.0, 0.1);
         let loud = 0.1 * 10_f64.powf(-below / 20.0);
         sound.iter_mut().for_each(|sample| *sample += (loud * normal()) as f32);
         let found = found_in(&sound);

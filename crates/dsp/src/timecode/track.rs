@@ -28,14 +28,14 @@ const OF_STEP: f64 = 0.02;
 const OF_GAIN: f64 = 0.1;
 
 impl MarkTrack {
-    pub(super) fn new(heard: ReceivedMarks) -> Self {
-        let ReceivedMarks { number, start, gain, is_clear } = heard;
+    pub(super) fn new(received: ReceivedMarks) -> Self {
+        let ReceivedMarks { number, start, gain, is_clear } = received;
         Self { number, start, gain, step: SPACING as f64, is_clear, missed: 0 }
     }
 
-    pub(super) fn before(heard: ReceivedMarks) -> Self {
-        let number = (heard.number + NUMBERS - 1) % NUMBERS;
-        Self::new(ReceivedMarks { number, start: heard.start - SPACING as f64, ..heard })
+    pub(super) fn before(received: ReceivedMarks) -> Self {
+        let number = (received.number + NUMBERS - 1) % NUMBERS;
+        Self::new(ReceivedMarks { number, start: received.start - SPACING as f64, ..received })
     }
 
     pub(super) fn next(&self) -> (u32, f64) {
@@ -57,23 +57,23 @@ impl MarkTrack {
         self.is_clear && self.is_held()
     }
 
-    pub(super) fn follow(&mut self, heard: ReceivedMarks) {
+    pub(super) fn follow(&mut self, received: ReceivedMarks) {
         let (number, start) = self.next();
-        let alongside = heard.start - start;
-        if number != heard.number || alongside.abs() > MAX_BESIDE {
+        let alongside = received.start - start;
+        if number != received.number || alongside.abs() > MAX_BESIDE {
             let step = self.step;
-            *self = Self { step, ..Self::new(heard) };
+            *self = Self { step, ..Self::new(received) };
             return;
         }
         let marks = f64::from(self.missed + 1);
-        let [of_place, of_gain] = if heard.is_clear { [1.0; 2] } else { [OF_PLACE, OF_GAIN] };
+        let [of_place, of_gain] = if received.is_clear { [1.0; 2] } else { [OF_PLACE, OF_GAIN] };
         let step = self.step + alongside * OF_STEP / marks;
         let spacing = SPACING as f64;
         self.step = step.clamp(spacing * (1.0 - MAX_DRIFT), spacing * (1.0 + MAX_DRIFT));
         self.start = start + alongside * of_place;
-        self.gain += (heard.gain - self.gain) * of_gain;
+        self.gain += (received.gain - self.gain) * of_gain;
         self.number = number;
-        self.is_clear = heard.is_clear;
+        self.is_clear = received.is_clear;
         self.missed = 0;
     }
 }

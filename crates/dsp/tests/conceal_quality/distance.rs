@@ -11,7 +11,7 @@ const FLOOR: f64 = 1e-9 * (FRAME as f64 / 4.0) * (FRAME as f64 / 4.0);
 
 /// Log-spectral distance in dB of frames that touch a hole: RMS difference of the power spectra up
 /// to 20 kHz (Gray and Markel, "Distance measures for speech processing", 1976, §III).
-pub(crate) fn log_spectral(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
+pub(crate) fn log_spectral(sent: &[f32], received: &[f32], loss: &Loss) -> Vec<f64> {
     let window: Vec<f64> = (0..FRAME)
         .map(|index| 0.5 - 0.5 * (TAU * (index as f64 + 0.5) / FRAME as f64).cos())
         .collect();
@@ -21,9 +21,9 @@ pub(crate) fn log_spectral(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64>
         .filter(|frame| loss.holes.iter().any(|hole| overlap(hole, frame)))
         .map(|frame| {
             let sent = spectrum(&sent[frame.clone()], &window);
-            let heard = spectrum(&heard[frame], &window);
+            let received = spectrum(&received[frame], &window);
             let bins = POINTS * 20_000 / RATE;
-            let squares = (1..bins).map(|bin| (sent[bin] - heard[bin]).powi(2));
+            let squares = (1..bins).map(|bin| (sent[bin] - received[bin]).powi(2));
             (squares.sum::<f64>() / (bins - 1) as f64).sqrt()
         })
         .collect()
@@ -34,13 +34,13 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 }
 
 /// In dB, per hole.
-pub(crate) fn inside_holes(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
+pub(crate) fn inside_holes(sent: &[f32], received: &[f32], loss: &Loss) -> Vec<f64> {
     loss.holes
         .iter()
         .filter_map(|hole| {
-            let (sent, heard) = (&sent[hole.clone()], &heard[hole.clone()]);
+            let (sent, received) = (&sent[hole.clone()], &received[hole.clone()]);
             let power: f64 = sent.iter().map(|s| f64::from(*s).powi(2)).sum();
-            let wrong: f64 = sent.iter().zip(heard).map(|(s, h)| f64::from(s - h).powi(2)).sum();
+            let wrong: f64 = sent.iter().zip(received).map(|(s, h)| f64::from(s - h).powi(2)).sum();
             (power > 1e-9).then(|| 10.0 * (power / wrong.max(1e-15)).log10())
         })
         .collect()

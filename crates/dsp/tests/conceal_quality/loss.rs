@@ -49,37 +49,39 @@ pub(crate) enum Cover {
 }
 
 impl Cover {
-    pub(crate) fn heard(self, sent: &[f32], loss: &Loss) -> Vec<f32> {
-        let mut heard = sent.to_vec();
+    pub(crate) fn received(self, sent: &[f32], loss: &Loss) -> Vec<f32> {
+        let mut received = sent.to_vec();
         match self {
-            Self::Concealment => heard = concealed(&mut Concealer::new(1, RATE as u32), sent, loss),
+            Self::Concealment => {
+                received = concealed(&mut Concealer::new(1, RATE as u32), sent, loss)
+            }
             Self::Silence => {
                 for hole in &loss.holes {
-                    fade(&mut heard, hole);
+                    fade(&mut received, hole);
                 }
             }
             Self::Repetition => {
                 for hole in &loss.holes {
-                    hole.clone().for_each(|at| heard[at] = heard[at - loss.packet]);
+                    hole.clone().for_each(|at| received[at] = received[at - loss.packet]);
                 }
             }
             Self::SmoothRepetition => {
                 for hole in &loss.holes {
-                    repeat_smoothly(&mut heard, hole, loss.packet);
+                    repeat_smoothly(&mut received, hole, loss.packet);
                 }
             }
         }
-        heard
+        received
     }
 }
 
-fn fade(heard: &mut [f32], hole: &Range<usize>) {
-    let last = heard[hole.start - 1];
+fn fade(received: &mut [f32], hole: &Range<usize>) {
+    let last = received[hole.start - 1];
     for (index, at) in hole.clone().enumerate() {
-        heard[at] = if index < 32 { last * cosine(index, 32) } else { 0.0 };
+        received[at] = if index < 32 { last * cosine(index, 32) } else { 0.0 };
     }
-    for (index, at) in (hole.end..heard.len()).take(32).enumerate() {
-        heard[at] *= 1.0 - cosine(index, 32);
+    for (index, at) in (hole.end..received.len()).take(32).enumerate() {
+        received[at] *= 1.0 - cosine(index, 32);
     }
 }
 
@@ -88,35 +90,35 @@ fn cosine(index: usize, frames: usize) -> f32 {
     (0.5 + 0.5 * (std::f64::consts::PI * share).cos()) as f32
 }
 
-fn repeat_smoothly(heard: &mut [f32], hole: &Range<usize>, packet: usize) {
+fn repeat_smoothly(received: &mut [f32], hole: &Range<usize>, packet: usize) {
     const SEAM: usize = 48;
-    let before = heard[hole.start - packet - SEAM..hole.start].to_vec();
+    let before = received[hole.start - packet - SEAM..hole.start].to_vec();
     let again = |index: usize| before[SEAM + index % packet];
     for (index, at) in hole.clone().enumerate() {
         let within = index % packet;
         // From the continuation, mirrored in time, to the beginning.
-        heard[at] = if within < SEAM {
+        received[at] = if within < SEAM {
             let old = before[before.len() - 1 - within];
             old * cosine(within, SEAM) + again(index) * (1.0 - cosine(within, SEAM))
         } else {
             again(index)
         };
     }
-    for (index, at) in (hole.end..heard.len()).take(SEAM).enumerate() {
+    for (index, at) in (hole.end..received.len()).take(SEAM).enumerate() {
         let gone = cosine(index, SEAM);
-        heard[at] = heard[at] * (1.0 - gone) + again(hole.len() + index) * gone;
+        received[at] = received[at] * (1.0 - gone) + again(hole.len() + index) * gone;
     }
 }
 
 fn concealed(concealer: &mut Concealer, sent: &[f32], loss: &Loss) -> Vec<f32> {
-    let mut heard = sent.to_vec();
+    let mut received = sent.to_vec();
     for (packet, lost) in loss.packets(sent.len()) {
         if lost {
-            heard[packet.clone()].fill(f32::NAN);
-            concealer.conceal(&mut heard[packet]);
+            received[packet.clone()].fill(f32::NAN);
+            concealer.conceal(&mut received[packet]);
         } else {
-            concealer.sound(&mut heard[packet]);
+            concealer.sound(&mut received[packet]);
         }
     }
-    heard
+    received
 }

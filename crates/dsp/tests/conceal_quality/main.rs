@@ -46,10 +46,10 @@ impl Distances {
 }
 
 fn measured(cover: Cover, sent: &[f32], loss: &Loss) -> Distances {
-    let heard = cover.heard(sent, loss);
+    let received = cover.received(sent, loss);
     Distances {
-        spectral: log_spectral(sent, &heard, loss),
-        inside: inside_holes(sent, &heard, loss),
+        spectral: log_spectral(sent, &received, loss),
+        inside: inside_holes(sent, &received, loss),
     }
 }
 

@@ -53,7 +53,7 @@ fn device() -> Settings {
 
 fn format() -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::new(CHANNELS as u32).unwrap(),
         sample: SampleFormat::L24,

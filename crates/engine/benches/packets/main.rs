@@ -31,8 +31,9 @@ fn main() {
     }
     let streams = if requested.is_empty() { vec![1, 10, 100] } else { requested };
     let both = [Received::EachAtItsPort, Received::AllAtOne];
-    for (streams, heard) in streams.into_iter().flat_map(|n| both.map(|heard| (n, heard))) {
-        let mut ours = Ours::open(streams, heard);
+    for (streams, received) in streams.into_iter().flat_map(|n| both.map(|received| (n, received)))
+    {
+        let mut ours = Ours::open(streams, received);
         let mut bare = Bare::open(streams);
         let overhead = overhead();
         let periods = (CHUNK / streams).max(20);
@@ -48,7 +49,7 @@ fn main() {
         }
         for (direction, pick) in [("send", Cost::send as fn(&Cost) -> f64), ("recv", Cost::recv)] {
             let (ours, bare) = (median(&costs_ours, pick), median(&costs_bare, pick));
-            let of = match heard {
+            let of = match received {
                 Received::EachAtItsPort => "streams",
                 Received::AllAtOne => "senders",
             };

@@ -41,7 +41,7 @@ pub(crate) const DEVICE: Settings = Settings {
 };
 
 pub(crate) const FORMAT: StreamFormat = StreamFormat {
-    coder: None,
+    codec: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     sample: SampleFormat::L16,
@@ -79,7 +79,7 @@ pub(crate) struct Ours {
     block: [f32; SAMPLES],
     capture: LocalTime,
     periods: u64,
-    heard: Received,
+    received: Received,
     streams: u64,
 }
 
@@ -90,9 +90,9 @@ pub(crate) enum Received {
 }
 
 impl Ours {
-    pub(crate) fn open(streams: usize, heard: Received) -> Self {
+    pub(crate) fn open(streams: usize, received: Received) -> Self {
         let stop = Stop::default();
-        let (plans, addresses): (Vec<_>, Vec<_>) = match heard {
+        let (plans, addresses): (Vec<_>, Vec<_>) = match received {
             Received::EachAtItsPort => (0..streams).map(|_| incoming(None)).unzip(),
             Received::AllAtOne => {
                 let (plan, address) = incoming(NonZeroUsize::new(streams));
@@ -110,7 +110,7 @@ impl Ours {
             block: std::array::from_fn(|index| (index as f32 * 0.37).sin() * 0.5),
             capture: now(),
             periods: 0,
-            heard,
+            received,
             streams: streams as u64,
         };
         ours.exchange();
@@ -119,7 +119,7 @@ impl Ours {
 
     fn exchange(&mut self) {
         let end = now() + EXCHANGE;
-        while self.heard == Received::AllAtOne && now() < end {
+        while self.received == Received::AllAtOne && now() < end {
             sleep_until(self.capture);
             self.period();
         }
@@ -127,7 +127,7 @@ impl Ours {
             self.play(now() + PERIOD);
             sleep_until(now() + Span::from_millis(5));
         }
-        if self.heard == Received::EachAtItsPort {
+        if self.received == Received::EachAtItsPort {
             self.capture = now();
         }
     }
@@ -194,10 +194,10 @@ impl Ours {
             let counted = &stream.counters;
             let strange = [counted.lost, counted.invalid, counted.other_source];
             assert_eq!(strange, [0; 3], "{counted:?}");
-            match self.heard {
+            match self.received {
                 Received::EachAtItsPort => {
-                    let came = (counted.received, counted.late);
-                    assert_eq!(came, (self.periods, 0), "{counted:?}");
+                    let arrived = (counted.received, counted.late);
+                    assert_eq!(arrived, (self.periods, 0), "{counted:?}");
                 }
                 // Placed by arrival until the clock is known; a busy host makes some late.
                 Received::AllAtOne => assert!(counted.late < self.periods / 20, "{counted:?}"),

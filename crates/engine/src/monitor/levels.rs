@@ -98,8 +98,8 @@ mod tests {
         reader.read(&mut reported);
         tap.notify();
         reader.read(&mut reported);
-        let heard = reported.iter().map(|level| (level.peak, level.frames)).collect::<Vec<_>>();
-        assert_eq!(heard, [(0.5, 32), (0.25, 32)]);
+        let received = reported.iter().map(|level| (level.peak, level.frames)).collect::<Vec<_>>();
+        assert_eq!(received, [(0.5, 32), (0.25, 32)]);
         tap.set(false);
         play(&mut tap);
         let mut after = Vec::new();

@@ -31,8 +31,8 @@ impl<T> LastSecond<T> {
             return;
         }
         self.kept.push_back((at, item));
-        let came = |kept: &VecDeque<_>, which| kept.get(which).is_some_and(|(at, _)| *at <= now);
-        while came(&self.kept, 0) && came(&self.kept, MAX) {
+        let arrived = |kept: &VecDeque<_>, which| kept.get(which).is_some_and(|(at, _)| *at <= now);
+        while arrived(&self.kept, 0) && arrived(&self.kept, MAX) {
             self.kept.pop_front();
         }
         if self.kept.len() == MAX_AT_ALL {
@@ -131,8 +131,8 @@ impl<P: Copy> WorstOfMinute<P> {
 
     pub(crate) fn worst(&mut self, now: LocalTime) -> Option<P> {
         self.forget(now);
-        let came = self.parts.iter().filter_map(|part| part.worst(now));
-        came.min_by_key(|one| one.spare).map(|one| one.packet)
+        let arrived = self.parts.iter().filter_map(|part| part.worst(now));
+        arrived.min_by_key(|one| one.spare).map(|one| one.packet)
     }
 }
 

@@ -72,8 +72,8 @@ impl<P: Copy> Observed<P> {
             into.counters = snapshot::counters(last.each());
             into.second = counted(first, last, over);
         }
-        let heard = second.levels.iter().any(|level| level.frames > 0);
-        into.meters = heard.then(|| second.levels.iter().map(Meter::of).collect());
+        let received = second.levels.iter().any(|level| level.frames > 0);
+        into.meters = received.then(|| second.levels.iter().map(Meter::of).collect());
         second.levels.fill(Level::default());
     }
 }
@@ -155,10 +155,10 @@ mod tests {
         observed.look(at(0), true, || true);
         let reported = (0..=3000).step_by(20);
         reported.for_each(|ms| observed.take(at(ms), at(ms + 400), Span::ZERO, &ms));
-        let heard: Vec<_> = observed.packets(at(3000)).copied().collect();
-        assert_eq!((heard[0], heard.len(), heard[heard.len() - 1]), (1600, 51, 2600));
-        let heard: Vec<_> = observed.packets(at(3400)).copied().collect();
-        assert_eq!((heard[0], heard.len(), heard[heard.len() - 1]), (2000, 51, 3000));
+        let received: Vec<_> = observed.packets(at(3000)).copied().collect();
+        assert_eq!((received[0], received.len(), received[received.len() - 1]), (1600, 51, 2600));
+        let received: Vec<_> = observed.packets(at(3400)).copied().collect();
+        assert_eq!((received[0], received.len(), received[received.len() - 1]), (2000, 51, 3000));
         let left: Vec<_> = observed.packets(at(4200)).copied().collect();
         assert_eq!((left[0], left.len()), (2800, 11));
     }

@@ -206,7 +206,7 @@ pub struct Progress<'a> {
     /// First stream's other clock, if known.
     pub known: Option<KnownClock>,
     /// Whether `latency` was measured in the sound.
-    pub heard: bool,
+    pub received: bool,
     /// Current adaptive latency.
     pub auto: Option<Span>,
     /// Streams' maximum latency, under any rule.

@@ -194,10 +194,10 @@ impl Measurement {
         while self.next + WINDOW <= until {
             let start = self.next;
             let anywhere = self.failed.is_none_or(|failed| start >= failed + WINDOW);
-            let came = self.search_window(hearing, start, anywhere, found);
-            if came != WindowOutcome::Hidden(Why::Unlike) {
+            let arrived = self.search_window(hearing, start, anywhere, found);
+            if arrived != WindowOutcome::Hidden(Why::Unlike) {
                 (self.next, self.failed) = (start + WINDOW, None);
-                self.follows = came == WindowOutcome::Found;
+                self.follows = arrived == WindowOutcome::Found;
                 continue;
             }
             if anywhere {

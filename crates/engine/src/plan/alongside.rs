@@ -16,13 +16,13 @@ const PACKETS: usize = 256;
 
 /// Whether a clock arrives at a stream's socket. Over Ethernet the kernel separates them.
 fn come_together(
-    (stream, heard): (&Address, &Resolved),
+    (stream, received): (&Address, &Resolved),
     (clock, reported): (&Address, &Resolved),
 ) -> bool {
     let avtp = |resolved: &Resolved| resolved.form == WireForm::Avtp(Encapsulation::Udp);
-    let (Some(one), Some(other)) = (heard.media(), reported.media()) else { return false };
+    let (Some(one), Some(other)) = (received.media(), reported.media()) else { return false };
     let alike = (&stream.interface, &stream.sources) == (&clock.interface, &clock.sources);
-    alike && avtp(heard) && avtp(reported) && covers(one, other)
+    alike && avtp(received) && avtp(reported) && covers(one, other)
 }
 
 fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
@@ -37,7 +37,8 @@ pub fn follow(
     mut streams: Vec<StreamPlan>,
 ) -> Result<(Vec<StreamPlan>, Option<ClockPlan>), OpenError> {
     let (address, resolved) = reported;
-    let at = places.iter().take(streams.len()).position(|heard| come_together(*heard, reported));
+    let at =
+        places.iter().take(streams.len()).position(|received| come_together(*received, reported));
     if let Some(at) = at {
         let (stream, clock) = ClockPlan::alongside(streams.remove(at), address, resolved);
         streams.insert(at, stream);

@@ -87,7 +87,7 @@ pub fn make_room_for_changes(
     let (shortest, longest) = PTIME_RANGE;
     let (packet, sample) =
         (format.rate.frames_within(longest), tautline_dsp::format::SampleFormat::F32);
-    let widest = StreamFormat { packet, sample, coder: None, ..*format };
+    let widest = StreamFormat { packet, sample, codec: None, ..*format };
     let maximum = heads.datagram_bytes(&widest).min(MAX_DATAGRAM_BYTES);
     let whole = udp
         .destinations
@@ -202,7 +202,7 @@ pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
     let Some(described) = &resolved.description else { return format };
     StreamFormat {
         sample: described.sample,
-        coder: described.coder,
+        codec: described.codec,
         payload_type: described.payload_type,
         packet: described.packet.unwrap_or(format.packet),
         ..format

@@ -358,7 +358,7 @@ mod tests {
 
     fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingMode, Spacing) {
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L16,

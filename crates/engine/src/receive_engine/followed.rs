@@ -30,7 +30,7 @@ impl FollowedClock {
 
     pub(crate) fn handle(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ReportedRate> {
         let Self { address, link, follower, news } = self;
-        link.receive(&mut |came| follower.handle(came.bytes, came.arrival.at));
+        link.receive(&mut |arrived| follower.handle(arrived.bytes, arrived.arrival.at));
         let now = now();
         let standing = follower.standing(now);
         if let Some(matter) = news.follow(&standing, now) {

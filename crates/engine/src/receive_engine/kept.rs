@@ -60,8 +60,8 @@ struct UnreadLink {
 }
 
 impl Link for UnreadLink {
-    fn notify(&mut self, teller: EventSender) {
-        self.link.notify(teller);
+    fn notify(&mut self, event_sender: EventSender) {
+        self.link.notify(event_sender);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {

@@ -170,6 +170,9 @@ impl Mixer {
         }
         for (index, input) in self.inputs.iter_mut().enumerate() {
             let block = if index == 0 { &mut *sum } else { &mut *one };
+            if let Some(zone) = self.zone.as_deref() {
+                zone.set_silent(input, times.meets);
+            }
             input.pull(block, times, &mut self.passages, index);
             let crossing = self.succession.is_crossing(index);
             let gain = if crossing { Gain::SILENCE } else { input.target() };

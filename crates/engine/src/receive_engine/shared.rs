@@ -37,7 +37,7 @@ pub(crate) struct SharedLinkEnd {
     waiting: Vec<ReceivedStream>,
     news: Consumer<SharedNews>,
     pub(crate) gone: Consumer<MixerInput>,
-    came: usize,
+    arrived: usize,
     left: usize,
     pub(crate) unplaced: Unplaced,
     reported: bool,
@@ -71,7 +71,7 @@ pub(crate) fn share(
         waiting: Vec::new(),
         news,
         gone,
-        came: 0,
+        arrived: 0,
         left: 0,
         unplaced: Unplaced::default(),
         reported: false,
@@ -82,7 +82,7 @@ pub(crate) fn share(
 impl SharedLinkEnd {
     /// Replaces taken receivers. Prepares more if many senders start together.
     pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
-        let here = self.came - self.left;
+        let here = self.arrived - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
         // One more than can join, because the first stream keeps its place.
         while self.waiting.len() < wanted && here + self.waiting.len() < self.maximum {
@@ -106,7 +106,7 @@ impl SharedLinkEnd {
                 }
                 SharedNews::Unplaced(unplaced) => {
                     self.unplaced = unplaced;
-                    let here = 1 + self.came - self.left;
+                    let here = 1 + self.arrived - self.left;
                     if let (false, Some(from)) =
                         (self.reported || here < self.maximum, unplaced.from)
                     {
@@ -127,7 +127,7 @@ impl SharedLinkEnd {
         watch: &mut RunWatch,
     ) {
         if let Some(waiting) = self.waiting.iter().position(|spare| spare.number == number) {
-            self.came += 1;
+            self.arrived += 1;
             streams.push(self.waiting.remove(waiting));
         }
         let clock = self.take_clock(number, author, streams);
@@ -155,12 +155,14 @@ impl SharedLinkEnd {
         streams: &mut [ReceivedStream],
     ) -> Option<ClockMapping> {
         let host = streams.iter_mut().find(|stream| stream.number == self.host)?;
-        if !self.model.announces || number == self.host {
+        if !self.model.announces {
             return None;
         }
-        host.conversation.control = self.control.take();
-        host.conversation.dismiss(author.ssrc);
-        self.control = host.conversation.control.take();
+        if number != self.host {
+            host.conversation.control = self.control.take();
+            host.conversation.dismiss(author.ssrc);
+            self.control = host.conversation.control.take();
+        }
         host.conversation.session.mapping(author.ssrc)
     }
 
@@ -193,7 +195,7 @@ impl SharedLinkEnd {
 
     pub(crate) fn put_away(&mut self) {
         let Self { said, early, .. } = self;
-        early.extend(said.drain(..).filter(|said| !said.heard));
+        early.extend(said.drain(..).filter(|said| !said.received));
         early.drain(..early.len().saturating_sub(EARLY + 2 * self.maximum));
     }
 
@@ -204,8 +206,8 @@ impl SharedLinkEnd {
         received.converse_about(own, watch);
         self.control = received.conversation.control.take();
         let Self { said, authors, .. } = self;
-        let heard = said.iter_mut().filter(|said| said.concerns(&shares, authors));
-        heard.for_each(|said| said.heard = true);
+        let received = said.iter_mut().filter(|said| said.concerns(&shares, authors));
+        received.for_each(|said| said.received = true);
     }
 
     pub(crate) fn is_spoken_to(&self, received: &ReceivedStream) -> bool {

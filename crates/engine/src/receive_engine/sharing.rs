@@ -16,14 +16,14 @@ pub(crate) struct LinkShare {
 pub(crate) struct SharedReport {
     pub(crate) author: Author,
     pub(crate) kept: StoredDatagram,
-    pub(crate) heard: bool,
+    pub(crate) received: bool,
 }
 
 impl SharedReport {
     pub(crate) fn of(datagram: &Datagram<'_>) -> Option<Self> {
         let author =
             Author { ssrc: author_of(datagram.bytes)?, host: datagram.arrival.from.host() };
-        Some(Self { author, kept: StoredDatagram::of(datagram), heard: false })
+        Some(Self { author, kept: StoredDatagram::of(datagram), received: false })
     }
 
     /// Whether the report is from this stream's sender, at any address except another known
@@ -56,7 +56,7 @@ mod tests {
         let arrival = Arrival::exact(unknown, then, then);
         let concerned = |ssrc, host| {
             let kept = StoredDatagram::of(&Datagram { bytes: &[], arrival, truncated: false });
-            let said = SharedReport { author: author(ssrc, host), kept, heard: false };
+            let said = SharedReport { author: author(ssrc, host), kept, received: false };
             authors.map(|author| said.concerns(&shares(Some(author)), &authors))
         };
         assert_eq!(concerned(7, 1), [true, false, false]);

@@ -149,9 +149,9 @@ impl Statistics {
 
     /// Enters a measured packet. If it was found in the sound, its last stage ends there, so that
     /// the stages add up. Late packets only enter the list of the worst.
-    pub(crate) fn enter(&mut self, passage: &PacketTrace, heard: Option<&FoundPacket>) {
+    pub(crate) fn enter(&mut self, passage: &PacketTrace, received: Option<&FoundPacket>) {
         let mut passage = *passage;
-        if let (Some(found), Some(origin)) = (heard, passage.origin) {
+        if let (Some(found), Some(origin)) = (received, passage.origin) {
             passage.dac = origin.capture + found.measured;
         }
         let passage = &passage;

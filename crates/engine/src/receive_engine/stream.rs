@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rtrb::{Consumer, Producer};
 use tautline_io::clock::{WallClock, host_clock, now, tai};
 use tautline_io::control::Waiter;
-use tautline_io::link::event_queue::telling;
+use tautline_io::link::event_queue::event_channel;
 use tautline_io::thread::memory;
 use tautline_proto::clock::{ClockMapping, ReportedRate};
 use tautline_proto::device::Settings;
@@ -80,7 +80,7 @@ pub(crate) struct Mix {
 pub(crate) fn connect(
     mut stream: StreamPlan,
     mut receiver: JitterBuffer,
-    heard: Option<(Measurement, PacketTap)>,
+    received: Option<(Measurement, PacketTap)>,
     number: usize,
     mix: &Mix,
 ) -> Result<(ReceivedStream, MixerInput), RunError> {
@@ -99,8 +99,8 @@ pub(crate) fn connect(
     });
     let (commands_in, commands) = memory::ring(64);
     let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
-    let (teller, reported) = telling(1);
-    stream.link.notify(teller);
+    let (event_sender, reported) = event_channel(1);
+    stream.link.notify(event_sender);
     let (status, status_out) = memory::ring(8);
     let link_offset = stream.receiver.link_offset;
     let mut policy = ReceivePolicy::new(stream.policy, link_offset, mix.device, &mut receiver);
@@ -113,7 +113,7 @@ pub(crate) fn connect(
         };
         policy.present_by(tai::tai().mapping, &mut Context { now: now(), session: None, command });
     }
-    let (measurement, tap) = heard.unzip();
+    let (measurement, tap) = received.unzip();
     let (link, gain) = (stream.link, stream.gain);
     let mut input = MixerInput::new(number, receiver, link, gain, commands, passages, status);
     let (levels, level_reader) = levels(format.channels.count());
@@ -247,7 +247,7 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Takes the clock of a station that another stream of this port answered so far.
+    /// Takes the clock of a station from before its first packet.
     pub(crate) fn adopt(&mut self, author: Author, clock: ClockMapping) {
         let mapped = Event::Mapped(author.ssrc, clock);
         self.decide(|policy, context| policy.handle(author.host, mapped, context));
@@ -346,7 +346,7 @@ impl ReceivedStream {
 
     /// Counts the sender before a goodbye clears the session.
     fn count_lies(&mut self) {
-        let (Some(ssrc), session) = (self.policy.heard(), &self.conversation.session) else {
+        let (Some(ssrc), session) = (self.policy.received(), &self.conversation.session) else {
             return;
         };
         self.refused_exchanges = self.refused_exchanges.max(session.refused_exchanges(ssrc));

@@ -47,7 +47,7 @@ pub(crate) struct ReceivedStreams {
 }
 
 impl ReceivedStreams {
-    pub(crate) fn tell_observers(&mut self) {
+    pub(crate) fn publish(&mut self) {
         let Self { streams, clock, zone, observers, watch, .. } = self;
         let (now, here) = (now(), observers.are_here());
         streams.iter_mut().for_each(|stream| stream.look(now, here));
@@ -245,7 +245,7 @@ impl ReceivedStreams {
             progress.known =
                 progress.known.or(stream.statistics.clock.as_ref().map(KnownClock::of));
             progress.auto = progress.auto.or(stream.policy.auto());
-            let (latency, heard) = stream.statistics.latency();
+            let (latency, received) = stream.statistics.latency();
             if let (None, Some(median), Some(clock)) =
                 (progress.latency, latency.median(), stream.statistics.clock)
             {
@@ -254,7 +254,7 @@ impl ReceivedStreams {
                 let known = stream.statistics.known_to();
                 progress.latency =
                     Some((median, known.map_or(Span::ZERO, |known| known + rounding)));
-                progress.heard = heard;
+                progress.received = received;
                 let kept = matches!(clock.source, ClockSource::System | ClockSource::Ptp);
                 progress.clock = kept.then(|| clock.source.name());
             }

@@ -323,10 +323,12 @@ impl ReportSource<'_> {
         if unfound > counted.received / 10 && self.statistics.latency().1 {
             watch.conclude(&Note::NotFound { packets: unfound, of: counted.received });
         }
-        if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {
+        if let Some(arrived) =
+            status.other_type.filter(|arrived| arrived.packets > counted.received)
+        {
             let JitterBufferConfig { wire, format, .. } = self.config;
             let (codings, format) = (wire.codings(), *format);
-            let note = &ReceiveNote::WrongType(WrongType { came, codings, format });
+            let note = &ReceiveNote::WrongType(WrongType { arrived, codings, format });
             watch.conclude(&Note::Receiving { address, note });
         }
     }

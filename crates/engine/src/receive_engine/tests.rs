@@ -36,7 +36,7 @@ fn stream() -> (SocketAddr, StreamPlan) {
         JitterBufferConfig::new(
             RtpUnpack::usual(),
             StreamFormat {
-                coder: None,
+                codec: None,
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 sample: SampleFormat::L16,

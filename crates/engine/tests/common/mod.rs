@@ -102,7 +102,7 @@ impl Road {
     pub(crate) fn format(&self) -> StreamFormat {
         let rate = Rate::HZ_48000;
         StreamFormat {
-            coder: None,
+            codec: None,
             rate,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

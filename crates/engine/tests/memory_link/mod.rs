@@ -26,7 +26,7 @@ type Slot = (usize, [u8; LONGEST]);
 
 struct Sending {
     slots: Producer<Slot>,
-    teller: Option<EventSender>,
+    event_sender: Option<EventSender>,
     counters: LinkCounters,
 }
 
@@ -38,13 +38,13 @@ struct Receiving {
 fn memory_link(packets: usize) -> (Sending, Receiving) {
     let (near, far) = RingBuffer::new(packets);
     let counters = LinkCounters::default();
-    (Sending { slots: near, teller: None, counters }, Receiving { slots: far, counters })
+    (Sending { slots: near, event_sender: None, counters }, Receiving { slots: far, counters })
 }
 
 impl Link for Sending {
-    fn notify(&mut self, mut teller: EventSender) {
-        teller.event(LinkEvent::Connected(FAR));
-        self.teller = Some(teller);
+    fn notify(&mut self, mut event_sender: EventSender) {
+        event_sender.event(LinkEvent::Connected(FAR));
+        self.event_sender = Some(event_sender);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
@@ -59,11 +59,11 @@ impl Link for Sending {
         let taken = self.slots.push(slot).is_ok();
         self.counters.sent += u64::from(taken);
         self.counters.dropped += u64::from(!taken);
-        if let Some(teller) = &mut self.teller {
-            teller.departure(departure);
+        if let Some(event_sender) = &mut self.event_sender {
+            event_sender.departure(departure);
             match self.counters.sent {
-                LOST => teller.event(LinkEvent::Lost(FAR)),
-                AGAIN => teller.event(LinkEvent::Connected(FAR)),
+                LOST => event_sender.event(LinkEvent::Lost(FAR)),
+                AGAIN => event_sender.event(LinkEvent::Connected(FAR)),
                 _ => {}
             }
         }

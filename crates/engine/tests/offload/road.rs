@@ -57,7 +57,7 @@ struct Inner {
     held: Vec<(u64, BlockLeg, Vec<u8>)>,
     live: bool,
     epoch: u32,
-    came: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
+    arrived: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
 }
 
 #[derive(Clone)]
@@ -84,7 +84,7 @@ impl Road {
             held: Vec::new(),
             live: false,
             epoch: 0,
-            came: BTreeMap::new(),
+            arrived: BTreeMap::new(),
         });
         Self(Arc::new(inner), socket)
     }
@@ -136,9 +136,9 @@ impl Road {
         (inner.sent, inner.read) = (0, 0);
     }
 
-    pub(crate) fn came(&self, block: u64) -> Option<u64> {
+    pub(crate) fn arrived(&self, block: u64) -> Option<u64> {
         let inner = self.inner();
-        let (parts, all, run) = inner.came.get(&block)?;
+        let (parts, all, run) = inner.arrived.get(&block)?;
         (parts.len() == usize::from(*all)).then_some(*run)
     }
 
@@ -193,20 +193,20 @@ impl Inner {
         }
         if head.epoch != self.epoch {
             self.epoch = head.epoch;
-            self.came.clear();
+            self.arrived.clear();
         }
         let run = self.run;
-        let came = self.came.entry(head.block).or_insert((BTreeSet::new(), head.parts, run));
-        if came.0.insert(head.part) {
-            came.2 = run;
+        let arrived = self.arrived.entry(head.block).or_insert((BTreeSet::new(), head.parts, run));
+        if arrived.0.insert(head.part) {
+            arrived.2 = run;
         }
     }
 
     fn read(&mut self) {
-        let mut came = Vec::new();
-        self.link.receive(&mut |datagram| came.push(datagram.bytes.to_vec()));
-        self.read += came.len() as u64;
-        came.iter().for_each(|bytes| self.meets(BlockLeg::Back, bytes));
+        let mut arrived = Vec::new();
+        self.link.receive(&mut |datagram| arrived.push(datagram.bytes.to_vec()));
+        self.read += arrived.len() as u64;
+        arrived.iter().for_each(|bytes| self.meets(BlockLeg::Back, bytes));
     }
 }
 

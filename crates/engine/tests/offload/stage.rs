@@ -60,9 +60,9 @@ pub(crate) struct Stage {
     local: Filter,
     wet: [Vec<f32>; CHANNELS],
     dry: [Vec<f32>; CHANNELS],
-    heard: [Vec<f32>; CHANNELS],
+    received: [Vec<f32>; CHANNELS],
     pub(crate) reported: Vec<f32>,
-    telling: Vec<f32>,
+    event_channel: Vec<f32>,
     pub(crate) run: u64,
     pub(crate) outcome: RunOutcome,
 }
@@ -86,9 +86,9 @@ impl Stage {
             local: Filter::default(),
             wet: Default::default(),
             dry: Default::default(),
-            heard: Default::default(),
+            received: Default::default(),
             reported: Vec::new(),
-            telling: Vec::new(),
+            event_channel: Vec::new(),
             run: 0,
             outcome: RunOutcome::default(),
         };
@@ -103,11 +103,11 @@ impl Stage {
     pub(crate) fn activate(&mut self) {
         self.offloaded.activate();
         self.local = Filter::default();
-        for sound in [&mut self.wet, &mut self.dry, &mut self.heard] {
+        for sound in [&mut self.wet, &mut self.dry, &mut self.received] {
             sound.iter_mut().for_each(Vec::clear);
         }
         self.reported.clear();
-        self.telling.clear();
+        self.event_channel.clear();
         self.run = 0;
     }
 
@@ -126,10 +126,10 @@ impl Stage {
             self.wet[channel].extend(&wet);
             block.buffers[channel] = samples;
         }
-        self.telling.push(self.local.reported());
+        self.event_channel.push(self.local.reported());
         self.outcome = self.offloaded.run(&mut block, now());
         for channel in 0..CHANNELS {
-            self.heard[channel].extend(&block.buffers[CHANNELS - 1 - channel]);
+            self.received[channel].extend(&block.buffers[CHANNELS - 1 - channel]);
         }
         self.reported.push(block.reported);
         self.run += 1;
@@ -165,13 +165,14 @@ impl Stage {
 
     pub(crate) fn differing(&self) -> Vec<u64> {
         let delay = self.delay();
-        let heard = self.heard[0].len();
+        let received = self.received[0].len();
         let differs = |frame: &usize| {
             (0..CHANNELS).any(|channel| {
-                self.heard[channel][frame + delay].to_bits() != self.wet[channel][*frame].to_bits()
+                self.received[channel][frame + delay].to_bits()
+                    != self.wet[channel][*frame].to_bits()
             })
         };
-        (0..heard.saturating_sub(delay)).filter(differs).map(|frame| frame as u64).collect()
+        (0..received.saturating_sub(delay)).filter(differs).map(|frame| frame as u64).collect()
     }
 
     /// Asserts that only these blocks and 1 ms after each differ. Each block must differ, because
@@ -182,7 +183,7 @@ impl Stage {
     }
 
     pub(crate) fn assert_differ(&self, missing: &[Range<u64>]) {
-        let end = self.heard[0].len().saturating_sub(self.delay()) as u64;
+        let end = self.received[0].len().saturating_sub(self.delay()) as u64;
         for frame in self.differing() {
             let may = |one: &Range<u64>| one.start <= frame && frame < one.end + FADE;
             assert!(missing.iter().any(may), "frame {frame} differs, beside {missing:?}");
@@ -194,8 +195,8 @@ impl Stage {
             assert!(2 * count > expected, "{count} of {one:?} differ");
         }
         let begins =
-            |heard: &Vec<f32>| heard.iter().take(self.delay()).all(|sample| *sample == 0.0);
-        let silence = self.heard.iter().all(begins);
+            |received: &Vec<f32>| received.iter().take(self.delay()).all(|sample| *sample == 0.0);
+        let silence = self.received.iter().all(begins);
         assert!(silence, "the initial output is silence");
     }
 
@@ -230,7 +231,7 @@ impl Stage {
             if self
                 .ends
                 .iter()
-                .any(|(road, _)| road.came(block).is_some_and(|run| run <= block + window))
+                .any(|(road, _)| road.arrived(block).is_some_and(|run| run <= block + window))
             {
                 continue;
             }
@@ -243,6 +244,9 @@ impl Stage {
     }
 
     pub(crate) fn assert_controls(&self, window: usize) {
-        assert_eq!(self.reported[window..], self.telling[..self.telling.len() - window]);
+        assert_eq!(
+            self.reported[window..],
+            self.event_channel[..self.event_channel.len() - window]
+        );
     }
 }

@@ -69,7 +69,7 @@ fn killing_one_of_two_workers_changes_no_sample() {
         stage.go_on(50);
         stage.assert_damaged(&[]);
         assert_eq!(stage.ledger(), []);
-        assert!(road.came(10).is_some(), "both had the same to do");
+        assert!(road.arrived(10).is_some(), "both had the same to do");
     }
 }
 

@@ -156,9 +156,9 @@ impl ChainNode {
     fn handle(&mut self, before: &Self, frames: usize) {
         let is_mono = before.outputs() == 1;
         for channel in 0..self.inputs() {
-            let heard = before.output(if is_mono { 0 } else { channel });
-            let (heard, input) = (heard.iter().take(frames), self.input_mut(channel));
-            input.iter_mut().zip(heard).for_each(|(input, heard)| *input = *heard);
+            let received = before.output(if is_mono { 0 } else { channel });
+            let (received, input) = (received.iter().take(frames), self.input_mut(channel));
+            input.iter_mut().zip(received).for_each(|(input, received)| *input = *received);
         }
     }
 }

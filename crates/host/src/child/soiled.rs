@@ -39,8 +39,8 @@ fn soiled<'a>(datagram: &[u8], fatal: &[BlockOfEpoch], room: &'a mut [u8]) -> Op
 }
 
 impl Link for SoiledLink {
-    fn notify(&mut self, teller: EventSender) {
-        self.link.notify(teller);
+    fn notify(&mut self, event_sender: EventSender) {
+        self.link.notify(event_sender);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {

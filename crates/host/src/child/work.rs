@@ -103,8 +103,8 @@ struct Opened {
 fn open(plan: &Plan, handed: Vec<OwnedFd>) -> Result<Opened, String> {
     let mut handed = handed.into_iter();
     let place = handed.next().ok_or("it was started without a place for notes")?;
-    let (note, heard) = notes(place).map_err(on_one_line)?;
-    Ok(Opened { note, links: links(plan, handed, heard)? })
+    let (note, received) = notes(place).map_err(on_one_line)?;
+    Ok(Opened { note, links: links(plan, handed, received)? })
 }
 
 fn prepare(
@@ -268,7 +268,7 @@ fn link(
     plan: &Plan,
     socket: OwnedFd,
     secret: Option<[u8; 32]>,
-    heard: PendingNote,
+    received: PendingNote,
 ) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
         max_destinations: 1,
@@ -279,7 +279,7 @@ fn link(
     };
     let seal = secret.map(|secret| -> Box<dyn Seal> {
         let keys = StreamKeys::of(&secret, plan.stream);
-        Box::new(NotedSeal::new(keys, plan.incarnation, heard))
+        Box::new(NotedSeal::new(keys, plan.incarnation, received))
     });
     DirectLink::over_socket(socket, &options, seal).map(Box::new).map_err(on_one_line)
 }

@@ -102,8 +102,8 @@ impl StreamProcess {
         locked(&self.reported).standby
     }
 
-    pub(super) fn heard(&self) -> LocalTime {
-        locked(&self.reported).heard
+    pub(super) fn received(&self) -> LocalTime {
+        locked(&self.reported).received
     }
 
     pub(super) fn state(&self) -> WorkStreamState {
@@ -293,7 +293,7 @@ impl Keeper {
         let kept: Vec<_> = core::iter::once(self.notes.as_fd()).chain(sockets).collect();
         let numbers = kept.iter().map(|kept| kept.as_raw_fd().to_string().into());
         let words = core::iter::once(WORK.into()).chain(numbers).collect();
-        let starting = Starting { words, kept, heard: true };
+        let starting = Starting { words, kept, received: true };
         let mut child = ChildProcess::start(&self.setting.program, &starting)?;
         let plan = serde_json::to_string(&self.plan)?;
         child.notify(&plan)?;

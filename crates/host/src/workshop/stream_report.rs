@@ -16,7 +16,7 @@ pub(super) struct StreamReport {
     newest: ChildStanding,
     at: LocalTime,
     processor_time: Option<Span>,
-    pub(super) heard: LocalTime,
+    pub(super) received: LocalTime,
     has_controls: bool,
 }
 
@@ -46,7 +46,7 @@ impl StreamReport {
             newest: ChildStanding::default(),
             at: LocalTime::ZERO,
             processor_time: None,
-            heard: now(),
+            received: now(),
             has_controls: ports.iter().any(|port| port.descriptor & control == control),
         }
     }
@@ -70,7 +70,7 @@ impl StreamReport {
         let (since, before) = (now - self.at, self.newest);
         let busy = standing.counters.busy_ns.saturating_sub(before.counters.busy_ns);
         if standing.counters.received > before.counters.received {
-            self.heard = now;
+            self.received = now;
         }
         let moves = standing.counters.blocks > before.counters.blocks;
         (self.newest, self.at) = (standing, now);

@@ -84,8 +84,8 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
             let Some((block, number, outputs, reported)) = under_way.pop_front() else { break };
             let worked = far.await_block(number);
             assert!(worked.clean, "block {block}");
-            let heard: Vec<_> = worked.outputs.iter().map(|samples| bits(samples)).collect();
-            if heard != outputs || bits(&worked.reported) != reported {
+            let received: Vec<_> = worked.outputs.iter().map(|samples| bits(samples)).collect();
+            if received != outputs || bits(&worked.reported) != reported {
                 return Some(block);
             }
         }

@@ -107,9 +107,9 @@ fn remote_plugin_is_bit_exact() {
         }
         let Worked { outputs, clean, .. } = far.run(&inputs, &controls);
         assert!(clean);
-        for (channel, heard) in outputs.iter().enumerate() {
+        for (channel, received) in outputs.iter().enumerate() {
             let bits = |samples: &[f32]| samples.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(heard), bits(&here.output(channel)[..frames]), "block {block}");
+            assert_eq!(bits(received), bits(&here.output(channel)[..frames]), "block {block}");
         }
     }
 }
@@ -155,7 +155,7 @@ fn crashing_plugin_affects_only_its_stream() {
 fn stream_news_is_reported_with_final_counters() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (news, reported) = channel();
-    let workshop = workshop.telling(move |reported| drop(news.send(reported.clone())));
+    let workshop = workshop.event_channel(move |reported| drop(news.send(reported.clone())));
     let next = || reported.recv_timeout(TIMEOUT).unwrap();
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.hand_out(&[vec![1.0]], &[1.0], Flags::NONE);
@@ -183,7 +183,8 @@ fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
     for what in [1.0, 2.0, 4.0] {
         let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
         assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
-        let fatal = [2.0, 4.0].map(|heard| far.hand_out(&[vec![heard]], &[what], Flags::NONE));
+        let fatal =
+            [2.0, 4.0].map(|received| far.hand_out(&[vec![received]], &[what], Flags::NONE));
         let next = far.hand_out(&[vec![8.0]], &[0.0], Flags::NONE);
         for block in fatal {
             let skipped = far.await_block(block);
@@ -380,7 +381,7 @@ fn silent_stream_makes_room_for_a_new_one() {
     let Some((_shelf, workshop)) = odd(few) else { return };
     let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
     let silent = open().unwrap().id;
-    let (heard, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    let (received, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     let until = Instant::now() + TIMEOUT;
     let third = loop {
         far.run(&[vec![1.0]], &[0.0]);
@@ -391,7 +392,7 @@ fn silent_stream_makes_room_for_a_new_one() {
         assert!(Instant::now() < until);
     };
     let there: Vec<u32> = workshop.streams().iter().map(|state| state.id).collect();
-    assert!(there.contains(&heard) && there.contains(&third) && !there.contains(&silent));
+    assert!(there.contains(&received) && there.contains(&third) && !there.contains(&silent));
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl KernelClock {
 }
 
 /// System clock − monotonic clock; `None` if unsynchronised. Reads files.
-pub fn kept_clock() -> Option<DisciplinedClock> {
+pub fn disciplined_clock() -> Option<DisciplinedClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;
     let bracket = Bracket::tightest(BRACKETS);
     let by_ptp = if kernel.maximum <= FINE { followed(&kernel, &hardware_clocks()) } else { None };
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_kernel_answers_here_and_an_unkept_clock_is_not_relied_on() {
         let kernel = KernelClock::read().expect("adjtimex without modes needs no privilege");
-        let kept = kept_clock();
+        let kept = disciplined_clock();
         assert_eq!(kept.is_some(), kernel.synchronised);
         for clock in hardware_clocks() {
             assert!(clock.device.starts_with("/dev/ptp"), "{clock:?}");

@@ -121,9 +121,9 @@ impl Ptp4l {
             let left = u64::try_from((until - now()).as_nanos()).ok().filter(|left| *left > 0)?;
             self.socket.set_nonblocking(false).ok()?;
             let waits = self.socket.set_read_timeout(Some(Duration::from_nanos(left.max(1000))));
-            let heard = waits.and_then(|()| self.socket.recv(&mut room));
+            let received = waits.and_then(|()| self.socket.recv(&mut room));
             self.socket.set_nonblocking(true).ok()?;
-            self.take(&room[..heard.ok()?]);
+            self.take(&room[..received.ok()?]);
         }
         self.handle()
     }

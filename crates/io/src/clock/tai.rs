@@ -8,7 +8,7 @@ use tautline_proto::clock::{
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::ptp::PtpState;
 
-use super::disciplined::{FINE, KernelClock, hardware_clocks, kept_clock};
+use super::disciplined::{FINE, KernelClock, disciplined_clock, hardware_clocks};
 use super::ptp4l::Ptp4l;
 use super::{BRACKETS, Bracket, now};
 
@@ -116,7 +116,7 @@ fn request(daemon: Option<Ptp4l>, thorough: bool) -> Option<Ptp4l> {
 
 fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
     let own = hardware_clocks().iter().all(|clock| clock.offset.is_none());
-    let kept = keeping(KernelClock::read(), kept_clock(), ptp, own);
+    let kept = keeping(KernelClock::read(), disciplined_clock(), ptp, own);
     let bracket = Bracket::of(libc::CLOCK_TAI, BRACKETS);
     TaiReading { local: now(), offset: bracket.offset(), precision: bracket.uncertainty(), kept }
 }

@@ -73,12 +73,12 @@ impl MaapSocket {
         let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
         let mut len = STORAGE_LEN;
         // SAFETY: both buffers have the lengths that the call may write.
-        let came = unsafe {
+        let arrived = unsafe {
             let (fd, start) = (self.socket.fd(), bytes.as_mut_ptr().cast());
             let name = storage.as_mut_ptr().cast();
             libc::recvfrom(fd, start, bytes.len(), libc::MSG_DONTWAIT, name, &raw mut len)
         };
-        if came < 0 {
+        if arrived < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
@@ -87,7 +87,7 @@ impl MaapSocket {
         }
         // SAFETY: zero-initialised, and now holds an address.
         let from = place(unsafe { storage.assume_init_ref() }, self.index);
-        let message = bytes.get(..came.unsigned_abs()).and_then(MaapMessage::read);
+        let message = bytes.get(..arrived.unsigned_abs()).and_then(MaapMessage::read);
         let Some((Endpoint::Ethernet { address, .. }, message)) = from.zip(message) else {
             return Ok(None);
         };

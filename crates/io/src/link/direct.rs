@@ -42,7 +42,7 @@ pub struct DirectLink {
     also: Option<Box<Outlet>>,
     seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
-    teller: Option<EventSender>,
+    event_sender: Option<EventSender>,
     failed: i32,
     counters: LinkCounters,
     sampler: TransmitSampler,
@@ -71,7 +71,7 @@ impl DirectLink {
             also: also.map(outlet).map(Box::new),
             seal,
             incoming: Incoming::new(batch, datagram_bytes + seal_room, sources),
-            teller: None,
+            event_sender: None,
             failed: 0,
             counters: LinkCounters::default(),
             sampler: TransmitSampler::every(transmit_stamp_every),
@@ -97,9 +97,11 @@ impl DirectLink {
     }
 
     fn send(&mut self) {
-        let Self { batch, outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
-        let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
-        let mut tally = DropTally { launcher, counters, teller };
+        let Self {
+            batch, outlet, also, incoming, counters, launcher, sampler, event_sender, ..
+        } = self;
+        let (launcher, event_sender) = (launcher.as_mut(), event_sender.as_mut());
+        let mut tally = DropTally { launcher, counters, event_sender };
         let first = outlet.send(batch, |socket, time| {
             tally.dropped_with(time, |dropped| {
                 let reading = ErrorReading { clock: &mut incoming.clock, always: true, dropped };
@@ -123,11 +125,11 @@ impl DirectLink {
     }
 
     fn read_back(&mut self, always: bool, deliver: &mut dyn FnMut(TransmitStamp)) {
-        let Self { outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
+        let Self { outlet, also, incoming, counters, launcher, sampler, event_sender, .. } = self;
         // The error queue also reports drops of the launch queue.
         let always = always || launcher.is_some();
-        let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
-        let mut tally = DropTally { launcher, counters, teller };
+        let (launcher, event_sender) = (launcher.as_mut(), event_sender.as_mut());
+        let mut tally = DropTally { launcher, counters, event_sender };
         let mut dropped = |time| tally.dropped(time);
         if let Some(also) = also.as_ref().filter(|_| always) {
             read_dropped(&also.socket, AT_ONCE, &mut dropped);
@@ -147,9 +149,9 @@ impl DirectLink {
             return;
         }
         self.counters.last_error = errno;
-        if let Some(teller) = self.teller.as_mut().filter(|_| self.failed != errno) {
+        if let Some(event_sender) = self.event_sender.as_mut().filter(|_| self.failed != errno) {
             self.failed = errno;
-            teller.event(LinkEvent::Error(errno));
+            event_sender.event(LinkEvent::Error(errno));
         }
     }
 
@@ -202,13 +204,13 @@ impl Pollable for DirectLink {
 
 impl Half for DirectLink {
     fn release(&mut self) -> Option<EventSender> {
-        self.teller.take()
+        self.event_sender.take()
     }
 }
 
 impl Link for DirectLink {
-    fn notify(&mut self, teller: EventSender) {
-        self.teller = Some(teller);
+    fn notify(&mut self, event_sender: EventSender) {
+        self.event_sender = Some(event_sender);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
@@ -256,8 +258,8 @@ impl Link for DirectLink {
         }
         self.sampler.choose(&self.batch, &mut self.outlet);
         self.send();
-        if let Some(teller) = &mut self.teller {
-            self.counters.departures_lost += teller.all_departures(self.batch.departures());
+        if let Some(event_sender) = &mut self.event_sender {
+            self.counters.departures_lost += event_sender.all_departures(self.batch.departures());
         }
         self.batch.clear();
     }
@@ -296,7 +298,7 @@ impl Link for DirectLink {
 struct DropTally<'a> {
     launcher: Option<&'a mut Launcher>,
     counters: &'a mut LinkCounters,
-    teller: Option<&'a mut EventSender>,
+    event_sender: Option<&'a mut EventSender>,
 }
 
 impl DropTally<'_> {
@@ -304,9 +306,10 @@ impl DropTally<'_> {
         let found = self.launcher.as_mut().map_or(Dropped::Unknown, |known| known.dropped(time));
         let named = match found {
             Dropped::Again => return,
-            Dropped::Packet(packet) => {
-                self.teller.as_mut().is_some_and(|teller| teller.dropped_by_queue(packet))
-            }
+            Dropped::Packet(packet) => self
+                .event_sender
+                .as_mut()
+                .is_some_and(|event_sender| event_sender.dropped_by_queue(packet)),
             Dropped::Unknown => false,
         };
         self.counters.dropped_by_queue += 1;

@@ -68,8 +68,8 @@ impl SetAside {
 }
 
 impl Link for DividedLink {
-    fn notify(&mut self, teller: EventSender) {
-        self.link.notify(teller);
+    fn notify(&mut self, event_sender: EventSender) {
+        self.link.notify(event_sender);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {

@@ -40,7 +40,7 @@ const EVENTS: usize = 64;
 const CONNECTIONS: usize = EVENTS / 2;
 
 /// Creates both ends, with room for `departures` departures and as many names of dropped packets.
-pub fn telling(departures: usize) -> (EventSender, LinkReports) {
+pub fn event_channel(departures: usize) -> (EventSender, LinkReports) {
     let (events_in, events) = memory::ring(departures + EVENTS);
     let (departures_in, departures) = memory::ring(departures);
     (
@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn drop_events_leave_room_for_other_events() {
-        let (mut teller, mut reported) = telling(160);
+        let (mut event_sender, mut reported) = event_channel(160);
         let media = |packet: i64| MediaTime::from_frames(6 * packet);
-        let named = (0..200).filter(|packet| teller.dropped_by_queue(media(*packet))).count();
+        let named = (0..200).filter(|packet| event_sender.dropped_by_queue(media(*packet))).count();
         assert_eq!(named, 160);
-        teller.event(LinkEvent::Error(5));
-        (0..100).for_each(|_| teller.event(LinkEvent::Error(6)));
-        teller.event(LinkEvent::Lost(Endpoint::Connection(1)));
+        event_sender.event(LinkEvent::Error(5));
+        (0..100).for_each(|_| event_sender.event(LinkEvent::Error(6)));
+        event_sender.event(LinkEvent::Lost(Endpoint::Connection(1)));
         for packet in 0..160 {
             assert_eq!(reported.events.pop(), Ok(LinkEvent::DroppedByQueue(media(packet))));
         }

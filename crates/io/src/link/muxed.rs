@@ -106,7 +106,7 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
         line: sending_line,
         bell: Arc::clone(&bell),
         datagram_bytes,
-        teller: None,
+        event_sender: None,
         before: LinkCounters::default(),
     };
     let sorting = Sorting {

@@ -77,7 +77,7 @@ pub struct ThreadedLink {
     arrival_bytes: ByteReader,
     stamps: Consumer<TransmitStamp>,
     destinations: Producer<Destinations>,
-    tellers: Producer<EventSender>,
+    event_senders: Producer<EventSender>,
     bell: Arc<Bell>,
     landed: Arc<Bell>,
     datagram_bytes: usize,
@@ -126,7 +126,7 @@ impl ThreadedLink {
         let (landing, arrivals) = memory::ring(slots);
         let (left, stamps) = memory::ring(STAMPS);
         let (destinations, redirected) = memory::ring(CHANGES);
-        let (tellers, given) = memory::ring(1);
+        let (event_senders, given) = memory::ring(1);
         let (packet_bytes, outgoing_bytes) = bytes(ring_bytes);
         let (landing_bytes, arrival_bytes) = bytes(ring_bytes);
         let mut thread = WireThread {
@@ -155,7 +155,7 @@ impl ThreadedLink {
             arrival_bytes,
             stamps,
             destinations,
-            tellers,
+            event_senders,
             bell,
             landed,
             datagram_bytes,
@@ -174,8 +174,8 @@ impl ThreadedLink {
 }
 
 impl Link for ThreadedLink {
-    fn notify(&mut self, teller: EventSender) {
-        let _ = self.tellers.push(teller);
+    fn notify(&mut self, event_sender: EventSender) {
+        let _ = self.event_senders.push(event_sender);
         self.bell.ring();
     }
 
@@ -360,8 +360,8 @@ impl<L: Pollable> WireThread<L> {
     }
 
     fn take_teller(&mut self) {
-        if let Ok(teller) = self.given.pop() {
-            self.link.notify(teller);
+        if let Ok(event_sender) = self.given.pop() {
+            self.link.notify(event_sender);
         }
     }
 

@@ -353,11 +353,11 @@ mod tests {
             segment,
             head,
         };
-        let came = expected(false, 304, None, &[libc::PACKET_MULTICAST; 20][..]);
+        let arrived = expected(false, 304, None, &[libc::PACKET_MULTICAST; 20][..]);
         let left = expected(true, 300, Some(100), &[libc::PACKET_OUTGOING; 20][..]);
-        assert_eq!(read_all(&block, true), [came, left]);
+        assert_eq!(read_all(&block, true), [arrived, left]);
         let unsized_left = TappedFrame { segment: None, ..left };
-        assert_eq!(read_all(&block, false), [came, unsized_left]);
+        assert_eq!(read_all(&block, false), [arrived, unsized_left]);
     }
 
     #[test]

@@ -120,11 +120,11 @@ type Greeted = (Settings, Arc<ProgramBuffer>, WakeSign);
 
 fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
     let mut bytes = [0; Greeting::MAX_BYTES];
-    let heard = stream
+    let received = stream
         .set_nonblocking(false)
         .and_then(|()| stream.set_read_timeout(Some(TIMEOUT)))
         .and_then(|()| handle(stream, &mut bytes));
-    let (length, descriptors) = heard.map_err(|error| match error.kind() {
+    let (length, descriptors) = received.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => AttachError::Refused(
             "its device does not run; wait until taut serve listens for calls".to_owned(),
         ),

@@ -269,8 +269,8 @@ impl ProgramBuffer {
         let end = self.word(BufferWord::End).load(Ordering::Acquire) as i64;
         let there = end.saturating_sub(position.as_frames()).max(0);
         let there = (there as u64).min((block.len() / self.channels) as u64) as usize;
-        let (heard, silent) = block.split_at_mut(there * self.channels);
-        for (at, frame) in heard.chunks_exact_mut(self.channels).enumerate() {
+        let (received, silent) = block.split_at_mut(there * self.channels);
+        for (at, frame) in received.chunks_exact_mut(self.channels).enumerate() {
             let held = self.frame(position + Frames::from_len(at));
             for (sample, place) in frame.iter_mut().zip(held) {
                 *sample = f32::from_bits(place.load(Ordering::Relaxed));

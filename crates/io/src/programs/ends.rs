@@ -227,9 +227,9 @@ mod tests {
         }
         let stands = DeviceProgress { stint: 1, position: at(8), anchor: Some(4), origin: 0 };
         assert_eq!(shared.standing(), DeviceProgress { anchor: Some(12 - 8), ..stands });
-        let mut heard = [0.0; 8];
-        assert_eq!(ring.take(&mut heard), 8);
-        assert_eq!(heard, [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]);
+        let mut received = [0.0; 8];
+        assert_eq!(ring.take(&mut received), 8);
+        assert_eq!(received, [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]);
         giver.give(&turn(16, 0), &[4.0; P]);
         assert_eq!(
             shared.standing(),

@@ -90,9 +90,9 @@ pub(super) fn handle(
     message.msg_controllen = size_of::<RightsRoom>() as _;
     let flags = libc::MSG_CMSG_CLOEXEC;
     // SAFETY: a complete message whose parts are writable and outlive the call.
-    let heard = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, flags) };
-    let heard = usize::try_from(heard).map_err(|_| io::Error::last_os_error())?;
-    let mut came = Vec::new();
+    let received = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, flags) };
+    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    let mut arrived = Vec::new();
     // SAFETY: the kernel wrote complete headers; each `SCM_RIGHTS` descriptor is new, and has no
     // other owner.
     unsafe {
@@ -102,13 +102,13 @@ pub(super) fn handle(
                 let bytes = (*header).cmsg_len.saturating_sub(libc::CMSG_LEN(0) as _);
                 let place = libc::CMSG_DATA(header).cast::<libc::c_int>();
                 for at in 0..bytes / size_of::<libc::c_int>() {
-                    came.push(OwnedFd::from_raw_fd(place.add(at).read_unaligned()));
+                    arrived.push(OwnedFd::from_raw_fd(place.add(at).read_unaligned()));
                 }
             }
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }
     }
-    Ok((heard, came.try_into().ok()))
+    Ok((received, arrived.try_into().ok()))
 }
 
 pub(super) fn has_hung_up(stream: &UnixStream) -> bool {

@@ -122,11 +122,11 @@ impl AttachedPrograms {
         block.fill(0.0);
         for program in &mut self.attached {
             let ProgramEnd::Plays(feeder) = &mut program.end else { continue };
-            let Some(heard) = self.block.get_mut(..block.len()) else { continue };
-            feeder.feed(turn, heard);
+            let Some(received) = self.block.get_mut(..block.len()) else { continue };
+            feeder.feed(turn, received);
             // Invalid or huge samples of one program must not silence the others.
-            bound(heard);
-            add(block, heard);
+            bound(received);
+            add(block, received);
             program.wake();
         }
     }

@@ -178,10 +178,10 @@ fn whatever_a_program_writes_where_it_may_is_its_own_harm() {
             bad.buffer().scribble(word, lie);
         }
         let at = good.buffer().standing().position.as_frames() as usize;
-        let heard = card.mixes();
+        let received = card.mixes();
         let mut expected = frames.get(at..).unwrap_or_default().to_vec();
         expected.resize(PERIOD.max(expected.len()), 0.0);
-        assert_eq!(heard, expected[..PERIOD], "{lie}");
+        assert_eq!(received, expected[..PERIOD], "{lie}");
     }
 }
 
@@ -202,8 +202,8 @@ fn false_taken_count_affects_only_its_program() {
             bad.buffer().scribble(place as usize, lie);
         }
         card.gives(at as f32);
-        let mut heard = [9.0; PERIOD];
-        assert_eq!((end.take(&mut heard), heard), (PERIOD, [at as f32; PERIOD]), "{lie}");
+        let mut received = [9.0; PERIOD];
+        assert_eq!((end.take(&mut received), received), (PERIOD, [at as f32; PERIOD]), "{lie}");
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     pub(super) outflow: TryLock<Outflow>,
     flushed: AtomicI64,
-    heard: AtomicI64,
+    received: AtomicI64,
     pub(super) unsent: AtomicBool,
     lost: AtomicU64,
 }
@@ -89,7 +89,7 @@ impl Connection {
             peer,
             outflow: TryLock::new(outflow),
             flushed: AtomicI64::new(0),
-            heard: AtomicI64::new(now().as_nanos()),
+            received: AtomicI64::new(now().as_nanos()),
             unsent: AtomicBool::new(false),
             lost: AtomicU64::new(0),
         };
@@ -118,11 +118,11 @@ impl Connection {
     }
 
     pub(super) fn handles(&self, at: LocalTime) {
-        self.heard.store(at.as_nanos(), Ordering::Relaxed);
+        self.received.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    pub(super) fn heard(&self) -> LocalTime {
-        LocalTime::from_nanos(self.heard.load(Ordering::Relaxed))
+    pub(super) fn received(&self) -> LocalTime {
+        LocalTime::from_nanos(self.received.load(Ordering::Relaxed))
     }
 
     pub(super) fn lose(&self, why: ConnectionLost) {
@@ -187,8 +187,8 @@ impl TcpWatch {
     }
 
     /// Time of the last data received.
-    pub fn heard(&self) -> LocalTime {
-        self.0.heard()
+    pub fn received(&self) -> LocalTime {
+        self.0.received()
     }
 
     /// Returns the address of the peer.

@@ -209,7 +209,9 @@ fn keep_listening(
         polled.extend(held.as_ref().map(TcpWatch::polled));
         wait(stop, &polled, LocalTime::NEVER);
         let Ok((stream, _)) = listener.accept() else { continue };
-        if held.as_ref().is_some_and(|held| held.lost().is_none() && now() - held.heard() < SILENT)
+        if held
+            .as_ref()
+            .is_some_and(|held| held.lost().is_none() && now() - held.received() < SILENT)
         {
             continue;
         }

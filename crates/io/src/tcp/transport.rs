@@ -55,7 +55,7 @@ impl MuxedTransport {
             growth: options.grows_window.then(WindowGrowth::default),
             packets: 0,
             seal: sending,
-            teller: None,
+            event_sender: None,
             counters: LinkCounters::default(),
             connection: Arc::clone(&connection),
         };
@@ -91,7 +91,7 @@ struct TcpSender {
     growth: Option<WindowGrowth>,
     packets: u64,
     seal: Option<Box<dyn Seal>>,
-    teller: Option<EventSender>,
+    event_sender: Option<EventSender>,
     counters: LinkCounters,
     connection: Arc<Connection>,
 }
@@ -106,8 +106,8 @@ impl TcpSender {
         for index in 0..self.batch.queued() {
             self.counters.overdue += self.waiting.push(self.batch.datagram(index), handed);
         }
-        if let Some(teller) = &mut self.teller {
-            self.counters.departures_lost += teller.all_departures(self.batch.departures());
+        if let Some(event_sender) = &mut self.event_sender {
+            self.counters.departures_lost += event_sender.all_departures(self.batch.departures());
         }
         self.batch.clear();
     }
@@ -143,8 +143,8 @@ impl AsFd for TcpSender {
 }
 
 impl Link for TcpSender {
-    fn notify(&mut self, teller: EventSender) {
-        self.teller = Some(teller);
+    fn notify(&mut self, event_sender: EventSender) {
+        self.event_sender = Some(event_sender);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
@@ -207,7 +207,7 @@ impl Pollable for TcpSender {
 
 impl Half for TcpSender {
     fn release(&mut self) -> Option<EventSender> {
-        self.teller.take()
+        self.event_sender.take()
     }
 }
 

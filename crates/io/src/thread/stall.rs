@@ -359,8 +359,8 @@ impl WentOn {
     /// Registers the signal handler, if permitted.
     pub fn listen() -> Self {
         let at = Arc::new(AtomicI64::new(NEVER));
-        let heard = Arc::clone(&at);
-        let handle = move || heard.store(now().as_nanos(), Ordering::Release);
+        let received = Arc::clone(&at);
+        let handle = move || received.store(now().as_nanos(), Ordering::Release);
         // SAFETY: reading the clock (signal-safety(7)) and storing a number are safe in a handler.
         let handler = unsafe { low_level::register(SIGCONT, handle) }.ok();
         Self { at, handler }

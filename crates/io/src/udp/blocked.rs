@@ -76,17 +76,17 @@ mod tests {
         for datagram in [&b"one"[..], b"two", b"three"] {
             sender.send_to(datagram, blocked.local()).unwrap();
         }
-        let mut came = Vec::new();
-        while came.len() < 3 {
+        let mut arrived = Vec::new();
+        while arrived.len() < 3 {
             let came_some = blocked.receive(&mut |datagram| {
                 assert!(
                     begun <= datagram.arrival.at && datagram.arrival.at <= datagram.arrival.read
                 );
-                came.push(datagram.bytes.to_vec());
+                arrived.push(datagram.bytes.to_vec());
             });
             assert!(came_some.unwrap());
         }
-        assert_eq!(came, [&b"one"[..], b"two", b"three"]);
+        assert_eq!(arrived, [&b"one"[..], b"two", b"three"]);
         assert_eq!(blocked.counters().received, 3);
     }
 }

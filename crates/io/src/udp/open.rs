@@ -508,11 +508,11 @@ mod tests {
             let sender = UdpSocket::bind(from).expect("a socket");
             let own = sender.local_addr().expect("an address");
             sender.send_to(b"here", (own.ip(), port)).expect("it is sent");
-            let (_, came_from) = received.recv_from(&mut [0; 4]).expect("it arrives");
-            let place = Endpoint::from(came_from);
+            let (_, arrived_from) = received.recv_from(&mut [0; 4]).expect("it arrives");
+            let place = Endpoint::from(arrived_from);
             assert_eq!((place, place.host()), (own.into(), Host::from(own.ip())));
             assert_eq!(place.to_string(), own.to_string());
-            socket.send_to(b"back", came_from).expect("it is sent");
+            socket.send_to(b"back", arrived_from).expect("it is sent");
             sender.recv_from(&mut [0; 4]).expect("it arrives");
         }
     }

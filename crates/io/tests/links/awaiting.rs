@@ -32,13 +32,13 @@ fn answers_where_it_is_asked_from(link: &mut dyn Link, address: std::net::Socket
         assert!(!await_any([link.awaited(), None], LocalTime::ZERO), "nothing came yet");
         requests.send_to(&[question], address).unwrap();
         assert!(await_any([None, link.awaited()], later()));
-        let mut came = Vec::new();
-        while came.is_empty() {
-            link.receive(&mut |datagram| came.push((datagram.bytes[0], datagram.arrival.from)));
+        let mut arrived = Vec::new();
+        while arrived.is_empty() {
+            link.receive(&mut |datagram| arrived.push((datagram.bytes[0], datagram.arrival.from)));
         }
-        assert_eq!(came.len(), 1);
-        assert_eq!(came[0].0, question);
-        assert!(link.set_destinations(&Destinations::one(came[0].1)));
+        assert_eq!(arrived.len(), 1);
+        assert_eq!(arrived[0].0, question);
+        assert!(link.set_destinations(&Destinations::one(arrived[0].1)));
         assert!(link.queue(&outgoing(&mut [question + 100])));
         link.flush();
         let mut answer = [0; 8];

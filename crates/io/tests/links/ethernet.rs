@@ -163,10 +163,10 @@ fn flood_of_other_frames_does_not_lose_ours() {
             println!(
                 "{frames} frames of others, {rate} a second, beside {batches} batches of ours"
             );
-            let (sent, heard) = (ours.counters(), receiver.counters());
+            let (sent, received) = (ours.counters(), receiver.counters());
             let all = batches * BATCH as u64;
             assert_eq!((sent.sent, sent.send_errors, sent.dropped), (all, 0, 0));
-            assert_eq!((heard.received, heard.kernel_drops, heard.truncated), (all, 0, 0));
+            assert_eq!((received.received, received.kernel_drops, received.truncated), (all, 0, 0));
         });
         assert_eq!((drain(&mut receiver), receiver.counters().kernel_drops), (0, 0));
     });

@@ -3,7 +3,7 @@
 use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::event_queue::{LinkReports, telling};
+use tautline_io::link::event_queue::{LinkReports, event_channel};
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::packet::handed_bytes;
@@ -31,8 +31,8 @@ fn launch_times_reach_all_destinations_and_are_reported() {
         ..UdpOptions::sender(to)
     })
     .unwrap();
-    let (teller, LinkReports { mut departures, .. }) = telling(16);
-    sender.notify(teller);
+    let (event_sender, LinkReports { mut departures, .. }) = event_channel(16);
+    sender.notify(event_sender);
     let capture = now();
     for number in 0..7_u8 {
         let mut datagram = [number; 10];

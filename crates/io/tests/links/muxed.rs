@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
-use tautline_io::link::event_queue::{LinkReports, telling};
+use tautline_io::link::event_queue::{LinkReports, event_channel};
 use tautline_io::link::muxed::{
     FarAddress, Muxed, MuxedControl, MuxedTransport, Seals, is_report, muxed,
 };
@@ -75,7 +75,7 @@ pub(crate) fn send(link: &mut impl Link, number: u16) -> bool {
     queued
 }
 
-pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
+pub(crate) fn received(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     let mut all = Vec::new();
     link.receive(&mut |datagram| {
         assert!(!is_report(datagram.bytes), "reports are for the control channels");
@@ -162,13 +162,13 @@ fn muxed_link_follows_a_nat_but_no_forger() {
             nat.change_port();
         }
         assert!(send(&mut client.sending, round));
-        let mut came = Vec::new();
+        let mut arrived = Vec::new();
         until("the client's packet came", || {
             nat.pass_on();
-            came.extend(heard(&mut server.receiving));
-            !came.is_empty()
+            arrived.extend(received(&mut server.receiving));
+            !arrived.is_empty()
         });
-        assert_eq!(came, [round]);
+        assert_eq!(arrived, [round]);
         assert_eq!(server.switch.far_end(), nat.outside.local_addr().ok());
         let mut forged = [packet(1000), packet(1001), packet(round.saturating_sub(1))];
         for (datagram, key) in forged.iter_mut().zip([0, 6, 5]).skip(usize::from(round % 2)) {
@@ -182,7 +182,7 @@ fn muxed_link_follows_a_nat_but_no_forger() {
         let before = server.receiving.counters();
         let auth_failed = before.auth_failed + 2 - u64::from(round % 2);
         until("the forged ones came", || {
-            kept.extend(heard(&mut server.receiving));
+            kept.extend(received(&mut server.receiving));
             let counters = server.receiving.counters();
             counters.auth_failed == auth_failed && counters.received == before.received + 1
         });
@@ -196,8 +196,8 @@ fn muxed_link_follows_a_nat_but_no_forger() {
         let (mut back, mut reports) = (Vec::new(), [(); 4].map(|()| Vec::new()));
         until("all came back", || {
             nat.pass_on();
-            back.extend(heard(&mut client.receiving));
-            assert_eq!(heard(&mut server.receiving), []);
+            back.extend(received(&mut client.receiving));
+            assert_eq!(received(&mut server.receiving), []);
             let controls = client.controls.iter_mut().chain(&mut server.controls);
             controls
                 .zip(&mut reports)
@@ -214,7 +214,7 @@ fn muxed_link_follows_a_nat_but_no_forger() {
     assert!(send(&mut client.sending, 20));
     until("the next packet is answered", || {
         nat.pass_on();
-        !heard(&mut server.receiving).is_empty() && send(&mut server.sending, 201)
+        !received(&mut server.receiving).is_empty() && send(&mut server.sending, 201)
     });
     assert_eq!(kept.len(), 20, "a copy is delivered but does not redirect the sender");
     let LinkCounters { received, foreign, .. } = client.receiving.counters();
@@ -243,15 +243,15 @@ fn known_peer_is_received_exclusively_and_can_change() {
         assert_eq!(other.recv(&mut room).unwrap(), packet(0).len());
         assert_eq!(other.recv(&mut room).unwrap(), report(0).len());
         others.iter().for_each(|other| assert!(other.send_to(&packet(number), here).is_ok()));
-        let mut came = Vec::new();
+        let mut arrived = Vec::new();
         until("one came and one was foreign", || {
-            came.extend(heard(&mut end.receiving));
-            came.len() == round % 2 + 1 - round % 2 && {
+            arrived.extend(received(&mut end.receiving));
+            arrived.len() == round % 2 + 1 - round % 2 && {
                 let LinkCounters { foreign, .. } = end.receiving.counters();
                 foreign == round as u64 + 1
             }
         });
-        assert_eq!(came, [number]);
+        assert_eq!(arrived, [number]);
     }
     use tautline_io::link::destinations::Destinations;
     assert!(end.sending.set_destinations(&Destinations::one(second.into())));
@@ -273,37 +273,37 @@ fn exchanged_transports_deliver_once_and_in_order() {
             ),
             false => (Box::new(left.sending), Box::new(right.receiving)),
         };
-        let (teller, LinkReports { mut departures, .. }) = telling(4096);
-        sending.notify(teller);
-        let (mut came, mut left_at) = (Vec::new(), Vec::new());
+        let (event_sender, LinkReports { mut departures, .. }) = event_channel(4096);
+        sending.notify(event_sender);
+        let (mut arrived, mut left_at) = (Vec::new(), Vec::new());
         for number in 0..2000u16 {
             if number % 100 == 0 {
                 // Unknown when wire threads run.
                 until("something came by this line", || {
-                    came.extend(heard(&mut *receiving));
-                    number == 0 || came.last() >= Some(&(number - 100))
+                    arrived.extend(received(&mut *receiving));
+                    number == 0 || arrived.last() >= Some(&(number - 100))
                 });
                 let lines = lines(number / 100);
                 switches.iter_mut().zip(lines).for_each(|(switch, line)| switch.exchange(line));
             }
             until("there is room", || sending.queue(&outgoing(&mut packet(number))));
             sending.flush();
-            came.extend(heard(&mut *receiving));
+            arrived.extend(received(&mut *receiving));
             left_at.extend(std::iter::from_fn(|| departures.pop().ok()));
         }
         until("the last came", || {
-            came.extend(heard(&mut *receiving));
-            came.last() == Some(&1999)
+            arrived.extend(received(&mut *receiving));
+            arrived.last() == Some(&1999)
         });
-        assert!(came.windows(2).all(|two| two[0] < two[1]), "{ringed}: {came:?}");
-        let brought = |line: u16| came.iter().any(|number| number / 100 == line);
-        assert!((0..20).all(brought), "{ringed}: {came:?}");
+        assert!(arrived.windows(2).all(|two| two[0] < two[1]), "{ringed}: {arrived:?}");
+        let brought = |line: u16| arrived.iter().any(|number| number / 100 == line);
+        assert!((0..20).all(brought), "{ringed}: {arrived:?}");
         until("departures of all transports were reported", || {
             left_at.extend(std::iter::from_fn(|| departures.pop().ok()));
             left_at.len() == 2000
         });
         let counters = receiving.counters();
-        assert_eq!(counters.received, came.len() as u64 + counters.ring_drops, "{counters:?}");
+        assert_eq!(counters.received, arrived.len() as u64 + counters.ring_drops, "{counters:?}");
         until("all were counted", || sending.counters().sent == 2000);
     }
 }

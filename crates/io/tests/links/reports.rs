@@ -3,7 +3,7 @@
 use crate::common::outgoing;
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::event_queue::{LinkEvent, telling};
+use tautline_io::link::event_queue::{LinkEvent, event_channel};
 use tautline_io::udp::UdpOptions;
 
 #[test]
@@ -14,8 +14,8 @@ fn repeated_error_is_reported_once() {
     let to = vec![receiver.local()];
     let options = UdpOptions { datagram_bytes, ..UdpOptions::sender(to) };
     let mut sender = DirectLink::open(&options).unwrap();
-    let (teller, mut reported) = telling(4);
-    sender.notify(teller);
+    let (event_sender, mut reported) = event_channel(4);
+    sender.notify(event_sender);
     for len in [1, datagram_bytes, datagram_bytes] {
         sender.queue(&outgoing(&mut vec![0; len]));
         sender.flush();

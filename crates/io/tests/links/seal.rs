@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use crate::common::{collect, departure, outgoing, sender_to};
 use tautline_io::clock::now;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::event_queue::{LinkReports, telling};
+use tautline_io::link::event_queue::{LinkReports, event_channel};
 use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::socket::seal::Seal;
@@ -113,8 +113,8 @@ fn retransmission_has_the_same_encrypted_bytes() {
     for (at_a_time, ringed) in [(1, false), (4, false), (1, true), (4, true)] {
         let [(socket, to)] = wires();
         let mut direct = sealed(&UdpOptions::sender(vec![to]));
-        let (teller, LinkReports { mut departures, .. }) = telling(64);
-        direct.notify(teller);
+        let (event_sender, LinkReports { mut departures, .. }) = event_channel(64);
+        direct.notify(event_sender);
         let mut link: Box<dyn Link> = match ringed {
             true => {
                 let wire = WireOptions::below(Scheduler::Other, 64);
@@ -147,8 +147,8 @@ fn decrypted_packet_contains_the_hand_over_time() {
     let mut receiver = sealed(&receiver_options());
     let options = UdpOptions::sender(vec![receiver.local()]);
     let mut direct = sealed(&options);
-    let (teller, LinkReports { mut departures, .. }) = telling(4);
-    direct.notify(teller);
+    let (event_sender, LinkReports { mut departures, .. }) = event_channel(4);
+    direct.notify(event_sender);
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
     let mut sender = ThreadedLink::start(direct, wire).unwrap();
     stamped(&mut sender, 7);

@@ -45,8 +45,8 @@ fn every_listed_source_is_received_and_no_other() {
         sender.queue(&outgoing(&mut [number as u8]));
         sender.flush();
     }
-    let heard: Vec<_> = collect(&mut receiver, 2).into_iter().map(|got| got.bytes).collect();
-    assert_eq!(heard, [[1], [2]]);
+    let received: Vec<_> = collect(&mut receiver, 2).into_iter().map(|got| got.bytes).collect();
+    assert_eq!(received, [[1], [2]]);
     assert_eq!(receiver.counters().foreign, 1);
 }
 
@@ -99,6 +99,6 @@ fn a_group_is_joined_for_each_of_several_sources() {
         sender.queue(&outgoing(&mut [number as u8]));
         sender.flush();
     }
-    let heard: Vec<_> = collect(&mut receiver, 2).into_iter().map(|got| got.bytes).collect();
-    assert_eq!(heard, [[1], [2]]);
+    let received: Vec<_> = collect(&mut receiver, 2).into_iter().map(|got| got.bytes).collect();
+    assert_eq!(received, [[1], [2]]);
 }

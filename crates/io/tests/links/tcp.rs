@@ -15,7 +15,7 @@ use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::Span;
 
 use crate::common::outgoing;
-use crate::muxed::{end_with, heard, packet, report, send, until};
+use crate::muxed::{end_with, packet, received, report, send, until};
 
 pub(crate) fn connected() -> [TcpStream; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -32,7 +32,7 @@ fn free_port() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn read_what_came(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) {
+fn read_arrived(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) {
     loop {
         match stream.read(room) {
             // The caller reports missing data.
@@ -85,7 +85,7 @@ fn stalled_tcp_drops_old_packets_in_whole_frames() {
         end.sending.queue(&outgoing(&mut packet(number)));
         end.sending.flush();
         number += 1;
-        read_what_came(&mut theirs, &mut room, &mut bytes);
+        read_arrived(&mut theirs, &mut room, &mut bytes);
         frames(&bytes).last().is_some_and(|last| *last == packet(number - 1))
     });
     let all = frames(&bytes);
@@ -116,7 +116,7 @@ fn tcp_sends_null_packets_until_the_window_is_wide() {
         assert!(end.sending.queue(&outgoing(&mut packet)));
         end.sending.flush();
         number += 1;
-        read_what_came(&mut theirs, &mut room, &mut bytes);
+        read_arrived(&mut theirs, &mut room, &mut bytes);
         end.sending.counters().sent >= 10
     });
     let all = frames(&bytes);
@@ -136,7 +136,7 @@ fn tcp_reports_are_sent_with_and_without_packets() {
     let reported = |theirs: &mut tautline_io::link::muxed::Muxed, wanted: &[u8]| {
         let mut all = Vec::new();
         until("the reports came", || {
-            heard(&mut theirs.receiving);
+            received(&mut theirs.receiving);
             theirs.controls[1].receive(&mut |datagram| all.push(datagram.bytes[7]));
             all.len() >= wanted.len()
         });
@@ -169,12 +169,12 @@ fn too_long_tcp_frame_ends_the_connection() {
     bytes.extend(1473u16.to_be_bytes());
     bytes.extend([0; 3000]);
     theirs.write_all(&bytes).unwrap();
-    let mut came = Vec::new();
+    let mut arrived = Vec::new();
     until("it was refused", || {
-        came.extend(heard(&mut end.receiving));
+        arrived.extend(received(&mut end.receiving));
         watch.lost().is_some()
     });
-    assert_eq!((came, watch.lost()), (vec![0, 1, 2], Some(ConnectionLost::TooLong(1473))));
+    assert_eq!((arrived, watch.lost()), (vec![0, 1, 2], Some(ConnectionLost::TooLong(1473))));
     theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let ended = theirs.read(&mut [0; 10]);
     assert!(
@@ -192,18 +192,18 @@ fn observer_notices_that_the_far_end_left() {
     theirs.shutdown(Shutdown::Write).unwrap();
     until("it was noticed", || watch.lost().is_some());
     assert_eq!(watch.lost(), Some(ConnectionLost::Ended));
-    assert_eq!(heard(&mut end.receiving), []);
+    assert_eq!(received(&mut end.receiving), []);
 }
 
 fn flows(sender: &mut OpenedStream, receiver: &mut OpenedStream, number: &mut u16) {
-    let mut came = Vec::new();
+    let mut arrived = Vec::new();
     until("a packet came", || {
         sender.link.queue(&outgoing(&mut packet(*number)));
         sender.link.flush();
         *number = number.wrapping_add(1);
-        receiver.link.receive(&mut |datagram| came.push(datagram.bytes.to_vec()));
+        receiver.link.receive(&mut |datagram| arrived.push(datagram.bytes.to_vec()));
         std::thread::yield_now();
-        !came.is_empty()
+        !arrived.is_empty()
     });
 }
 
@@ -231,15 +231,15 @@ fn a_lost_connection_is_made_again_and_the_links_go_on() {
             flows(&mut sender, &mut receiver, &mut number);
         }
         let (one, other) = (sender.control.as_mut().unwrap(), receiver.control.as_mut().unwrap());
-        let mut came = [0; 2];
+        let mut arrived = [0; 2];
         until("reports came", || {
             let _ = one.send(&report(1), Endpoint::UNKNOWN);
             let _ = other.send(&report(2), Endpoint::UNKNOWN);
             sender.link.flush();
             receiver.link.receive(&mut |_| ());
-            one.receive(&mut |datagram| came[0] = datagram.bytes[7]);
-            other.receive(&mut |datagram| came[1] = datagram.bytes[7]);
-            came == [2, 1]
+            one.receive(&mut |datagram| arrived[0] = datagram.bytes[7]);
+            other.receive(&mut |datagram| arrived[1] = datagram.bytes[7]);
+            arrived == [2, 1]
         });
     }
 }
@@ -312,17 +312,17 @@ fn seal_counters_continue_on_the_next_connection() {
             });
             let (mut stream, _) = made.unwrap();
             stream.set_nonblocking(true).unwrap();
-            let (mut bytes, mut came) = (Vec::new(), Vec::new());
+            let (mut bytes, mut arrived) = (Vec::new(), Vec::new());
             until("packets and reports came", || {
                 sender.link.queue(&outgoing(&mut packet(1)));
                 let _ = sender.control.as_mut().unwrap().send(&report(1), Endpoint::UNKNOWN);
                 sender.link.flush();
-                read_what_came(&mut stream, &mut [0; 4096], &mut bytes);
-                came = frames(&bytes);
-                let reports = came.iter().filter(|frame| is_report(frame)).count();
-                reports > 3 && came.len() > reports + 3
+                read_arrived(&mut stream, &mut [0; 4096], &mut bytes);
+                arrived = frames(&bytes);
+                let reports = arrived.iter().filter(|frame| is_report(frame)).count();
+                reports > 3 && arrived.len() > reports + 3
             });
-            for frame in came {
+            for frame in arrived {
                 let number = u32::from_be_bytes(*frame.last_chunk().unwrap());
                 if is_report(&frame) { &mut reports } else { &mut packets }.push(number);
             }
@@ -348,13 +348,13 @@ fn sealed(numbers: core::ops::RangeInclusive<u32>) -> Vec<u8> {
 fn replay_over_a_new_connection_is_rejected() {
     let at = free_port();
     let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
-    let mut heard = 0;
+    let mut received = 0;
     for (numbers, all) in [(1..=5, 5), (1..=6, 6)] {
         let mut stream = TcpStream::connect(at).unwrap();
         stream.write_all(&sealed(numbers)).unwrap();
         until("as many were received", || {
-            receiver.link.receive(&mut |_| heard += 1);
-            heard == all
+            receiver.link.receive(&mut |_| received += 1);
+            received == all
         });
     }
     assert_eq!(receiver.link.counters().auth_failed, 5);
@@ -366,18 +366,18 @@ fn other_host_that_connects_first_does_not_block_the_sender() {
     let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
     let mut stranger = TcpStream::connect(at).unwrap();
     stranger.set_nonblocking(true).unwrap();
-    let (mut heard, mut number) = (0, 1);
+    let (mut received, mut number) = (0, 1);
     let mut sender = None;
     until("the sender was received", || {
         // Valid frames, but none opens.
         let _ = stranger.write_all(&sealed(0..=0));
-        receiver.link.receive(&mut |_| heard += 1);
+        receiver.link.receive(&mut |_| received += 1);
         let stream: &mut TcpStream = sender.get_or_insert_with(|| TcpStream::connect(at).unwrap());
         if stream.write_all(&sealed(number..=number)).is_err() {
             sender = None;
         }
         number += 1;
         std::thread::yield_now();
-        heard > 0
+        received > 0
     });
 }

@@ -6,7 +6,7 @@ use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::event_queue::{LinkReports, telling};
+use tautline_io::link::event_queue::{LinkReports, event_channel};
 use tautline_io::link::threaded::{Spacing, ThreadedLink, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
@@ -37,8 +37,8 @@ fn spacing_sender(
 ) -> (ThreadedLink, Consumer<Departure>) {
     let options = UdpOptions::sender(vec![to]);
     let mut direct = DirectLink::open(&options).unwrap();
-    let (teller, LinkReports { departures, .. }) = telling(64);
-    direct.notify(teller);
+    let (event_sender, LinkReports { departures, .. }) = event_channel(64);
+    direct.notify(event_sender);
     let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
     (ThreadedLink::start(direct, WireOptions { spacing, ..wire }).unwrap(), departures)
 }

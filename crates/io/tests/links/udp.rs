@@ -10,7 +10,7 @@ use tautline_io::control::wait;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::event_queue::{LinkReports, telling};
+use tautline_io::link::event_queue::{LinkReports, event_channel};
 use tautline_io::udp::pair::open_pair;
 use tautline_io::udp::{ControlSocket, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::packet::handed_bytes;
@@ -96,11 +96,11 @@ fn two_networks_carry_every_packet_and_are_distinguished() {
     assert!(sender.queue(&outgoing(&mut [1, 2, 3])));
     sender.flush();
     for receiver in [&mut first, &mut second] {
-        let mut came = None;
-        while came.is_none() {
-            receiver.receive(&mut |a| came = Some((a.bytes.to_vec(), a.arrival.from.network())));
+        let mut arrived = None;
+        while arrived.is_none() {
+            receiver.receive(&mut |a| arrived = Some((a.bytes.to_vec(), a.arrival.from.network())));
         }
-        let (bytes, interface) = came.unwrap();
+        let (bytes, interface) = arrived.unwrap();
         assert_eq!((&bytes[..], &interface_label(interface)[..]), (&[1, 2, 3][..], "lo"));
     }
     assert_eq!(sender.counters().sent, 2);
@@ -151,8 +151,8 @@ fn a_datagram_that_is_too_long_arrives_cut_and_counted() {
 fn the_hand_over_is_written_into_the_packet_and_recorded() {
     let mut receiver = receiver();
     let mut sender = sender_to(receiver.local());
-    let (teller, LinkReports { mut departures, .. }) = telling(4);
-    sender.notify(teller);
+    let (event_sender, LinkReports { mut departures, .. }) = event_channel(4);
+    sender.notify(event_sender);
     let capture = now() - Span::from_millis(3);
     for handed_at in [Some(2), Some(7), None] {
         let mut datagram = [0xAA; 12];
@@ -184,8 +184,8 @@ fn a_hand_over_longer_than_the_field_saturates() {
 #[test]
 fn departures_beyond_the_ring_are_counted() {
     let mut sender = sender_to(receiver().local());
-    let (teller, _reported) = telling(1);
-    sender.notify(teller);
+    let (event_sender, _reported) = event_channel(1);
+    sender.notify(event_sender);
     sender.queue(&outgoing(&mut [0]));
     sender.queue(&outgoing(&mut [0]));
     sender.flush();
@@ -330,12 +330,12 @@ fn control_socket_can_be_polled_and_stamps_arrivals() {
     assert!(!wait(&[&one, &two], now() + Span::from_millis(1)));
     one.send_to(b"hello", two.local()).unwrap();
     assert!(wait(&[&one, &two], now() + Span::from_secs(10)));
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     two.receive(&mut |datagram| {
         assert!(datagram.arrival.at <= datagram.arrival.read);
-        heard.extend_from_slice(datagram.bytes);
+        received.extend_from_slice(datagram.bytes);
     });
-    assert_eq!(heard, b"hello");
+    assert_eq!(received, b"hello");
     assert_eq!(two.counters().received, 1);
 }
 

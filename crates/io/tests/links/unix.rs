@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::common::{collect, departure, outgoing};
 use tautline_io::clock::now;
-use tautline_io::link::event_queue::{EventSender, LinkEvent, telling};
+use tautline_io::link::event_queue::{EventSender, LinkEvent, event_channel};
 use tautline_io::link::threaded::{Spacing, ThreadedLink, WireOptions};
 use tautline_io::link::{Datagram, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
@@ -24,7 +24,7 @@ struct Unix {
     queued: Vec<(usize, [u8; LONGEST])>,
     stamps: Vec<TransmitStamp>,
     counters: LinkCounters,
-    teller: Option<EventSender>,
+    event_sender: Option<EventSender>,
 }
 
 fn pair() -> [Unix; 2] {
@@ -32,16 +32,16 @@ fn pair() -> [Unix; 2] {
     [one, other].map(|socket| {
         socket.set_nonblocking(true).unwrap();
         let (queued, stamps) = (Vec::with_capacity(BATCH), Vec::with_capacity(64));
-        Unix { socket, queued, stamps, counters: LinkCounters::default(), teller: None }
+        Unix { socket, queued, stamps, counters: LinkCounters::default(), event_sender: None }
     })
 }
 
 const FAR: Endpoint = Endpoint::Connection(1);
 
 impl Link for Unix {
-    fn notify(&mut self, mut teller: EventSender) {
-        teller.event(LinkEvent::Connected(FAR));
-        self.teller = Some(teller);
+    fn notify(&mut self, mut event_sender: EventSender) {
+        event_sender.event(LinkEvent::Connected(FAR));
+        self.event_sender = Some(event_sender);
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
@@ -65,9 +65,9 @@ impl Link for Unix {
                 Ok(_) => self.counters.sent += 1,
                 Err(error) => {
                     let errno = error.raw_os_error().unwrap();
-                    let teller = self.teller.as_mut().unwrap();
-                    teller.event(LinkEvent::Error(errno));
-                    teller.event(LinkEvent::Lost(FAR));
+                    let event_sender = self.event_sender.as_mut().unwrap();
+                    event_sender.event(LinkEvent::Error(errno));
+                    event_sender.event(LinkEvent::Lost(FAR));
                 }
             }
         }
@@ -150,8 +150,8 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
 fn wire_thread_events_bypass_the_device_thread() {
     let [sender, receiver] = pair();
     let mut sender = ringed(sender);
-    let (teller, mut reported) = telling(4);
-    sender.notify(teller);
+    let (event_sender, mut reported) = event_channel(4);
+    sender.notify(event_sender);
     let mut next =
         || std::iter::repeat_with(|| reported.events.pop().ok()).flatten().next().unwrap();
     assert_eq!(next(), LinkEvent::Connected(FAR));

@@ -7,6 +7,8 @@
 //! - `press ZONES PAGES`: time from the first captured frame of a page to its sound in each zone.
 //! - `skew ZONES PAGES`: differences between zones on impaired paths that hide that all share one
 //!   clock. Cards are 50 ppm fast or slow.
+//! - `switch ZONES TIMES`: differences between zones on such paths in the sound of another program,
+//!   from 100 ms after its cross-fade began.
 //! - `dead PAGES`: time from the last frame of a dead station to the return of the program.
 //! - `busy SECONDS`: processor time of a zone with 16 announcements, next to a bare loop that
 //!   receives the same packets.
@@ -63,7 +65,7 @@ impl Pace {
 
     const fn format(self) -> StreamFormat {
         StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,
@@ -83,6 +85,8 @@ const READY: Span = Span::from_millis(2500);
 const PAGES: Span = Span::from_millis(600);
 /// Hold, ramp, and time to spare.
 const RESTORED: Span = Span::from_millis(1600);
+const CROSSED: Span = Span::from_millis(100);
+const FLIP: Span = Span::from_millis(250);
 /// A dead station's announcement lasts this much longer.
 const SILENCE: Span = Span::from_millis(500);
 /// From the return of the program to its crossing of half its gain.
@@ -96,9 +100,10 @@ fn main() {
     match words.first().map(String::as_str) {
         Some("press") => press(number(1, 50), number(2, 20)),
         Some("skew") => skew(number(1, 4), number(2, 20)),
+        Some("switch") => switch(number(1, 4), number(2, 20)),
         Some("dead") => dead(number(1, 5)),
         Some("busy") => busy::busy(number(1, 5)),
-        _ => panic!("give a case: press, skew, dead or busy"),
+        _ => panic!("give a case: press, skew, switch, dead or busy"),
     }
 }
 
@@ -125,19 +130,32 @@ impl Building {
             Zone::start(number as u16 + 1, pace, ppm)
         });
         let zones: Vec<Zone> = zones.collect();
-        let relayed = |to: Vec<SocketAddr>, seed: u64| {
-            let relays: Vec<Relay> = match impaired {
-                true => (seed..).zip(&to).map(|(seed, to)| relay(*to, seed)).collect(),
-                false => Vec::new(),
-            };
-            let to = if impaired { relays.iter().map(Relay::address).collect() } else { to };
-            (to, relays)
+        let relayed = |to: Vec<SocketAddr>, seed| match impaired {
+            true => relayed(&to, seed),
+            false => (to, Vec::new()),
         };
         let at = |of: fn(&Zone) -> SocketAddr| zones.iter().map(of).collect::<Vec<_>>();
         let (announcements, relays) = relayed(at(|zone| zone.announcements), 1);
         let (programs, _programs) = relayed(at(|zone| zone.program), 1000);
         let program = Sender::program(&programs, pace, PROGRAM);
         Self { zones, program, pace, announcements, relays, _programs }
+    }
+
+    /// Switches all zones to a program that changes its sign every [`FLIP`]. Returns the first change
+    /// in each zone after the cross-fade.
+    fn switch(&mut self, seed: u64) -> Vec<Option<LocalTime>> {
+        let (plans, to): (Vec<_>, Vec<_>) = self.zones.iter().map(Zone::another_program).unzip();
+        let (to, relays) = relayed(&to, seed);
+        let program = Sender::flipping(&to, self.pace, PROGRAM);
+        let at = now() + READY;
+        for (zone, plan) in self.zones.iter().zip(plans) {
+            zone.switch(plan, at);
+        }
+        pause(READY + RESTORED);
+        self._programs = relays;
+        core::mem::replace(&mut self.program, program).release();
+        let crossed = |seen: &&Seen| seen.0 == Change::Sign && seen.1 >= at + CROSSED;
+        self.seen().iter().map(|seen| Some(seen.iter().find(crossed)?.1)).collect()
     }
 
     fn station(&self) -> Sender {
@@ -167,6 +185,12 @@ impl Building {
     }
 }
 
+/// Relays to each address.
+fn relayed(to: &[SocketAddr], seed: u64) -> (Vec<SocketAddr>, Vec<Relay>) {
+    let relays: Vec<Relay> = (seed..).zip(to).map(|(seed, to)| relay(*to, seed)).collect();
+    (relays.iter().map(Relay::address).collect(), relays)
+}
+
 /// A path as in `tautline_sim::zones`.
 fn relay(to: SocketAddr, seed: u64) -> Relay {
     let path = PathModel {
@@ -182,7 +206,14 @@ fn relay(to: SocketAddr, seed: u64) -> Relay {
     Relay::start(&options).unwrap()
 }
 
-fn first(seen: &[Seen], change: Change) -> Option<LocalTime> {
+/// Time of the first change of this kind. A dropout during the page looks like its end, so the end is
+/// the last one, and the restore follows it.
+fn find(seen: &[Seen], change: Change) -> Option<LocalTime> {
+    let last_end = seen.iter().rposition(|(found, _)| *found == Change::End);
+    let seen = match change {
+        Change::End | Change::Restore => &seen[last_end?..],
+        Change::Start | Change::Duck | Change::Sign => seen,
+    };
     seen.iter().find(|(found, _)| *found == change).map(|(_, at)| *at)
 }
 
@@ -208,7 +239,7 @@ fn press(zones: usize, pages: usize) {
     let (mut taken, mut missed) = (Vec::new(), 0);
     for _ in 0..pages {
         let (pressed, seen) = building.page();
-        let starts = seen.iter().map(|seen| first(seen, Change::Start));
+        let starts = seen.iter().map(|seen| find(seen, Change::Start));
         for start in starts {
             taken.extend(start.map(|start| start - pressed));
             missed += usize::from(start.is_none());
@@ -221,22 +252,51 @@ fn press(zones: usize, pages: usize) {
 fn skew(zones: usize, pages: usize) {
     let mut building = Building::open(zones, Pace::USUAL, true);
     let changes = [("start", Change::Start), ("duck", Change::Duck), ("restore", Change::Restore)];
-    let (mut skews, mut missed) = ([const { Vec::new() }; 3], [0; 3]);
+    let mut skews = [const { Skews::new() }; 3];
     for _ in 0..pages {
         let (_, seen) = building.page();
-        for (index, (_, change)) in changes.iter().enumerate() {
-            let times: Vec<LocalTime> =
-                seen.iter().filter_map(|seen| first(seen, *change)).collect();
-            missed[index] += zones - times.len();
-            for (number, time) in times.iter().enumerate() {
-                skews[index].extend(times[number + 1..].iter().map(|it| (*it - *time).abs()));
-            }
+        for (skews, (_, change)) in skews.iter_mut().zip(changes) {
+            let times: Vec<_> = seen.iter().map(|seen| find(seen, change)).collect();
+            skews.add(&times, |skew| skew);
         }
     }
     building.close();
-    for (((name, _), skews), missed) in changes.into_iter().zip(skews).zip(missed) {
-        print(name, skews, missed);
+    for ((name, _), Skews { pairs, missed }) in changes.into_iter().zip(skews) {
+        print(name, pairs, missed);
     }
+}
+
+/// Differences between zones.
+struct Skews {
+    pairs: Vec<Span>,
+    missed: usize,
+}
+
+impl Skews {
+    const fn new() -> Self {
+        Self { pairs: Vec::new(), missed: 0 }
+    }
+
+    /// `wrap` maps differences of changes that are not the same one.
+    fn add(&mut self, times: &[Option<LocalTime>], wrap: impl Fn(Span) -> Span) {
+        let found: Vec<LocalTime> = times.iter().flatten().copied().collect();
+        self.missed += times.len() - found.len();
+        for (number, time) in found.iter().enumerate() {
+            self.pairs.extend(found[number + 1..].iter().map(|it| wrap((*it - *time).abs())));
+        }
+    }
+}
+
+fn switch(zones: usize, times: usize) {
+    let (mut building, mut skews) = (Building::open(zones, Pace::USUAL, true), Skews::new());
+    pause(READY);
+    building.seen();
+    for number in 0..times {
+        let changes = building.switch(2000 + 100 * number as u64);
+        skews.add(&changes, |skew| if skew.times(2) > FLIP { (skew - FLIP).abs() } else { skew });
+    }
+    building.close();
+    print("switch", skews.pairs, skews.missed);
 }
 
 /// The network of a station fails, so its goodbye is lost, too.
@@ -251,7 +311,7 @@ fn dead(pages: usize) {
         building.relays.clear();
         pause(SILENCE + RESTORED);
         for seen in building.seen() {
-            let ended = first(&seen, Change::End).zip(first(&seen, Change::Restore));
+            let ended = find(&seen, Change::End).zip(find(&seen, Change::Restore));
             taken.extend(ended.map(|(ended, restored)| restored - HALF_UP - ended));
             missed += usize::from(ended.is_none());
         }

@@ -20,7 +20,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 use tautline_proto::zone::Priority;
 
-use crate::{ALL, LINK_OFFSET, OPTIONS, Pace};
+use crate::{ALL, FLIP, LINK_OFFSET, OPTIONS, Pace};
 
 /// A running sender. Until its button is pressed, it only exchanges reports.
 pub(crate) struct Sender {
@@ -34,7 +34,15 @@ const NOT_YET: i64 = i64::MAX;
 impl Sender {
     /// A program that sends from now on.
     pub(crate) fn program(to: &[SocketAddr], pace: Pace, level: f32) -> Self {
-        let sender = Self::start((to, &[]), pace, level, None);
+        let sender = Self::start((to, &[]), pace, (level, Frames::new(i64::MAX)), None);
+        sender.press();
+        sender
+    }
+
+    /// A program whose sign changes every [`FLIP`].
+    pub(crate) fn flipping(to: &[SocketAddr], pace: Pace, level: f32) -> Self {
+        let flip = pace.device().rate.frames_within(FLIP);
+        let sender = Self::start((to, &[]), pace, (level, flip), None);
         sender.press();
         sender
     }
@@ -46,13 +54,13 @@ impl Sender {
         level: f32,
     ) -> Self {
         let plan = AnnouncementPlan::new(vec![ALL], Priority(100)).unwrap();
-        Self::start((to, taps), pace, level, Some(plan))
+        Self::start((to, taps), pace, (level, Frames::new(i64::MAX)), Some(plan))
     }
 
     fn start(
         (to, taps): (&[SocketAddr], &[SocketAddr]),
         pace: Pace,
-        level: f32,
+        (level, flip): (f32, Frames),
         announcement: Option<AnnouncementPlan>,
     ) -> Self {
         let format = pace.format();
@@ -69,7 +77,7 @@ impl Sender {
         plan.announcement = announcement;
         let engine = SendEngine::new(plan).unwrap();
         let (pressed, stop) = (Arc::new(AtomicI64::new(NOT_YET)), Stop::default());
-        let device = Button { settings, level, pressed: Arc::clone(&pressed) };
+        let device = Button { settings, level, flip, pressed: Arc::clone(&pressed) };
         let ends = stop.clone();
         let run = std::thread::spawn(move || {
             engine.run(Box::new(device), &OPTIONS, &ends, &mut |_| ()).unwrap();
@@ -95,6 +103,8 @@ impl Sender {
 struct Button {
     settings: Settings,
     level: f32,
+    /// Frames between changes of the sign.
+    flip: Frames,
     pressed: Arc<AtomicI64>,
 }
 
@@ -114,6 +124,8 @@ impl Device for Button {
                 continue;
             };
             start = Some(begun);
+            let is_negative = frame.count() / self.flip.count() % 2 == 1;
+            block.fill(if is_negative { -self.level } else { self.level });
             let meets = begun + rate.span_of(frame);
             frame += period;
             sleep_until(begun + rate.span_of(frame));

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_audio::{DeviceSpec, Extras, open_supervised};
+use tautline_engine::control::{ChangeSender, RecvChange, requests};
 use tautline_engine::plan::probes::Probes;
 use tautline_engine::plan::zone::ZonePlan;
 use tautline_engine::plan::{RecvPlan, StreamPlan};
@@ -35,6 +36,8 @@ pub(crate) enum Change {
     End,
     /// The program is halfway up.
     Restore,
+    /// The program goes through 0.
+    Sign,
 }
 
 pub(crate) type Seen = (Change, LocalTime);
@@ -42,6 +45,8 @@ pub(crate) type Seen = (Change, LocalTime);
 pub(crate) struct Zone {
     pub(crate) program: SocketAddr,
     pub(crate) announcements: SocketAddr,
+    pace: Pace,
+    changes: ChangeSender<RecvChange>,
     seen: Consumer<Seen>,
     /// Processor time of the ordinary thread and the device's.
     used: Arc<[AtomicI64; 2]>,
@@ -64,19 +69,39 @@ impl Zone {
         };
         let (sees, seen) = RingBuffer::new(1024);
         let used = Arc::<[AtomicI64; 2]>::default();
-        let watch =
-            Watch { rate: settings.rate, before: 0.0, pages: false, sees, used: Arc::clone(&used) };
+        let watch = Watch {
+            rate: settings.rate,
+            before: 0.0,
+            pages: false,
+            inverted: false,
+            sees,
+            used: Arc::clone(&used),
+        };
         let spec: DeviceSpec = format!("virtual:?ppm={ppm}").parse().unwrap();
         let extras = Extras { listener: Some(Box::new(watch)), ..Extras::default() };
         let device = open_supervised(&spec, Direction::Playback, settings, extras).unwrap().device;
-        let engine = RecvEngine::new(plan).unwrap();
+        let mut engine = RecvEngine::new(plan).unwrap();
+        let (changes, requests) = requests();
+        engine.listen(requests);
         let stop = Stop::default();
         let (ends, uses) = (stop.clone(), Arc::clone(&used));
         let run = std::thread::spawn(move || {
             let report = |used: Span| uses[0].store(used.as_nanos(), Ordering::Relaxed);
             engine.run(device, &OPTIONS, &ends, &mut |_| report(thread_time())).unwrap();
         });
-        Self { program: program_at, announcements: announcements_at, seen, used, stop, run }
+        let (program, announcements) = (program_at, announcements_at);
+        Self { program, announcements, pace, changes, seen, used, stop, run }
+    }
+
+    /// A port for another program.
+    pub(crate) fn another_program(&self) -> (StreamPlan, SocketAddr) {
+        stream(self.pace)
+    }
+
+    /// Plays another program from presentation time `at` on.
+    pub(crate) fn switch(&self, program: StreamPlan, at: LocalTime) {
+        let program = StreamPlan { joins: Some(at), ..program };
+        self.changes.request(RecvChange::From(Some(0), Box::new(program))).unwrap();
     }
 
     /// Changes since the last call.
@@ -110,6 +135,8 @@ struct Watch {
     before: f32,
     /// Whether an announcement plays.
     pages: bool,
+    /// Whether the samples of the program are negative.
+    inverted: bool,
     sees: Producer<Seen>,
     used: Arc<[AtomicI64; 2]>,
 }
@@ -124,7 +151,9 @@ impl Watch {
         let (start, end) = (PROGRAM + PAGE / 2.0, DUCKED + PAGE / 2.0);
         let falls = |below: f32| self.before >= below && sample < below;
         let rises = |above: f32| self.before < above && sample >= above;
-        if !self.pages && rises(start) {
+        if if self.inverted { sample > 0.0 } else { sample < 0.0 } {
+            Some((Change::Sign, 0.0))
+        } else if !self.pages && rises(start) {
             Some((Change::Start, start))
         } else if self.pages && falls(end) {
             Some((Change::End, end))
@@ -139,7 +168,7 @@ impl Watch {
 }
 
 impl Listener for Watch {
-    fn heard(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
+    fn received(&mut self, meets: LocalTime, _: LocalTime, samples: &[f32]) {
         for (index, frame) in samples.chunks_exact(2).enumerate() {
             if let Some((change, threshold)) = self.change(frame[0]) {
                 let back = (frame[0] - threshold) / (frame[0] - self.before);
@@ -150,6 +179,7 @@ impl Listener for Watch {
                 match change {
                     Change::Start => self.pages = true,
                     Change::End => self.pages = false,
+                    Change::Sign => self.inverted = !self.inverted,
                     Change::Duck | Change::Restore => {}
                 }
             }

@@ -113,9 +113,9 @@ impl TapDelays {
     /// The reason with the greatest weight, then the most frequent.
     pub fn cause(&self) -> Option<&InvalidWindow> {
         let reasons = self.reasons();
-        let telling =
+        let event_channel =
             |(invalid, _, count): &&(&InvalidWindow, Frames, usize)| (invalid.weight(), *count);
-        reasons.iter().rev().max_by_key(telling).map(|(invalid, ..)| *invalid)
+        reasons.iter().rev().max_by_key(event_channel).map(|(invalid, ..)| *invalid)
     }
 
     fn nothing(&self) -> String {

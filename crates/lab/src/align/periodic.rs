@@ -58,17 +58,17 @@ impl PeriodicWindow<'_> {
         if own.len() < 2 {
             return None;
         }
-        let heard = self.region.get(self.recorded.clone())?;
+        let received = self.region.get(self.recorded.clone())?;
         let lag = (window.start + self.recorded.start) as i64 - (*max_delay + around.start) as i64;
-        let pair = Pair { heard, sent, gain: 1.0 };
+        let pair = Pair { received, sent, gain: 1.0 };
         let reach = *max_delay as i64;
         let lags = lag - reach..lag + reach + 1;
         let found = Correlation::of(&[pair], lags, Beyond::Unknown).candidates();
         let all: Vec<_> = found.into_iter().filter(|one| one.likeness.abs() >= REPEATS).collect();
         let delay = |one: &Candidate| lag as f64 - one.lag;
-        let mut explained = Explained { heard, sent, fitter, known: FittedLags::default() };
+        let mut explained = Explained { received, sent, fitter, known: FittedLags::default() };
         // Steady sound does not distinguish periods.
-        let is_steady = evenness(sent).min(evenness(heard)) > STEADY;
+        let is_steady = evenness(sent).min(evenness(received)) > STEADY;
         let Choice { candidate, period } = if is_steady {
             let upright = all.iter().filter(|one| one.likeness > 0.0);
             let period = own_period.filter(|_| upright.clone().count() > 1);
@@ -106,7 +106,7 @@ pub(super) fn evenness(samples: &[f32]) -> f64 {
 }
 
 struct Explained<'a> {
-    heard: &'a [f32],
+    received: &'a [f32],
     sent: &'a [f32],
     fitter: &'a mut DelayFitter,
     known: FittedLags,
@@ -123,17 +123,17 @@ impl Explained<'_> {
             return 0.0;
         }
         let within = |at: usize| both.start - known[at].start..both.end - known[at].start;
-        let (heard, one) = (&self.heard[both.clone()], &first[within(0)]);
+        let (received, one) = (&self.received[both.clone()], &first[within(0)]);
         let mut contest = Contest::default();
-        let (alike, count) = (Likeness::between(heard, one), both.len() as f64);
+        let (alike, count) = (Likeness::between(received, one), both.len() as f64);
         let floor = FLOOR * alike.energy() / count;
-        contest.add(heard, (one, fitted[0].1), (&second[within(1)], fitted[1].1), floor);
+        contest.add(received, (one, fitted[0].1), (&second[within(1)], fitted[1].1), floor);
         let noise = ((alike.rest(fitted[0].1) / count).max(floor), count);
         for (at, along) in [first, second].iter().enumerate() {
             let Range { start, end } = known[at];
             for alone in [start..both.start, both.end..end] {
                 let there = &along[alone.start - start..alone.end - start];
-                let alike = Likeness::between(&self.heard[alone.clone()], there);
+                let alike = Likeness::between(&self.received[alone.clone()], there);
                 let left = alike.rest(fitted[at].1);
                 contest.add_alone(at == 0, left, alone.len() as f64, noise);
             }
@@ -143,17 +143,17 @@ impl Explained<'_> {
 
     fn fitted(&mut self, one: &Candidate) -> (f64, f64) {
         let frames = self.frames(&[one.lag - ASIDE, one.lag + ASIDE]);
-        let (heard, mut known) = (self.heard, core::mem::take(&mut self.known));
+        let (received, mut known) = (self.received, core::mem::take(&mut self.known));
         let fitted = known
-            .of(one, |lag| Likeness::between(&heard[frames.clone()], &self.along(lag, &frames)));
+            .of(one, |lag| Likeness::between(&received[frames.clone()], &self.along(lag, &frames)));
         self.known = known;
         fitted
     }
 
     fn frames(&self, lags: &[f64]) -> Range<usize> {
-        let [heard, sent] = [self.heard.len() as f64, self.sent.len() as f64];
+        let [received, sent] = [self.received.len() as f64, self.sent.len() as f64];
         let from = lags.iter().map(|lag| EDGE - lag).fold(0.0, f64::max);
-        let to = lags.iter().map(|lag| sent - EDGE - lag).fold(heard, f64::min);
+        let to = lags.iter().map(|lag| sent - EDGE - lag).fold(received, f64::min);
         let (from, to) = (from.ceil() as usize, to.floor().max(0.0) as usize);
         from.min(to)..to
     }

@@ -50,23 +50,23 @@ impl HandedBlock {
 pub(super) struct HandoverClient {
     channels: usize,
     calls: Producer<Call>,
-    unkept: Arc<AtomicU64>,
+    overflowed: Arc<AtomicU64>,
 }
 
 pub(super) struct Calls {
     calls: Consumer<Call>,
-    unkept: Arc<AtomicU64>,
+    overflowed: Arc<AtomicU64>,
 }
 
 pub(super) fn clerk(settings: &Settings, room: usize) -> (HandoverClient, Calls) {
     let (producer, calls) = memory::ring(room);
-    let unkept = Arc::<AtomicU64>::default();
+    let overflowed = Arc::<AtomicU64>::default();
     let clerk = HandoverClient {
         channels: settings.channels.count(),
         calls: producer,
-        unkept: Arc::clone(&unkept),
+        overflowed: Arc::clone(&overflowed),
     };
-    (clerk, Calls { calls, unkept })
+    (clerk, Calls { calls, overflowed })
 }
 
 impl Process for HandoverClient {
@@ -78,7 +78,7 @@ impl Process for HandoverClient {
             playback: HandedBlock::of(&cycle.playback, self.channels),
         };
         if self.calls.push(call).is_err() {
-            self.unkept.fetch_add(1, Ordering::Relaxed);
+            self.overflowed.fetch_add(1, Ordering::Relaxed);
         }
         cycle.playback.samples.fill(0.0);
         Flow::Continue
@@ -91,6 +91,6 @@ impl Calls {
         while let Ok(call) = self.calls.pop() {
             calls.push(call);
         }
-        (calls, self.unkept.load(Ordering::Relaxed))
+        (calls, self.overflowed.load(Ordering::Relaxed))
     }
 }

@@ -6,13 +6,13 @@ use super::client::{Call, HandedBlock};
 use crate::report::{Points, ReportRow};
 use crate::statistics::{Series, Sorted};
 
-pub(super) fn rows(side: &HandoverSide, calls: &[Call], unkept: u64) -> Vec<ReportRow> {
-    let mut rows = vec![interval(side, calls, unkept)];
+pub(super) fn rows(side: &HandoverSide, calls: &[Call], overflowed: u64) -> Vec<ReportRow> {
+    let mut rows = vec![interval(side, calls, overflowed)];
     rows.extend(side.directions.each().map(|direction| lateness(side, direction, calls)));
     rows
 }
 
-fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
+fn interval(side: &HandoverSide, calls: &[Call], overflowed: u64) -> ReportRow {
     let mut intervals = Series::with_room(calls.len());
     for pair in calls.windows(2) {
         intervals.push(pair[1].at, pair[1].at - pair[0].at);
@@ -21,8 +21,8 @@ fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
     row.configured = Some(side.settings.rate.span_of(side.settings.period));
     row.add("xruns", "xruns", calls.iter().map(|call| u64::from(call.xruns)).sum::<u64>());
     row.add("stdev_ns", "stdev", row.measured.and_then(|measured| measured.stdev_ns));
-    if unkept > 0 {
-        row.add("unkept", "calls without room", unkept);
+    if overflowed > 0 {
+        row.add("unkept", "calls without room", overflowed);
     }
     row.points = vec![Points::of("interval", &intervals)];
     row

@@ -35,19 +35,19 @@ pub(super) fn row(
     row.add("missed_after_stall", "missed after stalls", misses.after_freeze);
     row.add("missed_of_a_core", "missed in a stall of one core", misses.of_a_core);
     row.add("overrun", "calls past their period", held.log.overrun);
-    tell_detectors(&mut row, BothDetectors::of(held), found.beyond);
+    write_detectors(&mut row, BothDetectors::of(held), found.beyond);
     if let Some(bare) = bare {
-        tell_exchange(&mut row, point, found);
-        tell_cost(&mut row, (&idle.log, bare), point.workers);
+        write_exchange(&mut row, point, found);
+        write_cost(&mut row, (&idle.log, bare), point.workers);
     }
-    tell_processors(&mut row, held);
+    write_processors(&mut row, held);
     row.meanwhile = held.record.machine(held.log.called.begin().unwrap_or(LocalTime::ZERO));
     row.meanwhile.iter_mut().for_each(|series: &mut Meanwhile| series.drawn = false);
     row.points = lines(&held.log, bare.is_some());
     row
 }
 
-fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothDetectors>) {
+fn write_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothDetectors>) {
     if let Some(xruns) = held.jack_xruns {
         row.add("jack_xruns", "xruns by JACK", xruns);
         row.add("too_much_missed", "missed at too much", beyond.map(|beyond| beyond.missed));
@@ -56,7 +56,7 @@ fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothD
     }
 }
 
-fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound) {
+fn write_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound) {
     let PointFound { idle, held, .. } = found;
     let left = negated(&held.log.slack).summary();
     let of = |value: Option<i64>| value.map(|nanos| -nanos);
@@ -80,7 +80,7 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
 }
 
 /// `answered`: bare datagrams that came back.
-fn tell_cost(
+fn write_cost(
     row: &mut ReportRow,
     (ours, (bare, answered)): (&MasterLog, &(MasterLog, u64)),
     workers: usize,
@@ -107,7 +107,7 @@ fn tell_cost(
     }
 }
 
-fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
+fn write_processors(row: &mut ReportRow, held: &TrySeen) {
     let TrySeen { log, record, .. } = held;
     let lasted = log.lasted.as_nanos().max(1) as f64;
     row.add("master_percent", "master, % of a core", 100.0 * log.cpu.as_nanos() as f64 / lasted);
@@ -210,7 +210,7 @@ mod tests {
 
     fn row_of(held: BothDetectors, beyond: Option<BothDetectors>) -> ReportRow {
         let mut row = ReportRow::named("a point".to_owned());
-        tell_detectors(&mut row, held, beyond);
+        write_detectors(&mut row, held, beyond);
         row
     }
 

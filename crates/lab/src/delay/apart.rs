@@ -60,7 +60,7 @@ pub(super) fn handle(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartE
         unread: ear.unread(),
         foreign: ear.foreign(),
         best_unclear_db: ear.best_unclear_db(),
-        unkept: 0,
+        overflowed: 0,
         notes: said,
     };
     log.write(to, end)
@@ -104,7 +104,7 @@ impl MarkPart<'_> {
 /// Preallocated.
 struct MarkLog<Mark> {
     marks: Vec<Mark>,
-    unkept: u64,
+    overflowed: u64,
 }
 
 impl<Mark: Clone + Default> MarkLog<Mark>
@@ -115,12 +115,12 @@ where
         // Avoids page faults during the run.
         let mut marks = vec![Mark::default(); maximum];
         marks.clear();
-        Self { marks, unkept: 0 }
+        Self { marks, overflowed: 0 }
     }
 
     fn keep(&mut self, mark: Mark) {
         if memory::push_within(&mut self.marks, mark).is_err() {
-            self.unkept += 1;
+            self.overflowed += 1;
         }
     }
 
@@ -129,7 +129,7 @@ where
         for mark in &self.marks {
             LogLine::from(mark).write(&mut to)?;
         }
-        LogLine::Ended(LogEnd { unkept: self.unkept, ..end }).write(&mut to)?;
+        LogLine::Ended(LogEnd { overflowed: self.overflowed, ..end }).write(&mut to)?;
         Ok(to.flush()?)
     }
 }

@@ -117,9 +117,9 @@ impl DelayHosts {
             self.hosts[end].interrupt(children[end])?;
         }
         let written = self.exchange_often();
-        let [played, heard] =
+        let [played, received] =
             [0, 1].map(|end| log(&mut self.hosts[end], children[end], ROLES[end]));
-        let both = [played?, heard?];
+        let both = [played?, received?];
         written.map(|()| both)
     }
 
@@ -219,10 +219,10 @@ pub(super) fn join(
         .played
         .retain_mut(|mark| put[0].is_known(&mut mark.at, &mut mark.clock, &mut mark.uncertainty));
     hearer
-        .heard
+        .received
         .retain_mut(|mark| put[1].is_known(&mut mark.at, &mut mark.clock, &mut mark.uncertainty));
     let unknown = put.each_ref().map(|put| put.unknown);
-    for (end, kept) in [player.played.len(), hearer.heard.len()].into_iter().enumerate() {
+    for (end, kept) in [player.played.len(), hearer.received.len()].into_iter().enumerate() {
         if kept == 0 && unknown[end] > 0 {
             return Err((end, UNKNOWN.to_owned()));
         }
@@ -247,18 +247,18 @@ pub(super) fn join(
     }
     let early = EARLY + known.uncertainty;
     let mut judge = plan.options.judge(begun, rate).with_early(early);
-    let is_full = [&player.end, &hearer.end].map(|end| end.unkept > 0);
+    let is_full = [&player.end, &hearer.end].map(|end| end.overflowed > 0);
     // A full log ends early.
-    let last = hearer.heard.last().map(|mark| mark.at);
+    let last = hearer.received.last().map(|mark| mark.at);
     let end = clocks[1].here(LocalTime::from_nanos(hearer.end.end_ns)).map(|(end, _)| end);
     let end = if is_full[1] { last } else { end.or(last) };
     let mut played = player.played.into_iter().peekable();
-    for heard in hearer.heard {
+    for received in hearer.received {
         // Received sound was played before.
-        while let Some(mark) = played.next_if(|mark| mark.at <= heard.at + early) {
+        while let Some(mark) = played.next_if(|mark| mark.at <= received.at + early) {
             judge.played(mark);
         }
-        judge.heard(heard);
+        judge.received(received);
     }
     played.for_each(|mark| judge.played(mark));
     let outcome = judge.finish(end.unwrap_or(begun));
@@ -284,13 +284,13 @@ fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = 
     let said = end.notes.into_iter().map(move |note| format!("where marks are {what}: {note}"));
     let unknown =
         (unknown > 0).then(|| format!("{unknown} marks were {what} at unknown times: {UNKNOWN}"));
-    let unkept = (end.unkept > 0).then(|| {
+    let overflowed = (end.overflowed > 0).then(|| {
         format!(
             "{} marks were {what} but did not fit in the log and are ignored; set --duration",
-            end.unkept
+            end.overflowed
         )
     });
-    said.chain(unknown).chain(unkept)
+    said.chain(unknown).chain(overflowed)
 }
 
 struct OntoTimeline<'a> {

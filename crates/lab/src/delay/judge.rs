@@ -99,18 +99,20 @@ pub struct Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct MarkWords {
     pub meant: f64,
-    pub came: f64,
+    pub arrived: f64,
 }
 
 impl MarkWords {
     fn are_all(self) -> bool {
-        self.came >= self.meant - CUT_WORDS
+        self.arrived >= self.meant - CUT_WORDS
     }
 
     /// Whether xruns explain the missing words. A path that changes all samples leaves no words.
     pub(super) fn lack_by_xruns(self, xruns: u64, frames: u64) -> bool {
         let lost = frames as f64 / WORD as f64 + WORDS_OF_AN_XRUN * xruns as f64;
-        xruns > 0 && self.came >= self.meant / 2.0 && self.came >= self.meant - CUT_WORDS - lost
+        xruns > 0
+            && self.arrived >= self.meant / 2.0
+            && self.arrived >= self.meant - CUT_WORDS - lost
     }
 }
 
@@ -158,7 +160,7 @@ pub struct Judge {
 struct DueMark {
     number: u64,
     mark: Played,
-    heard: bool,
+    received: bool,
 }
 
 #[derive(Debug, Default)]
@@ -225,16 +227,16 @@ impl Judge {
         self.newest += (u64::from(mark.number) + numbers - self.newest % numbers) % numbers;
         self.first.get_or_insert(self.newest);
         if mark.at >= self.from {
-            self.waiting.push_back(DueMark { number: self.newest, mark, heard: false });
+            self.waiting.push_back(DueMark { number: self.newest, mark, received: false });
         }
     }
 
-    pub fn heard(&mut self, mut heard: JudgedMark) {
+    pub fn received(&mut self, mut received: JudgedMark) {
         if self.alike {
-            let Some(number) = self.number_at(heard.at) else { return };
-            heard.number = number;
+            let Some(number) = self.number_at(received.at) else { return };
+            received.number = number;
         }
-        let Some(index) = self.index_of(heard.number) else {
+        let Some(index) = self.index_of(received.number) else {
             self.outcome.foreign += 1;
             return;
         };
@@ -249,29 +251,32 @@ impl Judge {
             self.outcome.repeated += 1;
             return;
         }
-        self.waiting[place].heard = true;
+        self.waiting[place].received = true;
         let outcome = &mut self.outcome;
-        outcome.delay.record(heard.at - played.at);
-        outcome.delays.push(played.at, heard.at - played.at);
-        outcome.uncertainty.record(heard.uncertainty + played.uncertainty);
-        let place = part_of_a_frame(self.rate, heard.alongside);
-        let devices = [played.uncertainty - played.clock, heard.uncertainty - heard.clock - place];
+        outcome.delay.record(received.at - played.at);
+        outcome.delays.push(played.at, received.at - played.at);
+        outcome.uncertainty.record(received.uncertainty + played.uncertainty);
+        let place = part_of_a_frame(self.rate, received.alongside);
+        let devices =
+            [played.uncertainty - played.clock, received.uncertainty - received.clock - place];
         let parts = [devices[0], devices[1], place];
         outcome.parts.iter_mut().zip(parts).for_each(|(all, part)| all.record(part));
-        outcome.clocks.record(played.clock + heard.clock);
-        let minimum = outcome.min_confidence.map_or(heard.confidence, |c| c.min(heard.confidence));
+        outcome.clocks.record(played.clock + received.clock);
+        let minimum =
+            outcome.min_confidence.map_or(received.confidence, |c| c.min(received.confidence));
         outcome.min_confidence = Some(minimum);
-        outcome.gain = Some(heard.gain);
-        outcome.turned += u64::from(heard.gain < 0.0);
-        let clear = [outcome.min_clear_db, heard.clear_db].into_iter().flatten();
+        outcome.gain = Some(received.gain);
+        outcome.turned += u64::from(received.gain < 0.0);
+        let clear = [outcome.min_clear_db, received.clear_db].into_iter().flatten();
         outcome.min_clear_db = clear.reduce(f64::min);
-        self.follow(played, heard);
-        self.first_received.get_or_insert(heard);
-        self.last = Some((index, played, heard));
+        self.follow(played, received);
+        self.first_received.get_or_insert(received);
+        self.last = Some((index, played, received));
     }
 
-    fn number_at(&self, heard: LocalTime) -> Option<u32> {
-        let played = self.waiting.partition_point(|waiting| waiting.mark.at <= heard + self.early);
+    fn number_at(&self, received: LocalTime) -> Option<u32> {
+        let played =
+            self.waiting.partition_point(|waiting| waiting.mark.at <= received + self.early);
         self.waiting.get(played.checked_sub(1)?).map(|waiting| waiting.mark.number)
     }
 
@@ -286,14 +291,14 @@ impl Judge {
         self.waiting.binary_search_by_key(&index, |waiting| waiting.number).ok()
     }
 
-    fn follow(&mut self, played: Played, heard: JudgedMark) {
+    fn follow(&mut self, played: Played, received: JudgedMark) {
         let Some((_, played_last, received_last)) = self.last else { return };
         let meant = played.frame.saturating_sub(played_last.frame) as f64;
-        let slip = heard.frame - received_last.frame - meant;
+        let slip = received.frame - received_last.frame - meant;
         let beyond = slip - meant * self.drift;
         // Sweeps are far apart: drift amounts to frames.
         let allowed = if self.alike { MAX_SWEPT_DRIFT * meant } else { SLIP };
-        if beyond.abs() > allowed.max(heard.alongside.hypot(received_last.alongside)) {
+        if beyond.abs() > allowed.max(received.alongside.hypot(received_last.alongside)) {
             let frames = beyond.abs().round() as u64;
             if beyond < 0.0 {
                 self.outcome.dropped_frames += frames;
@@ -309,7 +314,7 @@ impl Judge {
     }
 
     pub fn finish(mut self, end: LocalTime) -> Outcome {
-        let delay = self.last.map_or(Span::ZERO, |(_, played, heard)| heard.at - played.at);
+        let delay = self.last.map_or(Span::ZERO, |(_, played, received)| received.at - played.at);
         // A mark is found only after part of the next was heard.
         let spacings = if self.alike { 2 } else { 1 };
         let tail = self.rate.span_of(Frames::from_len(spacings * self.spacing));
@@ -317,7 +322,7 @@ impl Judge {
         let is_due = |mark: &Played| mark.at < self.until && mark.at + delay + tail <= end;
         let due = || self.waiting.iter().filter(|waiting| is_due(&waiting.mark));
         self.outcome.played = due().count() as u64;
-        self.outcome.missed = due().filter(|waiting| !waiting.heard).count() as u64;
+        self.outcome.missed = due().filter(|waiting| !waiting.received).count() as u64;
         self.outcome.drift_ppm = self.even.drift_ppm(self.rate);
         self.outcome.words = self.words();
         self.outcome.exactness = self.exactness();
@@ -327,7 +332,7 @@ impl Judge {
     fn words(&self) -> MarkWords {
         self.first_received.zip(self.last).map_or(MarkWords::default(), |(first, (_, _, last))| {
             let meant = (last.frame - first.frame) / WORD as f64;
-            MarkWords { meant, came: last.words.saturating_sub(first.words) as f64 }
+            MarkWords { meant, arrived: last.words.saturating_sub(first.words) as f64 }
         })
     }
 

@@ -62,7 +62,7 @@ pub(super) struct LogEnd {
     pub(super) unread: i64,
     pub(super) foreign: u64,
     pub(super) best_unclear_db: Option<f64>,
-    pub(super) unkept: u64,
+    pub(super) overflowed: u64,
     pub(super) notes: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct DeviceLog {
     pub(super) begun: LocalTime,
     pub(super) settings: Settings,
     pub(super) played: Vec<Played>,
-    pub(super) heard: Vec<JudgedMark>,
+    pub(super) received: Vec<JudgedMark>,
     pub(super) end: LogEnd,
 }
 
@@ -109,7 +109,7 @@ impl DeviceLog {
             _ => None,
         };
         let (begun, settings) = begin.ok_or("its log has no beginning")?;
-        let (mut played, mut heard) = (Vec::new(), Vec::new());
+        let (mut played, mut received) = (Vec::new(), Vec::new());
         for line in lines {
             match line.map_err(|error| format!("its log cannot be read: {error}"))? {
                 LogLine::Played(number, _, _, uncertainty)
@@ -129,8 +129,8 @@ impl DeviceLog {
                     uncertainty: Span::from_nanos(uncertainty),
                     clock: Span::ZERO,
                 }),
-                LogLine::Received(mark) => heard.push(mark),
-                LogLine::Ended(end) => return Ok(Self { begun, settings, played, heard, end }),
+                LogLine::Received(mark) => received.push(mark),
+                LogLine::Ended(end) => return Ok(Self { begun, settings, played, received, end }),
                 LogLine::Begun(_) => return Err("its log begins twice".to_owned()),
             }
         }

@@ -173,8 +173,10 @@ impl MarkReader {
             let len = self.search.spacing().min(gap as usize);
             let Self { search, searched, rate, .. } = self;
             search.silence(len, |found, words, clear_db| {
-                let heard = heard(searched, *rate, &found);
-                heard.into_iter().for_each(|heard| notify(JudgedMark { words, clear_db, ..heard }));
+                let received = received(searched, *rate, &found);
+                received
+                    .into_iter()
+                    .for_each(|received| notify(JudgedMark { words, clear_db, ..received }));
             });
             self.given += len as i64;
         }
@@ -184,8 +186,10 @@ impl MarkReader {
         let Self { search, sound, searched, rate, .. } = self;
         for frames in sound[range].chunks(WORD) {
             search.push(frames, |found, words, clear_db| {
-                let heard = heard(searched, *rate, &found);
-                heard.into_iter().for_each(|heard| notify(JudgedMark { words, clear_db, ..heard }));
+                let received = received(searched, *rate, &found);
+                received
+                    .into_iter()
+                    .for_each(|received| notify(JudgedMark { words, clear_db, ..received }));
             });
         }
     }
@@ -218,7 +222,7 @@ impl MarkReader {
     }
 }
 
-fn heard(
+fn received(
     searched: &VecDeque<(i64, FrameRun)>,
     rate: Rate,
     found: &FoundMark,

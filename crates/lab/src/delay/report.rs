@@ -66,7 +66,7 @@ impl MeasuredDelay {
 
     pub fn report(self, [output, input]: [&str; 2]) -> LabReport {
         let mut report = LabReport::of("delay", QUESTION);
-        let unkept = self.marks.delays.unkept();
+        let overflowed = self.marks.delays.overflowed();
         let mut row = self.row(format!("{output} to {input}"));
         report.hosts = self.hosts;
         if !self.marks.received_any() {
@@ -87,9 +87,9 @@ impl MeasuredDelay {
         row.uncertainty = row.uncertainty.max(self.marks.uncertainty_95());
         report.rows.push(row);
         report.notes = self.notes;
-        if unkept > 0 {
+        if overflowed > 0 {
             report.notes.push(format!(
-                "the last {unkept} marks are missing in the charts, and the 95 % bound is \
+                "the last {overflowed} marks are missing in the charts, and the 95 % bound is \
                  unknown; set --duration"
             ));
         }
@@ -155,7 +155,7 @@ impl MeasuredDelay {
 impl Outcome {
     /// To 1 ns while all values are kept, else to 1 part in 1024.
     pub fn measured(&self) -> Summary {
-        if self.delays.unkept() > 0 {
+        if self.delays.overflowed() > 0 {
             return self.delay.summary();
         }
         let summary = self.delays.summary();
@@ -172,7 +172,7 @@ impl Outcome {
 
     /// Of the median; `None` below three marks, or if not all were kept.
     pub(super) fn uncertainty_95(&self) -> Option<Span> {
-        (self.delays.unkept() == 0).then_some(())?;
+        (self.delays.overflowed() == 0).then_some(())?;
         let shared: Vec<Span> = self.parts.iter().filter_map(Distribution::median).collect();
         let clocks = self.clocks.median().unwrap_or(Span::ZERO);
         bound_95(self.delays.values(), &shared, clocks)

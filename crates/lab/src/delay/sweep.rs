@@ -157,8 +157,8 @@ impl SweepFinder {
         let sound =
             self.sound[..self.spacing + self.sweep.len()].iter().map(|sample| f64::from(*sample));
         let sweep = self.sweep.iter().map(|sample| f64::from(*sample));
-        self.transform.spectra(sound, sweep, |bin, heard, meant| {
-            product[bin] = heard * meant.conj();
+        self.transform.spectra(sound, sweep, |bin, received, meant| {
+            product[bin] = received * meant.conj();
         });
         let lags: Vec<f64> = self.fine.samples(&product).take(self.spacing * FINE).collect();
         let (at, _) = largest(lags.iter().copied());

@@ -249,10 +249,10 @@ fn cards_that_drift_apart_drop_and_repeat_nothing() {
     for ppm in [500.0, -500.0, 100.0] {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..2000 {
-            let (played, mut heard) = at(mark, 5000);
-            heard.frame *= 1.0 + ppm / 1e6;
+            let (played, mut received) = at(mark, 5000);
+            received.frame *= 1.0 + ppm / 1e6;
             judge.played(played);
-            judge.heard(heard);
+            judge.received(received);
         }
         let outcome = judge.finish(LocalTime::NEVER);
         assert_eq!((outcome.dropped_frames, outcome.repeated_frames), (0, 0), "{ppm}");
@@ -308,12 +308,12 @@ fn changes_of_the_lowest_bits_are_reported() {
 fn marks_that_were_not_played_are_of_others() {
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO + Span::from_millis(50));
     for mark in 100..120 {
-        let (played, heard) = at(mark, 1000);
+        let (played, received) = at(mark, 1000);
         judge.played(played);
-        judge.heard(heard);
+        judge.received(received);
     }
     for mark in [7, 99, 120, 5000] {
-        judge.heard(at(mark, 1000).1);
+        judge.received(at(mark, 1000).1);
     }
     let outcome = judge.finish(LocalTime::NEVER);
     assert_eq!((outcome.delay.count(), outcome.foreign, outcome.missed), (20, 4, 0));
@@ -340,13 +340,13 @@ fn frames_that_were_skipped_are_no_drift() {
     for skipped in [576.0, -576.0] {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..800 {
-            let (played, mut heard) = at(mark, 5000);
-            heard.frame *= 1.0 + 30e-6;
+            let (played, mut received) = at(mark, 5000);
+            received.frame *= 1.0 + 30e-6;
             if mark >= 300 {
-                heard.frame += skipped;
+                received.frame += skipped;
             }
             judge.played(played);
-            judge.heard(heard);
+            judge.received(received);
         }
         let outcome = judge.finish(LocalTime::NEVER);
         assert_eq!(outcome.dropped_frames + outcome.repeated_frames, 576);
@@ -362,7 +362,7 @@ fn numbers_may_wrap_while_marks_are_under_way() {
         judge.played(at(mark, 0).0);
     }
     for mark in last - 5..last + 5 {
-        judge.heard(at(mark, 5000).1);
+        judge.received(at(mark, 5000).1);
     }
     let outcome = judge.finish(LocalTime::NEVER);
     assert_eq!((outcome.delay.count(), outcome.missed, outcome.repeated), (10, 0, 0));
@@ -373,11 +373,11 @@ fn numbers_may_wrap_while_marks_are_under_way() {
 fn repeated_marks_count_but_not_those_before_the_start() {
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO + Span::from_millis(50));
     for mark in 0..20 {
-        let (played, heard) = at(mark, 1000);
+        let (played, received) = at(mark, 1000);
         judge.played(played);
-        judge.heard(heard);
+        judge.received(received);
         if mark == 11 {
-            judge.heard(heard);
+            judge.received(received);
         }
     }
     let outcome = judge.finish(LocalTime::NEVER);
@@ -399,7 +399,7 @@ impl Device for Duplex {
         // A period is written one buffer ahead.
         let mut sound = vec![0.0; (self.frames + 96) * 2];
         for block in 0..self.blocks {
-            let mut heard = sound[block * 96..block * 96 + 96].to_vec();
+            let mut received = sound[block * 96..block * 96 + 96].to_vec();
             let mut played = vec![0.0; 96];
             let side = |samples, meets| Side {
                 samples,
@@ -409,7 +409,7 @@ impl Device for Duplex {
             };
             let mut cycle = Cycle {
                 now: instant(start, (block + 1) * 48),
-                capture: side(&mut heard, instant(start, block * 48)),
+                capture: side(&mut received, instant(start, block * 48)),
                 playback: side(&mut played, instant(start, (block + 2) * 48)),
                 xruns: u32::from(block == 100),
                 clock: None,

@@ -35,7 +35,7 @@ impl Door {
             UdpSocket::bind((any(to.is_ipv6()), 0)).and_then(|socket| socket.send_to(&said, to));
     }
 
-    pub(super) fn heard(&self) -> Option<IpAddr> {
+    pub(super) fn received(&self) -> Option<IpAddr> {
         let deadline = Instant::now() + LONGEST;
         let mut room = [0; 128];
         loop {
@@ -122,8 +122,8 @@ mod tests {
     fn probe_is_received_with_its_destination() {
         let door = Door::open(1).unwrap();
         Door::knock((Ipv4Addr::LOCALHOST, door.port).into());
-        assert_eq!(door.heard(), Some(Ipv4Addr::LOCALHOST.into()));
-        assert_eq!(door.heard(), None);
+        assert_eq!(door.received(), Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(door.received(), None);
         assert_eq!(door.ports % 2, 0);
     }
 }

@@ -115,7 +115,7 @@ impl Agent {
             }
             AgentAsk::Received => {
                 let door = self.door.as_ref().ok_or("no listen request came before")?;
-                let address = door.heard();
+                let address = door.received();
                 // A missing sender may still knock.
                 if address.is_some() {
                     self.door = None;

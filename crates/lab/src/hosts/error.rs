@@ -22,7 +22,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    pub(crate) fn tells_of_a_held_port(&self) -> bool {
+    pub(crate) fn is_held_port(&self) -> bool {
         matches!(self, Self::Refused { why, .. } if why.contains(PORT_HELD))
     }
 }

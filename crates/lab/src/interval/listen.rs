@@ -74,7 +74,7 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
     let mut report = report();
     report.notes.extend(lock_memory());
     let mut flows = Flows::with_room(maximum);
-    let (mut unkept, mut first) = (0_u64, None);
+    let (mut overflowed, mut first) = (0_u64, None);
     let begun = now();
     while !stop.is_requested() && now() < first.unwrap_or(begun) + flags.duration {
         let received = socket.receive(&mut |datagram| {
@@ -84,7 +84,7 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
                 flows.doubt(datagram.arrival.uncertainty);
                 flows.see(datagram.arrival.at, &packet);
             } else {
-                unkept += 1;
+                overflowed += 1;
             }
         });
         if let Err(error) = received {
@@ -101,7 +101,7 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
             "packets did not fit in the socket's buffer; this host is too busy",
         ),
         (counters.unstamped, "packets had no kernel timestamp; their read time is used"),
-        (unkept, "packets did not fit in the log; use a shorter --duration"),
+        (overflowed, "packets did not fit in the log; use a shorter --duration"),
     ] {
         if count > 0 {
             report.notes.push(format!("{count} {what}"));

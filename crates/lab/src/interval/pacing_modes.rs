@@ -33,8 +33,8 @@ pub(super) fn climb(
                 return None;
             }
             answer.notify(&format!("{name}: a stream of {}", stream.settle + stream.duration));
-            let came = cases.attempt(name, ends, |ends| ends.run(plan))?;
-            Some(came.map_err(|error| ReportRow::invalid(name, error.to_string())))
+            let arrivals = cases.attempt(name, ends, |ends| ends.run(plan))?;
+            Some(arrivals.map_err(|error| ReportRow::invalid(name, error.to_string())))
         };
         let rows = match run(mode.name(), &with_pacing(stream, mode)) {
             Some(Ok(ours)) => {
@@ -141,22 +141,22 @@ fn rows(
     rows
 }
 
-fn came<'a>(
+fn arrivals<'a>(
     outcome: &'a StreamOutcome,
     counted: &'a HashSet<u32>,
 ) -> impl Iterator<Item = &'a ReceivedPacket> {
-    let came = outcome.arrivals.iter().filter(|packet| packet.stream == 0);
-    came.filter(|packet| counted.contains(&packet.timestamp))
+    let arrivals = outcome.arrivals.iter().filter(|packet| packet.stream == 0);
+    arrivals.filter(|packet| counted.contains(&packet.timestamp))
 }
 
 fn arrived(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<Numbered> {
-    let came = came(outcome, counted);
-    numbered(came.map(|packet| (packet.arrival, packet.timestamp)).collect())
+    let arrivals = arrivals(outcome, counted);
+    numbered(arrivals.map(|packet| (packet.arrival, packet.timestamp)).collect())
 }
 
 fn launched(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<(i64, i64)> {
     let sent = outcome.sent_at(|packet| packet.launched);
-    came(outcome, counted)
+    arrivals(outcome, counted)
         .filter_map(|packet| Some((packet.arrival, *sent.get(&packet.timestamp)?)))
         .collect()
 }

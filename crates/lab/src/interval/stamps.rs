@@ -53,18 +53,18 @@ fn measured() -> Result<(Series, Span), String> {
         let instants = departure(packet, before);
         sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: None, again: None });
         sender.flush();
-        let (until, mut came) = (before + TIMEOUT, false);
-        while !came && now() < until {
+        let (until, mut arrived) = (before + TIMEOUT, false);
+        while !arrived && now() < until {
             let received = receiver.receive(&mut |datagram| {
                 if datagram.bytes == packet.to_be_bytes() {
-                    came = true;
+                    arrived = true;
                     series.push(before, datagram.arrival.at - before);
                     uncertainty = uncertainty.max(datagram.arrival.uncertainty);
                 }
             });
             received.map_err(|error| reported(&error))?;
         }
-        if !came {
+        if !arrived {
             return Err(format!(
                 "a packet to this host did not arrive within {TIMEOUT}\nhint: repeat the measurement"
             ));

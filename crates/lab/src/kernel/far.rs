@@ -121,14 +121,14 @@ fn run(
     let sent = ended(options, case, far, to, stop);
     // Packets in flight arrive within the timeout.
     over.request();
-    let Some(Log { heard, error }) = joined(handles) else {
+    let Some(Log { received, error }) = joined(handles) else {
         return Err("the receiver was not started".to_owned().into());
     };
     let ended = sent?;
     let sent =
         serde_json::from_str(&ended.printed).map_err(|_| far.failed("lab packets", ended))?;
     answered(error)?;
-    Ok(figures::far_row(case, begins, &sent, &heard)?)
+    Ok(figures::far_row(case, begins, &sent, &received)?)
 }
 
 fn ended(

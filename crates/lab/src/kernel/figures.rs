@@ -11,16 +11,16 @@ use crate::statistics::{Missed, Series, Sorted};
 pub(super) fn row(
     case: &KernelCase,
     sent: &[SentDatagram],
-    heard: &[Option<ArrivalRecord>],
+    received: &[Option<ArrivalRecord>],
 ) -> Result<ReportRow, String> {
     let begins = sent.first().map_or(LocalTime::ZERO, |sent| sent.due);
-    let both = || sent.iter().zip(heard);
+    let both = || sent.iter().zip(received);
     let taken = sent.iter().filter(|sent| sent.taken).count() as u64;
-    let packets = both().map(|(sent, heard)| Some((sent.due, (*heard)?)));
+    let packets = both().map(|(sent, received)| Some((sent.due, (*received)?)));
     let mut row = found(case, begins, packets, taken)?;
-    let handing = both().filter_map(|(sent, heard)| {
-        let heard = heard.filter(ArrivalRecord::is_stamped)?;
-        Some((heard.arrival - sent.handed).max(Span::ZERO))
+    let handing = both().filter_map(|(sent, received)| {
+        let received = received.filter(ArrivalRecord::is_stamped)?;
+        Some((received.arrival - sent.handed).max(Span::ZERO))
     });
     let late = Sorted::of(sent.iter().map(|sent| sent.handed - sent.due)).summary();
     row.add("sent_late_max_ns", "sent late, at most", late.max_ns);
@@ -33,12 +33,13 @@ pub(super) fn far_row(
     case: &KernelCase,
     begins: LocalTime,
     sent: &SentPackets,
-    heard: &[Option<ArrivalRecord>],
+    received: &[Option<ArrivalRecord>],
 ) -> Result<ReportRow, String> {
     // By arrival, as packets may be reordered.
-    let mut came: Vec<_> = heard.iter().flatten().map(|heard| (heard.arrival, *heard)).collect();
-    came.sort_by_key(|(arrival, _)| *arrival);
-    let mut row = found(case, begins, came.into_iter().map(Some), sent.taken)?;
+    let mut arrived: Vec<_> =
+        received.iter().flatten().map(|received| (received.arrival, *received)).collect();
+    arrived.sort_by_key(|(arrival, _)| *arrival);
+    let mut row = found(case, begins, arrived.into_iter().map(Some), sent.taken)?;
     row.add("sent_late_max_ns", "sent late, at most", sent.late_max_ns);
     Ok(row)
 }
@@ -51,16 +52,16 @@ fn found(
 ) -> Result<ReportRow, String> {
     let mut waits = Series::with_room(case.count);
     let mut stages: [Vec<Span>; 3] = Default::default();
-    let (mut unsure, mut unstamped, mut came) = (Span::ZERO, 0_u64, 0_u64);
-    for (place, heard) in packets.flatten() {
-        came += 1;
-        if !heard.is_stamped() {
+    let (mut unsure, mut unstamped, mut arrived) = (Span::ZERO, 0_u64, 0_u64);
+    for (place, received) in packets.flatten() {
+        arrived += 1;
+        if !received.is_stamped() {
             unstamped += 1;
             continue;
         }
-        unsure = unsure.max(heard.uncertainty);
-        waits.push(place, heard.read - heard.arrival);
-        for (stage, length) in stages.iter_mut().zip(parts(case, begins, &heard)) {
+        unsure = unsure.max(received.uncertainty);
+        waits.push(place, received.read - received.arrival);
+        for (stage, length) in stages.iter_mut().zip(parts(case, begins, &received)) {
             stage.push(length);
         }
     }
@@ -80,7 +81,7 @@ fn found(
     }
     let mut row = ReportRow::named(case.name()).with(&waits);
     row.uncertainty = Some(unsure);
-    row.missed = Some(Missed::of(taken.saturating_sub(came), taken));
+    row.missed = Some(Missed::of(taken.saturating_sub(arrived), taken));
     row.add("payload_bytes", "payload, bytes", case.packets.payload);
     if unstamped > 0 {
         row.add("unstamped", "without a timestamp", unstamped);
@@ -103,13 +104,13 @@ fn found(
 
 /// At the direct link: until period end, wake-up and read. A packet after the wake-up has only the
 /// last.
-fn parts(case: &KernelCase, begins: LocalTime, heard: &ArrivalRecord) -> [Span; 3] {
+fn parts(case: &KernelCase, begins: LocalTime, received: &ArrivalRecord) -> [Span; 3] {
     let tick = case.tick.as_nanos().max(1);
-    let since = (heard.arrival - begins).as_nanos();
+    let since = (received.arrival - begins).as_nanos();
     let after = since.div_euclid(tick) + i64::from(since.rem_euclid(tick) > 0);
-    let due = (begins + case.tick.times(after)).clamp(heard.arrival, heard.read);
-    let woke = heard.woke.clamp(due, heard.read);
-    [due - heard.arrival, woke - due, heard.read - woke]
+    let due = (begins + case.tick.times(after)).clamp(received.arrival, received.read);
+    let woke = received.woke.clamp(due, received.read);
+    [due - received.arrival, woke - due, received.read - woke]
 }
 
 /// Sjöberg and Hammarström, Analysing the Audio Latency Contributions in a Networked Embedded Linux

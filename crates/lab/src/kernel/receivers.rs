@@ -34,7 +34,7 @@ impl ArrivalRecord {
 }
 
 pub(super) struct Log {
-    pub(super) heard: Vec<Option<ArrivalRecord>>,
+    pub(super) received: Vec<Option<ArrivalRecord>>,
     /// `errno`, or 0.
     pub(super) error: i32,
 }
@@ -45,7 +45,7 @@ pub(super) struct KernelReceiver {
     socket: OpenedSocket,
     local: SocketAddr,
     run: u32,
-    heard: Vec<Option<ArrivalRecord>>,
+    received: Vec<Option<ArrivalRecord>>,
     over: Stop,
 }
 
@@ -79,9 +79,9 @@ impl KernelReceiver {
             }),
         }
         .map_err(|error| error.to_string())?;
-        let mut heard = vec![None; case.count];
-        prefault(&mut heard);
-        Ok(Self { socket, local, run: case.run, heard, over })
+        let mut received = vec![None; case.count];
+        prefault(&mut received);
+        Ok(Self { socket, local, run: case.run, received, over })
     }
 
     pub(super) const fn local(&self) -> SocketAddr {
@@ -97,11 +97,11 @@ impl KernelReceiver {
     }
 
     fn read(self) -> Log {
-        let Self { socket, run, mut heard, over, .. } = self;
+        let Self { socket, run, mut received, over, .. } = self;
         let error = match socket {
             OpenedSocket::Blocked(mut socket) => {
                 let mut note = |datagram: Datagram<'_>| {
-                    note(&mut heard, run, &datagram, datagram.arrival.read)
+                    note(&mut received, run, &datagram, datagram.arrival.read)
                 };
                 loop {
                     let requested = over.is_requested();
@@ -118,7 +118,7 @@ impl KernelReceiver {
                     sleep_until(due);
                     let woke = now();
                     ticks.pass(woke, |_| {});
-                    link.receive(&mut |datagram| note(&mut heard, run, &datagram, woke));
+                    link.receive(&mut |datagram| note(&mut received, run, &datagram, woke));
                     if left.is_none() && over.is_requested() {
                         left = Some(woke + TIMEOUT);
                     }
@@ -126,14 +126,19 @@ impl KernelReceiver {
                 link.counters().last_error
             }
         };
-        Log { heard, error }
+        Log { received, error }
     }
 }
 
-fn note(heard: &mut [Option<ArrivalRecord>], run: u32, datagram: &Datagram<'_>, woke: LocalTime) {
+fn note(
+    received: &mut [Option<ArrivalRecord>],
+    run: u32,
+    datagram: &Datagram<'_>,
+    woke: LocalTime,
+) {
     let word = |at: usize| datagram.bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let (Some(named), Some(number)) = (word(0), word(4)) else { return };
-    let place = heard.get_mut(number as usize).filter(|place| named == run && place.is_none());
+    let place = received.get_mut(number as usize).filter(|place| named == run && place.is_none());
     if let Some(place) = place {
         *place = Some(ArrivalRecord {
             arrival: datagram.arrival.at,

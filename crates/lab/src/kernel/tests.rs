@@ -41,7 +41,7 @@ fn sent(count: usize) -> Vec<SentDatagram> {
     (0..count).map(of).collect()
 }
 
-fn heard(arrival: LocalTime, woke: LocalTime) -> Option<ArrivalRecord> {
+fn received(arrival: LocalTime, woke: LocalTime) -> Option<ArrivalRecord> {
     let uncertainty = Span::from_nanos(50);
     Some(ArrivalRecord { arrival, uncertainty, woke, read: woke + micros(2) })
 }
@@ -50,9 +50,9 @@ fn heard(arrival: LocalTime, woke: LocalTime) -> Option<ArrivalRecord> {
 fn arrival_to_read_is_measured_with_timestamp_uncertainty() {
     let sent = sent(1000);
     let mut log: Vec<_> =
-        sent.iter().map(|sent| heard(sent.due + micros(10), sent.due + micros(30))).collect();
+        sent.iter().map(|sent| received(sent.due + micros(10), sent.due + micros(30))).collect();
     log[7] = None;
-    log[500] = heard(sent[500].due + micros(10), sent[500].due + micros(900));
+    log[500] = received(sent[500].due + micros(10), sent[500].due + micros(900));
     let row = row(&case(Way::Blocked, 1000), &sent, &log).unwrap();
     let measured = row.measured.unwrap();
     assert_eq!((measured.count, measured.p50_ns), (999, Some(22_000)));
@@ -71,7 +71,7 @@ fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
     let begins = at(3_600_000_000);
     let mut log: Vec<_> = (0..1000_i64)
         .map(|number| begins + micros(1000 * number + 10))
-        .map(|arrival| heard(arrival, arrival + micros(20)))
+        .map(|arrival| received(arrival, arrival + micros(20)))
         .collect();
     log[7] = None;
     let sent = SentPackets { schema: 2, taken: 1000, late_max_ns: Some(5000) };
@@ -91,7 +91,7 @@ fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
 fn reordered_packets_belong_to_the_second_of_arrival() {
     let case = KernelCase::of(&options(2000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
     let mut log: Vec<_> =
-        (0..2000_i64).map(|number| heard(at(1000 * number), at(1000 * number + 20))).collect();
+        (0..2000_i64).map(|number| received(at(1000 * number), at(1000 * number + 20))).collect();
     log.swap(999, 1000);
     let sent = SentPackets { schema: 2, taken: 2000, late_max_ns: Some(5000) };
     let row = far_row(&case, at(0), &sent, &log).unwrap();
@@ -99,16 +99,16 @@ fn reordered_packets_belong_to_the_second_of_arrival() {
     assert_eq!(seconds, [(0, 1000), (1_000_000_000, 1000)]);
 }
 
-fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
+fn second(arrived: Unmeasured) -> (Vec<String>, Vec<String>) {
     let options = KernelOptions { packets: vec![SHORT; 2], ..options(10) };
     let sender = CaseSender::Far("ssh:x".into());
     let mut goes_on = |_: &ReportRow| true;
     let mut cases = Cases::of("kernel", &mut goes_on);
-    let (mut number, mut came) = (0, Some(came));
+    let (mut number, mut arrived) = (0, Some(arrived));
     run_all(&mut cases, &options, &sender, &mut (), |(), case| {
         number += 1;
-        match came.take_if(|_| number == 2) {
-            Some(came) => Err(came),
+        match arrived.take_if(|_| number == 2) {
+            Some(arrived) => Err(arrived),
             None => Ok(ReportRow::named(case.name())),
         }
     });
@@ -135,10 +135,10 @@ fn direct_link_separates_period_wait_from_late_wakeup() {
     let case = KernelCase { tick: micros(1000), ..case(Way::Direct, 3) };
     let log = [
         // Polls at 1000, wakes 40 late.
-        heard(at(300), at(1040)),
-        heard(at(1300), at(3500)),
+        received(at(300), at(1040)),
+        received(at(1300), at(3500)),
         // Arrived after the wake-up.
-        heard(at(3501), at(3500)),
+        received(at(3501), at(3500)),
     ];
     let row = row(&case, &sent(3), &log).unwrap();
     let stage = |index: usize| row.stages[index].summary;

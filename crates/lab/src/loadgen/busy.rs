@@ -73,7 +73,7 @@ impl BusyHost {
             let burden = self.burden(ends.receiver.description().cpus);
             running.start_surely(ends, LoadSide::Receiver, &burden)
         };
-        among(ends, plan, start, |ends, ()| run(ends)).map(|(came, _)| came)
+        among(ends, plan, start, |ends, ()| run(ends)).map(|(arrived, _)| arrived)
     }
 
     pub(crate) fn around_if<T>(

@@ -112,11 +112,11 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> SearchRes
     if freezes {
         scenario.receivers[0].host.stopped = vec![(millis(600), millis(630))];
     }
-    let heard = &play(scenario, Span::from_secs(if held { 10 } else { 1 }))[0];
-    let gaps = heard.gaps;
+    let received = &play(scenario, Span::from_secs(if held { 10 } else { 1 }))[0];
+    let gaps = received.gaps;
     let late = gaps.late_sender + gaps.late_network + gaps.late_receiver;
     // Silence because the program was late is an xrun.
-    let starved = u64::from(heard.starved > Frames::ZERO);
+    let starved = u64::from(received.starved > Frames::ZERO);
     // This card starves only in stalls, so they count as the host's.
     let besides = late + gaps.lost + gaps.discarded;
     let missed = besides + gaps.host_stalled + starved;
@@ -167,8 +167,8 @@ fn latencies_are_whole_steps_above_the_minimum() {
 fn carried(lost: &[i64]) -> StreamOutcome {
     let mut outcome = outcome(4000, lost);
     outcome.sent = read(json!({"role": "send", "streams": [{}]}));
-    outcome.heard.streams[0].clock = read(json!({"source": "host"}));
-    outcome.heard.streams[0].counters.lost = lost.len() as u64;
+    outcome.received.streams[0].clock = read(json!({"source": "host"}));
+    outcome.received.streams[0].counters.lost = lost.len() as u64;
     outcome
 }
 
@@ -193,13 +193,13 @@ fn late_lost_unheard_and_xruns_each_count_as_a_miss() {
     let mut not_received = carried(&[]);
     not_received.arrivals[3000].receiver[1] = None;
     snapshot!(lacked(not_received.clone()));
-    not_received.heard.streams[0].counters.xruns = 1;
+    not_received.received.streams[0].counters.xruns = 1;
     snapshot!(found(not_received, SearchResult::Xruns));
     let mut sender = carried(&[]);
     sender.sent.streams[0].counters.xruns = 1;
     snapshot!(found(sender, SearchResult::Xruns));
     let mut receiver = carried(&[]);
-    receiver.heard.streams[0].counters.xruns = 2;
+    receiver.received.streams[0].counters.xruns = 2;
     snapshot!(found(receiver, SearchResult::Xruns));
 }
 
@@ -226,7 +226,7 @@ fn all_packets_late_is_a_miss_not_an_invalid_row() {
     assert_eq!((seen.finding, &seen.row.invalid), (SearchResult::Missed, &None));
     snapshot!(seen.lacked);
     // Missing log lines are not missed packets.
-    outcome.heard.incomplete_files.push("the ledger is incomplete".into());
+    outcome.received.incomplete_files.push("the ledger is incomplete".into());
     assert_eq!(self::seen(outcome).finding, SearchResult::Invalid);
 }
 
@@ -235,7 +235,7 @@ fn xruns_before_counting_are_no_miss_but_untimed_ones_are() {
     let xrun = |at_ms: i64, count: u32| json!({"at_ns": at_ms * 1_000_000, "count": count});
     let with = |end: usize, all: u64, reported: &[serde_json::Value]| {
         let mut outcome = carried(&[]);
-        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
+        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.received };
         report.streams[0].counters.xruns = all;
         report.streams[0].xruns = read(json!(reported));
         seen(outcome)
@@ -258,7 +258,7 @@ fn misses_explained_by_host_stalls_only_spoil_the_try() {
     // A sender's stall shows as an xrun, a receiver's as a late packet.
     let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
         let mut outcome = carried(lost);
-        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
+        let report = if end == 0 { &mut outcome.sent } else { &mut outcome.received };
         report.host.stalls = 1;
         let counters = &mut report.streams[0].counters;
         counters.host_stalled = host_stalled;
@@ -345,7 +345,7 @@ fn each_try_is_a_row_and_the_last_is_the_minimum() {
 fn stalled_tries_are_rows_of_their_own() {
     let report = lab_report(|_, _, number| {
         let mut outcome = carried(if number <= 2 { &[3000] } else { &[] });
-        outcome.heard.host.stalls = 1;
+        outcome.received.host.stalls = 1;
         Ok(outcome)
     });
     assert_eq!(names(&report), ["3ms", "3ms, try 2", "3ms, try 3", "the least"]);
@@ -370,7 +370,7 @@ fn bound_names_the_excluded_holds() {
             _ => &[],
         });
         if held && latency == 5 {
-            outcome.heard.host.stalls = 1;
+            outcome.received.host.stalls = 1;
         }
         Ok(outcome)
     });

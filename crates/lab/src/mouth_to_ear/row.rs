@@ -12,7 +12,7 @@ pub(super) fn row(
     measured: &MeasuredCall,
     options: &MouthToEarFlags,
 ) -> ReportRow {
-    let stream = measured.heard.as_ref();
+    let stream = measured.received.as_ref();
     let configured = stream.and_then(|one| one.latency.configured_ns).map(Span::from_nanos);
     let median = stream.and_then(|one| one.latency.measured.p50_ns);
     let mut row = match &measured.delays {

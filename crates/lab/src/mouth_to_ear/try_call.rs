@@ -19,7 +19,7 @@ pub(super) struct MeasuredCall {
     pub(super) delays: Result<BranchDelays, String>,
     /// ±; zero with a shared clock.
     pub(super) clock_uncertainty: Span,
-    pub(super) heard: Option<StreamReport>,
+    pub(super) received: Option<StreamReport>,
     pub(super) used: Option<UsedBetween>,
     pub(super) cap: Option<u32>,
     pub(super) bulk: Option<f64>,
@@ -124,19 +124,19 @@ impl CallHosts {
             }
         }
         let report: CallReport = serde_json::from_str(&self.far.read(REPORT)?).unwrap_or_default();
-        let heard = report.directions.into_iter().next();
-        let heard = heard.and_then(|report| report.streams.into_iter().next());
+        let received = report.directions.into_iter().next();
+        let received = received.and_then(|report| report.streams.into_iter().next());
         let mut notes: Vec<_> = direct.notes.iter().chain(&travelled.notes).cloned().collect();
         notes.dedup();
         let (recording, clock_uncertainty) = match self.joined(case, &direct, &travelled) {
             Ok((recording, unsure)) => (Ok(recording), unsure),
             Err(why) => (Err(why), Span::ZERO),
         };
-        let configured = heard.as_ref().and_then(|stream| stream.latency.configured_ns);
+        let configured = received.as_ref().and_then(|stream| stream.latency.configured_ns);
         let maximum = configured.map_or(latency, Span::from_nanos) + options.ear_delay() + BEYOND;
         let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(maximum));
         let used = before.ok().zip(after.ok()).and_then(|(before, after)| before.until(&after));
-        let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, bulk, notes };
+        let call = MeasuredCall { delays, clock_uncertainty, received, used, cap, bulk, notes };
         Ok((call, recording.ok()))
     }
 

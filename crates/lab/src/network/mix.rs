@@ -139,7 +139,7 @@ impl TappedInterface {
         all
     }
 
-    pub(super) fn tell_sound(&self, row: &mut ReportRow) {
+    pub(super) fn write_sound(&self, row: &mut ReportRow) {
         let [_, sent] = self.part(MixPart::Sound);
         if sent.datagrams == 0 {
             return;

@@ -195,7 +195,7 @@ pub(super) fn overhead(
     row.add("thesis_ethernet_bytes", "thesis, Ethernet, bytes", ethernet);
     row.add("thesis_overhead_share", "thesis, overhead", 1.0 - sound as f64 / ethernet as f64);
     if let Some(tapped) = TappedSide::of(seen, 0).and_then(|side| side.interface(&main)) {
-        tapped.tell_sound(&mut row);
+        tapped.write_sound(&mut row);
     }
     let media = seen.media(window.span());
     if media > 0 {

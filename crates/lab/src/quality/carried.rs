@@ -137,10 +137,10 @@ fn carried(
         }
         SentSound::File { path, channels } => (path.as_str(), *channels),
     };
-    let heard = format!("{{dir}}/heard-{number}.wav");
+    let received = format!("{{dir}}/heard-{number}.wav");
     let output = match case.off_clock {
-        true => format!("virtual:?ppm={FAST_PPM}&record={heard}"),
-        false => format!("file:{heard}"),
+        true => format!("virtual:?ppm={FAST_PPM}&record={received}"),
+        false => format!("file:{received}"),
     };
     let mut recv = words(&["--channels"], channels);
     recv.extend(case.recv.iter().cloned());
@@ -153,7 +153,7 @@ fn carried(
         ..plan.clone()
     };
     let (_, alongside) = noise.around(ends, &stream)?;
-    let compare = words(&["compare", sent, &heard, "--report"], "json");
+    let compare = words(&["compare", sent, &received, "--report"], "json");
     let ended = ran(&mut ends.receiver, &compare, "compare")?;
     match serde_json::from_str(&ended.printed) {
         Ok(judged) => Ok((judged, alongside)),

@@ -110,7 +110,7 @@ fn summary_has_the_measured_values() {
 fn values_beyond_the_capacity_are_counted() {
     let mut series = Series::with_room(2);
     (0..5).for_each(|index| series.push(at(index), Span::ZERO));
-    assert_eq!((series.values().len(), series.unkept()), (2, 3));
+    assert_eq!((series.values().len(), series.overflowed()), (2, 3));
 }
 
 #[test]

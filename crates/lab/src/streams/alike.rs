@@ -20,13 +20,13 @@ impl StreamOutcome {
 
     /// For AVTP: matches both ends' last packets. With one clock, transit times refine this.
     pub(super) fn count_alike(&mut self, one_clock: bool) {
-        let (Some(sent), Some(heard)) = (self.departures.last(), self.arrivals.last()) else {
+        let (Some(sent), Some(received)) = (self.departures.last(), self.arrivals.last()) else {
             return;
         };
-        let by_last = sent.timestamp.wrapping_sub(heard.timestamp);
+        let by_last = sent.timestamp.wrapping_sub(received.timestamp);
         let apart = if one_clock { self.apart_by_times(by_last) } else { by_last };
-        let heard = self.arrivals.iter_mut();
-        heard.for_each(|packet| packet.timestamp = packet.timestamp.wrapping_add(apart));
+        let received = self.arrivals.iter_mut();
+        received.for_each(|packet| packet.timestamp = packet.timestamp.wrapping_add(apart));
     }
 
     /// The right offset near `guess` has the shortest transit times without early arrivals.
@@ -77,8 +77,8 @@ mod tests {
         }
         outcome.count_alike(one_clock);
         let sent = outcome.departures.iter().map(|packet| packet.timestamp);
-        let came = (0..).zip(sent).filter(|(number, _)| !lost(*number)).map(|(_, sent)| sent);
-        came.zip(outcome.arrivals.iter().map(|packet| packet.timestamp)).collect()
+        let delivered = (0..).zip(sent).filter(|(number, _)| !lost(*number)).map(|(_, sent)| sent);
+        delivered.zip(outcome.arrivals.iter().map(|packet| packet.timestamp)).collect()
     }
 
     #[test]
@@ -91,8 +91,8 @@ mod tests {
         ];
         for (place, lost) in lost.into_iter().enumerate() {
             for (together, way) in [(1, 20_000), (1, 100_000), (1, 5_000), (40, 20_000)] {
-                for (sent, heard) in counted_from_elsewhere(lost, (together, way), true) {
-                    assert_eq!(sent, heard, "{place}: {together} together, {way} ns");
+                for (sent, received) in counted_from_elsewhere(lost, (together, way), true) {
+                    assert_eq!(sent, received, "{place}: {together} together, {way} ns");
                 }
             }
         }
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn with_two_clocks_the_last_packets_of_both_are_taken_for_one() {
-        for (sent, heard) in counted_from_elsewhere(|number| number == 7, (1, 20_000), false) {
-            assert_eq!(sent, heard);
+        for (sent, received) in counted_from_elsewhere(|number| number == 7, (1, 20_000), false) {
+            assert_eq!(sent, received);
         }
     }
 }

@@ -19,12 +19,12 @@ impl StreamOutcome {
         // Less than half of a last second does not count.
         let seconds =
             number((*end - *begin).as_nanos().saturating_add(INTERVAL.half().as_nanos()))?;
-        let came: HashSet<u32> = counted.iter().map(|(_, packet)| packet.timestamp).collect();
+        let arrived: HashSet<u32> = counted.iter().map(|(_, packet)| packet.timestamp).collect();
         let departures = self.departures_from(first);
         let left = departures.first().map_or(0, |packet| packet.capture);
         let unlogged = departures
             .iter()
-            .filter(|packet| !came.contains(&packet.timestamp))
+            .filter(|packet| !arrived.contains(&packet.timestamp))
             .filter_map(|packet| number(packet.capture.saturating_sub(left)));
         let of = |is: fn(&ReceivedPacket) -> bool| {
             let those = counted.iter().filter(move |(_, packet)| is(packet));
@@ -46,7 +46,7 @@ impl StreamOutcome {
         let parts = stages.chain(late);
         let discarded = of(|packet| !packet.late && !packet.is_received());
         // Of both kinds in one run, the log does not tell which second had which.
-        let (lost, underrun_discarded) = match first_counters(&self.heard).lost {
+        let (lost, underrun_discarded) = match first_counters(&self.received).lost {
             0 => (Vec::new(), counts(unlogged.chain(discarded))),
             _ => (counts(unlogged), counts(discarded)),
         };

@@ -22,7 +22,7 @@ impl StreamOutcome {
         if self.is_one_clock() {
             return None;
         }
-        let ends = [&self.sent, &self.heard].into_iter();
+        let ends = [&self.sent, &self.received].into_iter();
         match ends.map(|report| first_counters(report).clock_steps).sum::<u64>() {
             0 => {}
             steps => {
@@ -58,7 +58,11 @@ impl StreamOutcome {
     }
 
     /// None with a shared clock.
-    pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, ReceivedPacket)]) {
+    pub(super) fn write_clocks(
+        &self,
+        row: &mut ReportRow,
+        counted: &[(LocalTime, ReceivedPacket)],
+    ) {
         let Some(stream) = self.stream().filter(|_| !self.is_one_clock()) else { return };
         let Some(clock) = &stream.clock else { return };
         row.add("clock_source", "clock source", &*clock.source);
@@ -73,9 +77,9 @@ impl StreamOutcome {
         let sent =
             sent.filter(|packet| packet.capture.saturating_sub(begin) >= self.settle.as_nanos());
         let sender = middle(sent.map(|packet| packet.handed.saturating_sub(packet.capture)));
-        let heard = counted.iter().filter(|(_, packet)| packet.measured.is_some());
+        let received = counted.iter().filter(|(_, packet)| packet.measured.is_some());
         let receiver =
-            middle(heard.filter_map(|(_, packet)| Some(packet.receiver[3]? - packet.arrival)));
+            middle(received.filter_map(|(_, packet)| Some(packet.receiver[3]? - packet.arrival)));
         for (key, words, length) in [
             ("sender_own_ns", "capture to network, by the sender's clock", sender),
             ("receiver_own_ns", "network to DAC, by the receiver's clock", receiver),

@@ -96,7 +96,7 @@ impl StreamOutcome {
         let never_sent = self.never_sent(counted).count();
         let unlogged = missed.saturating_sub(late + logged + never_sent);
         // The receiver does not log packets of which an underrun skipped the whole sound.
-        let lost = unlogged.min(first_counters(&self.heard).lost);
+        let lost = unlogged.min(first_counters(&self.received).lost);
         let underrun_discarded = logged + unlogged - lost;
         MissedBy { never_sent, late, lost, underrun_discarded }
     }
@@ -108,7 +108,8 @@ impl StreamOutcome {
         // They are explained with the xrun.
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
         // A minimum: stall losses include those before packets counted.
-        let of_host = [&self.sent, &self.heard].map(|report| first_counters(report).host_stalled);
+        let of_host =
+            [&self.sent, &self.received].map(|report| first_counters(report).host_stalled);
         let besides = xruns[0].saturating_sub(of_host[0])
             + unexplained
             + (late + lost + underrun_discarded + xruns[1]).saturating_sub(of_host[1]);
@@ -126,7 +127,7 @@ impl StreamOutcome {
     /// Without those before the first counted packet: a card may have one at start.
     fn xruns_counted(&self, counted: &[(LocalTime, ReceivedPacket)]) -> [u64; 2] {
         let reported = self.xruns(counted);
-        [(&self.sent, XRUNS[0]), (&self.heard, XRUNS[1])].map(|(report, (key, _))| {
+        [(&self.sent, XRUNS[0]), (&self.received, XRUNS[1])].map(|(report, (key, _))| {
             let of_end = reported.iter().find(|events| events.key == key);
             let values = of_end.map_or(&[][..], |events| &events.values);
             let before = values.iter().filter(|(at, _)| *at < 0);

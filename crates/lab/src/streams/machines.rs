@@ -130,7 +130,7 @@ impl SampledMachines {
 }
 
 impl StreamOutcome {
-    pub(super) fn tell_unread(&self, row: &mut ReportRow) {
+    pub(super) fn write_unread(&self, row: &mut ReportRow) {
         for (_, names, read) in self.machines.each() {
             if let Err(error) = read {
                 let (key, words) = names.unread;
@@ -150,7 +150,7 @@ impl StreamOutcome {
     }
 
     pub(super) fn xruns(&self, counted: &[(LocalTime, ReceivedPacket)]) -> Vec<Events> {
-        let reports = [&self.sent, &self.heard].map(|report| report.streams.first());
+        let reports = [&self.sent, &self.received].map(|report| report.streams.first());
         let ends = reports.into_iter().zip(self.begins(counted)).zip(XRUNS);
         let events = ends.filter_map(|((stream, begin), names)| {
             let stream = stream?;
@@ -206,14 +206,15 @@ fn missed(
     never_sent: Vec<SecondCount>,
     counted: &[(LocalTime, ReceivedPacket)],
 ) -> Option<Meanwhile> {
-    let heard = counted.iter().filter(|(_, packet)| packet.is_received());
-    let heard: std::collections::HashSet<u32> = heard.map(|(_, packet)| packet.timestamp).collect();
+    let received = counted.iter().filter(|(_, packet)| packet.is_received());
+    let received: std::collections::HashSet<u32> =
+        received.map(|(_, packet)| packet.timestamp).collect();
     // An extreme time in another machine's log must not allocate all seconds in between.
     let (mut begin, mut seconds) = (None, BTreeMap::new());
     for (timestamp, capture) in departures {
         let since = capture.saturating_sub(*begin.get_or_insert(capture)).max(0);
         *seconds.entry(since / INTERVAL.as_nanos()).or_insert(0_u32) +=
-            u32::from(!heard.contains(&timestamp));
+            u32::from(!received.contains(&timestamp));
     }
     for (second, count) in never_sent {
         *seconds.entry(i64::from(second)).or_insert(0) += count;

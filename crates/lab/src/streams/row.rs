@@ -38,8 +38,8 @@ impl StreamOutcome {
         if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
             row.add("host_stalled", "missed in host stalls, whole run", frozen);
         }
-        let heard = counted.iter().filter(|(_, packet)| packet.is_received()).count();
-        let not_found = heard.saturating_sub(series.values().len());
+        let received = counted.iter().filter(|(_, packet)| packet.is_received()).count();
+        let not_found = received.saturating_sub(series.values().len());
         if not_found > 0 {
             row.add("unmeasured", "received, not measured", not_found);
             if let Some(why) = stream.and_then(whys) {
@@ -59,16 +59,16 @@ impl StreamOutcome {
         row.meanwhile = self.meanwhile(&counted);
         row.events = self.xruns(&counted);
         row.events.extend(never_sent.events());
-        self.tell_unread(&mut row);
+        self.write_unread(&mut row);
         // Missing log lines would count as misses.
         row.invalid = self.unwritten();
         row.invalid = row.invalid.or_else(|| self.refused.clone());
         let wire = row.stages.iter().find(|stage| stage.name == "wire");
         let wire = wire.and_then(|wire| wire.summary.p50_ns);
         row.invalid = row.invalid.take().or_else(|| self.untimely(wire));
-        self.tell_clocks(&mut row, &counted);
-        if !self.heard.host.scheduler.is_empty() {
-            row.add("scheduler", "receiver ran as", &*self.heard.host.scheduler);
+        self.write_clocks(&mut row, &counted);
+        if !self.received.host.scheduler.is_empty() {
+            row.add("scheduler", "receiver ran as", &*self.received.host.scheduler);
         }
         row
     }
@@ -148,14 +148,14 @@ impl StreamOutcome {
     }
 
     fn unwritten(&self) -> Option<String> {
-        [&self.sent, &self.heard]
+        [&self.sent, &self.received]
             .into_iter()
             .find_map(|report| report.incomplete_files.first())
             .cloned()
     }
 
     pub(super) fn refusal(&self, requested: &[Option<String>; 2]) -> Option<String> {
-        let mut both = [&self.sent, &self.heard].into_iter().zip(requested);
+        let mut both = [&self.sent, &self.received].into_iter().zip(requested);
         both.find_map(|(report, requested)| {
             requested.as_ref()?;
             report.host.refused.priority.clone()
@@ -164,7 +164,7 @@ impl StreamOutcome {
 
     /// Per end; `None` if the plan disables the monitor.
     pub(super) fn stalls(&self, plan: &LabStream) -> [Option<u64>; 2] {
-        let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
+        let ends = [(&self.sent, &plan.send), (&self.received, &plan.recv)];
         ends.map(|(report, words)| {
             let watched = !words.iter().any(|word| word == "--no-stall-monitor");
             (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
@@ -172,23 +172,23 @@ impl StreamOutcome {
     }
 
     pub fn counted_at_receiver(&self, count: fn(&Counters) -> u64) -> u64 {
-        self.heard.streams.iter().map(|stream| count(&stream.counters)).sum()
+        self.received.streams.iter().map(|stream| count(&stream.counters)).sum()
     }
 
     pub fn streams_received(&self) -> usize {
-        self.heard.streams.iter().filter(|stream| stream.counters.received > 0).count()
+        self.received.streams.iter().filter(|stream| stream.counters.received > 0).count()
     }
 
     pub fn frozen(&self) -> u64 {
-        self.heard.streams.iter().map(frozen).sum()
+        self.received.streams.iter().map(frozen).sum()
     }
 
     /// Packets from settling to the sender's end. For AVTP with an unreliable clock, the sender's
     /// log has the capture times.
     pub(crate) fn counted(&self) -> Vec<(LocalTime, ReceivedPacket)> {
-        let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
-        let known = heard().filter(|packet| packet.sender[0].is_some()).count();
-        let by_sender = known * 2 < heard().count();
+        let received = || self.arrivals.iter().filter(|packet| packet.stream == 0);
+        let known = received().filter(|packet| packet.sender[0].is_some()).count();
+        let by_sender = known * 2 < received().count();
         let sent = by_sender.then(|| self.sent_at(|packet| packet.capture));
         let captured = |packet: &ReceivedPacket| match &sent {
             Some(sent) => sent.get(&packet.timestamp).copied(),
@@ -196,7 +196,7 @@ impl StreamOutcome {
         };
         let at = |nanos: i64| LocalTime::ZERO + Span::from_nanos(nanos);
         let mut packets: Vec<_> =
-            heard().filter_map(|packet| Some((at(captured(packet)?), *packet))).collect();
+            received().filter_map(|packet| Some((at(captured(packet)?), *packet))).collect();
         packets.sort_by_key(|(due, _)| *due);
         let Some(begin) = packets.first().map(|(due, _)| *due + self.settle) else {
             return packets;
@@ -210,9 +210,9 @@ impl StreamOutcome {
         // The receiver ran longer than the sender.
         let left = |packet: &SentPacket| packet.timestamp == first;
         let due = self.departures.iter().position(left).map_or(0, |at| self.departures.len() - at);
-        let heard = counted.iter().filter(|(_, packet)| packet.is_received()).count().min(due);
+        let received = counted.iter().filter(|(_, packet)| packet.is_received()).count().min(due);
         let never_sent = self.never_sent(counted).count();
-        Some(Missed::of((due - heard) as u64 + never_sent, due as u64 + never_sent))
+        Some(Missed::of((due - received) as u64 + never_sent, due as u64 + never_sent))
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
     });
     StreamOutcome {
         sent: Report::default(),
-        heard: read(json!({"role": "recv",
+        received: read(json!({"role": "recv",
             "streams": [{"latency": {"configured_ns": 5_000_000, "uncertainty_ns": 10_000},
             "stages": [{"name": "wire", "uncertainty_ns": 7}], "counters": {"packets_received": 1, "lost": lost.len()}}]})),
         departures: departures.collect(),
@@ -188,11 +188,11 @@ fn extreme_media_time_gaps_are_bounded_as_never_sent() {
 fn unmeasured_stream_is_invalid_with_a_reason() {
     let mut outcome = outcome(4000, &[]);
     outcome.arrivals.clear();
-    outcome.heard.streams[0].counters.received = 0;
+    outcome.received.streams[0].counters.received = 0;
     let why = outcome.row("test").invalid.unwrap();
     snapshot!(why);
-    outcome.heard.streams[0].counters.received = 9;
-    outcome.heard.streams[0].latency.not_measured = read(json!({"ambiguous": 9, "lost": 1}));
+    outcome.received.streams[0].counters.received = 9;
+    outcome.received.streams[0].latency.not_measured = read(json!({"ambiguous": 9, "lost": 1}));
     let why = outcome.row("test").invalid.unwrap();
     snapshot!(why);
 }
@@ -211,8 +211,8 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
         }
     }
     let not_found = json!({"no_match": 4, "silent": 1, "ambiguous": 0, "late": 3, "lost": 1});
-    outcome.heard.streams[0].latency.not_measured = read(not_found);
-    outcome.heard.streams[0].counters.lost = 1;
+    outcome.received.streams[0].latency.not_measured = read(not_found);
+    outcome.received.streams[0].counters.lost = 1;
     let row = outcome.row("test");
     assert_eq!(row.missed.unwrap().missed, 10);
     let reported: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
@@ -225,7 +225,7 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
         ("unmeasured_reasons", json!("4 not found (gap or glitch), 1 in silence")),
     ];
     assert_eq!(reported, known);
-    outcome.heard.streams[0].counters.lost = 0;
+    outcome.received.streams[0].counters.lost = 0;
     let row = outcome.row("test");
     let count = |key| row.figures.iter().find(|one| one.key == key).map(|one| one.value.clone());
     assert_eq!([count("lost"), count("underrun_discarded")], [Some(json!(0)), Some(json!(5))]);
@@ -237,7 +237,7 @@ fn row_reports_how_packets_were_missed_or_unmeasured() {
 #[test]
 fn row_with_an_incomplete_packet_log_is_invalid() {
     let mut outcome = outcome(4000, &[]);
-    outcome.heard.incomplete_files.push("the ledger heard.csv is incomplete: no space".into());
+    outcome.received.incomplete_files.push("the ledger heard.csv is incomplete: no space".into());
     let why = outcome.row("test").invalid.unwrap();
     assert!(why.contains("no space"), "{why}");
 }
@@ -374,9 +374,9 @@ fn xruns_have_times_on_each_ends_clock() {
     let xrun = |at_ns: i64, count: u32| json!({"last_wakeup_ns": at_ns - 9, "at_ns": at_ns, "count": count});
     outcome.sent = read(json!({"streams": [{
         "xruns": [xrun(sender - 500, 1), xrun(sender + 700, 2)], "counters": {"xruns": 3}}]}));
-    let heard = &mut outcome.heard.streams[0];
-    heard.xruns = read(json!([xrun(seconds(3), 1)]));
-    heard.counters.xruns = 5;
+    let received = &mut outcome.received.streams[0];
+    received.xruns = read(json!([xrun(seconds(3), 1)]));
+    received.counters.xruns = 5;
     let events = outcome.row("test").events;
     let reported: Vec<_> =
         events.iter().map(|one| (&*one.key, &one.values[..], one.without_time)).collect();
@@ -403,7 +403,7 @@ pub(crate) fn between_two(uncertainty: Span) -> StreamOutcome {
         packet.capture += 7_000_000_000_000;
         packet.handed = packet.capture + 1_020_000;
     }
-    let stream = &mut outcome.heard.streams[0];
+    let stream = &mut outcome.received.streams[0];
     stream.latency.uncertainty_ns = Some(uncertainty.as_nanos());
     stream.clock = read(json!({"source": "rtcp", "round_trip_ns": 180_000}));
     outcome.max_uncertainty = Some(MAX_UNSURE);
@@ -420,8 +420,8 @@ fn two_clock_row_has_uncertainty_and_one_clock_figures() {
     assert_eq!(figure("sender_own_ns"), Some(json!(1_020_000)));
     assert_eq!(figure("receiver_own_ns"), Some(json!(3_900_000)));
     let mut one = between_two(Span::from_millis(9));
-    one.heard.streams[0].clock = read(json!({"source": "host"}));
-    one.heard.streams[0].counters.clock_steps = 1;
+    one.received.streams[0].clock = read(json!({"source": "host"}));
+    one.received.streams[0].counters.clock_steps = 1;
     let row = one.row("test");
     assert!(row.invalid.is_none() && row.figures.is_empty(), "{row:#?}");
 }
@@ -432,7 +432,7 @@ fn clock_uncertainty_above_the_limit_invalidates_the_row() {
     snapshot!(why);
     assert_eq!(between_two(MAX_UNSURE).row("test").invalid, None);
     let mut unknown = between_two(MAX_UNSURE);
-    unknown.heard.streams[0].latency.uncertainty_ns = None;
+    unknown.received.streams[0].latency.uncertainty_ns = None;
     let why = unknown.row("test").invalid.unwrap();
     snapshot!(why);
     unknown.max_uncertainty = None;
@@ -444,7 +444,7 @@ fn a_clock_that_was_set_while_it_ran_makes_a_row_void() {
     let mut ours = between_two(Span::from_micros(60));
     ours.sent = read(json!({"streams": [{"counters": {"clock_steps": 2}}]}));
     let mut theirs = between_two(Span::from_micros(60));
-    theirs.heard.streams[0].counters.clock_steps = 2;
+    theirs.received.streams[0].counters.clock_steps = 2;
     for outcome in [ours, theirs] {
         let why = outcome.row("test").invalid.unwrap();
         snapshot!(why);
@@ -481,12 +481,12 @@ fn remaining_time_of_a_stream_is_reported_once() {
 #[test]
 fn row_names_the_conditions_of_its_stream() {
     let mut outcome = outcome(4000, &[]);
-    outcome.heard.streams[0] = StreamReport {
+    outcome.received.streams[0] = StreamReport {
         format: "l24".into(),
         rate: 48_000,
         channels: 2,
         clock: read(json!({"source": "host"})),
-        ..outcome.heard.streams[0].clone()
+        ..outcome.received.streams[0].clone()
     };
     let here = outcome.row("a").conditions.unwrap();
     assert_eq!(
@@ -494,7 +494,7 @@ fn row_names_the_conditions_of_its_stream() {
         "virtual card to virtual card, 2 periods of 48 frames; l24, 48000 Hz, 2 channels, 1ms per packet; one clock"
     );
     outcome.devices[1] = Some("alsa:hw:0".to_owned());
-    outcome.heard.streams[0].clock = read(json!({"source": "rtcp"}));
+    outcome.received.streams[0].clock = read(json!({"source": "rtcp"}));
     let there = outcome.row("a").conditions.unwrap();
     assert!(there.starts_with("virtual card to alsa:hw:0, "), "{there}");
     assert!(there.ends_with("; two clocks, compared via rtcp"), "{there}");

@@ -138,7 +138,7 @@ struct AnsweredConnection {
     peer: ConnectionPeer,
     /// Oldest supported one before the first message.
     version: u32,
-    heard: LocalTime,
+    received: LocalTime,
     place: Option<usize>,
     credit: u32,
     credited: LocalTime,
@@ -158,7 +158,7 @@ struct HeldCall {
     /// Loss of the control connection or the last packet, whichever is later.
     alive: LocalTime,
     /// Last packet, or the begin of the audio.
-    heard: LocalTime,
+    received: LocalTime,
     /// Whether the caller is silent, so that this end sends nothing.
     is_silent: bool,
 }
@@ -167,7 +167,7 @@ impl HeldCall {
     /// Time at which this end stops sending. `line` is the time of the last message.
     fn silent_at(&self, line: Option<LocalTime>) -> LocalTime {
         match self.terms.sound() {
-            true => line.map_or(self.heard, |line| line.max(self.heard)) + SENT_UNHEARD,
+            true => line.map_or(self.received, |line| line.max(self.received)) + SENT_UNHEARD,
             false => LocalTime::NEVER,
         }
     }
@@ -206,14 +206,14 @@ impl Answering {
     }
 
     /// Adds a connection of a peer with a proven key.
-    pub fn came(&mut self, id: ConnectionId, peer: ConnectionPeer, now: LocalTime) {
+    pub fn arrived(&mut self, id: ConnectionId, peer: ConnectionPeer, now: LocalTime) {
         let (place, credit) = (None, MAX_AT_ONCE);
         let version = OLDEST_CALL_VERSION;
         self.lines.push(AnsweredConnection {
             id,
             peer,
             version,
-            heard: now,
+            received: now,
             place,
             credit,
             credited: now,
@@ -319,7 +319,7 @@ impl Answering {
             line: Some(line),
             packets: 0,
             alive: now,
-            heard: now,
+            received: now,
             is_silent: false,
         });
         self.lines[at].place = Some(place);
@@ -431,7 +431,7 @@ impl Answering {
         }
         (call.terms, call.room) = (terms.clone(), room);
         if begins {
-            (call.heard, call.is_silent) = (now, false);
+            (call.received, call.is_silent) = (now, false);
         }
         let sound = match (begins, terms.sound()) {
             (true, _) => SoundChange::Begins(TransportStep::UseUdp(call.transport.used().1)),
@@ -454,10 +454,10 @@ impl Answering {
     }
 
     /// Updates the number of authenticated packets.
-    pub fn heard(&mut self, place: usize, packets: u64, now: LocalTime) {
+    pub fn received(&mut self, place: usize, packets: u64, now: LocalTime) {
         let Some(call) = self.calls.get_mut(place).and_then(Option::as_mut) else { return };
         if call.packets != packets {
-            (call.packets, call.alive, call.heard) = (packets, now, now);
+            (call.packets, call.alive, call.received) = (packets, now, now);
         }
         if let Some(number) = call.transport.poll(packets, now) {
             self.not_received(place, number);
@@ -578,7 +578,7 @@ impl Answering {
 
 impl AnsweredConnection {
     fn dead_at(&self) -> LocalTime {
-        self.heard + if self.place.is_some() { LINE_DEAD } else { SAY_WHAT }
+        self.received + if self.place.is_some() { LINE_DEAD } else { SAY_WHAT }
     }
 
     fn may_say(&mut self, now: LocalTime) -> bool {
@@ -589,7 +589,7 @@ impl AnsweredConnection {
             self.credited = now;
         }
         if self.place.is_some() {
-            self.heard = now;
+            self.received = now;
         }
         let may = self.credit > 0;
         self.credit = self.credit.saturating_sub(1);
@@ -598,7 +598,7 @@ impl AnsweredConnection {
 }
 
 fn last_message(lines: &[AnsweredConnection], call: &HeldCall) -> Option<LocalTime> {
-    lines.iter().find(|line| Some(line.id) == call.line).map(|line| line.heard)
+    lines.iter().find(|line| Some(line.id) == call.line).map(|line| line.received)
 }
 
 /// Devices keep their rate and channels.

@@ -129,7 +129,7 @@ pub struct CallerEnd {
     /// If so, the caller redials until the user hangs up.
     called: bool,
     failures: u32,
-    heard: LocalTime,
+    received: LocalTime,
     pinged: LocalTime,
     steps: VecDeque<CallerStep>,
 }
@@ -151,7 +151,7 @@ impl CallerEnd {
             version: CALL_VERSION,
             called: false,
             failures: 0,
-            heard: now,
+            received: now,
             pinged: now,
             steps: VecDeque::new(),
         }
@@ -214,7 +214,7 @@ impl CallerEnd {
             return;
         }
         self.line = CallerConnection::Requested { until: now + ANSWER };
-        self.heard = now;
+        self.received = now;
         let (mut offer, resumes) = (self.offer.clone(), self.call.as_ref().map(|call| call.id));
         if self.held {
             offer.paths.clear();
@@ -274,7 +274,7 @@ impl CallerEnd {
 
     /// Handles a message of the called end.
     pub fn handle_message(&mut self, message: CallMessage, now: LocalTime) {
-        self.heard = now;
+        self.received = now;
         match (self.line, message) {
             (CallerConnection::Open, CallMessage::Changed(terms))
                 if self.held && terms.sound() && !self.has_sound() =>
@@ -490,7 +490,7 @@ impl CallerEnd {
                 self.steps.push_back(CallerStep::Dial);
             }
             CallerConnection::Requested { until } if now >= until => self.give_line_up(now),
-            CallerConnection::Open if now >= self.heard + LINE_DEAD => self.give_line_up(now),
+            CallerConnection::Open if now >= self.received + LINE_DEAD => self.give_line_up(now),
             CallerConnection::Open if now >= self.pinged + PING_EVERY => {
                 self.pinged = now;
                 self.emit(CallMessage::Ping);
@@ -509,7 +509,7 @@ impl CallerEnd {
         match self.line {
             CallerConnection::Away { dial_at } => dial_at,
             CallerConnection::Requested { until } => until,
-            CallerConnection::Open => (self.heard + LINE_DEAD).min(self.pinged + PING_EVERY),
+            CallerConnection::Open => (self.received + LINE_DEAD).min(self.pinged + PING_EVERY),
             CallerConnection::Dialling | CallerConnection::Over => LocalTime::NEVER,
         }
     }

@@ -101,16 +101,16 @@ impl StreamTerms {
 
     /// Packet format, if possible.
     pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
-        let Self { rate, channels, coding: Coding { sample, coder }, ptime } = *self;
+        let Self { rate, channels, coding: Coding { sample, codec }, ptime } = *self;
         let packet = packet_frames(rate, ptime).ok()?;
-        let format = StreamFormat { rate, channels, sample, coder, packet, payload_type };
-        coder.is_none_or(|coder| coder.check((rate, channels), packet).is_ok()).then_some(format)
+        let format = StreamFormat { rate, channels, sample, codec, packet, payload_type };
+        codec.is_none_or(|codec| codec.check((rate, channels), packet).is_ok()).then_some(format)
     }
 
     /// Packet format with the default payload type.
     pub fn packets(&self) -> Result<StreamFormat, NoPackets> {
         let Self { coding, ptime, .. } = *self;
-        let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
+        let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.codec);
         let format = self.format(payload_type).ok_or_else(|| self.no_packets())?;
         let heads = PacketHeads { form: WireForm::Rtp, stamps: true };
         let bytes = heads.datagram_bytes(&format);
@@ -134,13 +134,13 @@ impl StreamTerms {
     pub fn lengths(&self) -> Option<PacketLengths> {
         let Self { rate, channels, coding, .. } = *self;
         let has = |ptime: Span| Self { ptime, ..*self }.format(0).is_some();
-        match coding.coder.and_then(Codec::ptimes) {
+        match coding.codec.and_then(Codec::ptimes) {
             Some(ptimes) => {
                 let all: Vec<_> = ptimes.iter().copied().filter(|ptime| has(*ptime)).collect();
                 (!all.is_empty()).then_some(PacketLengths::Of(all))
             }
             None => {
-                let minimum = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Codec::MIN_FRAMES));
+                let minimum = coding.codec.map_or(Span::ZERO, |_| rate.span_of(Codec::MIN_FRAMES));
                 let shortest =
                     coding.shortest((rate, channels), (PTIME_RANGE.0.max(minimum), PTIME_RANGE.1));
                 shortest.map(|shortest| PacketLengths::Within(shortest, PTIME_RANGE.1))
@@ -150,7 +150,7 @@ impl StreamTerms {
 
     fn no_packets(&self) -> NoPackets {
         let Self { rate, channels, coding, ptime } = *self;
-        let shape = coding.coder.map(|coder| coder.check_shape(rate, channels));
+        let shape = coding.codec.map(|codec| codec.check_shape(rate, channels));
         if let Some(Err(not)) = shape {
             return NoPackets::NotCoded(not);
         }

@@ -50,7 +50,7 @@ pub struct PathChoice {
     tcp: bool,
     path: CallPath,
     /// Last arrival, or the time of the choice.
-    heard: LocalTime,
+    received: LocalTime,
     chosen: LocalTime,
     sends: LocalTime,
     sent: LocalTime,
@@ -75,7 +75,7 @@ impl PathChoice {
             udp,
             tcp,
             path,
-            heard: now,
+            received: now,
             chosen: now,
             sends: now,
             sent: LocalTime::ZERO,
@@ -96,14 +96,14 @@ impl PathChoice {
     }
 
     /// Records a packet received on the current path.
-    pub const fn heard(&mut self, now: LocalTime) {
-        (self.heard, self.reported_back) = (now, false);
+    pub const fn received(&mut self, now: LocalTime) {
+        (self.received, self.reported_back) = (now, false);
     }
 
     /// Records a UDP packet before TCP is connected. May return to UDP.
     pub const fn stay_by_udp(&mut self, now: LocalTime) {
         if self.udp && !self.not_received {
-            (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
+            (self.path, self.received, self.chosen) = (CallPath::Udp, now, now);
         }
     }
 
@@ -151,7 +151,7 @@ impl PathChoice {
     /// Handles timeouts.
     pub fn poll(&mut self, now: LocalTime) -> Option<PathStep> {
         match self.path {
-            CallPath::Udp if self.tcp && (self.not_received || now >= self.heard + SILENT) => {
+            CallPath::Udp if self.tcp && (self.not_received || now >= self.received + SILENT) => {
                 let early = self.back > 0 && now < self.chosen + TOO_EARLY;
                 self.doubled = if early { (self.doubled + 1).min(MAX_DOUBLED) } else { 0 };
                 Some(self.go_by(CallPath::Tcp, now))
@@ -178,12 +178,12 @@ impl PathChoice {
         if self.not_received && !core::mem::replace(&mut self.reported_there, true) {
             return Some(SilentWay::There);
         }
-        let silent = now >= self.heard + TOLD_AFTER;
+        let silent = now >= self.received + TOLD_AFTER;
         (silent && !core::mem::replace(&mut self.reported_back, true)).then_some(SilentWay::Back)
     }
 
     fn go_by(&mut self, path: CallPath, now: LocalTime) -> PathStep {
-        (self.path, self.heard, self.chosen) = (path, now, now);
+        (self.path, self.received, self.chosen) = (path, now, now);
         match path {
             CallPath::Tcp => (self.back, self.answered, self.probed) = (0, true, now),
             CallPath::Udp => {
@@ -198,10 +198,10 @@ impl PathChoice {
     pub fn deadline(&self) -> LocalTime {
         match self.path {
             CallPath::Udp if self.tcp && self.not_received => self.chosen,
-            CallPath::Udp if self.tcp => self.heard + SILENT,
+            CallPath::Udp if self.tcp => self.received + SILENT,
             CallPath::Tcp if self.udp => self.probed + PROBE_EVERY,
             CallPath::Udp if self.not_received && !self.reported_there => self.chosen,
-            CallPath::Udp if !self.tcp && !self.reported_back => self.heard + TOLD_AFTER,
+            CallPath::Udp if !self.tcp && !self.reported_back => self.received + TOLD_AFTER,
             _ => LocalTime::NEVER,
         }
     }
@@ -210,7 +210,7 @@ impl PathChoice {
 /// Detects at the called end that no packet arrives.
 #[derive(Debug)]
 pub struct PathSilence {
-    heard: u64,
+    received: u64,
     transport: u32,
     since: LocalTime,
 }
@@ -218,15 +218,15 @@ pub struct PathSilence {
 impl PathSilence {
     /// Begins without packets.
     pub const fn new(now: LocalTime) -> Self {
-        Self { heard: 0, transport: 0, since: now }
+        Self { received: 0, transport: 0, since: now }
     }
 
     /// Updates the received packets and the transport. Returns `true` after each second of silence.
-    pub fn poll(&mut self, heard: u64, transport: u32, now: LocalTime) -> bool {
-        let silent = (heard, transport) == (self.heard, self.transport);
+    pub fn poll(&mut self, received: u64, transport: u32, now: LocalTime) -> bool {
+        let silent = (received, transport) == (self.received, self.transport);
         let notify = silent && now >= self.since + SILENT;
         if notify || !silent {
-            *self = Self { heard, transport, since: now };
+            *self = Self { received, transport, since: now };
         }
         notify
     }
@@ -247,7 +247,7 @@ mod tests {
         let mut moved = Vec::new();
         for now in (from..to).step_by(20) {
             if udp || choice.path() == CallPath::Tcp {
-                choice.heard(at(now));
+                choice.received(at(now));
             }
             while let Some(step) = choice.poll(at(now)) {
                 match step {
@@ -301,9 +301,9 @@ mod tests {
         sends: bool,
     ) -> Vec<(i64, CallPath)> {
         let (mut moved, mut word) = (Vec::new(), None);
-        let (mut silence, mut came, mut number) = (PathSilence::new(at(from)), 0, 0);
+        let (mut silence, mut arrived, mut number) = (PathSilence::new(at(from)), 0, 0);
         for now in (from..from + 10_000).step_by(20) {
-            choice.heard(at(now));
+            choice.received(at(now));
             if choice.path() == CallPath::Tcp {
                 // Before the connection was made.
                 choice.stay_by_udp(at(now));
@@ -311,8 +311,8 @@ mod tests {
             if sends {
                 choice.sent(at(now));
             }
-            came += u64::from(sends && (there || choice.path() == CallPath::Tcp));
-            if silence.poll(came, number, at(now)) {
+            arrived += u64::from(sends && (there || choice.path() == CallPath::Tcp));
+            if silence.poll(arrived, number, at(now)) {
                 word = Some(now + 40);
             }
             if word.take_if(|due| *due <= now).is_some() {
@@ -361,7 +361,7 @@ mod tests {
             for now in (seconds.start * 1_000..seconds.end * 1_000).step_by(20) {
                 choice.sent(at(now));
                 if back {
-                    choice.heard(at(now));
+                    choice.received(at(now));
                 }
                 if !there && now % 1_000 == 0 {
                     choice.not_received(at(now));

@@ -558,7 +558,7 @@ fn uncoded(direction: &'static str, coding: Coding, (rate, channels): (Rate, Cha
         has,
         flag,
     };
-    match coding.coder.map(|coder| coder.check_shape(rate, channels)) {
+    match coding.codec.map(|codec| codec.check_shape(rate, channels)) {
         Some(Err(NotCoded::Rate(has))) => {
             let had = Opus::RATE;
             uncoded(had.to_string(), has.to_string(), format!("--rate {}", had.hertz()))

@@ -88,7 +88,7 @@ pub struct CallerTransport {
     number: u32,
     /// Highest number, announced or not.
     used: u32,
-    heard: u64,
+    received: u64,
     sent: u64,
     began: LocalTime,
     is_open: bool,
@@ -107,7 +107,7 @@ impl CallerTransport {
             path,
             number,
             used: number,
-            heard: 0,
+            received: 0,
             sent: 0,
             began: now,
             is_open: false,
@@ -157,15 +157,15 @@ impl CallerTransport {
     }
 
     /// Updates the packets and the state of the TCP connection.
-    pub fn observe(&mut self, heard: u64, sent: u64, is_lost: bool, now: LocalTime) {
+    pub fn observe(&mut self, received: u64, sent: u64, is_lost: bool, now: LocalTime) {
         if !self.is_open && now > self.began {
             // Earlier silence and packets do not count.
-            (self.is_open, self.began, self.heard, self.sent) = (true, now, heard, sent);
-            self.choice.heard(now);
+            (self.is_open, self.began, self.received, self.sent) = (true, now, received, sent);
+            self.choice.received(now);
         }
-        if heard != self.heard {
-            self.heard = heard;
-            self.choice.heard(now);
+        if received != self.received {
+            self.received = received;
+            self.choice.received(now);
             // UDP recovered before TCP was connected.
             if self.path == CallPath::Udp && self.choice.path() == CallPath::Tcp {
                 self.choice.stay_by_udp(now);
@@ -183,7 +183,7 @@ impl CallerTransport {
 
     /// Records that the called end has no audio: no failure.
     pub const fn peer_is_silent(&mut self, now: LocalTime) {
-        self.choice.heard(now);
+        self.choice.received(now);
     }
 
     /// Handles a silence report of the called end.
@@ -304,11 +304,11 @@ impl CalledTransport {
     }
 
     /// Returns the number of a silent UDP transport, once a second.
-    pub fn poll(&mut self, heard: u64, now: LocalTime) -> Option<u32> {
+    pub fn poll(&mut self, received: u64, now: LocalTime) -> Option<u32> {
         if self.opens.take_if(|since| now > *since).is_some() {
             self.silence = PathSilence::new(now);
         }
-        let silent = self.silence.poll(heard, self.number, now);
+        let silent = self.silence.poll(received, self.number, now);
         (silent && self.path == CallPath::Udp).then_some(self.number)
     }
 }

@@ -153,12 +153,12 @@ impl MediaClock {
         (self.newest, self.moved) = (media, f64::INFINITY);
         (self.last, self.begun, self.waiting) = (media, at, Readings::NONE);
         if let Some(reported) = self.reported {
-            self.tell_rate(reported);
+            self.handle_rate(reported);
         }
     }
 
     /// Sets another stream's announced card rate; call repeatedly.
-    pub fn tell_rate(&mut self, reported: ReportedRate) {
+    pub fn handle_rate(&mut self, reported: ReportedRate) {
         self.reported = Some(reported);
         let Some(line) = &mut self.line else { return };
         let ReportedRate { rate, deviation } = reported;

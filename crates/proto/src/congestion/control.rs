@@ -140,7 +140,7 @@ pub struct RateControl {
     fell_from: f64,
     was_blind: bool,
     sent: VecDeque<Sent>,
-    heard: Option<(PathFeedback, LocalTime)>,
+    received: Option<(PathFeedback, LocalTime)>,
     /// Duration and bits of the last two intervals.
     intervals: [(Span, f64); 2],
     dropped: f64,
@@ -179,7 +179,7 @@ impl RateControl {
             fell_from: rate,
             was_blind: false,
             sent: VecDeque::with_capacity(BEATS),
-            heard: None,
+            received: None,
             intervals: [(Span::ZERO, 0.0); 2],
             dropped: 0.0,
             limit: f64::INFINITY,
@@ -271,8 +271,8 @@ impl RateControl {
     }
 
     fn measure(&mut self, feedback: PathFeedback, now: LocalTime) -> Option<Interval> {
-        let Some((before, _)) = self.heard else {
-            self.heard = Some((feedback, now));
+        let Some((before, _)) = self.received else {
+            self.received = Some((feedback, now));
             return None;
         };
         let took = i64::from(feedback.at_us.wrapping_sub(before.at_us) as i32);
@@ -281,7 +281,7 @@ impl RateControl {
             // Reordered or duplicate.
             return None;
         }
-        self.heard = Some((feedback, now));
+        self.received = Some((feedback, now));
         let numbers = feedback.highest.wrapping_sub(before.highest);
         if took < Span::ZERO || took > LONGEST || numbers > u32::from(u16::MAX) {
             // The receiver restarted.
@@ -361,7 +361,7 @@ impl RateControl {
     pub fn poll(&mut self, now: LocalTime) {
         if self.phase == Phase::Draining {
             let minimum = if self.paused { EMPTY } else { PAUSES };
-            let is_empty = self.paused && self.heard.is_none_or(|(_, at)| now - at > STOPPED);
+            let is_empty = self.paused && self.received.is_none_or(|(_, at)| now - at > STOPPED);
             let before = self.paused;
             self.paused = self.wait(now) > minimum && !is_empty;
             if before && !self.paused {
@@ -374,8 +374,8 @@ impl RateControl {
             self.set(below, now);
             self.phase = Phase::Tried { above, failed: false };
         }
-        let Some((_, heard)) = self.heard else { return };
-        let silence = now - heard.max(self.resumed);
+        let Some((_, received)) = self.received else { return };
+        let silence = now - received.max(self.resumed);
         match self.phase {
             Phase::Blind { .. } => {
                 let blind = now - self.changed.0;
@@ -418,7 +418,7 @@ impl RateControl {
 
     /// Packets in flight leave the queue at the path's capacity.
     fn wait(&self, now: LocalTime) -> Span {
-        let Some((feedback, _)) = self.heard else { return Span::ZERO };
+        let Some((feedback, _)) = self.received else { return Span::ZERO };
         let total = self.sent.back().map_or(0.0, |sent| self.bits(sent));
         let arrived = |sent: &&Sent| !is_after(sent.newest, feedback.highest as u16);
         let Some(newest) = self.sent.iter().rfind(arrived) else { return Span::ZERO };

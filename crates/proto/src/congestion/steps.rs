@@ -56,14 +56,14 @@ impl CodingStep {
         bits: Option<(u32, u32)>,
     ) -> Option<Self> {
         let coding = bits.map_or(coding, |(minimum, _)| coding.at_bitrate(minimum));
-        let Coding { sample, coder } = coding;
+        let Coding { sample, codec } = coding;
         let packet = packet_frames(rate, ptime).ok()?;
-        let format = StreamFormat { rate, channels, sample, coder, packet, payload_type: 0 };
-        if coder.is_some_and(|coder| coder.check((rate, channels), packet).is_err()) {
+        let format = StreamFormat { rate, channels, sample, codec, packet, payload_type: 0 };
+        if codec.is_some_and(|codec| codec.check((rate, channels), packet).is_err()) {
             return None;
         }
         let packets = f64::from(rate.hertz()) / format.packet.count() as f64;
-        let share = coder.map_or(1.0, |coder| coder.rules().mean_share());
+        let share = codec.map_or(1.0, |codec| codec.rules().mean_share());
         let bytes = format.payload_bytes() as f64 * share;
         let terms = StepTerms { coding, ptime };
         let rate = packets * (8.0 * bytes + HEADS);
@@ -73,7 +73,7 @@ impl CodingStep {
     fn carrying(mut self, cost: &dyn Fn(&StreamFormat) -> usize) -> Self {
         let packets = f64::from(self.format.rate.hertz()) / self.format.packet.count() as f64;
         let bits = |coding: Coding| {
-            let format = StreamFormat { coder: coding.coder, ..self.format };
+            let format = StreamFormat { codec: coding.codec, ..self.format };
             packets * 8.0 * cost(&format) as f64
         };
         let at_least = bits(self.terms.coding);
@@ -103,13 +103,13 @@ impl CodingStep {
 
 /// Whether packets carry copies of earlier audio.
 fn has_copies(coding: &Coding) -> bool {
-    coding.coder.is_some_and(|coder| coder.rules().has_copies())
+    coding.codec.is_some_and(|codec| codec.rules().has_copies())
 }
 
 fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
     let (minimum, maximum) = limits.ptimes;
     let wanted = coding.row().adapts_from.unwrap_or_default().max(minimum).min(maximum);
-    let Some(all) = coding.coder.as_ref().and_then(|coder| coder.rules().ptimes()) else {
+    let Some(all) = coding.codec.as_ref().and_then(|codec| codec.rules().ptimes()) else {
         return Some(wanted);
     };
     let mut within = all.iter().copied().filter(|ptime| (minimum..=maximum).contains(ptime));
@@ -161,7 +161,7 @@ impl CodingSteps {
                 continue;
             }
             let Some(shortest) = adapted_ptime(coding, limits) else { continue };
-            let rules = coding.coder.as_ref().map(Codec::rules);
+            let rules = coding.codec.as_ref().map(Codec::rules);
             let adapted = rules.and_then(|rules| rules.adapted_bitrates(channels));
             let adapted = adapted.map(|(minimum, maximum)| {
                 let maximum = limits.max_bitrate.unwrap_or(maximum);

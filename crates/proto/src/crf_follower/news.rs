@@ -134,13 +134,13 @@ mod tests {
 
     #[test]
     fn non_clock_packets_are_reported_by_their_main_type() {
-        let mut came = standing(CrfState::NotReceived);
-        assert_eq!(came.lack(), CrfLack::Nothing);
-        came.invalid[CrfInvalid::Subtype.index()] = 3;
-        came.invalid[CrfInvalid::OtherStream.index()] = 4;
-        assert_eq!(came.lack(), CrfLack::Invalid(CrfInvalid::OtherStream));
-        came.counters.uncertain_clock = 1;
-        assert_eq!(came.lack(), CrfLack::Uncertain);
+        let mut arrived = standing(CrfState::NotReceived);
+        assert_eq!(arrived.lack(), CrfLack::Nothing);
+        arrived.invalid[CrfInvalid::Subtype.index()] = 3;
+        arrived.invalid[CrfInvalid::OtherStream.index()] = 4;
+        assert_eq!(arrived.lack(), CrfLack::Invalid(CrfInvalid::OtherStream));
+        arrived.counters.uncertain_clock = 1;
+        assert_eq!(arrived.lack(), CrfLack::Uncertain);
     }
 
     #[test]

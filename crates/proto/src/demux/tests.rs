@@ -22,8 +22,8 @@ fn senders_differ_by_address_and_name() {
     let mut senders = Senders::new(4);
     let (one, other) = (place("10.0.0.1:5004", 2), place("10.0.0.2:5004", 2));
     for round in 0..3 {
-        let came = [(7, one), (7, other), (8, one), (1, one)];
-        let places = came.map(|(ssrc, from)| come(&mut senders, ssrc, from, round));
+        let arrived = [(7, one), (7, other), (8, one), (1, one)];
+        let places = arrived.map(|(ssrc, from)| come(&mut senders, ssrc, from, round));
         assert_eq!(places, [Some(0), Some(1), Some(2), Some(3)], "round {round}");
     }
     for (ssrc, from, found) in [(1, one, 3), (7, other, 1), (7, one, 0), (8, one, 2), (8, one, 2)] {

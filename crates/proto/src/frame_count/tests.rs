@@ -260,8 +260,8 @@ fn rejected_packet_changes_no_state() {
         let time = Some(PresentationTime((stray as u32).wrapping_mul(900_000_000)));
         let number = head.number.value as u8;
         let presented = Presented { time, uncertain: false, restarts: false, number };
-        let came = LocalTime::ZERO + RATE.span_of(Frames::new(scene.frame));
-        scene.counter.count(&head, &presented, PDU, RATE, came);
+        let arrived = LocalTime::ZERO + RATE.span_of(Frames::new(scene.frame));
+        scene.counter.count(&head, &presented, PDU, RATE, arrived);
         scene.play(3, |_| true);
     }
 }

@@ -49,11 +49,11 @@ impl JitterBufferConfig {
 
     pub(super) fn make_decoders(&self) -> Vec<Box<dyn Decode>> {
         let Some(make) = self.decoders else { return Vec::new() };
-        let mut coders: Vec<Codec> = match self.wire.codings() {
-            Codings::ByConvention => Coding::ALL.into_iter().filter_map(|one| one.coder).collect(),
-            Codings::Exactly | Codings::Any => self.format.coder.into_iter().collect(),
+        let mut codecs: Vec<Codec> = match self.wire.codings() {
+            Codings::ByConvention => Coding::ALL.into_iter().filter_map(|one| one.codec).collect(),
+            Codings::Exactly | Codings::Any => self.format.codec.into_iter().collect(),
         };
-        coders.dedup_by(|one, before| one.is_read_as(*before));
-        coders.into_iter().filter_map(|coder| make(coder, self.format.shape())).collect()
+        codecs.dedup_by(|one, before| one.is_read_as(*before));
+        codecs.into_iter().filter_map(|codec| make(codec, self.format.shape())).collect()
     }
 }

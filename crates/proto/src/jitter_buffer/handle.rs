@@ -35,11 +35,11 @@ impl JitterBuffer {
         read: LocalTime,
     ) -> Received<'a> {
         let arrived = Arrival::exact(Endpoint::UNKNOWN, arrival, read);
-        self.handle_telling(datagram, &arrived, &mut |_| {})
+        self.handle_with(datagram, &arrived, &mut |_| {})
     }
 
     /// Like [`Self::handle`], and reports playable frames to `brought`, including restored ones.
-    pub fn handle_telling<'a>(
+    pub fn handle_with<'a>(
         &mut self,
         datagram: &'a [u8],
         arrived: &Arrival,
@@ -64,15 +64,16 @@ impl JitterBuffer {
         &mut self,
         packet: &MediaPacket<'a>,
         measured: PacketMeasure,
-        came: &Arrival,
+        arrived: &Arrival,
         brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
         let Some(presented) = &packet.presented else {
-            return self.admit(packet, measured, came, brought);
+            return self.admit(packet, measured, arrived, brought);
         };
         let rate = measured.format.rate;
-        let counted = self.counter.count(&packet.head, presented, measured.frames, rate, came.at);
-        let now = self.placement.wall(came.at);
+        let counted =
+            self.counter.count(&packet.head, presented, measured.frames, rate, arrived.at);
+        let now = self.placement.wall(arrived.at);
         let presentation = presented.time.zip(now).map(|(time, now)| time.nearest(now));
         let after = self.presented_after.unwrap_or(self.config.presented_after);
         let head = PacketHead {
@@ -83,7 +84,7 @@ impl JitterBuffer {
             ..packet.head
         };
         let measured = PacketMeasure { sequel: counted.sequel(), ..measured };
-        let received = self.admit(&MediaPacket { head, ..*packet }, measured, came, brought);
+        let received = self.admit(&MediaPacket { head, ..*packet }, measured, arrived, brought);
         if !matches!(received, Received::Foreign | Received::Doubted | Received::Invalid(_)) {
             self.counter.follow(counted);
             self.counters.uncertain_clock += u64::from(presented.uncertain);
@@ -108,16 +109,16 @@ impl JitterBuffer {
         let unsettled = || self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
         if coding != format.payload_type
             && (wire.codings() == Codings::ByConvention || unsettled())
-            && let Some(Coding { sample, coder }) = wire.coding(coding, &self.config.format)
+            && let Some(Coding { sample, codec }) = wire.coding(coding, &self.config.format)
         {
-            format = StreamFormat { sample, coder, payload_type: coding, ..format };
+            format = StreamFormat { sample, codec, payload_type: coding, ..format };
         }
-        if let Some(coder) = format.coder
-            && !self.renderer.playout.coded().is_some_and(|coded| coded.reads(coder))
+        if let Some(codec) = format.codec
+            && !self.renderer.playout.coded().is_some_and(|coded| coded.reads(codec))
         {
             return Err(Invalid::PayloadType(coding));
         }
-        let carried = match format.coder {
+        let carried = match format.codec {
             None => StreamFormat { channels: self.carried, ..format },
             Some(_) => format,
         };
@@ -130,13 +131,13 @@ impl JitterBuffer {
         &mut self,
         packet: &MediaPacket<'a>,
         PacketMeasure { frames, format, sequel }: PacketMeasure,
-        came: &Arrival,
+        arrived: &Arrival,
         brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
-        let &Arrival { at: arrival, read, .. } = came;
+        let &Arrival { at: arrival, read, .. } = arrived;
         if self.source.is_none() {
             self.begin_losses();
-            self.source = Some(Source::begin(&packet.head, frames, came));
+            self.source = Some(Source::begin(&packet.head, frames, arrived));
             self.format = format;
             self.apply_clock();
         }
@@ -145,8 +146,8 @@ impl JitterBuffer {
         let mut newest = (source.received() > 0).then(|| source.highest());
         let end = source.end();
         let admission = match sequel {
-            Sequel::GoesOn => source.admit(&packet.head, frames, came, self.format.rate),
-            _ => source.readmit(&packet.head, frames, came, self.format.rate),
+            Sequel::GoesOn => source.admit(&packet.head, frames, arrived, self.format.rate),
+            _ => source.readmit(&packet.head, frames, arrived, self.format.rate),
         };
         let (sequence, media) = match admission {
             Admission::Regular { sequence, media } => (sequence, media),
@@ -159,10 +160,11 @@ impl JitterBuffer {
                 // Earlier frames play to the end. Later ones get their own clock line: the card
                 // drifts in silence.
                 let playing = self.phase == Phase::Playing;
-                let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
-                self.placement.begin_run(media, end, heard);
+                let received =
+                    playing && self.renderer.place().is_some_and(|place| place.frame < end);
+                self.placement.begin_run(media, end, received);
                 self.proof.restart_pace();
-                self.stepped |= playing && !heard;
+                self.stepped |= playing && !received;
                 self.reset_repairer();
                 (sequence, media)
             }
@@ -203,7 +205,7 @@ impl JitterBuffer {
                 self.counters.other_source += 1;
                 let poses = packet.head.stream == source.stream();
                 if poses || self.stranger.is_none_or(|before| !before.poses) {
-                    self.stranger = Some(Stranger { from: came.from, poses });
+                    self.stranger = Some(Stranger { from: arrived.from, poses });
                 }
                 return Received::Foreign;
             }
@@ -214,19 +216,19 @@ impl JitterBuffer {
             return Received::Doubted;
         }
         self.counters.media_clock_restarts += u64::from(sequel == Sequel::SaidAnew);
-        if let Some(before) = self.turns.came(sequence) {
+        if let Some(before) = self.turns.arrived(sequence) {
             if before.repaired {
                 // This packet may still restore others.
                 self.counters.reordered += 1;
-                self.tally.came(newest.map(|newest| sequence - newest));
-                let came = PackedSlot::from(&Slot { media, frames, ..before });
-                self.repair(packet, &came, &format, brought);
+                self.tally.arrived(newest.map(|newest| sequence - newest));
+                let arrived = PackedSlot::from(&Slot { media, frames, ..before });
+                self.repair(packet, &arrived, &format, brought);
             } else {
                 self.counters.duplicate += 1;
             }
             return Received::Duplicate;
         }
-        self.tally.came(newest.map(|newest| sequence - newest));
+        self.tally.arrived(newest.map(|newest| sequence - newest));
         let follows = newest.is_some_and(|newest| sequence == newest + 1);
         self.settle_tail(if follows { media - end } else { Frames::ZERO });
         let capture = packet.head.capture;
@@ -237,7 +239,7 @@ impl JitterBuffer {
         if is_unannounced {
             self.proof.observe_arrival(media, arrival, format.rate);
         }
-        if is_unannounced && format.coder.is_none() {
+        if is_unannounced && format.codec.is_none() {
             let frame_bytes = self.carried.count() * format.sample.bytes();
             self.proof.observe_samples(format.sample, frame_bytes, packet.payload);
         } else {
@@ -247,16 +249,16 @@ impl JitterBuffer {
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
             self.format = StreamFormat { packet: frames, ..format };
             let bytes = packet.payload.len();
-            self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
+            self.bitrate = format.codec.and_then(|codec| codec.bitrate_of(bytes, frames));
         }
         // Muting only fades, and a wrong float may be 10³⁸.
         let payload = match self.proof.is_silenced() {
             true => &SILENCE[..packet.payload.len().min(SILENCE.len())],
             false => packet.payload,
         };
-        let place = |renderer: &mut Renderer| match format.coder {
+        let place = |renderer: &mut Renderer| match format.codec {
             None => renderer.playout.place(media, format.sample, payload),
-            Some(coder) => renderer.playout.place_coded(media, frames, coder, packet.payload),
+            Some(codec) => renderer.playout.place_coded(media, frames, codec, packet.payload),
         };
         let mut placed = place(&mut self.renderer);
         if matches!(placed, Placed::Beyond(..)) && self.catch_up(read) {
@@ -285,8 +287,8 @@ impl JitterBuffer {
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         // Compressed frames are reported via [`Self::take_decoded`].
-        if format.coder.is_none() {
-            self.tell_playable(placed, &kept, brought);
+        if format.codec.is_none() {
+            self.report_playable(placed, &kept, brought);
         }
         self.answer(placed, accepted, &kept, read)
     }
@@ -315,7 +317,7 @@ impl JitterBuffer {
         true
     }
 
-    fn tell_playable(
+    fn report_playable(
         &self,
         placed: Placed,
         kept: &PackedSlot,

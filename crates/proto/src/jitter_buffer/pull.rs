@@ -25,6 +25,12 @@ impl JitterBuffer {
         self.renderer.playout.coded_mut()?.take_fresh()
     }
 
+    /// The next blocks are inaudible: [`Self::pull`] may return silence, which saves the
+    /// convolution of a resampled stream, and keeps to the sender's clock by jumps.
+    pub const fn set_silent(&mut self, silent: bool) {
+        self.renderer.silent = silent;
+    }
+
     /// Fills `out` with frames due at `times.meets`. Reports packets whose first frame was read to
     /// `passage`.
     pub fn pull(
@@ -115,6 +121,11 @@ impl JitterBuffer {
             let seen = due.cards == Cards::OneClock;
             let alongside = seen && self.renderer.is_beside(due, stood == Cards::Apart);
             return if alongside { self.jump(due, true) } else { None };
+        }
+        if self.renderer.silent && due.basis == Basis::Clock {
+            // A jump is inaudible, and the sound must be in place when it becomes audible.
+            self.renderer.servo.follow();
+            return if self.renderer.is_at(due) { None } else { self.jump(due, false) };
         }
         // Arrivals include the path delay, so even an uncertain mapping is better.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);

@@ -43,15 +43,15 @@ impl JitterBuffer {
     pub(super) fn repair(
         &mut self,
         packet: &MediaPacket<'_>,
-        came: &PackedSlot,
+        arrived: &PackedSlot,
         format: &StreamFormat,
         brought: &mut dyn FnMut(Playable<'_>),
     ) {
         let Some(repairer) = &mut self.repairer else { return };
         // Inlined fast path: 120 instead of 157 instructions.
         let (coding, payload) = (packet.head.coding, packet.payload);
-        if packet.carried.is_some() || !repairer.accept_next(came.sequence, coding, payload) {
-            self.repair_any(packet, came, format, brought);
+        if packet.carried.is_some() || !repairer.accept_next(arrived.sequence, coding, payload) {
+            self.repair_any(packet, arrived, format, brought);
         }
     }
 
@@ -59,39 +59,41 @@ impl JitterBuffer {
     fn repair_any(
         &mut self,
         packet: &MediaPacket<'_>,
-        came: &PackedSlot,
+        arrived: &PackedSlot,
         format: &StreamFormat,
         brought: &mut dyn FnMut(Playable<'_>),
     ) {
         let Self { repairer, counters, .. } = self;
         let Some(repairer) = repairer else { return };
-        let (sequence, coding) = (came.sequence, packet.head.coding);
+        let (sequence, coding) = (arrived.sequence, packet.head.coding);
         if repairer.accept(sequence, coding, packet.payload, packet.carried).is_err() {
             counters.damaged += 1;
         }
         if repairer.has_rebuilt() {
-            self.place_rebuilt(came, format, brought);
+            self.place_rebuilt(arrived, format, brought);
         }
     }
 
     #[cold]
     fn place_rebuilt(
         &mut self,
-        came: &PackedSlot,
+        arrived: &PackedSlot,
         format: &StreamFormat,
         brought: &mut dyn FnMut(Playable<'_>),
     ) {
         let Self { repairer, renderer, turns, counters, phase, late_repairs, .. } = self;
         let Some(repairer) = repairer else { return };
         while let Some((sequence, payload)) = repairer.pull() {
-            let frames = i64::saturating_mul(came.sequence - sequence, came.frames().count());
-            let media = came.media - Frames::new(frames);
-            let placed = |renderer: &mut Renderer| match format.coder {
+            let frames = i64::saturating_mul(arrived.sequence - sequence, arrived.frames().count());
+            let media = arrived.media - Frames::new(frames);
+            let placed = |renderer: &mut Renderer| match format.codec {
                 None => renderer.playout.place(media, format.sample, payload),
-                Some(coder) => renderer.playout.place_coded(media, came.frames(), coder, payload),
+                Some(codec) => {
+                    renderer.playout.place_coded(media, arrived.frames(), codec, payload)
+                }
             };
             // The payload itself determines its length.
-            if format.coder.is_some_and(|coder| coder.frames(payload) != Some(came.frames())) {
+            if format.codec.is_some_and(|codec| codec.frames(payload) != Some(arrived.frames())) {
                 continue;
             }
             if turns.has(sequence) {
@@ -109,13 +111,13 @@ impl JitterBuffer {
                 // The first packet may have been lost.
                 turns.begin_no_later(sequence);
             }
-            counters.lost -= u64::from(turns.keep(came.brings_back(sequence, media)));
+            counters.lost -= u64::from(turns.keep(arrived.brings_back(sequence, media)));
             counters.repaired += 1;
-            if format.coder.is_some() {
+            if format.codec.is_some() {
                 continue;
             }
             brought(Playable {
-                frames: media..media + came.frames(),
+                frames: media..media + arrived.frames(),
                 sound: PlayoutSound(renderer),
             });
         }

@@ -112,7 +112,7 @@ impl JitterBuffer {
         match command {
             ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
             ReceiveCommand::Presentation(clock) => self.set_presentation_clock(clock),
-            ReceiveCommand::Pace(reported) => self.placement.tell_rate(reported),
+            ReceiveCommand::Pace(reported) => self.placement.handle_rate(reported),
             ReceiveCommand::PresentedAfter(after) => self.set_presented_after(after),
             ReceiveCommand::Card(author, card) => self.set_card(author, card),
             ReceiveCommand::Captured(author, timestamp, wall) => {
@@ -156,7 +156,7 @@ impl JitterBuffer {
 
     /// Whether the output must be silent.
     pub fn is_muted(&self) -> bool {
-        let odd = |source: &Source| self.format.coder.is_none() && source.is_odd();
+        let odd = |source: &Source| self.format.codec.is_none() && source.is_odd();
         self.muted || self.proof.has_wrong_samples() || self.source.as_ref().is_some_and(odd)
     }
 

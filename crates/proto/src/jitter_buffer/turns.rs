@@ -228,7 +228,7 @@ impl Turns {
         // Numbers further back are not expected.
         self.next = self.next.max(oldest.saturating_sub(self.places.len() as i64));
         while self.next < oldest {
-            match self.came(self.next) {
+            match self.arrived(self.next) {
                 Some(slot) => {
                     let in_time = u64::from(slot.whole && !slot.repaired);
                     match place.is_none_or(|place| slot.media < place) {
@@ -249,8 +249,8 @@ impl Turns {
 
     /// Returns whether the packet was counted as lost.
     #[inline]
-    pub(super) fn keep(&mut self, came: impl Into<PackedSlot>) -> bool {
-        let kept = came.into();
+    pub(super) fn keep(&mut self, arrived: impl Into<PackedSlot>) -> bool {
+        let kept = arrived.into();
         let index = self.index(kept.sequence);
         let place = &mut self.places[index];
         let was_lost = matches!(place, PacketPlace::Lost(sequence) if *sequence == kept.sequence);
@@ -312,7 +312,7 @@ impl Turns {
         after.map_or(begin, |kept| begin.min(kept.media - Frames::new(1)))
     }
 
-    pub(super) fn came(&self, sequence: i64) -> Option<Slot> {
+    pub(super) fn arrived(&self, sequence: i64) -> Option<Slot> {
         self.kept(sequence).map(Slot::from)
     }
 

@@ -40,13 +40,13 @@ impl Scene {
         else {
             return false;
         };
-        let heard = !lost(self.said.len());
+        let received = !lost(self.said.len());
         self.said.push((who, now, to, message));
         let read = MaapMessage::read(&message.write()).unwrap();
         assert_eq!(read, message);
         let from = self.claims[who].own;
         for claim in &mut self.claims {
-            if heard && (to == GROUP || to == claim.own) {
+            if received && (to == GROUP || to == claim.own) {
                 claim.handle(&read, from, now);
             }
         }
@@ -94,11 +94,11 @@ fn two_claimants_that_choose_the_same_never_end_with_the_same() {
     for seed in 0..50 {
         for order in [[ALICE, BOB], [BOB, ALICE]] {
             // All messages but one may be lost.
-            for heard in 0..10 {
+            for received in 0..10 {
                 let mut scene = Scene::of(&order, seed);
-                scene.run(Span::from_secs(100), |said| said < 10 && said != heard);
+                scene.run(Span::from_secs(100), |said| said < 10 && said != received);
                 let held = [scene.holds(0), scene.holds(1)].map(Option::unwrap);
-                assert_ne!(held[0], held[1], "seed {seed}, heard {heard}");
+                assert_ne!(held[0], held[1], "seed {seed}, heard {received}");
             }
         }
     }

@@ -160,7 +160,7 @@ pub fn choose_answer<'a>(
 ) -> Option<ChosenAnswer> {
     let ranked = answers.into_iter().map(|(worker, answer)| {
         let [skipped, dirty] = [Flags::SKIPPED, Flags::DIRTY].map(|flag| answer.flags.has(flag));
-        (skipped, dirty, answer.came, worker)
+        (skipped, dirty, answer.arrived, worker)
     });
     let (_, dirty, _, worker) = ranked.min()?;
     Some(ChosenAnswer { worker, clean: !dirty })

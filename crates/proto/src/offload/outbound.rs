@@ -200,7 +200,7 @@ impl OutboundBlocks {
         loop {
             let Some((block, part, flags)) = self.queue.current() else {
                 if self.queue.take_gone() {
-                    return self.tell_gone(room);
+                    return self.write_gone(room);
                 }
                 if !self.choose() {
                     return None;
@@ -309,7 +309,7 @@ impl OutboundBlocks {
         false
     }
 
-    fn tell_gone(&mut self, room: &mut [u8]) -> Option<usize> {
+    fn write_gone(&mut self, room: &mut [u8]) -> Option<usize> {
         let kept_from = self.next.saturating_sub(self.history).max(self.queue.gone_from());
         let first = (kept_from..self.next).find(|block| self.kept(*block).is_some());
         let first = first.unwrap_or(self.next);

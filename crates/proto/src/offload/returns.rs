@@ -235,7 +235,7 @@ impl Returns {
         let end = position.saturating_add(frames.into());
         let turn = self.turn();
         if position < turn {
-            self.came_late(position, (end.min(turn) - position) as u32);
+            self.arrived_late(position, (end.min(turn) - position) as u32);
         }
         self.counters.misplaced += end.saturating_sub(until.max(turn).max(position));
         if from >= until {
@@ -247,9 +247,9 @@ impl Returns {
     }
 
     /// Records late frames that were not placed.
-    pub fn came_late(&mut self, position: u64, frames: u32) {
+    pub fn arrived_late(&mut self, position: u64, frames: u32) {
         self.counters.late += u64::from(frames);
-        self.ledger.came_late(position..position.saturating_add(frames.into()));
+        self.ledger.arrived_late(position..position.saturating_add(frames.into()));
     }
 
     fn in_time(&self, position: u64, frames: u64) -> (u64, u64) {

@@ -117,12 +117,12 @@ impl CodedPlayout {
         }
     }
 
-    pub(crate) fn reads(&self, coder: Codec) -> bool {
-        self.decoder(coder).is_some()
+    pub(crate) fn reads(&self, codec: Codec) -> bool {
+        self.decoder(codec).is_some()
     }
 
-    fn decoder(&self, coder: Codec) -> Option<u8> {
-        let found = self.decoders.iter().position(|decoder| decoder.coder().is_read_as(coder))?;
+    fn decoder(&self, codec: Codec) -> Option<u8> {
+        let found = self.decoders.iter().position(|decoder| decoder.codec().is_read_as(codec))?;
         u8::try_from(found).ok()
     }
 
@@ -143,8 +143,8 @@ impl CodedPlayout {
     }
 
     /// The caller ensures that its frames fit.
-    pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Codec, payload: &[u8]) {
-        let Some(decoder) = self.decoder(coder) else { return };
+    pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, codec: Codec, payload: &[u8]) {
+        let Some(decoder) = self.decoder(codec) else { return };
         let lengths = (u16::try_from(frames.count()), u16::try_from(payload.len()));
         // Longer than any datagram or codec.
         let (Ok(short_frames), Ok(bytes)) = lengths else { return };
@@ -158,7 +158,7 @@ impl CodedPlayout {
         self.waiting[grain] = WaitingPayload { first, frames: short_frames, bytes, decoder };
         self.end = self.end.max(first + frames);
         self.ended = false;
-        self.seam |= coder.delay() > Frames::ZERO;
+        self.seam |= codec.delay() > Frames::ZERO;
         self.behind |= self.done.is_some_and(|done| first < done);
     }
 
@@ -244,7 +244,7 @@ impl CodedPlayout {
         let decoder = usize::from(waiting.decoder);
         self.gather(waiting);
         let delay = |one: usize| {
-            self.decoders.get(one).map_or(Frames::ZERO, |decoder| decoder.coder().delay())
+            self.decoders.get(one).map_or(Frames::ZERO, |decoder| decoder.codec().delay())
         };
         let (before, delay) = (delay(self.last.0), delay(decoder));
         let (mut kind, mut skipped) = (Decoded::Sound, Frames::ZERO);
@@ -388,8 +388,8 @@ impl CodedPlayout {
 
     /// Restarts after a move back beyond the history.
     pub(super) fn rewind(&mut self) {
-        let heard = self.waiting.iter_mut().filter(|waiting| waiting.first < self.read);
-        heard.for_each(|waiting| *waiting = WaitingPayload::NONE);
+        let received = self.waiting.iter_mut().filter(|waiting| waiting.first < self.read);
+        received.for_each(|waiting| *waiting = WaitingPayload::NONE);
         (self.done, self.behind) = (None, false);
     }
 

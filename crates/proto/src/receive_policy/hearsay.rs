@@ -65,7 +65,7 @@ mod tests {
 
     fn says(hertz: u32) -> Announcement {
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::new(hertz).unwrap(),
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

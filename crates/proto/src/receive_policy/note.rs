@@ -122,7 +122,7 @@ impl Refusal {
     /// Whether rate or channels differ. One channel is played on all.
     pub fn is_of_another_shape(&self) -> bool {
         let Self { theirs, ours, .. } = self;
-        let mono = theirs.channels == Channels::MONO && theirs.coder.is_none();
+        let mono = theirs.channels == Channels::MONO && theirs.codec.is_none();
         theirs.rate != ours.rate || theirs.channels != ours.channels && !mono
     }
 }
@@ -131,7 +131,7 @@ impl Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrongType {
     /// Most frequent unexpected payload type.
-    pub came: OtherType,
+    pub arrived: OtherType,
     /// Accepted payload types.
     pub codings: Codings,
     /// Expected format.

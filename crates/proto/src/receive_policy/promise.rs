@@ -23,7 +23,7 @@ impl ReceivePolicy {
         let (theirs, ours) = (&announcement.format, &self.format);
         if let Some(refusal) = refusal(theirs, ours, &*self.wire) {
             // The author is not verified before the first packet.
-            if self.heard.is_some() {
+            if self.received.is_some() {
                 self.notes.note(ReceiveNote::Refused(refusal));
             }
             self.refusal = Some(refusal);
@@ -143,16 +143,16 @@ pub(super) fn refusal(
 
 impl ReceivePolicy {
     pub(super) fn wrong_type_of(&self, status: &StreamStatus) -> Option<WrongType> {
-        let came = status.other_type.filter(|came: &OtherType| came.packets >= FEW)?;
-        Some(WrongType { came, codings: self.wire.codings(), format: self.format })
+        let arrived = status.other_type.filter(|arrived: &OtherType| arrived.packets >= FEW)?;
+        Some(WrongType { arrived, codings: self.wire.codings(), format: self.format })
     }
 
     pub(super) fn note_other_type(&mut self, status: &StreamStatus) {
         let Some(wrong) = self.wrong_type_of(status).filter(|_| !self.recent.is_lively()) else {
             return;
         };
-        if self.other_type_reported != Some(wrong.came.payload_type) {
-            self.other_type_reported = Some(wrong.came.payload_type);
+        if self.other_type_reported != Some(wrong.arrived.payload_type) {
+            self.other_type_reported = Some(wrong.arrived.payload_type);
             self.notes.note(ReceiveNote::WrongType(wrong));
         }
     }

@@ -11,8 +11,8 @@ impl ReceivePolicy {
     /// Whether messages of `ssrc` apply, even before its first packet. A successor's messages apply
     /// when its packets arrive.
     pub(super) fn concerns(&self, ssrc: u32) -> bool {
-        let sounds = self.heard.filter(|_| self.recent.sounds(self.link_offset));
-        sounds.is_none_or(|heard| heard == ssrc)
+        let sounds = self.received.filter(|_| self.recent.sounds(self.link_offset));
+        sounds.is_none_or(|received| received == ssrc)
     }
 
     pub(super) fn follow_source(
@@ -23,14 +23,14 @@ impl ReceivePolicy {
         let before = self.recent.is_lively();
         self.recent.look(status.counters.received, status.at);
         let again = self.recent.is_lively() && !before;
-        let heard = status.receiving.map(|receiving| receiving.ssrc);
+        let received = status.receiving.map(|receiving| receiving.ssrc);
         let guards = !self.left || self.recent.sounds(self.link_offset);
         if let Some(session) = &mut context.session {
-            session.set_received(heard.filter(|_| guards).map(|ssrc| (ssrc, status.endpoints)));
+            session.set_received(received.filter(|_| guards).map(|ssrc| (ssrc, status.endpoints)));
         }
-        let another = heard != self.heard;
+        let another = received != self.received;
         if another {
-            (self.heard, self.received_since) = (heard, status.at);
+            (self.received, self.received_since) = (received, status.at);
             // If the queue is full, the next report corrects it.
             let was_contradicted = self.watch.forget();
             if self.refusal.take().is_some() || was_contradicted {
@@ -50,7 +50,7 @@ impl ReceivePolicy {
 
     /// Applies the source's last messages, including early ones.
     fn recall(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
-        let (Some(ssrc), Some(first)) = (self.heard, status.endpoints.first()) else { return };
+        let (Some(ssrc), Some(first)) = (self.received, status.endpoints.first()) else { return };
         let Some(session) = &context.session else { return };
         let (mapping, announcement) = (session.mapping(ssrc), session.announcement(ssrc));
         let author = Author { ssrc, host: first.host() };
@@ -87,7 +87,7 @@ impl ReceivePolicy {
 
     pub(super) fn note_stranger(&mut self, status: &StreamStatus) {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
-        let (Some(ssrc), Some(own)) = (self.heard, status.endpoints.first()) else { return };
+        let (Some(ssrc), Some(own)) = (self.received, status.endpoints.first()) else { return };
         let other = stranger.from.host();
         if self.strangers.contains(&other) || self.strangers.len() == MAX_STRANGERS {
             return;

@@ -12,7 +12,7 @@ use crate::wire::rtp::RtpUnpack;
 
 fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
     let (rate, channels, packet) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));
-    StreamFormat { coder: None, rate, channels, sample, packet, payload_type }
+    StreamFormat { codec: None, rate, channels, sample, packet, payload_type }
 }
 
 #[test]
@@ -112,14 +112,14 @@ impl Received {
 fn repeated_talker_restarts_are_not_reported_as_jumps() {
     let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
     for (restarts, blamed) in [(1, false), (0, true)] {
-        let mut heard = Received::of(wire.clone(), 3, LatencyRule::Usual);
+        let mut received = Received::of(wire.clone(), 3, LatencyRule::Usual);
         for second in 0..9 {
-            let mut status = heard.receiver.status(LocalTime::ZERO + Span::from_secs(second));
+            let mut status = received.receiver.status(LocalTime::ZERO + Span::from_secs(second));
             status.counters.resyncs = second as u64;
             status.counters.media_clock_restarts = restarts * second as u64;
-            heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+            received.with(|policy, context| policy.follow(&status, |_, _| false, context));
         }
-        let notes = heard.policy.notes();
+        let notes = received.policy.notes();
         let reported = match blamed {
             true => ReceiveNote::Unsteady(8),
             false => ReceiveNote::Restarting(8),
@@ -137,16 +137,16 @@ fn presented(rule: LatencyRule) -> Received {
 #[test]
 fn late_presentation_is_the_talkers_to_change_by_how_much() {
     for rule in [LatencyRule::Usual, LatencyRule::Chosen(Span::from_millis(8))] {
-        let mut heard = presented(rule);
-        let kept = heard.policy.link_offset();
-        let mut status = heard.receiver.status(LocalTime::ZERO);
+        let mut received = presented(rule);
+        let kept = received.policy.link_offset();
+        let mut status = received.receiver.status(LocalTime::ZERO);
         let (packet, apart) = (frames(6), Span::from_millis(40));
         status.need = Some(Need { latency: kept + Span::from_millis(44), packet, apart });
-        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
-        let note = heard.policy.finish(|_, _| false);
+        received.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        let note = received.policy.finish(|_, _| false);
         let later = Span::from_millis(44);
         assert_eq!(note, Some(ReceiveNote::PresentedTooSoon(later)), "{rule:?}");
-        assert_eq!(heard.policy.link_offset(), kept, "{rule:?}: nothing moves");
+        assert_eq!(received.policy.link_offset(), kept, "{rule:?}: nothing moves");
     }
 }
 
@@ -165,29 +165,29 @@ fn device_without_lead_keeps_a_latency_of_140_frames() {
 
 #[test]
 fn shorter_lead_than_configured_lowers_the_minimum_latency() {
-    let mut heard = Received::by(3, LatencyRule::Usual);
+    let mut received = Received::by(3, LatencyRule::Usual);
     let (requested, needs) = (frames(140), needs(3));
-    heard.leads(frames(128));
-    heard.promised(Span::from_millis(7));
-    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
+    received.leads(frames(128));
+    received.promised(Span::from_millis(7));
+    assert_eq!(received.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
     // A program as the device: its thread wakes 50 µs late.
-    heard.leads(-Span::from_micros(50));
-    assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "the promised latency stays");
+    received.leads(-Span::from_micros(50));
+    assert_eq!(received.policy.link_offset(), Span::from_millis(7), "the promised latency stays");
     let takes_a_period = |reported: &ReceiveCommand| matches!(reported, ReceiveCommand::Ring(takes) if *takes == frames(64));
-    assert!(heard.reported.iter().any(takes_a_period));
-    assert_eq!(heard.requested(requested), Ok(requested));
+    assert!(received.reported.iter().any(takes_a_period));
+    assert_eq!(received.requested(requested), Ok(requested));
     let (requested, needs) = (frames(127), self::needs(1));
-    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
+    assert_eq!(received.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
 }
 
 #[test]
 fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
-    let mut heard = Received::by(1, LatencyRule::Usual);
-    heard.leads(Span::ZERO);
-    assert_eq!(heard.promised(frames(140)), frames(140));
-    assert!(heard.policy.notes().is_empty());
-    heard.leads(frames(128));
-    assert!(heard.policy.link_offset() >= needs(3).without_network());
+    let mut received = Received::by(1, LatencyRule::Usual);
+    received.leads(Span::ZERO);
+    assert_eq!(received.promised(frames(140)), frames(140));
+    assert!(received.policy.notes().is_empty());
+    received.leads(frames(128));
+    assert!(received.policy.link_offset() >= needs(3).without_network());
     let mut chosen = Received::by(1, LatencyRule::Usual);
     chosen.promised(frames(140));
     chosen.requested(frames(140)).unwrap();
@@ -202,21 +202,21 @@ fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
 
 #[test]
 fn wake_ups_that_are_all_late_make_a_card_take_no_less() {
-    let mut heard = Received::by(3, LatencyRule::Usual);
-    heard.leads(frames(128) - Span::from_micros(600));
-    heard.promised(Span::from_millis(7));
+    let mut received = Received::by(3, LatencyRule::Usual);
+    received.leads(frames(128) - Span::from_micros(600));
+    received.promised(Span::from_millis(7));
     let (requested, needs) = (frames(250), needs(3));
-    assert_eq!(heard.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
+    assert_eq!(received.requested(requested), Err(LatencyRefused::TooShort { requested, needs }));
 }
 
 #[test]
 fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
-    let mut heard = Received::by(2, LatencyRule::Usual);
+    let mut received = Received::by(2, LatencyRule::Usual);
     let mut follow = |uncertain| {
-        let mut status = heard.receiver.status(LocalTime::ZERO);
+        let mut status = received.receiver.status(LocalTime::ZERO);
         status.counters.uncertain_clock = uncertain;
-        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
-        heard.policy.notes()
+        received.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        received.policy.notes()
     };
     assert_eq!(follow(0), []);
     assert_eq!(follow(1), [ReceiveNote::Uncertain]);
@@ -225,13 +225,13 @@ fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
 
 #[test]
 fn silence_without_a_goodbye_is_noted_with_its_end() {
-    let mut heard = Received::by(2, LatencyRule::Usual);
+    let mut listener = Received::by(2, LatencyRule::Usual);
     let mut follow = |millis, received, said_goodbye| {
         let at = LocalTime::ZERO + Span::from_millis(millis);
-        let mut status = StreamStatus { said_goodbye, ..heard.receiver.status(at) };
+        let mut status = StreamStatus { said_goodbye, ..listener.receiver.status(at) };
         status.counters.received = received;
-        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
-        heard.policy.notes()
+        listener.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        listener.policy.notes()
     };
     assert_eq!(follow(10_000, 0, false), [], "no packet arrived");
     assert_eq!(follow(11_000, 5, false), []);
@@ -245,7 +245,7 @@ fn silence_without_a_goodbye_is_noted_with_its_end() {
 
 #[test]
 fn heavy_loss_is_noted_once_until_it_ends() {
-    let mut heard = Received::by(2, LatencyRule::Usual);
+    let mut received = Received::by(2, LatencyRule::Usual);
     let mut follow = |second: i64, expected, missing| {
         let at = LocalTime::ZERO + Span::from_secs(second);
         // An outage before the last window.
@@ -253,9 +253,9 @@ fn heavy_loss_is_noted_once_until_it_ends() {
         let tally = Tally { expected, missing, runs: missing, beyond };
         let losses = Some(LossReport { tally, ..LossReport::default() });
         let receiving = Some(Receiving { losses, ..Receiving::default() });
-        let status = StreamStatus { receiving, ..heard.receiver.status(at) };
-        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
-        heard.policy.notes()
+        let status = StreamStatus { receiving, ..received.receiver.status(at) };
+        received.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        received.policy.notes()
     };
     assert_eq!(follow(10, 1000, 900), [], "before the first window");
     assert_eq!(follow(12, 1100, 990), []);
@@ -271,17 +271,17 @@ fn heavy_loss_is_noted_once_until_it_ends() {
 #[test]
 fn heavy_loss_has_no_note_if_the_sender_adapts() {
     let noted = |sender_adapts| {
-        let mut heard = Received::by(2, LatencyRule::Usual);
-        heard.policy.config.sender_adapts = sender_adapts;
+        let mut received = Received::by(2, LatencyRule::Usual);
+        received.policy.config.sender_adapts = sender_adapts;
         for (second, missing) in [(10, 0), (13, 150)] {
             let tally = Tally { expected: 2 * missing, missing, runs: missing, beyond: 0 };
             let losses = Some(LossReport { tally, ..LossReport::default() });
             let receiving = Some(Receiving { losses, ..Receiving::default() });
             let at = LocalTime::ZERO + Span::from_secs(second);
-            let status = StreamStatus { receiving, ..heard.receiver.status(at) };
-            heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+            let status = StreamStatus { receiving, ..received.receiver.status(at) };
+            received.with(|policy, context| policy.follow(&status, |_, _| false, context));
         }
-        heard.policy.notes().contains(&ReceiveNote::HeavyLoss(50))
+        received.policy.notes().contains(&ReceiveNote::HeavyLoss(50))
     };
     assert!(noted(false) && !noted(true));
 }
@@ -310,26 +310,31 @@ fn mostly_late_packets_are_noted_with_the_needed_latency() {
     for (rule, transit, noted) in
         [(fixed, 30, true), (fixed, 2, false), (LatencyRule::Auto { maximum: None }, 30, false)]
     {
-        let mut heard = Received::by(2, rule);
-        heard.promised(Span::from_millis(5));
-        heard.policy.heard = Some(7);
+        let mut received = Received::by(2, rule);
+        received.promised(Span::from_millis(5));
+        received.policy.received = Some(7);
         let late = transit > 5;
         for number in 0..3_200_i64 {
             let at = LocalTime::ZERO + frames(64 * number);
             let arrival = at + Span::from_millis(transit);
-            heard.policy.take(&PacketTrace { arrival, read: arrival, late, ..packet(64 * number) });
+            received.policy.take(&PacketTrace {
+                arrival,
+                read: arrival,
+                late,
+                ..packet(64 * number)
+            });
             if number % 15 == 0 {
-                let mut status = heard.receiver.status(arrival);
+                let mut status = received.receiver.status(arrival);
                 status.counters.received = number as u64;
                 status.counters.late = if late { number as u64 } else { 0 };
-                heard.with(|policy, context| {
+                received.with(|policy, context| {
                     policy.follow(&status, |_, _| false, context);
                     context.now = arrival;
                     policy.poll(context);
                 });
             }
         }
-        let notes = heard.policy.notes().into_iter();
+        let notes = received.policy.notes().into_iter();
         let notes: Vec<_> = notes
             .filter_map(|note| match note {
                 ReceiveNote::MostlyLate { percent, needed, .. } => Some((percent, needed)),
@@ -348,13 +353,13 @@ fn mostly_late_packets_are_noted_with_the_needed_latency() {
 #[test]
 fn latency_that_follows_longer_packets_adds_no_short_note() {
     for rule in [LatencyRule::AUTO, LatencyRule::Usual] {
-        let mut heard = Received::by(2, rule);
-        heard.promised(Span::from_millis(5));
+        let mut received = Received::by(2, rule);
+        received.promised(Span::from_millis(5));
         for number in 0..200 {
-            heard.policy.take(&packet(64 * number));
+            received.policy.take(&packet(64 * number));
         }
-        heard.with(|policy, context| policy.poll(context));
-        let (format, packing_age) = (heard.policy.format, Span::from_millis(20));
+        received.with(|policy, context| policy.poll(context));
+        let (format, packing_age) = (received.policy.format, Span::from_millis(20));
         let packet = Rate::HZ_48000.frames_within(packing_age);
         let format = StreamFormat { packet, ..format };
         let said = Announcement {
@@ -365,47 +370,51 @@ fn latency_that_follows_longer_packets_adds_no_short_note() {
             card: None,
             wants_feedback: false,
         };
-        heard.with(|policy, context| policy.keep_promise(said, context));
-        let notes = heard.policy.notes();
+        received.with(|policy, context| policy.keep_promise(said, context));
+        let notes = received.policy.notes();
         let reported = !matches!(notes[..], [] | [ReceiveNote::Raised { .. }]);
         assert!(!reported && notes.is_empty() == rule.is_auto(), "{rule:?}: {notes:?}");
-        heard.policy.take(&self::packet(64 * 200));
-        heard.with(|policy, context| policy.poll(context));
+        received.policy.take(&self::packet(64 * 200));
+        received.with(|policy, context| policy.poll(context));
         let minimum = packing_age + frames(128);
-        assert!(heard.policy.link_offset() >= minimum, "{rule:?}: {}", heard.policy.link_offset());
+        assert!(
+            received.policy.link_offset() >= minimum,
+            "{rule:?}: {}",
+            received.policy.link_offset()
+        );
     }
 }
 
 #[test]
 fn short_repair_time_is_noted_once_a_repair_is_late() {
     for late_repairs in [0, 1] {
-        let mut heard = Received::by(3, LatencyRule::Chosen(Span::from_millis(12)));
-        heard.promised(Span::from_millis(12));
+        let mut received = Received::by(3, LatencyRule::Chosen(Span::from_millis(12)));
+        received.promised(Span::from_millis(12));
         let repair = (Span::from_millis(10), 10_000_000);
         let status =
-            StreamStatus { repair, late_repairs, ..heard.receiver.status(LocalTime::ZERO) };
-        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+            StreamStatus { repair, late_repairs, ..received.receiver.status(LocalTime::ZERO) };
+        received.with(|policy, context| policy.follow(&status, |_, _| false, context));
         for second in 0..3 {
             let now = LocalTime::ZERO + Span::from_secs(second);
-            heard.policy.note_repair(now);
+            received.policy.note_repair(now);
         }
         let is_short = |note: &ReceiveNote| matches!(note, ReceiveNote::RepairShort { .. });
-        let notes = heard.policy.notes();
+        let notes = received.policy.notes();
         assert_eq!(notes.iter().filter(|note| is_short(note)).count(), late_repairs as usize);
     }
 }
 
 #[test]
 fn new_maximum_limits_an_automatic_latency_at_once() {
-    let mut heard = Received::by(2, LatencyRule::AUTO);
-    heard.promised(Span::from_millis(300));
-    assert_eq!(heard.policy.link_offset(), Span::from_millis(300));
+    let mut received = Received::by(2, LatencyRule::AUTO);
+    received.promised(Span::from_millis(300));
+    assert_eq!(received.policy.link_offset(), Span::from_millis(300));
     let maximum = Some(Span::from_millis(150));
     let set =
-        heard.with(|policy, context| policy.set_latency(LatencyRule::Auto { maximum }, context));
+        received.with(|policy, context| policy.set_latency(LatencyRule::Auto { maximum }, context));
     assert_eq!(set, Ok(Span::from_millis(150)));
-    assert_eq!(heard.requested(Span::from_millis(200)), Ok(Span::from_millis(200)));
-    assert_eq!(heard.promised(Span::from_millis(300)), Span::from_millis(200));
-    let set = heard.with(|policy, context| policy.set_latency(LatencyRule::AUTO, context));
+    assert_eq!(received.requested(Span::from_millis(200)), Ok(Span::from_millis(200)));
+    assert_eq!(received.promised(Span::from_millis(300)), Span::from_millis(200));
+    let set = received.with(|policy, context| policy.set_latency(LatencyRule::AUTO, context));
     assert_eq!(set, Ok(Span::from_millis(200)));
 }

@@ -160,14 +160,14 @@ impl Repairer {
                 continue;
             }
             equations.begin(bytes);
-            let (came, lacking) =
+            let (arrived, lacking) =
                 (|sequence: &i64| known[number(*sequence)], |s: &i64| !known[number(*s)]);
             for sequence in covered.clone().filter(lacking) {
                 equations.add_unknown(number(sequence), symbol.factor(sequence));
             }
             equations.add_known(
                 covered
-                    .filter(came)
+                    .filter(arrived)
                     .map(|sequence| (symbol.factor(sequence), &history[place(sequence)][..words])),
             );
             equations.take_in(number(newest));

@@ -62,20 +62,20 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     let (stays, comes) = losses.chain();
     // Probabilities by missing symbols, after a lost and a received packet.
     let mut lost = [0.0; MAX_WINDOW + 2];
-    let mut came = [0.0; MAX_WINDOW + 2];
+    let mut arrived = [0.0; MAX_WINDOW + 2];
     lost[1] = 1.0;
     for _ in 0..window.min(MAX_WINDOW) {
         let (mut next_lost, mut next_came) = ([0.0; MAX_WINDOW + 2], [0.0; MAX_WINDOW + 2]);
         for lacking in 1..=MAX_WINDOW {
-            let chance = (lost[lacking], came[lacking]);
+            let chance = (lost[lacking], arrived[lacking]);
             next_lost[lacking + 1] += chance.0 * stays + chance.1 * comes;
             if let Some(left) = lacking.checked_sub(symbols).filter(|left| *left > 0) {
                 next_came[left] += chance.0 * (1.0 - stays) + chance.1 * (1.0 - comes);
             }
         }
-        (lost, came) = (next_lost, next_came);
+        (lost, arrived) = (next_lost, next_came);
     }
-    let left = lost.iter().sum::<f64>() + came.iter().sum::<f64>();
+    let left = lost.iter().sum::<f64>() + arrived.iter().sum::<f64>();
     (3.0 * losses.share * left).min(losses.share)
 }
 
@@ -129,7 +129,7 @@ impl Tally {
     }
 
     /// Counts a packet `ahead` of the newest; `None` for the first.
-    pub(crate) fn came(&mut self, ahead: Option<i64>) {
+    pub(crate) fn arrived(&mut self, ahead: Option<i64>) {
         match ahead.map_or(1, |ahead| ahead) {
             ahead @ 1.. if ahead <= MAX_WINDOW as i64 + 1 => {
                 self.expected += ahead.unsigned_abs();

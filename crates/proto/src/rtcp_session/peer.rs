@@ -13,7 +13,7 @@ const MAX_PEERS: usize = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     pub(super) author: Author,
-    pub(super) heard: LocalTime,
+    pub(super) received: LocalTime,
     pub(super) clock: ClockEstimator,
     pub(super) choice: Choice,
     pub(super) mapping: Option<ClockMapping>,
@@ -28,20 +28,21 @@ pub(super) fn remember(
     peers: &mut Vec<Peer>,
     same: impl Fn(&Peer) -> bool,
     author: Author,
-    heard: LocalTime,
+    received: LocalTime,
 ) -> &mut Peer {
     let known = peers.iter().position(same);
     let index = known.unwrap_or_else(|| {
         if peers.len() >= MAX_PEERS {
-            let worth =
-                |peer: &Peer| (peer.proven && heard - peer.heard < Session::FORGOTTEN, peer.heard);
+            let worth = |peer: &Peer| {
+                (peer.proven && received - peer.received < Session::FORGOTTEN, peer.received)
+            };
             let minimum = peers.iter().enumerate().min_by_key(|(_, peer)| worth(peer));
             let minimum = minimum.map_or(0, |(index, _)| index);
             peers.swap_remove(minimum);
         }
         peers.push(Peer {
             author,
-            heard,
+            received,
             clock: ClockEstimator::new(),
             choice: Choice::default(),
             mapping: None,
@@ -53,7 +54,7 @@ pub(super) fn remember(
         });
         peers.len() - 1
     });
-    peers[index].heard = heard;
+    peers[index].received = received;
     &mut peers[index]
 }
 

@@ -63,7 +63,7 @@ impl Session {
     }
 
     fn answers(&self, now: LocalTime, answers: &mut [DelaySince; Self::ANSWERS]) -> usize {
-        let fresh = self.peers.iter().filter(|peer| now - peer.heard < Self::FORGOTTEN);
+        let fresh = self.peers.iter().filter(|peer| now - peer.received < Self::FORGOTTEN);
         // Peers take turns.
         let skip = if self.peers.len() > Self::ANSWERS {
             self.reports as usize * Self::ANSWERS % self.peers.len()

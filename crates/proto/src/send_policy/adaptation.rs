@@ -94,10 +94,10 @@ impl SendPolicy {
         // Each step is rejected at most once.
         for _ in 0..Coding::ALL.len() + 2 {
             let terms = adaptation.control.terms();
-            let Coding { sample, coder } = terms.coding;
-            let payload_type = StreamFormat::usual_payload_type(sample, coder);
+            let Coding { sample, codec } = terms.coding;
+            let payload_type = StreamFormat::usual_payload_type(sample, codec);
             let Ok(packet) = packet_frames(self.config.format.rate, terms.ptime) else { break };
-            let format = StreamFormat { sample, coder, payload_type, packet, ..self.config.format };
+            let format = StreamFormat { sample, codec, payload_type, packet, ..self.config.format };
             if format == self.config.format {
                 break;
             }

@@ -105,9 +105,9 @@ impl SendPolicy {
         coding: Coding,
         context: &mut SendContext<'_>,
     ) -> Result<(), SendRefused> {
-        let Coding { sample, coder } = coding;
-        let payload_type = StreamFormat::usual_payload_type(sample, coder);
-        let format = StreamFormat { sample, coder, payload_type, ..self.config.format };
+        let Coding { sample, codec } = coding;
+        let payload_type = StreamFormat::usual_payload_type(sample, codec);
+        let format = StreamFormat { sample, codec, payload_type, ..self.config.format };
         let before = self.config.format.payload_type;
         self.set_format(format, true, context)?;
         if payload_type != before {
@@ -123,8 +123,8 @@ impl SendPolicy {
         notice: bool,
         context: &mut SendContext<'_>,
     ) -> Result<(), SendRefused> {
-        if let Some(coder) = format.coder {
-            coder.check(format.shape(), format.packet).map_err(SendRefused::NotCoded)?;
+        if let Some(codec) = format.codec {
+            codec.check(format.shape(), format.packet).map_err(SendRefused::NotCoded)?;
             if !self.config.compressed.iter().any(|one| one.is_coded_as(format.coding())) {
                 return Err(SendRefused::NoCoder(format.coding()));
             }
@@ -141,7 +141,7 @@ impl SendPolicy {
             // The coding may support no other packets.
             (false, Some(at)) if stays && notice => Some((at, format)),
             _ => {
-                if !self.tell_format(&format, context) {
+                if !self.announce_format(&format, context) {
                     return Err(SendRefused::Busy);
                 }
                 None
@@ -185,14 +185,14 @@ impl SendPolicy {
             context.hasten();
         }
         if let Some((_, format)) = self.coming.format.filter(|(at, _)| *at <= now)
-            && self.tell_format(&format, context)
+            && self.announce_format(&format, context)
         {
             self.coming.format = None;
         }
     }
 
     /// Packets are at most as long as the path carries. Returns `false` if the queue is full.
-    pub(super) fn tell_format(
+    pub(super) fn announce_format(
         &mut self,
         format: &StreamFormat,
         context: &mut SendContext<'_>,

@@ -106,8 +106,8 @@ impl SendPolicyConfig {
         let usual = DEFAULT_PTIMES.into_iter().rev();
         let usual = usual.filter_map(move |ptime| packet_frames(format.rate, ptime).ok());
         let has = move |packet: &Frames| {
-            let has = |coder: crate::codec::Codec| coder.check(format.shape(), *packet).is_ok();
-            *packet < format.packet && format.coder.is_none_or(has)
+            let has = |codec: crate::codec::Codec| codec.check(format.shape(), *packet).is_ok();
+            *packet < format.packet && format.codec.is_none_or(has)
         };
         let all = core::iter::once(format.packet).chain(usual.filter(has));
         all.map(move |packet| (packet, head + StreamFormat { packet, ..format }.payload_bytes()))
@@ -152,7 +152,7 @@ impl SendPolicy {
         }
         // An announced format uses the length that passes then.
         if self.coming.format.is_none() && self.passing(&format) != self.packet {
-            self.tell_format(&format, context);
+            self.announce_format(&format, context);
         }
     }
 }

@@ -11,7 +11,7 @@ fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
     let packet = Frames::new(240);
     let sample = SampleFormat::L24;
-    let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type: 97 };
+    let format = StreamFormat { codec: None, rate, channels, sample, packet, payload_type: 97 };
     let identity = Identity { stream: 1.into(), sequence: 0, timestamp: 0 };
     let device = Settings { rate, channels, period: Frames::new(120), periods: 2 };
     SendPolicy::new(SendPolicyConfig {

@@ -37,15 +37,15 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
     ) -> Admission {
         if packet.stream == self.stream
-            && let Some(next) = self.admit_next(packet, frames, came, rate)
+            && let Some(next) = self.admit_next(packet, frames, arrived, rate)
         {
             return next;
         }
-        self.admit_other(packet, frames, came, rate)
+        self.admit_other(packet, frames, arrived, rate)
     }
 
     #[inline(never)]
@@ -53,17 +53,17 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
     ) -> Admission {
         if packet.stream != self.stream {
-            return if self.is_silent(came.at) {
-                self.restart(packet, frames, came, 0)
+            return if self.is_silent(arrived.at) {
+                self.restart(packet, frames, arrived, 0)
             } else {
                 Admission::Foreign
             };
         }
-        self.admit_from(packet, came, rate, |own| own.admit_own(packet, frames, came, rate))
+        self.admit_from(packet, arrived, rate, |own| own.admit_own(packet, frames, arrived, rate))
     }
 
     /// Admits a packet that breaks the count ([`crate::frame_count::Sequel`]) by its media time.
@@ -71,23 +71,23 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
     ) -> Admission {
         if packet.stream != self.stream {
-            return self.admit_other(packet, frames, came, rate);
+            return self.admit_other(packet, frames, arrived, rate);
         }
-        self.admit_from(packet, came, rate, |own| own.resume(packet, frames, came, rate))
+        self.admit_from(packet, arrived, rate, |own| own.resume(packet, frames, arrived, rate))
     }
 
     fn admit_from(
         &mut self,
         packet: &PacketHead,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
         judge: impl FnOnce(&mut Self) -> Admission,
     ) -> Admission {
-        let Some((endpoints, before)) = self.endpoints_from(packet, came, rate) else {
+        let Some((endpoints, before)) = self.endpoints_from(packet, arrived, rate) else {
             return Admission::Foreign;
         };
         let admission = judge(self);
@@ -102,12 +102,12 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
     ) -> Option<Admission> {
         let (sequence, media) = (self.newest.sequence + 1, self.end());
         let next = frames == self.newest.frames
-            && self.endpoints.begin_at(&came.from)
+            && self.endpoints.begin_at(&arrived.from)
             && packet.number.bits >= 16
             && self.read(packet) == (sequence, media);
         next.then(|| {
@@ -116,24 +116,24 @@ impl Source {
             self.number = self.number.going_on_from(sequence - self.shift);
             self.timeline = self.timeline.going_on_from(media.as_frames());
             self.newest = Extent { sequence, media, frames };
-            self.handle(packet, media, came.at, rate);
+            self.handle(packet, media, arrived.at, rate);
             Admission::Regular { sequence, media }
         })
     }
 
     /// Whether another source may follow.
     pub fn is_silent(&self, now: LocalTime) -> bool {
-        self.said_goodbye || now - self.heard > Self::SILENT
+        self.said_goodbye || now - self.last_arrival > Self::SILENT
     }
 
     /// Current and previous addresses of the source. `None` if another host sent the packet.
     fn endpoints_from(
         &self,
         packet: &PacketHead,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
     ) -> Option<(SourceEndpoints, Option<SourceEndpoints>)> {
-        let &Arrival { from, at: arrival, .. } = came;
+        let &Arrival { from, at: arrival, .. } = arrived;
         if self.endpoints.has(from) {
             return Some((self.endpoints, self.before));
         }
@@ -144,7 +144,7 @@ impl Source {
         if self.said_goodbye {
             return Some((SourceEndpoints::only(from), None));
         }
-        if arrival - self.heard > Self::MOVED {
+        if arrival - self.last_arrival > Self::MOVED {
             return Some((SourceEndpoints::only(from), self.before.or(Some(self.endpoints))));
         }
         // A second network carries the same packets.
@@ -173,7 +173,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
     ) -> Admission {
         let (sequence, media) = self.read(packet);
@@ -185,30 +185,30 @@ impl Source {
             && let Some(between) = self.follows(media, frames, rate)
         {
             let sequence = self.newest.sequence + 1 + between;
-            return self.renumber(packet, Extent { sequence, media, frames }, came.at, rate);
+            return self.renumber(packet, Extent { sequence, media, frames }, arrived.at, rate);
         }
         let passed = (renumbered || jumped) && self.passed(packet, media);
-        if passed && !self.is_silent(came.at) {
+        if passed && !self.is_silent(arrived.at) {
             return Admission::Repeated;
         }
         let this = Extent { sequence, media, frames };
-        let missed = if renumbered { self.missed(packet, this, came.at, rate) } else { 0 };
+        let missed = if renumbered { self.missed(packet, this, arrived.at, rate) } else { 0 };
         if (renumbered && missed == 0 || jumped && !renumbered) && !self.confirmed(packet, frames) {
             return Admission::Doubted;
         }
         if renumbered {
             let missed = missed.saturating_sub(self.repeats());
             let reached = passed.then(|| self.reached.unwrap_or(self.end()).max(self.end()));
-            let restarted = self.restart(packet, frames, came, missed);
+            let restarted = self.restart(packet, frames, arrived, missed);
             self.reached =
                 reached.map(|frame| self.media_near(Wrapped::of(frame.as_frames(), 32).value));
             return restarted;
         }
         // Timestamps of a silent sender may advance.
         let reported = rate.span_of(media - self.end());
-        let in_time = (reported - (came.at - self.heard)).abs() <= Self::JUMP;
+        let in_time = (reported - (arrived.at - self.last_arrival)).abs() <= Self::JUMP;
         self.doubt = None;
-        self.accept(packet, this, came.at, rate);
+        self.accept(packet, this, arrived.at, rate);
         match jumped && !in_time {
             true => Admission::Jumped { sequence, media },
             false => Admission::Regular { sequence, media },
@@ -232,7 +232,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrival,
+        arrived: &Arrival,
         rate: Rate,
     ) -> Admission {
         if !self.confirmed(packet, frames) {
@@ -240,11 +240,11 @@ impl Source {
         }
         let media = self.media_near(packet.media.value);
         if media < self.end() {
-            return self.restart(packet, frames, came, 0);
+            return self.restart(packet, frames, arrived, 0);
         }
         let (sequence, begins) = (self.newest.sequence + 1, PacketHead { begins: true, ..*packet });
         self.marked = false;
-        self.renumber(&begins, Extent { sequence, media, frames }, came.at, rate);
+        self.renumber(&begins, Extent { sequence, media, frames }, arrived.at, rate);
         self.marked = packet.begins;
         Admission::Resumed { sequence, media }
     }
@@ -285,7 +285,7 @@ impl Source {
         let last = self.number.going_on_from(self.newest.sequence - self.shift + maximum);
         let missed = last.peek(packet.number.value) - 1 + self.shift - self.newest.sequence;
         let skipped = between - Frames::new(missed * length);
-        let (reported, passed) = (rate.span_of(between), arrival - self.heard);
+        let (reported, passed) = (rate.span_of(between), arrival - self.last_arrival);
         let borne_out = (reported - passed).abs() <= Self::UNSURE + passed.abs().divided(1000)
             && rate.span_of(skipped) <= Self::JUMP + reported.divided(16);
         let fits = skipped == Frames::ZERO || skipped > Frames::ZERO && borne_out;
@@ -344,8 +344,8 @@ impl Source {
         self.restarts_at = packet.begins && !self.marked;
         self.marked = packet.begins;
         self.received += 1;
-        self.said_goodbye &= arrival - self.heard <= Self::SILENT;
-        self.heard = arrival;
+        self.said_goodbye &= arrival - self.last_arrival <= Self::SILENT;
+        self.last_arrival = arrival;
         let transit = arrival - (LocalTime::ZERO + rate.span_of(media - MediaTime::ZERO));
         if let Some(before) = self.transit.replace(transit) {
             let change = (transit - before).abs();
@@ -365,7 +365,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrival,
+        arrived: &Arrival,
         missed: u64,
     ) -> Admission {
         // An outage keeps the number of expected packets.
@@ -373,7 +373,7 @@ impl Source {
             0 => (0, 0),
             missed => (self.expected() + missed, self.received),
         };
-        *self = Self::begin(packet, frames, came);
+        *self = Self::begin(packet, frames, arrived);
         self.received = received + 1;
         self.first_sequence -= expected as i64;
         Admission::Restarted { sequence: self.newest.sequence, media: self.newest.media, missed }

@@ -100,7 +100,7 @@ impl WireForm {
         if self == Self::Rtp {
             return Ok(());
         }
-        if format.coder.is_some() {
+        if format.codec.is_some() {
             return Err(NotCarried::Codec(format.coding_name()));
         }
         if !avtp::carries(format.rate) {

@@ -51,7 +51,7 @@ pub struct Description {
     /// Sample format.
     pub sample: SampleFormat,
     /// Codec, if compressed.
-    pub coder: Option<Codec>,
+    pub codec: Option<Codec>,
     /// Payload type, 0 to 127.
     pub payload_type: u8,
     /// Frames per packet, from `framecount` or `ptime`; received packets may differ.
@@ -107,7 +107,7 @@ impl Description {
     /// Stream format, by default with `otherwise` frames per packet.
     pub fn format(&self, otherwise: Frames) -> StreamFormat {
         StreamFormat {
-            coder: self.coder,
+            codec: self.codec,
             rate: self.rate,
             channels: self.channels,
             sample: self.sample,

@@ -62,7 +62,7 @@ pub(super) struct Announcement {
     /// End of the last frame, by flag or BYE.
     pub(super) ended: Option<Moment>,
     /// Presentation time up to which sound was received.
-    pub(super) heard: Option<WallTime>,
+    pub(super) received: Option<WallTime>,
     /// When the zone is free again, without packets.
     silent: Option<Moment>,
     /// Whether a user ended it here.
@@ -98,7 +98,7 @@ impl Announcement {
             starts: Moment::of(claim.starts, &clock),
             limit: Moment::of(claim.starts + claim.longest, &clock),
             ended: claim.ends.map(|ends| Moment::of(ends, &clock)),
-            heard: None,
+            received: None,
             silent: None,
             is_stopped: false,
             claimed: true,
@@ -109,13 +109,13 @@ impl Announcement {
 
     /// A claim alone plays nothing: sound must arrive, too.
     pub(super) fn competes(&self) -> bool {
-        self.concerns.plays && self.heard.is_some() && self.ends().wall > self.starts.wall
+        self.concerns.plays && self.received.is_some() && self.ends().wall > self.starts.wall
     }
 
     /// When it mutes its station's room: as long as it runs, even if other zones alone play it.
     pub(super) fn mutes_during(&self) -> Option<(LocalTime, LocalTime)> {
         let ends = self.runs_until().local;
-        let mutes = self.concerns.mutes && self.heard.is_some() && ends > self.starts.local;
+        let mutes = self.concerns.mutes && self.received.is_some() && ends > self.starts.local;
         mutes.then_some((self.starts.local, ends))
     }
 
@@ -160,8 +160,8 @@ impl Announcement {
     }
 
     pub(super) fn falls_silent(&self) -> Option<Moment> {
-        let heard = self.heard.filter(|_| self.ended.is_none() && self.silent.is_none());
-        heard.map(|heard| Moment::of(heard + Self::SILENCE, &self.clock))
+        let received = self.received.filter(|_| self.ended.is_none() && self.silent.is_none());
+        received.map(|received| Moment::of(received + Self::SILENCE, &self.clock))
     }
 
     /// Handles a repeated claim.
@@ -172,7 +172,7 @@ impl Announcement {
 
     /// Ends it if its stream carries a later announcement. Returns whether it does.
     pub(super) fn give_way(&mut self, later: &Claim) -> bool {
-        let frees = self.heard.map_or(later.starts, |heard| heard + Self::SILENCE);
+        let frees = self.received.map_or(later.starts, |received| received + Self::SILENCE);
         let last = frees.min(later.starts);
         let ends = self.ended.is_none()
             && later.id != self.claim.id
@@ -217,12 +217,12 @@ impl Announcement {
     /// Handles sound up to `until`. Returns whether the announcement is alive again: after a
     /// silence only with a claim, because the stream may carry another one.
     pub(super) fn hear(&mut self, until: WallTime, now: LocalTime) -> bool {
-        if until <= self.heard.unwrap_or(self.starts.wall) || !self.claimed {
+        if until <= self.received.unwrap_or(self.starts.wall) || !self.claimed {
             return false;
         }
         self.newest = now;
-        let revives = self.heard.is_none() || self.silent.is_some();
-        self.heard = Some(until);
+        let revives = self.received.is_none() || self.silent.is_some();
+        self.received = Some(until);
         if self.ended.is_none() && self.silent.take().is_some() && self.state == State::Over {
             self.state = State::Waiting;
         }

@@ -110,11 +110,11 @@ impl Zone {
     }
 
     fn duck(&mut self, millis: i64) -> f32 {
-        self.heard(0, millis)
+        self.received(0, millis)
     }
 
     /// Gain at presentation time `millis`.
-    fn heard(&mut self, id: usize, millis: i64) -> f32 {
+    fn received(&mut self, id: usize, millis: i64) -> f32 {
         let taken = millis - LEAD.as_nanos() / 1_000_000;
         if self.played.len() as i64 <= taken {
             self.until(taken);
@@ -137,10 +137,10 @@ fn page_ducks_the_program_and_restores_it_exactly() {
     zone.until(980);
     zone.claim(page(1, 1000)).unwrap();
     zone.sound(&[1], 1000, 3000);
-    assert_eq!((zone.duck(1000), zone.heard(1, 999), zone.heard(1, 1000)), (1.0, 0.0, 1.0));
+    assert_eq!((zone.duck(1000), zone.received(1, 999), zone.received(1, 1000)), (1.0, 0.0, 1.0));
     assert!((zone.duck(1010) - 0.55).abs() < 1e-6 && (zone.duck(1020) - 0.1).abs() < 1e-6);
     zone.claim(Claim { ends: Some(wall(3000)), ..page(1, 1000) }).unwrap();
-    assert_eq!((zone.heard(1, 2999), zone.heard(1, 3000)), (1.0, 0.0));
+    assert_eq!((zone.received(1, 2999), zone.received(1, 3000)), (1.0, 0.0));
     assert!((zone.duck(3300) - 0.1).abs() < 1e-6 && (zone.duck(3800) - 0.55).abs() < 1e-6);
     assert_eq!(zone.arbiter.duck().settled_at(at(4300)), Some(Gain::UNITY));
     zone.until(9000);
@@ -155,7 +155,7 @@ fn claim_without_sound_changes_nothing() {
     zone.until(980);
     zone.claim(page(1, 1000)).unwrap();
     zone.until(5000);
-    assert_eq!((zone.duck(1500), zone.heard(1, 1500)), (1.0, 0.0));
+    assert_eq!((zone.duck(1500), zone.received(1, 1500)), (1.0, 0.0));
     assert_eq!((zone.events(), zone.arbiter.revision()), (vec![], 0));
 }
 
@@ -163,7 +163,7 @@ fn claim_without_sound_changes_nothing() {
 fn sound_without_claim_is_silent() {
     let mut zone = Zone::new();
     zone.sound(&[1], 1000, 2000);
-    assert_eq!((zone.heard(1, 1500), zone.duck(1500)), (0.0, 1.0));
+    assert_eq!((zone.received(1, 1500), zone.duck(1500)), (0.0, 1.0));
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn late_claim_joins_the_running_page_within_10_ms() {
     zone.claim(page(1, 1000)).unwrap();
     zone.sound(&[1], 2020, 3000);
     let joins = 2010 + 5;
-    assert_eq!((zone.heard(1, joins), zone.duck(joins)), (0.0, 1.0));
-    assert!((zone.heard(1, joins + 5) - 0.5).abs() < 1e-6);
-    assert_eq!(zone.heard(1, joins + 10), 1.0);
+    assert_eq!((zone.received(1, joins), zone.duck(joins)), (0.0, 1.0));
+    assert!((zone.received(1, joins + 5) - 0.5).abs() < 1e-6);
+    assert_eq!(zone.received(1, joins + 10), 1.0);
     assert!((zone.duck(joins + 10) - 0.1).abs() < 1e-6);
 }
 
@@ -189,7 +189,10 @@ fn later_page_of_equal_priority_is_refused() {
     zone.sound(&[1, 2], 2000, 3000);
     zone.claim(Claim { ends: Some(wall(3000)), ..page(1, 1000) }).unwrap();
     zone.sound(&[2], 3000, 4000);
-    assert_eq!((zone.heard(1, 2999), zone.heard(2, 2500), zone.heard(2, 3500)), (1.0, 0.0, 0.0));
+    assert_eq!(
+        (zone.received(1, 2999), zone.received(2, 2500), zone.received(2, 3500)),
+        (1.0, 0.0, 0.0)
+    );
     let refused = ZoneEvent::Refused { id: AnnouncementId(2), by: AnnouncementId(1) };
     assert_eq!(zone.events(), [started(1, 1000), refused, ended(1, 3000, EndReason::Station)]);
     assert_eq!(zone.duck(4300), 1.0, "the refused page does not lower the program");
@@ -202,7 +205,7 @@ fn of_pages_at_one_instant_the_first_rank_plays() {
         zone.until(980);
         order.iter().for_each(|id| zone.claim(page(*id, 1000)).unwrap());
         zone.sound(&[1, 2], 1000, 2000);
-        assert_eq!((zone.heard(1, 1500), zone.heard(2, 1500)), (1.0, 0.0), "{order:?}");
+        assert_eq!((zone.received(1, 1500), zone.received(2, 1500)), (1.0, 0.0), "{order:?}");
         let refused = ZoneEvent::Refused { id: AnnouncementId(2), by: AnnouncementId(1) };
         assert_eq!(zone.events(), [started(1, 1000), refused], "{order:?}");
     }
@@ -216,12 +219,12 @@ fn higher_priority_preempts_at_its_first_frame() {
     zone.sound(&[1], 1000, 1980);
     zone.claim(of_priority(150, page(2, 2000))).unwrap();
     zone.sound(&[1, 2], 2000, 3000);
-    assert_eq!((zone.heard(1, 2000), zone.heard(1, 2020)), (1.0, 0.0));
-    assert_eq!((zone.heard(2, 1999), zone.heard(2, 2000)), (0.0, 1.0));
+    assert_eq!((zone.received(1, 2000), zone.received(1, 2020)), (1.0, 0.0));
+    assert_eq!((zone.received(2, 1999), zone.received(2, 2000)), (0.0, 1.0));
     assert!((zone.duck(2500) - 0.1).abs() < 1e-6, "the program stays down");
     zone.claim(Claim { ends: Some(wall(3000)), ..of_priority(150, page(2, 2000)) }).unwrap();
     zone.sound(&[1], 3000, 5000);
-    assert_eq!(zone.heard(1, 4000), 0.0, "a pre-empted page does not return");
+    assert_eq!(zone.received(1, 4000), 0.0, "a pre-empted page does not return");
     assert_eq!((zone.duck(3300), zone.duck(4300)), (zone.duck(2500), 1.0));
     let (id, by) = (AnnouncementId(1), AnnouncementId(2));
     let preempted = ZoneEvent::Preempted { id, by, at: at(2000) };
@@ -238,7 +241,7 @@ fn emergency_mutes_the_program_within_10_ms() {
     zone.sound(&[1], 1000, 1980);
     zone.claim(of_priority(230, page(2, 2000))).unwrap();
     zone.sound(&[1, 2], 2000, 2500);
-    assert_eq!((zone.duck(2010), zone.heard(1, 2010), zone.heard(2, 2000)), (0.0, 0.0, 1.0));
+    assert_eq!((zone.duck(2010), zone.received(1, 2010), zone.received(2, 2000)), (0.0, 0.0, 1.0));
 }
 
 #[test]
@@ -250,8 +253,8 @@ fn latest_wins_at_priority_255_only() {
         zone.sound(&[1], 1000, 1980);
         zone.claim(of_priority(priority, page(2, 2000))).unwrap();
         zone.sound(&[1, 2], 2000, 2500);
-        assert_eq!(zone.heard(2, 2400), second, "{priority}");
-        assert_eq!(zone.heard(1, 2400), 1.0 - second, "{priority}");
+        assert_eq!(zone.received(2, 2400), second, "{priority}");
+        assert_eq!(zone.received(1, 2400), 1.0 - second, "{priority}");
     }
 }
 
@@ -264,7 +267,7 @@ fn rank_decides_between_stations_at_one_instant() {
             zone.claim(page(id, 1000)).unwrap();
         }
         zone.sound(&[1, 2], 1000, 1500);
-        assert_eq!((zone.heard(1, 1400), zone.heard(2, 1400)), (1.0, 0.0), "{order:?}");
+        assert_eq!((zone.received(1, 1400), zone.received(2, 1400)), (1.0, 0.0), "{order:?}");
     }
 }
 
@@ -276,7 +279,7 @@ fn dead_station_frees_the_zone_after_500_ms() {
     zone.sound(&[1], 1000, 2000);
     zone.until(10_000);
     assert_eq!(zone.events(), [started(1, 1000), ended(1, 2500, EndReason::Silence)]);
-    assert_eq!((zone.heard(1, 2499), zone.heard(1, 2510)), (1.0, 0.0));
+    assert_eq!((zone.received(1, 2499), zone.received(1, 2510)), (1.0, 0.0));
     assert!((zone.duck(2500) - 0.1).abs() < 1e-6 && (zone.duck(3000) - 0.55).abs() < 1e-6);
     assert_eq!(zone.duck(3500), 1.0);
 }
@@ -289,9 +292,9 @@ fn page_goes_on_after_an_outage() {
     zone.sound(&[1], 1000, 2000);
     zone.until(3000);
     zone.claim(page(1, 1000)).unwrap();
-    assert_eq!(zone.heard(1, 3020), 0.0);
+    assert_eq!(zone.received(1, 3020), 0.0);
     zone.sound(&[1], 3020, 4000);
-    assert_eq!(zone.heard(1, 3030), 1.0);
+    assert_eq!(zone.received(1, 3030), 1.0);
     let silent = ended(1, 2500, EndReason::Silence);
     assert_eq!(zone.events(), [started(1, 1000), silent, started(1, 1000)]);
 }
@@ -322,10 +325,10 @@ fn stopped_page_fades_and_does_not_return() {
     zone.claim(page(1, 1000)).unwrap();
     zone.sound(&[1], 4000, 5000);
     let ends = 2005;
-    assert_eq!((zone.heard(1, ends), zone.heard(1, ends + 10)), (1.0, 0.0));
-    assert!((zone.heard(1, ends + 5) - 0.5).abs() < 1e-6);
+    assert_eq!((zone.received(1, ends), zone.received(1, ends + 10)), (1.0, 0.0));
+    assert!((zone.received(1, ends + 5) - 0.5).abs() < 1e-6);
     assert_eq!((zone.duck(ends + 300), zone.duck(ends + 1300)), (0.1, 1.0));
-    assert_eq!(zone.heard(1, 4990), 0.0);
+    assert_eq!(zone.received(1, 4990), 0.0);
     assert_eq!(zone.events(), [started(1, 1000), ended(1, ends, EndReason::Stopped)]);
 }
 
@@ -335,7 +338,7 @@ fn page_ends_at_its_maximum_duration() {
     zone.until(980);
     zone.claim(Claim { longest: ms(500), ..page(1, 1000) }).unwrap();
     zone.sound(&[1], 1000, 4000);
-    assert_eq!((zone.heard(1, 1499), zone.heard(1, 1500)), (1.0, 0.0));
+    assert_eq!((zone.received(1, 1499), zone.received(1, 1500)), (1.0, 0.0));
     assert_eq!(zone.events(), [started(1, 1000), ended(1, 1500, EndReason::Longest)]);
 }
 
@@ -346,7 +349,7 @@ fn withdrawn_claim_never_plays() {
     zone.claim(page(1, 1000)).unwrap();
     zone.claim(Claim { ends: Some(wall(1000)), ..page(1, 1000) }).unwrap();
     zone.sound(&[1], 1000, 1500);
-    assert_eq!((zone.events(), zone.heard(1, 1200)), (vec![], 0.0));
+    assert_eq!((zone.events(), zone.received(1, 1200)), (vec![], 0.0));
 }
 
 #[test]
@@ -356,7 +359,7 @@ fn repeated_claim_after_the_end_plays_nothing() {
     zone.until(2600);
     zone.claim(page(1, 1000)).unwrap();
     zone.sound(&[1], 2620, 3000);
-    assert_eq!(zone.heard(1, 2900), 0.0);
+    assert_eq!(zone.received(1, 2900), 0.0);
 }
 
 #[test]
@@ -378,7 +381,7 @@ fn one_station_pages_twice_with_one_stream() {
     zone.play(page(1, 1000), 2000);
     zone.play(second, 3000);
     assert_eq!(
-        [1999, 2005, 2010, 2999, 3000].map(|at| zone.heard(1, at)),
+        [1999, 2005, 2010, 2999, 3000].map(|at| zone.received(1, at)),
         [1.0, 0.0, 1.0, 1.0, 0.0]
     );
 }
@@ -410,7 +413,7 @@ fn higher_claim_that_arrives_late_still_wins() {
     zone.sound(&[1], 1000, 1500);
     zone.claim(of_priority(150, page(2, 900))).unwrap();
     zone.sound(&[1, 2], 1500, 2000);
-    assert_eq!((zone.heard(1, 1600), zone.heard(2, 1600)), (0.0, 1.0));
+    assert_eq!((zone.received(1, 1600), zone.received(2, 1600)), (0.0, 1.0));
     let (id, by) = (AnnouncementId(1), AnnouncementId(2));
     let preempted = ZoneEvent::Preempted { id, by, at: at(1495) };
     assert_eq!(zone.events(), [started(1, 1000), started(2, 900), preempted]);
@@ -492,7 +495,7 @@ fn flood_of_claims_leaves_a_running_page_alone() {
     assert!(zone.arbiter.refused(ClaimRefused::Full) > 80_000);
     zone.claim(of_priority(251, page(2, 2020))).unwrap();
     zone.sound(&[1, 2], 2020, 2100);
-    assert_eq!((zone.heard(1, 2080), zone.heard(2, 2080)), (0.0, 1.0));
+    assert_eq!((zone.received(1, 2080), zone.received(2, 2080)), (0.0, 1.0));
 }
 
 #[test]
@@ -505,7 +508,7 @@ fn next_page_to_other_zones_does_not_revive_the_dead_one() {
     zone.until(2190);
     assert_eq!(zone.send(&next, &[[0, 8]]), Err(ClaimRefused::OtherZone));
     zone.sound(&[1], 2210, 4000);
-    assert_eq!((zone.heard(1, 2205), zone.heard(1, 2250)), (1.0, 0.0));
+    assert_eq!((zone.received(1, 2205), zone.received(1, 2250)), (1.0, 0.0));
     assert_eq!(zone.events(), [started(1, 1000), ended(1, 2210, EndReason::Station)]);
 }
 
@@ -516,10 +519,10 @@ fn sound_without_new_claims_does_not_revive_a_silent_page() {
     zone.claim(page(1, 1000)).unwrap();
     zone.sound(&[1], 1000, 2000);
     zone.sound(&[1], 2600, 3000);
-    assert_eq!(zone.heard(1, 2900), 0.0);
+    assert_eq!(zone.received(1, 2900), 0.0);
     zone.claim(page(1, 1000)).unwrap();
     zone.sound(&[1], 3000, 3500);
-    assert_eq!(zone.heard(1, 3400), 1.0);
+    assert_eq!(zone.received(1, 3400), 1.0);
 }
 
 #[test]
@@ -533,7 +536,7 @@ fn refused_page_plays_if_the_winner_had_ended_before() {
     // The claim of the end arrives late.
     zone.claim(Claim { ends: Some(wall(1990)), ..page(1, 1000) }).unwrap();
     zone.sound(&[2], 2030, 2500);
-    assert_eq!((zone.heard(1, 2100), zone.heard(2, 2100)), (0.0, 1.0));
+    assert_eq!((zone.received(1, 2100), zone.received(2, 2100)), (0.0, 1.0));
     let refused = ZoneEvent::Refused { id: AnnouncementId(2), by: AnnouncementId(1) };
     let events = [started(1, 1000), refused, ended(1, 1990, EndReason::Station), started(2, 2000)];
     assert_eq!(zone.events(), events);
@@ -550,7 +553,7 @@ fn next_page_of_a_dead_station_does_not_change_who_lost_to_it() {
     let next = Claim { id: AnnouncementId(1 << 32 | 1), ..page(1, 3000) };
     zone.claim(next).unwrap();
     zone.sound(&[2], 3000, 3500);
-    assert_eq!(zone.heard(2, 3400), 0.0);
+    assert_eq!(zone.received(2, 3400), 0.0);
 }
 
 #[test]
@@ -581,7 +584,7 @@ fn plays_after(ends: WallTime, ahead: Span, error: Span) -> bool {
         zone.until(begins - 10);
         zone.arbiter.handle_sound(2, wall(begins + 10), zone.now);
     }
-    zone.heard(2, 2200) == 1.0
+    zone.received(2, 2200) == 1.0
 }
 
 #[test]
@@ -614,7 +617,7 @@ fn room_of_a_station_is_mute_while_it_announces() {
     let mute = zone.arbiter.mute();
     let gains = [999, 1000, 1005, 1010, 2000, 2010].map(|it| mute.gain_at(at(it)).factor());
     assert_eq!(gains, [1.0, 1.0, 0.5, 0.0, 0.0, 1.0]);
-    assert_eq!((zone.duck(1500), zone.heard(4, 1500), zone.events()), (1.0, 0.0, vec![]));
+    assert_eq!((zone.duck(1500), zone.received(4, 1500), zone.events()), (1.0, 0.0, vec![]));
     zone.until(9000);
     assert_eq!(zone.arbiter.mute(), GainCurve::constant(Gain::UNITY));
 }
@@ -649,7 +652,7 @@ fn room_stays_mute_after_its_station_lost_there() {
     // The winner is forgotten after some seconds, while the station announces elsewhere.
     zone.sound(&[4], 1700, 8000);
     assert_eq!(zone.arbiter.mute().gain_at(at(8000)), Gain::SILENCE);
-    assert_eq!(zone.heard(4, 7900), 0.0);
+    assert_eq!(zone.received(4, 7900), 0.0);
 }
 
 #[test]

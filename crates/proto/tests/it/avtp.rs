@@ -31,7 +31,7 @@ const WALL: Span = Span::from_nanos((400_000_000 << 32) - 1_040_000_000);
 
 fn format(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: RATE,
         channels: Channels::MONO,
         sample,
@@ -82,7 +82,7 @@ struct Road {
     blocks: i64,
     packets: i64,
     /// DAC time of each frame, and its number if intact.
-    heard: Vec<(LocalTime, Option<i64>)>,
+    received: Vec<(LocalTime, Option<i64>)>,
     concealed: i64,
     missing: i64,
     /// Offset of the talker's blocks from the card's, in frames.
@@ -120,7 +120,7 @@ impl Road {
         let mut receiver = JitterBuffer::new(JitterBufferConfig::new(wire, format, latency));
         let clock = ClockMapping::known(wall, Span::from_micros(1));
         receiver.set_clock(Author::of(STREAM.ssrc()), clock);
-        let heard = Vec::new();
+        let received = Vec::new();
         Self {
             wire: pack,
             latency,
@@ -131,7 +131,7 @@ impl Road {
             receiver,
             blocks: 0,
             packets: 0,
-            heard,
+            received,
             concealed: 0,
             missing: 0,
             alongside: 0,
@@ -197,7 +197,7 @@ impl Road {
             let frame = (value * 32_768.0) as i64 - 1;
             let whole = (0..30_000).contains(&frame) && sample(frame) == *value;
             let at = meets + RATE.span_of(Frames::from_len(index));
-            self.heard.push((at, whole.then_some(frame)));
+            self.received.push((at, whole.then_some(frame)));
         }
         self.blocks += 1;
     }
@@ -208,9 +208,12 @@ impl Road {
             let since = at - self.latency - START;
             RATE.frames_nearest(since).count()
         };
-        let first =
-            self.heard.iter().position(|(_, frame)| frame.is_some()).expect("nothing was played");
-        let played = self.heard[first..].iter().map(|(at, frame)| (due(*at), *frame));
+        let first = self
+            .received
+            .iter()
+            .position(|(_, frame)| frame.is_some())
+            .expect("nothing was played");
+        let played = self.received[first..].iter().map(|(at, frame)| (due(*at), *frame));
         played
             .filter(|(due, frame)| *frame != Some(due.rem_euclid(30_000)))
             .map(|(due, _)| due)
@@ -301,7 +304,7 @@ fn sound_before_a_restart_plays_to_its_end() {
         let not_received = road.not_received();
         let before = not_received.iter().filter(|frame| **frame < 500 * 48).count();
         assert_eq!(before, 0, "{reported}: {not_received:?}");
-        let after = &road.heard[road.heard.len() - 400 * 48..];
+        let after = &road.received[road.received.len() - 400 * 48..];
         let frames: Vec<i64> = after.iter().filter_map(|(_, frame)| *frame).collect();
         assert_eq!(frames.len(), after.len(), "{reported}: later frames are copied too");
         let counters = *road.receiver.counters();
@@ -415,14 +418,14 @@ fn captured_foreign_talker_plays_bit_exact() {
     // Nanosecond timestamps in UTC. The talker's TAI is 37 s ahead.
     assert_eq!(CAPTURED[..4], [0x4D, 0x3C, 0xB2, 0xA1]);
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| CAPTURED[at + byte]));
-    let (mut at, mut came) = (24, Vec::new());
+    let (mut at, mut arrived) = (24, Vec::new());
     while at < CAPTURED.len() {
         let arrival = i64::from(word(at)) * 1_000_000_000 + i64::from(word(at + 4));
         let len = word(at + 8) as usize;
-        came.push((arrival, &CAPTURED[at + 16 + 14..at + 16 + len]));
+        arrived.push((arrival, &CAPTURED[at + 16 + 14..at + 16 + len]));
         at += 16 + len;
     }
-    let first = came[0].0;
+    let first = arrived[0].0;
     let local = |arrival: i64| START + Span::from_nanos(arrival - first);
     let format = StreamFormat { channels: Channels::STEREO, ..format(SampleFormat::L16) };
     let wire = AafUnpack::of(Encapsulation::Ethernet, Some(StreamId(0xAABB_CCDD_EEFF_0001)));
@@ -431,9 +434,9 @@ fn captured_foreign_talker_plays_bit_exact() {
     let latency = Span::from_millis(60);
     let mut receiver = JitterBuffer::new(JitterBufferConfig::new(wire, format, latency));
     receiver.set_clock(Author::of(0xEEFF_0001), ClockMapping::known(offset, Span::from_micros(1)));
-    let (mut came, mut heard, mut now) = (came.into_iter().peekable(), Vec::new(), START);
-    while came.peek().is_some() || now < START + Span::from_millis(600) {
-        while let Some((arrival, pdu)) = came.next_if(|(arrival, _)| local(*arrival) <= now) {
+    let (mut arrived, mut received, mut now) = (arrived.into_iter().peekable(), Vec::new(), START);
+    while arrived.peek().is_some() || now < START + Span::from_millis(600) {
+        while let Some((arrival, pdu)) = arrived.next_if(|(arrival, _)| local(*arrival) <= now) {
             receiver.handle(pdu, local(arrival), now);
         }
         let mut out = [0.0; 96];
@@ -441,12 +444,12 @@ fn captured_foreign_talker_plays_bit_exact() {
         let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
         let pulled = receiver.pull(&mut out, times, |_| {});
         if pulled.media.is_some() {
-            heard.extend(out);
+            received.extend(out);
         }
         now += RATE.span_of(PERIOD);
     }
-    let mut bytes = vec![0; 2 * heard.len()];
-    encode(SampleFormat::L16, &heard, &mut bytes);
+    let mut bytes = vec![0; 2 * received.len()];
+    encode(SampleFormat::L16, &received, &mut bytes);
     let played: Vec<u8> = SOUND.chunks_exact(2).flat_map(|sample| [sample[1], sample[0]]).collect();
     let whole = played.len().min(3393 * 24);
     let begin =

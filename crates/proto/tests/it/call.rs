@@ -139,7 +139,7 @@ impl World {
                 CallerStep::Dial if up => {
                     self.lines += 1;
                     end.line = Some(ConnectionId(self.lines));
-                    self.answering.came(ConnectionId(self.lines), end.peer, now);
+                    self.answering.arrived(ConnectionId(self.lines), end.peer, now);
                     end.caller.connected(CALL_VERSION, now);
                 }
                 CallerStep::Dial => end.caller.line_lost(now),
@@ -392,7 +392,7 @@ fn caller_learns_that_it_is_not_received_if_supported() {
 fn by_hand() -> (Answering, LocalTime) {
     let mut answering = Answering::new(offer(), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
-    answering.came(ConnectionId(1), [1; 32], now);
+    answering.arrived(ConnectionId(1), [1; 32], now);
     (answering, now)
 }
 
@@ -436,15 +436,15 @@ fn silent_caller_is_sent_nothing_until_it_is_heard() {
             .collect()
     };
     // Packets, then only messages, then nothing; the line is dead after 4 s.
-    answering.heard(0, 1, at(3_000));
+    answering.received(0, 1, at(3_000));
     answering.handle_message(ConnectionId(1), CallMessage::Ping, CallId([2; 16]), at(6_000));
     assert_eq!(sends(&mut answering, 7_999), []);
-    answering.heard(0, 2, at(8_000));
+    answering.received(0, 2, at(8_000));
     assert_eq!(sends(&mut answering, 12_999), []);
     assert_eq!(answering.deadline(), at(13_000));
     assert_eq!(sends(&mut answering, 13_000), [false]);
     assert_eq!(sends(&mut answering, 30_000), [], "once");
-    answering.heard(0, 3, at(30_100));
+    answering.received(0, 3, at(30_100));
     assert_eq!(sends(&mut answering, 30_100), [true]);
 }
 
@@ -469,7 +469,7 @@ fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
     let call = |resumes| CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes };
     answering.handle_message(ConnectionId(1), call(None), CallId([9; 16]), now);
     steps(&mut answering);
-    answering.came(ConnectionId(2), [2; 32], now);
+    answering.arrived(ConnectionId(2), [2; 32], now);
     answering.handle_message(ConnectionId(2), call(Some(CallId([9; 16]))), CallId([3; 16]), now);
     let answer = steps(&mut answering);
     assert!(
@@ -489,7 +489,7 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     };
     let mut answering = Answering::new(takes(ms(20)), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
-    answering.came(ConnectionId(1), [1; 32], now);
+    answering.arrived(ConnectionId(1), [1; 32], now);
     let offer = CallOffer { latency: Some(CallLatency::Kept(ms(5))), ..takes(ms(5)) };
     let mut said = |message| {
         answering.handle_message(ConnectionId(1), message, CallId([1; 16]), now);

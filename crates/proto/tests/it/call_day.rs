@@ -125,7 +125,7 @@ impl Talk {
             CallerStep::Dial if self.up => {
                 self.lines += 1;
                 self.line = Some(ConnectionId(self.lines));
-                self.answering.came(ConnectionId(self.lines), [1; 32], now);
+                self.answering.arrived(ConnectionId(self.lines), [1; 32], now);
                 self.caller.connected(CALL_VERSION, now);
             }
             CallerStep::Dial => self.caller.line_lost(now),

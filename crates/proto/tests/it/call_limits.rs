@@ -44,7 +44,7 @@ impl Limited {
 
     fn call(&mut self, peer: u8, paths: &[CallPath]) -> Result<(), String> {
         self.2 += 1;
-        self.0.came(ConnectionId(self.2), [peer; 32], self.1);
+        self.0.arrived(ConnectionId(self.2), [peer; 32], self.1);
         let offer = CallOffer { paths: paths.to_vec(), ..offer() };
         self.answer(CallMessage::Call { version: CALL_VERSION, offer, resumes: None })
     }
@@ -194,7 +194,7 @@ fn revoked_peer_loses_calls_and_lines_others_keep_them() {
     let Limited(mut answering, now, _) = called;
     answering.gone(ConnectionId(4), now);
     for (line, peer) in [(5, 1), (6, 2)] {
-        answering.came(ConnectionId(line), [peer; 32], now);
+        answering.arrived(ConnectionId(line), [peer; 32], now);
     }
     steps(&mut answering);
     let why = CallReason::new("the caller is trusted no more");

@@ -154,7 +154,7 @@ fn older_peer_gets_no_redundancy() {
         });
         assert_eq!(changed, Some(known), "version {version}");
         let (mut answering, line) = (Answering::new(offer, vec![7_000]), ConnectionId(1));
-        answering.came(line, [1; 32], NOW);
+        answering.arrived(line, [1; 32], NOW);
         let call = CallMessage::Call { version, offer: self::offer(None), resumes: None };
         answering.handle_message(line, call, CallId([1; 16]), NOW);
         let accepted = core::iter::from_fn(|| answering.step()).find_map(|step| match step {
@@ -176,7 +176,7 @@ fn older_peer_gets_no_latency_range() {
         assert_eq!(requested, Err(NotAsked::Older), "version {version}");
         caller.change(CallTerms { latency: CallLatency::AUTO, ..terms }).unwrap();
         let mut answering = Answering::new(offer(Some(far)), vec![7_000]);
-        answering.came(ConnectionId(1), [1; 32], NOW);
+        answering.arrived(ConnectionId(1), [1; 32], NOW);
         let call = CallMessage::Call { version, offer: offer(None), resumes: None };
         answering.handle_message(ConnectionId(1), call, CallId([1; 16]), NOW);
         let mut steps = core::iter::from_fn(|| answering.step());

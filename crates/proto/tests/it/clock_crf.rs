@@ -291,7 +291,7 @@ fn astray(reported: bool) -> f64 {
         let wrong = if (packet / 1000) % 2 == 0 { 300e3 } else { -300e3 };
         clock.observe(media, WallTime::from_unix_nanos(EPOCH + (true_nanos + wrong) as i64));
         if let Some(reported) = reported.filter(|_| packet % 1000 == 0) {
-            clock.tell_rate(reported);
+            clock.handle_rate(reported);
         }
         if packet > 20_000 {
             let rate = clock.card_rate().expect("it was read 20,000 times");

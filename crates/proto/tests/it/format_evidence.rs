@@ -14,7 +14,7 @@ const LATENCY: Span = Span::from_millis(5);
 
 fn receiver(sample: SampleFormat, channels: Channels) -> JitterBuffer {
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels,
         sample,

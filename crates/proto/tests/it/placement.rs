@@ -109,7 +109,7 @@ fn next_run_uses_its_own_captures_and_the_same_clock() {
 #[test]
 fn waiting_runs_use_their_own_captures_to_their_end() {
     let begins = |run: i64| wall(0) + RATE.span_of(Frames::new(1000 * run)) + part(run);
-    let heard = |run: i64| at(0) + (begins(run) - wall(0)) + OFFSET;
+    let received = |run: i64| at(0) + (begins(run) - wall(0)) + OFFSET;
     for runs in 1..=5 {
         let mut placement = captured(Some(exchanged()));
         placement.begin_run(frame(0), frame(0), false);
@@ -122,12 +122,12 @@ fn waiting_runs_use_their_own_captures_to_their_end() {
         let off = |run: i64| if run < 3 { Span::ZERO } else { part(runs) - part(run) };
         for run in 0..=runs {
             let presentation = placement.presentation(frame(1000 * run)).expect("known");
-            let away = presentation - (heard(run) + off(run));
+            let away = presentation - (received(run) + off(run));
             assert!(away.abs() <= Span::from_nanos(1), "{run} of {runs}: {away}");
         }
         let mut taken = 0;
         for place in 0..1000 * runs {
-            let due = placement.due(heard(taken) + off(taken)).expect("known").point;
+            let due = placement.due(received(taken) + off(taken)).expect("known").point;
             let away = nanos_of(due, frame(1000 * taken).into());
             assert!(away.abs() <= 1, "{runs}: {away} ns at {place}");
             let ends = place == 1000 * (taken + 1) - 100 && taken < runs.min(3);

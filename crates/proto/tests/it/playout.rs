@@ -233,9 +233,9 @@ fn deferred_learning_conceals_like_immediate_learning() {
                 playout.place(MediaTime::from_frames(first as i64), SampleFormat::F32, &bytes);
                 concealer.sound(&mut expected);
             }
-            let mut heard = [0.0; BLOCK];
-            playout.pull(&mut heard);
-            assert_eq!(heard.map(f32::to_bits), expected.map(f32::to_bits), "block {block}");
+            let mut received = [0.0; BLOCK];
+            playout.pull(&mut received);
+            assert_eq!(received.map(f32::to_bits), expected.map(f32::to_bits), "block {block}");
             if block % 301 == 300 {
                 // Cross-fades even at the same position.
                 playout.jump_to(MediaTime::from_frames((first + BLOCK) as i64));

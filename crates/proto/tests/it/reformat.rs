@@ -7,7 +7,7 @@ use tautline_proto::time::Frames;
 /// Changes one part of the format. Returns `false` if [`Packetizer::set_format`] fails.
 pub(crate) trait Reformat {
     fn set_packet(&mut self, packet: Frames) -> bool;
-    fn set_coding(&mut self, sample: SampleFormat, coder: Option<Codec>, payload_type: u8) -> bool;
+    fn set_coding(&mut self, sample: SampleFormat, codec: Option<Codec>, payload_type: u8) -> bool;
 
     fn set_sample(&mut self, sample: SampleFormat, payload_type: u8) -> bool {
         self.set_coding(sample, None, payload_type)
@@ -20,7 +20,7 @@ impl Reformat for Packetizer {
         self.set_format(packet, format.coding(), format.payload_type)
     }
 
-    fn set_coding(&mut self, sample: SampleFormat, coder: Option<Codec>, payload_type: u8) -> bool {
-        self.set_format(self.format().packet, Coding { sample, coder }, payload_type)
+    fn set_coding(&mut self, sample: SampleFormat, codec: Option<Codec>, payload_type: u8) -> bool {
+        self.set_format(self.format().packet, Coding { sample, codec }, payload_type)
     }
 }

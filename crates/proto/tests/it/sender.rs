@@ -104,7 +104,7 @@ impl Model {
 
 fn format(packet: i64, sample: SampleFormat) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,

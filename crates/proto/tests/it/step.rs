@@ -40,7 +40,7 @@ fn pull(receiver: &mut JitterBuffer, now: LocalTime) {
 #[test]
 fn reports_within_a_step_do_not_split_it() {
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::MONO,
         sample: SampleFormat::L24,

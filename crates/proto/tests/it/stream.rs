@@ -11,7 +11,7 @@ use tautline_proto::wire::rtp::PACK;
 
 fn format(rate: Rate, packet: i64) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate,
         channels: Channels::MONO,
         sample: SampleFormat::L16,

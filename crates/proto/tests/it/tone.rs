@@ -29,7 +29,7 @@ fn tone(at: LocalTime) -> f32 {
 
 fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: RATE,
         channels: Channels::MONO,
         sample: SampleFormat::F32,
@@ -90,7 +90,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
 }
 
 /// Least-squares fit: amplitude, delay in seconds, and residual in decibels.
-fn heard(sound: &[(f64, f32)]) -> (f64, f64, f64) {
+fn received(sound: &[(f64, f32)]) -> (f64, f64, f64) {
     let (mut sines, mut cosines, mut both) = (0.0, 0.0, 0.0);
     let (mut with_sine, mut with_cosine) = (0.0, 0.0);
     for (at, sample) in sound {
@@ -123,7 +123,7 @@ fn tone_is_unchanged_and_on_time() {
     {
         for ppm in [-500.0, -20.0, 300.0] {
             let sound = played(Ppm::from_f64(ppm), quality, 42);
-            let (amplitude, late, left) = heard(&sound[sound.len() - 96_000..]);
+            let (amplitude, late, left) = received(&sound[sound.len() - 96_000..]);
             let reported =
                 format!("{quality}, {ppm} ppm: {amplitude}, {late} s late, {left:.1} dB left");
             assert!((amplitude / AMPLITUDE - 1.0).abs() < 0.0002, "{reported}");

@@ -27,7 +27,7 @@ fn allocations(run: impl FnOnce()) -> u64 {
 #[test]
 fn rtp_allocates_nothing() {
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
@@ -69,7 +69,7 @@ const WALL: Span = Span::from_secs(1_795_000_000);
 fn aaf() -> StreamFormat {
     let sample = SampleFormat::L24;
     let (packet, payload_type) = (Frames::new(6), format_of(sample));
-    StreamFormat { coder: None, rate: RATE, channels: Channels::MONO, sample, packet, payload_type }
+    StreamFormat { codec: None, rate: RATE, channels: Channels::MONO, sample, packet, payload_type }
 }
 
 fn talker(form: WireForm, sequence: u16) -> Packetizer {
@@ -99,7 +99,7 @@ fn aaf_allocates_nothing() {
         let mut receiver = listener(form, None);
         let mut senders = [0, 117, 50].map(|sequence| talker(form, sequence));
         let (block, mut out) = ([0.5; 48], [0.0; 48]);
-        let (mut sent, mut heard) = (0_u64, 0_u64);
+        let (mut sent, mut received) = (0_u64, 0_u64);
         let count = allocations(|| {
             for number in 0..1000 {
                 let sender = &mut senders[usize::from(number >= 700) + usize::from(number >= 850)];
@@ -117,10 +117,10 @@ fn aaf_allocates_nothing() {
                     }),
                 }
                 let times = PullTimes { now, meets: now, skipped: Frames::ZERO, clock: None };
-                receiver.pull(&mut out, times, |_| heard += 1);
+                receiver.pull(&mut out, times, |_| received += 1);
             }
         });
-        assert!(heard > 7000, "{form:?}: {heard} packets were heard");
+        assert!(received > 7000, "{form:?}: {received} packets were heard");
         let counters = receiver.counters();
         let counted = (counters.media_clock_restarts, counters.resyncs, counters.on_probation);
         assert_eq!(counted, (2, 3, 1), "{form:?}: {counters:?}");

@@ -16,7 +16,7 @@ const STREAM: StreamId = StreamId(0xAABB_CCDD_EEFF_0001);
 
 fn format(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,

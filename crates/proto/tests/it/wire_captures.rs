@@ -34,7 +34,7 @@ fn datagrams(pcap: &[u8]) -> Vec<(u16, &[u8])> {
 
 fn stereo_48k(sample: SampleFormat, packet: i64, payload_type: u8) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,

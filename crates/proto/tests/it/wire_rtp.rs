@@ -20,7 +20,7 @@ const EVERYTHING: [u8; 36] = [
 
 fn l16_stereo() -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L16,

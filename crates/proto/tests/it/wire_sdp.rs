@@ -65,7 +65,7 @@ fn ours() -> Description {
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
-        coder: None,
+        codec: None,
         payload_type: 97,
         packet: Some(Frames::new(48)),
         link_offset: Some(Span::from_millis(5)),
@@ -95,7 +95,7 @@ fn a_description_with_two_legs_gives_the_first() {
         rate: Rate::HZ_48000,
         channels: Channels::new(8).unwrap(),
         sample: SampleFormat::L24,
-        coder: None,
+        codec: None,
         payload_type: 98,
         packet: Some(Frames::new(6)),
         link_offset: None,
@@ -198,7 +198,7 @@ fn opus_rtpmap_has_two_channels_and_is_read_correctly() {
             rate: Rate::HZ_48000,
             channels,
             sample: SampleFormat::L24,
-            coder: Some(Codec::OPUS),
+            codec: Some(Codec::OPUS),
             payload_type: 100,
             packet: Some(Frames::new(120)),
             ..ours()
@@ -209,11 +209,11 @@ fn opus_rtpmap_has_two_channels_and_is_read_correctly() {
         );
         assert!(text.contains(&map), "{text}");
         assert_eq!(read(&text), described);
-        assert_eq!(read(&text).format(Frames::new(240)).coder, described.coder);
+        assert_eq!(read(&text).format(Frames::new(240)).codec, described.codec);
     }
     let plain = read(&minimal("m=audio 5004 RTP/AVP 96\na=rtpmap:96 OPUS/48000/2\n"));
-    assert_eq!((plain.channels, plain.coder), (Channels::STEREO, Some(Codec::OPUS)));
-    let lossless = Description { coder: Some(Codec::Lossless), ..ours() };
+    assert_eq!((plain.channels, plain.codec), (Channels::STEREO, Some(Codec::OPUS)));
+    let lossless = Description { codec: Some(Codec::Lossless), ..ours() };
     let text = String::from_utf8(lossless.write()).unwrap();
     assert!(text.contains("x-tautline-rice"), "{text}");
     assert_eq!(read(&text), lossless);
@@ -415,7 +415,7 @@ prop_compose! {
             rate: Rate::new(rate).unwrap(),
             channels: Channels::new(channels).unwrap(),
             sample,
-            coder: None,
+            codec: None,
             payload_type,
             packet: packet.map(Frames::new),
             link_offset: link_offset.map(Span::from_nanos),

@@ -16,10 +16,10 @@ fn packet_log_is_read_by_its_header_without_a_torn_line() {
     let sent = packets::<SentPacket>(SENT);
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[1].timestamp, 32);
-    let heard = packets::<ReceivedPacket>(HEARD);
-    assert_eq!(heard[0].measured, Some(5000));
-    assert_eq!(heard[1].sender, [None, None, None, Some(3200), Some(3200)]);
-    assert!(heard[1].late && !heard[0].late);
+    let received = packets::<ReceivedPacket>(HEARD);
+    assert_eq!(received[0].measured, Some(5000));
+    assert_eq!(received[1].sender, [None, None, None, Some(3200), Some(3200)]);
+    assert!(received[1].late && !received[0].late);
     assert_eq!(packets::<ReceivedPacket>("nonsense\n1\n"), []);
     assert_eq!(packets::<ReceivedPacket>(""), []);
 }
@@ -42,8 +42,8 @@ fn sender_knows_the_first_stages_and_omits_unknown_ones() {
     let sent = packets::<SentPacket>(SENT)[0];
     let all: Vec<_> = lengths(&sent.instants()).collect();
     assert_eq!(all, [("capture", 1000), ("pack", 100), ("send", 100)]);
-    let heard = packets::<ReceivedPacket>(HEARD)[1];
-    let all: Vec<_> = lengths(&heard.instants()).collect();
+    let received = packets::<ReceivedPacket>(HEARD)[1];
+    let all: Vec<_> = lengths(&received.instants()).collect();
     assert_eq!(all, [("wire", 100), ("wakeup", 100)]);
     assert_eq!(longest(all.into_iter()).unwrap(), "wire 100ns, wakeup 100ns");
     assert_eq!(longest(core::iter::empty()), None);
@@ -53,8 +53,8 @@ fn sender_knows_the_first_stages_and_omits_unknown_ones() {
 fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
     let launched = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,launched\n\
         0,1000,2000,2100,2200,2900,2700\n";
-    let heard = packets::<ReceivedPacket>(launched)[0];
-    let all: Vec<_> = lengths(&heard.instants()).collect();
+    let received = packets::<ReceivedPacket>(launched)[0];
+    let all: Vec<_> = lengths(&received.instants()).collect();
     assert_eq!(
         all,
         [("capture", 1000), ("pack", 100), ("send", 100), ("launch", 500), ("wire", 200)]
@@ -67,13 +67,13 @@ fn joined() -> JoinedLedgers {
     let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched\n\
                 1,100,110,130,131,135,142,,0\n2,200,210,230,231,235,235,,0\n3,300,310,330,331,335,335,,0\n\
                 4,400,410,430,431,435,435,,0\n5,500,510,530,531,535,535,,0";
-    let heard = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
+    let received = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
                  stream,late,resample_ns,launched\n\
                  1,1100,1110,1130,1135,1200,1210,1300,1310,1400,301,0,0,20,1142\n\
                  2,,,,,1300,1310,1400,1410,1500,,0,0,0,\n\
                  3,1300,1310,1330,1335,1900,1910,1910,1910,1600,,0,1,0,1335\n\
                  5,1500,1510,1530,1535,1600,,,,,,0,0,0,1535";
-    join(&packets(sent), &packets(heard))
+    join(&packets(sent), &packets(received))
 }
 
 #[test]

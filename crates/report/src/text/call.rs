@@ -120,7 +120,7 @@ mod tests {
     fn call(counters: Counters, gaps: GapReport) -> [Report; 2] {
         let mut latency = Distribution::default();
         (0..20).for_each(|_| latency.record(Span::from_micros(8_003)));
-        let heard = StreamReport {
+        let received = StreamReport {
             address: "office=10.0.0.2:17240".to_owned(),
             format: "l24".into(),
             gaps: Some(gaps),
@@ -139,12 +139,12 @@ mod tests {
             ..RemoteReceiver::default()
         };
         let sent = StreamReport {
-            address: heard.address.clone(),
+            address: received.address.clone(),
             counters: Counters { sent: 5_900, ..Counters::default() },
             receivers: vec![receiver],
             ..StreamReport::default()
         };
-        [("recv", heard), ("send", sent)].map(|(role, stream)| Report {
+        [("recv", received), ("send", sent)].map(|(role, stream)| Report {
             role: role.into(),
             streams: vec![stream],
             notes: vec!["a note".to_owned()],

@@ -33,10 +33,10 @@ pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result 
 
 pub(super) fn followed(out: &mut String, report: &Report) -> fmt::Result {
     let Some(clock) = &report.clock else { return Ok(()) };
-    tell_followed(out, clock, report.started_ns.saturating_add(report.duration_ns))
+    write_followed(out, clock, report.started_ns.saturating_add(report.duration_ns))
 }
 
-fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Result {
+fn write_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Result {
     write!(out, "clock followed: ")?;
     match &clock.stream {
         Some(stream) => write!(out, "CRF of {stream} at {}", clock.address)?,
@@ -63,10 +63,10 @@ fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> f
 pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
     let Some(tai) = &report.host.tai else { return Ok(()) };
     let ended = report.started_ns.saturating_add(report.duration_ns);
-    tell_tai(out, tai, ended)
+    write_tai(out, tai, ended)
 }
 
-fn tell_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
+fn write_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
     write!(out, "TAI: ")?;
     match &*tai.state {
         "free" => write!(out, "not synchronised, this host's own clock")?,
@@ -120,7 +120,7 @@ mod tests {
         };
         let reported = |clock: &FollowedClockReport| {
             let mut out = String::new();
-            tell_followed(&mut out, clock, 14_000_000_000).unwrap();
+            write_followed(&mut out, clock, 14_000_000_000).unwrap();
             out
         };
         snapshot!(reported(&never));
@@ -144,7 +144,7 @@ mod tests {
 
     fn reported_tai(tai: &TaiReport) -> String {
         let mut out = String::new();
-        tell_tai(&mut out, tai, 14_000_000_000).unwrap();
+        write_tai(&mut out, tai, 14_000_000_000).unwrap();
         out
     }
 

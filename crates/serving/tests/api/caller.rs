@@ -102,7 +102,7 @@ fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
     loop {
         match happened.recv_timeout(Duration::from_millis(20)) {
             Ok(ConnectionEvent::Arrived(line)) => {
-                answering.came(line.id, line.peer.bytes(), now());
+                answering.arrived(line.id, line.peer.bytes(), now());
                 lines.insert(line.id, *line);
             }
             Ok(ConnectionEvent::Said(line, message)) => {
@@ -120,7 +120,7 @@ fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
         while let Some(step) = answering.step() {
             match step {
                 AnsweringStep::Say(line, message) => {
-                    lines.get(&line).map(|line| line.teller.emit(message));
+                    lines.get(&line).map(|line| line.event_sender.emit(message));
                 }
                 AnsweringStep::Close(line) => drop(lines.remove(&line)),
                 _ => {}
@@ -150,8 +150,8 @@ impl CallerConnection {
         let mut answer = None;
         while answer.is_none() {
             assert!(wait(&[&self.0], until), "nothing is answered to {message:?}");
-            let heard = self.0.handle(&mut |said| answer = Some(said));
-            assert!(answer.is_some() || heard.is_ok(), "{message:?}: {heard:?}");
+            let received = self.0.handle(&mut |said| answer = Some(said));
+            assert!(answer.is_some() || received.is_ok(), "{message:?}: {received:?}");
         }
         answer.unwrap()
     }

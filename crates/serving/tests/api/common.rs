@@ -8,7 +8,7 @@ use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::trust::TrustStore;
 use tautline_api::v1::*;
 use tautline_proto::offload::block::{BlockSpec, BlockWay, ByteOrder, Element, Length};
-use tautline_serving::{ApiServer, Listening, ServingNews, serve, serve_telling};
+use tautline_serving::{ApiServer, Listening, ServingNews, serve, serve_with_events};
 
 #[derive(Default)]
 pub(crate) struct Hollow {
@@ -151,14 +151,14 @@ pub(crate) fn serving(trust: Option<Arc<TrustStore>>) -> (ApiServer, Arc<Hollow>
     (serve(&listening, Arc::clone(&hollow) as _).unwrap(), hollow)
 }
 
-pub(crate) fn telling(
+pub(crate) fn event_channel(
     trust: Option<Arc<TrustStore>>,
 ) -> (ApiServer, Arc<Hollow>, Receiver<ServingNews>) {
     let hollow = Arc::new(Hollow::default());
     let listening = Listening { address: ANY.parse().unwrap(), trust };
     let (news, reported) = channel();
     let notify = move |reported: &ServingNews| drop(news.send(reported.clone()));
-    (serve_telling(&listening, Arc::clone(&hollow) as _, notify).unwrap(), hollow, reported)
+    (serve_with_events(&listening, Arc::clone(&hollow) as _, notify).unwrap(), hollow, reported)
 }
 
 pub(crate) fn address(server: &ApiServer) -> WorkerAddress {

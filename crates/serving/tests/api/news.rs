@@ -11,7 +11,7 @@ use tautline_api::v1::WorkRefused;
 use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
 
 use crate::caller::first_flight;
-use crate::common::{client, plugin, request, state, telling};
+use crate::common::{client, event_channel, plugin, request, state};
 use crate::trusted::{Host, friends};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ fn next(reported: &Receiver<ServingNews>) -> ServingNews {
 #[test]
 fn opener_is_reported_by_trusted_name_or_address() {
     let (worker, master) = friends();
-    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = event_channel(Some(Arc::clone(&worker.store)));
     let here = [127, 0, 0, 1].into();
     master.requests(&server).open(&request()).unwrap();
     let by = ApiAsker { name: Some("master".to_owned()), address: here };
@@ -37,7 +37,7 @@ fn opener_is_reported_by_trusted_name_or_address() {
 
 #[test]
 fn refused_stream_is_reported_with_the_reason() {
-    let (server, hollow, reported) = telling(None);
+    let (server, hollow, reported) = event_channel(None);
     let refused = WorkRefused::Overloaded("no core has time".to_owned());
     *hollow.refuse.lock().unwrap() = Some(refused.clone());
     client(server.address()).open(&request()).unwrap_err();
@@ -49,7 +49,7 @@ fn refused_stream_is_reported_with_the_reason() {
 #[test]
 fn peer_that_hangs_up_is_not_reported_as_distrustful() {
     let (worker, master) = friends();
-    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = event_channel(Some(Arc::clone(&worker.store)));
     let name = ServerName::IpAddress(server.address().ip().into());
     let tls =
         || ClientConnection::new(calling(&master.store, None).unwrap(), name.clone()).unwrap();
@@ -66,7 +66,7 @@ fn peer_that_hangs_up_is_not_reported_as_distrustful() {
 #[test]
 fn handshake_that_takes_too_long_is_reported_as_slow() {
     let (worker, _) = friends();
-    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = event_channel(Some(Arc::clone(&worker.store)));
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(&[22, 3, 1]).unwrap();
     let address = [127, 0, 0, 1].into();
@@ -76,7 +76,7 @@ fn handshake_that_takes_too_long_is_reported_as_slow() {
 #[test]
 fn rejected_host_is_reported_with_the_reason() {
     let (worker, master) = friends();
-    let (server, _, reported) = telling(Some(Arc::clone(&worker.store)));
+    let (server, _, reported) = event_channel(Some(Arc::clone(&worker.store)));
     let turned_away = |why| ServingNews::TurnedAway { address: [127, 0, 0, 1].into(), why };
     let stranger = Host::new();
     stranger.trusts("worker", &worker);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tautline_api::client::WorkerClient;
 use tautline_serving::{ApiAsker, ServingNews, THIS_MACHINE};
 
-use crate::common::{client, request, state, telling};
+use crate::common::{client, event_channel, request, state};
 use crate::trusted::{Host, friends};
 
 struct Owned {
@@ -23,7 +23,7 @@ impl Owned {
         let rack = Host::new();
         rack.trusts("worker", &worker);
         worker.trusts("rack", &rack);
-        let (server, hollow, reported) = telling(Some(Arc::clone(&worker.store)));
+        let (server, hollow, reported) = event_channel(Some(Arc::clone(&worker.store)));
         Self { server, hollow, reported, worker, desk, rack }
     }
 

@@ -28,11 +28,11 @@ pub(crate) fn svg() -> String {
     let mut at = TrueTime::ZERO;
     while at < TrueTime::from_nanos((SECONDS * 1e9) as i64) {
         at = at.after(Span::from_millis(100));
-        let mut came = Vec::new();
-        talk.run(at, |exchange| came.push(exchange));
+        let mut arrived = Vec::new();
+        talk.run(at, |exchange| arrived.push(exchange));
         let (local, truth) = talk.clocks(at);
         let seconds = at.as_nanos() as f64 / 1e9;
-        for exchange in came {
+        for exchange in arrived {
             // The clocks run 100 ppm apart, so each bound is compared with the truth at its own
             // time.
             let ahead = |wall: i64, here: i64| {

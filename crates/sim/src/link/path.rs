@@ -174,9 +174,9 @@ mod tests {
         let mut path = Path::new(model, seed);
         (0..count)
             .map(|index| {
-                let mut came = vec![];
-                path.carry(200, TrueTime::from_nanos(index * 1_000_000), |at| came.push(at));
-                came
+                let mut arrived = vec![];
+                path.carry(200, TrueTime::from_nanos(index * 1_000_000), |at| arrived.push(at));
+                arrived
             })
             .collect()
     }
@@ -184,17 +184,17 @@ mod tests {
     #[test]
     fn random_loss_loses_its_share() {
         let model = PathModel { loss: Loss::random(0.05), ..PathModel::ideal(Span::ZERO) };
-        let lost = arrivals(model, 200_000, 1).iter().filter(|came| came.is_empty()).count();
+        let lost = arrivals(model, 200_000, 1).iter().filter(|arrived| arrived.is_empty()).count();
         assert!((9_700..=10_300).contains(&lost), "{lost}");
     }
 
     #[test]
     fn burst_loss_loses_its_share_in_bursts_of_its_length() {
         let model = PathModel { loss: Loss::bursts(0.2, 3.0), ..PathModel::ideal(Span::ZERO) };
-        let came: Vec<bool> =
-            arrivals(model, 300_000, 2).iter().map(|came| !came.is_empty()).collect();
-        let lost = came.iter().filter(|came| !**came).count();
-        let bursts = came.windows(2).filter(|two| two[0] && !two[1]).count();
+        let arrived: Vec<bool> =
+            arrivals(model, 300_000, 2).iter().map(|arrived| !arrived.is_empty()).collect();
+        let lost = arrived.iter().filter(|arrived| !**arrived).count();
+        let bursts = arrived.windows(2).filter(|two| two[0] && !two[1]).count();
         assert!((57_000..=63_000).contains(&lost), "{lost}");
         let length = lost as f64 / bursts as f64;
         assert!((2.9..=3.1).contains(&length), "{length}");
@@ -205,8 +205,8 @@ mod tests {
         let jitter = Jitter::Uniform(Span::from_millis(5));
         for overtakes in [false, true] {
             let model = PathModel { jitter, overtakes, ..PathModel::ideal(Span::ZERO) };
-            let came = arrivals(model, 1000, 3).concat();
-            assert_eq!(came.is_sorted(), !overtakes);
+            let arrived = arrivals(model, 1000, 3).concat();
+            assert_eq!(arrived.is_sorted(), !overtakes);
         }
     }
 
@@ -215,8 +215,8 @@ mod tests {
         // 266 bytes per millisecond are 2.128 Mbit/s, twice the bottleneck's rate.
         let bottleneck = Some(Bottleneck { rate: 1_064_000, queue: 2660 });
         let model = PathModel { bottleneck, ..PathModel::ideal(Span::ZERO) };
-        let came = arrivals(model, 1000, 4);
-        let dropped = came.iter().filter(|came| came.is_empty()).count();
+        let arrived = arrivals(model, 1000, 4);
+        let dropped = arrived.iter().filter(|arrived| arrived.is_empty()).count();
         assert!((480..=500).contains(&dropped), "{dropped}");
     }
 
@@ -225,9 +225,9 @@ mod tests {
         let length = Jitter::Uniform(Span::from_millis(80));
         let holds = Some(Holds { every: Span::from_millis(500), length });
         let model = PathModel { holds, ..PathModel::ideal(Span::from_micros(100)) };
-        let came = arrivals(model, 20_000, 5).concat();
-        assert!(came.is_sorted());
-        let together = came.windows(2).filter(|two| two[0] == two[1]).count();
+        let arrived = arrivals(model, 20_000, 5).concat();
+        assert!(arrived.is_sorted());
+        let together = arrived.windows(2).filter(|two| two[0] == two[1]).count();
         assert!(together > 500, "{together}");
     }
 
@@ -253,10 +253,10 @@ mod tests {
         let change = TrueTime::from_nanos(10_000_000);
         let (delay, longer) = (Span::from_millis(2), Span::from_millis(30));
         let model = PathModel::ideal(delay).longer_from(change, longer);
-        for (index, came) in (0..20).zip(arrivals(model, 20, 1)) {
+        for (index, arrived) in (0..20).zip(arrivals(model, 20, 1)) {
             let due = if index < 10 { delay } else { delay + longer };
             let left = TrueTime::from_nanos(index * 1_000_000);
-            assert_eq!(came, [left.after(due)], "packet {index}");
+            assert_eq!(arrived, [left.after(due)], "packet {index}");
         }
     }
 
@@ -274,7 +274,7 @@ mod tests {
         let model = PathModel { trace: Some(trace), ..PathModel::ideal(Span::from_millis(1)) };
         let micros: Vec<Option<i64>> = (0..)
             .zip(arrivals(model, 6, 1))
-            .map(|(index, came)| came.first().map(|at| at.as_nanos() / 1000 - index * 1000))
+            .map(|(index, arrived)| arrived.first().map(|at| at.as_nanos() / 1000 - index * 1000))
             .collect();
         assert_eq!(micros, [Some(1100), None, Some(1300)].repeat(2));
     }

@@ -164,7 +164,7 @@ impl OffloadWorld {
         let master = &mut self.workers[index].master;
         match master.handle(datagram, local(at)) {
             Handled::Complete(block) => self.take_answer(index, block),
-            Handled::Late { position, frames } => self.returns.came_late(position, frames),
+            Handled::Late { position, frames } => self.returns.arrived_late(position, frames),
             _ => {}
         }
     }
@@ -186,17 +186,17 @@ impl OffloadWorld {
     }
 
     fn play(&mut self, frames: u32) {
-        let OffloadJudge { heard, was_there, damage, .. } = &mut self.judge;
+        let OffloadJudge { received, was_there, damage, .. } = &mut self.judge;
         let mut before = 0;
         let mut run = Vec::new();
         before +=
             self.returns.pull(frames, &mut |_, samples| run.extend_from_slice(samples)).before;
-        let from = heard.len();
-        heard.extend_from_slice(&run[before as usize..]);
-        was_there.extend_from_slice(&self.answered[from..heard.len()]);
+        let from = received.len();
+        received.extend_from_slice(&run[before as usize..]);
+        was_there.extend_from_slice(&self.answered[from..received.len()]);
         damage.extend(core::iter::from_fn(|| self.returns.poll_damage()));
         let over = |(_, position, frames): &(u64, u64, u32)| {
-            position + u64::from(*frames) <= heard.len() as u64
+            position + u64::from(*frames) <= received.len() as u64
         };
         while self.under_way.first().is_some_and(over) {
             let (block, _, _) = self.under_way.remove(0);
@@ -215,14 +215,14 @@ impl OffloadWorld {
 #[derive(Debug, Default)]
 struct OffloadJudge {
     truth: Vec<f32>,
-    heard: Vec<f32>,
+    received: Vec<f32>,
     was_there: Vec<bool>,
     damage: Vec<Damage>,
 }
 
 impl OffloadJudge {
     fn judge(self, overflow: u64, workers: Vec<WorkerOutcome>) -> OffloadOutcome {
-        let mut noted = vec![false; self.heard.len()];
+        let mut noted = vec![false; self.received.len()];
         let mut may_differ = noted.clone();
         let end = noted.len() as u64;
         for damage in self.damage.iter().filter(|damage| damage.cause != Cause::Grown) {
@@ -232,8 +232,9 @@ impl OffloadJudge {
             noted[range(until)].fill(damage.cause != Cause::Faded);
             may_differ[range(until)].fill(true);
         }
-        let differs = |frame: &usize| self.heard[*frame].to_bits() != self.truth[*frame].to_bits();
-        let frames = 0..self.heard.len();
+        let differs =
+            |frame: &usize| self.received[*frame].to_bits() != self.truth[*frame].to_bits();
+        let frames = 0..self.received.len();
         OffloadOutcome {
             frames: frames.end as u64,
             overflow,

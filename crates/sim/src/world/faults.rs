@@ -7,7 +7,7 @@ use tautline_proto::wrap;
 
 use super::hosts::session;
 use super::{World, promised};
-use crate::coder::{codings, encoders};
+use crate::codec::{codings, encoders};
 use crate::fault::{STRANGE, SenderFault};
 use crate::scenario::Scenario;
 

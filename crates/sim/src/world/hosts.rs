@@ -14,8 +14,8 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::beat::Ordinary;
 use crate::card::SimCard;
 use crate::clock::{SimClock, TrueTime};
-use crate::heard::Received;
 use crate::link::{Path, PathModel, Pauses};
+use crate::received::Received;
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
 pub(super) type SharedPath = Rc<RefCell<Path>>;
@@ -40,7 +40,7 @@ pub(super) struct SimReceiver {
     pub(super) receiver: JitterBuffer,
     pub(super) arrived: VecDeque<(Vec<u8>, Endpoint, LocalTime)>,
     pub(super) ordinary: Ordinary,
-    pub(super) heard: Received,
+    pub(super) received: Received,
 }
 
 pub(super) fn session(ssrc: u32, wall_offset: Span, host: Option<HostClock>) -> Session {
@@ -91,7 +91,7 @@ impl SimReceiver {
             also_there: model.also_there.as_ref().map(|model| path(model, rng)),
             arrived: VecDeque::new(),
             ordinary,
-            heard: Received::by(format!(
+            received: Received::by(format!(
                 "{}, seed {}, receiver {number}",
                 scenario.network, scenario.seed
             )),
@@ -101,9 +101,9 @@ impl SimReceiver {
     }
 
     pub(super) fn finish(mut self) -> Received {
-        self.ordinary.finish(&mut self.receiver, &mut self.heard);
-        let counters = self.heard.counters;
+        self.ordinary.finish(&mut self.receiver, &mut self.received);
+        let counters = self.received.counters;
         assert!(counters.concealed_frames <= counters.missing_frames, "{counters:?}");
-        self.heard
+        self.received
     }
 }

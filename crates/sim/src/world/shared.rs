@@ -15,8 +15,8 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::hosts::SimHost;
 use crate::clock::TrueTime;
-use crate::heard::{Received, is_sound};
 use crate::link::PathModel;
+use crate::received::{Received, is_sound};
 use crate::scenario::{HostModel, Scenario};
 use link::{Input, SimSharedLink};
 use sender::{Arrived, SimSender};
@@ -47,7 +47,7 @@ pub struct PacketArrival {
 #[derive(Debug, Clone, Default)]
 pub struct SenderSeen {
     /// Packet counters are sums over all its receivers.
-    pub heard: Received,
+    pub received: Received,
     pub lost: u64,
     pub arrived: Vec<PacketArrival>,
     pub unplaced: u64,
@@ -86,11 +86,11 @@ pub fn play_shared(
 ) -> SharedReceived {
     let mut rng = Rng::with_seed(scenario.seed);
     let host = SimHost::new(&scenario.receivers[0].host, &scenario, 0, &mut rng);
-    let heard = (0..senders.len()).map(|n| SenderSeen {
-        heard: Received::by(format!("seed {}, sender {n}", scenario.seed)),
+    let received = (0..senders.len()).map(|n| SenderSeen {
+        received: Received::by(format!("seed {}, sender {n}", scenario.seed)),
         ..SenderSeen::default()
     });
-    let reported = SharedReceived { senders: heard.collect(), ..SharedReceived::default() };
+    let reported = SharedReceived { senders: received.collect(), ..SharedReceived::default() };
     let senders = senders.into_iter().map(|model| SimSender::new(model, &scenario, &mut rng));
     let mut shared = Shared {
         senders: senders.collect(),
@@ -114,9 +114,9 @@ impl Shared {
         let Self { scenario, senders, under_way, order, reported, .. } = self;
         for (number, sending) in senders.iter_mut().enumerate() {
             while sending.wakes <= now {
-                let mut arrives = |when, came| {
+                let mut arrives = |when, arrived| {
                     *order += 1;
-                    under_way.insert((when, *order), (number, came));
+                    under_way.insert((when, *order), (number, arrived));
                 };
                 let shift = SHIFT * number as i64;
                 reported.senders[number].lost += sending.capture(scenario, shift, &mut arrives);
@@ -131,17 +131,17 @@ impl Shared {
         self.link.inputs = inputs;
         let reported = &mut self.reported.senders;
         self.link.settle(woke, |sender, before, after| {
-            add(&mut reported[sender].heard.counters, before, after);
+            add(&mut reported[sender].received.counters, before, after);
         });
     }
 
     fn read(&mut self, now: TrueTime) {
         let read = self.host.local(now);
         while let Some(first) = self.under_way.first_entry().filter(|first| first.key().0 <= now) {
-            let ((when, _), (number, came)) = first.remove_entry();
+            let ((when, _), (number, arrived)) = first.remove_entry();
             let at = self.host.local(when);
             let reported = &mut self.reported.senders[number];
-            match came {
+            match arrived {
                 Arrived::Packet(datagram, from) => {
                     reported.arrived.push(PacketArrival { at, read });
                     match self.link.hand_on(number, &datagram, &Arrival::exact(from, at, read)) {
@@ -171,13 +171,13 @@ impl Shared {
             |(index, sample): &(i64, &f32)| **sample != 0.0 && is_sound(**sample, *index, copied);
         reported.right += (begin..).zip(&sound).filter(right).count() as u64;
         let disturbed = pulled.resync.is_some() || times.skipped + pulled.missing > Frames::ZERO;
-        reported.heard.take(&sound, (begin, copied), now, disturbed);
+        reported.received.take(&sound, (begin, copied), now, disturbed);
     }
 
     fn finish(mut self) -> SharedReceived {
         for input in self.link.inputs.iter().flatten() {
             if let Some(sender) = input.handles {
-                let counters = &mut self.reported.senders[sender].heard.counters;
+                let counters = &mut self.reported.senders[sender].received.counters;
                 add(counters, &input.since, input.receiver.counters());
             }
         }

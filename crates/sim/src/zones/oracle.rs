@@ -212,35 +212,36 @@ impl Oracle {
         format!("zone {zone}, announcement {:x}", self.truth(index).id.0)
     }
 
-    fn heard(&self, zone: usize, from: TrueTime, to: TrueTime) -> Vec<Heard> {
-        let heard = self.world.zones[zone].heard.iter();
-        heard.filter(|heard| heard.from < to && from < heard.to).copied().collect()
+    fn received(&self, zone: usize, from: TrueTime, to: TrueTime) -> Vec<Heard> {
+        let received = self.world.zones[zone].received.iter();
+        received.filter(|received| received.from < to && from < received.to).copied().collect()
     }
 
     fn judge_clear(&self, zone: usize, cluster: &[usize], outcome: &mut ZonesOutcome) {
         let (from, to) = self.window(cluster);
-        let mut heard = self.heard(zone, from, to);
+        let mut received = self.received(zone, from, to);
         let turns = cluster.iter().filter_map(|index| self.expects(*index, cluster));
         for turn in turns.filter(|turn| turn.to.since(turn.from) > NEAR) {
             outcome.expected += 1;
             let station = self.truth(turn.index).station;
-            let found = heard.iter().position(|heard| {
-                heard.station == station
-                    && heard.to.since(turn.to).abs() <= NEAR
-                    && heard.from.since(turn.from) > -NEAR
-                    && heard.from.since(turn.from) < JOINED
+            let found = received.iter().position(|received| {
+                received.station == station
+                    && received.to.since(turn.to).abs() <= NEAR
+                    && received.from.since(turn.from) > -NEAR
+                    && received.from.since(turn.from) < JOINED
             });
             match found {
                 None => outcome.lost.push(format!("{}: {turn:?}", self.name(zone, turn.index))),
                 Some(at) => {
-                    let found = heard.swap_remove(at);
+                    let found = received.swap_remove(at);
                     outcome.late += usize::from(found.from.since(turn.from) > NEAR);
                 }
             }
         }
         // Shorter than the errors of both ends together: none, or one that another ends at once.
-        let rest = heard.iter().filter(|heard| heard.to.since(heard.from) > NEAR + NEAR);
-        outcome.doubled.extend(rest.map(|heard| format!("zone {zone}: {heard:?}")));
+        let rest =
+            received.iter().filter(|received| received.to.since(received.from) > NEAR + NEAR);
+        outcome.doubled.extend(rest.map(|received| format!("zone {zone}: {received:?}")));
     }
 
     /// Under faults, an announcement that no other contests must be heard while it arrives.
@@ -263,8 +264,8 @@ impl Oracle {
                 windows.find(|(from, to)| *to < truth.ends && reachable(from.after(-NEAR), *to));
             if let Some((from, to)) = due.filter(|_| !contested) {
                 outcome.due += 1;
-                let heard = self.heard(zone, from, to);
-                if !heard.iter().any(|heard| heard.station == truth.station) {
+                let received = self.received(zone, from, to);
+                if !received.iter().any(|received| received.station == truth.station) {
                     outcome.lost.push(format!("{}, under faults", self.name(zone, index)));
                 }
             }
@@ -273,9 +274,9 @@ impl Oracle {
 
     /// No zone plays two announcements at once.
     fn judge_overlaps(&self, zone: usize, outcome: &mut ZonesOutcome) {
-        let heard = &self.world.zones[zone].heard;
-        for (index, one) in heard.iter().enumerate() {
-            for other in &heard[index + 1..] {
+        let received = &self.world.zones[zone].received;
+        for (index, one) in received.iter().enumerate() {
+            for other in &received[index + 1..] {
                 if one.to.min(other.to).since(one.from.max(other.from)) > NEAR {
                     outcome.doubled.push(format!("zone {zone}: {one:?} and {other:?}"));
                 }

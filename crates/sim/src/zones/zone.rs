@@ -38,7 +38,7 @@ pub(super) struct SimZone {
     last_duck: f32,
     /// Revision of the curves, if none changes any more.
     settled: Option<u64>,
-    pub(super) heard: Vec<Heard>,
+    pub(super) received: Vec<Heard>,
     /// Presentation times at which the program crosses [`HALF_DUCKED`], and whether down.
     pub(super) crossings: Vec<(TrueTime, bool)>,
     /// First frames, as played.
@@ -64,7 +64,7 @@ impl SimZone {
             on: vec![None; stations],
             last_duck: 1.0,
             settled: None,
-            heard: Vec::new(),
+            received: Vec::new(),
             crossings: Vec::new(),
             started: Vec::new(),
             refused: 0,
@@ -81,7 +81,7 @@ impl SimZone {
         let on = core::mem::take(&mut self.on);
         self.on = vec![None; on.len()];
         for (station, from) in on.into_iter().enumerate() {
-            self.heard.extend(from.map(|from| Heard { station, from, to: now.after(LEAD) }));
+            self.received.extend(from.map(|from| Heard { station, from, to: now.after(LEAD) }));
         }
         (self.last_duck, self.settled) = (1.0, None);
     }
@@ -141,7 +141,7 @@ impl SimZone {
                 (true, None) => self.on[station] = Some(presented),
                 (false, Some(from)) => {
                     self.on[station] = None;
-                    self.heard.push(Heard { station, from, to: presented });
+                    self.received.push(Heard { station, from, to: presented });
                 }
                 _ => {}
             }

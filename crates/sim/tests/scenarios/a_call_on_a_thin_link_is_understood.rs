@@ -76,8 +76,8 @@ fn outcome(scenarios: [Scenario; 2], seconds: i64) -> Outcome {
     }
     let waits = call.waits();
     let shares = call.worlds.map(|world| {
-        let heard = world.finish().remove(0);
-        understood(&heard.silences, seconds)
+        let received = world.finish().remove(0);
+        understood(&received.silences, seconds)
     });
     Outcome { shares, waits, bits: all_bits, reported }
 }
@@ -171,8 +171,8 @@ fn call_over_a_long_path_begins_with_few_late_packets() {
         let mut call = Duplex::new([scenario(3), scenario(4)]);
         call.run(Span::from_secs(5));
         for world in call.worlds {
-            let heard = world.finish().remove(0);
-            assert!(heard.counters.late <= 20, "{delay} ms: {heard}");
+            let received = world.finish().remove(0);
+            assert!(received.counters.late <= 20, "{delay} ms: {received}");
         }
     }
 }

@@ -7,8 +7,8 @@ use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
-use tautline_sim::heard::Received;
 use tautline_sim::link::{Bottleneck, Loss, PathModel};
+use tautline_sim::received::Received;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::duplex::Duplex;
 
@@ -50,12 +50,12 @@ fn call(scenarios: [Scenario; 2]) -> ([Received; 2], Span, String) {
 fn lost_packets_of_samples_come_back() {
     let l16 = Coding::from(SampleFormat::L16);
     let ends = [7, 8].map(|seed| scenario(l16, 48, lossy(1_000_000_000), seed));
-    let (heard, ..) = call(ends);
-    for heard in heard {
-        let Counters { repaired, lost, late, .. } = heard.counters;
+    let (received, ..) = call(ends);
+    for received in received {
+        let Counters { repaired, lost, late, .. } = received.counters;
         println!("packets of 1 ms: {repaired} repaired, {lost} lost");
-        assert!(repaired > 2_500 && late == 0 && heard.first_wrong.is_none(), "{heard}");
-        assert!(lost <= 10, "{heard}");
+        assert!(repaired > 2_500 && late == 0 && received.first_wrong.is_none(), "{received}");
+        assert!(lost <= 10, "{received}");
     }
 }
 
@@ -68,13 +68,13 @@ fn redundancy_takes_its_bits_from_the_rate_of_the_path() {
             limits.codings.push(Coding::OPUS_VOICE);
             end
         });
-        let (heard, wait, reported) = call(ends);
-        for heard in heard {
-            let Counters { received, repaired, lost, .. } = heard.counters;
+        let (reports, wait, reported) = call(ends);
+        for report in reports {
+            let Counters { received, repaired, lost, .. } = report.counters;
             println!(
                 "{rate} bit/s: {received} received, {repaired} repaired, {lost} lost, {wait} in the queue (p95)"
             );
-            let reported = format!("{rate} bit/s: {heard}; {reported}");
+            let reported = format!("{rate} bit/s: {report}; {reported}");
             assert!(wait <= Span::from_millis(25), "{wait} in the queue; {reported}");
             match rate {
                 // Only speech fits, with its own copies.

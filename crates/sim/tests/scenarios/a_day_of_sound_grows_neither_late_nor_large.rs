@@ -10,18 +10,18 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::heard::Received;
 use tautline_sim::link::{Bottleneck, PathModel};
 use tautline_sim::preset::Preset;
+use tautline_sim::received::Received;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
 use tautline_trial::live_bytes;
 
 /// Bytes that the world itself records about both ends.
 fn noted(world: &World) -> i64 {
-    let noted = |heard: &Received| {
+    let noted = |received: &Received| {
         let Received { carried, errors, offsets, resyncs, silences, notes, damaged, holes, .. } =
-            heard;
+            received;
         // A tree has two words per entry, and may be half empty.
         let trees = 4 * 16 * (damaged.len() + holes.len());
         carried.capacity()
@@ -32,7 +32,7 @@ fn noted(world: &World) -> i64 {
             + size_of::<ReceiveNote>() * notes.capacity()
             + trees
     };
-    world.heard().map(noted).sum::<usize>() as i64
+    world.received().map(noted).sum::<usize>() as i64
 }
 
 fn in_use(worlds: &[&World]) -> i64 {
@@ -55,26 +55,26 @@ fn grows_not(whole: Span) -> String {
     let first = Span::from_nanos(whole.as_nanos() / 10);
     world.run(first);
     let (before, blocks) =
-        (in_use(&[&world]), world.heard().next().map_or(0, |heard| heard.errors.len()));
+        (in_use(&[&world]), world.received().next().map_or(0, |received| received.errors.len()));
     world.run(whole - first);
     let grown = in_use(&[&world]) - before;
-    let heard = world.finish().remove(0);
-    let reported = format!("wan, seed {seed}: {grown} bytes more; {heard}");
+    let received = world.finish().remove(0);
+    let reported = format!("wan, seed {seed}: {grown} bytes more; {received}");
     assert!(grown < MAX_GROWN, "{reported}");
-    let moved = grows_not_late(&heard, (first, blocks), whole, &reported);
+    let moved = grows_not_late(&received, (first, blocks), whole, &reported);
     format!("{grown} bytes more, and {moved} later")
 }
 
 /// Compares the latency after `first` and `blocks` with that at the end. Returns the difference.
 fn grows_not_late(
-    heard: &Received,
+    received: &Received,
     (first, blocks): (Span, usize),
     whole: Span,
     reported: &str,
 ) -> Span {
     let until = first.as_nanos();
     let highest = |late: bool| {
-        let offsets = heard.offsets.iter().filter(|(at, _)| (at.as_nanos() > until) == late);
+        let offsets = received.offsets.iter().filter(|(at, _)| (at.as_nanos() > until) == late);
         offsets.map(|(_, offset)| *offset).max()
     };
     if let (Some(before), Some(after)) = (highest(false), highest(true)) {
@@ -85,11 +85,11 @@ fn grows_not_late(
         errors.sort_unstable();
         errors[errors.len() / 2]
     };
-    let (early, late) = heard.errors.split_at(blocks);
+    let (early, late) = received.errors.split_at(blocks);
     let tenth = &late[late.len() - late.len() / 10..];
     let moved = (median(tenth) - median(early)).abs();
     assert!(moved < Span::from_millis(1), "{moved}; {reported}");
-    assert!(heard.received_until(whole), "{reported}");
+    assert!(received.received_until(whole), "{reported}");
     moved
 }
 
@@ -128,9 +128,9 @@ impl Direction {
             rate: Rate::HZ_48000,
             channels: Channels::MONO,
             sample: coding.sample,
-            coder: coding.coder,
+            codec: coding.codec,
             packet: Frames::new(960),
-            payload_type: StreamFormat::usual_payload_type(coding.sample, coding.coder),
+            payload_type: StreamFormat::usual_payload_type(coding.sample, coding.codec),
         };
         scenario.adapts = Some(CodingLimits {
             codings: vec![Coding::OPUS],
@@ -162,7 +162,7 @@ fn call_grows_not(whole: Span) -> String {
     let seconds = whole.as_nanos() / 1_000_000_000;
     let live = |[there, back]: &[Direction; 2]| in_use(&[&there.world, &back.world]);
     let blocks = |direction: &Direction| {
-        direction.world.heard().next().map_or(0, |heard| heard.errors.len())
+        direction.world.received().next().map_or(0, |received| received.errors.len())
     };
     let (mut before, mut early) = (0, [0; 2]);
     for second in 0..seconds {
@@ -175,14 +175,14 @@ fn call_grows_not(whole: Span) -> String {
     let first = Span::from_secs(seconds / 10);
     let mut words = format!("{grown} bytes more");
     for (Direction { world, moved, range, .. }, blocks) in call.into_iter().zip(early) {
-        let heard = world.finish().remove(0);
+        let received = world.finish().remove(0);
         let reported = format!(
-            "seed {seed}: {grown} bytes more; bits moved {moved} times within {range:?}; {heard}"
+            "seed {seed}: {grown} bytes more; bits moved {moved} times within {range:?}; {received}"
         );
         assert!(grown < MAX_GROWN, "{reported}");
         assert!(i64::from(moved) > seconds / SPELL, "{reported}");
         assert!(range.0 < 40_000 && range.1 == 96_000, "{reported}");
-        let later = grows_not_late(&heard, (first, blocks), whole, &reported);
+        let later = grows_not_late(&received, (first, blocks), whole, &reported);
         words += &format!("; {later} later, {moved} changes of bits within {range:?}");
     }
     words

@@ -144,9 +144,9 @@ fn local(at: TrueTime) -> LocalTime {
 fn payload(coding: Coding, ptime: Span) -> usize {
     let (rate, channels) = SHAPE;
     let packet = packet_frames(rate, ptime).expect("a length of packets");
-    let Coding { sample, coder } = coding;
-    let format = StreamFormat { rate, channels, sample, coder, packet, payload_type: 0 };
-    let left = if coder == Some(Codec::Lossless) { 0.62 } else { 1.0 };
+    let Coding { sample, codec } = coding;
+    let format = StreamFormat { rate, channels, sample, codec, packet, payload_type: 0 };
+    let left = if codec == Some(Codec::Lossless) { 0.62 } else { 1.0 };
     (format.payload_bytes() as f64 * left) as usize
 }
 

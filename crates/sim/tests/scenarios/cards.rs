@@ -19,13 +19,38 @@ fn card_that_steps_by_100_ppm_is_in_time_within_ten_seconds() {
             card_events: vec![(step, ClockEvent::Rate(Ppm::from_f64(after)))],
             ..HostModel::with_card(CardModel::off_by(before))
         };
-        let heard = &play(scenario, Span::from_secs(60))[0];
-        let reported = format!("{before} to {after} ppm, wired, seed {seed}: {heard}");
-        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
-        let settled = &heard.errors[heard.errors.len() - 20_000..];
+        let received = &play(scenario, Span::from_secs(60))[0];
+        let reported = format!("{before} to {after} ppm, wired, seed {seed}: {received}");
+        assert_eq!(
+            (received.counters.missing_frames, received.counters.resyncs),
+            (0, 0),
+            "{reported}"
+        );
+        let settled = &received.errors[received.errors.len() - 20_000..];
         let worst = settled.iter().map(|error| error.abs()).max().unwrap();
         assert!(worst < Span::from_micros(50), "{worst}; {reported}");
     }
+}
+
+/// As a source that a zone switches to: it plays inaudibly for 2.5 s.
+#[test]
+fn silent_stream_is_in_place_when_it_becomes_audible() {
+    let worst = |silent: Span, seed| {
+        let mut scenario = Scenario::two_apart(Preset::Wired, seed);
+        for receiver in &mut scenario.receivers {
+            receiver.silent_until = receiver.joins.after(silent);
+        }
+        let received = play(scenario, Span::from_secs(10));
+        let errors = received.iter().flat_map(|received| &received.errors);
+        errors.map(|error| error.abs()).max().expect("it plays")
+    };
+    for seed in 40..50 {
+        let found = worst(Span::from_millis(2500), seed);
+        assert!(found < Span::from_micros(100), "{found}, seed {seed}");
+    }
+    // An audible stream copies frames until its error exceeds the uncertainty of the clocks.
+    let audible = worst(Span::ZERO, 40);
+    assert!(audible > Span::from_micros(150), "{audible}");
 }
 
 // Placement without reports: the lower envelope of arrivals has the sender card's rate, without
@@ -81,18 +106,18 @@ fn a_card_500_ppm_off_plays_for_a_day_without_losing_a_frame() {
         scenario.sender.card.period = period;
         let card = CardModel { period, ..CardModel::off_by(ppm) };
         scenario.receivers[0].host = HostModel::with_card(card);
-        let heard = &play(scenario, Span::from_secs(24 * 3600))[0];
-        let counters = heard.counters;
-        let reported = format!("wired, {ppm} ppm, seed {seed}: {heard}");
+        let received = &play(scenario, Span::from_secs(24 * 3600))[0];
+        let counters = received.counters;
+        let reported = format!("wired, {ppm} ppm, seed {seed}: {received}");
         assert_eq!(
             (counters.missing_frames, counters.resyncs, counters.late),
             (0, 0, 0),
             "{reported}"
         );
-        assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
-        assert_eq!(heard.starved, Frames::ZERO, "{reported}");
+        assert!(received.first_wrong.is_none() && received.damaged.is_empty(), "{reported}");
+        assert_eq!(received.starved, Frames::ZERO, "{reported}");
         assert!(
-            heard.error_at(0.999).expect("sound was heard") < Span::from_micros(50),
+            received.error_at(0.999).expect("sound was heard") < Span::from_micros(50),
             "{reported}"
         );
     }
@@ -112,17 +137,17 @@ fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
     ];
     for (preset, ppm) in places {
         let seed = 22;
-        let heard = &play(Scenario::drifting(preset, ppm, seed), Span::from_secs(3600))[0];
-        let counters = heard.counters;
-        let reported = format!("{}, {ppm} ppm, seed {seed}: {heard}", preset.name());
+        let received = &play(Scenario::drifting(preset, ppm, seed), Span::from_secs(3600))[0];
+        let counters = received.counters;
+        let reported = format!("{}, {ppm} ppm, seed {seed}: {received}", preset.name());
         // On long paths, the first frames are placed by arrival, then moved once the sender's clock
         // is known.
         let mapped = TrueTime::from_nanos(2_000_000_000);
-        let late = heard.resyncs.iter().filter(|(at, _)| *at > mapped).count();
+        let late = received.resyncs.iter().filter(|(at, _)| *at > mapped).count();
         assert_eq!((late, counters.late), (0, 0), "{reported}");
         assert_eq!(counters.missing_frames, 48 * counters.lost, "{reported}");
-        assert!(heard.first_wrong.is_none(), "{reported}");
-        assert_eq!(heard.starved, Frames::ZERO, "{reported}");
+        assert!(received.first_wrong.is_none(), "{reported}");
+        assert_eq!(received.starved, Frames::ZERO, "{reported}");
     }
 }
 
@@ -186,14 +211,18 @@ fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
         let seed = 4;
         let mut scenario = Scenario::on(Preset::Wired, seed);
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
-        let heard = &play(scenario, Span::from_secs(120))[0];
-        let reported = format!("{ppm} ppm, seed {seed}: {heard}");
-        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
-        assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
-        assert!(heard.error_at(0.5).unwrap() <= Span::from_micros(20), "{reported}");
+        let received = &play(scenario, Span::from_secs(120))[0];
+        let reported = format!("{ppm} ppm, seed {seed}: {received}");
+        assert_eq!(
+            (received.counters.missing_frames, received.counters.resyncs),
+            (0, 0),
+            "{reported}"
+        );
+        assert!(received.first_wrong.is_none() && received.damaged.is_empty(), "{reported}");
+        assert!(received.error_at(0.5).unwrap() <= Span::from_micros(20), "{reported}");
         // The servo acts when an error exceeds the clock uncertainty: half of the 400 µs round trip
         // and a little more.
-        assert!(heard.error_at(0.9999).unwrap() <= Span::from_micros(600), "{reported}");
+        assert!(received.error_at(0.9999).unwrap() <= Span::from_micros(600), "{reported}");
     }
 }
 
@@ -207,12 +236,13 @@ fn two_receivers_with_drifting_cards_play_in_step() {
         let seed = 35;
         let mut world = World::new(Scenario::two_apart(preset, seed));
         world.run(Span::from_secs(20));
-        let begun: Vec<usize> = world.heard().map(|heard| heard.errors.len()).collect();
+        let begun: Vec<usize> = world.received().map(|received| received.errors.len()).collect();
         let mut apart = Vec::new();
         world.run(Span::from_secs(280));
-        let heard: Vec<_> = world.heard().zip(begun).map(|(h, begun)| &h.errors[begun..]).collect();
+        let received: Vec<_> =
+            world.received().zip(begun).map(|(h, begun)| &h.errors[begun..]).collect();
         // Blocks of 1 ms, 0.01 % apart.
-        for (one, other) in heard[0].iter().zip(heard[1]) {
+        for (one, other) in received[0].iter().zip(received[1]) {
             apart.push((*one - *other).abs());
         }
         apart.sort_unstable();
@@ -225,8 +255,8 @@ fn two_receivers_with_drifting_cards_play_in_step() {
         );
         assert!(at(0.5) < Span::from_micros(max_median), "{reported}");
         assert!(at(0.999) < Span::from_micros(maximum), "{reported}");
-        for heard in world.finish() {
-            assert_eq!(heard.counters.resyncs, 0, "{reported}: {heard}");
+        for received in world.finish() {
+            assert_eq!(received.counters.resyncs, 0, "{reported}: {received}");
         }
     }
 }

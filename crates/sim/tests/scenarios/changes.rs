@@ -26,12 +26,12 @@ fn changed_coding_is_not_played() {
         world.change(Change::Sample(sample)).unwrap();
         world.run(Span::from_micros(50_013));
     }
-    let heard = &world.finish()[0];
-    let reported = format!("wired with 4 ms of jitter, seed {seed}: {heard}");
-    assert!(heard.counters.reordered > 1000, "{reported}");
-    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
-    assert_eq!((heard.counters.missing_frames, heard.counters.invalid), (0, 0), "{reported}");
+    let received = &world.finish()[0];
+    let reported = format!("wired with 4 ms of jitter, seed {seed}: {received}");
+    assert!(received.counters.reordered > 1000, "{reported}");
+    assert!(received.first_wrong.is_none() && received.damaged.is_empty(), "{reported}");
+    assert_eq!((received.counters.lost, received.counters.late), (0, 0), "{reported}");
+    assert_eq!((received.counters.missing_frames, received.counters.invalid), (0, 0), "{reported}");
 }
 
 // A rise repeats sound, a fall skips some, and a small change is resampled.
@@ -46,14 +46,14 @@ fn a_latency_that_changes_leaves_no_gap() {
         world.change(Change::Latency(Span::from_millis(millis))).unwrap();
         world.run(Span::from_secs(2));
     }
-    let heard = &world.finish()[0];
-    let reported = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none(), "{reported}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
-    assert_eq!(heard.counters.missing_frames, 0, "{reported}");
-    assert!(heard.damaged.values().sum::<u64>() <= changes.len() as u64, "{reported}");
-    assert!(heard.longest_spoilt() <= Frames::new(72), "{reported}");
-    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(60), "{reported}");
+    let received = &world.finish()[0];
+    let reported = format!("wired, seed {seed}: {received}");
+    assert!(received.first_wrong.is_none(), "{reported}");
+    assert_eq!((received.counters.lost, received.counters.late), (0, 0), "{reported}");
+    assert_eq!(received.counters.missing_frames, 0, "{reported}");
+    assert!(received.damaged.values().sum::<u64>() <= changes.len() as u64, "{reported}");
+    assert!(received.longest_spoilt() <= Frames::new(72), "{reported}");
+    assert!(received.error_at(0.999).unwrap() < Span::from_micros(60), "{reported}");
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn changed_packet_time_is_inaudible() {
             world.run(Span::from_micros(700_007 + 1_301 * round));
         }
     }
-    let heard = &world.finish()[0];
-    let reported = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
-    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
-    assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "{reported}");
-    assert!(heard.blocks > 30_000, "{reported}");
+    let received = &world.finish()[0];
+    let reported = format!("wired, seed {seed}: {received}");
+    assert!(received.first_wrong.is_none() && received.damaged.is_empty(), "{reported}");
+    assert_eq!((received.counters.lost, received.counters.late), (0, 0), "{reported}");
+    assert_eq!((received.counters.missing_frames, received.counters.resyncs), (0, 0), "{reported}");
+    assert!(received.error_at(1.0).unwrap() < Span::from_micros(60), "{reported}");
+    assert!(received.blocks > 30_000, "{reported}");
 }
 
 #[test]
@@ -92,12 +92,12 @@ fn changed_redundancy_is_inaudible() {
             world.run(Span::from_micros(211_003));
         }
     }
-    let heard = &world.finish()[0];
-    let reported = format!("wired, seed {seed}: {heard}");
-    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}");
-    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
-    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{reported}");
-    assert_eq!((heard.counters.duplicate, heard.counters.invalid), (0, 0), "{reported}");
+    let received = &world.finish()[0];
+    let reported = format!("wired, seed {seed}: {received}");
+    assert!(received.first_wrong.is_none() && received.damaged.is_empty(), "{reported}");
+    assert_eq!((received.counters.lost, received.counters.late), (0, 0), "{reported}");
+    assert_eq!((received.counters.missing_frames, received.counters.resyncs), (0, 0), "{reported}");
+    assert_eq!((received.counters.duplicate, received.counters.invalid), (0, 0), "{reported}");
 }
 
 fn any(rng: &mut Rng) -> Change {
@@ -129,11 +129,12 @@ fn whatever_changes_no_frame_is_missed() {
             let no_repair = |refused| matches!(refused, SendRefused::NoRepair(_));
             assert!(refused.is_none_or(no_repair), "{change:?}: {refused:?}");
             world.run(Span::from_micros(rng.i64(1..300_000)));
-            let heard = world.heard().next().unwrap();
-            let reported = format!("ideal path, seed {seed}, after {change:?}: {heard}");
-            let missed = (heard.counters.lost, heard.counters.late, heard.counters.missing_frames);
+            let received = world.received().next().unwrap();
+            let reported = format!("ideal path, seed {seed}, after {change:?}: {received}");
+            let missed =
+                (received.counters.lost, received.counters.late, received.counters.missing_frames);
             assert_eq!(missed, (0, 0, 0), "{reported}");
-            assert!(heard.first_wrong.is_none(), "{reported}");
+            assert!(received.first_wrong.is_none(), "{reported}");
         }
     }
 }
@@ -175,8 +176,8 @@ fn a_path_that_becomes_another_moves_no_sound() {
             }
             let look = world.look(0).expect("it plays");
             assert_eq!((look.steps, look.path_changes), (0, 1), "{reported}: {look:?}");
-            let heard = &world.finish()[0];
-            assert_eq!(heard.counters.resyncs, 0, "{reported}: {heard}");
+            let received = &world.finish()[0];
+            assert_eq!(received.counters.resyncs, 0, "{reported}: {received}");
         }
     }
 }

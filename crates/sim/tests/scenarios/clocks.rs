@@ -109,15 +109,18 @@ fn corrections(world: &mut World, span: Span, receivers: usize) -> Vec<Vec<Corre
     for _ in 0..span.as_nanos() / STEP.as_nanos() {
         world.run(STEP);
         let now = world.now();
-        for (number, heard) in world.heard().enumerate() {
+        for (number, received) in world.received().enumerate() {
             let (frames, resamples) = &mut resampled[number];
-            let more = heard.counters.resampled_frames > *frames;
-            *frames = heard.counters.resampled_frames;
-            let Some(error) = heard.errors.last().copied() else { continue };
+            let more = received.counters.resampled_frames > *frames;
+            *frames = received.counters.resampled_frames;
+            let Some(error) = received.errors.last().copied() else { continue };
             // Servo pull: at most a third of a cent.
             let moved = (error - before[number]).abs();
             let maximum = if more { Span::from_micros(3) } else { Span::from_micros(1) };
-            assert!(before[number] == Span::ZERO || moved <= maximum, "{now:?}: {moved}; {heard}");
+            assert!(
+                before[number] == Span::ZERO || moved <= maximum,
+                "{now:?}: {moved}; {received}"
+            );
             if more && !*resamples {
                 let (begins, before) = (now, before[number]);
                 found[number].push(Correction { begins, lasts: STEP, before, after: error });
@@ -147,14 +150,14 @@ fn a_place_found_before_the_clocks_were_known_is_corrected_once() {
             .to_vec();
         let mut world = World::new(scenario);
         let found = corrections(&mut world, Span::from_secs(240), clocks.len());
-        for (heard, found) in world.finish().iter().zip(found) {
-            assert!(found.len() <= 1, "to and fro: {found:?}; {heard}");
+        for (received, found) in world.finish().iter().zip(found) {
+            assert!(found.len() <= 1, "to and fro: {found:?}; {received}");
             assert!(found.iter().all(|one| one.lasts < Span::from_millis(1500)), "{found:?}");
             assert!(found.iter().all(|one| one.after.abs() < one.before.abs().half()), "{found:?}");
             corrected += found.iter().filter(|one| one.before.abs().as_nanos() > 100_000).count();
-            let last = heard.errors.last().unwrap().abs();
-            assert!(last < Span::from_micros(60), "{last}, {found:?}; {heard}");
-            assert!(heard.first_wrong.is_none() && heard.resyncs.is_empty(), "{heard}");
+            let last = received.errors.last().unwrap().abs();
+            assert!(last < Span::from_micros(60), "{last}, {found:?}; {received}");
+            assert!(received.first_wrong.is_none() && received.resyncs.is_empty(), "{received}");
         }
     }
     assert!(corrected >= 3, "{corrected}: too few were beside to prove anything");
@@ -181,15 +184,15 @@ fn tight_latency_has_late_packets_only_until_clocks_are_known() {
     scenario.receivers = vec![ReceiverModel { host, back: slow, ..one }];
     let mut world = World::new(scenario);
     world.run(Span::from_secs(4));
-    let begun = world.heard().next().unwrap().counters;
+    let begun = world.received().next().unwrap().counters;
     assert!(begun.late > 1000, "none was early enough to prove anything: {begun:?}");
     world.run(Span::from_secs(56));
-    let known = world.heard().next().unwrap().counters;
+    let known = world.received().next().unwrap().counters;
     world.run(Span::from_secs(60));
-    let heard = &world.finish()[0];
-    assert_eq!(heard.counters.late - known.late, 0, "{heard}");
-    assert_eq!((heard.counters.resampled_frames, heard.resyncs.len()), (0, 1), "{heard}");
-    assert_eq!(heard.resyncs[0].1, Resync::Moved, "{heard}");
+    let received = &world.finish()[0];
+    assert_eq!(received.counters.late - known.late, 0, "{received}");
+    assert_eq!((received.counters.resampled_frames, received.resyncs.len()), (0, 1), "{received}");
+    assert_eq!(received.resyncs[0].1, Resync::Moved, "{received}");
 }
 
 // Estimate of the sender's clock on every preset, with wandering clocks 100 ppm apart.
@@ -257,14 +260,14 @@ fn receivers_with_own_clocks_play_in_sync() {
         };
         let clocks = [(0, 0.0), (7_000_000_000, 30.0), (123_456_789, -30.0), (1, 12.5)];
         scenario.receivers = clocks.map(with_clock).to_vec();
-        for (number, heard) in play(scenario, Span::from_secs(120)).iter().enumerate() {
-            let reported = format!("receiver {number}, seed {seed}: {heard}");
-            assert!(heard.error_at(0.999).unwrap() < Span::from_micros(500), "{reported}");
-            assert!(heard.error_at(0.5).unwrap() < Span::from_micros(100), "{reported}");
-            let settled = &heard.errors[heard.errors.len() - 30_000..];
+        for (number, received) in play(scenario, Span::from_secs(120)).iter().enumerate() {
+            let reported = format!("receiver {number}, seed {seed}: {received}");
+            assert!(received.error_at(0.999).unwrap() < Span::from_micros(500), "{reported}");
+            assert!(received.error_at(0.5).unwrap() < Span::from_micros(100), "{reported}");
+            let settled = &received.errors[received.errors.len() - 30_000..];
             let worst = settled.iter().map(|error| error.abs()).max().unwrap();
             assert!(worst < Span::from_micros(100), "{worst}: {reported}");
-            assert!(heard.first_wrong.is_none(), "{reported}");
+            assert!(received.first_wrong.is_none(), "{reported}");
         }
     }
 }

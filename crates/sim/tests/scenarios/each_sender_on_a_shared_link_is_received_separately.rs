@@ -59,7 +59,7 @@ fn stints() -> [(u32, Vec<Stint>); 7] {
 
 const PLACES: usize = 5;
 
-fn heard(seed: u64) -> SharedReceived {
+fn received(seed: u64) -> SharedReceived {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut host = || HostModel {
         clock: ClockError::quartz(
@@ -104,53 +104,56 @@ fn around_pause(arrived: &[PacketArrival]) -> (&[PacketArrival], &[PacketArrival
 }
 
 fn assert_whole(reported: &SenderSeen, goes_on: bool) {
-    let (heard, counters) = (&reported.heard, &reported.heard.counters);
-    assert_eq!(reported.astray, 0, "{heard}");
+    let (received, counters) = (&reported.received, &reported.received.counters);
+    assert_eq!(reported.astray, 0, "{received}");
     let not_its_own = (counters.other_source, counters.on_probation, counters.invalid);
-    assert_eq!(not_its_own, (0, 0, 0), "{heard}");
-    assert_eq!((counters.duplicate, counters.late), (0, 0), "{heard}");
-    assert_eq!(counters.received + reported.unplaced, reported.arrived.len() as u64, "{heard}");
-    assert!(heard.first_wrong.is_none(), "{heard}");
+    assert_eq!(not_its_own, (0, 0, 0), "{received}");
+    assert_eq!((counters.duplicate, counters.late), (0, 0), "{received}");
+    assert_eq!(counters.received + reported.unplaced, reported.arrived.len() as u64, "{received}");
+    assert!(received.first_wrong.is_none(), "{received}");
     // Fade-ins after a loss, and frames not due yet.
     let not_due = if goes_on { LATENCY_MILLIS.unsigned_abs() + 1 } else { 0 };
     let minimum = (counters.received - not_due) * PACKET;
     let minimum = minimum.saturating_sub((reported.lost + BEGINS) * FADE);
     let right = reported.right;
-    assert!((minimum..=counters.received * PACKET).contains(&right), "{right}, {minimum}: {heard}");
+    assert!(
+        (minimum..=counters.received * PACKET).contains(&right),
+        "{right}, {minimum}: {received}"
+    );
 }
 
 #[test]
 fn each_sender_on_a_shared_link_is_received_separately() {
     for seed in SEEDS {
-        let reported = heard(seed);
+        let reported = received(seed);
         for (number, (sender, (_, stints))) in reported.senders.iter().zip(stints()).enumerate() {
             assert_whole(
                 sender,
                 stints.iter().any(|stint| stint.sends.1 > TrueTime::ZERO.after(SPAN)),
             );
-            let SenderSeen { heard, lost, .. } = sender;
+            let SenderSeen { received, lost, .. } = sender;
             // Bursts of losses are shorter.
-            let pauses = heard.silences.iter().map(|(from, to)| to.since(*from));
+            let pauses = received.silences.iter().map(|(from, to)| to.since(*from));
             let pauses: Vec<Span> = pauses.filter(|long| *long > REST).collect();
             match number {
-                LEAVES => assert_eq!(pauses.len(), 1, "{heard}"),
+                LEAVES => assert_eq!(pauses.len(), 1, "{received}"),
                 MOVES => {
-                    assert_eq!(pauses.len(), 1, "{heard}");
+                    assert_eq!(pauses.len(), 1, "{received}");
                     let requested = Span::from_millis(195)..=Span::from_millis(210);
-                    assert!(requested.contains(&pauses[0]), "{heard}");
+                    assert!(requested.contains(&pauses[0]), "{received}");
                 }
-                _ => assert!(pauses.is_empty(), "{heard}"),
+                _ => assert!(pauses.is_empty(), "{received}"),
             }
             // Receivers do not count losses without a place, or at the very end.
-            let counted = heard.counters.lost;
+            let counted = received.counters.lost;
             match number {
-                LEAVES | ONE_TOO_MANY => assert!(counted <= *lost, "{lost} lost: {heard}"),
-                _ => assert_eq!(counted, *lost, "{heard}"),
+                LEAVES | ONE_TOO_MANY => assert!(counted <= *lost, "{lost} lost: {received}"),
+                _ => assert_eq!(counted, *lost, "{received}"),
             }
         }
         let all = |count: fn(&SenderSeen) -> u64| reported.senders.iter().map(count).sum::<u64>();
         assert!(all(|sender| sender.lost) > 0, "seed {seed}");
-        assert!(all(|sender| sender.heard.counters.reordered) > 0, "seed {seed}");
+        assert!(all(|sender| sender.received.counters.reordered) > 0, "seed {seed}");
         assert_eq!(reported.senders[STRAY].right, PACKET, "seed {seed}");
     }
 }
@@ -158,7 +161,7 @@ fn each_sender_on_a_shared_link_is_received_separately() {
 #[test]
 fn senders_without_a_place_are_counted_until_one_is_free() {
     for seed in SEEDS {
-        let reported = heard(seed);
+        let reported = received(seed);
         let (before, after) = around_pause(&reported.senders[LEAVES].arrived);
         let waits = &reported.senders[ONE_TOO_MANY].arrived;
         let newest = |arrived: &[PacketArrival]| {
@@ -178,7 +181,7 @@ fn senders_without_a_place_are_counted_until_one_is_free() {
 
 #[test]
 fn the_same_seed_brings_the_same_senders() {
-    let reported = |seed| format!("{:?}", heard(seed));
+    let reported = |seed| format!("{:?}", received(seed));
     assert_eq!(reported(1), reported(1));
     assert_ne!(reported(1), reported(2));
 }

@@ -4,9 +4,9 @@ use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::TrueTime;
-use tautline_sim::heard::Received;
 use tautline_sim::link::{Holds, Jitter, PathModel};
 use tautline_sim::preset::Preset;
+use tautline_sim::received::Received;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::trace::Trace;
 use tautline_sim::world::{World, play};
@@ -37,12 +37,12 @@ fn received_by(path: PathModel, maximum: Option<Span>, seed: u64) -> Received {
     world.finish().remove(0)
 }
 
-fn longest(heard: &Received) -> Span {
-    heard.offsets.iter().map(|(_, offset)| *offset).max().expect("it followed")
+fn longest(received: &Received) -> Span {
+    received.offsets.iter().map(|(_, offset)| *offset).max().expect("it followed")
 }
 
-fn late(heard: &Received) -> f64 {
-    heard.counters.late as f64 / heard.counters.received as f64
+fn late(received: &Received) -> f64 {
+    received.counters.late as f64 / received.counters.received as f64
 }
 
 #[test]
@@ -66,23 +66,27 @@ fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(long) };
     let gone = TrueTime::ZERO.after(Span::from_secs(2));
-    let heard = received_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MAX), 3);
-    assert!(longest(&heard) > Span::from_millis(400), "this proves nothing: {heard}");
+    let received = received_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MAX), 3);
+    assert!(longest(&received) > Span::from_millis(400), "this proves nothing: {received}");
     // Transit times are known at a packet's turn, one latency later.
-    let soon = gone.after(longest(&heard) + Span::from_millis(100));
-    let before = heard.offsets.partition_point(|(at, _)| *at <= soon);
-    let kept = heard.offsets[before - 1..].iter().map(|(_, kept)| *kept).max().unwrap();
-    assert!(kept <= MAX, "seed 3: {kept}: {heard}");
+    let soon = gone.after(longest(&received) + Span::from_millis(100));
+    let before = received.offsets.partition_point(|(at, _)| *at <= soon);
+    let kept = received.offsets[before - 1..].iter().map(|(_, kept)| *kept).max().unwrap();
+    assert!(kept <= MAX, "seed 3: {kept}: {received}");
 }
 
 #[test]
 fn path_slower_than_allowed_is_still_played() {
     let jitter = Jitter::Uniform(Span::from_millis(20));
     let path = PathModel { jitter, ..PathModel::ideal(Span::from_millis(270)) };
-    let heard = received_by(path, Some(MAX), 7);
-    let reported = format!("seed 7: {heard}");
-    assert!(late(&heard) < 0.005, "{}: {reported}", late(&heard));
-    assert!(longest(&heard) <= Span::from_millis(270 + 20 + 5), "{}: {reported}", longest(&heard));
+    let received = received_by(path, Some(MAX), 7);
+    let reported = format!("seed 7: {received}");
+    assert!(late(&received) < 0.005, "{}: {reported}", late(&received));
+    assert!(
+        longest(&received) <= Span::from_millis(270 + 20 + 5),
+        "{}: {reported}",
+        longest(&received)
+    );
 }
 
 // Automatic latency with a heavy tail: exponential delays, 300 µs on average.
@@ -102,7 +106,7 @@ fn quantile(share: f64) -> Span {
 }
 
 fn offset(world: &World) -> Span {
-    let offsets = world.heard().next().map(|heard| heard.offsets.as_slice());
+    let offsets = world.received().next().map(|received| received.offsets.as_slice());
     offsets.and_then(<[_]>::last).map_or(Span::ZERO, |(_, offset)| *offset)
 }
 
@@ -120,8 +124,8 @@ fn followed(seed: u64) -> (Span, Span) {
     world.run(Span::from_secs(99));
     let evident = offset(&world);
     // The target allows ten late packets of 100 000, and as many again while little is known.
-    let heard = &world.finish()[0];
-    assert!(heard.counters.late <= 20 && heard.counters.lost == 0, "{heard}");
+    let received = &world.finish()[0];
+    assert!(received.counters.late <= 20 && received.counters.lost == 0, "{received}");
     (soon, evident)
 }
 
@@ -169,13 +173,13 @@ fn auto_latency_keeps_late_packets_below_target_everywhere() {
         scenario.auto = Some(LossTarget::DEFAULT);
         let mut world = World::new(scenario);
         world.run(Span::from_secs(60));
-        let before = world.heard().next().unwrap().counters.late;
+        let before = world.received().next().unwrap().counters.late;
         world.run(Span::from_secs(540));
-        let heard = world.finish().remove(0);
-        let reported = format!("{}, seed {seed}: {heard}", preset.name());
+        let received = world.finish().remove(0);
+        let reported = format!("{}, seed {seed}: {received}", preset.name());
         // One in ten thousand of 540 000, doubled because late packets come in bursts.
-        assert!(heard.counters.late - before <= 108, "{reported}");
-        let (_, last) = heard.offsets.last().unwrap();
+        assert!(received.counters.late - before <= 108, "{reported}");
+        let (_, last) = received.offsets.last().unwrap();
         assert!(*last < Span::from_millis(maximum), "{last}; {reported}");
     }
 }
@@ -202,8 +206,12 @@ fn auto_latency_on_a_quiet_wire_settles_within_a_second() {
     let evident = offset(&world);
     let within = evident >= ALWAYS + Q9999 && evident <= ALWAYS + Q9999 + ABOVE;
     assert!(within, "wired, seed {seed}: {evident}");
-    let heard = &world.finish()[0];
-    assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "wired, seed {seed}: {heard}");
+    let received = &world.finish()[0];
+    assert_eq!(
+        (received.counters.late, received.counters.lost),
+        (0, 0),
+        "wired, seed {seed}: {received}"
+    );
 }
 
 #[test]
@@ -218,9 +226,9 @@ fn it_is_so_whatever_the_phase_between_packets_and_periods() {
         let reported = format!("wired, {ppm} ppm, seed {seed}");
         let ahead = Span::from_micros(250);
         assert!(offset(&world) <= ALWAYS + Q9999 + ABOVE + ahead, "{reported}: {}", offset(&world));
-        let heard = &world.finish()[0];
-        assert!(heard.counters.late <= 30, "{reported}: {heard}");
-        assert_eq!(heard.counters.lost, 0, "{reported}: {heard}");
+        let received = &world.finish()[0];
+        assert!(received.counters.late <= 30, "{reported}: {received}");
+        assert_eq!(received.counters.lost, 0, "{reported}: {received}");
     }
 }
 
@@ -241,18 +249,18 @@ fn auto_latency_covers_spikes_and_falls_within_30_seconds() {
     scenario.auto = Some(LossTarget::DEFAULT);
     let mut world = World::new(scenario);
     world.run(Span::from_secs(58));
-    let heard = world.finish().remove(0);
-    let reported = format!("spikes, seed {seed}: {heard}");
-    let highest = heard.offsets.iter().map(|(_, offset)| *offset).max().unwrap();
+    let received = world.finish().remove(0);
+    let reported = format!("spikes, seed {seed}: {received}");
+    let highest = received.offsets.iter().map(|(_, offset)| *offset).max().unwrap();
     assert!(highest <= PEAK + PEAK, "{highest}; {reported}");
     let at = |seconds: i64| {
         let before = |(at, _): &&(TrueTime, Span)| at.as_nanos() <= seconds * 1_000_000_000;
-        heard.offsets.iter().rev().find(before).unwrap().1
+        received.offsets.iter().rev().find(before).unwrap().1
     };
     assert!(at(28) > QUIET + Span::from_millis(2), "{}; {reported}", at(28));
     assert!(at(58) < QUIET + Span::from_millis(1), "{}; {reported}", at(58));
     // Only spikes higher than all before are late.
-    assert!(heard.counters.late <= 20, "{reported}");
+    assert!(received.counters.late <= 20, "{reported}");
 }
 
 // Placement on every preset, with a suitable latency.
@@ -266,18 +274,18 @@ fn every_place_plays_in_time_at_its_latency() {
         let mut scenario = Scenario::on(preset, seed);
         scenario.latency = preset.suits();
         let rate = scenario.format.rate;
-        let heard = &play(scenario, Span::from_secs(300))[0];
-        let reported = format!("{}, seed {seed}: {heard}", preset.name());
-        assert!(heard.first_wrong.is_none(), "{reported}");
-        assert_eq!(heard.counters.late, 0, "{reported}");
+        let received = &play(scenario, Span::from_secs(300))[0];
+        let reported = format!("{}, seed {seed}: {received}", preset.name());
+        assert!(received.first_wrong.is_none(), "{reported}");
+        assert_eq!(received.counters.late, 0, "{reported}");
         // A position found before the common card clock is known is corrected once, at 200 ppm.
         // Only larger moves of the estimate resample more frames.
         let strays = preset == Preset::WifiBad;
         let maximum = rate.frames_within(unsure.times(5000)).count() as u64;
-        assert!(strays || heard.counters.resampled_frames <= maximum, "{reported}");
+        assert!(strays || received.counters.resampled_frames <= maximum, "{reported}");
         // On long paths, the first frames arrive before the clocks are mapped.
-        assert!(heard.error_at(0.99).unwrap() <= unsure, "{reported}");
-        assert!(heard.resyncs.len() <= 1, "{reported}");
+        assert!(received.error_at(0.99).unwrap() <= unsure, "{reported}");
+        assert!(received.resyncs.len() <= 1, "{reported}");
     }
 }
 
@@ -299,9 +307,9 @@ fn predicted_late_packets_are_late_at_that_latency() {
         point.unwrap().late
     };
     for millis in [5, 6, 8, 11] {
-        let heard = at(millis);
-        let reported = format!("{millis} ms, wifi-5ghz, seed {seed}: {heard}");
-        let late = heard.counters.late;
+        let received = at(millis);
+        let reported = format!("{millis} ms, wifi-5ghz, seed {seed}: {received}");
+        let late = received.counters.late;
         // Such rare events vary by chance. Clocks are known to 0.5 ms there.
         let (minimum, maximum) = (said(millis + 2) / 2, said(millis) * 3 / 2 + 20);
         assert!(

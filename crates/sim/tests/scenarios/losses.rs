@@ -5,9 +5,9 @@ use tautline_proto::counters::Counters;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
-use tautline_sim::heard::Received;
 use tautline_sim::link::{Holds, Jitter, Loss, PathModel};
 use tautline_sim::preset::Preset;
+use tautline_sim::received::Received;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::{World, play};
 
@@ -32,21 +32,21 @@ fn bursts_leave_little_more_than_no_redundancy_could_bridge() {
     let cases =
         [(copies(2), 3, 1500), (copies(8), 10, 1500), (copies(19), 20, 9000), (code(8), 40, 1500)];
     for (seed, (redundancy, budget, mtu)) in (31..).zip(cases) {
-        let heard = with_bursts(seed, redundancy, budget, mtu);
-        let (lost, bound) = (heard.counters.lost, heard.beyond_repair(budget as usize));
-        let packets = heard.carried.len() as f64;
+        let received = with_bursts(seed, redundancy, budget, mtu);
+        let (lost, bound) = (received.counters.lost, received.beyond_repair(budget as usize));
+        let packets = received.carried.len() as f64;
         println!(
             "{redundancy} within {budget} ms: {lost} lost, {bound} beyond repair, of {packets}; {:.0} \
              bytes a packet",
-            heard.bytes as f64 / packets
+            received.bytes as f64 / packets
         );
         let reported =
-            format!("wired with bursts, {redundancy}, {budget} ms, seed {seed}: {heard}");
+            format!("wired with bursts, {redundancy}, {budget} ms, seed {seed}: {received}");
         assert!(
             lost as f64 <= 1.2 * bound as f64,
             "{lost} lost, {bound} beyond repair: {reported}"
         );
-        assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{reported}");
+        assert!(received.counters.late == 0 && received.first_wrong.is_none(), "{reported}");
     }
 }
 
@@ -65,65 +65,65 @@ fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Received {
     play(scenario, Span::from_secs(60)).remove(0)
 }
 
-fn missed(heard: &Received) -> u64 {
-    heard.counters.late + heard.counters.lost + heard.counters.underrun_discarded
+fn missed(received: &Received) -> u64 {
+    received.counters.late + received.counters.lost + received.counters.underrun_discarded
 }
 
-fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Received, seed: u64) {
-    let reported = format!("wired, seed {seed}: {heard}");
-    let mut gaps = heard.gaps;
+fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, received: &Received, seed: u64) {
+    let reported = format!("wired, seed {seed}: {received}");
+    let mut gaps = received.gaps;
     let count = core::mem::take(cause(&mut gaps));
-    assert_eq!(count, missed(heard), "{reported}");
+    assert_eq!(count, missed(received), "{reported}");
     assert_eq!(gaps, Gaps::default(), "{reported}");
     assert!(count >= 20, "{reported}");
 }
 
 #[test]
 fn stalled_sender_is_reported_as_late() {
-    let heard = minute(21, |scenario| scenario.sender.freezes = HOLDS);
-    all_at(|gaps| &mut gaps.late_sender, &heard, 21);
+    let received = minute(21, |scenario| scenario.sender.freezes = HOLDS);
+    all_at(|gaps| &mut gaps.late_sender, &received, 21);
 }
 
 #[test]
 fn a_network_that_holds_packets_is_late() {
-    let heard = minute(22, |scenario| scenario.receivers[0].there.holds = HOLDS);
-    all_at(|gaps| &mut gaps.late_network, &heard, 22);
+    let received = minute(22, |scenario| scenario.receivers[0].there.holds = HOLDS);
+    all_at(|gaps| &mut gaps.late_network, &received, 22);
 }
 
 #[test]
 fn a_receiving_program_that_does_not_run_is_late() {
-    let heard = minute(23, |scenario| {
+    let received = minute(23, |scenario| {
         scenario.receivers[0].host.freezes = HOLDS;
         scenario.stall_monitor = false;
     });
-    all_at(|gaps| &mut gaps.late_receiver, &heard, 23);
+    all_at(|gaps| &mut gaps.late_receiver, &received, 23);
 }
 
 #[test]
 fn stalled_host_is_blamed_for_missed_packets() {
-    let heard = minute(24, |scenario| scenario.receivers[0].host.freezes = HOLDS);
-    all_at(|gaps| &mut gaps.host_stalled, &heard, 24);
+    let received = minute(24, |scenario| scenario.receivers[0].host.freezes = HOLDS);
+    all_at(|gaps| &mut gaps.host_stalled, &received, 24);
 }
 
 #[test]
 fn network_losses_are_counted() {
-    let heard = minute(25, |scenario| scenario.receivers[0].there.loss = Loss::random(0.01));
-    all_at(|gaps| &mut gaps.lost, &heard, 25);
+    let received = minute(25, |scenario| scenario.receivers[0].there.loss = Loss::random(0.01));
+    all_at(|gaps| &mut gaps.lost, &received, 25);
 }
 
 #[test]
 fn several_causes_at_once_add_up() {
-    let heard = minute(26, |scenario| {
+    let received = minute(26, |scenario| {
         scenario.sender.freezes = HOLDS;
         scenario.receivers[0].there.holds = HOLDS;
         scenario.receivers[0].there.loss = Loss::random(0.01);
         scenario.receivers[0].host.freezes = HOLDS;
     });
     let Gaps { late_sender, late_network, late_receiver, host_stalled, lost, discarded } =
-        heard.gaps;
-    let reported = format!("wired, seed 26: {heard}");
+        received.gaps;
+    let reported = format!("wired, seed 26: {received}");
     let sum = late_sender + late_network + late_receiver + host_stalled + lost + discarded;
-    assert_eq!(sum, missed(&heard), "{reported}");
+    assert_eq!(sum, missed(&received), "{reported}");
     assert!([late_sender, late_network, host_stalled, lost].iter().all(|n| *n >= 20), "{reported}");
 }
 
@@ -133,21 +133,21 @@ fn every_lost_packet_is_one_gap_of_its_length() {
     let mut scenario = Scenario::on(Preset::Wired, seed);
     let there = &mut scenario.receivers[0].there;
     *there = PathModel { loss: Loss::random(0.05), ..Preset::Wired.path() };
-    let heard = &play(scenario, Span::from_secs(600))[0];
-    let lost = heard.counters.lost;
-    assert!((28_000..32_000).contains(&lost), "seed {seed}: {heard}");
-    assert_eq!(heard.counters.missing_frames, 48 * lost, "seed {seed}: {heard}");
+    let received = &play(scenario, Span::from_secs(600))[0];
+    let lost = received.counters.lost;
+    assert!((28_000..32_000).contains(&lost), "seed {seed}: {received}");
+    assert_eq!(received.counters.missing_frames, 48 * lost, "seed {seed}: {received}");
     // The concealer learns during the first 10 ms.
-    let concealed = heard.counters.concealed_frames;
-    assert!((48 * (lost - 10)..=48 * lost).contains(&concealed), "seed {seed}: {heard}");
-    let gaps: i64 = heard.holes.iter().map(|(length, count)| length * *count as i64).sum();
-    assert_eq!(gaps as u64, 48 * lost, "seed {seed}: {heard}");
+    let concealed = received.counters.concealed_frames;
+    assert!((48 * (lost - 10)..=48 * lost).contains(&concealed), "seed {seed}: {received}");
+    let gaps: i64 = received.holes.iter().map(|(length, count)| length * *count as i64).sum();
+    assert_eq!(gaps as u64, 48 * lost, "seed {seed}: {received}");
     // A loss changes its own frames and the cross-fade of 48 frames after it. Some predictions are
     // exactly right.
-    let damaged: i64 = heard.damaged.iter().map(|(length, count)| length * *count as i64).sum();
+    let damaged: i64 = received.damaged.iter().map(|(length, count)| length * *count as i64).sum();
     let packets = damaged as f64 / (48 * lost) as f64;
-    assert!((1.8..=2.0).contains(&packets), "seed {seed}: {packets}, {heard}");
-    assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
+    assert!((1.8..=2.0).contains(&packets), "seed {seed}: {packets}, {received}");
+    assert!(received.first_wrong.is_none(), "seed {seed}: {received}");
 }
 
 #[test]
@@ -159,23 +159,23 @@ fn five_percent_loss_leaves_gaps_of_at_most_one_packet() {
     (scenario.redundancy, scenario.budget) = (Redundancy::Auto, budget);
     // Without loss, 4 ms are sufficient.
     scenario.latency = Span::from_millis(4) + budget;
-    let heard = &play(scenario, Span::from_secs(3600))[0];
-    let packets = heard.carried.len() as f64;
-    let lost = heard.counters.lost;
+    let received = &play(scenario, Span::from_secs(3600))[0];
+    let packets = received.carried.len() as f64;
+    let lost = received.counters.lost;
     // Rule of three: no loss in n packets means below 3/n with 95 % confidence. A few losses add 3.
     println!(
         "{lost} of {packets} packets stayed lost: {:.1e}, by 95 % less than {:.1e}; {} repaired; {:.0} \
          bytes a packet; gaps by frames {:?}",
         lost as f64 / packets,
         (lost as f64 + 3.0 + 1.7 * (lost as f64).sqrt()) / packets,
-        heard.counters.repaired,
-        heard.bytes as f64 / packets,
-        heard.holes,
+        received.counters.repaired,
+        received.bytes as f64 / packets,
+        received.holes,
     );
-    let reported = format!("wired with 5 % loss, seed {seed}: {heard}");
-    assert!(heard.counters.repaired > 170_000, "{reported}");
-    assert!(heard.holes.keys().all(|frames| *frames <= 48), "{:?}: {reported}", heard.holes);
-    assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{reported}");
+    let reported = format!("wired with 5 % loss, seed {seed}: {received}");
+    assert!(received.counters.repaired > 170_000, "{reported}");
+    assert!(received.holes.keys().all(|frames| *frames <= 48), "{:?}: {reported}", received.holes);
+    assert!(received.counters.late == 0 && received.first_wrong.is_none(), "{reported}");
 }
 
 // Automatic redundancy without loss, with single losses, and with bursts. Reports are lost too.
@@ -194,8 +194,8 @@ fn symbols(seed: u64, loss: Loss) -> f64 {
     let mut world = World::new(scenario);
     let mut sent = |span| {
         world.run(span);
-        let heard = world.heard().next().expect("one receiver");
-        (heard.bytes as f64, heard.carried.len() as f64)
+        let received = world.received().next().expect("one receiver");
+        (received.bytes as f64, received.carried.len() as f64)
     };
     let before = sent(Span::from_secs(360));
     let after = sent(Span::from_secs(60));
@@ -233,38 +233,41 @@ fn by_two_networks(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) 
 #[test]
 fn two_networks_lose_only_common_losses() {
     for (seed, loss) in [(41, Loss::random(0.05)), (42, Loss::bursts(0.2, 3.0))] {
-        let heard = by_two_networks(seed, loss, Redundancy::Off, 600);
-        let (lost, bound) = (heard.counters.lost, heard.beyond_repair(0));
-        println!("off: {lost} lost of {}, {bound} on both networks", heard.carried.len());
+        let received = by_two_networks(seed, loss, Redundancy::Off, 600);
+        let (lost, bound) = (received.counters.lost, received.beyond_repair(0));
+        println!("off: {lost} lost of {}, {bound} on both networks", received.carried.len());
         // The run ends before the last packets' turn.
         assert!(
             bound > 1000 && (bound - 8..=bound).contains(&lost),
             "seed {seed}: {lost}, {bound}"
         );
-        assert!(heard.counters.duplicate > 300_000, "seed {seed}: {heard}");
-        assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
+        assert!(received.counters.duplicate > 300_000, "seed {seed}: {received}");
+        assert!(received.first_wrong.is_none(), "seed {seed}: {received}");
     }
 }
 
 #[test]
 fn two_networks_and_a_code_lose_nothing() {
     for (seed, loss) in [(43, Loss::random(0.05)), (44, Loss::bursts(0.2, 3.0))] {
-        let heard = by_two_networks(seed, loss, Redundancy::Code(4), 600);
-        let reported = format!("wired twice, seed {seed}: {heard}");
-        println!("fec:4: {} lost, {} repaired", heard.counters.lost, heard.counters.repaired);
-        assert!(heard.counters.repaired > 1000, "{reported}");
-        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
-        assert_eq!((heard.holes.len(), heard.first_wrong), (0, None), "{reported}");
+        let received = by_two_networks(seed, loss, Redundancy::Code(4), 600);
+        let reported = format!("wired twice, seed {seed}: {received}");
+        println!("fec:4: {} lost, {} repaired", received.counters.lost, received.counters.repaired);
+        assert!(received.counters.repaired > 1000, "{reported}");
+        assert_eq!((received.counters.lost, received.counters.late), (0, 0), "{reported}");
+        assert_eq!((received.holes.len(), received.first_wrong), (0, None), "{reported}");
     }
 }
 
 #[test]
 fn a_quiet_wire_plays_every_frame_of_an_hour_in_time() {
     let seed = 1;
-    let heard = &play(Scenario::on(Preset::Wired, seed), Span::from_secs(3600))[0];
-    assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "seed {seed}: {heard}");
-    assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "seed {seed}: {heard}");
-    assert!(heard.blocks > 3_599_000, "seed {seed}: {heard}");
+    let received = &play(Scenario::on(Preset::Wired, seed), Span::from_secs(3600))[0];
+    assert!(
+        received.first_wrong.is_none() && received.damaged.is_empty(),
+        "seed {seed}: {received}"
+    );
+    assert!(received.error_at(1.0).unwrap() < Span::from_micros(60), "seed {seed}: {received}");
+    assert!(received.blocks > 3_599_000, "seed {seed}: {received}");
 }
 
 // Determinism of the simulator, on the preset with the most random events.
@@ -276,8 +279,8 @@ fn played(seed: u64) -> Vec<(u64, Counters)> {
     scenario.redundancy = Redundancy::Auto;
     scenario.budget = Span::from_millis(20);
     scenario.auto = Some(LossTarget::DEFAULT);
-    let heard = play(scenario, Span::from_secs(20));
-    heard.iter().map(|heard| (heard.digest, heard.counters)).collect()
+    let received = play(scenario, Span::from_secs(20));
+    received.iter().map(|received| (received.digest, received.counters)).collect()
 }
 
 #[test]

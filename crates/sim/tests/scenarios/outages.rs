@@ -17,13 +17,13 @@ fn stalled_host_is_received_again_immediately() {
     let mut scenario = Scenario::on(Preset::Wired, seed);
     scenario.receivers[0].host.freezes =
         Some(Holds { every: Span::from_secs(4), length: Jitter::Uniform(Span::from_millis(36)) });
-    let heard = &play(scenario, Span::from_secs(600))[0];
-    let reported = format!("seed {seed}: {heard}");
-    assert!(heard.starved.count() > 48 * 1000, "{reported}");
+    let received = &play(scenario, Span::from_secs(600))[0];
+    let reported = format!("seed {seed}: {received}");
+    assert!(received.starved.count() > 48 * 1000, "{reported}");
     // Only the card's silence is missing, apart from fades and frames due meanwhile.
-    assert!(heard.longest_spoilt().count() <= 48 * 40, "{reported}");
-    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(100), "{reported}");
-    assert!(heard.resyncs.is_empty(), "{reported}");
+    assert!(received.longest_spoilt().count() <= 48 * 40, "{reported}");
+    assert!(received.error_at(0.999).unwrap() < Span::from_micros(100), "{reported}");
+    assert!(received.resyncs.is_empty(), "{reported}");
 }
 
 #[test]

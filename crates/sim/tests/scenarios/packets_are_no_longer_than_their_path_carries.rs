@@ -2,8 +2,8 @@
 
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
-use tautline_sim::heard::Received;
 use tautline_sim::link::PathModel;
+use tautline_sim::received::Received;
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
 
@@ -28,21 +28,21 @@ fn minute(path: PathModel) -> (Frames, Received) {
 fn packets_become_as_long_as_the_path_carries_and_none_is_lost() {
     // Encrypted packets of 5, 10 and 20 ms take 768, 1488 and 2928 bytes.
     for (black_hole, packet) in [(Some(1_280), 240), (Some(1_500), 480), (None, 960)] {
-        let (packets, heard) = minute(path(black_hole));
-        let reported = format!("{black_hole:?}: {packets}, {heard}");
+        let (packets, received) = minute(path(black_hole));
+        let reported = format!("{black_hole:?}: {packets}, {received}");
         assert_eq!(packets, Frames::new(packet), "{reported}");
-        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{reported}");
-        assert!(heard.first_wrong.is_none() && heard.silences.is_empty(), "{reported}");
-        assert!(heard.counters.received > 2_900, "{reported}");
+        assert_eq!((received.counters.lost, received.counters.late), (0, 0), "{reported}");
+        assert!(received.first_wrong.is_none() && received.silences.is_empty(), "{reported}");
+        assert!(received.counters.received > 2_900, "{reported}");
     }
 }
 
 #[test]
 fn packets_shrink_within_a_second_of_a_new_black_hole() {
     let changes = vec![(TrueTime::ZERO.after(BEFORE), path(Some(1_280)))];
-    let (packets, heard) = minute(PathModel { changes, ..path(None) });
-    let reported = format!("{packets}, {heard}: {:?}", heard.silences);
+    let (packets, received) = minute(PathModel { changes, ..path(None) });
+    let reported = format!("{packets}, {received}: {:?}", received.silences);
     assert_eq!(packets, Frames::new(240), "{reported}");
-    let [(from, until)] = heard.silences[..] else { panic!("one gap: {reported}") };
+    let [(from, until)] = received.silences[..] else { panic!("one gap: {reported}") };
     assert!(until.since(from) < Span::from_secs(1), "{reported}");
 }

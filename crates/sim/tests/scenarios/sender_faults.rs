@@ -8,9 +8,9 @@ use tautline_proto::time::{Frames, Span};
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::fault::{Intruder, Lie, SenderFault, home, place};
-use tautline_sim::heard::Received;
 use tautline_sim::link::{Loss, PathModel};
 use tautline_sim::preset::Preset;
+use tautline_sim::received::Received;
 use tautline_sim::scenario::{HostModel, Scenario};
 use tautline_sim::world::{IDENTITY, World, play};
 
@@ -46,41 +46,52 @@ fn unannounced(preset: Preset, packet: i64, period: i64) -> Received {
     play(scenario, Span::from_secs(10)).remove(0)
 }
 
-fn kept(heard: &Received) -> Span {
-    heard.offsets.last().map_or(DEFAULT, |(_, offset)| *offset)
+fn kept(received: &Received) -> Span {
+    received.offsets.last().map_or(DEFAULT, |(_, offset)| *offset)
 }
 
 #[test]
 fn unannounced_stream_is_measured_before_placement() {
     for millis in [5, 10, 20] {
-        let heard = unannounced(Preset::Wired, millis * 48, 48);
-        assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "{millis} ms: {heard}");
-        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{heard}");
-        assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{millis} ms: {heard}");
+        let received = unannounced(Preset::Wired, millis * 48, 48);
+        assert_eq!(
+            (received.counters.late, received.counters.lost),
+            (0, 0),
+            "{millis} ms: {received}"
+        );
+        assert_eq!(
+            (received.counters.missing_frames, received.counters.resyncs),
+            (0, 0),
+            "{received}"
+        );
+        assert!(
+            received.first_wrong.is_none() && received.damaged.is_empty(),
+            "{millis} ms: {received}"
+        );
         // One rise, to the need of the packet length.
-        assert_eq!(heard.offsets.len(), 1, "{millis} ms: {:?}", heard.offsets);
-        assert_eq!(kept(&heard), Span::from_millis(millis) + TAKES, "{millis} ms");
+        assert_eq!(received.offsets.len(), 1, "{millis} ms: {:?}", received.offsets);
+        assert_eq!(kept(&received), Span::from_millis(millis) + TAKES, "{millis} ms");
     }
 }
 
 #[test]
 fn packets_that_need_no_more_leave_the_latency_as_it_is() {
     for preset in [Preset::Wired, Preset::SwitchUnderLoad] {
-        let heard = unannounced(preset, 48, 48);
-        assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "{heard}");
-        assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+        let received = unannounced(preset, 48, 48);
+        assert_eq!((received.counters.late, received.counters.lost), (0, 0), "{received}");
+        assert!(received.offsets.is_empty(), "{:?}", received.offsets);
     }
 }
 
 #[test]
 fn packet_bunches_raise_the_latency_within_100_ms() {
     // Like a sound server that wakes every 1024 frames: three or four packets.
-    let heard = unannounced(Preset::Wired, 320, 1024);
-    let reported = format!("{heard}, {:?}", heard.offsets);
-    assert!(heard.counters.late <= 10, "{reported}");
-    assert!(heard.offsets.len() <= 3, "{reported}");
-    assert!(kept(&heard) > Span::from_millis(20), "{reported}");
-    assert!(kept(&heard) < Span::from_millis(40), "{reported}");
+    let received = unannounced(Preset::Wired, 320, 1024);
+    let reported = format!("{received}, {:?}", received.offsets);
+    assert!(received.counters.late <= 10, "{reported}");
+    assert!(received.offsets.len() <= 3, "{reported}");
+    assert!(kept(&received) > Span::from_millis(20), "{reported}");
+    assert!(kept(&received) < Span::from_millis(40), "{reported}");
 }
 
 // A sender's host stalls, and its card drops that sound.
@@ -210,15 +221,15 @@ fn pausing(mut scenario: Scenario, pause: Span) -> Scenario {
 }
 
 #[track_caller]
-fn is_placed_again_within(maximum: Span, heard: &Received) {
-    assert!(heard.first_wrong.is_none() && heard.loudest <= 1.0, "{heard}");
-    assert_eq!(heard.counters.resyncs, 1, "{heard}: {:?}", heard.resyncs);
-    assert!(heard.silences.len() <= 1, "{heard}");
-    for (from, to) in &heard.silences {
-        assert!(to.since(*from) <= maximum, "{:?}: {heard}", to.since(*from));
+fn is_placed_again_within(maximum: Span, received: &Received) {
+    assert!(received.first_wrong.is_none() && received.loudest <= 1.0, "{received}");
+    assert_eq!(received.counters.resyncs, 1, "{received}: {:?}", received.resyncs);
+    assert!(received.silences.len() <= 1, "{received}");
+    for (from, to) in &received.silences {
+        assert!(to.since(*from) <= maximum, "{:?}: {received}", to.since(*from));
     }
-    assert_eq!(heard.counters.resampled_frames, 0, "{heard}");
-    assert!(heard.received_until(WHOLE), "{heard}");
+    assert_eq!(received.counters.resampled_frames, 0, "{received}");
+    assert!(received.received_until(WHOLE), "{received}");
 }
 
 #[test]
@@ -230,21 +241,21 @@ fn a_step_of_a_foreign_senders_time_changes_no_latency() {
             // The step, twice the latency until new packets play, and 60 ms of detection.
             let maximum = step + latency.times(2) + millis(60);
             let scenario = foreign(packet, latency);
-            let heard = play(pausing(scenario.clone(), step), WHOLE).remove(0);
-            is_placed_again_within(maximum, &heard);
-            assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+            let received = play(pausing(scenario.clone(), step), WHOLE).remove(0);
+            is_placed_again_within(maximum, &received);
+            assert!(received.offsets.is_empty(), "{:?}", received.offsets);
             let mut longer = scenario.clone();
             longer.receivers[0].there =
                 PathModel { ..Preset::Wired.path() }.longer_from(STEP, step);
-            let heard = play(longer, WHOLE).remove(0);
-            is_placed_again_within(maximum, &heard);
-            assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+            let received = play(longer, WHOLE).remove(0);
+            is_placed_again_within(maximum, &received);
+            assert!(received.offsets.is_empty(), "{:?}", received.offsets);
             let mut jumping = scenario;
             jumping.faults =
                 vec![(STEP, SenderFault::TimeJumps(jumping.format.rate.frames_within(step)))];
-            let heard = play(jumping, WHOLE).remove(0);
-            is_placed_again_within(maximum, &heard);
-            assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+            let received = play(jumping, WHOLE).remove(0);
+            is_placed_again_within(maximum, &received);
+            assert!(received.offsets.is_empty(), "{:?}", received.offsets);
         }
     }
 }
@@ -255,9 +266,9 @@ fn an_automatic_latency_does_not_rise_by_a_step() {
     scenario.unannounced = false;
     scenario.auto = Some(LossTarget::default());
     let steady = play(scenario.clone(), WHOLE).remove(0);
-    let heard = play(pausing(scenario.clone(), Span::from_secs(3)), WHOLE).remove(0);
-    assert_eq!(heard.counters.resyncs, steady.counters.resyncs + 1, "{heard}");
-    assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
+    let received = play(pausing(scenario.clone(), Span::from_secs(3)), WHOLE).remove(0);
+    assert_eq!(received.counters.resyncs, steady.counters.resyncs + 1, "{received}");
+    assert_eq!(received.journal.greatest, steady.journal.greatest, "{received}");
     // Without a marker, and with two even later packets. They are late by the step too.
     let millis = Span::from_millis;
     let path = Preset::Wired.path().longer_from(STEP, millis(1_000));
@@ -266,8 +277,8 @@ fn an_automatic_latency_does_not_rise_by_a_step() {
     let again = path.longer_from(STEP.after(millis(45)), millis(50));
     for there in [busy, again] {
         scenario.receivers[0].there = there;
-        let heard = play(scenario.clone(), WHOLE).remove(0);
-        assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
+        let received = play(scenario.clone(), WHOLE).remove(0);
+        assert_eq!(received.journal.greatest, steady.journal.greatest, "{received}");
     }
 }
 
@@ -278,7 +289,7 @@ fn at(millis: i64) -> TrueTime {
     TrueTime::from_nanos(millis * 1_000_000)
 }
 
-fn heard(change: impl FnOnce(&mut Scenario), seconds: i64) -> Received {
+fn received(change: impl FnOnce(&mut Scenario), seconds: i64) -> Received {
     let mut scenario = Scenario::on(Preset::Wired, 15);
     change(&mut scenario);
     play(scenario, Span::from_secs(seconds)).remove(0)
@@ -293,7 +304,7 @@ fn stranger(sequence: u16, timestamp: u32, sends: (i64, i64)) -> Intruder {
 fn other_host_with_the_senders_ssrc_is_not_played() {
     for (sequence, timestamp) in [(30_000, 0x6666_0000), (IDENTITY.sequence, IDENTITY.timestamp)] {
         let reported =
-            heard(|s| s.intruder = Some(stranger(sequence, timestamp, (5_000, 15_000))), 20);
+            received(|s| s.intruder = Some(stranger(sequence, timestamp, (5_000, 15_000))), 20);
         assert!(reported.first_wrong.is_none() && reported.silences.is_empty(), "{reported}");
         assert!(reported.damaged.is_empty(), "{reported}");
         let counters = &reported.counters;
@@ -308,7 +319,7 @@ fn other_host_with_the_senders_ssrc_is_not_played() {
 
 #[test]
 fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
-    let reported = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
+    let reported = received(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
     assert!(reported.first_wrong.is_none() && reported.damaged.len() == 1, "{reported}");
     assert!(reported.longest_spoilt() <= Frames::new(52 * 48), "{reported}");
     let counters = &reported.counters;
@@ -367,7 +378,7 @@ fn reports_that_lie_move_no_sound() {
             let mut world = World::new(scenario);
             world.run(begins.since(TrueTime::ZERO));
             let reported = format!("wired, seed {seed}, {lie:?}");
-            let resyncs = world.heard().next().map_or(0, |heard| heard.counters.resyncs);
+            let resyncs = world.received().next().map_or(0, |received| received.counters.resyncs);
             for _ in 0..1000 {
                 world.run(Span::from_millis(20));
                 let (at, look) = (world.now(), world.look(0).expect("it plays"));
@@ -378,11 +389,14 @@ fn reports_that_lie_move_no_sound() {
                 );
             }
             let (look, lies) = (world.look(0).expect("it plays"), u64::from(world.lies()));
-            let heard = &world.finish()[0];
-            assert!(heard.first_wrong.is_none() && heard.damaged.is_empty(), "{reported}: {heard}");
-            assert_eq!(heard.counters.resyncs, resyncs, "{reported}: {heard}");
+            let received = &world.finish()[0];
+            assert!(
+                received.first_wrong.is_none() && received.damaged.is_empty(),
+                "{reported}: {received}"
+            );
+            assert_eq!(received.counters.resyncs, resyncs, "{reported}: {received}");
             assert_eq!((look.steps, look.path_changes), (0, 0), "{reported}: {look:?}");
-            let counted = (heard.counters.reports_on_probation, u64::from(look.refused));
+            let counted = (received.counters.reports_on_probation, u64::from(look.refused));
             let expected = if matches!(lie, Lie::Report(_)) { (lies, 0) } else { (0, lies) };
             assert!(counted == expected && lies >= 10, "{reported}: {counted:?}, not {expected:?}");
         }

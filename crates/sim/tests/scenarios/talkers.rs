@@ -73,7 +73,7 @@ fn listened(seed: u64) -> (Counters, usize) {
     let form = WireForm::Avtp([Encapsulation::Ethernet, Encapsulation::Udp][rng.usize(..2)]);
     let sample = SampleFormat::L24;
     let (channels, payload_type) = (Channels::MONO, format_of(sample));
-    let format = StreamFormat { coder: None, rate: RATE, channels, sample, packet, payload_type };
+    let format = StreamFormat { codec: None, rate: RATE, channels, sample, packet, payload_type };
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: form.pack(),
         format,
@@ -128,8 +128,9 @@ fn listened(seed: u64) -> (Counters, usize) {
         // The due frame or its neighbour: the position is a whole frame, and TAI readings differ.
         let due = RATE.frames_nearest(meets - LATENCY - LocalTime::ZERO).count();
         let begun = due > (joins + 2) * PERIOD.count() && number > joins + opens + 2;
-        let is_due =
-            |alongside: i64| (due + alongside..).zip(&out).all(|(at, heard)| *heard == value(at));
+        let is_due = |alongside: i64| {
+            (due + alongside..).zip(&out).all(|(at, received)| *received == value(at))
+        };
         wrong += usize::from(begun && ![-1, 0, 1].into_iter().any(is_due));
     }
     (*receiver.counters(), wrong)
@@ -193,7 +194,7 @@ fn talkers_sound_is_heard_in_time_at_every_place() {
         let encapsulation = [Encapsulation::Ethernet, Encapsulation::Udp][seed as usize % 2];
         let (form, sample) = (WireForm::Avtp(encapsulation), SampleFormat::L24);
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: RATE,
             channels: Channels::MONO,
             sample,
@@ -219,7 +220,8 @@ fn talkers_sound_is_heard_in_time_at_every_place() {
             }
             missing += pulled.missing.count();
             astray +=
-                (due..).zip(&out).filter(|(frame, heard)| **heard != value(*frame)).count() as i64;
+                (due..).zip(&out).filter(|(frame, received)| **received != value(*frame)).count()
+                    as i64;
         }
         let counters = *receiver.counters();
         let reported = format!(

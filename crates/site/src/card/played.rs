@@ -94,7 +94,7 @@ impl PlayedZone {
         };
         let announcements = StreamPlan {
             announces: true,
-            ..stream(building, &site.heard_at(site.announcements, place)?, &settings, true)?
+            ..stream(building, &site.received_at(site.announcements, place)?, &settings, true)?
         };
         let numbers = site.numbers_of(name).into_iter().collect();
         let plan = RecvPlan {
@@ -375,7 +375,7 @@ fn program(building: Building<'_>, source: &str, device: &Settings) -> Result<St
     match site.sources.get(source) {
         Some(Source::Stream(address)) => stream(building, address, device, false),
         Some(Source::Own { address, .. }) => {
-            stream(building, &site.heard_at(*address, place)?, device, true)
+            stream(building, &site.received_at(*address, place)?, device, true)
         }
         None => Err(Error::Usage(format!("the building file has no source {source}"))),
     }

@@ -137,7 +137,7 @@ impl BuildingNode {
                 let zones: Vec<_> = zones.map(|(name, zone)| (name, zone, claims(name))).collect();
                 // A zone can change to any source.
                 let sources: BTreeMap<_, _> =
-                    site.sources.iter().map(|(name, source)| (name, heard(source))).collect();
+                    site.sources.iter().map(|(name, source)| (name, received(source))).collect();
                 format!("{common} {device:?} {zones:?} {sources:?}")
             }
             Role::Source(source) => format!("{common} {:?}", site.sources.get(source)),
@@ -146,7 +146,7 @@ impl BuildingNode {
 }
 
 /// What receivers know of a source.
-fn heard(source: &Source) -> String {
+fn received(source: &Source) -> String {
     match source {
         Source::Stream(address) => format!("{address:?}"),
         Source::Own { address, .. } => address.to_string(),

@@ -30,13 +30,13 @@ pub(crate) type Frame = (LocalTime, f32);
 
 pub(crate) struct Far {
     pub(crate) port: u16,
-    heard: Arc<Mutex<Vec<Frame>>>,
+    received: Arc<Mutex<Vec<Frame>>>,
     stop: Stop,
     thread: Option<JoinHandle<Report>>,
 }
 
 struct Card {
-    heard: Arc<Mutex<Vec<Frame>>>,
+    received: Arc<Mutex<Vec<Frame>>>,
     ready: mpsc::Sender<()>,
 }
 
@@ -69,10 +69,10 @@ impl Device for Card {
                 clock: None,
             });
             ring.finish(now());
-            let mut heard = self.heard.lock().unwrap();
+            let mut received = self.received.lock().unwrap();
             for (sample, frame) in block.iter().zip(turn.frame..) {
                 if *sample != 0.0 {
-                    heard.push((clock.instant_of(frame), *sample));
+                    received.push((clock.instant_of(frame), *sample));
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Far {
         let port = local.0.port();
         let sample = tautline_dsp::format::SampleFormat::L24;
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: DEVICE.rate,
             channels: DEVICE.channels,
             sample,
@@ -104,9 +104,9 @@ impl Far {
             control,
         );
         let engine = RecvEngine::new(RecvPlan::new(vec![stream], DEVICE)).unwrap();
-        let (heard, stop) = (Arc::<Mutex<Vec<Frame>>>::default(), Stop::default());
+        let (received, stop) = (Arc::<Mutex<Vec<Frame>>>::default(), Stop::default());
         let (ready, waits) = mpsc::channel();
-        let card = Box::new(Card { heard: Arc::clone(&heard), ready });
+        let card = Box::new(Card { received: Arc::clone(&received), ready });
         let requested = stop.clone();
         let thread = std::thread::spawn(move || {
             let options = RunOptions {
@@ -119,18 +119,18 @@ impl Far {
             engine.run(card, &options, &requested, &mut |_| {}).unwrap()
         });
         waits.recv().unwrap();
-        Self { port, heard, stop, thread: Some(thread) }
+        Self { port, received, stop, thread: Some(thread) }
     }
 
-    pub(crate) fn heard(&self) -> Vec<Frame> {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn received(&self) -> Vec<Frame> {
+        self.received.lock().unwrap().clone()
     }
 
     pub(crate) fn end(mut self) -> (Vec<Frame>, Report) {
         self.stop.request();
         let report = self.thread.take().unwrap().join().unwrap();
-        let heard = self.heard.lock().unwrap().clone();
-        (heard, report)
+        let received = self.received.lock().unwrap().clone();
+        (received, report)
     }
 }
 

@@ -113,9 +113,9 @@ mod exclusive {
             pcm.play(&sent[12_000..]);
             pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
-            let (heard, report) = far.end();
-            let heard: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
-            assert_eq!(heard, received_as(&sent));
+            let (received, report) = far.end();
+            let received: Vec<f32> = received.iter().map(|(_, sample)| *sample).collect();
+            assert_eq!(received, received_as(&sent));
             assert_eq!(report.streams[0].counters.lost, 0);
         });
     }

@@ -25,8 +25,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn samples(heard: &[crate::far::Frame]) -> Vec<f32> {
-    heard.iter().map(|(_, sample)| *sample).collect()
+fn samples(received: &[crate::far::Frame]) -> Vec<f32> {
+    received.iter().map(|(_, sample)| *sample).collect()
 }
 
 /// Non-silent samples that 24 bits carry unchanged.
@@ -89,10 +89,12 @@ mod exclusive {
             pcm.pause(false).unwrap();
             pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
-            let (heard, report) = far.end();
-            assert_eq!(samples(&heard), received_as(&sent));
-            let apart =
-                heard.windows(2).filter(|two| two[1].0 - two[0].0 > Span::from_millis(90)).count();
+            let (received, report) = far.end();
+            assert_eq!(samples(&received), received_as(&sent));
+            let apart = received
+                .windows(2)
+                .filter(|two| two[1].0 - two[0].0 > Span::from_millis(90))
+                .count();
             assert_eq!(
                 (apart, report.streams[0].counters.lost),
                 (1, 0),
@@ -121,8 +123,8 @@ mod exclusive {
             pcm.pause(false).unwrap();
             pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
-            let (heard, report) = far.end();
-            assert_eq!(samples(&heard), received_as(&sent));
+            let (received, report) = far.end();
+            assert_eq!(samples(&received), received_as(&sent));
             assert_eq!(report.streams[0].counters.lost, 0);
         });
     }
@@ -143,8 +145,8 @@ mod exclusive {
             pcm.play(&second);
             pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
-            let (heard, report) = far.end();
-            assert_eq!(samples(&heard), [received_as(&first), received_as(&second)].concat());
+            let (received, report) = far.end();
+            assert_eq!(samples(&received), [received_as(&first), received_as(&second)].concat());
             let counters = &report.streams[0].counters;
             assert_eq!((counters.lost, counters.missing_frames), (0, 0), "the stream was whole");
         });
@@ -168,8 +170,8 @@ mod exclusive {
             pcm.play(&later);
             pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
-            let heard = samples(&far.end().0);
-            assert_eq!(heard, [received_as(&sent), received_as(&later)].concat());
+            let received = samples(&far.end().0);
+            assert_eq!(received, [received_as(&sent), received_as(&later)].concat());
         });
     }
 
@@ -180,10 +182,10 @@ mod exclusive {
             pcm.set(Requested::default()).unwrap();
             pcm.play(&sound(9600, 1));
             pcm.request(snd_pcm_start).unwrap();
-            until("something is heard", || !far.heard().is_empty());
+            until("something is heard", || !far.received().is_empty());
             drop(pcm);
-            let (heard, report) = far.end();
-            assert!(!heard.is_empty() && heard.len() < 9600, "{}", heard.len());
+            let (received, report) = far.end();
+            assert!(!received.is_empty() && received.len() < 9600, "{}", received.len());
             assert_eq!(report.streams[0].counters.lost, 0);
         });
     }
@@ -242,18 +244,18 @@ mod exclusive {
                 let sent = coded(format, 2 * 4800);
                 assert_eq!(player.write(&sent, 4800), Ok(4800));
                 player.request(snd_pcm_start).unwrap();
-                let mut heard = Vec::new();
+                let mut received = Vec::new();
                 let mut block = vec![0; 480 * 2 * bytes];
                 let mut left = 48_000 + 4800;
-                while heard.len() < sent.len() {
-                    assert!(left > 0, "{format}: {} of {} bytes heard", heard.len(), sent.len());
+                while received.len() < sent.len() {
+                    assert!(left > 0, "{format}: {} of {} bytes heard", received.len(), sent.len());
                     left -= 480;
                     assert_eq!(recorder.read(&mut block, 480), Ok(480));
                     let silent = block.iter().take_while(|byte| **byte == 0).count() / (2 * bytes);
-                    let from = if heard.is_empty() { silent * 2 * bytes } else { 0 };
-                    heard.extend_from_slice(&block[from..]);
+                    let from = if received.is_empty() { silent * 2 * bytes } else { 0 };
+                    received.extend_from_slice(&block[from..]);
                 }
-                assert!(heard[..sent.len()] == sent[..], "{format}");
+                assert!(received[..sent.len()] == sent[..], "{format}");
             }
         });
     }
@@ -277,12 +279,12 @@ mod exclusive {
             });
             pcm.request(snd_pcm_drain).unwrap();
             drop(pcm);
-            let heard = samples(&far.end().0);
+            let received = samples(&far.end().0);
             // Some of the dropped frames had already left.
             assert!(
-                heard.len() < 9600 + 4800 && heard.ends_with(&received_as(&sent)),
+                received.len() < 9600 + 4800 && received.ends_with(&received_as(&sent)),
                 "{}",
-                heard.len()
+                received.len()
             );
         });
     }

@@ -77,7 +77,7 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
     let udp = UdpOptions::sender(vec![to(port)]);
     let opened = open_stream(&udp, None).unwrap();
     let format = StreamFormat {
-        coder: None,
+        codec: None,
         rate: DEVICE.rate,
         channels: DEVICE.channels,
         sample,

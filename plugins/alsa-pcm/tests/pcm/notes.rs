@@ -57,7 +57,7 @@ mod exclusive {
         let ours = |said: &[(ThreadId, String)]| {
             said.iter().find(|(_, text)| text.contains("44100")).map(|(thread, _)| *thread)
         };
-        let heard = loop {
+        let received = loop {
             assert!(now() < until, "nothing was said");
             let mut block = [0; 2 * 480];
             assert_eq!(recorder.read(&mut block, 480), Ok(480));
@@ -67,6 +67,6 @@ mod exclusive {
         };
         // SAFETY: the call restores the library's handler.
         unsafe { set_handler(None) };
-        assert_eq!(heard, thread::current().id());
+        assert_eq!(received, thread::current().id());
     }
 }

@@ -19,7 +19,7 @@ fn forward(pcm: &Handle, frames: i64) -> Result<i64, i32> {
     answer(unsafe { snd_pcm_forward(pcm.0, frames as snd_pcm_uframes_t) })
 }
 
-fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
+fn received(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
     pcm.set(Requested { buffer: ROOMY, ..Requested::default() }).unwrap();
@@ -33,14 +33,14 @@ fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
 
 fn last_word(anew: usize) {
     let (sent, anew) = (sound(ROOMY as usize, 1), sound(anew, 2));
-    let heard = heard(&sent, |pcm| {
+    let received = received(&sent, |pcm| {
         assert_eq!(rewind(pcm, 9600), Ok(9600));
         pcm.play(&anew);
     });
     assert!(
-        heard == [received_as(&sent[..14_400]), received_as(&anew)].concat(),
+        received == [received_as(&sent[..14_400]), received_as(&anew)].concat(),
         "{}",
-        heard.len()
+        received.len()
     );
 }
 
@@ -61,12 +61,12 @@ mod exclusive {
     fn rewound_and_unchanged_frames_are_played() {
         timed(|| {
             let sent = sound(ROOMY as usize, 1);
-            let heard = heard(&sent, |pcm| {
+            let received = received(&sent, |pcm| {
                 assert_eq!(rewind(pcm, 9600), Ok(9600));
                 pcm.avail().unwrap();
                 assert_eq!(forward(pcm, 4800), Ok(4800));
             });
-            assert!(heard == received_as(&sent[..19_200]), "{}", heard.len());
+            assert!(received == received_as(&sent[..19_200]), "{}", received.len());
         });
     }
 

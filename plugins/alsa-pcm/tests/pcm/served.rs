@@ -30,7 +30,7 @@ fn reported(frame: i64) -> i16 {
 struct ServedCard {
     name: String,
     stream: snd_pcm_stream_t,
-    heard: Arc<Mutex<Vec<f32>>>,
+    received: Arc<Mutex<Vec<f32>>>,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,14 +48,14 @@ impl ServedCard {
         let folder = places().into_iter().next().unwrap();
         let opened = ProgramsSocket::open(&folder, &name.parse().unwrap(), direction, settings);
         let (listening, programs) = opened.unwrap();
-        let (heard, stop) = (Arc::<Mutex<Vec<f32>>>::default(), Stop::default());
-        let (handles, stopped) = (Arc::clone(&heard), stop.clone());
+        let (received, stop) = (Arc::<Mutex<Vec<f32>>>::default(), Stop::default());
+        let (handles, stopped) = (Arc::clone(&received), stop.clone());
         let run = move || {
             run(settings, direction, programs, &handles, &stopped);
             drop(listening);
         };
         let thread = Some(std::thread::spawn(run));
-        Self { name, stream, heard, stop, thread }
+        Self { name, stream, received, stop, thread }
     }
 
     fn open(&self) -> Handle {
@@ -73,9 +73,9 @@ impl ServedCard {
         self.thread.take().map(JoinHandle::join).transpose().unwrap();
     }
 
-    fn heard(&self) -> Vec<f32> {
-        let heard = self.heard.lock().unwrap();
-        heard.iter().copied().skip_while(|sample| *sample == 0.0).collect()
+    fn received(&self) -> Vec<f32> {
+        let received = self.received.lock().unwrap();
+        received.iter().copied().skip_while(|sample| *sample == 0.0).collect()
     }
 }
 
@@ -96,7 +96,7 @@ fn run(
     settings: Settings,
     direction: Direction,
     mut programs: AttachedPrograms,
-    heard: &Mutex<Vec<f32>>,
+    received: &Mutex<Vec<f32>>,
     stop: &Stop,
 ) {
     let start = CardClock::start_at_tick(now());
@@ -116,7 +116,7 @@ fn run(
                     let _realtime = realtime::scope();
                     programs.mix(&turn, &mut block);
                 }
-                heard.lock().unwrap().extend(block);
+                received.lock().unwrap().extend(block);
             }
             Direction::Capture => {
                 for (frame, sample) in (turn.frame..).zip(&mut block) {
@@ -141,13 +141,13 @@ fn served_card_gets_all_frames_before_drain_returns() {
     pcm.request(snd_pcm_drain).unwrap();
     // The card reports its position before it takes the lock.
     let until = now() + Span::from_secs(5);
-    while card.heard().len() < sound.len() {
+    while card.received().len() < sound.len() {
         assert!(now() < until, "the last is not heard");
         sleep_until(now() + Span::from_millis(1));
     }
-    let mut heard = card.heard();
-    let after = heard.split_off(sound.len());
-    assert_eq!(heard, received_as(&sound));
+    let mut received = card.received();
+    let after = received.split_off(sound.len());
+    assert_eq!(received, received_as(&sound));
     assert!(after.iter().all(|sample| *sample == 0.0));
 }
 
@@ -162,12 +162,12 @@ fn two_programs_are_mixed_and_end_independently() {
     other.request(snd_pcm_drain).unwrap();
     let until = now() + Span::from_secs(5);
     let of_other =
-        |heard: &[f32]| heard.iter().filter(|sample| **sample * 64.0 % 2.0 == 1.0).count();
-    while of_other(&card.heard()) < 9600 {
-        assert!(now() < until, "{} frames of the other were heard", of_other(&card.heard()));
+        |received: &[f32]| received.iter().filter(|sample| **sample * 64.0 % 2.0 == 1.0).count();
+    while of_other(&card.received()) < 9600 {
+        assert!(now() < until, "{} frames of the other were heard", of_other(&card.received()));
         sleep_until(now() + Span::from_millis(1));
     }
-    assert_eq!(of_other(&card.heard()), 9600);
+    assert_eq!(of_other(&card.received()), 9600);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn pause_is_silent_and_lossless_and_a_new_stint_starts() {
     assert_eq!(pcm.delay(), Ok(9600), "to the card's converter, and no further");
     pcm.request(snd_pcm_start).unwrap();
     pcm.pause(true).unwrap();
-    let before = card.heard().len();
+    let before = card.received().len();
     sleep_until(now() + Span::from_millis(20));
     pcm.pause(false).unwrap();
     pcm.request(snd_pcm_drain).unwrap();
@@ -204,7 +204,7 @@ fn pause_is_silent_and_lossless_and_a_new_stint_starts() {
     pcm.play(&sound);
     pcm.request(snd_pcm_drain).unwrap();
     let until = now() + Span::from_secs(5);
-    let loud = || card.heard().into_iter().filter(|sample| *sample != 0.0).collect::<Vec<_>>();
+    let loud = || card.received().into_iter().filter(|sample| *sample != 0.0).collect::<Vec<_>>();
     while loud().len() < 2 * sound.len() {
         assert!(now() < until, "{} frames were heard, {before} before the pause", loud().len());
         sleep_until(now() + Span::from_millis(1));

@@ -50,9 +50,9 @@ fn received_less_promised(latency: &str) -> Vec<Span> {
     }
     pcm.request(snd_pcm_drain).unwrap();
     drop(pcm);
-    let (heard, report) = far.end();
-    assert_eq!(heard.len(), IMPULSES, "{report:?}");
-    heard.iter().zip(&promises).map(|((meets, _), promise)| *meets - *promise).collect()
+    let (received, report) = far.end();
+    assert_eq!(received.len(), IMPULSES, "{report:?}");
+    received.iter().zip(&promises).map(|((meets, _), promise)| *meets - *promise).collect()
 }
 
 /// Time from the last frame at the far DAC to drain's return.
@@ -62,10 +62,10 @@ fn drained_after(far: Far, pcm: Handle) -> Span {
     pcm.request(snd_pcm_drain).unwrap();
     let returned = now();
     drop(pcm);
-    let (heard, _) = far.end();
-    let samples: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
+    let (received, _) = far.end();
+    let samples: Vec<f32> = received.iter().map(|(_, sample)| *sample).collect();
     assert_eq!(samples, received_as(&sent));
-    returned - heard.last().unwrap().0
+    returned - received.last().unwrap().0
 }
 
 /// The far end keeps a higher latency than announced.
@@ -122,13 +122,13 @@ fn added(period: usize) -> Vec<Way> {
     beyond_the_link_offset(&far.end().0, &written)
 }
 
-fn beyond_the_link_offset(heard: &[Frame], instants: &[LocalTime]) -> Vec<Way> {
+fn beyond_the_link_offset(received: &[Frame], instants: &[LocalTime]) -> Vec<Way> {
     let which = |sample: f32| (sample * 32_768.0 / f32::from(STEP)).round() as usize - 1;
     let way = |(meets, sample): &Frame| {
         let way = Window { from: instants[which(*sample)], to: *meets };
         (way, way.to - way.from - LINK_OFFSET)
     };
-    heard.iter().map(way).collect()
+    received.iter().map(way).collect()
 }
 
 fn added_by_taut_send() -> Vec<Way> {
@@ -177,13 +177,13 @@ mod exclusive {
             let silence = [0; PERIOD];
             (0..25).for_each(|_| player.play(&silence));
             player.request(snd_pcm_start).unwrap();
-            let (mut played, mut heard) = (Vec::new(), Vec::new());
+            let (mut played, mut received) = (Vec::new(), Vec::new());
             for block in 1..=300 {
                 let mut bytes = [0; 2 * PERIOD];
                 let (now, delay) = requested(&recorder);
                 assert_eq!(recorder.read(&mut bytes, PERIOD), Ok(PERIOD as i64));
                 if let Some(at) = bytes.chunks(2).position(|sample| sample != [0, 0]) {
-                    heard.push(now - delay + Rate::HZ_48000.span_of(Frames::from_len(at)));
+                    received.push(now - delay + Rate::HZ_48000.span_of(Frames::from_len(at)));
                 }
                 if block % 10 == 0 && played.len() < IMPULSES {
                     played.push(promised(&player) - link_offset);
@@ -194,9 +194,12 @@ mod exclusive {
                     player.play(&silence);
                 }
             }
-            assert_eq!(heard.len(), IMPULSES);
-            let errors: Vec<_> =
-                heard.iter().zip(&played).map(|(heard, played)| *heard - *played).collect();
+            assert_eq!(received.len(), IMPULSES);
+            let errors: Vec<_> = received
+                .iter()
+                .zip(&played)
+                .map(|(received, played)| *received - *played)
+                .collect();
             println!("recorded less played: {errors:?}");
             assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
         });

@@ -139,7 +139,7 @@ fn stream_resumes_after_any_outage_without_old_packets() {
     let old: Vec<_> = (0..50).map(|step| at(&mut sender, 9, 1000 + step)).collect();
     assert!(old.iter().all(|made| opened(&mut receiver, made).is_some()));
     for (outage, maximum) in [(40_000, 1), (70_000, 1), (700_000, 3500)] {
-        let begins = receiver.heard.newest(9).unwrap() + outage;
+        let begins = receiver.received.newest(9).unwrap() + outage;
         assert!(received_after(&mut sender, &mut receiver, begins, maximum).is_some(), "{outage}");
         let mut replayed = old.iter().cycle().take(500);
         assert!(replayed.all(|made| opened(&mut receiver, made).is_none()), "{outage}");
@@ -155,8 +155,8 @@ fn strangers_take_no_memory_and_move_nothing() {
         let forged = at(&mut stranger, if number % 2 == 0 { 9 } else { number }, 50_000);
         assert_eq!(opened(&mut receiver, &forged), None);
     }
-    assert_eq!(receiver.heard.newest(9), Some(40_000));
-    assert_eq!(receiver.heard.newest(3), None);
+    assert_eq!(receiver.received.newest(9), Some(40_000));
+    assert_eq!(receiver.received.newest(3), None);
     assert!(opened(&mut receiver, &at(&mut sender, 9, 40_001)).is_some());
 }
 

@@ -93,11 +93,11 @@ fn aborted_pairing_trusts_no_host() {
 #[test]
 fn a_host_in_between_makes_the_codes_differ() {
     let (here, there, between) = (home(), home(), home());
-    let (called, heard) = paired(&here, &between);
+    let (called, received) = paired(&here, &between);
     let (says, answered) = paired(&between, &there);
     assert_eq!(called.peer_key(), between.store.identity().key());
     assert_eq!(answered.peer_key(), between.store.identity().key());
-    assert_eq!((called.code(), says.code()), (heard.code(), answered.code()));
+    assert_eq!((called.code(), says.code()), (received.code(), answered.code()));
     // The probability is 10^-6.
     assert_ne!(called.code(), answered.code());
 }

@@ -45,8 +45,8 @@ impl HearingEnd {
     pub(crate) fn fill(&mut self, out: &mut [f32]) -> Filled {
         let first = self.next;
         self.next += (out.len() / self.channels) as i64;
-        let heard = self.clock.zip(self.plug.ring.playing());
-        let Some((clock, playing)) = heard else {
+        let received = self.clock.zip(self.plug.ring.playing());
+        let Some((clock, playing)) = received else {
             out.fill(0.0);
             return Filled::Whole;
         };

@@ -31,7 +31,7 @@ struct Joined {
     handles: HearingEnd,
     clocks: [CardClock; 2],
     played: i64,
-    heard: i64,
+    received: i64,
 }
 
 impl Joined {
@@ -41,7 +41,7 @@ impl Joined {
         let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
         plays.begin(&plays_by);
         handles.begin(&hears_by);
-        Self { plays, handles, clocks: [plays_by, hears_by], played: 0, heard: 0 }
+        Self { plays, handles, clocks: [plays_by, hears_by], played: 0, received: 0 }
     }
 
     fn play_to(&mut self, until: LocalTime, sound: impl Fn(i64) -> [f32; 2]) {
@@ -53,11 +53,11 @@ impl Joined {
     }
 
     fn handle(&mut self, sound: impl Fn(i64) -> [f32; 2]) -> (i64, Vec<f32>) {
-        self.play_to(self.clocks[1].instant_of(self.heard + 32), sound);
-        let mut heard = vec![f32::NAN; 64];
-        assert_eq!(self.handles.fill(&mut heard), Filled::Whole);
-        self.heard += 32;
-        (self.heard - 32, heard)
+        self.play_to(self.clocks[1].instant_of(self.received + 32), sound);
+        let mut received = vec![f32::NAN; 64];
+        assert_eq!(self.handles.fill(&mut received), Filled::Whole);
+        self.received += 32;
+        (self.received - 32, received)
     }
 }
 
@@ -73,10 +73,10 @@ fn cable_with_one_clock_delays_samples_bit_exactly() {
         let apart = clocks[1].start() - clocks[0].start();
         let apart = RATE.frames_nearest(apart).count();
         for _ in 0..2000 {
-            let (first, heard) = cards.handle(counted);
-            for (frame, heard) in (first + apart - later..).zip(heard.chunks(2)) {
+            let (first, received) = cards.handle(counted);
+            for (frame, received) in (first + apart - later..).zip(received.chunks(2)) {
                 let expected = if frame < 0 { [0.0; 2] } else { counted(frame) };
-                assert_eq!(heard, expected, "frame {frame} by {delay} ms");
+                assert_eq!(received, expected, "frame {frame} by {delay} ms");
             }
         }
     }
@@ -100,13 +100,13 @@ fn cable_with_two_clocks_resamples_to_capture_times() {
         };
         let sound = |frame| [tone(nanos(&clocks[0], frame)) as f32; 2];
         for _ in 0..3000 {
-            let (first, heard) = cards.handle(sound);
-            for (frame, heard) in (first..).zip(heard.chunks(2)) {
+            let (first, received) = cards.handle(sound);
+            for (frame, received) in (first..).zip(received.chunks(2)) {
                 let met = nanos(&clocks[1], frame) - delay as f64;
                 if met < nanos(&clocks[0], 32) {
                     continue;
                 }
-                let error = (f64::from(heard[0]) - tone(met)).abs();
+                let error = (f64::from(received[0]) - tone(met)).abs();
                 assert!(error < 2e-6, "frame {frame}: {error} at {errors:?} by {delay} ns");
             }
         }
@@ -119,9 +119,9 @@ fn gone_player_is_silence_until_another_replaces_it() {
     let mut handles = HearingEnd::new(&name, Span::ZERO, &settings(48)).unwrap();
     let mut handle = |clock: Option<&CardClock>| {
         clock.into_iter().for_each(|clock| handles.begin(clock));
-        let mut heard = [f32::NAN; 96];
-        assert_eq!(handles.fill(&mut heard), Filled::Whole);
-        heard
+        let mut received = [f32::NAN; 96];
+        assert_eq!(handles.fill(&mut received), Filled::Whole);
+        received
     };
     assert_eq!(handle(Some(&clock(0, 0.0))), [0.0; 96], "no card plays yet");
     for turn in 1..4 {
@@ -142,9 +142,9 @@ fn frames_that_a_player_missed_are_silence() {
     cards.plays.play_silence(Frames::new(1_000_000));
     cards.plays.play(&[2.0; 96]);
     cards.handles.skip(Frames::new(1_000_088 - 16));
-    let mut heard = [f32::NAN; 64];
-    cards.handles.fill(&mut heard);
-    assert_eq!((&heard[..32], &heard[32..]), (&[0.0; 32][..], &[2.0; 32][..]));
+    let mut received = [f32::NAN; 64];
+    cards.handles.fill(&mut received);
+    assert_eq!((&received[..32], &received[32..]), (&[0.0; 32][..], &[2.0; 32][..]));
 }
 
 #[test]
@@ -153,23 +153,27 @@ fn overwritten_frames_are_silence() {
     for block in 0..65_536 / 48 + 2 {
         cards.plays.play(&[block as f32 + 1.0; 96]);
     }
-    let mut heard = [f32::NAN; 64];
-    cards.handles.fill(&mut heard);
-    assert_eq!(heard, [0.0; 64]);
+    let mut received = [f32::NAN; 64];
+    cards.handles.fill(&mut received);
+    assert_eq!(received, [0.0; 64]);
     cards.handles.skip(Frames::new(64));
-    cards.handles.fill(&mut heard);
-    assert_eq!(heard, [3.0; 64]);
+    cards.handles.fill(&mut received);
+    assert_eq!(received, [3.0; 64]);
 }
 
 #[test]
 fn missing_samples_for_interpolation_are_an_xrun() {
     let mut cards = Joined::new(Span::from_nanos(10_000), [clock(0, 0.0), clock(0, 0.0)]);
     cards.plays.play(&[1.0; 96]);
-    let mut heard = [f32::NAN; 64];
-    assert_eq!(cards.handles.fill(&mut heard), Filled::Whole);
-    assert_eq!(cards.handles.fill(&mut heard), Filled::Starved, "48 frames of 64 and the kernel's");
-    assert_eq!(cards.handles.fill(&mut heard), Filled::Whole);
-    assert_eq!(heard[48..], [0.0; 16]);
+    let mut received = [f32::NAN; 64];
+    assert_eq!(cards.handles.fill(&mut received), Filled::Whole);
+    assert_eq!(
+        cards.handles.fill(&mut received),
+        Filled::Starved,
+        "48 frames of 64 and the kernel's"
+    );
+    assert_eq!(cards.handles.fill(&mut received), Filled::Whole);
+    assert_eq!(received[48..], [0.0; 16]);
 }
 
 #[test]
@@ -188,15 +192,15 @@ fn concurrent_reader_gets_played_samples_or_silence() {
             }
             ended.store(true, Ordering::Release);
         });
-        let mut heard = [0.0; 64];
+        let mut received = [0.0; 64];
         while !ended.load(Ordering::Acquire) {
             for first in (0..192_000).step_by(1000) {
                 handles.begin(&clock(0, 0.0));
                 handles.skip(Frames::new(first));
-                handles.fill(&mut heard);
-                for (frame, heard) in (first..).zip(heard.chunks(2)) {
-                    let good = (0..3).any(|turn| heard == counted(frame - 48_000 * turn));
-                    assert!(good || heard == [0.0; 2], "{heard:?} at {frame}");
+                handles.fill(&mut received);
+                for (frame, received) in (first..).zip(received.chunks(2)) {
+                    let good = (0..3).any(|turn| received == counted(frame - 48_000 * turn));
+                    assert!(good || received == [0.0; 2], "{received:?} at {frame}");
                 }
             }
         }
@@ -277,9 +281,9 @@ fn corrupt_cable_is_rejected_or_read_as_sound() {
             let value = values[(state >> 60) as usize % 8] ^ ((state >> 33) & 3);
             place.store(value, Ordering::Relaxed);
         }
-        let mut heard = [f32::NAN; 96];
-        handles.fill(&mut heard);
-        assert!(heard.iter().all(|sample| sample.is_finite()), "{heard:?}");
+        let mut received = [f32::NAN; 96];
+        handles.fill(&mut received);
+        assert!(received.iter().all(|sample| sample.is_finite()), "{received:?}");
     }
 }
 

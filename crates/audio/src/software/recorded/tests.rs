@@ -136,9 +136,11 @@ fn recording_starts_on_request_and_files_have_no_gap() {
 #[test]
 fn two_recordings_align_whichever_device_starts_first() {
     let time = RecordedTime::default();
-    let (heard, sent) = (LocalTime::from_nanos(7_000_000_000), Span::from_millis(90));
+    let (received, sent) = (LocalTime::from_nanos(7_000_000_000), Span::from_millis(90));
     let mut files = Vec::new();
-    for (name, begins) in [("heard", heard), ("sent", heard + sent), ("early", heard + -sent)] {
+    for (name, begins) in
+        [("heard", received), ("sent", received + sent), ("early", received + -sent)]
+    {
         let mut world = World::beginning(&format!("step-{name}"), Direction::Capture, begins);
         world.recording.begin_in_step(&world.file("one.wav"), &time).unwrap();
         world.turn(1, 0);

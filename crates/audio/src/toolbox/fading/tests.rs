@@ -29,7 +29,7 @@ impl Device for Still {
 
 struct Tone {
     at: usize,
-    heard: Sender<Vec<f32>>,
+    received: Sender<Vec<f32>>,
 }
 
 fn tone(at: usize) -> f32 {
@@ -44,7 +44,7 @@ impl Process for Tone {
             self.at += 1;
         }
         if !cycle.capture.samples.is_empty() {
-            let _ = self.heard.send(cycle.capture.samples.to_vec());
+            let _ = self.received.send(cycle.capture.samples.to_vec());
         }
         Flow::Continue
     }
@@ -80,16 +80,16 @@ fn treble(samples: &[f32]) -> f64 {
 fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
     let (mut processes, parts) = shared(&Still, &Still, 2, true);
     let (fades, stop) = <(Stop, Stop)>::default();
-    let run = |device: Box<dyn Device>, heard: Sender<Vec<f32>>, stop: &Stop| {
+    let run = |device: Box<dyn Device>, received: Sender<Vec<f32>>, stop: &Stop| {
         let mut device = fading(device, fades.clone());
         let stop = stop.clone();
-        std::thread::spawn(move || drop(device.run(Box::new(Tone { at: 0, heard }), &stop)))
+        std::thread::spawn(move || drop(device.run(Box::new(Tone { at: 0, received }), &stop)))
     };
-    let (heard, handles): (_, Receiver<Vec<f32>>) = channel();
+    let (received, handles): (_, Receiver<Vec<f32>>) = channel();
     let [leaves, stays] = [parts.take().unwrap(), parts.take().unwrap()];
     let (goes_on, leaver) = (Stop::default(), run(leaves.playback, channel().0, &stop));
     let mut stays = stays.capture;
-    let (requested, tone) = (goes_on.clone(), Tone { at: 0, heard });
+    let (requested, tone) = (goes_on.clone(), Tone { at: 0, received });
     let stayer = std::thread::spawn(move || drop(stays.run(Box::new(tone), &requested)));
     let (mut all, mut turns, mut since) = (Vec::new(), 0, None);
     let mut hang_up = Some(hang_up);
@@ -120,9 +120,9 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
 
 #[test]
 fn party_that_hangs_up_is_faded_out_for_the_other() {
-    let end = |heard: &[f32]| {
-        let begins = heard.iter().position(|sample| *sample != 0.0).unwrap();
-        treble(&heard[begins + 10 * PERIOD..])
+    let end = |received: &[f32]| {
+        let begins = received.iter().position(|sample| *sample != 0.0).unwrap();
+        treble(&received[begins + 10 * PERIOD..])
     };
     let cut = end(&hung_up(|_, stop| stop.request()));
     let faded = hung_up(|fades, _| fades.request());
@@ -135,7 +135,7 @@ fn party_that_hangs_up_is_faded_out_for_the_other() {
 #[test]
 fn fade_is_played_before_the_device_ends() {
     let ends = Stop::default();
-    let tone = Box::new(Tone { at: 0, heard: channel().0 });
+    let tone = Box::new(Tone { at: 0, received: channel().0 });
     let (mut process, _) = fading(Box::new(Still), ends.clone()).run(tone, &Stop::default());
     let mut block = [0.0; PERIOD];
     let mut played = |turns| {

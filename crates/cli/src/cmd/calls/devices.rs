@@ -6,7 +6,7 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-use crate::cmd::{device_settings, settled, tell_period};
+use crate::cmd::{device_settings, print_period, settled};
 use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::sound_files::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
@@ -50,7 +50,7 @@ fn settled_for(
     let wanted = Settings { rate: capture.rate, channels: capture.channels, ..wanted };
     let playback = settled(output, Direction::Playback, wanted, Some(wanted.rate))?;
     for (spec, device) in [(input, &capture), (output, &playback)] {
-        tell_period(flags.running.voice(), spec, &flags.timing, device);
+        print_period(flags.running.voice(), spec, &flags.timing, device);
     }
     Ok(DevicePair { capture, playback })
 }

@@ -66,18 +66,18 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     if let Some(sent) = view.sent {
         lines.push(format!("sent   {}  {microphone:<5}  {} via {path}", peaks(sent), coded(sent)));
     }
-    if let Some(heard) = view.heard {
+    if let Some(received) = view.received {
         lines.push(format!(
             "heard  {}  loss {}, headroom {}{}  {}",
-            peaks(heard),
-            loss(heard),
-            nanos(heard.headroom_ns),
-            late(heard),
-            coded(heard)
+            peaks(received),
+            loss(received),
+            nanos(received.headroom_ns),
+            late(received),
+            coded(received)
         ));
-        lines.push(latencies(heard));
-        if !heard.stages.is_empty() {
-            lines.push(stages(heard));
+        lines.push(latencies(received));
+        if !received.stages.is_empty() {
+            lines.push(stages(received));
         }
     }
     let name = name.filter(|_| !lines.is_empty());
@@ -139,10 +139,11 @@ mod tests {
             ],
             ..StreamSnapshot::default()
         };
-        let (sent, heard) =
+        let (sent, received) =
             (stream(vec![Meter::default()]), stream(vec![peak(-12.3), peak(-30.0)]));
         let standing = Standing::By(CallPath::Udp);
-        let view = CallView { peer: "studio", standing, sent: Some(&sent), heard: Some(&heard) };
+        let view =
+            CallView { peer: "studio", standing, sent: Some(&sent), received: Some(&received) };
         let lines = page(&view, false, "muted");
         snapshot!(lines.join("\n"));
         let seen: String = lines[1].chars().take(80).collect();

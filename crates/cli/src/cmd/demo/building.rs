@@ -294,9 +294,9 @@ impl RunningBuilding {
         let microphones = microphones?;
         sleep_until(begins + BEFORE);
         let announced = self.ask("office", ["play", "all", "chime", "--report", "json"])?;
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for (name, microphone) in microphones {
-            heard.push((name, microphone.end()?));
+            received.push((name, microphone.end()?));
         }
         let zones = announced["zones"].as_array().map_or(&[][..], Vec::as_slice);
         let reached = zones.iter().filter(|zone| zone["result"] == "played").count();
@@ -309,7 +309,7 @@ impl RunningBuilding {
                 continue;
             };
             let Some(known) = self.site.zones.get(name) else { continue };
-            let sound = heard.iter().find(|(machine, _)| **machine == known.node);
+            let sound = received.iter().find(|(machine, _)| **machine == known.node);
             let channel = known.channels.first().map_or(0, |channel| usize::from(*channel) - 1);
             let planned = LocalTime::from_nanos(planned - wall.offset().as_nanos());
             let from = (planned - begins + known.delay).as_nanos();

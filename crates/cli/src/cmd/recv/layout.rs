@@ -137,25 +137,25 @@ pub(super) fn layout(
     };
     let form = flags.from.first().map_or(WireForm::Rtp, Address::form);
     let coding = stream.format.map(received_as);
-    let coding = coding.or(described.map(|d| Coding { sample: d.sample, coder: d.coder }));
+    let coding = coding.or(described.map(|d| Coding { sample: d.sample, codec: d.codec }));
     let coding = coding.or(announced.map(|a| a.coding()));
-    let Coding { sample, coder } = coding.unwrap_or(SampleFormat::L24.into());
-    if let (Some(coder), false) = (coder, unknown) {
-        let fits = coder.check_shape(device.rate, carried);
+    let Coding { sample, codec } = coding.unwrap_or(SampleFormat::L24.into());
+    if let (Some(codec), false) = (codec, unknown) {
+        let fits = codec.check_shape(device.rate, carried);
         fits.map_err(|error| Failure::usage(error.to_string()))?;
     }
     let packet = packet_frames(device.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let format = StreamFormat {
-        coder,
+        codec,
         rate: device.rate,
         channels: carried,
         sample,
         packet: described.and_then(|d| d.packet).unwrap_or(packet),
         payload_type: stream.payload_type.or(described.map(|d| d.payload_type)).unwrap_or_else(
-            || match coder {
+            || match codec {
                 None => form.coding(sample),
-                Some(_) => StreamFormat::usual_payload_type(sample, coder),
+                Some(_) => StreamFormat::usual_payload_type(sample, codec),
             },
         ),
     };

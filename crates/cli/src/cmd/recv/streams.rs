@@ -129,7 +129,7 @@ pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure>
 }
 
 /// Warns about Ethernet addresses of other machines: only mirroring would deliver their packets.
-pub(super) fn tell_of_others(flags: &Recv, from: &[ReceiveAddress<'_>]) {
+pub(super) fn print_others(flags: &Recv, from: &[ReceiveAddress<'_>]) {
     for ReceiveAddress { address, resolved, .. } in from {
         let Some(EthernetPlace { interface, address: requested, .. }) = resolved.ethernet() else {
             continue;
@@ -159,7 +159,8 @@ pub(super) fn clock(
 ) -> Result<(Vec<StreamPlan>, Option<ClockPlan>), Failure> {
     let Some(address) = &flags.clock else { return Ok((streams, None)) };
     let resolved = address.resolve()?;
-    let places: Vec<_> = from.iter().map(|heard| (heard.address, &heard.resolved)).collect();
+    let places: Vec<_> =
+        from.iter().map(|received| (received.address, &received.resolved)).collect();
     Ok(follow((address, &resolved), &places, streams)?)
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn describe(
         rate: plan.policy.format.rate,
         channels: plan.policy.format.channels,
         sample: plan.policy.format.sample,
-        coder: plan.policy.format.coder,
+        codec: plan.policy.format.codec,
         payload_type: plan.policy.format.payload_type,
         packet: Some(plan.policy.format.packet),
         link_offset: Some(plan.policy.link_offset),

@@ -25,7 +25,7 @@ pub(super) struct Program {
     pub(super) process: u32,
     stream: Option<UnixStream>,
     begun: Vec<u8>,
-    heard: Option<LocalTime>,
+    received: Option<LocalTime>,
     silent: bool,
     reported: Option<Reported>,
     flaw: Option<String>,
@@ -108,23 +108,23 @@ impl Program {
             Ok(stream) => (Some(stream), flaw),
             Err(error) => (None, Some(format!("cannot connect: {error}"))),
         };
-        let (begun, heard, silent, reported) = (Vec::new(), None, false, None);
-        Self { process, stream, begun, heard, silent, reported, flaw }
+        let (begun, received, silent, reported) = (Vec::new(), None, false, None);
+        Self { process, stream, begun, received, silent, reported, flaw }
     }
 
     fn handle(&mut self, now: LocalTime) {
-        let heard = *self.heard.get_or_insert(now);
+        let received = *self.received.get_or_insert(now);
         let mut room = [0; 1 << 16];
         while let Some(stream) = &mut self.stream {
             match stream.read(&mut room) {
                 Ok(0) => self.end("it ended, or has the maximum number of observers"),
                 Ok(bytes) => {
-                    (self.heard, self.silent) = (Some(now), false);
+                    (self.received, self.silent) = (Some(now), false);
                     self.take(&room[..bytes]);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if now - heard > TIMEOUT {
+                    if now - received > TIMEOUT {
                         (self.reported, self.silent) = (None, true);
                     }
                     return;

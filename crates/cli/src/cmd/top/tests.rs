@@ -230,9 +230,9 @@ fn followed_clock_shows_its_rate_and_silence() {
     let new = page(&clock);
     snapshot!(new);
     (clock.rate_ppm, clock.uncertainty_ppm) = (Some(-12.345), Some(0.204));
-    let heard = page(&clock);
-    snapshot!(heard);
-    assert!(!heard.contains("! recv"), "{heard}");
+    let received = page(&clock);
+    snapshot!(received);
+    assert!(!received.contains("! recv"), "{received}");
     (clock.state, clock.holdover_ns) = (FollowedClockState::Holdover, Some(12_400_000_000));
     let held = page(&clock);
     snapshot!(held);

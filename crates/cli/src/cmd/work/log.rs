@@ -159,7 +159,7 @@ impl WorkLog {
 
     /// Returns `false` if the line is only counted.
     fn emit(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
-        self.tell_what_was_left_out(now);
+        self.log_omitted(now);
         let sentence = printable(sentence, MAX_CHARS);
         let fresh = || RecentMessages { since: now, sentences: Vec::new(), others: 0 };
         let lately = self.lately.entry(kind).or_insert_with(fresh);
@@ -176,7 +176,7 @@ impl WorkLog {
         true
     }
 
-    fn tell_what_was_left_out(&mut self, now: LocalTime) {
+    fn log_omitted(&mut self, now: LocalTime) {
         let is_over = |lately: &RecentMessages| now - lately.since >= WINDOW;
         let (over, on) = mem::take(&mut self.lately).into_iter().partition(|(_, it)| is_over(it));
         self.lately = on;
@@ -200,7 +200,7 @@ impl WorkLog {
     }
 
     pub(super) fn due(&mut self, now: LocalTime) -> VecDeque<String> {
-        self.tell_what_was_left_out(now);
+        self.log_omitted(now);
         mem::take(&mut self.lines)
     }
 }

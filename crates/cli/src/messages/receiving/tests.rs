@@ -7,7 +7,7 @@ use super::*;
 
 fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
     let (rate, channels, packet) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));
-    StreamFormat { coder: None, rate, channels, sample, packet, payload_type }
+    StreamFormat { codec: None, rate, channels, sample, packet, payload_type }
 }
 
 #[test]
@@ -27,11 +27,11 @@ fn other_payload_type_is_named_with_a_hint() {
         (Codings::Any, 97, 0, "accepts 96 to 127", "let the sender use L16 or L24"),
     ];
     for (codings, wanted, other, waits, hint) in waits {
-        let came = OtherType { payload_type: other, packets: 730 };
+        let arrived = OtherType { payload_type: other, packets: 730 };
         let format = format(SampleFormat::L24, wanted);
-        let reported = wrong_type("rtp://h:5004", &WrongType { came, codings, format });
-        let came = format!("rtp://h:5004: 730 packets of payload type {other} came");
-        for part in [&*came, waits, hint] {
+        let reported = wrong_type("rtp://h:5004", &WrongType { arrived, codings, format });
+        let arrived = format!("rtp://h:5004: 730 packets of payload type {other} came");
+        for part in [&*arrived, waits, hint] {
             assert!(reported.contains(part), "no {part:?} in {reported:?}");
         }
     }

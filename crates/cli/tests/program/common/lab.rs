@@ -35,7 +35,7 @@ pub(crate) struct Lab {
 
 pub(crate) struct Carried {
     pub(crate) sent: Report,
-    pub(crate) heard: Report,
+    pub(crate) received: Report,
     pub(crate) relayed: Relayed,
 }
 
@@ -125,8 +125,8 @@ impl Lab {
     pub(crate) fn carry(&mut self, send: &str, recv: &str) -> Carried {
         let recv = self.recv(recv);
         let sent = self.send(send).end().report();
-        let heard = recv.end().report();
-        Carried { sent, heard, relayed: self.end() }
+        let received = recv.end().report();
+        Carried { sent, received, relayed: self.end() }
     }
 
     #[track_caller]
@@ -137,7 +137,7 @@ impl Lab {
     }
 
     #[track_caller]
-    pub(crate) fn heard(&self) -> Sound {
+    pub(crate) fn received(&self) -> Sound {
         Sound::read(&self.folder.file("heard.wav"))
     }
 }
@@ -154,7 +154,7 @@ impl Relayed {
 
 impl fmt::Display for Carried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sent, heard, relayed) = (&self.sent.0, &self.heard.0, &self.relayed.0);
-        write!(f, "sent {sent:#}\nheard {heard:#}\nrelayed {relayed:#}")
+        let (sent, received, relayed) = (&self.sent.0, &self.received.0, &self.relayed.0);
+        write!(f, "sent {sent:#}\nheard {received:#}\nrelayed {relayed:#}")
     }
 }

@@ -154,8 +154,8 @@ impl Onlooker {
     pub(crate) fn see(&self, packets: usize) {
         let mut datagram = [0; 2048];
         for seen in 0..packets {
-            let came = self.socket.recv(&mut datagram);
-            assert!(came.is_ok(), "only {seen} of {packets} packets came: {came:?}");
+            let arrived = self.socket.recv(&mut datagram);
+            assert!(arrived.is_ok(), "only {seen} of {packets} packets came: {arrived:?}");
         }
     }
 }

@@ -173,9 +173,9 @@ impl Sound {
     pub(crate) fn is_about(&self, sent: &Self, change: impl Fn(i32) -> i32, tolerance: u32) {
         assert_eq!(self.shape, sent.shape);
         let begins = self.begins().unwrap_or_else(|| panic!("nothing but silence was heard"));
-        let heard = &self.samples[begins * self.shape.channels..];
+        let received = &self.samples[begins * self.shape.channels..];
         let wrong = |(index, want): (usize, &i32)| {
-            let got = heard.get(index).copied();
+            let got = received.get(index).copied();
             let near = got.is_some_and(|got| got.abs_diff(change(*want)) <= tolerance);
             (!near).then_some((index / self.shape.channels, change(*want), got))
         };
@@ -188,7 +188,7 @@ impl Sound {
             &wrongs[..wrongs.len().min(4)],
             wrongs.last()
         );
-        let after = heard.iter().skip(sent.samples.len()).find(|sample| **sample != 0);
+        let after = received.iter().skip(sent.samples.len()).find(|sample| **sample != 0);
         assert_eq!(after, None, "there is sound after the end");
     }
 
@@ -200,20 +200,20 @@ impl Sound {
         assert_eq!(self.shape, sent.shape);
         let cycle = cycle * self.shape.channels;
         let begins = self.begins().unwrap_or_else(|| panic!("nothing but silence was heard"));
-        let mut heard = &self.samples[begins * self.shape.channels..];
+        let mut received = &self.samples[begins * self.shape.channels..];
         let mut waits = 0;
         for (index, piece) in sent.samples.chunks(cycle).enumerate() {
-            while !heard.starts_with(piece) {
+            while !received.starts_with(piece) {
                 let silence =
-                    heard.get(..cycle).filter(|cycle| cycle.iter().all(|sample| *sample == 0));
+                    received.get(..cycle).filter(|cycle| cycle.iter().all(|sample| *sample == 0));
                 let at = index * cycle / self.shape.channels;
                 assert!(silence.is_some(), "frame {at} is not what was sent, after {waits} waits");
-                heard = &heard[cycle..];
+                received = &received[cycle..];
                 waits += 1;
             }
-            heard = &heard[piece.len()..];
+            received = &received[piece.len()..];
         }
-        assert!(heard.iter().all(|sample| *sample == 0), "there is sound after the end");
+        assert!(received.iter().all(|sample| *sample == 0), "there is sound after the end");
         waits
     }
 }

@@ -28,7 +28,7 @@ fn verb() -> Hosted {
 
 /// Returns the heard and the expected output, without the delay.
 fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
-    let (mut heard, mut sent) = (vec![Vec::new(); 2], vec![Vec::new(); 2]);
+    let (mut received, mut sent) = (vec![Vec::new(); 2], vec![Vec::new(); 2]);
     let mut noise = fastrand::Rng::with_seed(4);
     for frames in blocks {
         let inputs: Vec<Vec<f32>> =
@@ -36,21 +36,21 @@ fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>)
         let slices: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         let outputs = hosted.run_for(*frames, &slices, &[1.0]);
         for channel in 0..2 {
-            heard[channel].extend_from_slice(&outputs[channel]);
+            received[channel].extend_from_slice(&outputs[channel]);
             sent[channel].extend_from_slice(&inputs[channel]);
         }
     }
-    (heard, sent)
+    (received, sent)
 }
 
 const FADE: usize = 48;
 
 #[track_caller]
-fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
-    for (heard, sent) in heard.iter().zip(sent) {
-        assert!(heard[..delay].iter().all(|sample| *sample == 0.0), "it begins with silence");
-        let pairs = heard[delay..].iter().zip(sent).skip(FADE);
-        let differs = pairs.clone().position(|(heard, sent)| heard != sent);
+fn is_late_by(delay: usize, (received, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
+    for (received, sent) in received.iter().zip(sent) {
+        assert!(received[..delay].iter().all(|sample| *sample == 0.0), "it begins with silence");
+        let pairs = received[delay..].iter().zip(sent).skip(FADE);
+        let differs = pairs.clone().position(|(received, sent)| received != sent);
         assert_eq!(differs, None, "of {} frames", pairs.len());
     }
 }
@@ -148,9 +148,9 @@ mod exclusive {
             runs(&mut deaf, &[128; 20]);
             let mut half = self::verb();
             half.unconnected = vec![0, 2, 3];
-            let (heard, sent) = runs(&mut half, &[128; 20]);
+            let (received, sent) = runs(&mut half, &[128; 20]);
             assert_eq!(
-                heard[1][128..],
+                received[1][128..],
                 vec![0.0; sent[0].len() - 128],
                 "the right input is nowhere"
             );
@@ -187,11 +187,11 @@ mod exclusive {
             let mut verb = verb();
             verb.gain = Some(0.5);
             verb.activate();
-            let (heard, mut sent) = runs(&mut verb, &[256; 10]);
-            assert_eq!(heard[0][..256], [1.0; 256], "to what is there silence is added");
+            let (received, mut sent) = runs(&mut verb, &[256; 10]);
+            assert_eq!(received[0][..256], [1.0; 256], "to what is there silence is added");
             sent.iter_mut().flatten().for_each(|sample| *sample = 1.0 + 0.5 * *sample);
-            let late = heard[0][256 + FADE..].iter().zip(&sent[0][FADE..]);
-            assert_eq!(late.clone().position(|(heard, sent)| heard != sent), None);
+            let late = received[0][256 + FADE..].iter().zip(&sent[0][FADE..]);
+            assert_eq!(late.clone().position(|(received, sent)| received != sent), None);
         };
         alone(inside, offline);
     }
@@ -205,18 +205,18 @@ mod exclusive {
             // SAFETY: the fork does what a host's does, and ends without what this process does at its end.
             let fork = unsafe { libc::fork() };
             if fork == 0 {
-                let (heard, sent) = runs(&mut verb, &[64; 20]);
+                let (received, sent) = runs(&mut verb, &[64; 20]);
                 // Dropping it in the child does not end resources of its parent.
                 drop(verb);
                 // SAFETY: it ends this process.
-                unsafe { libc::_exit((heard != sent).into()) };
+                unsafe { libc::_exit((received != sent).into()) };
             }
             let mut status = 0;
             // SAFETY: a process that was made here, and a place for its status.
             let waited = unsafe { libc::waitpid(fork, &raw mut status, 0) };
             assert_eq!((waited, status), (fork, 0));
-            let (heard, sent) = runs(&mut verb, &[64; 20]);
-            assert_eq!(heard[0][64..], sent[0][..sent[0].len() - 64], "here it is as it was");
+            let (received, sent) = runs(&mut verb, &[64; 20]);
+            assert_eq!(received[0][64..], sent[0][..sent[0].len() - 64], "here it is as it was");
         };
         alone(inside, offline);
     }

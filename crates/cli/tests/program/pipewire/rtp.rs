@@ -78,8 +78,8 @@ mod exclusive {
             desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
             send(&desktop, "file:sent.wav", &to).end().well();
             stop(record);
-            let heard = Sound::read(&desktop.folder().join("heard.wav"));
-            let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
+            let received = Sound::read(&desktop.folder().join("heard.wav"));
+            let sounding = (0..received.frames()).filter(|at| received.frame(*at)[0] != 0).count();
             assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());
         });
     }

@@ -7,14 +7,14 @@ fn sine(period: f64, onset: f64, frames: usize) -> Vec<f32> {
     (0..frames).map(|at| sample(at as f64 - onset)).collect()
 }
 
-fn correlation(heard: &[f32], sent: &[f32], lags: Range<i64>, beyond: Beyond) -> Correlation {
-    Correlation::of(&[Pair { heard, sent, gain: 0.5 }], lags, beyond)
+fn correlation(received: &[f32], sent: &[f32], lags: Range<i64>, beyond: Beyond) -> Correlation {
+    Correlation::of(&[Pair { received, sent, gain: 0.5 }], lags, beyond)
 }
 
 #[test]
 fn candidates_lie_half_a_period_apart_with_both_polarities() {
-    let (heard, sent) = (sine(70.4, 40.25, 2000), sine(70.4, 0.0, 4000));
-    let all = correlation(&heard, &sent, 0..400, Beyond::Silence).candidates();
+    let (received, sent) = (sine(70.4, 40.25, 2000), sine(70.4, 0.0, 4000));
+    let all = correlation(&received, &sent, 0..400, Beyond::Silence).candidates();
     assert!(all.len() >= 10, "{all:?}");
     for (index, two) in all.windows(2).enumerate() {
         let apart = two[1].lag - two[0].lag;
@@ -28,8 +28,8 @@ fn candidates_lie_half_a_period_apart_with_both_polarities() {
 
 #[test]
 fn onset_explains_most_at_its_own_lag() {
-    let (heard, sent) = (sine(70.4, 540.0, 4000), sine(70.4, 500.0, 4000));
-    let found = correlation(&heard, &sent, -500..500, Beyond::Silence);
+    let (received, sent) = (sine(70.4, 540.0, 4000), sine(70.4, 500.0, 4000));
+    let found = correlation(&received, &sent, -500..500, Beyond::Silence);
     let at = |lag: f64, sign: f64| found.explained(lag, sign).unwrap();
     assert!((at(-40.0, 1.0) - 1.0).abs() < 1e-6);
     for lag in [-40.0 - 70.4, -40.0 + 70.4] {
@@ -41,9 +41,9 @@ fn onset_explains_most_at_its_own_lag() {
 
 #[test]
 fn sound_beyond_its_samples_is_silent_or_unknown() {
-    let (heard, sent) = (sine(70.4, 0.0, 2000), sine(70.4, 0.0, 2000));
+    let (received, sent) = (sine(70.4, 0.0, 2000), sine(70.4, 0.0, 2000));
     for (beyond, likeness) in [(Beyond::Silence, 0.7_f64.sqrt()), (Beyond::Unknown, 1.0)] {
-        let all = correlation(&heard, &sent, -620..-580, beyond).candidates();
+        let all = correlation(&received, &sent, -620..-580, beyond).candidates();
         let [one] = all[..] else { panic!("{beyond:?}: {all:?}") };
         assert!((one.likeness.abs() - likeness).abs() < 0.01, "{beyond:?}: {all:?}");
     }
@@ -62,12 +62,12 @@ fn repeats_of_a_part_include_itself() {
 fn contest_counts_the_lead_in_deviations_of_the_noise() {
     // 100 frames that only the first explains, noise 40 dB lower: 100 / (2 × 10 × 0.01).
     let one = [1.0_f32; 100];
-    let heard: Vec<_> = (0..100).map(|at| if at % 2 == 0 { 1.01_f32 } else { 0.99 }).collect();
+    let received: Vec<_> = (0..100).map(|at| if at % 2 == 0 { 1.01_f32 } else { 0.99 }).collect();
     let mut contest = Contest::default();
-    contest.add(&heard, (&one, 1.0), (&one, 0.0), 1e-10);
+    contest.add(&received, (&one, 1.0), (&one, 0.0), 1e-10);
     assert!((contest.deviations() - 500.0).abs() < 0.1, "{contest:?}");
     let mut equal = Contest::default();
-    equal.add(&heard, (&one, 1.0), (&one, 1.0), 1e-10);
+    equal.add(&received, (&one, 1.0), (&one, 1.0), 1e-10);
     assert_eq!(equal.deviations(), 0.0);
 }
 

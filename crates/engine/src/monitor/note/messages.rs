@@ -89,8 +89,8 @@ mod tests {
             let hints = ["?", "have the talker", "name"];
             assert!(hints.iter().any(|word| hint.contains(word)), "{reported}");
         }
-        let heard = [CrfNote::Received, CrfNote::Back].map(|note| clock(address, &note));
-        assert!(heard.iter().all(|reported| reported.contains("are received")), "{heard:?}");
-        assert_ne!(heard[0], heard[1], "the second note differs from the first");
+        let received = [CrfNote::Received, CrfNote::Back].map(|note| clock(address, &note));
+        assert!(received.iter().all(|reported| reported.contains("are received")), "{received:?}");
+        assert_ne!(received[0], received[1], "the second note differs from the first");
     }
 }

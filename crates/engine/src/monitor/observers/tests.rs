@@ -37,7 +37,7 @@ fn standing(count: usize) -> Snapshot {
 }
 
 impl Observers {
-    fn tell_now(&self, count: usize) {
+    fn publish_now(&self, count: usize) {
         self.served.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
         self.notify(|| standing(count));
     }
@@ -51,7 +51,7 @@ fn snapshots_are_made_only_for_observers_one_line_each() {
     observers.notify(|| unreachable!("there is no observer"));
     let stream = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
-    observers.tell_now(2);
+    observers.publish_now(2);
     observers.notify(|| unreachable!("it is not time yet"));
     let mut lines = BufReader::new(stream).lines();
     let reported: Snapshot = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
@@ -70,7 +70,7 @@ fn observer_that_never_reads_is_dropped_without_blocking() {
     let observers = Observers::open_in(&folder.0, "send").unwrap();
     let mut deaf = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
-    (0..50).for_each(|_| observers.tell_now(2_000));
+    (0..50).for_each(|_| observers.publish_now(2_000));
     {
         let served = observers.served.as_ref().unwrap();
         let mut served = served.lock().unwrap();
@@ -79,9 +79,9 @@ fn observer_that_never_reads_is_dropped_without_blocking() {
         served.meet(now() + Span::from_secs(3));
     }
     assert!(!observers.are_here());
-    let mut heard = Vec::new();
-    deaf.read_to_end(&mut heard).unwrap();
-    assert!(!heard.is_empty() && !heard.ends_with(b"\n"), "{}", heard.len());
+    let mut received = Vec::new();
+    deaf.read_to_end(&mut received).unwrap();
+    assert!(!received.is_empty() && !received.ends_with(b"\n"), "{}", received.len());
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn extra_observers_are_rejected_until_a_place_is_free() {
     all.pop();
     let next = UnixStream::connect(&socket).unwrap();
     assert!(observers.are_here());
-    observers.tell_now(1);
+    observers.publish_now(1);
     assert!(BufReader::new(next).lines().next().unwrap().unwrap().starts_with("{\"schema\":2"));
 }
 

@@ -22,7 +22,7 @@ pub struct CardEar {
 }
 
 impl Listener for CardEar {
-    fn heard(&mut self, meets: LocalTime, taken: LocalTime, samples: &[f32]) {
+    fn received(&mut self, meets: LocalTime, taken: LocalTime, samples: &[f32]) {
         self.writer.write(Meets { due: meets, taken }, self.channels, 0, samples);
     }
 }
@@ -37,7 +37,7 @@ struct Meets {
 /// Recorded sound that can be searched. Frames count from the first recorded one.
 pub(crate) struct Hearing {
     rate: Rate,
-    heard: Reader<Meets>,
+    received: Reader<Meets>,
     pub(crate) voices: Chorus,
     sound: Vec<f32>,
     pub(super) begin: usize,
@@ -50,23 +50,27 @@ pub(crate) fn hearing(
     period: Frames,
 ) -> (Hearing, CardEar, OutputTap) {
     let runs = packets_within(HELD, rate.span_of(period).divided(2));
-    let (writer, heard) = rings(rate.frames_within(HELD).as_len(), runs);
+    let (writer, received) = rings(rate.frames_within(HELD).as_len(), runs);
     let (mouth, voices) = voices();
     let (sound, times) = (Vec::new(), VecDeque::new());
-    (Hearing { rate, heard, voices, sound, begin: 0, times }, CardEar { writer, channels }, mouth)
+    (
+        Hearing { rate, received, voices, sound, begin: 0, times },
+        CardEar { writer, channels },
+        mouth,
+    )
 }
 
 impl Hearing {
     pub(crate) fn is_deaf(&self) -> bool {
-        self.heard.is_abandoned()
+        self.received.is_abandoned()
     }
 
     /// Reads the new sound. Call it before packet traces are read, so that each played packet has
     /// its trace.
     pub(crate) fn listen(&mut self) {
-        let Self { heard, voices, sound, begin, times, .. } = self;
+        let Self { received, voices, sound, begin, times, .. } = self;
         voices.listen();
-        heard.read(|meets, samples| {
+        received.read(|meets, samples| {
             times.push_back((*begin + sound.len(), meets));
             sound.extend_from_slice(samples);
             voices.forget(meets.due - HELD);

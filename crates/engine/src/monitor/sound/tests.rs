@@ -68,7 +68,7 @@ impl World {
     fn plays(&mut self, frame: i64, samples: &[f32]) {
         for (index, block) in samples.chunks(BLOCK).enumerate() {
             let meets = at(self.rate, frame + (index * BLOCK) as i64);
-            self.ear.heard(meets, meets, block);
+            self.ear.received(meets, meets, block);
             self.poll();
         }
     }
@@ -370,10 +370,10 @@ fn log_line_after_its_sound_is_still_matched() {
     }
     for (index, block) in sent.chunks(BLOCK).enumerate() {
         let meets = at(world.rate, (index * BLOCK) as i64 - 1_920);
-        world.ear.heard(meets, meets, block);
+        world.ear.received(meets, meets, block);
         world.poll();
-        if let Some(heard) = index.checked_sub(40) {
-            world.expect(heard * BLOCK);
+        if let Some(received) = index.checked_sub(40) {
+            world.expect(received * BLOCK);
         }
     }
     assert_found(&world.finish().0, 300, -1_920);
@@ -403,7 +403,7 @@ fn a_card_that_is_off_by_500_ppm_is_followed() {
         }
         let drift = Span::from_micros(index as i64).divided(2);
         let meets = at(world.rate, (index * BLOCK) as i64) + drift;
-        world.ear.heard(meets, meets, block);
+        world.ear.received(meets, meets, block);
         world.poll();
     }
     let (found, _) = world.finish();
@@ -460,7 +460,7 @@ fn sound_taken_late_counts_from_its_taking() {
         }
         let due = at(world.rate, (index * BLOCK) as i64);
         let taken = if due < from { due } else { due.max(to) };
-        world.ear.heard(due, taken, block);
+        world.ear.received(due, taken, block);
         world.poll();
     }
     let (found, _) = world.finish();

@@ -49,8 +49,8 @@ fn loudest(samples: &[f32]) -> usize {
 impl<'a> SoundWindow<'a> {
     pub(super) fn new(samples: &'a [f32], brought: &'a RecentFrames) -> Option<Self> {
         let energy = dot(samples, samples);
-        let heard = f64::from(energy) >= SILENCE * WINDOW as f64 && energy.is_finite();
-        heard.then(|| {
+        let received = f64::from(energy) >= SILENCE * WINDOW as f64 && energy.is_finite();
+        received.then(|| {
             let loudest = loudest(samples);
             let indices = [0, 1, 2].map(|step| (loudest + step * STRIDE) % WINDOW);
             let at = indices.map(|index| samples[index]);

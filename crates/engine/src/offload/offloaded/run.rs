@@ -256,7 +256,7 @@ impl Offloaded {
             }
             let placed = run.placed || self.place_run(&run);
             if !run.reported {
-                self.tell_slack(&run, until);
+                self.report_slack(&run, until);
             }
             if let Some(run) = self.under_way.get(index) {
                 (run.placed, run.reported) = (placed, true);
@@ -279,7 +279,7 @@ impl Offloaded {
             }
             self.under_way.pop();
             if !run.reported {
-                self.tell_slack(&run, until);
+                self.report_slack(&run, until);
             }
             if run.end() > due && !run.placed && !self.place_run(&run) {
                 self.counters.crowded += 1;
@@ -294,11 +294,11 @@ impl Offloaded {
         self.returns.set_worker(self.ends.iter().flatten().any(WorkerEnd::is_attached));
         let mut sink = |channel: usize, samples: &[f32]| block.output(channel, part.from, samples);
         let pulled = self.returns.pull(part.frames as u32, &mut sink);
-        self.tell_damage();
+        self.report_damage();
         pulled.concealed
     }
 
-    fn tell_damage(&mut self) {
+    fn report_damage(&mut self) {
         while let Some(damage) = self.returns.poll_damage() {
             self.counters.damage_overflow += u64::from(self.rings.damage.push(damage).is_err());
         }
@@ -307,7 +307,7 @@ impl Offloaded {
     /// Reports remaining damage after the last run, even if late answers could repair it.
     pub fn finish(&mut self) {
         self.returns.settle();
-        self.tell_damage();
+        self.report_damage();
     }
 
     fn place_run(&mut self, run: &HandedOut) -> bool {
@@ -349,10 +349,10 @@ impl Offloaded {
         choose_answer(answers)
     }
 
-    fn tell_slack(&mut self, run: &HandedOut, until: LocalTime) {
+    fn report_slack(&mut self, run: &HandedOut, until: LocalTime) {
         let answers = self.ends.iter().flatten().filter_map(|end| end.master.answer(run.block));
-        let first = answers.map(|answer| answer.came).min();
-        let left = first.map(|came| until - came);
+        let first = answers.map(|answer| answer.arrived).min();
+        let left = first.map(|arrived| until - arrived);
         let slack = Slack { position: run.position, frames: run.frames, left };
         self.counters.slack_overflow += u64::from(self.rings.slack.push(slack).is_err());
     }

@@ -187,7 +187,7 @@ impl MixerInput {
 
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         if self.shares {
-            self.tell_tap();
+            self.update_tap();
             return woke;
         }
         let (mut latest, mut goes_on) = (woke, false);
@@ -200,7 +200,7 @@ impl MixerInput {
         });
         self.link = link;
         if !goes_on {
-            self.tell_tap();
+            self.update_tap();
         }
         self.miss(before, latest);
         latest
@@ -219,7 +219,7 @@ impl MixerInput {
             }
         };
         let missing = receiver.counters().missing_frames;
-        let received = receiver.handle_telling(datagram.bytes, &datagram.arrival, &mut bring);
+        let received = receiver.handle_with(datagram.bytes, &datagram.arrival, &mut bring);
         if let Some(marks) = marks {
             marks.took(receiver, missing);
             if let Some(passage) = received.late() {
@@ -237,7 +237,7 @@ impl MixerInput {
         goes_on
     }
 
-    pub(crate) fn tell_tap(&mut self) {
+    pub(crate) fn update_tap(&mut self) {
         let Some(tap) = &mut self.tap else { return };
         let channels = self.receiver.format().channels.count();
         tap.notify(channels, |frames| self.receiver.sound().samples(frames));
@@ -245,7 +245,7 @@ impl MixerInput {
 
     /// Passes decoded frames to the measurement: compressed packets have no samples earlier.
     #[inline]
-    fn tell_decoded(&mut self) {
+    fn update_decoded(&mut self) {
         let Some(frames) = self.receiver.take_decoded() else { return };
         let Some(tap) = &mut self.tap else { return };
         let channels = self.receiver.format().channels.count();
@@ -287,7 +287,7 @@ impl MixerInput {
         let pulled = receiver.pull(out, times, |passage| {
             *unbooked += u64::from(!passages.push(index, passage));
         });
-        self.tell_decoded();
+        self.update_decoded();
         if let Some(marks) = &mut self.marks {
             marks.pulled(&self.receiver, &times, &pulled);
         }

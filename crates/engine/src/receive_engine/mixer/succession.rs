@@ -165,8 +165,8 @@ impl Succession {
             let room = !self.gone.is_full();
             if let Some(mut heir) = slot.take_if(|heir| room && is_over(heir)) {
                 self.waiting -= 1;
-                input.tell_tap();
-                heir.input.tell_tap();
+                input.update_tap();
+                heir.input.update_tap();
                 core::mem::swap(&mut heir.input.tap, &mut input.tap);
                 let _ = self.gone.push(core::mem::replace(input, heir.input));
             }
@@ -182,6 +182,7 @@ impl PendingStream {
         passages: &mut Passages,
         index: usize,
     ) {
+        self.input.receiver.set_silent(self.joins.is_some() && self.begins.is_none());
         self.input.pull(out, times, passages, index);
         if self.input.alive && self.sounds_since.is_never() {
             self.sounds_since = times.now;

@@ -78,7 +78,7 @@ struct World {
 fn format() -> StreamFormat {
     let sample = SampleFormat::F32;
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::MONO,
         sample,
@@ -432,8 +432,8 @@ fn an_heir_takes_over_without_a_gap_or_a_click() {
     let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     let heir = world.bequeath(0, 0.5);
-    let heard = world.play(WAITED, &[0, heir]);
-    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6));
+    let received = world.play(WAITED, &[0, heir]);
+    assert!(received.iter().all(|sample| (sample - 0.5).abs() < 1e-6));
     assert_eq!(numbers(&mut world.gone), [0]);
     assert_eq!(world.mixer.inputs[0].number, heir);
     assert_eq!(ends(world.play(200, &[heir])), 0.5);
@@ -526,8 +526,11 @@ fn pending_stream_can_itself_be_replaced() {
     let first = world.bequeath(0, -0.5);
     world.play(20, &[0, first]);
     let second = world.bequeath(0, 0.5);
-    let heard = world.play(WAITED, &[0, first, second]);
-    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6), "the first was never played");
+    let received = world.play(WAITED, &[0, first, second]);
+    assert!(
+        received.iter().all(|sample| (sample - 0.5).abs() < 1e-6),
+        "the first was never played"
+    );
     assert_eq!(numbers(&mut world.gone), [first, 0]);
     assert_eq!(world.mixer.inputs[0].number, second);
 }

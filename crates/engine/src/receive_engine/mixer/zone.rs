@@ -66,6 +66,17 @@ impl ZoneMix {
         }
     }
 
+    /// Announcements that another one displaced are received, but not resampled.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn set_silent(&self, input: &mut MixerInput, first: LocalTime) {
+        if input.announces.is_some() {
+            let curve = self.curves(input).map(|(curve, _)| curve);
+            let silent = |curve: &GainCurve| curve.settled_at(first) == Some(Gain::SILENCE);
+            input.receiver.set_silent(curve.is_none_or(silent));
+        }
+    }
+
     /// Applies the gains of `input` to frames that are presented from `first` on. Returns whether
     /// they are audible.
     #[cold]

@@ -105,6 +105,7 @@ fn observers_see_a_whole_second_of_a_long_device_buffer() {
         let passage = PacketTrace { arrival, read: arrival, written, dac, ..passage(None) };
         play(&mut statistics, &passage);
     }
-    let heard: Vec<_> = statistics.observed.packets(at(5_000)).map(|passage| passage.dac).collect();
-    assert_eq!((heard[0], heard.len()), (at(4_000), 101));
+    let received: Vec<_> =
+        statistics.observed.packets(at(5_000)).map(|passage| passage.dac).collect();
+    assert_eq!((received[0], received.len()), (at(4_000), 101));
 }

@@ -24,7 +24,7 @@ fn at(millis: i64) -> LocalTime {
 fn format() -> StreamFormat {
     let sample = tautline_dsp::format::SampleFormat::L24;
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,

@@ -77,7 +77,7 @@ impl SentStream {
         }
     }
 
-    pub(crate) fn tell_observers(&mut self, observers: &Observers, began: LocalTime) {
+    pub(crate) fn publish(&mut self, observers: &Observers, began: LocalTime) {
         let (now, here, counters) = (now(), observers.are_here(), self.counters());
         let commands = &mut self.commands;
         let request = || commands.push(TransmitterCommand::Levels(here)).is_ok();
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn outage_losses_of_a_receiver_are_reported_at_the_sender() {
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

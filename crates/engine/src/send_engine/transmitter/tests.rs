@@ -77,7 +77,7 @@ impl World {
         let sender = Packetizer::new(PacketizerConfig {
             wire: PACK,
             format: StreamFormat {
-                coder: None,
+                codec: None,
                 rate: Rate::HZ_48000,
                 channels: Channels::new(map.outputs() as u32).unwrap(),
                 sample,

@@ -34,10 +34,10 @@ fn a_plugin_runs_on_blocks_of_any_length() {
         }
         amp.run(frames);
         for channel in 0..2 {
-            let heard = &amp.output(channel)[..frames];
+            let received = &amp.output(channel)[..frames];
             assert!(
-                heard.iter().all(|sample| *sample == 0.5 * (channel as f32 + 1.0)),
-                "{heard:?}"
+                received.iter().all(|sample| *sample == 0.5 * (channel as f32 + 1.0)),
+                "{received:?}"
             );
         }
     }
@@ -50,16 +50,16 @@ fn activation_clears_earlier_input() {
     let mut delay = PluginInstance::new(&library, "delay_5s", 8000, 80).unwrap();
     delay.set_control(0, 0.01);
     delay.set_control(1, 1.0);
-    let heard = |delay: &mut PluginInstance, sample: f32| {
+    let received = |delay: &mut PluginInstance, sample: f32| {
         delay.input_mut(0).fill(sample);
         delay.run(80);
         delay.output(0).to_vec()
     };
     delay.activate();
-    assert!(heard(&mut delay, 1.0).iter().all(|sample| *sample == 0.0));
-    assert!(heard(&mut delay, 1.0).iter().all(|sample| *sample == 1.0));
+    assert!(received(&mut delay, 1.0).iter().all(|sample| *sample == 0.0));
+    assert!(received(&mut delay, 1.0).iter().all(|sample| *sample == 1.0));
     delay.activate();
-    assert!(heard(&mut delay, 0.5).iter().all(|sample| *sample == 0.0));
+    assert!(received(&mut delay, 0.5).iter().all(|sample| *sample == 0.0));
 }
 
 #[test]

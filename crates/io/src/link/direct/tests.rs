@@ -10,7 +10,7 @@ use tautline_proto::time::{MediaTime, Span};
 
 use super::*;
 use crate::clock::sleep_until;
-use crate::link::event_queue::telling;
+use crate::link::event_queue::event_channel;
 use crate::link::threaded::{Spacing, ThreadedLink, WireOptions};
 use crate::socket::launch::LaunchClock;
 use crate::socket::timestamp::{PACKET_TX_TIMESTAMP, tests as reported};
@@ -108,12 +108,13 @@ fn wire_thread_reads_errors_of_the_second_network_alone() {
 #[test]
 fn a_packet_that_queues_dropped_is_counted_once_and_named() {
     let (mut link, _receivers) = by_two_networks();
-    let (teller, mut reported) = telling(2);
-    link.notify(teller);
-    let DirectLink { launcher, counters, teller, .. } = &mut link;
+    let (event_sender, mut reported) = event_channel(2);
+    link.notify(event_sender);
+    let DirectLink { launcher, counters, event_sender, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..4).map(|number| launcher.time(&packet(6 * number))).collect();
-    let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
+    let mut tally =
+        DropTally { launcher: Some(launcher), counters, event_sender: event_sender.as_mut() };
     assert!(tally.dropped_with(times[1], |dropped| {
         [0, 1, 1].map(|of| dropped(times[of])).into_iter().for_each(drop)
     }));
@@ -129,12 +130,13 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
 #[test]
 fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     let (mut link, _receivers) = by_two_networks();
-    let (teller, mut reported) = telling(4);
-    link.notify(teller);
-    let DirectLink { launcher, counters, teller, sampler, incoming, .. } = &mut link;
+    let (event_sender, mut reported) = event_channel(4);
+    link.notify(event_sender);
+    let DirectLink { launcher, counters, event_sender, sampler, incoming, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..3).map(|number| launcher.time(&packet(6 * number))).collect();
-    let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
+    let mut tally =
+        DropTally { launcher: Some(launcher), counters, event_sender: event_sender.as_mut() };
     for (time, code, errno) in [(times[2], 1, libc::EINVAL), (times[0], 2, libc::ECANCELED)] {
         let report = reported::dropped(time, code, errno);
         let report = reported::reported(libc::SOL_PACKET, PACKET_TX_TIMESTAMP, report);

@@ -237,20 +237,20 @@ pub struct MuxedSender {
     pub(super) line: Held<SendingTransport>,
     pub(super) bell: Arc<EventDescriptor>,
     pub(super) datagram_bytes: usize,
-    pub(super) teller: Option<EventSender>,
+    pub(super) event_sender: Option<EventSender>,
     pub(super) before: LinkCounters,
 }
 
 impl MuxedSender {
     fn turn(&mut self) {
-        let Self { line, teller, before, bell, .. } = self;
+        let Self { line, event_sender, before, bell, .. } = self;
         while line.turn(|old, next| {
             if let Some(old) = old {
                 old.link.flush();
                 *before = before.plus(&old.link.counters());
-                *teller = old.link.release();
+                *event_sender = old.link.release();
             }
-            teller.take().into_iter().for_each(|teller| next.link.notify(teller));
+            event_sender.take().into_iter().for_each(|event_sender| next.link.notify(event_sender));
         }) {
             bell.silence();
         }
@@ -263,10 +263,10 @@ impl MuxedSender {
 }
 
 impl Link for MuxedSender {
-    fn notify(&mut self, teller: EventSender) {
+    fn notify(&mut self, event_sender: EventSender) {
         match self.line.now() {
-            Some(line) => line.link.notify(teller),
-            None => self.teller = Some(teller),
+            Some(line) => line.link.notify(event_sender),
+            None => self.event_sender = Some(event_sender),
         }
     }
 

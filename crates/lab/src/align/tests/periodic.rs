@@ -30,7 +30,7 @@ fn burst(wave: &Wave) -> Vec<f64> {
     low_passed(&(0..FRAMES).map(sample).collect::<Vec<_>>(), 20_000.0)
 }
 
-fn heard(sound: &[f64], way: &Way) -> TapDelays {
+fn received(sound: &[f64], way: &Way) -> TapDelays {
     received_with(sound, way, &options())
 }
 
@@ -67,7 +67,7 @@ fn onset_proves_the_delay_and_polarity_of_a_sine() {
     for delay in [0.0, 480.0, 1234.37, -700.5] {
         for gain in [0.5, -0.5] {
             let way = Way { delay, drift: 0.0, gain };
-            is_proven(&heard(&sound, &way), &way, PERIOD);
+            is_proven(&received(&sound, &way), &way, PERIOD);
         }
     }
 }
@@ -84,7 +84,7 @@ fn envelopes_prove_the_delays_of_periodic_sounds() {
         let sound = burst(&wave);
         for gain in [0.5, -0.5] {
             let way = Way { delay: 1234.25, drift: 0.0, gain };
-            is_proven(&heard(&sound, &way), &way, 960.0);
+            is_proven(&received(&sound, &way), &way, 960.0);
         }
     }
 }
@@ -94,7 +94,7 @@ fn drifting_clocks_leave_the_onset_of_a_sine_proven() {
     let sound = burst(&sine(300.0));
     for drift in [5e-6, -100e-6] {
         let way = Way { delay: 480.0, drift, gain: 0.5 };
-        let reported = heard(&sound, &way);
+        let reported = received(&sound, &way);
         is_proven(&reported, &way, PERIOD);
         let found = reported.drift.unwrap();
         let off = (found.ppm.as_f64() - 1e6 * drift).abs();
@@ -107,7 +107,7 @@ fn clicks_further_apart_than_the_range_are_no_rivals() {
     let click = |off: f64| 0.8 * (-(off / 6.0).powi(2)).exp();
     let clicks: Wave = Box::new(move |at| click(at.rem_euclid(24_000.0) - 6000.0));
     let way = Way { delay: 1234.25, drift: 0.0, gain: 0.5 };
-    is_proven(&heard(&sampled(FRAMES, &clicks), &way), &way, PERIOD);
+    is_proven(&received(&sampled(FRAMES, &clicks), &way), &way, PERIOD);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn onset_of_the_second_tap_alone_bounds_its_delay() {
     let (sound, way) =
         (sampled(FRAMES, &sine(300.0)), Way { delay: 1612.5, drift: 0.0, gain: 0.5 });
     // The sound may have begun before the recording.
-    let reported = heard(&sound, &way);
+    let reported = received(&sound, &way);
     let Err(InvalidWindow::Ambiguous { delays, period: Some(_) }) = &reported.windows[0].delay
     else {
         panic!("{reported:?}")

@@ -108,10 +108,10 @@ impl Work for WastingWork {
         }
         let cost = Span::from_nanos((f64::from(controls[0]) * 1000.0) as i64);
         Passing { cost, real: controls[1] <= 0.0 }.pass();
-        let heard = place(BlockLeg::There, Some(self.set.input(0)));
+        let received = place(BlockLeg::There, Some(self.set.input(0)));
         let played = place(BlockLeg::Back, Some(self.set.output(0)));
-        if let (Some(heard), Some(played)) = (heard, played) {
-            output[played].copy_from_slice(&input[heard]);
+        if let (Some(received), Some(played)) = (received, played) {
+            output[played].copy_from_slice(&input[received]);
         }
         0
     }

@@ -51,7 +51,7 @@ impl ErringCard {
     }
 }
 
-fn heard(played: &[f32], output: &ErringCard, input: &ErringCard, delay: f64) -> Vec<f32> {
+fn received(played: &[f32], output: &ErringCard, input: &ErringCard, delay: f64) -> Vec<f32> {
     let place = (input.begin - delay - output.begin) * output.rate();
     let mut resampler = Resampler::new(Quality::Balanced, 1, played.len());
     let half = resampler.half();
@@ -88,7 +88,7 @@ fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> M
         let side = output.side(rng, block * output.period, samples);
         plays.process(&mut cycle(Side::absent(), side));
     }
-    let mut sound = heard(&sound, output, input, delay);
+    let mut sound = received(&sound, output, input, delay);
     sound.iter_mut().for_each(|sample| *sample += (noise * (2.0 * rng.f64() - 1.0)) as f32);
     let mut end = LocalTime::ZERO;
     for (block, samples) in sound.chunks_exact_mut(input.period).enumerate() {
@@ -99,7 +99,7 @@ fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> M
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO).with_room(1000);
     let runs = ear.listen();
     marks.read(|played| judge.played(played));
-    ear.find(runs, |heard| judge.heard(heard));
+    ear.find(runs, |received| judge.received(received));
     MeasuredDelay::new(settings, None, judge.finish(end))
 }
 

@@ -52,16 +52,16 @@ fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
         begun: host.shows(BEGUN),
         settings: SETTINGS,
         played: Vec::new(),
-        heard: Vec::new(),
+        received: Vec::new(),
         end: LogEnd::default(),
     };
     let (mut plays, mut handles) = (log(&player), log(&hearer));
     for mark in 0..600 {
-        let (played, heard) = at(mark, 0);
+        let (played, received) = at(mark, 0);
         let met = BEGUN + (played.at - LocalTime::ZERO);
         plays.played.push(Played { at: player.shows(met), uncertainty: UNSURE, ..played });
         let met = hearer.shows(met + DELAY);
-        handles.heard.push(JudgedMark { at: met, uncertainty: UNSURE, ..heard });
+        handles.received.push(JudgedMark { at: met, uncertainty: UNSURE, ..received });
     }
     handles.end.end_ns = hearer.shows(BEGUN + Span::from_secs(7)).as_nanos();
     [plays, handles].map(written)
@@ -75,7 +75,7 @@ fn text(log: &DeviceLog) -> String {
     let begin = super::super::log::LogBegin::of(log.begun, &log.settings);
     let lines = core::iter::once(LogLine::Begun(begin))
         .chain(log.played.iter().map(LogLine::from))
-        .chain(log.heard.iter().map(LogLine::from))
+        .chain(log.received.iter().map(LogLine::from))
         .chain([LogLine::Ended(log.end.clone())]);
     let mut text = Vec::new();
     lines.for_each(|line| line.write(&mut text).unwrap());
@@ -142,7 +142,7 @@ fn bound_includes_full_clock_uncertainty_plus_scatter() {
         let mut logs = logs(hosts);
         let mut random = fastrand::Rng::with_seed(11);
         let mut noise = || Span::from_micros(random.i64(-400..=400));
-        logs[1].heard.iter_mut().for_each(|mark| mark.at += noise());
+        logs[1].received.iter_mut().for_each(|mark| mark.at += noise());
         let clocks = hosts.map(|host| host.timeline());
         let found = join(logs, &clocks, &between(Span::from_micros(250))).unwrap();
         let report = found.report(["here", "there"]);
@@ -220,8 +220,8 @@ fn full_log_causes_no_missed_or_foreign_marks() {
     for full in [0, 1] {
         let mut logs = logs([here, here]);
         logs[0].played.truncate(if full == 0 { 300 } else { 600 });
-        logs[1].heard.truncate(if full == 1 { 300 } else { 600 });
-        logs[full].end.unkept = 300;
+        logs[1].received.truncate(if full == 1 { 300 } else { 600 });
+        logs[full].end.overflowed = 300;
         let report = join(logs, &clocks(), &between(Span::ZERO)).unwrap().report(["here", "there"]);
         assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
         assert_eq!(figure(&report, "marks_of_others"), 0, "{report}");
@@ -253,7 +253,7 @@ fn a_log_with_marks_that_cannot_be_is_refused() {
     ];
     for spoil in spoils {
         let mut log = written.clone();
-        spoil(&mut log.heard[3]);
+        spoil(&mut log.received[3]);
         snapshot!(DeviceLog::read(&text(&log)).unwrap_err());
     }
     let played = "{\"played\":[4294967295,1,1,1]}";

@@ -44,9 +44,9 @@ fn two_reports_of_delays_are_compared_as_others_are() {
 fn marks_beyond_the_capacity_are_counted_and_reported() {
     let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO).with_room(5);
     for mark in 0..20 {
-        let (played, heard) = at(mark, 1000);
+        let (played, received) = at(mark, 1000);
         judge.played(played);
-        judge.heard(heard);
+        judge.received(received);
     }
     let found = MeasuredDelay::new([SETTINGS; 2], None, judge.finish(LocalTime::NEVER));
     assert_eq!((found.marks.measured().count, found.marks.delays.values().len()), (20, 5));
@@ -61,7 +61,7 @@ fn few_marks_have_a_median_and_the_error_of_their_spread() {
         for mark in 0..9 {
             let (played, received) = at(mark, if mark == 4 { 1000 + moved } else { 1000 });
             judge.played(played);
-            judge.heard(received);
+            judge.received(received);
         }
         let found = MeasuredDelay::new([SETTINGS; 2], None, judge.finish(LocalTime::NEVER));
         let report = found.report(["here", "there"]);
@@ -89,12 +89,12 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
     for (turned, reported) in [(5, "as played"), (6, "unsure"), (14, "unsure"), (15, "turned")] {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..20 {
-            let (played, mut heard) = at(mark, 1000);
+            let (played, mut received) = at(mark, 1000);
             // The last mark belongs to the minority.
             let is_turned = if turned > 10 { mark < turned } else { mark >= 20 - turned };
-            heard.gain *= if is_turned { -1.0 } else { 1.0 };
+            received.gain *= if is_turned { -1.0 } else { 1.0 };
             judge.played(played);
-            judge.heard(heard);
+            judge.received(received);
         }
         let outcome = judge.finish(LocalTime::NEVER);
         let found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
@@ -107,12 +107,12 @@ fn samples_changed_only_by_xruns_are_reported_as_such() {
     let reported = |lost: u64, xruns: [u64; 2], skipped: [i64; 2]| {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..2000 {
-            let (played, mut heard) = at(mark, 1000);
-            heard.gain = 10_f64.powf(Marker::LEVEL_DB / 20.0);
-            heard.words = heard.frame as u64 / 64;
-            heard.words -= if mark > 1000 { lost.min(heard.words) } else { 0 };
+            let (played, mut received) = at(mark, 1000);
+            received.gain = 10_f64.powf(Marker::LEVEL_DB / 20.0);
+            received.words = received.frame as u64 / 64;
+            received.words -= if mark > 1000 { lost.min(received.words) } else { 0 };
             judge.played(played);
-            judge.heard(heard);
+            judge.received(received);
         }
         let outcome = judge.finish(LocalTime::NEVER);
         let mut found = MeasuredDelay::new([SETTINGS; 2], None, outcome);

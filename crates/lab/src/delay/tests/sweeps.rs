@@ -42,10 +42,10 @@ fn measured_without(
             continue;
         }
         let lacks = if block == skipped.end { skipped.len() * BLOCK } else { 0 };
-        let heard = Side { skipped: Frames::from_len(lacks), ..side(block, samples) };
-        handles.process(&mut cycle(heard, Side::absent()));
+        let received = Side { skipped: Frames::from_len(lacks), ..side(block, samples) };
+        handles.process(&mut cycle(received, Side::absent()));
         let runs = ear.listen();
-        ear.find(runs, |heard| judge.heard(heard));
+        ear.find(runs, |received| judge.received(received));
     }
     let outcome = judge.finish(ear.end());
     let mut found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
@@ -132,11 +132,11 @@ fn spacing() -> usize {
 }
 
 fn swept(mark: u32) -> (Played, JudgedMark) {
-    let (played, heard) = at(mark, 1000);
+    let (played, received) = at(mark, 1000);
     let frame = i64::from(mark) * spacing() as i64;
     let at = LocalTime::ZERO + SETTINGS.rate.span_of(Frames::new(frame));
     let played = Played { frame, at, ..played };
-    (played, JudgedMark { frame: frame as f64, at: at + Span::from_micros(1000), ..heard })
+    (played, JudgedMark { frame: frame as f64, at: at + Span::from_micros(1000), ..received })
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn missed_sweep_is_counted_despite_an_undue_received_one() {
     for mark in 0..10 {
         judge.played(swept(mark).0);
         if mark != 4 {
-            judge.heard(swept(mark).1);
+            judge.received(swept(mark).1);
         }
     }
     // The last sweep was heard but not due.
@@ -163,11 +163,11 @@ fn card_drift_with_missed_sweeps_is_no_drop_or_repeat() {
             .with_marks(spacing(), Marker::LEVEL_DB)
             .with_sweeps();
         for mark in 0..100 {
-            let (played, mut heard) = swept(mark);
-            heard.frame *= 1.0 + ppm / 1e6;
+            let (played, mut received) = swept(mark);
+            received.frame *= 1.0 + ppm / 1e6;
             judge.played(played);
             if mark % 10 == 0 {
-                judge.heard(heard);
+                judge.received(received);
             }
         }
         let outcome = judge.finish(LocalTime::NEVER);
@@ -204,7 +204,7 @@ fn delay_of_400_ms_is_measured_at_96_khz() {
     finder.push(&sound, |sweep| {
         let at = LocalTime::ZERO + rate.span_of(Frames::new(sweep.frame)) + delay;
         let frame = sweep.frame as f64;
-        judge.heard(JudgedMark { frame, at, clear_db: Some(sweep.clear_db), ..swept(0).1 });
+        judge.received(JudgedMark { frame, at, clear_db: Some(sweep.clear_db), ..swept(0).1 });
     });
     let outcome = judge.finish(LocalTime::NEVER);
     assert!(outcome.delay.count() >= 4, "{outcome:?}");

@@ -56,7 +56,7 @@ fn called_end_adapts_callers_that_chose_no_coding() {
         Some(CallAdaptation { codings: all.to_vec(), after_loss: true, ..bits.clone() });
     let terms = caller.choose(&here).unwrap();
     assert_eq!(terms.adapts, Some(CallAdaptation { codings: all.to_vec(), ..bits.clone() }));
-    assert_eq!(terms.there.coding.coder, Coding::OPUS.at_bitrate(64_000).coder, "few bits first");
+    assert_eq!(terms.there.coding.codec, Coding::OPUS.at_bitrate(64_000).codec, "few bits first");
     // Cannot send feedback.
     let older = CallOffer { adapts: None, ..caller.clone() };
     let terms = older.choose(&here).unwrap();

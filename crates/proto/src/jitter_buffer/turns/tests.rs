@@ -192,7 +192,7 @@ fn a_turn_after_one_that_was_ended_begins_where_that_packet_did() {
 fn a_place_belongs_to_one_number() {
     let mut turns = Turns::new(8);
     turns.keep(&usual(3));
-    assert!(turns.has(3) && !turns.has(11) && turns.came(11).is_none());
+    assert!(turns.has(3) && !turns.has(11) && turns.arrived(11).is_none());
     turns.keep(&usual(11));
     assert!(!turns.has(3) && turns.has(11));
     turns.clear();
@@ -214,7 +214,7 @@ fn stored_packet_has_its_received_values() {
         held: Span::from_nanos(4_096),
     };
     let arrival = LocalTime::from_nanos(987_654_321);
-    let came = Slot {
+    let arrived = Slot {
         capture: Some(capture),
         instants: Some(instants),
         arrival,
@@ -222,16 +222,16 @@ fn stored_packet_has_its_received_values() {
         ..slot(7, 70, 10)
     };
     let mut turns = Turns::new(8);
-    turns.keep(&came);
-    let kept = turns.came(7).unwrap();
+    turns.keep(&arrived);
+    let kept = turns.arrived(7).unwrap();
     assert_eq!((kept.sequence, kept.media, kept.frames), (7, media(70), Frames::new(10)));
-    assert_eq!((kept.capture, kept.instants), (came.capture, came.instants));
-    assert_eq!((kept.arrival, kept.read), (came.arrival, came.read));
+    assert_eq!((kept.capture, kept.instants), (arrived.capture, arrived.instants));
+    assert_eq!((kept.arrival, kept.read), (arrived.arrival, arrived.read));
     assert!(kept.whole && !kept.repaired);
-    let slow = Slot { read: arrival + Span::from_secs(9), ..came };
+    let slow = Slot { read: arrival + Span::from_secs(9), ..arrived };
     turns.keep(&slow);
     let maximum = arrival + Span::from_nanos(u32::MAX.into());
-    assert_eq!(turns.came(7).unwrap().read, maximum);
+    assert_eq!(turns.arrived(7).unwrap().read, maximum);
 }
 
 #[test]
@@ -244,16 +244,16 @@ fn packet_trace_has_all_times_on_the_local_clock() {
     let arrival = LocalTime::from_nanos(2_000_000);
     let read = arrival + micros(5);
     let capture = Some(wall(50_001_000_000));
-    let came = Slot { capture, instants: Some(instants), arrival, read, ..slot(1, 48, 48) };
+    let arrived = Slot { capture, instants: Some(instants), arrival, read, ..slot(1, 48, 48) };
     let (now, dac) = (arrival + Span::from_millis(1), arrival + Span::from_millis(4));
     let passage_of = |slot: &Slot, placement: &_| {
         PackedSlot::from(slot).passage(placement, now, dac, Span::ZERO)
     };
-    let unmapped = passage_of(&came, &placement);
+    let unmapped = passage_of(&arrived, &placement);
     assert_eq!((unmapped.reference, unmapped.origin), (None, None));
     placement.set_clock(ClockMapping::known(ahead, Span::ZERO));
     let captured = LocalTime::from_nanos(1_000_000);
-    let passage = passage_of(&came, &placement);
+    let passage = passage_of(&arrived, &placement);
     let origin = passage.origin.unwrap();
     let sender = origin.sender.unwrap();
     assert_eq!((passage.reference, origin.capture), (Some(captured), captured));
@@ -262,9 +262,9 @@ fn packet_trace_has_all_times_on_the_local_clock() {
     assert_eq!((passage.arrival, passage.read), (arrival, read));
     assert_eq!((passage.taken, passage.written, passage.dac), (now, now, dac));
     assert_eq!((passage.media, passage.resample, passage.late), (media(48), Span::ZERO, false));
-    assert!(passage_of(&Slot { whole: false, ..came }, &placement).late);
+    assert!(passage_of(&Slot { whole: false, ..arrived }, &placement).late);
     // The placement's capture time is used.
-    let silent = Slot { capture: None, ..came };
+    let silent = Slot { capture: None, ..arrived };
     placement.observe_capture(media(0), wall(50_000_000_000));
     let presumed = passage_of(&silent, &placement);
     assert_eq!(presumed.reference, Some(captured));

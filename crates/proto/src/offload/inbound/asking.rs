@@ -45,7 +45,7 @@ impl BlockAsking {
     }
 
     /// After a silence, shortens the wait to [`LONGEST_WAIT`].
-    pub(super) fn heard(&mut self) {
+    pub(super) fn received(&mut self) {
         if self.wait > LONGEST_WAIT {
             if !self.again.is_never() {
                 self.again = self.again - self.wait + LONGEST_WAIT;
@@ -106,7 +106,7 @@ mod tests {
     ) -> Vec<i64> {
         let requests = |millis: &i64| {
             if handles(*millis) {
-                asking.heard();
+                asking.received();
             }
             asking.next(0..1, false, at(*millis), |_| true).is_some()
         };

@@ -24,7 +24,7 @@ pub(super) struct Whole {
     pub(super) frames: u32,
     pub(super) flags: Flags,
     pub(super) latency: u32,
-    pub(super) came: LocalTime,
+    pub(super) arrived: LocalTime,
 }
 
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ impl Assembly {
             self.bytes.fit(bytes, kept);
             let &Head { block, position, frames, latency, .. } = head;
             let flags = head.flags.without(Flags::REPLAY);
-            let whole = Whole { position, frames, flags, latency, came: now };
+            let whole = Whole { position, frames, flags, latency, arrived: now };
             self.slots[at] = AssemblySlot { block, whole, parts, missing: parts };
         } else if (slot.whole.position, slot.whole.frames, slot.parts)
             != (head.position, head.frames, parts)
@@ -114,7 +114,7 @@ impl Assembly {
         if slot.missing > 0 {
             return Handled::Part;
         }
-        slot.whole.came = now;
+        slot.whole.arrived = now;
         Handled::Complete(head.block)
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct OrderedInbound {
     position: u64,
     complete: u64,
     /// End of the known blocks.
-    heard: u64,
+    received: u64,
     received_at: LocalTime,
     /// Last number out of range.
     far: Option<u64>,
@@ -78,7 +78,7 @@ impl OrderedInbound {
             next: 0,
             position: 0,
             complete: 0,
-            heard: 0,
+            received: 0,
             received_at: LocalTime::ZERO,
             far: None,
             gone: 0,
@@ -99,7 +99,7 @@ impl OrderedInbound {
     }
 
     pub(crate) const fn behind(&self) -> u64 {
-        self.heard.saturating_sub(self.next)
+        self.received.saturating_sub(self.next)
     }
 
     pub(crate) fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
@@ -110,7 +110,7 @@ impl OrderedInbound {
             Ok(SortedDatagram::Block(head, body)) => self.handle_block(&head, body, now),
             Ok(SortedDatagram::Gone { epoch, first }) if self.epoch == Some(epoch) => {
                 // Later notices cover unknown blocks.
-                self.gone = self.gone.max(first.min(self.heard));
+                self.gone = self.gone.max(first.min(self.received));
                 Handled::Gone(first)
             }
             Ok(SortedDatagram::Gone { .. }) => Handled::Old,
@@ -147,7 +147,7 @@ impl OrderedInbound {
         } else if self.epoch != Some(head.epoch) {
             return Handled::Old;
         }
-        self.asking.heard();
+        self.asking.received();
         if head.block < self.next {
             let again = head.flags.has(Flags::REPLAY) && head.part + 1 == head.parts;
             return if again { Handled::Again(head.block) } else { Handled::Duplicate };
@@ -155,7 +155,7 @@ impl OrderedInbound {
         if head.block - self.next >= self.assembly.hold() {
             // A distant number needs a second near it, or a worker that starts mid-epoch.
             let far = self.far.replace(head.block);
-            if self.heard == 0
+            if self.received == 0
                 || far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold())
             {
                 self.advance(head.block, now);
@@ -166,7 +166,7 @@ impl OrderedInbound {
         match handled {
             Handled::Complete(block) => {
                 self.complete += 1;
-                self.counters.reordered += u64::from(block + 1 < self.heard);
+                self.counters.reordered += u64::from(block + 1 < self.received);
                 self.asking.progress();
                 self.advance(block, now);
             }
@@ -177,7 +177,7 @@ impl OrderedInbound {
     }
 
     fn advance(&mut self, block: u64, now: LocalTime) {
-        self.heard = self.heard.max(block + 1);
+        self.received = self.received.max(block + 1);
         self.received_at = now;
     }
 
@@ -186,7 +186,7 @@ impl OrderedInbound {
         self.assembly.clear();
         self.asking.nothing_is_missing();
         (self.next, self.position, self.complete) = (0, 0, 0);
-        (self.heard, self.far, self.gone) = (0, None, 0);
+        (self.received, self.far, self.gone) = (0, None, 0);
         (self.turn, self.restart) = (None, true);
         (self.state, self.since) = (PluginState::Clean, 0);
         self.counters.epochs += 1;
@@ -291,7 +291,7 @@ impl OrderedInbound {
 
     fn reach(&self, now: LocalTime) -> (Range<u64>, bool) {
         let limit = self.next + self.assembly.hold();
-        let mut end = self.heard;
+        let mut end = self.received;
         if self.newest_is_under_way() && now < self.received_at + self.asking.wait() {
             end -= 1;
         }
@@ -299,8 +299,8 @@ impl OrderedInbound {
     }
 
     fn newest_is_under_way(&self) -> bool {
-        (self.next + 1..=self.next + self.assembly.hold()).contains(&self.heard)
-            && self.assembly.whole(self.heard - 1).is_none()
+        (self.next + 1..=self.next + self.assembly.hold()).contains(&self.received)
+            && self.assembly.whole(self.received - 1).is_none()
     }
 
     pub(crate) fn deadline(&self) -> LocalTime {

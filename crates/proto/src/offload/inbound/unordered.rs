@@ -21,7 +21,7 @@ pub struct ArrivedBlock<'a> {
     /// Latency of the sound, in frames.
     pub latency: u32,
     /// When the last part arrived.
-    pub came: LocalTime,
+    pub arrived: LocalTime,
 }
 
 /// Blocks taken at their turn, complete or not.
@@ -124,7 +124,7 @@ impl UnorderedInbound {
             frames: whole.frames,
             flags: whole.flags,
             latency: whole.latency,
-            came: whole.came,
+            arrived: whole.arrived,
         })
     }
 

@@ -73,7 +73,7 @@ impl DamageLedger {
         }
     }
 
-    pub(super) fn came_late(&mut self, range: Range<u64>) {
+    pub(super) fn arrived_late(&mut self, range: Range<u64>) {
         let mut at = self.settled;
         while let Some(entry) = self.entries.get(at) {
             let (from, end) = (entry.from.max(range.start), entry.end().min(range.end));

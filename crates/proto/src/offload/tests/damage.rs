@@ -83,10 +83,10 @@ fn invalid_plugin_output_is_played_and_noted() {
     run(&mut returns, 64);
     arrives(&mut returns, 0, 64, false);
     returns.push_dry(0, &[0.25; 64]);
-    let mut heard = Vec::new();
-    let pulled = returns.pull(64, &mut |_, samples| heard.extend_from_slice(samples));
+    let mut received = Vec::new();
+    let pulled = returns.pull(64, &mut |_, samples| received.extend_from_slice(samples));
     assert_eq!((pulled.wet, pulled.concealed, pulled.faded), (64, 0, 0));
-    assert_eq!(heard, [0.5; 64]);
+    assert_eq!(received, [0.5; 64]);
     assert_eq!(all(&mut returns), [(0, 64, Cause::Dirty)]);
 }
 
@@ -107,7 +107,7 @@ fn frames_without_a_worker_are_not_lost() {
     run(&mut returns, 64);
     returns.set_worker(true);
     run(&mut returns, 64);
-    returns.came_late(0, 128);
+    returns.arrived_late(0, 128);
     assert_eq!(all(&mut returns), [(0, 64, Cause::NoWorker), (64, 64, Cause::Late)]);
 }
 
@@ -121,16 +121,17 @@ fn longer_delay_is_noted_once_and_kept() {
     // Frame 448 is next, 96 frames later than before.
     assert_eq!(returns.set_delay(160), 160);
     assert_eq!(returns.set_delay(100), 160);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut concealed = 0;
     for block in 8..12u64 {
         arrives(&mut returns, block * 64, 64, true);
         returns.push_dry(0, &[0.25; 64]);
-        concealed += returns.pull(64, &mut |_, samples| heard.extend_from_slice(samples)).concealed;
+        concealed +=
+            returns.pull(64, &mut |_, samples| received.extend_from_slice(samples)).concealed;
     }
     assert_eq!(concealed, 96);
-    assert_eq!(heard[48..96], [0.25; 48], "dry");
-    assert_eq!(heard[96 + 48..], [0.5; 256 - 144]);
+    assert_eq!(received[48..96], [0.25; 48], "dry");
+    assert_eq!(received[96 + 48..], [0.5; 256 - 144]);
     assert_eq!(all(&mut returns), [(448 - 96, 96, Cause::Grown), (448, 48, Cause::Faded)]);
     assert_eq!(returns.set_delay(5000), 1024);
 }

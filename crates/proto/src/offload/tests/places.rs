@@ -24,7 +24,7 @@ fn wet(channel: usize, frame: u64) -> f32 {
 struct Received {
     returns: Returns,
     clock: u64,
-    heard: [Vec<f32>; 2],
+    received: [Vec<f32>; 2],
     pulled: Vec<PulledReturns>,
 }
 
@@ -32,7 +32,7 @@ impl Received {
     fn new(config: ReturnsConfig, delay: u32) -> Self {
         let mut returns = Returns::new(config);
         returns.begin(delay);
-        Self { returns, clock: 0, heard: [Vec::new(), Vec::new()], pulled: Vec::new() }
+        Self { returns, clock: 0, received: [Vec::new(), Vec::new()], pulled: Vec::new() }
     }
 
     fn place(&mut self, position: u64, frames: u32, clean: bool) -> u32 {
@@ -54,10 +54,10 @@ impl Received {
         for (position, frames) in answers {
             self.place(*position, *frames, true);
         }
-        let heard = &mut self.heard;
+        let received = &mut self.received;
         let pulled = self.returns.pull(frames, &mut |channel, samples| {
             assert_eq!(samples.len(), frames as usize);
-            heard[channel].extend_from_slice(samples);
+            received[channel].extend_from_slice(samples);
         });
         self.clock += u64::from(frames);
         let PulledReturns { wet, concealed, before, .. } = pulled;
@@ -104,8 +104,8 @@ proptest! {
         }
         let fade = host.returns.fade_frames() as usize;
         prop_assert_eq!(fade, 48);
-        let heard = host.heard[0].len();
-        let played = heard.saturating_sub(delay as usize);
+        let received = host.received[0].len();
+        let played = received.saturating_sub(delay as usize);
         host.returns.settle();
         let (mut noted, mut faded) = (vec![false; played], vec![false; played]);
         while let Some(damage) = host.returns.poll_damage() {
@@ -121,14 +121,14 @@ proptest! {
         }
         let may_differ = |frame: usize| noted[frame] || faded[frame];
         for channel in 0..2 {
-            let heard = &host.heard[channel];
-            let silent = heard.len().min(delay as usize);
-            prop_assert!(heard[..silent].iter().all(|sample| sample.to_bits() == 0));
-            for (frame, heard) in heard[silent..].iter().enumerate() {
+            let received = &host.received[channel];
+            let silent = received.len().min(delay as usize);
+            prop_assert!(received[..silent].iter().all(|sample| sample.to_bits() == 0));
+            for (frame, received) in received[silent..].iter().enumerate() {
                 let truth = wet(channel, frame as u64);
-                prop_assert!(heard.is_finite());
+                prop_assert!(received.is_finite());
                 prop_assert!(
-                    may_differ(frame) || heard.to_bits() == truth.to_bits(),
+                    may_differ(frame) || received.to_bits() == truth.to_bits(),
                     "frame {} of {}", frame, played
                 );
             }
@@ -151,11 +151,11 @@ proptest! {
             host.place(answer.0, answer.1, true);
         }
         for channel in 0..2 {
-            let heard = &host.heard[channel];
-            let silent = heard.len().min(delay as usize);
+            let received = &host.received[channel];
+            let silent = received.len().min(delay as usize);
             let truth: Vec<f32> =
-                (0..heard.len() - silent).map(|frame| wet(channel, frame as u64)).collect();
-            prop_assert_eq!(bits(&heard[silent..]), bits(&truth));
+                (0..received.len() - silent).map(|frame| wet(channel, frame as u64)).collect();
+            prop_assert_eq!(bits(&received[silent..]), bits(&truth));
         }
         prop_assert!(host.returns.poll_damage().is_none());
     }
@@ -175,17 +175,17 @@ fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> 
 #[test]
 fn dry_input_has_the_plugins_delay() {
     let mut host = with_lost(config(64, Replacement::Dry), 40, 10..20);
-    let heard = &host.heard[1][64..];
+    let received = &host.received[1][64..];
     // After the fade, until the sound returns.
-    for (frame, heard) in heard.iter().enumerate().take(20 * 64).skip(10 * 64 + 48) {
-        assert_eq!(heard.to_bits(), dry(1, frame as u64).to_bits(), "frame {frame}");
+    for (frame, received) in received.iter().enumerate().take(20 * 64).skip(10 * 64 + 48) {
+        assert_eq!(received.to_bits(), dry(1, frame as u64).to_bits(), "frame {frame}");
     }
     host.returns.set_plugin_latency(100);
-    let before = host.heard[0].len();
+    let before = host.received[0].len();
     (0..4).for_each(|_| host.run(64, &[]));
-    for at in before + 64..host.heard[0].len() {
+    for at in before + 64..host.received[0].len() {
         let frame = at as u64 - 64 - 100;
-        assert_eq!(host.heard[0][at].to_bits(), dry(0, frame).to_bits());
+        assert_eq!(host.received[0][at].to_bits(), dry(0, frame).to_bits());
     }
 }
 
@@ -196,17 +196,17 @@ fn received_beside(replacement: Replacement, plugin: Plugin, dry: Plugin) -> (Ve
     let mut returns =
         Returns::new(ReturnsConfig { inputs: 1, outputs: 1, ..config(64, replacement) });
     returns.begin(64);
-    let (mut heard, gone) = (Vec::new(), 2 * u64::from(RATE));
+    let (mut received, gone) = (Vec::new(), 2 * u64::from(RATE));
     for begin in (0..3 * u64::from(RATE)).step_by(64) {
         returns.push_dry(0, &(begin..begin + 64).map(dry).collect::<Vec<f32>>());
         if let Some(back) = begin.checked_sub(64).filter(|back| *back < gone) {
             returns.place(back, 0, &(back..back + 64).map(plugin).collect::<Vec<f32>>());
             returns.arrived(back, 64, true);
         }
-        returns.pull(64, &mut |_, samples| heard.extend_from_slice(samples));
+        returns.pull(64, &mut |_, samples| received.extend_from_slice(samples));
     }
-    let without = heard.split_off(gone as usize + 64);
-    (heard, without)
+    let without = received.split_off(gone as usize + 64);
+    (received, without)
 }
 
 fn peak(samples: &[f32]) -> f32 {
@@ -238,9 +238,14 @@ fn concealment_is_never_louder_than_the_plugin() {
         ("a gate", |frame| if frame % 48_000 >= 36_000 { 0.0 } else { voice(frame) }),
     ];
     for (name, plugin) in plugins {
-        let (heard, without) = received_beside(Replacement::Matched, plugin, voice);
-        assert!(peak(&without) <= peak(&heard), "{name}: {} > {}", peak(&without), peak(&heard));
-        let (of_it, of_input) = (level(&heard), level(&without));
+        let (received, without) = received_beside(Replacement::Matched, plugin, voice);
+        assert!(
+            peak(&without) <= peak(&received),
+            "{name}: {} > {}",
+            peak(&without),
+            peak(&received)
+        );
+        let (of_it, of_input) = (level(&received), level(&without));
         assert!(of_input <= of_it * 1.3, "{name}: {of_input} > {of_it}");
         assert!(of_input >= of_it * 0.5, "{name}: {of_input} < {of_it}");
     }
@@ -251,18 +256,18 @@ fn concealment_is_never_louder_than_the_plugin() {
     // Short peaks as loud as the input.
     let ticks: Plugin =
         |frame| (frame as f32 * 0.05).sin() * if frame % 1200 < 50 { 0.5 } else { 0.02 };
-    let (heard, without) = received_beside(Replacement::Matched, ticks, steady_tone);
-    let ratio = level(&without) / level(&heard);
+    let (received, without) = received_beside(Replacement::Matched, ticks, steady_tone);
+    let ratio = level(&without) / level(&received);
     assert!((0.8..1.2).contains(&ratio), "{ratio}");
-    let (heard, without) = received_beside(Replacement::Dry, |frame| voice(frame) * 0.01, voice);
-    assert!(peak(&without) > 900.0 * peak(&heard));
+    let (received, without) = received_beside(Replacement::Dry, |frame| voice(frame) * 0.01, voice);
+    assert!(peak(&without) > 900.0 * peak(&received));
 }
 
 #[test]
 fn missing_first_answer_is_concealed_by_silence() {
     let mut host = Received::new(config(64, Replacement::Matched), 64);
     (0..40).for_each(|_| host.run(64, &[]));
-    assert!(host.heard.iter().flatten().all(|sample| *sample == 0.0));
+    assert!(host.received.iter().flatten().all(|sample| *sample == 0.0));
 }
 
 #[test]
@@ -283,11 +288,11 @@ fn no_stand_in_begins_or_ends_with_a_jump() {
                 (0..2).for_each(|channel| host.returns.place(back, channel, &samples));
                 host.returns.arrived(back, run as u32, true);
             }
-            let heard = &mut host.heard;
-            let sink = &mut |channel: usize, samples: &[f32]| heard[channel].extend(samples);
+            let received = &mut host.received;
+            let sink = &mut |channel: usize, samples: &[f32]| received[channel].extend(samples);
             host.returns.pull(run as u32, sink);
         }
-        let steps = host.heard[0].windows(2).map(|pair| (pair[1] - pair[0]).abs());
+        let steps = host.received[0].windows(2).map(|pair| (pair[1] - pair[0]).abs());
         let maximum = steps.fold(0.0, f32::max);
         // The sine steps by at most 0.0065, a fade of 48 frames by 1/30.
         assert!(maximum < 0.045, "{replacement:?} steps by {maximum} in runs of {run}");
@@ -305,13 +310,13 @@ fn nan_of_a_plugin_passes_unchanged() {
             (0..2).for_each(|channel| host.returns.place((run - 1) * 64, channel, &samples));
             host.returns.arrived((run - 1) * 64, 64, true);
         }
-        let heard = &mut host.heard;
-        host.returns.pull(64, &mut |channel, samples| heard[channel].extend(samples));
+        let received = &mut host.received;
+        host.returns.pull(64, &mut |channel, samples| received[channel].extend(samples));
     }
-    assert_eq!(bits(&host.heard[0][64..128]), bits(&samples));
-    assert_eq!(bits(&host.heard[0][19 * 64..]), bits(&samples));
+    assert_eq!(bits(&host.received[0][64..128]), bits(&samples));
+    assert_eq!(bits(&host.received[0][19 * 64..]), bits(&samples));
     host.run(64, &[]);
-    assert!(host.heard[0][20 * 64..].iter().all(|sample| sample.is_finite()));
+    assert!(host.received[0][20 * 64..].iter().all(|sample| sample.is_finite()));
 }
 
 #[test]
@@ -321,11 +326,11 @@ fn an_epoch_begins_with_nothing_of_the_one_before() {
     {
         let mut host = with_lost(config(64, replacement), 40, 38..50);
         host.returns.begin(32);
-        (host.clock, host.heard) = (0, [Vec::new(), Vec::new()]);
+        (host.clock, host.received) = (0, [Vec::new(), Vec::new()]);
         host.run(64, &[(0, 64)]);
         host.run(64, &[(64, 64)]);
-        assert!(host.heard[0][..32].iter().all(|sample| *sample == 0.0));
+        assert!(host.received[0][..32].iter().all(|sample| *sample == 0.0));
         let truth: Vec<f32> = (0..96).map(|frame| wet(0, frame)).collect();
-        assert_eq!(bits(&host.heard[0][32..]), bits(&truth));
+        assert_eq!(bits(&host.received[0][32..]), bits(&truth));
     }
 }

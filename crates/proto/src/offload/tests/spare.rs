@@ -7,7 +7,7 @@ use crate::offload::pace::{HeldUp, RunPace};
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 
-fn answer(came: i64, dirty: bool) -> BlockAnswer<'static> {
+fn answer(arrived: i64, dirty: bool) -> BlockAnswer<'static> {
     let flags = if dirty { Flags::DIRTY } else { Flags::NONE };
     BlockAnswer {
         bytes: &[],
@@ -15,7 +15,7 @@ fn answer(came: i64, dirty: bool) -> BlockAnswer<'static> {
         frames: 64,
         flags,
         latency: 0,
-        came: LocalTime::from_nanos(came),
+        arrived: LocalTime::from_nanos(arrived),
     }
 }
 

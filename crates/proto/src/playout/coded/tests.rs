@@ -11,7 +11,7 @@ const OPUS: Codec = Codec::Opus(Opus { tuning: OpusTuning::Music, bitrate: 64_00
 struct Level(Codec);
 
 impl Decode for Level {
-    fn coder(&self) -> Codec {
+    fn codec(&self) -> Codec {
         self.0
     }
 
@@ -41,10 +41,10 @@ fn playout() -> Playout {
     playout
 }
 
-fn place(playout: &mut Playout, first: i64, frames: i64, coder: Codec, level: u8, bytes: usize) {
+fn place(playout: &mut Playout, first: i64, frames: i64, codec: Codec, level: u8, bytes: usize) {
     let payload = vec![level; bytes];
     let placed =
-        playout.place_coded(MediaTime::from_frames(first), Frames::new(frames), coder, &payload);
+        playout.place_coded(MediaTime::from_frames(first), Frames::new(frames), codec, &payload);
     assert_eq!(placed, Placed::Whole);
 }
 
@@ -58,7 +58,7 @@ fn pull(playout: &mut Playout, frames: usize) -> (Frames, Vec<f32>) {
 struct Deep;
 
 impl Decode for Deep {
-    fn coder(&self) -> Codec {
+    fn codec(&self) -> Codec {
         OPUS
     }
 
@@ -81,9 +81,9 @@ fn burst_is_recovered_from_the_packet_after_it() {
     playout.move_to(MediaTime::ZERO);
     place(&mut playout, 0, 240, OPUS, 1, 9);
     place(&mut playout, 4 * 240, 240, OPUS, 5, 9);
-    let heard: Vec<f32> = (0..5).map(|_| pull(&mut playout, 240).1[120]).collect();
+    let received: Vec<f32> = (0..5).map(|_| pull(&mut playout, 240).1[120]).collect();
     // Without a copy.
-    assert_eq!((heard[0], &heard[2..]), (1.0, &[11.0, 10.0, 5.0][..]));
+    assert_eq!((received[0], &received[2..]), (1.0, &[11.0, 10.0, 5.0][..]));
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn overlapping_packet_plays_from_the_previous_end() {
     for (at, level) in [(360, 3), (600, 4), (840, 5)] {
         place(&mut playout, at, 240, OPUS, level, 9);
     }
-    let (missing, heard) = pull(&mut playout, 1_080);
+    let (missing, received) = pull(&mut playout, 1_080);
     assert_eq!(missing, Frames::ZERO);
     // A millisecond of cross-fade.
     for (range, level) in [(0..240, 1.0), (240..480, 2.0), (528..600, 3.0), (600..840, 4.0)] {
-        assert!(heard[range.clone()].iter().all(|heard| *heard == level), "{range:?}");
+        assert!(received[range.clone()].iter().all(|received| *received == level), "{range:?}");
     }
 }
 
@@ -111,10 +111,10 @@ fn overlapping_payloads_keep_only_the_later_one() {
     for at in [360, 600, 840] {
         place(&mut playout, at, 240, OPUS, 3, 9);
     }
-    let (missing, heard) = pull(&mut playout, 1_080);
+    let (missing, received) = pull(&mut playout, 1_080);
     assert_eq!(missing, Frames::new(120));
     // A fade-in after a gap.
-    assert!(heard[840..].iter().all(|heard| *heard == 3.0));
+    assert!(received[840..].iter().all(|received| *received == 3.0));
     assert_eq!(playout.coded().unwrap().undecodable(), 0);
 }
 

@@ -8,7 +8,7 @@ use crate::units::{Channels, Rate};
 
 fn format(channels: u32, packet: i64) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::new(channels).expect("within the bounds"),
         sample: SampleFormat::L24,

@@ -94,8 +94,8 @@ fn answer_of_a_daemon_is_read() {
         digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect()
     };
     let mut said = PtpAnswers::default();
-    for heard in HEARD {
-        said.take(answer(&bytes(heard)).expect("it is an answer").reported);
+    for received in HEARD {
+        said.take(answer(&bytes(received)).expect("it is an answer").reported);
     }
     let state = said.state().expect("it said all");
     let (port, offset, path_delay) = (state.port, state.offset, state.path_delay);

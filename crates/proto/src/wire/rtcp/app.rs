@@ -68,14 +68,14 @@ impl Announcement {
         let (&[channels_high, channels_low, packet_high, packet_low], rest) =
             rest.split_first_chunk()?;
         let (&[coding, payload_type, _, flags], rest) = rest.split_first_chunk()?;
-        let Coding { sample, coder } = Coding::find(|row| row.number == coding)?;
+        let Coding { sample, codec } = Coding::find(|row| row.number == coding)?;
         let packet = u16::from_be_bytes([packet_high, packet_low]);
         let format = StreamFormat {
             rate: Rate::new(u32::from_be_bytes(*rate)).ok()?,
             channels: Channels::new(u16::from_be_bytes([channels_high, channels_low]).into())
                 .ok()?,
             sample,
-            coder,
+            codec,
             packet: Frames::new(packet.into()),
             payload_type,
         };

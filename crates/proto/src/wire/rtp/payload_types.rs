@@ -40,7 +40,7 @@ mod tests {
             let sample = SampleFormat::L24;
             let payload_type = StreamFormat::default_payload_type(sample);
             let (rate, packet) = (Rate::new(hertz).unwrap(), Frames::new(44));
-            let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
+            let format = StreamFormat { codec: None, rate, channels, sample, packet, payload_type };
             for codings in [Codings::Any, Codings::ByConvention] {
                 let found = [10, 11].map(|reported| coding(codings, reported, &format));
                 let l16 = Coding::of(SampleFormat::L16);

@@ -11,7 +11,7 @@ pub(super) struct SdpCoding {
     pub(super) rate: Rate,
     pub(super) channels: Channels,
     pub(super) sample: SampleFormat,
-    pub(super) coder: Option<Codec>,
+    pub(super) codec: Option<Codec>,
     pub(super) payload_type: u8,
 }
 
@@ -83,15 +83,15 @@ impl<'a> Section<'a> {
         let (line, map): (&Line, RtpMap<'a>) = map
             .or_else(fixed)
             .ok_or_else(|| self.broken_map(format).unwrap_or_else(unexplained))?;
-        let Coding { sample, coder } =
+        let Coding { sample, codec } =
             Coding::find(|row| row.encoding.eq_ignore_ascii_case(map.coding))
                 .ok_or_else(|| line.fault(SdpFault::Coding(shown(map.coding))))?;
-        let mono = coder.and_then(|coder| coder.rules().mono_parameter());
+        let mono = codec.and_then(|codec| codec.rules().mono_parameter());
         let mono = mono.is_some_and(|parameter| self.has_parameter(payload_type, parameter));
         let channels = if mono { 1 } else { map.channels };
         Ok(SdpCoding {
             sample,
-            coder,
+            codec,
             rate: Rate::new(map.rate).map_err(|error| line.fault(error.into()))?,
             channels: Channels::new(channels).map_err(|error| line.fault(error.into()))?,
             payload_type,

@@ -66,7 +66,7 @@ impl<'a> Section<'a> {
         let sealed = self.is_sealed()?;
         let rtp_port = self.rtp_port()?;
         let (destination, ttl) = self.destination()?;
-        let SdpCoding { rate, channels, sample, coder, payload_type } = self.coding()?;
+        let SdpCoding { rate, channels, sample, codec, payload_type } = self.coding()?;
         let description = Description {
             name: self.line('s').map_or(String::new(), |line| line.value.clone()),
             origin: self.origin(),
@@ -78,14 +78,14 @@ impl<'a> Section<'a> {
             rate,
             channels,
             sample,
-            coder,
+            codec,
             payload_type,
             packet: self.packet(
                 |frames| {
                     let bytes = frames.count() * channels.count() as i64 * sample.bytes() as i64;
                     match rate.span_of(frames) {
                         long if long > PTIME_RANGE.1 => Err(SdpOddity::PacketTime(long)),
-                        _ if coder.is_none() && bytes + RTP_HEADER > MAX_DATAGRAM_BYTES as i64 => {
+                        _ if codec.is_none() && bytes + RTP_HEADER > MAX_DATAGRAM_BYTES as i64 => {
                             Err(SdpOddity::PacketBytes(bytes))
                         }
                         _ => Ok(frames),

@@ -47,7 +47,7 @@ impl Description {
             add("crypto", format!("{} {key}", index + 1));
         }
         add("rtpmap", self.rtpmap());
-        if let Some(fmtp) = self.coder.and_then(|coder| coder.rules().fmtp(self.channels)) {
+        if let Some(fmtp) = self.codec.and_then(|codec| codec.rules().fmtp(self.channels)) {
             add("fmtp", format!("{} {fmtp}", self.payload_type));
         }
         if let Some(packet) = self.packet {
@@ -96,10 +96,10 @@ impl Description {
     }
 
     fn rtpmap(&self) -> String {
-        let coding = Coding { sample: self.sample, coder: self.coder }.row().encoding;
+        let coding = Coding { sample: self.sample, codec: self.codec }.row().encoding;
         let as_it_is = (self.rate, self.channels.count());
-        let mapped = |coder: Codec| coder.rules().rtpmap(self.rate, self.channels);
-        let (rate, channels) = self.coder.map_or(as_it_is, mapped);
+        let mapped = |codec: Codec| codec.rules().rtpmap(self.rate, self.channels);
+        let (rate, channels) = self.codec.map_or(as_it_is, mapped);
         format!("{} {coding}/{}/{channels}", self.payload_type, rate.hertz())
     }
 

@@ -44,7 +44,9 @@ fn runs_within_the_latency_play_fully_at_their_own_times() {
 }
 
 fn is_received(road: &Road, frame: i64, due: LocalTime, off: Span) -> bool {
-    let nearest = RATE.frames_nearest(due - road.heard[0].0).count() as usize;
-    let mut near = road.heard[nearest.saturating_sub(1)..].iter().take(3);
-    near.any(|(at, heard)| *heard == Some(frame.rem_euclid(30_000)) && (*at - due).abs() <= off)
+    let nearest = RATE.frames_nearest(due - road.received[0].0).count() as usize;
+    let mut near = road.received[nearest.saturating_sub(1)..].iter().take(3);
+    near.any(|(at, received)| {
+        *received == Some(frame.rem_euclid(30_000)) && (*at - due).abs() <= off
+    })
 }

@@ -52,7 +52,7 @@ fn check(step: Step) {
     let moves = (notifies / 8 * PERIOD.count()) as usize;
     let moved = RATE.frames_nearest(by).count();
     let mut altered = Vec::new();
-    for (index, (at, frame)) in road.heard.iter().enumerate() {
+    for (index, (at, frame)) in road.received.iter().enumerate() {
         let before = RATE.frames_nearest(*at - START - LATENCY).count();
         let due = if index < moves { before } else { before - moved };
         if before < 0 || *frame == Some(due.rem_euclid(30_000)) {

@@ -24,11 +24,11 @@ fn packet_length_change_loses_nothing() {
     for frames in [12, 6] {
         road.pause(20, false);
         road.talk(Frames::new(frames));
-        let before = road.heard.len();
+        let before = road.received.len();
         road.play(300, |_, _| true);
         assert_eq!(road.receiver.counters().lost, 0, "{frames}");
-        let heard = &road.heard[before + 50 * PERIOD.as_len()..];
-        assert!(heard.iter().all(|(_, frame)| frame.is_some()), "{frames}");
+        let received = &road.received[before + 50 * PERIOD.as_len()..];
+        assert!(received.iter().all(|(_, frame)| frame.is_some()), "{frames}");
     }
 }
 

@@ -68,7 +68,7 @@ fn the_receiver_of_a_call_takes_a_bounded_number_of_bytes() {
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
-        coder: None,
+        codec: None,
         packet: Frames::new(120),
         payload_type: 97,
     };

@@ -56,7 +56,7 @@ impl Run {
         let channels = [1, 2, 3, 64][usize::from(bytes.byte()) % 4];
         let packet = Frames::new(i64::from(bytes.byte()) + 1);
         let format = StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::new(rate).expect("one of the supported"),
             channels: Channels::new(channels).expect("within the bounds"),
             sample,

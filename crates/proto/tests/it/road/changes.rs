@@ -27,12 +27,13 @@ fn received_without_gap(world: &World, reported: &str) {
     assert_eq!((counters.resyncs, counters.resampled_frames), (0, 0), "{reported}");
     assert_eq!((counters.invalid, counters.on_probation), (0, 0), "{reported}");
     // After the fade-in.
-    let heard = &world.sound()[..];
-    let fits = |at: usize, index: i64| (0..3).all(|n| heard[at + n as usize] == sample(index + n));
-    let begins = heard.iter().position(|sample| *sample != 0.0).expect("sound") + 40;
+    let received = &world.sound()[..];
+    let fits =
+        |at: usize, index: i64| (0..3).all(|n| received[at + n as usize] == sample(index + n));
+    let begins = received.iter().position(|sample| *sample != 0.0).expect("sound") + 40;
     let first = (0..32_003).find(|index| fits(begins, *index)).expect("its frame");
-    for (heard, index) in heard[begins..].iter().zip(first..) {
-        assert_eq!(*heard, sample(index), "frame {index}, {reported}");
+    for (received, index) in received[begins..].iter().zip(first..) {
+        assert_eq!(*received, sample(index), "frame {index}, {reported}");
     }
 }
 
@@ -225,5 +226,5 @@ fn sender_returns_after_its_goodbye() {
     (0..500).for_each(|_| world.period(|_| vec![]));
     (0..1000).for_each(|_| world.period(perfect));
     assert_eq!(said_goodbye(&world), Some(false));
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }

@@ -10,7 +10,7 @@ use super::world::{SSRC, Scene, WALL, World, perfect, sample};
 
 /// Deviation of each block from a period, in frames.
 fn steps(world: &World) -> Vec<f64> {
-    let media: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.media).collect();
+    let media: Vec<_> = world.received.pulled.iter().filter_map(|pulled| pulled.media).collect();
     let period = world.scene.period.count() as f64;
     media.windows(2).map(|two| (two[1] - two[0]).as_f64() - period).collect()
 }
@@ -32,7 +32,7 @@ fn a_card_that_drifts_is_resampled_and_stays_in_time() {
         assert!(steps(&world).iter().all(|step| pitch(step) <= CENT), "less than a cent");
         let drift = world.receiver.drift().expect("it is followed").as_f64();
         assert!((drift - ppm).abs() < 2.0, "{ppm}: {drift}");
-        let off = world.heard.passages.iter().map(|p| p.total().unwrap() - Span::from_millis(5));
+        let off = world.received.passages.iter().map(|p| p.total().unwrap() - Span::from_millis(5));
         let off: Vec<_> = off.map(Span::abs).collect();
         let (worst, settled) = (off.iter().max().unwrap(), off[20_000..].iter().max().unwrap());
         assert!(*worst <= Span::from_micros(450), "{ppm}: {worst}");
@@ -98,7 +98,7 @@ fn late_mapping_moves_the_sound_once() {
     let world = mapped_late(Span::from_millis(2));
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.lost, counters.late), (1, 0, 0), "{counters:?}");
-    let resyncs: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.resync).collect();
+    let resyncs: Vec<_> = world.received.pulled.iter().filter_map(|pulled| pulled.resync).collect();
     assert_eq!(resyncs, [Resync::Moved]);
     let error = world.latency_of_the_last() - Span::from_millis(5);
     assert!(error.abs() <= Span::from_micros(42), "{error}");
@@ -181,7 +181,7 @@ fn the_sound_is_moved_with_fades_and_without_a_click() {
         world.period(perfect);
     }
     assert_eq!(world.receiver.counters().resyncs, 2);
-    let moved = world.heard.pulled.iter().rposition(|pulled| pulled.resync.is_some()).unwrap();
+    let moved = world.received.pulled.iter().rposition(|pulled| pulled.resync.is_some()).unwrap();
     let sound = world.sound();
     let (before, after) = (sound[moved * 48 - 1], sound[moved * 48]);
     let last = (0..).find(|index| sample(*index) == before).unwrap();
@@ -267,7 +267,7 @@ fn shared_clock_cards_are_copied_despite_wandering_times() {
         assert_eq!((counters.resyncs, counters.missing_frames, counters.lost), (0, 0, 0));
         assert_eq!(counters.resampled_frames == 0, one_clock, "{counters:?}");
         assert!(world.receiver.drift().is_none() || !one_clock);
-        assert!(world.heard_whole_at_the_end() || !one_clock);
+        assert!(world.received_whole_at_the_end() || !one_clock);
     }
 }
 
@@ -284,5 +284,5 @@ fn proof_of_a_shared_clock_moves_the_place_once() {
     let counters = *world.receiver.counters();
     assert_eq!((counters.resampled_frames, counters.resyncs), (0, 1));
     assert_eq!(world.latency_of_the_last(), world.scene.latency);
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }

@@ -15,7 +15,7 @@ use super::world::{Chance, Scene, World, perfect};
 pub(crate) fn scene() -> Scene {
     let opus = Opus { tuning: OpusTuning::Music, bitrate: 510_000 };
     Scene {
-        coder: Some(Codec::Opus(opus)),
+        codec: Some(Codec::Opus(opus)),
         packet: Frames::new(240),
         latency: Span::from_millis(15),
         ..Scene::default()
@@ -47,13 +47,13 @@ fn codec_with_lookahead_keeps_the_latency() {
     run(&mut world, 900);
     for index in [3_000, 9_999] {
         let captured = began + world.scene.rate.span_of(Frames::new(index));
-        let heard = world.received_at(index).expect("it was heard");
-        let off = heard - captured - world.scene.latency;
+        let received = world.received_at(index).expect("it was heard");
+        let off = received - captured - world.scene.latency;
         assert!(off.abs() <= Span::from_micros(21), "{off}");
     }
     assert_eq!(world.latency_of_the_last(), world.scene.latency);
     assert_eq!(world.receiver.counters().missing_frames, 0);
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn packets_in_any_order_are_decoded_in_theirs() {
     let counters = world.receiver.counters();
     assert!(counters.reordered > 5 && counters.duplicate > 70, "{counters:?}");
     assert_eq!((counters.missing_frames, counters.late), (0, 0));
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -94,18 +94,18 @@ fn one_loss_uses_the_copy_two_use_concealment() {
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.missing_frames, counters.concealed_frames), (3, 240, 240));
     let sound = world.sound();
-    let concealed = sound.iter().filter(|heard| **heard == CONCEALED).count();
+    let concealed = sound.iter().filter(|received| **received == CONCEALED).count();
     assert_eq!(concealed, 240);
     assert_eq!(
         world
-            .heard
+            .received
             .holes
             .iter()
             .map(|hole| (hole.frames.end - hole.frames.start).count())
             .sum::<i64>(),
         240
     );
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn packet_during_its_turn_plays_the_rest() {
     let counters = world.receiver.counters();
     assert_eq!((counters.late, counters.lost), (2, 0));
     assert!((1..240).contains(&counters.missing_frames), "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn packet_rebuilt_by_its_successor_is_not_decoded() {
     assert!(!numbers.contains(&30), "{numbers:?}");
     assert_eq!(others[1..], [Requested::Recover(31)]);
     assert_eq!(world.receiver.counters().late, 1);
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn card_losses_do_not_shift_the_packet_grid() {
     world.skip(Frames::new(1_000));
     run(&mut world, 900);
     assert_eq!(world.receiver.counters().late, 0);
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn restarted_sender_is_decoded_from_its_first_packet() {
     let (numbers, others) = decoded(&toy::requested());
     assert_eq!(numbers[0], 0, "its first");
     assert_eq!(others.iter().filter(|requested| **requested == Requested::Reset).count(), 1);
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn an_outage_is_concealed_for_as_long_as_a_decoder_can() {
     let concealed =
         others.iter().filter(|requested| matches!(requested, Requested::Conceal(_))).count();
     assert_eq!(concealed, 12, "60 ms of 200");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_payload_that_is_none_is_counted_and_concealed() {
     }
     assert_eq!(world.receiver.counters().undecodable, 1);
     assert_eq!(world.receiver.counters().concealed_frames, 240);
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -227,17 +227,17 @@ fn compressed_packets_need_a_decoder() {
 #[test]
 fn codec_changes_lose_at_most_the_look_ahead() {
     let mut world = world();
-    let coder = world.scene.coder;
+    let codec = world.scene.codec;
     for turn in 0..6 {
         run(&mut world, 100);
-        let coder = coder.filter(|_| turn % 2 == 1);
-        let payload_type = StreamFormat::usual_payload_type(SampleFormat::L24, coder);
-        assert!(world.sender.set_coding(SampleFormat::L24, coder, payload_type));
+        let codec = codec.filter(|_| turn % 2 == 1);
+        let payload_type = StreamFormat::usual_payload_type(SampleFormat::L24, codec);
+        assert!(world.sender.set_coding(SampleFormat::L24, codec, payload_type));
     }
     run(&mut world, 900);
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.late, counters.on_probation), (0, 0, 0), "{counters:?}");
     // Three changes to a codec without look-ahead.
     assert!(counters.missing_frames <= 3 * 120, "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }

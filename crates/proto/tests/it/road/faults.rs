@@ -109,7 +109,7 @@ fn a_foreign_sender_of_another_coding_changes_nothing() {
     let counters = world.receiver.counters();
     assert_eq!((counters.missing_frames, counters.invalid), (0, 0), "{counters:?}");
     assert!(counters.other_source > 480, "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_sender_of_another_coding_may_follow_one_that_left() {
     }
     assert_eq!(world.receiver.format().sample, SampleFormat::L16);
     assert_eq!(world.receiver.counters().resyncs, 1);
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 /// A program that restarts without a pause.
@@ -172,9 +172,9 @@ fn restart_with_the_old_ssrc_is_followed() {
         }
         let counters = world.receiver.counters();
         assert_eq!((counters.resyncs, counters.lost), (1, 0), "marked {marked}: {counters:?}");
-        let resync = world.heard.pulled.iter().find_map(|pulled| pulled.resync);
+        let resync = world.received.pulled.iter().find_map(|pulled| pulled.resync);
         assert_eq!(resync, Some(Resync::NewSource));
-        assert!(world.heard_whole_at_the_end(), "marked {marked}");
+        assert!(world.received_whole_at_the_end(), "marked {marked}");
         let error = world.latency_of_the_last() - Span::from_millis(5);
         assert!(error.abs() <= Span::from_micros(21), "marked {marked}: {error}");
     }
@@ -194,7 +194,7 @@ fn new_ssrc_plays_after_the_old_one_is_silent() {
     assert_eq!((counters.resyncs, counters.lost), (1, 0), "{counters:?}");
     assert!((38..=42).contains(&counters.other_source), "{counters:?}");
     assert!(counters.missing_frames <= 48 * 45, "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn packets_that_an_outage_swallowed_are_lost_however_many() {
         let counters = world.receiver.counters();
         assert_eq!((counters.lost, counters.on_probation), (swallowed as u64, 0), "{counters:?}");
         assert_eq!(counters.resyncs, 1, "{counters:?}");
-        assert!(world.heard_whole_at_the_end(), "{counters:?}");
+        assert!(world.received_whole_at_the_end(), "{counters:?}");
     }
 }
 
@@ -265,7 +265,7 @@ fn outage_with_skipped_card_frames_is_counted() {
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.on_probation), (11_000, 0), "{counters:?}");
     assert_eq!(counters.resyncs, 1, "{counters:?}");
-    assert!(world.heard_whole_at_the_end(), "{counters:?}");
+    assert!(world.received_whole_at_the_end(), "{counters:?}");
 }
 
 fn renumbered(datagram: Datagram, by: u16) -> Datagram {
@@ -291,8 +291,12 @@ fn restarted_sequence_numbers_lose_no_frame() {
         assert_eq!((counters.lost, counters.on_probation), (1, 0), "{by}: {counters:?}");
         assert_eq!((counters.resyncs, counters.missing_frames), (0, 48), "{by}: {counters:?}");
         assert_eq!((counters.reordered, counters.duplicate), (1, 0), "{by}: {counters:?}");
-        assert!(world.heard_whole_at_the_end(), "{by}: {counters:?}");
-        assert!(world.heard.passages.len() > 4970, "{by}: {} heard", world.heard.passages.len());
+        assert!(world.received_whole_at_the_end(), "{by}: {counters:?}");
+        assert!(
+            world.received.passages.len() > 4970,
+            "{by}: {} heard",
+            world.received.passages.len()
+        );
     }
 }
 
@@ -304,7 +308,7 @@ fn sixty_four_channels_at_100_ms_are_played_completely() {
     for _ in 0..700 {
         world.period(perfect);
     }
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
     assert!((world.latency_of_the_last() - latency).abs() <= Span::from_micros(21));
 }
 
@@ -331,5 +335,5 @@ fn a_marker_on_every_packet_means_nothing() {
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.lost), (0, 10), "{counters:?}");
     assert_eq!(counters.missing_frames, 480, "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }

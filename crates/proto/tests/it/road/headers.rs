@@ -22,7 +22,7 @@ fn contributing_sources_and_padding_are_no_sound() {
     }
     let counters = world.receiver.counters();
     assert_eq!((counters.invalid, counters.missing_frames, counters.lost), (0, 0, 0));
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -64,6 +64,6 @@ fn compressed_stream_plays_on_after_media_time_goes_back() {
         }
         let counters = world.receiver.counters();
         assert!(counters.late < 50, "{back}: {counters:?}");
-        assert!(world.heard_whole_at_the_end(), "{back}: {counters:?}");
+        assert!(world.received_whole_at_the_end(), "{back}: {counters:?}");
     }
 }

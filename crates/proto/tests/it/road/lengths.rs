@@ -69,8 +69,8 @@ fn packets_of_changing_length_are_played_completely() {
         let counters = world.receiver.counters();
         assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0));
         assert_eq!(counters.resyncs, 0, "stamps {stamps}");
-        assert!(world.heard_whole_at_the_end(), "stamps {stamps}");
-        assert!(world.heard.passages.len() > 440, "{}", world.heard.passages.len());
+        assert!(world.received_whole_at_the_end(), "stamps {stamps}");
+        assert!(world.received.passages.len() > 440, "{}", world.received.passages.len());
     }
 }
 
@@ -102,7 +102,7 @@ fn losses_among_packets_of_changing_length_are_counted_exactly() {
         let counters = *world.receiver.counters();
         assert_eq!((counters.lost, counters.late), (dropped, 0), "seed {seed}: {counters:?}");
         assert_eq!(counters.lost + counters.received, sent, "seed {seed}");
-        assert_eq!(world.heard.passages.len() as u64, counters.received, "seed {seed}");
+        assert_eq!(world.received.passages.len() as u64, counters.received, "seed {seed}");
         assert_eq!(counters.resyncs, 0, "seed {seed}");
     }
 }
@@ -119,6 +119,6 @@ fn the_packet_time_may_change_in_the_middle() {
         let counters = world.receiver.counters();
         assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0));
         assert_eq!(counters.resyncs, 0, "{before} to {after}");
-        assert!(world.heard_whole_at_the_end(), "{before} to {after}");
+        assert!(world.received_whole_at_the_end(), "{before} to {after}");
     }
 }

@@ -26,7 +26,7 @@ const SENDING: Span = Span::from_micros(30);
 
 pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
-        coder: None,
+        codec: None,
         rate: Rate::HZ_48000,
         channels: Channels::MONO,
         sample,
@@ -110,7 +110,7 @@ fn play_at(
         let Some(media) = pulled.media else { continue };
         let first = media.frame.as_frames() - i64::from(u32::MAX - 500);
         let due = (first..).zip(out).filter(|(frame, _)| (0..count * PACKET).contains(frame));
-        wrong += due.filter(|(frame, heard)| *heard != sample(*frame)).count() as u64;
+        wrong += due.filter(|(frame, received)| *received != sample(*frame)).count() as u64;
     }
     (wrong, *receiver.counters(), receiver.status(at(count + 40)).late_repairs)
 }

@@ -126,10 +126,10 @@ proptest! {
         let kinds: Vec<_> = kinds.iter().map(|k| (k.payload_type, k.bytes, k.packets)).collect();
         let layout = Layout::copies(copies, window);
         let sent = sent(layout, first, &kinds);
-        let came: Vec<_> = comes(&outages).take(sent.len()).collect();
+        let arrived: Vec<_> = comes(&outages).take(sent.len()).collect();
         let mut repairer = Repairer::default();
         let mut rebuilt = BTreeMap::new();
-        for (packet, _) in sent.iter().zip(&came).filter(|(_, came)| **came) {
+        for (packet, _) in sent.iter().zip(&arrived).filter(|(_, arrived)| **arrived) {
             rebuilt.extend(packet.reach(&mut repairer).expect("whole"));
         }
         let oldest: Vec<_> = layout.reaches().iter().map(|reach| usize::from(reach.oldest)).collect();
@@ -137,15 +137,15 @@ proptest! {
             (a.payload_type, a.payload.len()) == (b.payload_type, b.payload.len())
         };
         // Nothing is kept before the first repair data.
-        let idle = sent.iter().zip(&came).position(|(packet, came)| *came && !packet.repair_data.is_empty());
+        let idle = sent.iter().zip(&arrived).position(|(packet, arrived)| *arrived && !packet.repair_data.is_empty());
         let idle = idle.unwrap_or(sent.len());
         let mut wanted = BTreeMap::new();
-        for (at, carrier) in sent.iter().enumerate().filter(|(at, _)| came[*at]) {
+        for (at, carrier) in sent.iter().enumerate().filter(|(at, _)| arrived[*at]) {
             // Another kind starts without history.
             let run = sent[..at].iter().rev().take_while(|before| alike(before, carrier)).count();
             for back in oldest.iter().map(|oldest| *oldest.min(&run)).filter(|back| *back > 0) {
                 let lost = at - back;
-                if !came[lost] || lost < idle {
+                if !arrived[lost] || lost < idle {
                     wanted.insert(sent[lost].sequence, sent[lost].payload.clone());
                 }
             }
@@ -163,15 +163,15 @@ proptest! {
     ) {
         let kinds: Vec<_> = kinds.iter().map(|k| (k.payload_type, k.bytes, k.packets)).collect();
         let sent = sent(Layout::code(symbols, window), first, &kinds);
-        let mut came: Vec<_> = comes(&outages).take(sent.len()).collect();
+        let mut arrived: Vec<_> = comes(&outages).take(sent.len()).collect();
         let mut order: Vec<_> = (0..sent.len()).collect();
         for (delayed, packets) in &delayed {
             let at = order.remove(delayed.index(order.len()));
-            came[at] = true;
+            arrived[at] = true;
             order.insert((at + packets).min(order.len()), at);
         }
         let (mut repairer, mut equations) = (Repairer::default(), Equations::default());
-        for at in order.into_iter().filter(|at| came[*at]) {
+        for at in order.into_iter().filter(|at| arrived[*at]) {
             let rebuilt = sent[at].reach(&mut repairer).expect("whole");
             prop_assert_eq!(rebuilt, equations.reported_by(&sent[at]), "by {}", sent[at].sequence);
         }

@@ -41,7 +41,7 @@ fn replay_into_a_running_stream_changes_nothing() {
         );
         assert_eq!((counters.duplicate, counters.on_probation), (2000, 0), "{back}: {counters:?}");
         assert_eq!(counters.missing_frames, 0, "{back}: {counters:?}");
-        assert!(world.heard_whole_at_the_end(), "{back}: {counters:?}");
+        assert!(world.received_whole_at_the_end(), "{back}: {counters:?}");
     }
 }
 
@@ -60,7 +60,7 @@ fn replay_during_an_outage_adds_no_loss() {
     }
     let counters = world.receiver.counters();
     assert_eq!(counters.lost, 1000, "{counters:?}");
-    assert!(world.heard_whole_at_the_end(), "{counters:?}");
+    assert!(world.received_whole_at_the_end(), "{counters:?}");
 }
 
 #[test]

@@ -59,8 +59,8 @@ fn the_stages_of_each_packet_add_up_to_its_latency() {
     for _ in 0..100 {
         world.period(perfect);
     }
-    assert!(world.heard.passages.len() > 80);
-    for passage in &world.heard.passages {
+    assert!(world.received.passages.len() > 80);
+    for passage in &world.received.passages {
         let known = Stage::ALL.map(|stage| (stage, passage.stage(stage)));
         let sum: Span = known
             .into_iter()
@@ -120,7 +120,7 @@ fn missing_frames_are_reported_and_count_if_stream_continues() {
     let begin = world.receiver.source().unwrap().begin_media();
     let mut lost: Vec<i64> = [50, 120, 121].into_iter().chain(150..170).collect();
     let mut tails = 0;
-    for hole in &world.heard.holes {
+    for hole in &world.received.holes {
         for frame in hole.frames.start.as_frames()..hole.frames.end.as_frames() {
             let packet = (frame - begin.as_frames()).div_euclid(48);
             if packet != lost[0] {
@@ -137,7 +137,7 @@ fn missing_frames_are_reported_and_count_if_stream_continues() {
     assert!(!world.receiver.has_tail());
     // Frames due now do not count yet.
     (0..50).for_each(|_| world.pause());
-    assert!(world.receiver.has_tail() && world.heard.holes.last().unwrap().is_tail);
+    assert!(world.receiver.has_tail() && world.received.holes.last().unwrap().is_tail);
     assert_eq!(world.receiver.counters().missing_frames, 23 * 48);
 }
 
@@ -201,9 +201,9 @@ fn another_sender_takes_over_with_one_resync() {
     }
     let counters = *world.receiver.counters();
     assert_eq!((counters.resyncs, counters.lost, counters.missing_frames), (1, 0, 0));
-    let resync = world.heard.pulled.iter().find_map(|pulled| pulled.resync);
+    let resync = world.received.pulled.iter().find_map(|pulled| pulled.resync);
     assert_eq!(resync, Some(Resync::NewSource));
-    let error = world.heard.passages.last().unwrap().total().unwrap() - Span::from_millis(5);
+    let error = world.received.passages.last().unwrap().total().unwrap() - Span::from_millis(5);
     assert!(error.abs() <= Span::from_micros(21), "{error}");
 }
 
@@ -280,7 +280,7 @@ fn without_a_clock_the_fastest_arrivals_place_the_sound() {
         - Span::from_micros(5100);
     assert!(error.abs() <= Span::from_micros(250), "{error}");
     assert_eq!(world.receiver.counters().resyncs, 0);
-    assert!(world.heard.passages.iter().all(|passage| passage.origin.is_none()));
+    assert!(world.received.passages.iter().all(|passage| passage.origin.is_none()));
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn frames_that_the_capture_card_lost_leave_a_hole_and_no_drift() {
         world.period(perfect);
     }
     assert_eq!(world.receiver.counters().resyncs, 0, "{:?}", world.receiver.counters());
-    let total = world.heard.passages.last().unwrap().total().unwrap();
+    let total = world.received.passages.last().unwrap().total().unwrap();
     assert!((total - Span::from_millis(5)).abs() <= Span::from_micros(42), "{total}");
 }
 
@@ -311,6 +311,6 @@ fn a_change_of_latency_is_followed() {
     for _ in 0..100 {
         world.period(perfect);
     }
-    let total = world.heard.passages.last().unwrap().total().unwrap();
+    let total = world.received.passages.last().unwrap().total().unwrap();
     assert!((total - Span::from_millis(8)).abs() <= Span::from_micros(21), "{total}");
 }

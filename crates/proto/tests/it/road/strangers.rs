@@ -57,7 +57,7 @@ fn sound_of_a_stranger_under_the_senders_name_is_not_mixed_in() {
         "{counters:?}"
     );
     assert_eq!((counters.missing_frames, counters.resyncs), (0, 0), "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
     let reported = Stranger { from: stranger(), poses: true };
     assert_eq!(world.receiver.stranger(), Some(reported));
 }
@@ -77,7 +77,7 @@ fn a_forged_timeline_of_a_stranger_stops_nothing() {
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.on_probation, counters.lost), (0, 0, 0), "{counters:?}");
     assert_eq!(counters.other_source, 1200, "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn sender_regains_its_ssrc_from_an_attacker_after_a_pause() {
     // It plays for half of the pause.
     assert!((1145..=1155).contains(&counters.other_source), "{counters:?}");
     assert_eq!(counters.resyncs, 0, "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_stranger_that_was_first_gives_way_when_it_is_silent() {
     }
     let counters = world.receiver.counters();
     assert!((248..=252).contains(&counters.other_source), "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
     assert_eq!(world.receiver.stranger(), None, "the formerly foreign sender plays");
 }
 
@@ -126,7 +126,7 @@ fn a_sender_that_moved_is_followed_within_fifty_milliseconds() {
     let counters = world.receiver.counters();
     assert!((49..=52).contains(&counters.other_source), "{counters:?}");
     assert_eq!((counters.lost, counters.resyncs), (counters.other_source, 0), "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
     assert_eq!(world.receiver.stranger(), None, "there was no stranger");
 }
 
@@ -162,7 +162,7 @@ fn clock_counts_only_from_the_senders_host() {
         world.receiver.set_clock(author(stranger()), mapping(700));
         world.period(perfect);
     }
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
     let error = world.latency_of_the_last() - Span::from_millis(5);
     assert!(error.abs() <= Span::from_micros(31), "{error}");
     assert_eq!(world.receiver.counters().resyncs, 0);
@@ -187,7 +187,7 @@ fn two_network_stream_is_complete_despite_an_attacker() {
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.missing_frames), (0, 0), "{counters:?}");
     assert_eq!((counters.other_source, counters.duplicate), (1800, 900), "{counters:?}");
-    assert!(world.heard_whole_at_the_end());
+    assert!(world.received_whole_at_the_end());
 }
 
 #[test]

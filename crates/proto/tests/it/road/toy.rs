@@ -35,7 +35,7 @@ const HEAD: usize = 3;
 
 #[derive(Debug)]
 struct Encoder {
-    coder: Codec,
+    codec: Codec,
     channels: Channels,
     number: u16,
     /// Look-ahead and previous packet.
@@ -43,9 +43,9 @@ struct Encoder {
     before: Vec<i16>,
 }
 
-pub(crate) fn encoder(coder: Codec, channels: Channels) -> Box<dyn Encode> {
-    let held = vec![0; coder.delay().as_len()];
-    Box::new(Encoder { coder, channels, number: 0, held, before: Vec::new() })
+pub(crate) fn encoder(codec: Codec, channels: Channels) -> Box<dyn Encode> {
+    let held = vec![0; codec.delay().as_len()];
+    Box::new(Encoder { codec, channels, number: 0, held, before: Vec::new() })
 }
 
 /// First byte of a CELT packet (RFC 6716 §3.1).
@@ -55,7 +55,7 @@ fn head_of(frames: usize) -> u8 {
 
 impl Encode for Encoder {
     fn coding(&self) -> Coding {
-        Coding { sample: SampleFormat::L24, coder: Some(self.coder) }
+        Coding { sample: SampleFormat::L24, codec: Some(self.codec) }
     }
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
@@ -78,14 +78,14 @@ impl Encode for Encoder {
 
 #[derive(Debug)]
 struct Decoder {
-    coder: Codec,
+    codec: Codec,
     channels: Channels,
     last: Option<u16>,
 }
 
-pub(crate) fn decoder(coder: Codec, (_, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
-    let is_toy = matches!(coder, Codec::Opus(_));
-    is_toy.then(|| Box::new(Decoder { coder, channels, last: None }) as Box<dyn Decode>)
+pub(crate) fn decoder(codec: Codec, (_, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
+    let is_toy = matches!(codec, Codec::Opus(_));
+    is_toy.then(|| Box::new(Decoder { codec, channels, last: None }) as Box<dyn Decode>)
 }
 
 impl Decoder {
@@ -101,13 +101,13 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn coder(&self) -> Codec {
-        self.coder
+    fn codec(&self) -> Codec {
+        self.codec
     }
 
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
         let frames = out.len() / self.channels.count();
-        assert_eq!(self.coder.frames(payload), Some(Frames::from_len(frames)));
+        assert_eq!(self.codec.frames(payload), Some(Frames::from_len(frames)));
         if payload.len() != HEAD + 4 * frames {
             return Err(Undecodable);
         }

@@ -26,7 +26,7 @@ pub(crate) struct Scene {
     pub(crate) channels: Channels,
     pub(crate) sample: SampleFormat,
     /// A test codec under this name.
-    pub(crate) coder: Option<Codec>,
+    pub(crate) codec: Option<Codec>,
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
     pub(crate) latency: Span,
@@ -46,7 +46,7 @@ impl Default for Scene {
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,
-            coder: None,
+            codec: None,
             packet: Frames::new(48),
             period: Frames::new(48),
             latency: Span::from_millis(5),
@@ -91,7 +91,7 @@ pub(crate) struct World {
     pub(crate) scene: Scene,
     pub(crate) sender: Packetizer,
     pub(crate) receiver: JitterBuffer,
-    pub(crate) heard: Received,
+    pub(crate) received: Received,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
     pub(crate) place: Endpoint,
@@ -134,15 +134,15 @@ impl Datagram {
 impl World {
     pub(crate) fn new(scene: Scene) -> Self {
         let format = StreamFormat {
-            coder: scene.coder,
+            codec: scene.codec,
             rate: scene.rate,
             channels: scene.channels,
             sample: scene.sample,
             packet: scene.packet,
-            payload_type: StreamFormat::usual_payload_type(scene.sample, scene.coder),
+            payload_type: StreamFormat::usual_payload_type(scene.sample, scene.codec),
         };
         let config = JitterBufferConfig::new(unpack(), format, scene.latency);
-        let decoders = scene.coder.map(|_| toy::decoder as MakeDecoder);
+        let decoders = scene.codec.map(|_| toy::decoder as MakeDecoder);
         let mut receiver = JitterBuffer::new(JitterBufferConfig { decoders, ..config });
         if scene.mapped {
             receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
@@ -153,7 +153,7 @@ impl World {
             scene,
             sender: new_sender(format, scene, SSRC),
             receiver,
-            heard: Received::default(),
+            received: Received::default(),
             on_the_way: Vec::new(),
             now,
             place: Endpoint::UNKNOWN,
@@ -262,47 +262,49 @@ impl World {
         let due = self.on_the_way.partition_point(|datagram| datagram.arrives <= wakes);
         for datagram in self.on_the_way.drain(..due) {
             let Datagram { bytes, from, arrives: at, .. } = datagram;
-            self.receiver.handle_telling(&bytes, &Arrival::exact(from, at, wakes), &mut |_| {});
+            self.receiver.handle_with(&bytes, &Arrival::exact(from, at, wakes), &mut |_| {});
         }
         let channels = self.scene.channels;
         let mut out = vec![0.0; channels.samples_in(self.scene.period)];
         let span = card.unstretch(rate.span_of(self.scene.period));
         let meets = wakes + span;
-        let passages = &mut self.heard.passages;
+        let passages = &mut self.received.passages;
         let (reported, clock) = (self.scene.reported(meets), self.scene.clock());
         let times = PullTimes { now: wakes, meets: reported, skipped, clock };
         let pulled = self.receiver.pull(&mut out, times, |passage| passages.push(passage));
-        self.heard.pulled.push(pulled);
+        self.received.pulled.push(pulled);
         if pulled.missing > Frames::ZERO {
-            self.heard.holes.extend(self.receiver.holes());
+            self.received.holes.extend(self.receiver.holes());
         }
         for (index, frame) in out.chunks(channels.count()).enumerate() {
             let at = meets + rate.span_of(Frames::from_len(index));
             assert!(self.frame(frame[0]).eq(frame.iter().copied()), "channels stay in place");
-            self.heard.samples.push((at, frame[0]));
+            self.received.samples.push((at, frame[0]));
         }
         self.wakes += span;
     }
 
     pub(crate) fn sound(&self) -> Vec<f32> {
-        self.heard.samples.iter().map(|(_, sample)| *sample).collect()
+        self.received.samples.iter().map(|(_, sample)| *sample).collect()
     }
 
-    pub(crate) fn heard_whole_at_the_end(&self) -> bool {
+    pub(crate) fn received_whole_at_the_end(&self) -> bool {
         let sound = self.sound();
         let tail = &sound[sound.len() - 20_000..];
         let index = (0..self.captured).find(|i| (0..3).all(|n| tail[n] == sample(i + n as i64)));
-        index.is_some_and(|first| tail.iter().zip(first..).all(|(heard, i)| *heard == sample(i)))
+        index.is_some_and(|first| {
+            tail.iter().zip(first..).all(|(received, i)| *received == sample(i))
+        })
     }
 
     pub(crate) fn latency_of_the_last(&self) -> Span {
-        let last = self.heard.passages.last().expect("a packet was played");
+        let last = self.received.passages.last().expect("a packet was played");
         last.total().expect("clocks are mapped")
     }
 
     pub(crate) fn received_at(&self, index: i64) -> Option<LocalTime> {
         let wanted = [sample(index), sample(index + 1), sample(index + 2)];
-        self.heard
+        self.received
             .samples
             .windows(3)
             .find(|three| three.iter().map(|(_, s)| *s).eq(wanted))
@@ -324,7 +326,7 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Packetizer {
         redundancy: tautline_proto::redundancy::Layout::NONE,
         presented_after: Span::ZERO,
     };
-    let encoder = scene.coder.map(|coder| toy::encoder(coder, scene.channels));
+    let encoder = scene.codec.map(|codec| toy::encoder(codec, scene.channels));
     Packetizer::compressing(config, encoder.into_iter().collect())
 }
 

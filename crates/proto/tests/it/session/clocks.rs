@@ -92,7 +92,7 @@ fn a_symmetric_path_gives_the_offset_itself() {
 fn kept(micros: i64) -> (ClockSource, Span) {
     let mut talk = Talk::new(steady(Span::from_millis(4), Span::from_millis(1)));
     for host in &mut talk.hosts {
-        host.session.set_kept(Some(DisciplinedClock {
+        host.session.set_disciplined(Some(DisciplinedClock {
             offset: Span::from_secs(1_000_000) - host.origin,
             uncertainty: Span::from_micros(micros),
             source: ClockSource::System,

@@ -53,7 +53,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     };
     let tally = Tally { expected: 1000, missing: 50, runs: 20, beyond: 0 };
     let losses = LossReport { ssrc: SENDER, tally, repaired: 48, lost: 2, late: 1 };
-    let heard = Receiving {
+    let received = Receiving {
         ssrc: SENDER,
         expected: 1000,
         received: 1000,
@@ -62,9 +62,9 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         effective: Some(effective),
         losses: Some(losses),
     };
-    talk.hosts[1].session.set_receiving(heard);
+    talk.hosts[1].session.set_receiving(received);
     talk.run(Span::from_secs(5));
-    talk.hosts[1].session.set_receiving(Receiving { expected: 2000, received: 1750, ..heard });
+    talk.hosts[1].session.set_receiving(Receiving { expected: 2000, received: 1750, ..received });
     talk.run(Span::from_secs(5));
     let blocks: Vec<_> = talk
         .reported(0)
@@ -100,16 +100,16 @@ fn duplicates_make_the_loss_negative_and_the_fraction_nothing() {
 #[test]
 fn another_stream_begins_its_own_count_of_loss() {
     let mut talk = Talk::new(steady(Span::from_millis(1), Span::from_millis(1)));
-    let heard = Receiving { ssrc: 99, expected: 1000, received: 900, ..Receiving::default() };
-    talk.hosts[1].session.set_receiving(heard);
+    let received = Receiving { ssrc: 99, expected: 1000, received: 900, ..Receiving::default() };
+    talk.hosts[1].session.set_receiving(received);
     talk.run(Span::from_secs(2));
     // SSRC 99 was unknown, so there was no report.
-    let heard = Receiving { ssrc: SENDER, expected: 2000, received: 1000, ..heard };
-    talk.hosts[1].session.set_receiving(heard);
+    let received = Receiving { ssrc: SENDER, expected: 2000, received: 1000, ..received };
+    talk.hosts[1].session.set_receiving(received);
     talk.run(Span::from_secs(2));
-    let again = Receiving { ssrc: LISTENER + 1, expected: 10, received: 10, ..heard };
+    let again = Receiving { ssrc: LISTENER + 1, expected: 10, received: 10, ..received };
     talk.hosts[1].session.set_receiving(again);
-    talk.hosts[1].session.set_receiving(Receiving { expected: 2100, received: 1075, ..heard });
+    talk.hosts[1].session.set_receiving(Receiving { expected: 2100, received: 1075, ..received });
     talk.run(Span::from_secs(2));
     let fractions: Vec<_> = talk
         .reported(0)

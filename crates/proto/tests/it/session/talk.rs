@@ -12,7 +12,7 @@ pub(crate) const SENDER: u32 = 0x5e4d;
 pub(crate) const LISTENER: u32 = 0x11;
 
 pub(crate) const FORMAT: StreamFormat = StreamFormat {
-    coder: None,
+    codec: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     sample: SampleFormat::L24,

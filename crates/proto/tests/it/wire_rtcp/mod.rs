@@ -79,7 +79,7 @@ fn announcement() -> Announcement {
     Announcement {
         link_offset: Span::from_millis(5),
         format: StreamFormat {
-            coder: None,
+            codec: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

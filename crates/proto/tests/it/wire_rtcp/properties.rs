@@ -42,7 +42,7 @@ prop_compose! {
         sample in proptest::sample::select(SampleFormat::ALL.to_vec()),
         clocks: (u64, u64, u64), wants_feedback: bool,
     ) -> Announcement {
-        let format = StreamFormat { coder: None,
+        let format = StreamFormat { codec: None,
             rate: Rate::new(rate).unwrap(), channels: Channels::new(channels).unwrap(), sample,
             packet: Frames::new(packet), payload_type,
         };

@@ -51,16 +51,16 @@ impl SimSharedLink {
     }
 
     /// Input of the datagram's sender, which may need a place first.
-    fn input_of(&mut self, datagram: &[u8], came: &Arrival) -> Option<usize> {
+    fn input_of(&mut self, datagram: &[u8], arrived: &Arrival) -> Option<usize> {
         let host = &self.inputs[HOST].as_ref()?.receiver;
         let known = host.stream_of(datagram);
-        if let Some(place) = known.and_then(|s| self.senders.find(s, came.from, came.at)) {
+        if let Some(place) = known.and_then(|s| self.senders.find(s, arrived.from, arrived.at)) {
             return self.places[place];
         }
         let Some(stream) = host.recognises(datagram) else { return Some(HOST) };
-        let over = host.source().is_none_or(|source| source.is_silent(came.at));
+        let over = host.source().is_none_or(|source| source.is_silent(arrived.at));
         let host_is_free = over && !self.places.contains(&Some(HOST));
-        let place = self.senders.admit(stream, came.from, came.at)?;
+        let place = self.senders.admit(stream, arrived.from, arrived.at)?;
         let input = if host_is_free { HOST } else { self.lay_out() };
         self.places[place] = Some(input);
         Some(input)
@@ -82,12 +82,12 @@ impl SimSharedLink {
         &mut self,
         sender: usize,
         datagram: &[u8],
-        came: &Arrival,
+        arrived: &Arrival,
     ) -> Option<bool> {
-        let input = self.input_of(datagram, came)?;
+        let input = self.input_of(datagram, arrived)?;
         let input = self.inputs[input].as_mut()?;
         let own = *input.handles.get_or_insert(sender) == sender;
-        input.receiver.handle_telling(datagram, came, &mut |_| {});
+        input.receiver.handle_with(datagram, arrived, &mut |_| {});
         Some(own)
     }
 

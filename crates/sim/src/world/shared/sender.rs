@@ -8,8 +8,8 @@ use tautline_proto::time::Span;
 
 use super::{SenderModel, Stint};
 use crate::clock::TrueTime;
-use crate::heard::value;
 use crate::link::Path;
+use crate::received::value;
 use crate::scenario::Scenario;
 use crate::world::faults::sender_of;
 use crate::world::hosts::SimHost;

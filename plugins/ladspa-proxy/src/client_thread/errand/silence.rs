@@ -30,15 +30,15 @@ enum Worker {
 #[derive(Debug)]
 pub(super) struct SilenceWatch {
     worker: Worker,
-    heard: (LocalTime, SilenceCounts),
+    received: (LocalTime, SilenceCounts),
     runs: u64,
     ran: LocalTime,
 }
 
 impl SilenceWatch {
     pub(super) fn new() -> Self {
-        let heard = (LocalTime::ZERO, SilenceCounts::default());
-        Self { worker: Worker::New, heard, runs: 0, ran: LocalTime::ZERO }
+        let received = (LocalTime::ZERO, SilenceCounts::default());
+        Self { worker: Worker::New, received, runs: 0, ran: LocalTime::ZERO }
     }
 
     pub(super) fn look(&mut self, counts: SilenceCounts, now: LocalTime) -> Option<SilenceNews> {
@@ -47,14 +47,14 @@ impl SilenceWatch {
             (self.runs, self.ran) = (counts.runs, now);
             if was_paused && self.worker != Worker::Lost {
                 // The pause does not count.
-                self.heard = (now, SilenceCounts { answers: self.heard.1.answers, ..counts });
+                self.received = (now, SilenceCounts { answers: self.received.1.answers, ..counts });
             }
         }
         // A reopened stream counts from 0.
-        let answers = counts.answers != self.heard.1.answers && counts.answers > 0;
-        let (since, before) = self.heard;
+        let answers = counts.answers != self.received.1.answers && counts.answers > 0;
+        let (since, before) = self.received;
         if answers {
-            self.heard = (now, counts);
+            self.received = (now, counts);
             let was_lost = core::mem::replace(&mut self.worker, Worker::Live) == Worker::Lost;
             let replaced = counts.replaced.saturating_sub(before.replaced);
             return was_lost.then_some(SilenceNews::Back { silent: now - since, replaced });

@@ -62,15 +62,15 @@ impl Microphone {
 }
 
 /// Frame at which the chime starts, near the expected one.
-pub(super) fn start_in(heard: &[f32], chime: &[f32], expected: usize) -> Option<f64> {
+pub(super) fn start_in(received: &[f32], chime: &[f32], expected: usize) -> Option<f64> {
     let chime = chime.get(..COMPARED)?;
     let first = expected.saturating_sub(REACH);
     let like = |at: usize| {
-        let part = heard.get(at..at + COMPARED)?;
+        let part = received.get(at..at + COMPARED)?;
         Some(Likeness::between(part, chime).correlation()).filter(|like| like.is_finite())
     };
     let likes: Vec<f64> = (first..=expected + REACH)
-        .map_while(|at| heard.get(at).map(|_| like(at).unwrap_or(0.0)))
+        .map_while(|at| received.get(at).map(|_| like(at).unwrap_or(0.0)))
         .collect();
     let best = (1..likes.len().saturating_sub(1)).max_by(|a, b| likes[*a].total_cmp(&likes[*b]))?;
     let [before, top, after] = [likes[best - 1], likes[best], likes[best + 1]];
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     /// Ducked music with the chime from this frame on.
-    fn heard(chime: &[f32], start: usize) -> Vec<f32> {
+    fn received(chime: &[f32], start: usize) -> Vec<f32> {
         let music = sounds::music(RATE / 4, 0.0);
         let sample = |(frame, [left, _]): (usize, [f32; 2])| {
             let chime = frame.checked_sub(start).and_then(|at| chime.get(at));
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn start_is_found_below_music() {
         let chime = sounds::chime();
-        let sound = heard(&chime, 40_000);
+        let sound = received(&chime, 40_000);
         for expected in [40_000 - REACH + 1, 40_000, 41_000] {
             let start = start_in(&sound, &chime, expected).unwrap();
             assert!((start - 40_000.0).abs() < 0.1, "{expected}: {start}");
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn start_elsewhere_is_not_found() {
         let chime = sounds::chime();
-        assert_eq!(start_in(&heard(&chime, 40_000), &chime, 60_000), None);
+        assert_eq!(start_in(&received(&chime, 40_000), &chime, 60_000), None);
         assert_eq!(start_in(&[], &chime, 0), None);
     }
 

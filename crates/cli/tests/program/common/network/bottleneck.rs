@@ -157,12 +157,12 @@ impl Router {
         let mut packet = [0; 4096];
         for way in 0..2 {
             while let Ok(len @ 1..) = (&self.ways[way].from).read(&mut packet) {
-                let (came, begun) = (now(), self.begun);
-                let at = self.at(came);
+                let (arrived, begun) = (now(), self.begun);
+                let at = self.at(arrived);
                 let Way { path, under_way, .. } = &mut self.ways[way];
                 path.carry(len.saturating_sub(HEADERS), at, |arrives| {
                     let due = begun + arrives.since(TrueTime::ZERO);
-                    self.waits.push((came, due - came - self.delay));
+                    self.waits.push((arrived, due - arrived - self.delay));
                     under_way.push_back((due, packet[..len].to_vec()));
                 });
             }

@@ -23,9 +23,9 @@ fn assert_max_found((found, measurement): (Vec<FoundPacket>, Measurement), packe
 #[test]
 fn a_card_that_starves_now_and_then_is_measured_between() {
     let sent = noise(18, 48 * 1_600);
-    let heard = World::new(48_000).run(&sent, 0, &holed(&sent, &[0.0; BLOCK]));
-    assert!(heard.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
-    assert_max_found(heard, 1_600);
+    let received = World::new(48_000).run(&sent, 0, &holed(&sent, &[0.0; BLOCK]));
+    assert!(received.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
+    assert_max_found(received, 1_600);
 }
 
 #[test]
@@ -45,19 +45,19 @@ fn sound_between_lost_frames_is_measured() {
         }
     }
     blocks.for_each(|(index, block)| world.plays((index * BLOCK) as i64, block));
-    let heard = world.finish();
-    assert!(heard.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
-    assert_max_found(heard, packets);
+    let received = world.finish();
+    assert!(received.0.iter().all(|packet| packet.error.abs() <= ROUNDING));
+    assert_max_found(received, packets);
 }
 
 #[test]
 fn resampled_sound_is_measured_between_holes() {
     let sent = deep_noise(48_000, 6_000.0, 48 * 1_600);
     let played = resampled(&sent, 0.5, 20e-6);
-    let heard = World::new(48_000).run(&sent, 0, &holed(&played, &[0.0; BLOCK]));
+    let received = World::new(48_000).run(&sent, 0, &holed(&played, &[0.0; BLOCK]));
     let frame = Rate::HZ_48000.span_of(Frames::new(1));
-    assert!(heard.0.iter().all(|packet| packet.error.abs() <= frame.times(3)));
-    assert_max_found(heard, 1_600);
+    assert!(received.0.iter().all(|packet| packet.error.abs() <= frame.times(3)));
+    assert_max_found(received, 1_600);
 }
 
 #[test]

@@ -73,7 +73,7 @@ struct OrdinaryEnd {
     passages: Consumer<PacketTrace>,
     status: Consumer<RxStatus>,
     measurement: Measurement,
-    heard: u64,
+    received: u64,
 }
 
 struct CostWorld {
@@ -91,7 +91,7 @@ struct CostWorld {
 }
 
 const FORMAT: StreamFormat = StreamFormat {
-    coder: None,
+    codec: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     sample: SampleFormat::L24,
@@ -131,7 +131,7 @@ fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
         passages: passages_out,
         status: status_out,
         measurement,
-        heard: 0,
+        received: 0,
     };
     let link = Box::new(Memory(arrived));
     let mut incoming =
@@ -175,7 +175,7 @@ impl OrdinaryEnd {
     fn beat(&mut self) {
         self.measurement.listen();
         while self.passages.pop().is_ok() {
-            self.heard += 1;
+            self.received += 1;
         }
         while self.status.pop().is_ok() {}
     }
@@ -284,7 +284,7 @@ fn play(scene: CostScene) -> (Counters, u32) {
     let kept = (counters.lost, counters.late, counters.duplicate, counters.resyncs, input.unbooked);
     assert_eq!(kept, (0, 0, 0, 0, 0), "{counters:?}");
     assert_eq!(counters.missing_frames, 0, "{counters:?}");
-    assert!(end.heard + 50 > counters.received, "{} of {counters:?}", end.heard);
+    assert!(end.received + 50 > counters.received, "{} of {counters:?}", end.received);
     let basis = input.receiver.placement().due(world.woken).map(|due| due.basis);
     assert_eq!(basis, Some(Basis::Clock));
     (counters, periods)

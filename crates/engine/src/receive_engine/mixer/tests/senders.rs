@@ -12,7 +12,7 @@ struct Ordinary {
 }
 
 impl Ordinary {
-    fn came(&mut self) -> Vec<usize> {
+    fn arrived(&mut self) -> Vec<usize> {
         let news = core::iter::from_fn(|| self.news.pop().ok());
         news.filter_map(|news| match news {
             SharedNews::Arrived { number, .. } => Some(number),
@@ -55,11 +55,11 @@ fn play(world: &mut World, ticks: u32, sending: &[usize]) -> f32 {
 fn all_senders_at_a_link_play_and_one_can_leave() {
     let (mut world, mut ordinary) = senders(ProgramRule::Mix, &[0.1, 0.2, 0.4, 0.05], 4);
     assert_eq!(play(&mut world, 50, &[0, 1, 2]), 0.1 + 0.2 + 0.4);
-    assert_eq!((ordinary.came(), ordinary.gone()), (vec![0, 7, 8], vec![]));
+    assert_eq!((ordinary.arrived(), ordinary.gone()), (vec![0, 7, 8], vec![]));
     assert_eq!(play(&mut world, 3100, &[0, 2]), 0.1 + 0.4);
     assert_eq!(ordinary.gone(), [7]);
     assert_eq!(play(&mut world, 50, &[0, 2, 3]), 0.1 + 0.4 + 0.05);
-    assert_eq!(ordinary.came(), [9]);
+    assert_eq!(ordinary.arrived(), [9]);
     assert_eq!(play(&mut world, 3100, &[3]), 0.05, "the first goes, too, and has its place");
     assert_eq!((ordinary.gone(), world.mixer.inputs.len()), (vec![8], 2));
     let foreign = |input: &MixerInput| input.receiver.counters().other_source;
@@ -82,7 +82,7 @@ fn sender_plays_once_a_receiver_is_ready() {
     let (mut world, mut ordinary) = senders(ProgramRule::Mix, &[0.1, 0.2, 0.4, 0.05, 0.3], 5);
     world.mixer.inputs.reserve_exact(8);
     assert_eq!(play(&mut world, 50, &[0, 1, 2, 3, 4]), 0.1 + 0.2 + 0.4 + 0.05);
-    assert_eq!(ordinary.came(), [0, 7, 8, 9]);
+    assert_eq!(ordinary.arrived(), [0, 7, 8, 9]);
     let spare = MixerInput { number: 10, shares: true, ..incoming(&Queue::default()) };
     assert!(ordinary.waiting.push(spare).is_ok());
     assert_eq!(play(&mut world, 50, &[0, 1, 2, 3, 4]), 0.1 + 0.2 + 0.4 + 0.05 + 0.3);

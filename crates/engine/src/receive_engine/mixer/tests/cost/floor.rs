@@ -54,6 +54,6 @@ fn converted_stream_equals_the_sent_one() {
     assert_eq!(floor.ssrc, 1);
     let packets = periods - 1;
     assert_eq!(floor.sequence, 65_000_u16.wrapping_add(packets as u16 - 1));
-    let furthest = samples.iter().zip(&world.block).map(|(heard, sent)| (heard - sent).abs());
+    let furthest = samples.iter().zip(&world.block).map(|(received, sent)| (received - sent).abs());
     assert!(furthest.fold(0.0, f32::max) <= 1.0 / (1 << 23) as f32);
 }

@@ -43,7 +43,7 @@ impl SourceTable {
     }
 
     /// Whether the packet was received, or is too old to know.
-    pub(super) fn came(&self, ssrc: u32, index: u64) -> bool {
+    pub(super) fn arrived(&self, ssrc: u32, index: u64) -> bool {
         let Ok(at) = self.find(ssrc) else { return false };
         let KnownSource { newest, seen, .. } = self.sources[at];
         match newest.checked_sub(index) {
@@ -151,33 +151,33 @@ mod tests {
 
     #[test]
     fn the_source_that_was_silent_longest_is_forgotten() {
-        let mut heard = SourceTable::new();
-        heard.note(7, 70_000);
+        let mut received = SourceTable::new();
+        received.note(7, 70_000);
         for ssrc in 100..100 + 10 * MAX_SOURCES as u32 {
-            heard.note(ssrc, 1);
+            received.note(ssrc, 1);
             if ssrc % 500 == 0 {
-                heard.note(7, 70_000 + u64::from(ssrc));
+                received.note(7, 70_000 + u64::from(ssrc));
             }
         }
-        assert_eq!(heard.known().len(), MAX_SOURCES);
-        assert!(heard.newest(7).is_some(), "it spoke all the time");
-        assert_eq!(heard.newest(100), None);
-        assert!(heard.known().is_sorted_by_key(|source| source.ssrc));
+        assert_eq!(received.known().len(), MAX_SOURCES);
+        assert!(received.newest(7).is_some(), "it spoke all the time");
+        assert_eq!(received.newest(100), None);
+        assert!(received.known().is_sorted_by_key(|source| source.ssrc));
     }
 
     #[test]
     fn replay_window_covers_64_packets_and_rejects_older() {
-        let mut heard = SourceTable::new();
-        heard.note(1, 100);
-        heard.note(1, 98);
-        for (index, came) in [(100, true), (99, false), (98, true), (101, false), (36, true)] {
-            assert_eq!(heard.came(1, index), came, "{index}");
+        let mut received = SourceTable::new();
+        received.note(1, 100);
+        received.note(1, 98);
+        for (index, arrived) in [(100, true), (99, false), (98, true), (101, false), (36, true)] {
+            assert_eq!(received.arrived(1, index), arrived, "{index}");
         }
-        heard.note(1, 164);
-        for (index, came) in [(100, true), (101, false), (163, false), (164, true)] {
-            assert_eq!(heard.came(1, index), came, "{index}");
+        received.note(1, 164);
+        for (index, arrived) in [(100, true), (101, false), (163, false), (164, true)] {
+            assert_eq!(received.arrived(1, index), arrived, "{index}");
         }
-        assert!(!heard.came(2, 100), "another source");
+        assert!(!received.arrived(2, 100), "another source");
     }
 
     #[test]

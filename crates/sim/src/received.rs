@@ -143,8 +143,8 @@ pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
     if copied {
         return index_of(sample, index) == Some(index);
     }
-    let heard = (f64::from(sample) * VALUES as f64 - 1.0 + VALUES as f64) / 2.0;
-    rings(index, copied) || (heard - index.rem_euclid(VALUES) as f64).abs() <= RIPPLE
+    let received = (f64::from(sample) * VALUES as f64 - 1.0 + VALUES as f64) / 2.0;
+    rings(index, copied) || (received - index.rem_euclid(VALUES) as f64).abs() <= RIPPLE
 }
 
 fn rings(index: i64, copied: bool) -> bool {
@@ -197,8 +197,8 @@ impl Received {
                 self.run += 1;
                 let silent = *sample == 0.0;
                 if let (false, false, None) = (silent, self.fading >= 0, self.first_wrong) {
-                    let heard = index_of(*sample, index).unwrap_or(i64::MIN);
-                    self.first_wrong = Some((now, index, heard));
+                    let received = index_of(*sample, index).unwrap_or(i64::MIN);
+                    self.first_wrong = Some((now, index, received));
                 }
             }
         }

@@ -6,21 +6,21 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-use crate::heard::{VALUES, value};
+use crate::received::{VALUES, value};
 use crate::scenario::{OTHER_CHANNELS, Scenario};
 
 pub(crate) fn codings(scenario: &Scenario) -> impl Iterator<Item = Coding> {
     let adapted = scenario.adapts.iter().flat_map(|limits| limits.codings.iter().copied());
     let own = Some(scenario.format.coding())
         .filter(|own| !adapted.clone().any(|coding| coding.is_coded_as(*own)));
-    adapted.chain(own).filter(|coding| coding.coder.is_some())
+    adapted.chain(own).filter(|coding| coding.codec.is_some())
 }
 
 pub(crate) fn encoders(
     codings: impl Iterator<Item = Coding>,
     channels: Channels,
 ) -> Vec<Box<dyn Encode>> {
-    let encoder = |coding: Coding| match coding.coder {
+    let encoder = |coding: Coding| match coding.codec {
         Some(Codec::Opus(opus)) => {
             Some(Box::new(SimEncoder { coding, opus, channels }) as Box<dyn Encode>)
         }
@@ -30,11 +30,11 @@ pub(crate) fn encoders(
 }
 
 pub(crate) fn decoder(
-    coder: Codec,
+    codec: Codec,
     (_rate, channels): (Rate, Channels),
 ) -> Option<Box<dyn Decode>> {
-    let Codec::Opus(_) = coder else { return None };
-    Some(Box::new(SimDecoder { coder, channels }))
+    let Codec::Opus(_) = codec else { return None };
+    Some(Box::new(SimDecoder { codec, channels }))
 }
 
 /// First byte (TOC) of one CELT frame of `packet` samples (RFC 6716 §3.1).
@@ -64,9 +64,9 @@ impl Encode for SimEncoder {
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let packet = Frames::from_len(samples.len() / self.channels.count());
         let index = ((samples.first()? + 1.0) * VALUES as f32 / 2.0) as i64;
-        let coder = Codec::Opus(self.opus);
-        let index = (index - coder.delay().count()).rem_euclid(VALUES) as u16;
-        let payload = room.get_mut(..coder.payload_bytes((self.channels, packet), 0))?;
+        let codec = Codec::Opus(self.opus);
+        let index = (index - codec.delay().count()).rem_euclid(VALUES) as u16;
+        let payload = room.get_mut(..codec.payload_bytes((self.channels, packet), 0))?;
         payload.fill(0);
         let [high, low] = index.to_be_bytes();
         payload.get_mut(..3)?.copy_from_slice(&[head(packet)?, high, low]);
@@ -82,13 +82,13 @@ impl Encode for SimEncoder {
 
 #[derive(Debug)]
 struct SimDecoder {
-    coder: Codec,
+    codec: Codec,
     channels: Channels,
 }
 
 impl Decode for SimDecoder {
-    fn coder(&self) -> Codec {
-        self.coder
+    fn codec(&self) -> Codec {
+        self.codec
     }
 
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
