@@ -1,5 +1,6 @@
 //! `taut site check`: exit statuses and the places of the building file.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use tautline_trial::snapshot;
@@ -42,6 +43,43 @@ fn current_folder_comes_before_taut_home() {
     assert_eq!(epoch(), Some(2));
     fs::write(folder.file("building.toml"), building(1)).unwrap();
     assert_eq!(epoch(), Some(1));
+}
+
+/// Each snippet extends the building of the demo, but those of `local.toml`.
+#[test]
+fn recipes_are_valid_and_ring_no_bell_on_holidays() {
+    const PAGE: &str = include_str!("../../../../docs/guide/recipes.md");
+    const DEMO: &str = include_str!("../../src/cmd/demo/building.toml");
+    let blocks = |kind: &str| {
+        let begins = format!("```{kind}\n");
+        let blocks = PAGE.split(&begins).skip(1).filter_map(|block| block.split("```").next());
+        blocks.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let folder = Folder::new();
+    let [holidays] = &blocks("ics")[..] else { panic!("not one calendar") };
+    fs::write(folder.file("holidays.ics"), holidays).unwrap();
+    let recipes: Vec<_> =
+        blocks("toml").into_iter().filter(|block| !block.starts_with("# local.toml")).collect();
+    assert!(recipes.len() > 5, "{recipes:#?}");
+    let all = format!("{DEMO}\n{}", recipes.join("\n"));
+    for recipe in recipes.iter().map(|recipe| format!("{DEMO}\n{recipe}")).chain([all]) {
+        fs::write(folder.file("building.toml"), &recipe).unwrap();
+        let ended = check(&folder).run();
+        assert_eq!((ended.status, ended.out.lines().count()), (Some(0), 1), "{recipe}{ended:#?}");
+    }
+    // One bell a day, so that the list has more than a year.
+    let bell = recipes[0].replace("at = [\"08:00\", ", "at = [\"08:00\"] #");
+    fs::write(folder.file("building.toml"), format!("{DEMO}\n{bell}")).unwrap();
+    let next = taut(words("schedule next 1000 --report json")).in_folder(folder.path());
+    let next: serde_json::Value = serde_json::from_str(&next.run().well().out).unwrap();
+    let plays = next["plays"].as_array().unwrap().iter();
+    let bells = plays.filter(|play| play["rule"] == "lesson");
+    let days: BTreeSet<_> =
+        bells.map(|play| play["time"].as_str().unwrap()[5..10].to_owned()).collect();
+    // At least one of the three holidays is a working day.
+    let in_december = days.range("12-01".to_owned().."12-24".to_owned()).count();
+    assert!(in_december > 10, "{days:?}");
+    assert_eq!(days.range("12-24".to_owned().."12-27".to_owned()).count(), 0, "{days:?}");
 }
 
 #[test]

@@ -376,7 +376,9 @@ fn zones_of_the_demo(page: &mut Page) {
     assert_eq!(page.run("taut-building/office taut zone library").status, Some(1));
     page.run("taut-building/office taut preset").well();
     page.run("taut-building/office taut zone all").well();
-    page.run("taut-building/office taut zone gym source sport").well();
+    for source in ["sport", "music"] {
+        page.run(&format!("taut-building/office taut zone gym source {source}")).well();
+    }
     if call("sh", ["-c", "command -v espeak-ng"]).run().status != Some(0) {
         let speaks = page.folder.file("taut-building/machines/office/tautline.toml");
         write(speaks, "[say]\ncommand = \"cat taut-building/machines/office/chime.wav\"\n")
@@ -447,9 +449,6 @@ fn commands_of_the_zones_tutorial_work() {
     until("not all zones play", || plays(&line.run()));
     let zones = line.run().well();
     page.note(zones);
-    for line in ["taut zone floor", "taut zone garden", "taut zone all"] {
-        page.run(line).well();
-    }
     page.announce("taut play");
     let speaks = page.command("taut page").start().wait_for("on air in 2 of 2 zones");
     page.stop(speaks).well();
