@@ -122,19 +122,21 @@ pub(crate) const JOIN_LONG: &str = concat!(
     r#"Example, with the files that `--packet-log` wrote at both ends:
   taut join sent.csv heard.csv
 
-Output: one line of CSV per packet that is in both files. Times are in
-nanoseconds; unknown values are empty:
+Output: one line of CSV per sent packet. Unknown values are empty:
   rtp_timestamp    of the packet's first frame
+  time_s           seconds from the first packet's capture to this packet's
+  outcome          played; late; underrun (its sound was skipped); lost; dropped
+                   (by the sender's queue); unlogged (sent before or after the
+                   receiver's log)
   capture_ns to device_ns
                    length of each stage, 0 if the packet skips it. The first
                    four use the sender's clock, wire spans both clocks, the
                    others use the receiver's clock
-  total_ns         sum of these columns: ADC to DAC
+  total_ns         sum of these columns: ADC to DAC, of played packets
   measured_ns      the same, measured from the audio, if possible; independent
                    of the stages
   lateness_ns      delay of the hand-over to the kernel after its due time; in
                    no sum
-  late             1 if the packet missed its turn and was not played
 
 "#,
     stages!()
@@ -190,7 +192,8 @@ For scripts, --report json (times in nanoseconds, null if unknown):
     "headroom_ns", "counters", "second": { "interval_ns", "packets", "lost",
     "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" } ],
     "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
-    "uncertainty_ns", "round_trip_ns", "rate_ppm" } } ], "clock": { "address",
+    "uncertainty_ns", "round_trip_ns", "rate_ppm", "rate_uncertainty_ppm" } } ],
+    "clock": { "address",
     "stream", "state": "waiting" | "locked" | "holdover", "rate_ppm",
     "uncertainty_ppm", "holdover_ns" }, "offloads": [ { "id", "plugin",
     "client", "phase", "share", "blocks", "missed", "restarts" } ] } ],

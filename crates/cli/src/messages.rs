@@ -208,13 +208,6 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         Note::Followed { address, journal, first, last } => {
             followed(address, journal, [*first, *last])
         }
-        Note::MostlyLate { address, presented: true } => format!(
-            "{address}: most packets arrived after their presentation time; raise --max-transit-time or --latency at the talker"
-        ),
-        Note::MostlyLate { address, presented: false } => format!(
-            "{address}: most packets were late; use a longer --latency (a negative device stage of the \
-             worst packets above shows by how much)"
-        ),
         Note::PlacedByArrival { address } => format!(
             "{address}: the sender's clock is not known (no RTCP answer), so the fastest arrivals set the \
              playout time, and the latency is not measured"

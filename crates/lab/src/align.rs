@@ -51,21 +51,23 @@ recording, such as the input and the output of a box:
       --report-file align.html
 
 Each window gives one delay with sub-frame resolution, from cross-correlation
-and the phase of the cross spectrum. The second number is its 95 % uncertainty.
-Drift is the growth of the delay. Steps are frames inserted or dropped between
-the taps, with the frame of the first tap.
+and the phase of the cross spectrum. The result is the median of the windows.
+The value after ± covers 95 % of them, so it includes a drift. Drift is the
+growth of the delay, with its 95 % uncertainty. Steps are frames inserted or
+dropped between the taps, with the frame of the first tap.
 
-Periodic sound, such as a sine, has a delay if both taps contain its onset, its
-ending or an envelope. Windows within it take the delay of the nearest window
-that has one of these (carried_windows), and a step between them is known modulo
-the period. Otherwise the delay is ambiguous modulo the period: the report has
-the period and the possible delay nearest to 0, but no delay.
+In periodic sound, such as a sine, delays that differ by a period look the same.
+An onset, an ending or a change of level in both taps decides between them.
+Other windows then take the delay of the nearest decided one (carried_windows),
+and a step between such windows may be wrong by whole periods. If nothing
+decides, the report has no delay, but the period and the possible delay nearest
+to 0.
 
 A window without a delay is invalid, and each reason is a row: a tap is silent;
 the taps have no common sound (unlike); several delays match equally well, as
 with an echo or a tone (ambiguous, with up to eight of them); the best is at the
-end of --max-delay; the recording ends before the second tap has the sound; the
-delay steps within the window. A delay that both taps share, such as that of a
+end of --max-delay (end of range); the recording ends before the second tap has
+the sound (recording too short); the delay steps within the window. A delay that both taps share, such as that of a
 card's converter, is not measured.
 
 Exit status: 0 if a delay was found, 1 if no window has one, 2 for wrong usage."#;

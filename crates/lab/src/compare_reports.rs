@@ -26,34 +26,44 @@ const HELP: &str = r#"Examples:
   # Ignore differences of less than 100 us:
   taut lab compare last.json this.json --threshold 100us
 
-Both are reports written with --report-file X.json: of experiments, or of send,
-recv, call or serve. Rows are matched by name. If each report has one stream,
-the streams are matched whatever their settings, and everything is compared
-except items that follow from the settings. Items of only one report are listed.
+Both are reports written with --report-file X.json: of the same experiment, or
+of the same command (send, recv, call or serve). Rows are matched by name. If
+each report has one stream, these two are compared, whatever their names and
+settings. Figures that only one report has are listed.
 
-The verdict comes first: no difference; no regression (no judged figure is
-worse, and a stage differs); better; WORSE; or UNDECIDED. Each stage is listed
-with its median in both reports and the difference in milliseconds, with a bar,
-judged or not. A report of one run has no seconds: its misses are judged, and
-its latency by the median of the run.
+The verdict comes first:
+  no difference  no figure differs
+  no regression  no judged figure is worse, but a stage differs
+  better         a judged figure is better, and none is worse
+  WORSE          a judged figure is worse
+  UNDECIDED      none is worse, but not all could be compared
+Each stage is listed with its median in both reports and the difference in
+milliseconds, with a bar, judged or not.
 
-Times are compared by the median and the 99th percentile of each second (the
-maximum if one second in ten has fewer than 1000 values): the latency, each
-stage, and the wake-up lateness of both devices' threads (relative to the best
-of the second). They differ if chance is unlikely (Mann and Whitney), if the
-difference is not small relative to the scatter of each run (Cliff's delta), and
-if it certainly (bootstrap, 95 %) exceeds --threshold and the uncertainty of
-both rows. The default threshold is a frame for streams and for the results of
-`delay` and `align`, and nothing for rows of microseconds.
+Judged times are the latency, each stage, and the wake-up lateness of both
+devices' threads, relative to the best of the second. Each second of the run
+counts with its median and its 99th percentile. The maximum replaces the 99th
+percentile if many seconds have fewer than 1000 values. A time differs only if
+- chance is unlikely (test of Mann and Whitney),
+- the difference is large relative to the scatter of each run (Cliff's delta),
+- its 95 % interval (bootstrap) lies beyond --threshold plus the uncertainties
+  of both rows. The default threshold is one frame for streams, `delay` and
+  `align`, and 0 for rows of microseconds.
 
-Missed, late, lost and discarded packets, and the xruns of both devices, are
-compared by the seconds that have any (Fisher) and by their number in those
-seconds (Mann and Whitney): one burst is no difference. Of 100 comparisons of
-equal reports, at most 5 find any difference (Holm).
+Judged counts are missed, late, lost and discarded packets, and the xruns of
+both devices. Seconds with any of them are counted (Fisher's exact test), then
+the numbers in these seconds (Mann and Whitney). So one burst is no difference.
 
-Not judged are `buffer`, which follows from the other stages, and differences of
-up to a period in `wakeup` and `device` (and in `capture` and `send`, if a
-packet is not a period): the phase between two cards differs from run to run.
+A report of send, recv, call or serve has only the times of the whole run: its
+latency is judged by the median, and its stages are only listed. Xruns are
+judged from 8 s on. CPU time is noted if it differs.
+
+Equal reports rarely seem to differ: 5 of 100 comparisons find any difference
+(Holm's correction for many figures).
+
+Not judged are `buffer`, which is the rest of the latency, and differences of up
+to a period in `wakeup` and `device` (and in `capture` and `send`, if a packet
+is not a period): the phase between two cards differs from run to run.
 
 Two reports do not show whether the program or the machine changed: first
 compare two reports of one version, measured one after the other.
@@ -74,11 +84,14 @@ For scripts, --report json:
     "only_first": [], "only_second": [] } ], "notes": [] }
 
 Exit status: 0 if all shared items were compared and nothing is worse; 1 if
-anything is slower or has more misses or xruns, or if the second report measured
-nothing of a row of the first (`gone`); 5 if nothing is known to be worse but
+anything is slower or has more misses or xruns, or if a row of the first report
+has no values in the second (`gone`); 5 if nothing is known to be worse but
 not all could be compared, such as rows shorter than 8 seconds, different
 configured latencies, or two experiments; 2 if a file is not such a report; 3 if
-it cannot be opened."#;
+it cannot be opened.
+
+The column `more` (`a12` in JSON, by Vargha and Delaney) is how often the second
+report has more, if a second of each is drawn: 0.5 for equal reports."#;
 
 /// `taut lab compare`
 #[derive(Debug, Args)]
@@ -108,7 +121,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
     let (first, second) = (read(&flags.first)?, read(&flags.second)?);
     if let Some([one, other]) = first.commands_that_differ(&second) {
         return Err(Failure::undecided(format!(
-            "cannot compare {} (taut {one}) with {} (taut {other})\nhint: use two reports of the same \
+            "cannot compare {} ({one}) with {} ({other})\nhint: use two reports of the same \
              command",
             flags.first.display(),
             flags.second.display()

@@ -75,17 +75,17 @@ node is measured at its ports, including everything beyond them.
   taut lab delay --output alsa:hw:0 --input alsa:hw:0 --with ssh:studio \
       --max-uncertainty 100us --duration 60s
 
-Every 480 frames carry a number, in a code that survives gain, inversion, dither
-and resampling. A mark that is not recorded is missed. If two marks are closer
-together or further apart than when they were played, frames were dropped or
-repeated in between. Marks are found in other sound, and 10 dB below music.
-Marks of another run are counted but not measured. Exit status 1 if no mark was
-recorded.
+Every 480 frames are a mark: they carry a number, which is still read after a
+change of gain or sample rate, with inverted polarity, with dither, and 10 dB
+below music. A mark that is not recorded is missed. If the distance of two marks
+in the recording is shorter or longer than when they were played, frames were
+dropped or repeated in between. Marks of another run are counted but not
+measured. Exit status 1 if no mark was recorded.
 
 With --with or --played-at, each side is a program at its host, started by an
-agent there. Their logs are joined after the run, and their clocks by readings
-during the run, whose uncertainty is half of a round trip. The row is invalid if
-that is too much, or if a clock jumped."#;
+agent there. Their logs are joined after the run. The difference of the clocks
+is read during the run. Its uncertainty is half of the round trip of a reading.
+The row is invalid if that is too much, or if a clock jumped."#;
 
 /// `taut lab delay`
 #[derive(Debug, Args)]

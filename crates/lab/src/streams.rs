@@ -31,6 +31,7 @@ use crate::hosts::{
 use crate::report::HostDescription;
 pub use clocks::MAX_UNSURE;
 use machines::MachineSamplers;
+pub(crate) use machines::XRUNS;
 pub use machines::{SampledMachines, SampledQuantity};
 pub use messages::LabWire;
 use messages::StreamPath;

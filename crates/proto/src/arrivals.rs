@@ -182,7 +182,7 @@ impl Arrivals {
         }
         self.causes.observe(passage);
         self.outage.follow(passage.arrival);
-        if passage.late {
+        if passage.is_late() {
             if self.fresh.len() < MAX {
                 self.fresh.push(*passage);
             }

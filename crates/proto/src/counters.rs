@@ -62,7 +62,7 @@ counters! {
     sent: "packets_sent";
     /// Valid packets, including duplicates and late ones.
     received: "packets_received";
-    /// Packets missing at their turn, minus those that arrived later.
+    /// Packets that neither arrived nor were rebuilt in time.
     lost: "lost";
     /// Packets that arrived after their turn, in whole or in part.
     late: "late";
@@ -70,8 +70,10 @@ counters! {
     reordered: "reordered", "reordered", "reordered";
     /// Packets already received, or too old to check.
     duplicate: "duplicate", "duplicate", "duplicate";
-    /// Packets rebuilt in time. If the packet arrives too, it is reordered.
+    /// Packets rebuilt in time from redundancy. One that arrives later is reordered too.
     repaired: "repaired", "repaired", "repaired";
+    /// Of these, packets that arrived after all. The others are missing in `packets_received`.
+    repaired_arrived: "repaired_arrived", "of them arrived after all", "of them arrived after all";
     /// Valid sound, invalid redundancy.
     damaged: "damaged", "damaged", "damaged";
     /// In time, but damaged or of another coding.
@@ -88,9 +90,9 @@ counters! {
     over_stream_limit: "over_stream_limit", "over the stream limit", "over the stream limit";
     /// Datagrams that failed authentication.
     auth_failed: "auth_failed", "failed authentication", "failed authentication";
-    /// Unconfirmed packets off the timeline.
+    /// Packets far from the expected media time, until a second one confirms it.
     on_probation: "on_probation", "on probation", "on probation";
-    /// Unconfirmed reports off the timeline.
+    /// Reports far from the expected media time, until a second one confirms it.
     reports_on_probation: "reports_on_probation", "reports on probation", "report on probation";
     /// Rejected clock exchanges.
     rejected_exchanges: "rejected_exchanges", "clock exchanges rejected", "clock exchange rejected";

@@ -90,6 +90,18 @@ pub struct SenderInstants {
     pub launched: LocalTime,
 }
 
+/// End of a received packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// Taken for playout in time.
+    #[default]
+    Played,
+    /// Too late to play. Its `device` stage is negative, by at least the lateness.
+    Late,
+    /// In time, but replaced by the silence of a device underrun. It has no times after `read`.
+    Discarded,
+}
+
 /// Times of a packet on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketTrace {
@@ -111,11 +123,16 @@ pub struct PacketTrace {
     pub resample: Span,
     /// First frame at the DAC, as reported by the device. Due time of a late packet.
     pub dac: LocalTime,
-    /// Too late to play. Its `device` stage is negative, by at least the lateness.
-    pub late: bool,
+    /// Whether it was played.
+    pub outcome: Outcome,
 }
 
 impl PacketTrace {
+    /// Whether it was too late to play.
+    pub fn is_late(&self) -> bool {
+        self.outcome == Outcome::Late
+    }
+
     /// Capture to DAC; `None` without a mapping.
     pub fn total(&self) -> Option<Span> {
         self.origin.map(|origin| self.dac - origin.capture)

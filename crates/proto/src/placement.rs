@@ -293,13 +293,17 @@ impl Placement {
         self.captures_reported
     }
 
-    /// Rate of the sender's card against our clock, positive if faster.
-    pub fn card_rate(&self) -> Option<Ppm> {
+    /// Rate of the sender's card against our clock, positive if faster. The deviation omits the
+    /// error of the clock mapping ([`ClockMapping::rate_uncertainty`]).
+    pub fn card_rate(&self) -> Option<ReportedRate> {
         let mapped =
             self.clock.and_then(|clock| clock.rate()).zip(self.run.media_clock.card_rate());
         match mapped {
-            Some((clock, card)) => Some(Ppm::from_f64(clock.as_f64() + card.as_f64())),
-            None => self.run.arrivals.mapping()?.rate(),
+            Some((clock, card)) => Some(ReportedRate {
+                rate: Ppm::from_f64(clock.as_f64() + card.rate.as_f64()),
+                ..card
+            }),
+            None => self.run.arrivals.rate(),
         }
     }
 

@@ -285,7 +285,7 @@ impl ReceivePolicy {
             return false;
         }
         let fits = self.received.is_some() && self.announced.is_some();
-        self.played |= fits && !passage.late;
+        self.played |= fits && !passage.is_late();
         self.arrivals.enter(passage);
         true
     }

@@ -68,6 +68,23 @@ pub fn by_error(nanos: i64, error: i64) -> String {
     format!("{sign}{reported}{name}")
 }
 
+/// Difference of two rates with its error. If the error is larger, only a bound is known.
+pub fn ppm_with_error(ppm: f64, error: Option<f64>) -> String {
+    let up = |error: f64| (error / step(error) - 1e-9).ceil() * step(error);
+    match error.filter(|error| *error >= 0.01) {
+        Some(error) if ppm.abs() > error => {
+            let sign = if ppm > 0.0 { "+" } else { "" };
+            let bound = number_by_error(up(error), error);
+            format!("at {sign}{} ± {bound} ppm", number_by_error(ppm, error))
+        }
+        Some(error) => {
+            let maximum = ppm.abs() + error;
+            format!("within ± {} ppm, not known closer", number_by_error(up(maximum), maximum))
+        }
+        None => format!("at {ppm:+.2} ppm"),
+    }
+}
+
 /// Number to the last digit that `error` leaves.
 pub fn number_by_error(value: f64, error: f64) -> String {
     if !error.is_normal() || error < 0.0 {
@@ -112,6 +129,15 @@ mod tests {
         ] {
             assert_eq!(nearest_thousandth(nanos).to_string(), reported);
         }
+    }
+
+    #[test]
+    fn a_rate_within_its_error_is_shown_as_a_bound() {
+        let reported = |ppm, error| ppm_with_error(ppm, Some(error));
+        assert_eq!(reported(-32.7, 110.0), "within ± 150 ppm, not known closer");
+        assert_eq!(reported(50.004, 1.23), "at +50.0 ± 1.3 ppm");
+        assert_eq!(reported(-50.004, 0.0), "at -50.00 ppm");
+        assert_eq!(reported(0.0, 5.0), "within ± 5.0 ppm, not known closer");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod tests;
 use std::collections::HashMap;
 use std::io::{self, BufRead, Lines, Write};
 
-use tautline_proto::ledger::{Departure, PacketTrace};
+use tautline_proto::ledger::{Departure, Outcome, PacketTrace};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
 
@@ -52,6 +52,8 @@ pub struct SentPacket {
     pub launched: i64,
     /// Hand-over to the driver, if stamped.
     pub left: Option<i64>,
+    /// Whether the kernel's queue dropped it, too late for its launch.
+    pub dropped_by_queue: bool,
 }
 
 /// Packet in the receiver's ledger, on the receiver's clock.
@@ -108,6 +110,7 @@ impl LedgerPacket for SentPacket {
             handed: number("handed")?,
             launched: number("launched").or_else(|| number("handed"))?,
             left: number("left"),
+            dropped_by_queue: number("unlaunched") == Some(1),
         })
     }
 
@@ -252,7 +255,7 @@ pub trait LedgerEntry {
     fn write(&self, out: &mut impl Write) -> io::Result<()>;
 }
 
-/// A played or late packet.
+/// A received packet.
 pub struct ReceivedEntry {
     /// Stream index.
     pub stream: usize,
@@ -269,6 +272,7 @@ impl LedgerEntry for ReceivedEntry {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { stream, passage, measured } = self;
         let sender = passage.origin.and_then(|origin| origin.sender);
+        let taken = |at: LocalTime| (passage.outcome != Outcome::Discarded).then_some(at);
         write!(out, "{}", wrap::rtp_timestamp(passage.media.as_frames()))?;
         for instant in [
             passage.origin.map(|origin| origin.capture),
@@ -277,14 +281,14 @@ impl LedgerEntry for ReceivedEntry {
             sender.map(|s| s.handed),
             Some(passage.arrival),
             Some(passage.read),
-            Some(passage.taken),
-            Some(passage.written),
-            Some(passage.dac),
+            taken(passage.taken),
+            taken(passage.written),
+            taken(passage.dac),
         ] {
             column(out, instant.map(LocalTime::as_nanos))?;
         }
         column(out, measured.map(Span::as_nanos))?;
-        let late = u8::from(passage.late);
+        let late = u8::from(passage.is_late());
         write!(out, ",{stream},{late},{}", passage.resample.as_nanos())?;
         column(out, sender.map(|s| s.launched.as_nanos()))?;
         writeln!(out)
@@ -325,16 +329,28 @@ impl LedgerEntry for SentEntry {
     }
 }
 
-const JOINED: &str = "rtp_timestamp,capture_ns,pack_ns,send_ns,launch_ns,wire_ns,wakeup_ns,buffer_ns,\
-                      render_ns,resample_ns,device_ns,total_ns,measured_ns,lateness_ns,late";
+const JOINED: &str = "rtp_timestamp,time_s,outcome,capture_ns,pack_ns,send_ns,launch_ns,wire_ns,wakeup_ns,\
+                      buffer_ns,render_ns,resample_ns,device_ns,total_ns,measured_ns,lateness_ns";
+
+/// Outcomes of sent packets, with their text after a count.
+const OUTCOMES: [(&str, &str); 6] = [
+    ("played", "played"),
+    ("late", "late"),
+    ("underrun", "discarded by underruns"),
+    ("lost", "lost"),
+    ("dropped", "dropped by the sender's queue"),
+    ("unlogged", "before or after the receiver's log"),
+];
 
 /// Joined ledgers of both ends.
 #[derive(Debug)]
 pub struct JoinedLedgers {
-    /// CSV with a header.
+    /// CSV with a header and a line per sent packet.
     pub lines: Vec<String>,
     /// Packet counts as a sentence.
     pub counted: String,
+    /// Packets in both ledgers.
+    pub matched: usize,
 }
 
 /// Joins two ledgers by RTP timestamp.
@@ -344,35 +360,52 @@ pub struct JoinedLedgers {
 pub fn join(sent: &[SentPacket], received: &[ReceivedPacket]) -> JoinedLedgers {
     let arrived: HashMap<u32, &ReceivedPacket> =
         received.iter().map(|packet| (packet.timestamp, packet)).collect();
-    let both = sent.iter().filter_map(|packet| Some((packet, *arrived.get(&packet.timestamp)?)));
-    let joined = both.map(|(sent, received)| joined_line(sent, received));
-    let lines: Vec<String> = core::iter::once(JOINED.to_owned()).chain(joined).collect();
-    let late = received.iter().filter(|packet| packet.late).count();
-    let played = received.iter().filter(|packet| packet.is_received()).count();
-    let discarded = received.len() - late - played;
-    let (unlogged, sent) = (sent.len() + 1 - lines.len(), sent.len());
-    // The receiver does not log packets of which an underrun skipped the whole sound.
-    let counted = format!(
-        "{sent} packets sent: {played} played, {late} late, {discarded} discarded by underruns, {unlogged} not in the \
-         receiver's log (lost, or skipped by an underrun)"
-    );
-    JoinedLedgers { lines, counted }
+    let both = |packet: &SentPacket| arrived.get(&packet.timestamp).copied();
+    let first = sent.iter().position(|packet| both(packet).is_some()).unwrap_or(sent.len());
+    let last = sent.iter().rposition(|packet| both(packet).is_some()).unwrap_or(0);
+    let began = sent.first().map_or(0, |packet| packet.capture);
+    let (mut counts, mut matched) = ([0_usize; OUTCOMES.len()], 0);
+    let mut lines = vec![JOINED.to_owned()];
+    for (at, packet) in sent.iter().enumerate() {
+        let there = both(packet);
+        matched += usize::from(there.is_some());
+        let outcome = match there {
+            Some(received) if received.is_received() => 0,
+            Some(received) if received.late => 1,
+            Some(_) => 2,
+            None if packet.dropped_by_queue => 4,
+            None if (first..=last).contains(&at) => 3,
+            None => 5,
+        };
+        counts[outcome] += 1;
+        let seconds = packet.capture.saturating_sub(began) as f64 / 1e9;
+        let head = format!("{},{seconds:.6},{}", packet.timestamp, OUTCOMES[outcome].0);
+        lines.push(head + &joined_cells(packet, there));
+    }
+    let counts = OUTCOMES.iter().zip(counts).filter(|(_, count)| *count > 0);
+    let counts: Vec<_> = counts.map(|((_, words), count)| format!("{count} {words}")).collect();
+    let counted = format!("{} packets sent: {}", sent.len(), counts.join(", "));
+    JoinedLedgers { lines, counted, matched }
 }
 
-/// Unknown stages and their sum are empty.
-fn joined_line(sent: &SentPacket, received: &ReceivedPacket) -> String {
-    let (here, there) = (sent.instants(), received.instants());
+/// Stages and their sum. Unknown ones are empty, and so is everything after the arrival of a packet
+/// that was not played.
+fn joined_cells(sent: &SentPacket, received: Option<&ReceivedPacket>) -> String {
+    let here = sent.instants();
+    let there = received.map_or([None; STAGES.len() + 1], LedgerPacket::instants);
+    let played = received.filter(|received| received.is_received());
     let stage = |at: usize| {
         let instants = if at < 4 { &here } else { &there };
-        instants[at + 1]?.checked_sub(instants[at]?)
+        let known = at <= 5 || played.is_some();
+        instants[at + 1].filter(|_| known)?.checked_sub(instants[at]?)
     };
     let [a, b, c, d, e, f, g, h, last] = core::array::from_fn(stage);
-    let (resample, device) = (received.resample, last.map(|all| all - received.resample));
-    let stages = [a, b, c, d, e, f, g, h, Some(resample), device];
+    let resample = played.map(|played| played.resample);
+    let device = last.zip(resample).map(|(all, resample)| all - resample);
+    let stages = [a, b, c, d, e, f, g, h, resample, device];
     let total = stages.iter().copied().sum::<Option<i64>>();
+    let measured = played.and_then(|played| played.measured);
     let lateness = sent.handed.checked_sub(sent.due);
-    let alongside = [total, received.measured, lateness, Some(received.late.into())];
-    let cell = |cell: Option<i64>| cell.map_or(String::new(), |number| number.to_string());
-    let cells = stages.into_iter().chain(alongside).map(cell);
-    core::iter::once(sent.timestamp.to_string()).chain(cells).collect::<Vec<_>>().join(",")
+    let cell = |cell: Option<i64>| cell.map_or(",".to_owned(), |number| format!(",{number}"));
+    stages.into_iter().chain([total, measured, lateness]).map(cell).collect()
 }

@@ -146,9 +146,9 @@ pub struct LatencyReport {
     pub presented: Option<PresentedReport>,
     /// Measured latency.
     pub measured: Summary,
-    /// End of the latency: `sound` (found in the played sound), `device` (as reported by the
-    /// device) or `due` (scheduled). The start is the sender's timestamp. Absent if nothing was
-    /// measured.
+    /// Source of the time at which a packet leaves the DAC: `sound` (found in the played sound),
+    /// `device` (as reported by the device) or `due` (scheduled). The time at the ADC is the
+    /// sender's timestamp. Absent if nothing was measured.
     pub method: Option<Cow<'static, str>>,
     /// Packets that could not be measured.
     pub not_measured: NotFound,
@@ -164,7 +164,8 @@ pub struct LatencyReport {
     pub loss_target: Option<f64>,
     /// Smallest latency with at most that share of late packets, in steps of 0.1 ms.
     pub recommended_ns: Option<i64>,
-    /// Late share at rising latencies, for the worst phase between packets and periods.
+    /// Share of packets that would have been late, for rising latencies. The share depends on the
+    /// phase between packets and periods: this is the worst case.
     pub curve: Vec<LatenessPoint>,
     /// Changes of an adaptive latency.
     pub auto: Option<Auto>,
@@ -187,8 +188,9 @@ pub struct PresentedReport {
     pub error: Summary,
 }
 
-/// Packets without a measured latency, by reason. With latency from the sound, these and the
-/// measured ones are all packets, received or lost, without duplicates.
+/// Packets without a measured latency, by reason. With latency from the sound, they add up: these
+/// plus `measured.count` = `packets_received` − `duplicate` + `lost` + `repaired` −
+/// `repaired_arrived`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NotFound {
@@ -200,10 +202,9 @@ pub struct NotFound {
     pub underrun_discarded: u64,
     /// Due before the device requested the first block.
     pub before_start: u64,
-    /// Rebuilt and played on time.
+    /// Rebuilt and played on time, even if they arrived after all.
     pub repaired: u64,
-    /// Arrived but not played: too early, discarded at a resync, already rebuilt, or waiting at the
-    /// end.
+    /// Arrived but not played: too early, discarded at a resync, or waiting at the end.
     pub not_played: u64,
     /// Capture time unknown on our clock.
     pub no_clock: u64,
@@ -394,8 +395,12 @@ pub struct Clock {
     pub round_trip_ns: Option<i64>,
     /// Rate against ours, in ppm, positive if fast.
     pub rate_ppm: Option<f64>,
+    /// Uncertainty of that rate, ± ppm.
+    pub rate_uncertainty_ppm: Option<f64>,
     /// Peer's card against our clock, in ppm, positive if fast.
     pub card_ppm: Option<f64>,
+    /// Uncertainty of that rate, ± ppm.
+    pub card_uncertainty_ppm: Option<f64>,
     /// `rtcp` (exchanged reports), `system` or `ptp` (synchronized system clocks, more accurate),
     /// or `host` (one machine).
     pub source: Cow<'static, str>,

@@ -258,6 +258,8 @@ pub struct ClockSnapshot {
     pub round_trip_ns: Option<i64>,
     /// Rate against ours, in ppm, positive if fast.
     pub rate_ppm: Option<f64>,
+    /// Uncertainty of that rate, ± ppm.
+    pub rate_uncertainty_ppm: Option<f64>,
 }
 
 impl Meter {
@@ -304,6 +306,7 @@ impl ClockSnapshot {
             uncertainty_ns: Some(mapping.uncertainty.as_nanos()),
             round_trip_ns: mapping.known_round_trip().map(Span::as_nanos),
             rate_ppm: mapping.rate().map(Ppm::as_f64),
+            rate_uncertainty_ppm: mapping.rate().map(|_| mapping.rate_uncertainty().as_f64()),
         }
     }
 }

@@ -92,7 +92,10 @@ fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail
         latency::latency(out, stream, &report.role)?;
         let repairs = redundancy::Repairs::of(stream, in_call);
         let hints = GapHints::of(stream, &repairs);
-        arrivals::recommendation(out, stream.gaps.as_ref(), &hints, &report.host.scheduler)?;
+        let mut fix = String::new();
+        arrivals::recommendation(&mut fix, stream.gaps.as_ref(), &hints, &report.host.scheduler)?;
+        arrivals::needed(&mut fix, &hints)?;
+        out.push_str(&fix);
         if detail == Detail::Full {
             details(out, stream, report, &hints)?;
         }
@@ -134,6 +137,10 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
         write!(out, "played: nothing; no packet received")?;
     } else if missed == 0 {
         write!(out, "played: all {due} packets")?;
+        let rebuilt = rebuilt(c);
+        if rebuilt > 0 {
+            write!(out, ", {rebuilt} of them rebuilt")?;
+        }
     } else {
         let causes = stream.gaps.as_ref().map(arrivals::causes).filter(|causes| !causes.is_empty());
         let causes = causes.unwrap_or_else(|| format!("lost {}, late {}", c.lost, c.late));
@@ -152,7 +159,12 @@ fn missed(c: &Counters) -> u64 {
 }
 
 fn due(c: &Counters) -> u64 {
-    c.received.saturating_sub(c.duplicate + c.before_start + c.on_probation)
+    c.received.saturating_sub(c.duplicate + c.before_start + c.on_probation) + rebuilt(c)
+}
+
+/// Packets that never arrived, but were rebuilt from redundancy.
+fn rebuilt(c: &Counters) -> u64 {
+    c.repaired.saturating_sub(c.repaired_arrived)
 }
 
 fn interruptions(out: &mut String, stream: &StreamReport) -> fmt::Result {
@@ -245,7 +257,7 @@ fn waterfall(out: &mut String, stream: &StreamReport) -> fmt::Result {
     if !stream.stages.is_empty() {
         writeln!(out, "  {:<8} {:>9} {:>9} {:>9}", "stage", "p50", "p99", "max")?;
     }
-    let mut before = 0;
+    let (mut before, mut limits) = (0, false);
     for stage in &stream.stages {
         let length = median(&stage.summary);
         let columns = |nanos: i64| (nanos.max(0) * BAR + total / 2) / total.max(1);
@@ -256,8 +268,10 @@ fn waterfall(out: &mut String, stream: &StreamReport) -> fmt::Result {
         let mark = if Some(length) == widest { " ← widest" } else { "" };
         let indent = " ".repeat(from as usize);
         let Summary { p50_ns, p99_ns, max_ns, .. } = stage.summary;
-        let [p50, p99, max] = Known::row([p50_ns, p99_ns, max_ns], stage.uncertainty_ns)
-            .map(|known| known.map_or("–".to_owned(), |known| known.to_string()));
+        let known = Known::row([p50_ns, p99_ns, max_ns], stage.uncertainty_ns);
+        limits |= known.iter().any(|known| matches!(known, Some(Known::Limit(_))));
+        let [p50, p99, max] =
+            known.map(|known| known.map_or("–".to_owned(), |known| known.to_string()));
         let error = stage.uncertainty_ns.filter(|error| *error > 0);
         let error = error.map_or(String::new(), |error| format!("  ± {}", digits::bound(error)));
         writeln!(
@@ -266,7 +280,10 @@ fn waterfall(out: &mut String, stream: &StreamReport) -> fmt::Result {
             stage.name
         )?;
     }
-    Ok(())
+    match limits {
+        true => writeln!(out, "  ≤: upper limit, the value plus its uncertainty"),
+        false => Ok(()),
+    }
 }
 
 fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Result {
@@ -281,12 +298,9 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
     others(out, c.each())?;
     writeln!(out)?;
     if let Some(drift) = stream.drift_ppm {
-        let way = if drift < 0.0 { "slower" } else { "faster" };
-        writeln!(
-            out,
-            "card: {:.1} ppm {way} than the sender's, corrected by resampling",
-            drift.abs()
-        )?;
+        let unsure = stream.clock.as_ref().and_then(|clock| clock.card_uncertainty_ppm);
+        let drift = digits::ppm_with_error(drift, unsure);
+        writeln!(out, "card: {drift} against the sender's, corrected by resampling")?;
     }
     for path in &stream.paths {
         writeln!(

@@ -9,7 +9,7 @@ use tautline_proto::jitter_buffer::{
     JitterBuffer, JitterBufferConfig, ReceiveCommand, StreamStatus,
 };
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::ledger::PacketTrace;
+use tautline_proto::ledger::{Outcome, PacketTrace};
 use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::redundancy::Repairer;
@@ -96,7 +96,9 @@ impl Ordinary {
     }
 
     pub(crate) fn take(&mut self, passage: &PacketTrace) {
-        self.policy.take(passage);
+        if passage.outcome != Outcome::Discarded {
+            self.policy.take(passage);
+        }
     }
 
     pub(crate) fn handle(

@@ -15,7 +15,7 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
         ["rtp_timestamp", "handed", "arrival", "read", "taken", "written", "dac", "measured_ns"];
     let received = read(&flags.receiver, &columns)?;
     let joined = join(&sent, &received);
-    if joined.lines.len() == 1 && !(sent.is_empty() || received.is_empty()) {
+    if joined.matched == 0 && !(sent.is_empty() || received.is_empty()) {
         return Err(Failure::usage(format!(
             "no packet is in both {} and {}\nhint: name two packet logs of the same run",
             flags.sender.display(),

@@ -90,8 +90,8 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
              codec (--format) or fewer channels at the sender"
         ),
         ReceiveNote::MostlyLate { percent, latency, needed } => format!(
-            "{address}: {percent} % of the packets arrive too late for a latency of {latency}; use --latency {needed} or \
-             more, or --latency auto"
+            "{address}: {percent} % of the packets arrive too late for a latency of {latency}; so far they need \
+             {needed}; use --latency auto, or the value that the report recommends at the end"
         ),
         ReceiveNote::Stopped => {
             format!("{address}: no packets for 3 s; check the sender and the network")

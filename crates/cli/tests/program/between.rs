@@ -38,7 +38,7 @@ fn distance_of_two_channels_is_printed_and_written() {
     assert_eq!(row["delay_p50_ns"], 10_000_000, "{report}");
     // The last window of the second channel lies beyond the recording.
     assert_eq!([&row["windows"], &row["windows_found"]], [4, 3], "{report}");
-    assert_eq!(report["rows"][1]["name"], "past end", "{report}");
+    assert_eq!(report["rows"][1]["name"], "recording too short", "{report}");
     assert!(row["uncertainty_frames"].as_f64().unwrap() < 0.001, "{report}");
     for (meanwhile, key) in ["delay_frames", "uncertainty_frames", "confidence_db", "gain"]
         .iter()

@@ -161,13 +161,6 @@ pub enum Note<'a> {
         /// Final latency.
         last: Span,
     },
-    /// Most packets were late.
-    MostlyLate {
-        /// As given.
-        address: &'a str,
-        /// Whether only the talker can fix it, because packets carry presentation times.
-        presented: bool,
-    },
     /// Sender's clock never known.
     PlacedByArrival {
         /// As given.

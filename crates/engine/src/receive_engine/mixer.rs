@@ -18,7 +18,7 @@ use tautline_proto::device::{Cycle, Flow, Process, Side};
 use tautline_proto::faults::Harm;
 use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::lead::Lead;
-use tautline_proto::ledger::PacketTrace;
+use tautline_proto::ledger::{Outcome, PacketTrace};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::zone::{GainCurve, Programs};
@@ -60,7 +60,7 @@ impl Passages {
             let Some(input) = input else { continue };
             // A full ring loses only statistics; it is emptied 50 times a second.
             let full = input.passages.push(*passage).is_err();
-            input.unbooked += u64::from(full);
+            input.unbooked += u64::from(full && passage.outcome != Outcome::Discarded);
         }
         self.kept.clear();
     }

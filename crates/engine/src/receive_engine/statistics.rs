@@ -69,8 +69,8 @@ impl Lately {
 
 /// A packet's time in the buffer, negative if late.
 fn waited(passage: &PacketTrace) -> Span {
-    let stage = if passage.late { Stage::Device } else { Stage::Buffer };
-    let late = Span::from_nanos(i64::from(passage.late));
+    let stage = if passage.is_late() { Stage::Device } else { Stage::Buffer };
+    let late = Span::from_nanos(i64::from(passage.is_late()));
     passage.stage(stage).unwrap_or(Span::ZERO) - late
 }
 
@@ -105,7 +105,7 @@ impl Statistics {
     }
 
     pub(crate) fn probe(&mut self, passage: &PacketTrace) -> bool {
-        if passage.late {
+        if passage.is_late() {
             return self.probes != Probes::Off;
         }
         // The sender gets the latency, whichever packets are measured.
@@ -124,12 +124,12 @@ impl Statistics {
     }
 
     pub(crate) fn promise(&mut self, passage: &PacketTrace) {
-        let (now, at) = match passage.late {
+        let (now, at) = match passage.is_late() {
             true => (passage.read, passage.read),
             false => (passage.written, passage.dac),
         };
         self.observed.take(now, at, waited(passage), passage);
-        if passage.late {
+        if passage.is_late() {
             return;
         }
         if let Some((after, reference)) = self.presented_after.zip(passage.reference) {
@@ -155,7 +155,7 @@ impl Statistics {
             passage.dac = origin.capture + found.measured;
         }
         let passage = &passage;
-        if passage.late {
+        if passage.is_late() {
             return self.rank(passage);
         }
         for (stage, distribution) in Stage::ALL.into_iter().zip(&mut self.stages) {

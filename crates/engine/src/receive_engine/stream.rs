@@ -12,7 +12,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Author, Host};
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::ledger::{PacketTrace, Stage};
+use tautline_proto::ledger::{Outcome, PacketTrace, Stage};
 use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy};
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
@@ -165,6 +165,10 @@ struct PacketLog<'a> {
 impl PacketLog<'_> {
     fn enter(&mut self, passage: &PacketTrace, found: Option<&FoundPacket>) {
         self.statistics.enter(passage, found);
+        self.record(passage, found);
+    }
+
+    fn record(&mut self, passage: &PacketTrace, found: Option<&FoundPacket>) {
         if let Some(ledger) = &mut self.ledger {
             let measured = found.map(|found| found.measured);
             ledger.push(ReceivedEntry { stream: self.stream, passage: *passage, measured });
@@ -173,7 +177,7 @@ impl PacketLog<'_> {
 
     fn found(&mut self, found: FoundPacket) {
         self.statistics.found(found);
-        let same = |p: &PacketTrace| p.media == found.media && !p.late;
+        let same = |p: &PacketTrace| p.media == found.media && !p.is_late();
         let Some(at) = self.pending.iter().position(same) else { return };
         for _ in 0..=at {
             let Some(passage) = self.pending.pop_front() else { return };
@@ -183,7 +187,7 @@ impl PacketLog<'_> {
 }
 
 fn headroom(passage: &PacketTrace) -> Option<Span> {
-    match passage.late {
+    match passage.is_late() {
         true => passage.stage(Stage::Device),
         false => Some(passage.taken - passage.arrival),
     }
@@ -322,11 +326,15 @@ impl ReceivedStream {
         }
         log.statistics.presented_after = policy.presented_after();
         while let Ok(passage) = passages.pop() {
+            if passage.outcome == Outcome::Discarded {
+                log.record(&passage, None);
+                continue;
+            }
             if !policy.take(&passage) || !log.statistics.probe(&passage) {
                 continue;
             }
             log.statistics.promise(&passage);
-            let measurement = measurement.as_mut().filter(|_| !passage.late);
+            let measurement = measurement.as_mut().filter(|_| !passage.is_late());
             if !measurement.is_some_and(|measurement| measurement.expect(&passage, hearing)) {
                 log.enter(&passage, None);
                 continue;

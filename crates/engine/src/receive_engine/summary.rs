@@ -81,7 +81,11 @@ impl ReportSource<'_> {
             gaps: None,
             repair: None,
             drift_ppm: None,
-            clock: played.clock.map(|clock| Clock { card_ppm: None, ..clock }),
+            clock: played.clock.map(|clock| Clock {
+                card_ppm: None,
+                card_uncertainty_ppm: None,
+                ..clock
+            }),
             worst: Vec::new(),
             ..played
         }
@@ -110,13 +114,19 @@ impl ReportSource<'_> {
             paths: status.map_or_else(Vec::new, |s| s.paths.report(s.stream.expected)),
             invalid: self.invalid(),
             drift_ppm: status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
-            clock: self.statistics.clock.map(|clock| Clock {
-                offset_ns: clock.offset().as_nanos(),
-                uncertainty_ns: self.statistics.known_to().map(Span::as_nanos),
-                round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
-                rate_ppm: clock.rate().map(Ppm::as_f64),
-                card_ppm: status.and_then(|s| s.stream.card).map(Ppm::as_f64),
-                source: clock.source.name().into(),
+            clock: self.statistics.clock.map(|clock| {
+                let card = status.and_then(|status| status.stream.card);
+                let unsure = clock.rate_uncertainty().as_f64();
+                Clock {
+                    offset_ns: clock.offset().as_nanos(),
+                    uncertainty_ns: self.statistics.known_to().map(Span::as_nanos),
+                    round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
+                    rate_ppm: clock.rate().map(Ppm::as_f64),
+                    rate_uncertainty_ppm: clock.rate().map(|_| unsure),
+                    card_ppm: card.map(|card| card.rate.as_f64()),
+                    card_uncertainty_ppm: card.map(|card| unsure + card.uncertainty().as_f64()),
+                    source: clock.source.name().into(),
+                }
             }),
             worst: self.statistics.worst.iter().map(worst).collect(),
             ..StreamReport::default()
@@ -149,7 +159,8 @@ impl ReportSource<'_> {
             + counted.late
             + counted.underrun_discarded
             + counted.before_start
-            + counted.trace_overflow;
+            + counted.trace_overflow
+            + counted.repaired_arrived;
         NotFound {
             lost: counted.lost,
             late: counted.late,
@@ -270,6 +281,7 @@ impl ReportSource<'_> {
             lost: missing(status),
             late: 0,
             repaired: 0,
+            repaired_arrived: 0,
             too_early: 0,
             underrun_discarded: 0,
             before_start: 0,
@@ -311,10 +323,6 @@ impl ReportSource<'_> {
         let journal = self.arrivals.journal();
         if let (LatencyRule::Auto { .. }, Some(first)) = (self.rule, journal.first) {
             watch.conclude(&Note::Followed { address, journal, first, last: self.link_offset });
-        }
-        if counted.late > counted.received / 2 {
-            let presented = self.statistics.presented_after.is_some() && !self.reported;
-            watch.conclude(&Note::MostlyLate { address, presented });
         }
         if self.statistics.basis() == Some(Basis::Arrival) {
             watch.conclude(&Note::PlacedByArrival { address });

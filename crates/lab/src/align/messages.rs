@@ -8,6 +8,10 @@ use tautline_proto::units::Rate;
 use super::{DelayStep, InvalidWindow, Tap, TapDelay, TapDelays, fine};
 use crate::report::{HostDescription, LabReport, Meanwhile, Points, ReportRow};
 use crate::statistics::Series;
+use tautline_report::distribution::Summary;
+
+/// Part of the windows whose delay lies within the uncertainty of the median.
+const WITHIN: f64 = 0.95;
 
 pub const QUESTION: &str = "how far apart are two taps of one sound?";
 
@@ -19,7 +23,7 @@ impl InvalidWindow {
             Self::Unlike => "unlike",
             Self::Ambiguous { .. } => "ambiguous",
             Self::EndOfRange => "end of range",
-            Self::PastEnd => "past end",
+            Self::PastEnd => "recording too short",
             Self::Stepped => "stepped",
             Self::Unsettled => "unsettled",
         }
@@ -35,6 +39,8 @@ impl InvalidWindow {
             Self::Ambiguous { delays, period: Some(period) } => {
                 let millis = |frames: FineFrames| frames.as_f64() * 1e3 / f64::from(rate.hertz());
                 let nearest = delays.first().copied().map_or(0.0, millis);
+                // Without the sign of a rounded zero.
+                let nearest = (nearest * 100.0).round() / 100.0 + 0.0;
                 return format!(
                     "periodic sound: delay ambiguous modulo {:.2} ms; nearest to 0: {nearest:.2} ms",
                     millis(*period)
@@ -134,7 +140,14 @@ impl TapDelays {
             series.push(LocalTime::ZERO + self.at(at), self.rate.span_of_fine(delay.delay));
         }
         let mut row = ReportRow::named(taps).with(&series);
+        let middle = rank(delays, 0.5);
+        // A mean would hide that the delay drifts, and has less error than any one window.
+        row.measured = row
+            .measured
+            .map(|summary| Summary { p50_ns: Some(self.span(middle).as_nanos()), ..summary });
+        let apart = self.sorted(|delay| (delay.delay.as_f64() - middle).abs());
         let unsure = rank(&self.sorted(|delay| delay.uncertainty.as_f64()), 0.5);
+        let unsure = unsure + rank(&apart, WITHIN);
         row.uncertainty = Some(self.span(unsure).max(Span::from_nanos(1)));
         let gains = self.sorted(|delay| delay.gain.abs());
         let inverted = self.found().filter(|(_, delay)| delay.gain < 0.0).count();
@@ -145,20 +158,15 @@ impl TapDelays {
         };
         let confidence = rank(&self.sorted(|delay| delay.confidence_db), 0.0);
         let unsure_ns = row.uncertainty.map_or(0.0, |unsure| unsure.as_nanos() as f64);
-        row.add_within(
-            "delay_p50_ns",
-            "median",
-            self.span(rank(delays, 0.5)).as_nanos(),
-            unsure_ns,
-        );
+        row.add_within("delay_p50_ns", "median", self.span(middle).as_nanos(), unsure_ns);
         // With fewer values it is the maximum.
         let tail = (delays.len() >= 20).then(|| self.span(rank(delays, 0.95)).as_nanos());
-        row.add_within("delay_p95_ns", "95 of 100", tail, unsure_ns);
-        row.add_within("delay_p50_frames", "median, frames", rank(delays, 0.5), unsure);
+        row.add_within("delay_p95_ns", "95th percentile", tail, unsure_ns);
+        row.add_within("delay_p50_frames", "median, frames", middle, unsure);
         row.add("uncertainty_frames", "±, frames", unsure);
-        row.add("confidence_db", "next best, dB below", confidence);
-        row.add("gain_db", "second, dB", 20.0 * rank(&gains, 0.5).log10());
-        row.add("polarity", "second, polarity", polarity);
+        row.add("confidence_db", "next best delay, dB lower", confidence);
+        row.add("gain_db", "gain of the second, dB", 20.0 * rank(&gains, 0.5).log10());
+        row.add("polarity", "polarity of the second", polarity);
         row.add("inverted_windows", "inverted windows", inverted);
         if let Some(drift) = self.drift {
             let error = drift.uncertainty.as_f64();
@@ -188,7 +196,7 @@ impl TapDelays {
         vec![
             quantity("delay_frames", "delay, frames", |delay| delay.delay.as_f64()),
             quantity("uncertainty_frames", "±, frames", |delay| delay.uncertainty.as_f64()),
-            quantity("confidence_db", "next best, dB below", |delay| delay.confidence_db),
+            quantity("confidence_db", "next best delay, dB lower", |delay| delay.confidence_db),
             quantity("gain", "gain of the second", |delay| delay.gain),
         ]
     }

@@ -23,6 +23,9 @@ const EVEN: f64 = 0.03;
 /// Minimum possible step: half a frame, minus scatter.
 const SUSPECT: f64 = 0.3;
 
+/// Smallest reported difference of delays, in seconds.
+const RESOLUTION: f64 = 1e-9;
+
 #[derive(Clone)]
 struct FitWindow {
     begins: usize,
@@ -328,7 +331,18 @@ impl<'a> TapSeries<'a> {
         let left: f64 = within.into_iter().map(strayed).sum();
         // At 95 %, two standard deviations. Wandering adds uncertainty.
         let strays = if count > 3.0 { (4.0 * left / (count - 1.0)).max(1.0) } else { 1.0 };
-        Some(DelayDrift { ppm: ppm(drift), uncertainty: ppm((strays / known).sqrt()) })
+        let error = (strays / known).sqrt().max(self.drift_resolution());
+        Some(DelayDrift { ppm: ppm(drift), uncertainty: ppm(error) })
+    }
+
+    /// Drift that changes the delay by [`RESOLUTION`] over all windows. Exact copies fit better than
+    /// that, but sample values are rounded.
+    fn drift_resolution(&self) -> f64 {
+        let found = || self.windows.iter().filter(|window| window.found.is_ok());
+        let ends = found().next().zip(found().next_back());
+        let apart = ends.map_or(0, |(first, last)| last.begins - first.begins);
+        let frames = apart.max(self.frames) as f64;
+        RESOLUTION * f64::from(self.options.rate.hertz()) / frames
     }
 }
 

@@ -106,9 +106,26 @@ fn a_digital_copy_is_as_late_as_it_is_either_way() {
             let errors = errors(&reported, |_| sign * late as f64);
             assert!(errors.len() >= 3, "{late}: {reported:?}");
             assert!(errors.iter().all(|off| off.abs() < 1e-4), "{late}: {errors:?}");
-            assert!(reported.drift.unwrap().ppm.as_f64().abs() < 0.01, "{late}: {reported:?}");
+            let DelayDrift { ppm, uncertainty } = reported.drift.unwrap();
+            assert!(ppm.as_f64().abs() <= uncertainty.as_f64(), "{late}: {reported:?}");
+            assert!(uncertainty.as_f64() < 0.01, "{late}: {reported:?}");
         }
     }
+}
+
+#[test]
+fn uncertainty_of_a_drifting_delay_covers_the_windows() {
+    let way = Way { delay: 480.0, drift: -50e-6, gain: 1.0 };
+    let [first, second] = taps(&way, 240_000, 3);
+    let row = between(&first, &second, &options()).report("taps").rows.remove(0);
+    let summary = row.measured.unwrap();
+    let half = Span::from_nanos(summary.range_ns.unwrap()).half();
+    // 50 ppm of the 4 s between the first and the last of nine windows.
+    assert!((half - Span::from_micros(100)).abs() < Span::from_micros(2), "{half}");
+    let unsure = row.uncertainty.unwrap();
+    assert!((half..half + Span::from_micros(2)).contains(&unsure), "{unsure}");
+    let median = row.figures.iter().find(|figure| figure.key == "delay_p50_ns").unwrap();
+    assert_eq!(median.value.as_i64(), summary.p50_ns);
 }
 
 #[test]

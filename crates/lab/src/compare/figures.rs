@@ -60,7 +60,22 @@ pub(super) fn add(
                 ));
             }
             row.figures.extend(missed(first, second));
+            let seconds = [first, second].map(|row| row.run_seconds);
+            // Of shorter runs, only the counts are listed.
+            if seconds.iter().all(|seconds| *seconds >= MIN as u32) {
+                xruns(row, (first, seconds[0]), (second, seconds[1]));
+            }
         }
+    }
+}
+
+fn xruns(row: &mut ComparedRow, first: (&ReadRow, u32), second: (&ReadRow, u32)) {
+    for (key, figure) in
+        [("sender_xruns", "sender_xruns_per_s"), ("receiver_xruns", "receiver_xruns_per_s")]
+    {
+        let [a, b] = [first, second].map(|(row, seconds)| row.xruns(key, seconds));
+        let due = [&a, &b].map(|counts| u64::from(counts.seconds));
+        row.figures.push(counts::compare(figure, (&a, due[0]), (&b, due[1])));
     }
 }
 
@@ -153,16 +168,7 @@ fn streams(
     missed("underrun_discarded_share", |stream| {
         ReadCounts::of(&stream.underrun_discarded, stream.seconds)
     });
-    for key in ["sender_xruns", "receiver_xruns"] {
-        let both =
-            [(first, one), (second, other)].map(|(row, stream)| row.xruns(key, stream.seconds));
-        let figure = match key {
-            "sender_xruns" => "sender_xruns_per_s",
-            _ => "receiver_xruns_per_s",
-        };
-        let of = |at: usize| (&both[at], u64::from(both[at].seconds));
-        row.figures.push(counts::compare(figure, of(0), of(1)));
-    }
+    xruns(row, (first, one.seconds), (second, other.seconds));
 }
 
 /// The tail is p99 if nearly all seconds have one, else the maximum: at 1 ms, one lost packet

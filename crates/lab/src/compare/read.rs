@@ -37,6 +37,9 @@ const MAX_SECONDS: usize = 1_000_000;
 /// Maximum packets: as long, with the shortest ones.
 const MAX_DUE: u64 = 10_000_000_000;
 
+/// A hundredth of a core.
+const MIN_CORES: f64 = 0.01;
+
 const WRITE: &str = "write a report with --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
 
@@ -47,13 +50,15 @@ pub struct ReadReport {
     hosts: Vec<HostDescription>,
     pub(super) rows: Vec<ReadRow>,
     schema: u32,
+    /// CPU time per time of a run: 1 is a core.
+    cores: Option<f64>,
 }
 
 impl From<LabReport> for ReadReport {
     fn from(report: LabReport) -> Self {
         let LabReport { schema, experiment, command, hosts, rows, .. } = report;
         let rows = rows.into_iter().map(ReadRow::from).collect();
-        Self { experiment: experiment.into_owned(), command, hosts, rows, schema }
+        Self { experiment: experiment.into_owned(), command, hosts, rows, schema, cores: None }
     }
 }
 
@@ -82,12 +87,14 @@ fn begins(field: Option<&RawValue>, with: char) -> bool {
 pub(super) struct ReadRow {
     pub(super) row: ReportRow,
     pub(super) whole_run: bool,
+    /// Whole seconds of a run.
+    pub(super) run_seconds: u32,
     pub(super) counters: BTreeMap<String, u64>,
 }
 
 impl From<ReportRow> for ReadRow {
     fn from(row: ReportRow) -> Self {
-        Self { row, whole_run: false, counters: BTreeMap::new() }
+        Self { row, whole_run: false, run_seconds: 0, counters: BTreeMap::new() }
     }
 }
 
@@ -183,7 +190,8 @@ impl ReadRow {
         let lists =
             parts.flat_map(|part| [part.p50_ns.len(), part.p99_ns.len(), part.max_ns.len()]);
         let reported = stream.map_or(0, |stream| stream.seconds as usize);
-        let seconds = lists.chain([self.row.intervals.len(), reported]).max().unwrap_or(0);
+        let run = self.run_seconds as usize;
+        let seconds = lists.chain([self.row.intervals.len(), reported, run]).max().unwrap_or(0);
         let parts = stream.map_or(0, |stream| stream.parts.len());
         let figures = self.row.words.len().max(self.counters.len());
         let due = self.due();
@@ -327,15 +335,31 @@ impl ReadReport {
         self.rows.iter().map(|row| row.row.intervals.len() as u32).max().unwrap_or(0)
     }
 
-    /// A sender counts other things than a receiver.
-    pub fn commands_that_differ<'a>(&'a self, other: &'a Self) -> Option<[&'a str; 2]> {
+    /// Commands of two reports that have nothing to compare: a sender counts other things than a
+    /// receiver, and an experiment measures under other conditions than a run.
+    pub fn commands_that_differ(&self, other: &Self) -> Option<[String; 2]> {
         let is_run = |report: &Self| report.rows.iter().all(|row| row.whole_run);
-        let differ = self.experiment != other.experiment && is_run(self) && is_run(other);
-        differ.then_some([&self.experiment, &other.experiment])
+        let differ = self.experiment != other.experiment && (is_run(self) || is_run(other));
+        differ.then(|| {
+            [self, other].map(|report| match is_run(report) {
+                true => format!("taut {}", report.experiment),
+                false => format!("taut lab {}", report.experiment),
+            })
+        })
+    }
+
+    /// Difference in CPU time that is worth a note.
+    fn cpu_beside(&self, other: &Self) -> Option<String> {
+        let (a, b) = self.cores.zip(other.cores)?;
+        let apart = (b - a).abs();
+        (apart >= MIN_CORES && apart >= a.max(b) / 10.0).then(|| {
+            let [a, b] = [a, b].map(|cores| cores * 100.0);
+            format!("taut used {a:.1} % of a core in the first run and {b:.1} % in the second")
+        })
     }
 
     pub(super) fn notes_beside(&self, other: &Self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.cpu_beside(other).into_iter().collect();
         if self.experiment != other.experiment {
             notes.push(format!(
                 "the first is a report of {}, the second of {}: only shared items are compared",
@@ -350,7 +374,7 @@ impl ReadReport {
         }
         if self.rows.iter().chain(&other.rows).any(|row| row.whole_run) {
             notes.push(
-                "a report of one run has no seconds: its median latency is compared without \
+                "a report of one run has no seconds for times: its median latency is compared without \
                  ruling out chance, and its stages are listed but not judged"
                     .to_owned(),
             );

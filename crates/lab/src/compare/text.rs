@@ -35,9 +35,9 @@ impl fmt::Display for Compared {
             writeln!(
                 f,
                 "note: difference: between the medians of seconds, with its 95 % interval; \
-                 ignored up to the threshold\nnote: A12: how often a second of the second report \
-                 has more\nnote: chance: for any of {} figures that could differ; reported below \
-                 {CHANCE}, and alone below {ALONE}",
+                 ignored up to the threshold\nnote: more: how often the second report has more, if a \
+                 second of each is drawn\nnote: chance: for any of {} figures that could differ; \
+                 reported below {CHANCE}, and alone below {ALONE}",
                 self.tested
             )?;
         }
@@ -155,7 +155,7 @@ fn reasons(row: &ComparedRow) -> Vec<(ComparedVerdict, Vec<String>, &str)> {
 impl ComparedRow {
     pub(crate) fn table(&self, shown: impl Fn(&ComparedFigure) -> bool) -> Vec<Vec<String>> {
         let heads =
-            ["figure", "first", "second", "difference", "threshold", "A12", "chance", "verdict"];
+            ["figure", "first", "second", "difference", "threshold", "more", "chance", "verdict"];
         let shown = self.figures.iter().filter(|figure| shown(figure));
         let lines = shown.map(|figure| cells(self, figure));
         core::iter::once(heads.map(str::to_owned).to_vec()).chain(lines).collect()

@@ -101,8 +101,8 @@ fn figure_is_rounded_to_its_uncertainty() {
         LabReport { rows: vec![row], ..report() }.to_string()
     };
     for (nanos, error, cell, stage) in [
-        (5_299_997, 241, " 5.30000ms ± 250ns ", "  5.30000ms ± 250ns\n"),
-        (2_861_875, 1, " 2.861875ms ± 1ns ", "  2.861875ms ± 1ns\n"),
+        (5_299_997, 241, " 5.30000ms ± 250ns ", "  5.30000ms ± 250ns "),
+        (2_861_875, 1, " 2.861875ms ± 1ns ", "  2.861875ms ± 1ns "),
     ] {
         let text = reported(nanos, error);
         assert!(text.contains(cell) && text.contains(stage), "{text}");

@@ -246,7 +246,7 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
     if many || row.stages.is_empty() {
         return Ok(());
     }
-    writeln!(f, "\nstage by stage (median, p99, max):")?;
+    writeln!(f, "\nstage by stage (median, p99, max), its cause and the options that change it:")?;
     let reported = |error| format!(" ± {}", digits::bound(error));
     for stage in &row.stages {
         let error = stage.uncertainty_ns.filter(|error| *error > 0);
@@ -254,10 +254,31 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
         let notify = |value| error.map_or_else(|| nanos(value), |by| digits::by_error(value, by));
         let [middle, maximum, max] = all.map(|value| value.map_or("–".to_owned(), notify));
         let error = error.map_or(String::new(), reported);
-        writeln!(f, "  {:10} {middle:>12} {maximum:>12} {max:>12}{error}", stage.name)?;
+        let figures = format!("{middle:>12} {maximum:>12} {max:>12}{error}");
+        let cause = CAUSES.iter().find(|(name, _)| *name == stage.name);
+        let cause = cause.map_or("", |(_, cause)| cause);
+        writeln!(f, "{}", format!("  {:10} {figures:49} {cause}", stage.name).trim_end())?;
     }
-    Ok(())
+    if row.stages.iter().any(|stage| stage.uncertainty_ns.is_some_and(|error| error > 0)) {
+        writeln!(f, "±: uncertainty between the clocks of both ends")?;
+    }
+    writeln!(f, "more: docs/reference/stages.md")
 }
+
+/// Cause of each stage, and the options that change it (`docs/reference/stages.md`).
+const CAUSES: [(&str, &str); 11] = [
+    ("capture", "sender's card: send --period"),
+    ("pack", "sender: send --ptime, --format"),
+    ("send", "sender: send --io-thread, --pacing"),
+    ("launch", "sender's queue: send --pacing"),
+    ("wire", "network"),
+    ("sender", "sender and network"),
+    ("wakeup", "receiver: recv --period, --scheduler"),
+    ("buffer", "rest of --latency"),
+    ("render", "receiver: send --format"),
+    ("resample", "receiver: recv --resampler"),
+    ("device", "receiver's card: recv --period, --periods"),
+];
 
 const TOLD: usize = 8;
 

@@ -69,7 +69,7 @@ impl MachineSamplers {
     }
 }
 
-pub(super) const XRUNS: [(&str, &str); 2] = [
+pub(crate) const XRUNS: [(&str, &str); 2] = [
     ("sender_xruns", "xruns of the sender's device"),
     ("receiver_xruns", "xruns of the receiver's device"),
 ];

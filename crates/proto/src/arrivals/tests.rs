@@ -1,6 +1,6 @@
 use super::*;
 use crate::faults::Harm;
-use crate::ledger::{Origin, SenderInstants};
+use crate::ledger::{Origin, Outcome, SenderInstants};
 use crate::time::MediaTime;
 use crate::units::{Channels, Rate};
 
@@ -40,7 +40,7 @@ fn packet(millis: i64, transit: i64) -> PacketTrace {
         written: arrival,
         resample: Span::ZERO,
         dac: capture + Span::from_millis(5),
-        late: transit > 3_000,
+        outcome: if transit > 3_000 { Outcome::Late } else { Outcome::Played },
     }
 }
 
@@ -209,7 +209,7 @@ fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
     let mut arrivals = arrivals();
     for millis in 0..2_000 {
         let passage = match millis < 1_000 {
-            true => PacketTrace { late: false, ..packet(millis, 6_000) },
+            true => PacketTrace { outcome: Outcome::Played, ..packet(millis, 6_000) },
             false => PacketTrace { origin: None, ..packet(millis, 0) },
         };
         arrivals.enter(&passage);

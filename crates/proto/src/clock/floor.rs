@@ -3,8 +3,10 @@
 use super::ClockSource;
 use super::line::{Belief, Line};
 use super::mapping::ClockMapping;
+use super::media::ReportedRate;
 use super::round::{Odd, Round};
 use crate::time::{LocalTime, Span, WallTime, minus};
+use crate::units::Ppm;
 
 /// Line below all arrivals: of packets against media time, or of reports.
 ///
@@ -52,6 +54,13 @@ impl Floor {
     /// Maps the sender's time plus the shortest path delay.
     pub(crate) const fn mapping(&self) -> Option<&ClockMapping> {
         self.mapping.as_ref()
+    }
+
+    /// Rate of the sender against our clock.
+    pub(crate) fn rate(&self) -> Option<ReportedRate> {
+        let rate = self.mapping()?.rate()?;
+        let deviation = Ppm::from_f64(self.line?.rate_deviation() * 1e6);
+        Some(ReportedRate { rate, deviation })
     }
 
     /// Twice the mean delay after the line.

@@ -198,6 +198,11 @@ impl ClockMapping {
         let says = self.made.is_some() || self.source == ClockSource::Host;
         says.then(|| Ppm::from_f64(self.gains.as_f64() * 1e6))
     }
+
+    /// Maximum error of [`Self::rate`], either way: how fast the uncertainty grows.
+    pub fn rate_uncertainty(&self) -> Ppm {
+        Ppm::from_f64(self.drift.as_f64() * 1e6)
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub enum ReadingOutcome {
     Jumped,
 }
 
-/// Announced rate of a media clock against TAI.
+/// Rate of a media clock against another clock: TAI if it was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedRate {
     /// Difference from the nominal rate.
@@ -224,9 +224,12 @@ impl MediaClock {
         Some((self.newest, WallTime::from_unix_nanos(line.second())))
     }
 
-    /// Rate error of the sender's card.
-    pub fn card_rate(&self) -> Option<Ppm> {
-        self.line.map(|_| Ppm::from_f64(self.gains().inverse().as_f64() * 1e6))
+    /// Rate error of the sender's card against the sender's clock.
+    pub fn card_rate(&self) -> Option<ReportedRate> {
+        self.line.map(|line| ReportedRate {
+            rate: Ppm::from_f64(self.gains().inverse().as_f64() * 1e6),
+            deviation: Ppm::from_f64(line.rate_deviation() * 1e6),
+        })
     }
 
     /// Discards the line.

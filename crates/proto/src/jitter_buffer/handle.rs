@@ -220,6 +220,7 @@ impl JitterBuffer {
             if before.repaired {
                 // This packet may still restore others.
                 self.counters.reordered += 1;
+                self.counters.repaired_arrived += 1;
                 self.tally.arrived(newest.map(|newest| sequence - newest));
                 let arrived = PackedSlot::from(&Slot { media, frames, ..before });
                 self.repair(packet, &arrived, &format, brought);

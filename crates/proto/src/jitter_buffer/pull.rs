@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::{Hole, JitterBuffer, Phase, PlayoutSound, PullTimes, Pulled, Resync};
-use crate::ledger::PacketTrace;
+use crate::ledger::{Outcome, PacketTrace};
 use crate::placement::{Basis, Cards, Due};
 use crate::renderer::Rendered;
 use crate::source::Source;
@@ -31,8 +31,8 @@ impl JitterBuffer {
         self.renderer.silent = silent;
     }
 
-    /// Fills `out` with frames due at `times.meets`. Reports packets whose first frame was read to
-    /// `passage`.
+    /// Fills `out` with frames due at `times.meets`. Reports packets whose first frame was read or
+    /// discarded to `passage`.
     pub fn pull(
         &mut self,
         out: &mut [f32],
@@ -177,8 +177,14 @@ impl JitterBuffer {
         let (mut not_received, mut unrequested) = (0, 0);
         let taken = self.turns.take(&rendered.read, source, |kept| {
             if kept.media < read {
+                let skipped = kept.media + times.skipped >= read;
                 match self.begins {
-                    false => not_received += u64::from(kept.media + times.skipped >= read),
+                    false if skipped => {
+                        not_received += 1;
+                        let trace = kept.passage(placement, times.now, times.meets, Span::ZERO);
+                        passage(PacketTrace { outcome: Outcome::Discarded, ..trace });
+                    }
+                    false => {}
                     true => unrequested += 1,
                 }
                 return;

@@ -75,7 +75,7 @@ pub struct StreamStatus {
     /// Whether the sender said goodbye.
     pub said_goodbye: bool,
     /// Drift of the sender's card against our clock, positive if the card is faster.
-    pub card: Option<Ppm>,
+    pub card: Option<ReportedRate>,
     /// Packets sent, by sequence number.
     pub expected: u64,
     /// See [`JitterBuffer::repair_budget`].

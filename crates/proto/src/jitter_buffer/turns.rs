@@ -6,7 +6,7 @@ mod tests;
 
 use core::ops::Range;
 
-use crate::ledger::{Origin, PacketTrace, SenderInstants};
+use crate::ledger::{Origin, Outcome, PacketTrace, SenderInstants};
 use crate::packet::{Instants, held_of, held_steps};
 use crate::placement::Placement;
 use crate::source::Source;
@@ -107,7 +107,7 @@ impl PackedSlot {
             written: now,
             resample,
             dac,
-            late: !self.whole,
+            outcome: if self.whole { Outcome::Played } else { Outcome::Late },
         }
     }
 }

@@ -300,7 +300,7 @@ fn packet(frame: i64) -> PacketTrace {
         written: arrival,
         resample: Span::ZERO,
         dac: capture + Span::from_millis(5),
-        late: false,
+        outcome: crate::ledger::Outcome::Played,
     }
 }
 
@@ -320,7 +320,11 @@ fn mostly_late_packets_are_noted_with_the_needed_latency() {
             received.policy.take(&PacketTrace {
                 arrival,
                 read: arrival,
-                late,
+                outcome: if late {
+                    crate::ledger::Outcome::Late
+                } else {
+                    crate::ledger::Outcome::Played
+                },
                 ..packet(64 * number)
             });
             if number % 15 == 0 {

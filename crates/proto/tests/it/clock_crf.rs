@@ -294,7 +294,7 @@ fn astray(reported: bool) -> f64 {
             clock.handle_rate(reported);
         }
         if packet > 20_000 {
-            let rate = clock.card_rate().expect("it was read 20,000 times");
+            let rate = clock.card_rate().expect("it was read 20,000 times").rate;
             maximum = maximum.max((rate.as_f64() - 20.0).abs());
         }
     }

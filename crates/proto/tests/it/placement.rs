@@ -167,7 +167,7 @@ fn fast_card_is_measured_by_captures_and_by_arrivals() {
             placement.observe_capture(media, wall(milli * 1000));
             placement.observe_arrival(media, Frames::new(48), at(milli * 1000 + 3000));
         }
-        let rate = placement.card_rate().expect("a minute was seen").as_f64();
+        let rate = placement.card_rate().expect("a minute was seen").rate.as_f64();
         assert!((rate - 100.0).abs() < 2.0, "mapped {mapped}: {rate}");
     }
 }

@@ -61,44 +61,64 @@ fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
     );
 }
 
-/// Five packets: launched 7 ns after hand-over and resampled, without a clock, late, lost,
-/// discarded by an underrun. The receiver's clock is 1000 ns ahead.
+/// Seven packets: before the log; launched 7 ns after hand-over and resampled; without a clock;
+/// late; lost; discarded by an underrun; dropped by the queue. The receiver's clock is 1000 ns
+/// ahead. The late packet was read before its time at the DAC.
 fn joined() -> JoinedLedgers {
     let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched\n\
+                0,0,10,30,31,35,35,,0\n\
                 1,100,110,130,131,135,142,,0\n2,200,210,230,231,235,235,,0\n3,300,310,330,331,335,335,,0\n\
-                4,400,410,430,431,435,435,,0\n5,500,510,530,531,535,535,,0";
+                4,400,410,430,431,435,435,,0\n5,500,510,530,531,535,535,,0\n6,600,610,630,631,635,700,,1\n";
     let received = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
                  stream,late,resample_ns,launched\n\
                  1,1100,1110,1130,1135,1200,1210,1300,1310,1400,301,0,0,20,1142\n\
                  2,,,,,1300,1310,1400,1410,1500,,0,0,0,\n\
-                 3,1300,1310,1330,1335,1900,1910,1910,1910,1600,,0,1,0,1335\n\
-                 5,1500,1510,1530,1535,1600,,,,,,0,0,0,1535";
+                 3,1300,1310,1330,1335,1900,1910,1910,1910,1960,,0,1,0,1335\n\
+                 5,1500,1510,1530,1535,1600,1610,,,,,0,0,0,1535";
     join(&packets(sent), &packets(received))
+}
+
+fn cell<'a>(joined: &'a JoinedLedgers, line: usize, name: &str) -> &'a str {
+    let at = joined.lines[0].split(',').position(|column| column == name).unwrap();
+    joined.lines[line].split(',').nth(at).unwrap()
 }
 
 #[test]
 fn stages_add_up_to_capture_to_dac() {
     let joined = joined();
-    let head: Vec<&str> = joined.lines[0].split(',').collect();
-    let cell = |line: usize, name: &str| {
-        let at = head.iter().position(|column| *column == name).unwrap();
-        joined.lines[line].split(',').nth(at).unwrap().parse::<i64>().ok()
-    };
-    let stages = &head[1..head.iter().position(|column| *column == "total_ns").unwrap()];
-    assert_eq!(stages.len(), 10);
-    for (line, total) in [(1, 300), (3, 300)] {
-        let sum: i64 = stages.iter().map(|name| cell(line, name).unwrap()).sum();
-        assert_eq!((sum, cell(line, "total_ns")), (total, Some(total)), "{}", joined.lines[line]);
-    }
+    let number = |line: usize, name: &str| cell(&joined, line, name).parse::<i64>().ok();
+    let stages = joined.lines[0].split(',').skip_while(|name| *name != "capture_ns").take(10);
+    let sum: i64 = stages.map(|name| number(2, name).unwrap()).sum();
+    assert_eq!((sum, number(2, "total_ns")), (300, Some(300)), "{}", joined.lines[2]);
     let (launch, resample, device) =
-        (cell(1, "launch_ns"), cell(1, "resample_ns"), cell(1, "device_ns"));
+        (number(2, "launch_ns"), number(2, "resample_ns"), number(2, "device_ns"));
     assert_eq!((launch, resample, device), (Some(7), Some(20), Some(70)));
-    assert_eq!((cell(2, "wire_ns"), cell(2, "total_ns")), (None, None), "its clock is unknown");
-    assert_eq!((cell(1, "measured_ns"), cell(1, "lateness_ns")), (Some(301), Some(4)));
-    assert_eq!((cell(1, "late"), cell(3, "late")), (Some(0), Some(1)));
+    assert_eq!((number(3, "wire_ns"), number(3, "total_ns")), (None, None), "its clock is unknown");
+    assert_eq!((number(2, "measured_ns"), number(2, "lateness_ns")), (Some(301), Some(4)));
 }
 
 #[test]
-fn joined_packets_are_counted_by_their_end() {
+fn packets_that_were_not_played_have_no_time_at_the_dac() {
+    let joined = joined();
+    assert_eq!(joined.lines.len(), 8);
+    let known =
+        |line: usize, names: [&str; 4]| names.map(|name| !cell(&joined, line, name).is_empty());
+    let names = ["send_ns", "wakeup_ns", "device_ns", "total_ns"];
+    for (line, outcome, stages) in [
+        (1, "unlogged", [true, false, false, false]),
+        (2, "played", [true; 4]),
+        (4, "late", [true, true, false, false]),
+        (5, "lost", [true, false, false, false]),
+        (6, "underrun", [true, true, false, false]),
+        (7, "dropped", [true, false, false, false]),
+    ] {
+        assert_eq!((cell(&joined, line, "outcome"), known(line, names)), (outcome, stages));
+    }
+    assert_eq!(cell(&joined, 7, "time_s"), "0.000001");
+    assert_eq!(joined.matched, 4);
+}
+
+#[test]
+fn joined_packets_are_counted_by_their_outcome() {
     snapshot!(joined().counted);
 }

@@ -173,6 +173,14 @@ pub(super) fn recommendation(
     }
 }
 
+/// Writes the needed latency if it exceeds the configured one and `out` has no latency yet.
+pub(super) fn needed(out: &mut String, hints: &GapHints<'_>) -> fmt::Result {
+    match hints.advice.filter(|advice| !advice.is_kept() && !out.contains("--latency")) {
+        Some(advice) => writeln!(out, "needed: {advice}; configured {}", Nanos(advice.kept_ns)),
+        None => Ok(()),
+    }
+}
+
 /// Advice for every device, because a JACK server sets the periods of its clients.
 const MORE_PERIODS: &str =
     "use a longer device buffer, which adds latency: --periods for ALSA, jackd -n or -p for JACK";
@@ -322,6 +330,7 @@ mod tests {
         repairs.notify(&mut out).unwrap();
         let hints = GapHints { repairs, advice, presented: false };
         recommendation(&mut out, Some(&late), &hints, "fifo:70").unwrap();
+        needed(&mut out, &hints).unwrap();
         curve(&mut out, &latency).unwrap();
         out
     }
@@ -354,6 +363,33 @@ mod tests {
         let repaired = shown(|latency| latency.recommended_ns = Some(12_000_000), &repairs);
         snapshot!(repaired);
         assert_eq!(repaired.matches("--latency").count(), 1, "{repaired}");
+    }
+
+    #[test]
+    fn needed_latency_is_shown_whatever_the_fix_is() {
+        let latency = |needs_ns| LatencyReport {
+            configured_ns: Some(10_000_000),
+            loss_target: Some(0.0001),
+            recommended_ns: Some(needs_ns),
+            curve: curve_of(&[(9, 0.01), (40, 0.0)]),
+            ..LatencyReport::unmeasured()
+        };
+        let none = Repairs::default();
+        let reported = |needs_ns, gaps: GapReport| {
+            let advice = LatencyAdvice::of(&latency(needs_ns), 10_000, &none);
+            let hints = GapHints { repairs: &none, advice, presented: false };
+            let mut out = String::new();
+            recommendation(&mut out, Some(&gaps), &hints, "fifo:70").unwrap();
+            needed(&mut out, &hints).unwrap();
+            out
+        };
+        let here = GapReport { late_receiver: 9, ..GapReport::default() };
+        let local = reported(20_800_000, here);
+        assert!(local.contains("20.80ms (0.01 % late or less)"), "{local}");
+        assert!(!local.contains("--latency"), "{local}");
+        assert_eq!(reported(8_000_000, here).matches("ms").count(), 2, "only the margin");
+        let network = GapReport { late_network: 9, ..GapReport::default() };
+        assert_eq!(reported(20_800_000, network).matches("20.80ms").count(), 1);
     }
 
     fn auto() -> Auto {

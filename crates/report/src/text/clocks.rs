@@ -3,6 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::{Nanos, others};
+use crate::digits::ppm_with_error;
 use crate::{FollowedClockReport, Report, StreamReport, TaiReport};
 
 pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result {
@@ -11,22 +12,29 @@ pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result 
     write!(out, "sender's clock: ")?;
     match &*clock.source {
         "rtcp" => write!(out, "known to ± {known} by RTCP")?,
-        "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
-        "host" => write!(out, "this machine's, which both ends read")?,
+        "ptp" => write!(out, "known to ± {known} by PTP at both ends, the sum of their errors")?,
+        "host" => write!(out, "this machine's, so the latency is known to half a frame")?,
         "tai" if clock.uncertainty_ns.is_none() => {
             write!(out, "TAI, which the sender reports as uncertain")?;
         }
         "tai" => write!(out, "TAI, as each end knows it")?,
-        _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
+        _ => write!(
+            out,
+            "known to ± {known} by the synchronised system clocks of both ends, the sum of their errors"
+        )?,
     }
     if let Some(round_trip) = clock.round_trip_ns {
-        write!(out, ", round trip {}", Nanos(round_trip))?;
+        let trip = Nanos(round_trip);
+        write!(
+            out,
+            ": half of the round trip {trip}, as the way back may differ, and the drift since"
+        )?;
     }
     if let Some(rate) = clock.rate_ppm.filter(|_| clock.source != "host") {
-        write!(out, "; runs at {rate:+.2} ppm")?;
+        write!(out, "; runs {}", ppm_with_error(rate, clock.rate_uncertainty_ppm))?;
     }
     if let Some(card) = clock.card_ppm {
-        write!(out, ", its card at {card:+.2} ppm")?;
+        write!(out, "; its card {}", ppm_with_error(card, clock.card_uncertainty_ppm))?;
     }
     writeln!(out)
 }

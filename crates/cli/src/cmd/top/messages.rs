@@ -2,6 +2,7 @@
 
 use tautline_api::v1::MAX_TEXT;
 use tautline_proto::text::printable;
+use tautline_report::digits::ppm_with_error;
 use tautline_report::snapshot::{
     ClockSnapshot, FollowedClockSnapshot, FollowedClockState, Meter, Snapshot, StageLength,
     StreamSnapshot, StreamState, WorstStages, ZoneSnapshot,
@@ -224,7 +225,7 @@ fn clock(whose: &str, clock: &ClockSnapshot) -> String {
         line += &format!(", round trip {}", Nanos(trip));
     }
     if let Some(rate) = clock.rate_ppm {
-        line += &format!(", runs at {rate:+.2} ppm");
+        line += &format!(", runs {}", ppm_with_error(rate, clock.rate_uncertainty_ppm));
     }
     line
 }

@@ -8,7 +8,7 @@ mod sparse;
 use super::*;
 use core::f64::consts::TAU;
 use tautline_proto::device::Listener;
-use tautline_proto::ledger::Origin;
+use tautline_proto::ledger::{Origin, Outcome};
 use tautline_proto::time::Frames;
 
 const BLOCK: usize = 48;
@@ -60,7 +60,7 @@ impl World {
             written,
             resample: Span::ZERO,
             dac,
-            late: false,
+            outcome: Outcome::Played,
         };
         self.measurement.expect(&passage, &self.hearing);
     }

@@ -9,7 +9,7 @@ use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::jitter_buffer::{
     JitterBuffer, Playable, PullTimes, ReceiveCommand, Received, StreamStatus,
 };
-use tautline_proto::ledger::PacketTrace;
+use tautline_proto::ledger::{Outcome, PacketTrace};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::zone::Programs;
@@ -285,7 +285,9 @@ impl MixerInput {
         let before = self.missed();
         let Self { receiver, unbooked, .. } = self;
         let pulled = receiver.pull(out, times, |passage| {
-            *unbooked += u64::from(!passages.push(index, passage));
+            // Discarded packets have a counter of their own.
+            let counts = passage.outcome != Outcome::Discarded;
+            *unbooked += u64::from(!passages.push(index, passage) && counts);
         });
         self.update_decoded();
         if let Some(marks) = &mut self.marks {

@@ -23,7 +23,7 @@ fn passage(total: Option<Span>) -> PacketTrace {
         written: arrival,
         resample: Span::ZERO,
         dac,
-        late: false,
+        outcome: tautline_proto::ledger::Outcome::Played,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::monitor::levels::levels;
+use crate::monitor::sound::FoundPacket;
 use crate::plan::probes::Probes;
 use tautline_io::link::LinkCounters;
 use tautline_io::thread::stall::{Stall, StallLog};
@@ -11,7 +12,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::ledger::Origin;
+use tautline_proto::ledger::{Origin, Outcome};
 use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, LocalTime, MediaTime};
 use tautline_proto::units::{Channels, Rate};
@@ -73,7 +74,7 @@ fn late(from: i64, to: i64) -> PacketTrace {
         written: arrival,
         resample: Span::ZERO,
         dac: capture + Span::from_millis(5),
-        late: true,
+        outcome: Outcome::Late,
     }
 }
 
@@ -238,7 +239,7 @@ fn unreliable_talker_clock_gives_no_certain_figures() {
         reported.statistics.clock = Some(clock);
         let played = PacketTrace {
             origin: Some(Origin { capture: at(980), sender: None }),
-            late: false,
+            outcome: Outcome::Played,
             ..late(981, 982)
         };
         (0..100).for_each(|_| reported.statistics.promise(&played));
@@ -252,4 +253,44 @@ fn unreliable_talker_clock_gives_no_certain_figures() {
     assert_eq!(known(0, ClockSource::Tai), Some(3_000));
     assert_eq!(known(1, ClockSource::Tai), None);
     assert_eq!(known(1, ClockSource::Exchange), Some(3_000), "by another clock than its own");
+}
+
+#[test]
+fn measured_and_unmeasured_packets_add_up() {
+    let (mut reported, stalls) = (Reported::new(), StallLog::new(1));
+    let played = |millis| PacketTrace {
+        origin: Some(Origin { capture: at(millis), sender: None }),
+        outcome: Outcome::Played,
+        ..late(millis, millis + 1)
+    };
+    for millis in 0..100 {
+        let passage = played(millis);
+        assert!(reported.statistics.probe(&passage));
+        reported.statistics.promise(&passage);
+        if millis >= 7 {
+            let measured = Span::from_millis(5);
+            reported.statistics.found(FoundPacket {
+                media: passage.media,
+                measured,
+                error: Span::ZERO,
+            });
+        }
+    }
+    reported.statistics.unfound = Unfound([4, 2, 1, 0]);
+    let mut status = status(990);
+    // 100 played, 3 late, 9 lost, 20 rebuilt of which 5 arrived after all, 2 too early.
+    status.stream.counters.received = 100 + 3 + 5 + 2 + 6;
+    status.stream.counters.duplicate = 6;
+    status.stream.counters.late = 3;
+    status.stream.counters.lost = 9;
+    status.stream.counters.repaired = 20;
+    status.stream.counters.repaired_arrived = 5;
+    reported.look(status, &stalls);
+    let report = reported.report(&stalls);
+    let (latency, c) = (report.latency, report.counters);
+    let unmeasured: u64 = latency.not_measured.each().iter().map(|(_, count)| count).sum();
+    assert_eq!((latency.method.as_deref(), latency.measured.count), (Some("sound"), 93));
+    assert_eq!(latency.not_measured.not_played, 2);
+    let packets = c.received - c.duplicate + c.lost + c.repaired - c.repaired_arrived;
+    assert_eq!((latency.measured.count + unmeasured, packets), (134, 134));
 }

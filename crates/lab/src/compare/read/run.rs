@@ -7,8 +7,9 @@ use tautline_proto::time::Span;
 use tautline_report::{CallReport, Counters, Report, StreamReport};
 
 use super::{ReadReport, ReadRow};
-use crate::report::{ReportRow, bounded};
+use crate::report::{Events, ReportRow, bounded};
 use crate::statistics::Missed;
+use crate::streams::XRUNS;
 
 /// By name: versions differ.
 #[derive(Deserialize)]
@@ -35,27 +36,35 @@ pub(super) fn read(json: &[u8]) -> Result<ReadReport, serde_json::Error> {
         CallReport { schema: run.schema, role: run.role.clone(), directions: vec![run] }
     };
     let runs = if in_call { counted.directions } else { vec![counted] };
-    let streams =
-        directions.into_iter().zip(runs).flat_map(|(Report { role, streams, .. }, run)| {
-            let name = move |address| if in_call { format!("{role} {address}") } else { address };
-            let row = move |(stream, counted)| row(&name, stream, counted);
-            streams.into_iter().zip(run.streams).map(row)
-        });
+    let cores = directions.iter().filter(|run| run.duration_ns > 0 && run.host.cpu_ns > 0);
+    let cores = cores.map(|run| run.host.cpu_ns as f64 / run.duration_ns as f64).reduce(f64::max);
+    let streams = directions.into_iter().zip(runs).flat_map(|(run, counted)| {
+        let Report { role, started_ns, duration_ns, streams, .. } = run;
+        let times = [started_ns, duration_ns];
+        let row = move |(stream, counted)| row(&role, in_call, times, stream, counted);
+        streams.into_iter().zip(counted.streams).map(row)
+    });
     Ok(ReadReport {
         experiment: role.into_owned(),
         command: String::new(),
         hosts: Vec::new(),
         rows: streams.collect(),
         schema,
+        cores,
     })
 }
 
 fn row(
-    name: impl Fn(String) -> String,
+    role: &str,
+    in_call: bool,
+    [started_ns, duration_ns]: [i64; 2],
     stream: StreamReport,
     CountedStream { counters }: CountedStream,
 ) -> ReadRow {
     let StreamReport { address, refused: invalid, latency, stages, counters: counted, .. } = stream;
+    let name = if in_call { format!("{role} {address}") } else { address };
+    let kind = XRUNS[usize::from(role != "send")];
+    let xruns = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
     let row = ReportRow {
         invalid,
         configured: latency.configured_ns.map(Span::from_nanos),
@@ -63,9 +72,11 @@ fn row(
         uncertainty: latency.uncertainty_ns.map(Span::from_nanos),
         missed: missed(&counted),
         stages,
-        ..ReportRow::named(name(address))
+        events: Events::since(started_ns, kind, xruns, counted.xruns).into_iter().collect(),
+        ..ReportRow::named(name)
     };
-    ReadRow { row, whole_run: true, counters }
+    let run_seconds = u32::try_from(duration_ns / 1_000_000_000).unwrap_or(0);
+    ReadRow { row, whole_run: true, run_seconds, counters }
 }
 
 /// Not played at a receiver; not sent at a sender.

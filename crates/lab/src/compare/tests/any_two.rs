@@ -5,7 +5,7 @@ use tautline_trial::snapshot;
 use serde_json::{Value, json};
 
 use super::super::{ComparedOutcome, ComparedStage, ComparedVerdict};
-use super::{compared, report};
+use super::{compared, read, report};
 
 fn stages(medians: &[(&str, i64)]) -> Value {
     let stage = |(name, median): &(&str, i64)| {
@@ -123,23 +123,46 @@ fn rows_of_only_one_report_are_listed() {
 }
 
 #[test]
-fn a_run_is_compared_with_the_row_of_an_experiment() {
+fn a_run_is_not_compared_with_an_experiment() {
     let mut stages = of_stages(1, &[("wire", 60)]);
     stages["experiment"] = json!("stages");
-    stages["rows"][0]["measured"] = json!({ "p50_ns": 20_000_000 });
-    stages["rows"][0]["configured_ns"] = json!(20_000_000);
-    let run = of_run("rtp://a", (20_000, 0), &[("wire", 9_060)]);
-    let there = compared(&stages, &run);
-    assert_eq!(there.rows.len(), 1, "{there}");
-    assert_eq!(differences(&there.rows[0].stages), [("wire", Some(9_000_000), true)]);
-    assert_eq!(there.rows[0].figures[0].verdict, ComparedVerdict::None, "{there}");
-    assert!(there.notes[0].contains("the first is a report of stages, the second of recv"));
+    let run = read(&of_run("rtp://a", (20_000, 0), &[("wire", 9_060)]));
+    let differ = read(&stages).commands_that_differ(&run);
+    assert_eq!(differ, Some(["taut lab stages".to_owned(), "taut recv".to_owned()]));
+    assert_eq!(run.commands_that_differ(&run), None);
     // Without common row names there is no regression.
     let mut two = report(&[5_000, 5_000], 1);
     two["experiment"] = json!("kernel");
     two["rows"][0]["name"] = json!("another");
     two["rows"][1]["name"] = json!("a third");
+    assert_eq!(read(&stages).commands_that_differ(&read(&two)), None);
     let there = compared(&stages, &two);
     assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
     assert_eq!(there.rows.len(), 3);
+}
+
+#[test]
+fn xruns_and_cpu_time_of_runs_are_compared() {
+    let with = |seconds: &[i64], cpu_ns: i64| {
+        let mut run = of_run("rtp://a", (20_000, 0), &[]);
+        let xrun = |second: &i64| json!({ "at_ns": 7 + second * 1_000_000_000, "count": 1 });
+        let xruns: Vec<Value> = seconds.iter().map(xrun).collect();
+        run["started_ns"] = json!(7);
+        run["duration_ns"] = json!(60_000_000_000_i64);
+        run["host"]["cpu_ns"] = json!(cpu_ns);
+        run["streams"][0]["counters"]["xruns"] = json!(seconds.len());
+        run["streams"][0]["xruns"] = json!(xruns);
+        run
+    };
+    let quiet = with(&[1], 3_400_000_000);
+    let busy = with(&(0..20).map(|number| 3 * number).collect::<Vec<_>>(), 11_400_000_000);
+    let there = compared(&quiet, &busy);
+    assert_eq!(there.outcome, ComparedOutcome::Worse, "{there}");
+    let xruns = there.rows[0].figures.iter().find(|figure| figure.key == "receiver_xruns_per_s");
+    assert_eq!(xruns.map(|figure| figure.verdict), Some(ComparedVerdict::More), "{there}");
+    assert!(there.notes[0].contains("5.7 % of a core"), "{there}");
+    assert!(there.notes[0].contains("19.0 %"), "{there}");
+    let same = compared(&quiet, &quiet);
+    assert_eq!(same.outcome, ComparedOutcome::Same, "{same}");
+    assert!(!same.to_string().contains("of a core"), "{same}");
 }

@@ -261,8 +261,11 @@ fn packet_trace_has_all_times_on_the_local_clock() {
     assert_eq!((sender.packed, sender.handed), (captured + micros(20), captured + micros(30)));
     assert_eq!((passage.arrival, passage.read), (arrival, read));
     assert_eq!((passage.taken, passage.written, passage.dac), (now, now, dac));
-    assert_eq!((passage.media, passage.resample, passage.late), (media(48), Span::ZERO, false));
-    assert!(passage_of(&Slot { whole: false, ..arrived }, &placement).late);
+    assert_eq!(
+        (passage.media, passage.resample, passage.outcome),
+        (media(48), Span::ZERO, crate::ledger::Outcome::Played)
+    );
+    assert!(passage_of(&Slot { whole: false, ..arrived }, &placement).is_late());
     // The placement's capture time is used.
     let silent = Slot { capture: None, ..arrived };
     placement.observe_capture(media(0), wall(50_000_000_000));

@@ -214,7 +214,7 @@ fn late_repeat_of_a_lost_packet_counts_as_network() {
         Causes::new(Schedule { packing_age: millis(1), takes: millis(1), period: millis(1) });
     let passages = passages(millis(5));
     passages.iter().for_each(|passage| causes.observe(passage));
-    let late = passages.iter().filter(|passage| passage.late);
+    let late = passages.iter().filter(|passage| passage.is_late());
     let doors: Vec<_> = late.map(|passage| causes.judge(passage, |_, _| false)).collect();
     assert_eq!(doors, [Late::Network]);
 }
