@@ -80,7 +80,7 @@ impl Regulator {
                 self.less_since = None;
                 return None;
             }
-            let less = wanted.reaches().len() <= layout.reaches().len();
+            let less = wanted.symbols() <= layout.symbols();
             let since = *self.less_since.get_or_insert(now);
             if less && now - since < Self::TIMEOUT {
                 return None;
