@@ -1,5 +1,5 @@
 use super::*;
-use crate::ledger::{Origin, SenderInstants};
+use crate::ledger::{Origin, Outcome, SenderInstants};
 use crate::time::MediaTime;
 
 fn at(micros: i64) -> LocalTime {
@@ -30,7 +30,7 @@ fn packet([handed, arrival, read]: [i64; 3]) -> PacketTrace {
         written: at(read),
         resample: Span::ZERO,
         dac: at(5_000),
-        late: true,
+        outcome: Outcome::Late,
     }
 }
 
