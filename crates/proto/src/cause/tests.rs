@@ -1,5 +1,5 @@
 use super::*;
-use crate::ledger::{Origin, SenderInstants};
+use crate::ledger::{Origin, Outcome, SenderInstants};
 use crate::time::MediaTime;
 
 fn at(micros: i64) -> LocalTime {
@@ -30,7 +30,7 @@ fn packet([handed, arrival, read]: [i64; 3]) -> PacketTrace {
         written: at(read),
         resample: Span::ZERO,
         dac: at(5_000),
-        late: true,
+        outcome: Outcome::Late,
     }
 }
 
@@ -66,6 +66,15 @@ fn a_packet_that_lay_here_in_time_is_the_receivers() {
     assert_eq!(judged(&packet([1_010, 1_210, 6_000])), Late::Receiver);
     // In time, had it been read at the next wake-up.
     assert_eq!(judged(&packet([1_010, 3_100, 9_000])), Late::Receiver);
+}
+
+#[test]
+fn packet_read_before_its_turn_is_not_the_receivers_fault() {
+    // Its turn by the sender's clock is at 3000. The packet missed it, so the clock is wrong.
+    assert_eq!(judged(&packet([1_010, 2_900, 3_500])), Late::Network);
+    assert_eq!(judged(&packet([2_700, 2_900, 3_500])), Late::Sender);
+    // Without a delay, the receiver must have been early.
+    assert_eq!(judged(&packet([1_010, 1_300, 1_900])), Late::Receiver);
 }
 
 #[test]
