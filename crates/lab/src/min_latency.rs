@@ -39,10 +39,12 @@ const HELP: &str = r#"Examples:
   taut lab min-latency --with ssh:laptop --first 20ms --step 5ms \
       --max-latency 400ms
 
-The latency increases, with --duration each, until a run passes; then the
-interval is bisected. The result is held for --hold, and increased if that
-fails. A run passes if after --settle no packet is late, lost or discarded and
-no device has an xrun. A try is repeated, at most twice, if packets were missed
+The latency increases, with --duration each, until a run passes: first by
+--step, then by more and more steps. Then the interval is bisected down to one
+step. The result is held for --hold, and increased if that fails. A run passes
+if after --settle no packet is late, lost or discarded and no device has an
+xrun. `taut recv --latency auto --loss-target 0.1%` permits a share of late
+packets instead. A try is repeated, at most twice, if packets were missed
 while a host stalled, or if only xruns failed: no latency prevents those, so
 xruns in three tries end the search. The last row is the minimum, with the
 misses one step below it."#;

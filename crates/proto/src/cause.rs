@@ -161,9 +161,6 @@ impl Causes {
     fn cause(&self, passage: &PacketTrace) -> Late {
         let Schedule { packing_age, takes, period } = self.schedule;
         let short = passage.arrival - (passage.dac - takes);
-        if short <= Span::ZERO {
-            return Late::Receiver;
-        }
         let sender = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
         let fastest = self.fastest.into_iter().flatten().min();
         let network = match (network_time(passage), fastest) {
@@ -172,6 +169,13 @@ impl Causes {
         };
         // Waiting for a wake-up is not a delay.
         let receiver = passage.read - passage.arrival - period;
+        // Read after its turn, or missed without a delay.
+        if short <= Span::ZERO && (receiver + short > Span::ZERO || network.max(sender) <= period) {
+            return Late::Receiver;
+        }
+        // Otherwise its turn was earlier than the sender's clock tells, which jitter makes
+        // uncertain.
+        //
         // A cause must explain at least half of the missing time.
         let maximum = network.max(short.half());
         if receiver > sender.max(maximum) {

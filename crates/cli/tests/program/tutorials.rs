@@ -356,7 +356,7 @@ fn commands_of_the_engineer_tutorial_work() {
         page.note(ended);
         page.run("taut join").well();
         let csv = read_to_string(page.folder.file("packets.csv")).unwrap();
-        assert!(csv.starts_with("rtp_timestamp,capture_ns,"), "{csv}");
+        assert!(csv.starts_with("rtp_timestamp,time_s,outcome,"), "{csv}");
         assert!(csv.lines().count() > 1000, "{csv}");
         page.run("taut compare song.flac heard.wav").well();
         page.run("taut lab delay").well();

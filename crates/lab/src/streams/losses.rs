@@ -95,7 +95,7 @@ impl StreamOutcome {
         let missed = self.missed(counted).map_or(0, |missed| missed.missed);
         let never_sent = self.never_sent(counted).count();
         let unlogged = missed.saturating_sub(late + logged + never_sent);
-        // The receiver does not log packets of which an underrun skipped the whole sound.
+        // The receiver does not log packets that it discards while its device stands still.
         let lost = unlogged.min(first_counters(&self.received).lost);
         let underrun_discarded = logged + unlogged - lost;
         MissedBy { never_sent, late, lost, underrun_discarded }

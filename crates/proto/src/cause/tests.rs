@@ -69,6 +69,15 @@ fn a_packet_that_lay_here_in_time_is_the_receivers() {
 }
 
 #[test]
+fn packet_read_before_its_turn_is_not_the_receivers_fault() {
+    // Its turn by the sender's clock is at 3000. The packet missed it, so the clock is wrong.
+    assert_eq!(judged(&packet([1_010, 2_900, 3_500])), Late::Network);
+    assert_eq!(judged(&packet([2_700, 2_900, 3_500])), Late::Sender);
+    // Without a delay, the receiver must have been early.
+    assert_eq!(judged(&packet([1_010, 1_300, 1_900])), Late::Receiver);
+}
+
+#[test]
 fn network_is_blamed_without_sender_times() {
     let mut causes = Causes::new(SCHEDULE);
     causes.observe(&silent([0, 1_210, 1_900]));

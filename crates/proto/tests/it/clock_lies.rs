@@ -102,3 +102,34 @@ fn clock_step_is_accepted_within_five_reports() {
         assert_eq!((estimator.steps(), estimator.path_changes()), (1, 0), "{micros} us");
     }
 }
+
+#[test]
+fn rate_lies_within_its_uncertainty_despite_jitter() {
+    let mut largest = 0.0_f64;
+    for seed in 0..50_u64 {
+        let mut random = seed;
+        let mut way = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            WAY + Span::from_nanos((random >> 33) as i64 % 10_000_000)
+        };
+        let mut estimator = ClockEstimator::new();
+        for number in 0..60 {
+            let requested = LocalTime::ZERO + Span::from_millis(100_000 + number * 500);
+            let received = requested + way();
+            let answered = received + way();
+            let mapping = estimator.observe(Exchange {
+                requested,
+                peer_received: wall(received),
+                peer_answered: wall(received),
+                answered,
+                reading_error: Span::from_nanos(7_633),
+            });
+            let Some(mapping) = mapping else { continue };
+            let (rate, unsure) = (mapping.rate().unwrap(), mapping.rate_uncertainty());
+            let off = (rate.as_f64() - 20.0).abs();
+            assert!(off <= unsure.as_f64(), "{seed}, {number}: off by {off}, ± {unsure:?}");
+            largest = largest.max(off);
+        }
+    }
+    assert!(largest > 10.0, "the jitter was too small to test this: {largest}");
+}

@@ -293,3 +293,23 @@ fn the_same_seed_plays_the_same() {
     }
     assert_ne!(one[0].0, one[1].0, "wifi-bad, seed 5");
 }
+
+// Jitter of 10 ms in both directions: the clocks are known to ± 5 ms only.
+
+#[test]
+fn jitter_of_the_network_blames_neither_sender_nor_receiver() {
+    for seed in 40..43 {
+        let path = PathModel {
+            jitter: Jitter::Uniform(Span::from_millis(10)),
+            ..PathModel::ideal(Span::from_millis(1))
+        };
+        let mut scenario = Scenario::one_way(path, seed);
+        scenario.latency = Span::from_millis(10);
+        let received = play(scenario, Span::from_secs(10)).remove(0);
+        let Gaps { late_sender, late_receiver, late_network, .. } = received.gaps;
+        let reported = format!("seed {seed}: {received}");
+        assert!(late_network >= 1_000, "{reported}");
+        // A packet that was hardly delayed has no other cause.
+        assert!(late_sender == 0 && 100 * late_receiver <= late_network, "{reported}");
+    }
+}
