@@ -66,7 +66,10 @@ impl CallAddress {
     pub fn check(&self) -> String {
         match &self.1 {
             Some(destination) => format!("check that `ssh {destination}` connects"),
-            None => format!("check the address, and that no firewall drops TCP {}", self.0.port),
+            None => format!(
+                "check the address, and that no firewall drops TCP {}; if ssh connects to it, use ssh:{}",
+                self.0.port, self.0.host
+            ),
         }
     }
 }

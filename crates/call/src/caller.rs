@@ -24,6 +24,7 @@ use crate::commands::not_asked;
 use crate::devices::{OnDemand, Sound, echo, taps};
 use crate::endpoint::{Endpoint, Setup, no_thread};
 use crate::microphone::Microphone;
+use crate::received_format::ReceivedFormat;
 use crate::terms::offer;
 use crate::transport::{CallerSockets, TransportKeys, finished};
 use crate::{
@@ -95,6 +96,7 @@ pub(crate) struct Caller {
     pub(crate) volume: Gain,
     pub(crate) paths: &'static [CallPath],
     pub(crate) watched: Watched,
+    received_format: ReceivedFormat,
     ends: LocalTime,
     pub(crate) over: Option<Result<Ended, Error>>,
 }
@@ -145,6 +147,7 @@ impl Caller {
             volume: Gain::UNITY,
             paths: config.paths,
             watched: Watched::default(),
+            received_format: ReceivedFormat::default(),
             ends: LocalTime::NEVER,
             over: None,
         }
@@ -191,6 +194,7 @@ impl Caller {
         let now = common.now;
         self.receive(now);
         self.watched.look();
+        self.follow_received_format(now);
         self.session.poll(now);
         loop {
             if let Some(over) = self.carry_out(common)? {
@@ -210,6 +214,17 @@ impl Caller {
             recordings.turn(now);
         }
         Ok(None)
+    }
+
+    fn follow_received_format(&mut self, now: LocalTime) {
+        let [_, Some(stream)] = self.watched.newest() else { return };
+        let Some(call) = self.session.control.call() else { return };
+        // Without the peer's packets, the format is still the agreed one of the start.
+        let agreed = call.terms.back.coding.name();
+        if let Some(times) = self.received_format.follow(agreed, &stream.format, now) {
+            let (format, ptime) = (stream.format.clone(), Span::from_nanos(stream.ptime_ns));
+            self.notify(CallEvent::Adapted { format, ptime, times });
+        }
     }
 
     fn is_done(&mut self, stop: &Stop, now: LocalTime) -> bool {
@@ -243,8 +258,17 @@ impl Caller {
             Some(Err(error)) => {
                 // Through ssh, this means that nothing listens there.
                 let is_cut = matches!(&error, DialError::Cut(whom) if whom.1.is_none());
-                if is_cut || self.session.control.call().is_some() {
-                    self.report_once(error.to_string());
+                let why = error.to_string();
+                let silent =
+                    matches!(error, DialError::TimedOut { .. } | DialError::Unreachable { .. });
+                match self.session.control.call() {
+                    // Address and firewall were right when the call began.
+                    Some(_) if silent => {
+                        let (first, _) = why.split_once('\n').unwrap_or((&why, ""));
+                        self.report_once(first.to_owned());
+                    }
+                    None if !is_cut => {}
+                    _ => self.report_once(why),
                 }
                 self.connection = Connection::Down(None, Some(error));
                 let control = &mut self.session.control;

@@ -334,9 +334,16 @@ impl Endpoint {
         }
         self.stop.request();
         let mut reports = Vec::new();
+        let transport = self.link.switch.transport().name();
         for thread in [self.receiving, self.sending] {
             match thread.join() {
-                Ok(report) => reports.push(report?),
+                Ok(report) => {
+                    let mut report = report?;
+                    for stream in &mut report.streams {
+                        stream.transport = transport.map(Into::into);
+                    }
+                    reports.push(report);
+                }
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -376,6 +383,7 @@ fn send_plan(
     plan.policy.latency = terms.latency.rule();
     plan.policy.adapts = setup.limits();
     plan.policy.redundancy = terms.regulator(config.redundancy);
+    plan.policy.repairs_after_loss = terms.redundancy.or(config.redundancy).is_none();
     plan.policy.probes_path = true;
     plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
     plan.stream.probes = config.probes;

@@ -17,6 +17,7 @@ mod commands;
 mod devices;
 mod endpoint;
 mod microphone;
+mod received_format;
 mod recordings;
 mod server;
 mod terms;
@@ -223,6 +224,15 @@ pub enum CallEvent {
         requested: Span,
         /// Agreed value.
         agreed: Span,
+    },
+    /// Caller: the far end adapts the format that it sends.
+    Adapted {
+        /// Received format.
+        format: String,
+        /// Its packet time.
+        ptime: Span,
+        /// Adaptations so far.
+        times: u32,
     },
     /// Caller: no datagrams pass the peer's UDP port.
     NoDatagrams(SilentWay, u16),

@@ -359,7 +359,7 @@ pub(crate) struct Recv {
     pub(crate) ptime: Span,
     /// Total latency, a time or auto [default: sender's]
     ///
-    /// auto: as short as the arrivals of the packets allow; auto:150ms sets a maximum and discards later packets.
+    /// auto: the shortest without late packets; auto:150ms sets a maximum and discards later packets.
     /// Without an announcement the default follows the arrivals, too.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency, help_heading = "Timing")]
     pub(crate) latency: Option<LatencyRule>,

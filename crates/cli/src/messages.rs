@@ -100,8 +100,13 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
         }
         | Note::Receiving { note: ReceiveNote::Stopped | ReceiveNote::Resumed(_), .. } => None,
         Note::Receiving { address, note: ReceiveNote::HeavyLoss(percent) } => Some(format!(
-            "{address}: {percent} % of the packets are lost: the network carries less than the call needs; call with \
-             --format auto"
+            "{address}: {percent} % of the received packets are lost; without --format, the call adapts within seconds"
+        )),
+        Note::Receiving { address, note: ReceiveNote::Loss(percent) } => Some(format!(
+            "{address}: {percent} % of the received packets are lost; use a cable, or less other traffic"
+        )),
+        Note::Sending { address, note: SendNote::Loss(percent), .. } => Some(format!(
+            "{address}: {percent} % of the sent packets are lost; use a cable, or less other traffic"
         )),
         Note::Receiving { address, note: ReceiveNote::RepairShort { window, latency, enough } } => {
             Some(receiving::repair_short(address, *window, *latency, *enough))
@@ -139,6 +144,9 @@ pub(crate) fn in_a_call_in_detail(note: &Note<'_>) -> Option<String> {
 
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
+        // The report names the losses.
+        Note::Sending { note: SendNote::Loss(_), .. }
+        | Note::Receiving { note: ReceiveNote::Loss(_), .. } => return None,
         Note::Sending { address, networks, note } => sending::words(address, *networks, note),
         Note::Receiving { address, note } => receiving::words(address, note),
         Note::Clock { .. } | Note::AddressTaken { .. } | Note::AddressMoved { .. } => {

@@ -25,6 +25,8 @@ pub struct Awaited {
 
 /// Ports in `taut`'s examples.
 pub const USUAL: Awaited = Awaited { protocol: ["udp", "17"], ports: [5004, 5005], v6: None };
+/// Last UDP port of calls, for the eighth caller.
+const LAST_CALL_PORT: u16 = CALL_PORT + 7;
 /// Ports of calls, of the first caller's sound, and of pairing.
 const CALLED: [Awaited; 3] = [
     Awaited { protocol: ["tcp", "6"], ports: [CALL_PORT; 2], ..USUAL },
@@ -115,6 +117,7 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
         let why = "if it drops UDP, nothing is received";
         Finding::new(Unknown, what, why).details(look)
     };
+    let is_sound_of_calls = (protocol, rtp) == ("udp", CALL_PORT);
     match rules {
         Rules::NoFirewall => Finding::passed("this kernel has no firewall"),
         Rules::Hidden => unknown("only root can read the firewall", "sudo nft list ruleset"),
@@ -123,8 +126,11 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
         }
         Rules::Nft(text) => {
             let fix = |chain: &str| {
-                let ports =
-                    if rtp == rtcp { rtp.to_string() } else { format!("'{{ {rtp}, {rtcp} }}'") };
+                let ports = match rtcp.checked_sub(rtp) {
+                    _ if is_sound_of_calls => format!("{rtp}-{LAST_CALL_PORT}"),
+                    Some(0) => rtp.to_string(),
+                    _ => format!("'{{ {rtp}, {rtcp} }}'"),
+                };
                 format!("sudo nft insert rule {chain} {protocol} dport {ports} accept")
             };
             judge_chains(&nft::chains(text), "sudo nft list ruleset", awaited, fix)
@@ -132,6 +138,7 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
         Rules::Iptables(text) => {
             let fix = |_: &str| {
                 let ports = match rtcp.checked_sub(rtp) {
+                    _ if is_sound_of_calls => format!("--dport {rtp}:{LAST_CALL_PORT}"),
                     Some(0) => format!("--dport {rtp}"),
                     Some(1) => format!("--dport {rtp}:{rtcp}"),
                     _ => format!("-m multiport --dports {rtp},{rtcp}"),

@@ -115,10 +115,11 @@ impl Causes {
         stalled: impl FnOnce(LocalTime, LocalTime) -> bool,
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
-        // A packet late even on the fastest path is not late due to a stall.
+        // A packet late even on the fastest path is not late due to a stall. One that took longer
+        // than the fastest path and any stall was held by the network.
         let measured = self.knows_the_way() && passage.origin.is_some() == self.mapped;
-        let too_short = measured && self.is_too_short(passage);
-        let of_host = !too_short && stalled(began, passage.read);
+        let network = measured && (self.is_too_short(passage) || self.is_held(passage));
+        let of_host = !network && stalled(began, passage.read);
         let (cause, longer_helps) = match of_host {
             true => (Late::HostStalled, false),
             false if self.leaves_nothing(passage) => (Late::Receiver, true),
@@ -144,6 +145,11 @@ impl Causes {
     /// Whether the observation is longer than any host stall.
     pub(crate) fn knows_the_way(&self) -> bool {
         self.fastest[1].is_some() || self.newest - self.opened >= Self::STALLED
+    }
+
+    fn is_held(&self, passage: &PacketTrace) -> bool {
+        let fastest = self.fastest.into_iter().flatten().min().unwrap_or(Span::ZERO);
+        network_time(passage).is_some_and(|network| network - fastest > Self::STALLED)
     }
 
     fn is_too_short(&self, passage: &PacketTrace) -> bool {

@@ -181,7 +181,7 @@ impl ReceivePolicy {
             restarts: Often::default(),
             fed_back: 0,
             status: None,
-            interruptions: Interruptions::default(),
+            interruptions: Interruptions::new(),
             notes: NoteQueue::default(),
             config,
         }

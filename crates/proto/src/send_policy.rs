@@ -24,7 +24,7 @@ use crate::endpoint::Host;
 use crate::latency::{LatencyRule, LatencySum};
 use crate::packetizer::{Identity, Packetizer, PacketizerConfig, PacketizerState};
 use crate::policy::{Context, NoteQueue};
-use crate::redundancy::{HeavyLoss, Layout, Redundancy};
+use crate::redundancy::{LastingLoss, Layout, Redundancy};
 use crate::rtcp_session::{Event, Sending};
 use crate::stream::{Coding, MAX_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
@@ -109,6 +109,8 @@ pub struct SendPolicyConfig {
     pub held: Span,
     /// Redundancy.
     pub redundancy: Regulator,
+    /// Whether there is no redundancy before an audible loss ([`LastingLoss::AUDIBLE`]).
+    pub repairs_after_loss: bool,
     /// Maximum repair time; `None` for all that the latency leaves.
     pub repair_budget: Option<Span>,
     /// Limits of receivers' requests.
@@ -147,6 +149,7 @@ impl SendPolicyConfig {
             spaced: false,
             held: Span::ZERO,
             redundancy: Regulator::OFF,
+            repairs_after_loss: false,
             repair_budget: None,
             limits: Limits::default(),
             destinations: Vec::new(),
@@ -188,7 +191,9 @@ pub struct SendPolicy {
     is_led: bool,
     /// Limits from the next heavy loss on.
     after_loss: Option<CodingLimits>,
-    heavy_loss: HeavyLoss,
+    heavy_loss: LastingLoss,
+    audible_loss: LastingLoss,
+    unrepaired_loss: LastingLoss,
     path_size: Option<PathSize>,
     /// Frames per packet, fewer than in the format if longer packets may not pass.
     packet: Frames,
@@ -221,7 +226,9 @@ impl SendPolicy {
             adaptation: None,
             is_led: false,
             after_loss: None,
-            heavy_loss: HeavyLoss::default(),
+            heavy_loss: LastingLoss::HEAVY,
+            audible_loss: LastingLoss::AUDIBLE,
+            unrepaired_loss: LastingLoss::UNREPAIRED,
             path_size: config.probes_path.then(PathSize::default),
             packet: config.begins().packet,
             left_off: None,
@@ -248,7 +255,7 @@ impl SendPolicy {
                 }
             }
             Event::Losses(_, report) if worth > TrustLevel::Stranger => {
-                self.take_losses(report.tally, now);
+                self.take_losses(report, now);
             }
             Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {
                 self.take_feedback(*feedback, now);

@@ -82,6 +82,8 @@ pub struct StreamReport {
     pub stream_id: Option<String>,
     /// SRTP profile, such as `AEAD_AES_256_GCM`; absent without encryption.
     pub encryption: Option<Cow<'static, str>>,
+    /// Last transport of a call, `udp` or `tcp`.
+    pub transport: Option<Cow<'static, str>>,
     /// Sample rate in Hz.
     pub rate: u32,
     /// Channels.
@@ -96,6 +98,8 @@ pub struct StreamReport {
     pub played: bool,
     /// How the stream ended the run (`--exit-on-bye`).
     pub ended: Option<StreamEnd>,
+    /// Whole seconds without packets up to the end, if any, without a goodbye; absent at a sender.
+    pub silent_ns: Option<i64>,
     /// Audio time per packet.
     pub ptime_ns: i64,
     /// Capture-to-DAC latency.

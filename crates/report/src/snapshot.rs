@@ -219,7 +219,8 @@ pub struct SecondCounts {
     pub late: u64,
     /// Xruns of the device.
     pub xruns: u64,
-    /// Lost share of due packets; absent if none were due, and at a sender.
+    /// Lost share of due packets; at a sender, between the last two reports of its receiver. Absent
+    /// if none were due.
     pub loss_share: Option<f64>,
 }
 

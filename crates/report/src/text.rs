@@ -14,8 +14,9 @@ use tautline_proto::counters::Counted;
 use crate::digits;
 use crate::distribution::Summary;
 use crate::{Counters, RemoteReceiver, Report, StreamReport};
-use arrivals::GapHints;
+use arrivals::{GapHints, INTERRUPTED};
 use known::Known;
+use redundancy::Call;
 
 /// Report length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,18 +30,20 @@ pub enum Detail {
 /// Renders a stream's report.
 pub fn render(report: &Report, detail: Detail) -> String {
     let mut out = String::new();
-    let _ = write_report(&mut out, report, false, detail);
+    let _ = write_report(&mut out, report, None, detail);
     out
 }
 
 /// Renders both directions of each call: two lines and one fix, or everything with `Detail::Full`.
 pub fn render_calls(reports: &[Report], detail: Detail) -> String {
     let mut out = String::new();
+    let call = Call::of(reports);
     let _ = match detail {
         Detail::Full => {
-            reports.iter().try_for_each(|report| write_report(&mut out, report, true, detail))
+            let mut write = |report| write_report(&mut out, report, Some(call), detail);
+            reports.iter().try_for_each(&mut write)
         }
-        Detail::Summary => write_calls(&mut out, reports),
+        Detail::Summary => write_calls(&mut out, reports, call),
     };
     out
 }
@@ -52,12 +55,12 @@ pub fn render_served(reports: &[Report]) -> String {
     out
 }
 
-fn write_calls(out: &mut String, reports: &[Report]) -> fmt::Result {
+fn write_calls(out: &mut String, reports: &[Report], call: Call) -> fmt::Result {
     let mut fixes: Vec<String> = Vec::new();
     for report in reports {
         call::directions(out, report)?;
         for stream in &report.streams {
-            let repairs = redundancy::Repairs::of(stream, true);
+            let repairs = redundancy::Repairs::of(stream, Some(call));
             let hints = GapHints::of(stream, &repairs);
             let gaps = stream.gaps.as_ref();
             let mut fix = String::new();
@@ -72,6 +75,9 @@ fn write_calls(out: &mut String, reports: &[Report]) -> fmt::Result {
             fixes.extend(sent.filter(|_| !fixes.iter().any(|fix| fix.starts_with("fix"))));
         }
     }
+    if reports.iter().flat_map(|report| &report.streams).any(call::is_interrupted) {
+        fixes = vec![format!("fix: {INTERRUPTED}\n")];
+    }
     out.extend(fixes);
     let incomplete = reports.iter().flat_map(|report| &report.incomplete_files);
     incomplete.into_iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
@@ -80,17 +86,22 @@ fn write_calls(out: &mut String, reports: &[Report]) -> fmt::Result {
 
 const DETAILS: &str = "details: --verbose, or --report-file FILE";
 
-fn write_report(out: &mut String, report: &Report, in_call: bool, detail: Detail) -> fmt::Result {
+fn write_report(
+    out: &mut String,
+    report: &Report,
+    call: Option<Call>,
+    detail: Detail,
+) -> fmt::Result {
     for stream in &report.streams {
         let same = report.streams.iter().filter(|other| other.address == stream.address);
-        if in_call {
+        if call.is_some() {
             write!(out, "{}", if report.role == "send" { "sent to " } else { "received from " })?;
         }
         head(out, stream, same.count() > 1)?;
         outcome(out, stream, &report.role)?;
         writeln!(out)?;
         latency::latency(out, stream, &report.role)?;
-        let repairs = redundancy::Repairs::of(stream, in_call);
+        let repairs = redundancy::Repairs::of(stream, call);
         let hints = GapHints::of(stream, &repairs);
         let mut fix = String::new();
         arrivals::recommendation(&mut fix, stream.gaps.as_ref(), &hints, &report.host.scheduler)?;

@@ -87,6 +87,8 @@ pub struct Scenario {
     pub latency: Span,
     pub promises: LatencyRule,
     pub redundancy: Redundancy,
+    /// Without redundancy until an audible loss.
+    pub repairs_after_loss: bool,
     /// Time after departure within which a packet may be repaired. Zero means the default.
     pub budget: Span,
     pub sender: HostModel,
@@ -216,6 +218,7 @@ impl Scenario {
             latency: Span::from_millis(5),
             promises: LatencyRule::Usual,
             redundancy: Redundancy::Off,
+            repairs_after_loss: false,
             budget: Span::ZERO,
             sender: HostModel::IDEAL,
             receivers: vec![receiver],

@@ -474,6 +474,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         stamps: scenario.stamps,
         spaced: true,
         redundancy: Regulator::new(scenario.redundancy, bounds),
+        repairs_after_loss: scenario.repairs_after_loss,
         repair_budget: (scenario.budget > Span::ZERO).then_some(scenario.budget),
         destinations: vec![Endpoint::UNKNOWN.host()],
         compressed: codings(scenario).collect(),

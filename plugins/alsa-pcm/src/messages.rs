@@ -17,6 +17,8 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             "the interface's queue dropped {dropped} of {of} packets to {address}: too late for their launch times; \
              run the application with real-time priority, or write pacing \"fq\" or \"sleep\""
         )),
+        // An application has no option against losses that concealment hides.
+        Note::Receiving { note: ReceiveNote::Loss(_), .. } => None,
         Note::Receiving { address, note } => Some(receiving(address, note)),
         note => alike(note),
     }
@@ -108,6 +110,7 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ReceiveNote::Uncertain => format!(
             "{address}: the talker reports that its clock is uncertain (tu): keep it with PTP"
         ),
+        ReceiveNote::Loss(percent) => format!("{address}: {percent} % of the packets are lost"),
         ReceiveNote::HeavyLoss(percent) => format!(
             "{address}: {percent} % of the packets are lost: the network carries less than the stream needs"
         ),

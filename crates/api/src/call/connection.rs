@@ -72,7 +72,7 @@ impl CallConnection {
         let config = calling(trust, whom.0.name.as_deref())?;
         let mut config = Arc::unwrap_or_clone(config);
         config.alpn_protocols = protocols();
-        let stream = connect(whom, limit)?;
+        let stream = connect(whom, trust, limit)?;
         let reported = |error: io::Error| DialError::of_io(whom, limit, &error, trust);
         stream.set_nodelay(true).map_err(reported)?;
         let peer = stream.peer_addr().map_err(reported)?;
@@ -181,9 +181,13 @@ impl AsFd for CallConnection {
     }
 }
 
-fn connect(whom: &CallAddress, limit: Duration) -> Result<TcpStream, DialError> {
+fn connect(
+    whom: &CallAddress,
+    trust: &TrustStore,
+    limit: Duration,
+) -> Result<TcpStream, DialError> {
     let found = (whom.0.host.as_str(), whom.0.port).to_socket_addrs();
-    let addresses: Vec<_> = found.map_err(|_| DialError::NoSuchHost(whom.clone()))?.collect();
+    let addresses: Vec<_> = found.map_err(|_| DialError::no_such_host(whom, trust))?.collect();
     let each = limit.min(CONNECT_LIMIT);
     let mut failed = None;
     for address in addresses {
@@ -197,7 +201,7 @@ fn connect(whom: &CallAddress, limit: Duration) -> Result<TcpStream, DialError> 
             DialError::TimedOut { whom: whom.clone(), limit: each }
         }
         Some(error) => DialError::Unreachable { whom: whom.clone(), why: error.to_string() },
-        None => DialError::NoSuchHost(whom.clone()),
+        None => DialError::no_such_host(whom, trust),
     })
 }
 

@@ -13,8 +13,13 @@ use crate::trust::{HostKey, TrustError, TrustStore, host_name};
 #[derive(Debug, Error)]
 pub enum DialError {
     /// The name has no address.
-    #[error("{0}: unknown host\nhint: check the name, or write its address")]
-    NoSuchHost(CallAddress),
+    #[error("{whom}: unknown host\nhint: check the name, or write its address{}", paired(.names))]
+    NoSuchHost {
+        /// The address dialled.
+        whom: CallAddress,
+        /// Names of paired machines.
+        names: Vec<String>,
+    },
     /// No answer at this address.
     #[error(
         "{whom}: {why}\nhint: run taut serve --listen 0.0.0.0 there, and {}", whom.check()
@@ -86,7 +91,17 @@ pub enum DialError {
     Trust(#[from] TrustError),
 }
 
+fn paired(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; paired: {}", names.join(", ")) }
+}
+
 impl DialError {
+    pub(super) fn no_such_host(whom: &CallAddress, trust: &TrustStore) -> Self {
+        let hosts = trust.trusted().hosts().ok();
+        let names = hosts.iter().flat_map(|hosts| hosts.iter().map(|(name, _)| name.to_owned()));
+        Self::NoSuchHost { whom: whom.clone(), names: names.collect() }
+    }
+
     pub(super) fn of_io(
         whom: &CallAddress,
         limit: Duration,

@@ -53,6 +53,10 @@ pub(super) fn config(
         Event::EchoCancelled => {
             voice.notify("echo of the loudspeaker is cancelled in the microphone");
         }
+        // The screen and `status` show the present format.
+        Event::Call(_, CallEvent::Adapted { format, ptime, times: 2.. }) => {
+            voice.detail(&received_format(format, *ptime));
+        }
         Event::Call(peer, event) => {
             let (names_peer, sentence) = call_words(calls, peer, event);
             let named = format!("{peer}: {sentence}");
@@ -115,7 +119,8 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         }
         CallEvent::Away(why) => {
             let why = why.as_deref();
-            let why = why.unwrap_or("the control connection is lost: no data");
+            let why =
+                why.unwrap_or("the control connection is lost: the other machine does not answer");
             with_more(why, "; the sound continues while packets arrive, and the call reconnects")
         }
         CallEvent::Silent => {
@@ -153,6 +158,7 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
             "packets of {requested} were requested, but the other end supports {agreed} or more; a shorter --ptime of taut serve there \
              allows less"
         ),
+        CallEvent::Adapted { format, ptime, .. } => received_format(format, *ptime),
         CallEvent::NoDatagrams(way, port) => {
             let way = match way {
                 SilentWay::There => "to",
@@ -177,6 +183,10 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         }
     };
     (false, sentence)
+}
+
+fn received_format(format: &str, ptime: Span) -> String {
+    format!("the received format adapts to the network: {format} in packets of {ptime}")
 }
 
 fn in_words(terms: &CallTerms) -> String {

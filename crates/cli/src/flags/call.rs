@@ -52,8 +52,8 @@ pub(crate) struct ServeFlags {
     pub(crate) max_callers: u16,
     /// Maximum number of calls per machine
     ///
-    /// Calls from this machine itself do not count. [default: half of --max-callers, rounded up, and half of the calls
-    /// with audio]
+    /// Calls from this machine itself do not count. [default: half of --max-callers; at most half of the calls with
+    /// audio]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128),
           help_heading = "Network", hide_short_help = true)]
     pub(crate) max_calls_per_host: Option<u16>,

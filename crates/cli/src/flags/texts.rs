@@ -68,12 +68,13 @@ pub(super) fn call(arg: Arg) -> Arg {
             with(arg, "Packet time [default: 2500us]", long)
         }
         "latency" => {
-            let long = "For both directions. auto: as short as the arrivals of the packets allow; auto:150ms sets a \
+            let long = "For both directions. auto: the shortest without late packets; auto:150ms sets a \
                         maximum and discards later packets.";
             with(arg, "Total latency, a time or auto [default: auto:250ms]", long)
         }
         "redundancy" => {
-            let long = "In both directions, with UDP. See \"Redundancy\" in taut send --help. [default: off]";
+            let long = "In both directions, with UDP. See \"Redundancy\" in taut send --help. [default: auto after a loss of \
+                        1 %; off with --format]";
             with(arg, "Repair lost packets: off, auto, red:N, fec:N", long)
         }
         "record" => {
@@ -103,13 +104,13 @@ pub(super) fn serve(arg: Arg) -> Arg {
             with(arg, "Packet time [default: 2500us]", long)
         }
         "latency" => {
-            let long = "For both directions, of callers that request none. auto: as short as the arrivals of the \
-                        packets allow; auto:150ms sets a maximum and discards later packets.";
+            let long = "For both directions, of callers that request none. auto: the shortest without late \
+                        packets; auto:150ms sets a maximum and discards later packets.";
             with(arg, "Total latency, a time or auto [default: auto:250ms]", long)
         }
         "redundancy" => {
             let long = "In both directions, with UDP, for callers that request none. See \"Redundancy\" in taut send --help. \
-                        [default: off]";
+                        [default: auto after a loss of 1 %; off with --format]";
             with(arg, "Repair lost packets: off, auto, red:N, fec:N", long)
         }
         "record" => {

@@ -58,6 +58,12 @@ impl FromStr for PairTarget {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let target = match ssh_destination(text)? {
+            Some((_, destination)) if has_port(&destination) => {
+                return Err(format!(
+                    "{text:?} has a port, but ssh reads its port from ~/.ssh/config\n\
+                     hint: write `Port` for this host there, and ssh:HOST here"
+                ));
+            }
             Some((name, destination)) => Self::Ssh { name, destination },
             None => Self::Host(text.parse()?),
         };
@@ -65,6 +71,11 @@ impl FromStr for PairTarget {
             &target;
         name.as_deref().map_or(Ok(String::new()), host_name).map(|_| target.clone())
     }
+}
+
+/// Whether a destination of `ssh`, which has none, ends with a port. IPv6 has several colons.
+fn has_port(destination: &str) -> bool {
+    destination.matches(':').count() == 1
 }
 
 /// Splits `[NAME=]ssh:DESTINATION` into name and destination; `None` for another form.

@@ -85,6 +85,7 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             "{address}: the talker reports that its clock is uncertain (tu), so the error of the measured latency is \
              unknown; keep that clock with PTP (taut doctor there, if it is taut)"
         ),
+        ReceiveNote::Loss(percent) => format!("{address}: {percent} % of the packets are lost"),
         ReceiveNote::HeavyLoss(percent) => format!(
             "{address}: {percent} % of the packets are lost: the network carries less than the stream needs; use a \
              codec (--format) or fewer channels at the sender"

@@ -37,6 +37,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             again(*times_lost),
             silence.as_millis_f64() / 1e3
         ),
+        SendNote::Loss(percent) => format!("{address}: {percent} % of the packets are lost"),
         SendNote::SentAtOnce(ptime) => format!(
             "the packets of a period leave back to back, as the device's thread sends them; \
              --io-thread yes spaces packets of {ptime} evenly"

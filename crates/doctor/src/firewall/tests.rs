@@ -46,7 +46,7 @@ fn ports_of_calls_are_reported_if_they_are_shut() {
         (Warning, Some(fix))
     };
     let [call, sound, pairing] =
-        ["tcp dport 17240", "udp dport 17240", "tcp dport 17251"].map(shut);
+        ["tcp dport 17240", "udp dport 17240-17247", "tcp dport 17251"].map(shut);
     let streams = "udp dport 5004-5005 accept";
     assert_eq!(
         reported(&nft("drop", streams)),

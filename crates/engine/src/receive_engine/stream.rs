@@ -403,7 +403,9 @@ impl ReceivedStream {
             ..self.source()
         };
         stream.note(watch);
-        stream.report()
+        let silent = policy.recent().silent().filter(|_| !policy.has_left());
+        let silent_ns = silent.map(Span::as_nanos);
+        tautline_report::StreamReport { silent_ns, ..stream.report() }
     }
 
     pub(crate) fn look(&mut self, now: LocalTime, here: bool) {

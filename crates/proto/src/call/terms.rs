@@ -350,10 +350,10 @@ impl CallTerms {
 
     /// Maximum bytes of the first audio datagrams and probes.
     pub fn datagram_bytes(&self) -> usize {
-        let symbols = match self.redundancy {
-            None | Some(Redundancy::Off) => 0,
-            Some(Redundancy::Auto) => Limits::SYMBOLS,
-            Some(Redundancy::Copies(symbols) | Redundancy::Code(symbols)) => symbols,
+        let symbols = match self.regulator(None).requested() {
+            Redundancy::Off => 0,
+            Redundancy::Auto => Limits::SYMBOLS,
+            Redundancy::Copies(symbols) | Redundancy::Code(symbols) => symbols,
         };
         let bytes = |terms: &StreamTerms| {
             let format = terms.packets().ok()?;
@@ -365,9 +365,12 @@ impl CallTerms {
         bytes(&self.there).max(bytes(&self.back)).unwrap_or_default().min(BASE_BYTES)
     }
 
-    /// Redundancy of an end that requests `own`.
+    /// Redundancy of an end that requests `own`. By default, a call without a fixed format repairs
+    /// an audible loss: if its copies do not fit the path, it adapts.
     pub fn regulator(&self, own: Option<Redundancy>) -> Regulator {
-        Regulator::new(self.redundancy.or(own).unwrap_or_default(), BOUNDS)
+        let adapts = self.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
+        let usual = if adapts { Redundancy::Auto } else { Redundancy::Off };
+        Regulator::new(self.redundancy.or(own).unwrap_or(usual), BOUNDS)
     }
 
     /// Next longer or shorter default packet length.

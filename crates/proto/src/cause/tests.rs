@@ -170,7 +170,17 @@ fn packets_late_without_a_stall_are_not_its_fault() {
     assert_eq!(causes.judge(&later, |_, _| true), Late::Network);
     // With half of that on the network, the stall was the cause.
     causes.observe(&packet([1_010, 2_510, 2_900]));
-    assert_eq!(causes.judge(&later, |_, _| true), Late::HostStalled);
+    assert_eq!(causes.judge(&slow, |_, _| true), Late::HostStalled);
+}
+
+#[test]
+fn packet_held_longer_than_any_stall_is_the_networks() {
+    let mut causes = causes();
+    causes.observe(&packet([1_010, 251_300, 251_900]));
+    let held = |millis: i64| packet([1_010, 1_210 + 1_000 * millis, 1_900 + 1_000 * millis]);
+    assert_eq!(causes.judge(&held(200), |_, _| true), Late::HostStalled);
+    assert_eq!(causes.judge(&held(251), |_, _| true), Late::Network);
+    assert_eq!(causes.judge(&held(6_400), |_, _| true), Late::Network);
 }
 
 #[test]

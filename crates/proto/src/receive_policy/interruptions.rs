@@ -3,7 +3,7 @@
 use super::ReceiveNote;
 use super::recent::Recent;
 use crate::counters::Counters;
-use crate::redundancy::HeavyLoss;
+use crate::redundancy::LastingLoss;
 use crate::redundancy::sizing::Tally;
 use crate::time::{LocalTime, Span};
 
@@ -11,11 +11,12 @@ use crate::time::{LocalTime, Span};
 const WINDOW: Span = Span::from_secs(3);
 const PACKETS: u64 = 50;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Interruptions {
     /// Last packet before a reported silence.
     stopped: Option<LocalTime>,
-    loss: HeavyLoss,
+    heavy_loss: LastingLoss,
+    audible_loss: LastingLoss,
     /// Received and late packets at the begin of a window.
     punctuality: Option<(LocalTime, [u64; 2])>,
     /// Whether most packets of the last window were late.
@@ -23,6 +24,16 @@ pub(super) struct Interruptions {
 }
 
 impl Interruptions {
+    pub(super) const fn new() -> Self {
+        Self {
+            stopped: None,
+            heavy_loss: LastingLoss::HEAVY,
+            audible_loss: LastingLoss::AUDIBLE,
+            punctuality: None,
+            mostly_late: false,
+        }
+    }
+
     /// `left`: the sender said goodbye.
     pub(super) fn silence(
         &mut self,
@@ -45,7 +56,8 @@ impl Interruptions {
     }
 
     pub(super) fn loss(&mut self, tally: Tally, now: LocalTime) -> Option<ReceiveNote> {
-        self.loss.follow(tally, now).map(ReceiveNote::HeavyLoss)
+        let audible = self.audible_loss.follow(tally, now).map(ReceiveNote::Loss);
+        self.heavy_loss.follow(tally, now).map(ReceiveNote::HeavyLoss).or(audible)
     }
 
     /// Returns the percentage of late packets, once until fewer than half are late.

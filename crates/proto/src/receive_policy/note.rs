@@ -79,7 +79,9 @@ pub enum ReceiveNote {
     Restarting(u64),
     /// Packets mark their clock as uncertain.
     Uncertain,
-    /// Percentage of packets lost within 3 s: the network carries less than the stream needs.
+    /// Percentage of packets lost within 3 s, from 1 %.
+    Loss(u8),
+    /// Percentage of packets lost within 3 s, from 20 %: the network carries less than the stream needs.
     HeavyLoss(u8),
     /// Most packets are late for a fixed latency.
     MostlyLate {

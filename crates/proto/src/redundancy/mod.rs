@@ -10,7 +10,7 @@
 mod encoder;
 mod equations;
 mod field;
-mod heavy_loss;
+mod lasting_loss;
 mod layout;
 pub mod repair_data;
 mod repairer;
@@ -19,7 +19,7 @@ mod request;
 pub mod sizing;
 
 pub use encoder::Encoder;
-pub use heavy_loss::HeavyLoss;
+pub use lasting_loss::LastingLoss;
 pub use layout::{ETHERNET, LONGEST, Layout, Reach};
 pub use repairer::{Damaged, Repairer};
 pub use repeats::Repeats;

@@ -4,10 +4,11 @@ use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
 use crate::packetizer::PacketizerState;
 use crate::redundancy::sizing::Tally;
-use crate::redundancy::{Bounds, HeavyLoss};
+use crate::redundancy::{Bounds, LastingLoss};
 use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
+use crate::wire::rtcp::LossReport;
 
 /// The maximum packet time is the latency divided by this: path, queue and device need the rest.
 const PTIME_PART: i64 = 3;
@@ -43,7 +44,6 @@ impl SendPolicy {
         // A stream that adapted before has had its loss.
         if limits.after_loss && self.left_off.is_none() {
             self.after_loss = Some(CodingLimits { after_loss: false, ..limits });
-            self.heavy_loss = HeavyLoss::default();
             return;
         }
         if !self.is_as_needed() {
@@ -71,10 +71,31 @@ impl SendPolicy {
         }
     }
 
-    /// The next poll adapts the stream after a heavy loss.
-    pub(super) fn take_losses(&mut self, tally: Tally, now: LocalTime) {
-        if self.after_loss.is_some() && self.heavy_loss.follow(tally, now).is_some() {
+    /// The next poll adapts the stream after a heavy loss, or repairs it after an audible one. If
+    /// repairs leave much, the path does not carry them: the stream adapts, too.
+    pub(super) fn take_losses(&mut self, report: &LossReport, now: LocalTime) {
+        if !self.trusts_loss(now) {
+            (self.heavy_loss, self.audible_loss) = (LastingLoss::HEAVY, LastingLoss::AUDIBLE);
+            return;
+        }
+        let mut too_much = self.heavy_loss.follow(report.tally, now).is_some();
+        let audible = self.audible_loss.follow(report.tally, now);
+        if self.layout().symbols() == 0 {
+            self.unrepaired_loss = LastingLoss::UNREPAIRED;
+        } else {
+            let missing = report.lost.saturating_sub(report.tally.beyond);
+            let unrepaired = Tally { missing, ..report.tally };
+            too_much |= self.unrepaired_loss.follow(unrepaired, now).is_some();
+        }
+        if let Some(percent) = audible {
+            self.notes.note(SendNote::Loss(percent));
+        }
+        if too_much && self.after_loss.is_some() {
             self.config.adapts = self.after_loss.take();
+            // The losses of the adapted stream count.
+            self.audible_loss = LastingLoss::AUDIBLE;
+        } else if audible.is_some() && core::mem::take(&mut self.config.repairs_after_loss) {
+            self.note_repair();
         }
     }
 

@@ -28,6 +28,8 @@ pub struct KnownReceiver {
     pub clock: Option<ClockMapping>,
     /// Its losses.
     pub losses: Option<LossReport>,
+    /// Share of packets neither received nor repaired in time, between its last two reports.
+    pub loss_share: Option<f64>,
     pub(super) watch: ReportWatch,
     sends: bool,
     pub(super) duplicates: Duplicates,
@@ -155,7 +157,8 @@ impl Receivers {
             }
             Event::Losses(_, losses) => {
                 known.request.miss(losses.tally, now);
-                known.losses = Some(losses);
+                let before = known.losses.replace(losses);
+                known.loss_share = before.and_then(|before| losses.share_since(&before));
             }
             Event::Left(..) => known.request.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
@@ -192,6 +195,7 @@ impl Receivers {
             effective: None,
             clock: None,
             losses: None,
+            loss_share: None,
             watch: ReportWatch::new(now),
             sends: false,
             duplicates: Duplicates::default(),

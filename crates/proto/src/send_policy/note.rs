@@ -49,6 +49,8 @@ pub enum SendNote {
         /// Times lost so far.
         times_lost: u32,
     },
+    /// Percentage of packets that a receiver lost within 3 s.
+    Loss(u8),
     /// Packets of a period, with this packet time, are sent together.
     SentAtOnce(Span),
     /// Adapted to the path.

@@ -56,7 +56,7 @@ impl SendPolicy {
     pub(super) fn note_repair(&mut self) {
         let (requested, ptime) = (self.redundancy(), self.config.format.ptime());
         let (budget, reach) = (self.bounds().budget, self.reach());
-        if requested == Redundancy::Off {
+        if requested == Redundancy::Off || self.config.repairs_after_loss {
             return;
         }
         if budget < ptime {
@@ -106,6 +106,9 @@ impl SendPolicy {
     /// Highest losses of any receiver. An adaptive stream has no redundancy before the first
     /// reported loss.
     fn losses(&self, now: LocalTime) -> Losses {
+        if self.config.repairs_after_loss {
+            return Losses::NONE;
+        }
         let reported = requests::losses(self.receivers.requests(), now);
         match self.is_led {
             true => Losses { share: self.expected_loss.share(), ..reported },

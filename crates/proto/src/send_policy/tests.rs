@@ -1,10 +1,11 @@
 use tautline_dsp::format::SampleFormat;
 
 use super::*;
-use crate::redundancy::sizing::Tally;
+use crate::redundancy::sizing::{Losses, Tally};
 use crate::time::WallTime;
 use crate::units::{Channels, Rate};
-use crate::wire::rtcp::{Effective, LossReport};
+use crate::wire::ntp::{CompactNtp, CompactSpan};
+use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
 
 /// 5 ms packets, 2.5 ms periods.
 fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
@@ -82,6 +83,52 @@ fn heavy_loss_starts_the_adaptation_of_a_stream_that_waits_for_it() {
     policy.adapt_within(None, &mut context);
     policy.adapt_within(Some(limits), &mut context);
     assert!(policy.is_adapted());
+}
+
+#[test]
+fn audible_loss_starts_the_redundancy_of_a_stream_that_waits_for_it() {
+    let mut policy = sender(60, LatencyRule::AUTO);
+    let bounds = policy.bounds();
+    policy.config.redundancy = Regulator::new(Redundancy::Auto, bounds);
+    policy.config.repairs_after_loss = true;
+    let mut symbols = |missing, millis, of_256| {
+        let now = LocalTime::ZERO + Span::from_millis(millis);
+        let tally = Tally { expected: 1_000 * millis.unsigned_abs(), missing, ..Tally::default() };
+        let report = LossReport { tally, ..LossReport::default() };
+        policy.handle(Host::UNKNOWN, &Event::Losses(7, report), now);
+        let block = ReportBlock {
+            ssrc: 0,
+            fraction_lost: of_256,
+            cumulative_lost: 0,
+            highest_sequence: 0,
+            jitter: 0,
+            last_report: CompactNtp::NONE,
+            delay: CompactSpan::default(),
+        };
+        policy.handle(Host::UNKNOWN, &Event::Reception(7, block), now);
+        policy.poll(&mut Context { now, session: None, command: &mut |_| true });
+        (policy.layout().symbols(), policy.notes().contains(&SendNote::Loss(1)))
+    };
+    assert_eq!(symbols(0, 0, 0), (0, false));
+    assert_eq!(symbols(20_000, 3_000, 2), (0, false), "0.7 %");
+    assert_eq!(symbols(52_000, 6_000, 3), (1, true), "1.07 %");
+    assert_eq!(symbols(84_000, 9_000, 3), (1, false), "noted already");
+}
+
+#[test]
+fn more_redundancy_is_sent_at_once_and_less_after_a_while() {
+    let policy = sender(60, LatencyRule::AUTO);
+    let mut regulator = Regulator::new(Redundancy::Auto, policy.bounds());
+    let format = policy.format();
+    let mut poll = |share, seconds| {
+        let now = LocalTime::ZERO + Span::from_secs(seconds);
+        regulator.poll(now, &format, Losses { share, burst: 1.0 });
+        regulator.layout().repeat().is_some()
+    };
+    assert!(!poll(0.0, 0));
+    assert!(poll(0.1, 1), "packets of 5 ms are repeated whole");
+    assert!(poll(0.0, 2) && poll(0.0, 11));
+    assert!(!poll(0.0, 12));
 }
 
 #[test]

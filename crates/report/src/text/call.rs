@@ -2,7 +2,8 @@
 
 use core::fmt::{self, Write};
 
-use super::arrivals::{INTERRUPTED, Percent};
+use super::arrivals::Percent;
+use super::redundancy::LESS_TRAFFIC;
 use super::{Nanos, due, interruptions, missed};
 use crate::{GapReport, RemoteReceiver, Report, StreamReport};
 
@@ -16,6 +17,9 @@ pub(super) fn directions(out: &mut String, report: &Report) -> fmt::Result {
         } else {
             write!(out, "received from {}: ", stream.address)?;
             received(out, stream)?;
+            if let Some(silent) = stream.silent_ns {
+                write!(out, ", no packets for the last {}", Nanos(silent))?;
+            }
             stream.latency.measured.p50_ns
         };
         if let Some(measured) = measured {
@@ -51,6 +55,11 @@ fn lost_there(stream: &StreamReport) -> Option<u64> {
     trusted.map(lost).reduce(|one, other| one + other)
 }
 
+/// Whether the call ended in an outage.
+pub(super) fn is_interrupted(stream: &StreamReport) -> bool {
+    stream.silent_ns.or(silent_ns(stream)).is_some()
+}
+
 /// Time without reports at the end, if the call ended in an outage.
 fn silent_ns(stream: &StreamReport) -> Option<i64> {
     let lost = stream.receivers.iter().filter(|it| it.trusted && it.state == "lost");
@@ -62,13 +71,11 @@ const AUDIBLE_LOSS: f64 = 0.01;
 
 /// The fix for faults of the sent sound, which only the other machine's reports show.
 pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
-    if silent_ns(stream).is_some() {
-        return Some(format!("fix: {INTERRUPTED}\n"));
-    }
     let share = lost_there(stream)? as f64 / stream.counters.sent.max(1) as f64;
+    let is_tcp = stream.transport.as_deref() == Some("tcp");
     let fix = match stream.redundancy {
-        None => "use --redundancy auto (repairs losses), or a cable",
-        Some(_) => "use a cable, or less other traffic",
+        None if !is_tcp => "use --redundancy auto (repairs losses), or a cable",
+        _ => LESS_TRAFFIC,
     };
     (share >= AUDIBLE_LOSS)
         .then(|| format!("fix: the network loses {} of the sent sound: {fix}\n", Percent(share)))
@@ -184,6 +191,7 @@ mod tests {
         };
         both[1].streams[0].receivers[0].lost = 600;
         snapshot!(reports(&both));
+        both[0].streams[0].silent_ns = Some(10_000_000_000);
         let receiver = &mut both[1].streams[0].receivers[0];
         (receiver.state, receiver.silent_ns) = ("lost".into(), 10_170_000_000);
         snapshot!(reports(&both));

@@ -3,7 +3,21 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::{Counters, RedundancyReport, RepairReport, StreamReport};
+use crate::{Counters, RedundancyReport, RepairReport, Report, StreamReport};
+
+/// A call, for fixes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    /// Whether redundancy is sent as soon as it is needed.
+    pub(super) redundant: bool,
+}
+
+impl Call {
+    pub(super) fn of(reports: &[Report]) -> Self {
+        let mut streams = reports.iter().flat_map(|report| &report.streams);
+        Self { redundant: streams.any(|stream| stream.redundancy.is_some()) }
+    }
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Repairs {
@@ -11,7 +25,8 @@ pub(super) struct Repairs {
     lost: u64,
     repair: Option<RepairReport>,
     configured_ns: i64,
-    in_call: bool,
+    call: Option<Call>,
+    tcp: bool,
     /// Whether the packets are of a codec with few bits.
     coded: bool,
     /// Whether so few packets are lost that a change would harm more.
@@ -26,32 +41,26 @@ const FEW: u64 = 200;
 const MANY: u64 = 5;
 
 impl Repairs {
-    #[cfg(test)]
-    const NONE: Self = Self {
-        repaired: 0,
-        lost: 0,
-        repair: None,
-        configured_ns: 0,
-        in_call: false,
-        coded: false,
-        loses_few: false,
-        loses_many: false,
-    };
-
-    pub(super) fn of(stream: &StreamReport, in_call: bool) -> Self {
+    pub(super) fn of(stream: &StreamReport, call: Option<Call>) -> Self {
         let Counters { repaired, lost, received, .. } = stream.counters;
-        let configured_ns = stream.latency.configured_ns.unwrap_or(0);
-        let coded = stream.format.starts_with("opus");
         let [few, many] = [FEW, MANY].map(|part| received.saturating_add(lost) / part);
-        let (loses_few, loses_many) = (lost <= few, lost > many);
-        let repair = stream.repair;
-        Self { repaired, lost, repair, configured_ns, in_call, coded, loses_few, loses_many }
+        Self {
+            repaired,
+            lost,
+            repair: stream.repair,
+            configured_ns: stream.latency.configured_ns.unwrap_or(0),
+            call,
+            tcp: stream.transport.as_deref() == Some("tcp"),
+            coded: ["opus", "lossless"].iter().any(|codec| stream.format.starts_with(codec)),
+            loses_few: lost <= few,
+            loses_many: lost > many,
+        }
     }
 
     #[cfg(test)]
-    pub(super) const fn short(needs_ns: i64, configured_ns: i64) -> Self {
+    pub(super) fn short(needs_ns: i64, configured_ns: i64) -> Self {
         let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns });
-        Self { repaired: 7, lost: 2, repair, configured_ns, ..Self::NONE }
+        Self { repaired: 7, lost: 2, repair, configured_ns, ..Self::default() }
     }
 
     /// Latency that would suffice, if it exceeds the configured one.
@@ -81,33 +90,45 @@ impl Repairs {
 
     /// Fix for losses. `None` if each would harm more.
     pub(super) fn hint(&self) -> Option<String> {
-        Some(match (self.needs(), self.repair) {
-            (Some(needs), _) => {
-                format!(
-                    "use --latency {needs}: {} has no time for all repairs",
-                    Nanos(self.configured_ns)
-                )
+        if let Some(needs) = self.needs() {
+            let configured = Nanos(self.configured_ns);
+            return Some(format!(
+                "use --latency {needs}: {configured} has no time for all repairs"
+            ));
+        }
+        let fix = match self.call {
+            Some(call) => self.hint_in_call(call)?,
+            None if self.repair.is_none() && self.repaired == 0 => {
+                "use --redundancy auto at the sender"
             }
-            (None, None) if self.in_call && self.loses_many => {
-                "use --format auto, or a cable (the network carries less than the call needs)"
-                    .to_owned()
+            None => {
+                "use a longer --redundancy-budget and --latency, or --redundancy fec:N with more \
+                 symbols, at the sender"
             }
-            (None, None) if self.in_call && self.repaired == 0 => {
-                "use --redundancy auto (repairs losses)".to_owned()
-            }
-            _ if self.in_call && self.loses_few => return None,
-            _ if self.in_call && self.coded => {
-                "the network loses more than can be repaired: use a cable, or less other traffic"
-                    .to_owned()
-            }
-            _ if self.in_call => "use --format auto (fewer bits)".to_owned(),
-            (None, None) if self.repaired == 0 => "use --redundancy auto at the sender".to_owned(),
-            _ => "use a longer --redundancy-budget and --latency, or --redundancy fec:N with more \
-                  symbols, at the sender"
-                .to_owned(),
-        })
+        };
+        Some(fix.to_owned())
+    }
+
+    fn hint_in_call(&self, call: Call) -> Option<&'static str> {
+        match self {
+            Self { tcp: false, .. } if !call.redundant => Some(match self {
+                Self { loses_many: true, coded: false, .. } => {
+                    "use --format auto, or a cable (the network carries less than the call needs)"
+                }
+                _ => "use --redundancy auto (repairs losses)",
+            }),
+            Self { loses_few: true, .. } => None,
+            Self { coded: false, .. } => Some("use --format auto (fewer bits), or a cable"),
+            Self { tcp: true, .. } => Some(LESS_TRAFFIC),
+            _ => Some(
+                "the network loses more than can be repaired: use a cable, or less other traffic",
+            ),
+        }
     }
 }
+
+/// For losses that no option of a call prevents.
+pub(super) const LESS_TRAFFIC: &str = "use a cable, or less other traffic";
 
 pub(super) fn redundancy(
     out: &mut String,
@@ -159,24 +180,29 @@ mod tests {
         let ended = reported(Repairs { repair: None, ..repairs });
         assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
         assert_eq!(reported(Repairs::default()).lines().count(), 1);
-        let call = reported(Repairs { in_call: true, ..Repairs::default() });
-        assert!(call.contains("--redundancy auto") && !call.contains("sender"), "{call}");
-        let heavy = Repairs { in_call: true, loses_many: true, ..Repairs::default() };
-        let thin = reported(heavy);
-        assert!(thin.contains("--format auto") && !thin.contains("--redundancy"), "{thin}");
-        let repairing = Repairs { in_call: true, repaired: 1, ..Repairs::default() };
-        let fewer = reported(repairing);
-        assert!(fewer.contains("--format auto"), "{fewer}");
-        let coded = reported(Repairs { coded: true, ..repairing });
-        assert!(!coded.contains("--"), "{coded}");
-        for few in [repairing, Repairs { coded: true, ..repairing }] {
-            let few = reported(Repairs { loses_few: true, ..few });
-            assert!(!few.contains("fix: "), "{few}");
+        let fix = |repairs: Repairs| repairs.hint();
+        let call = |redundant| Repairs { call: Some(Call { redundant }), ..Repairs::default() };
+        let off = call(false);
+        let told =
+            |fix: &Option<String>, option| fix.as_ref().is_some_and(|fix| fix.contains(option));
+        assert!(told(&fix(off), "--redundancy auto"), "{:?}", fix(off));
+        for thin in [true, false] {
+            let many = fix(Repairs { loses_many: true, coded: !thin, ..off });
+            assert_eq!(told(&many, "--format auto"), thin, "{many:?}");
+            assert_eq!(told(&many, "--redundancy"), !thin, "{many:?}");
+        }
+        // With redundancy, and by TCP, which carries none.
+        for on in [call(true), Repairs { tcp: true, ..off }] {
+            let fewer = fix(Repairs { loses_many: true, ..on });
+            assert!(told(&fewer, "--format auto") && !told(&fewer, "--redundancy"), "{fewer:?}");
+            let coded = fix(Repairs { loses_many: true, coded: true, ..on });
+            assert!(told(&coded, "cable") && !told(&coded, "--"), "{coded:?}");
+            assert_eq!(fix(Repairs { loses_few: true, ..on }), None);
         }
         let counters = |lost| Counters { received: 9_950, lost, ..Counters::default() };
         let of = |lost| {
             let stream = StreamReport { counters: counters(lost), ..StreamReport::default() };
-            let repairs = Repairs::of(&stream, true);
+            let repairs = Repairs::of(&stream, None);
             (repairs.loses_few, repairs.loses_many)
         };
         assert_eq!((of(49), of(51)), ((true, false), (false, false)));

@@ -1,4 +1,4 @@
-//! Calls with `--redundancy auto` and 5 % random loss both ways.
+//! Calls with random loss both ways: with `--redundancy auto`, and with the default.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::congestion::CodingLimits;
@@ -56,6 +56,93 @@ fn lost_packets_of_samples_come_back() {
         println!("packets of 1 ms: {repaired} repaired, {lost} lost");
         assert!(repaired > 2_500 && late == 0 && received.first_wrong.is_none(), "{received}");
         assert!(lost <= 10, "{received}");
+    }
+}
+
+/// A call without `--format`: samples in packets of 2.5 ms, which are repeated whole.
+fn of_samples(path: &PathModel, seconds: i64, how: impl Fn(&mut Scenario)) -> [Received; 2] {
+    let samples = Coding::from(SampleFormat::L24);
+    let ends = [3, 4].map(|seed| {
+        let mut end = Scenario {
+            adapts: Some(CodingLimits {
+                codings: vec![samples, Coding::OPUS, Coding::OPUS_VOICE],
+                ptimes: (Span::from_micros(2500), Span::from_millis(20)),
+                max_bitrate: None,
+                after_loss: true,
+            }),
+            ..Scenario::call(samples, Frames::new(120), path.clone(), seed)
+        };
+        how(&mut end);
+        end
+    });
+    let mut call = Duplex::new(ends);
+    call.run(Span::from_secs(seconds));
+    call.worlds.map(|world| world.finish().remove(0))
+}
+
+fn usual(end: &mut Scenario) {
+    (end.redundancy, end.repairs_after_loss) = (Redundancy::Auto, true);
+}
+
+/// Packets lost in both directions.
+fn lost(received: &[Received; 2]) -> u64 {
+    received.iter().map(|one| one.counters.lost).sum()
+}
+
+#[test]
+fn auto_repairs_long_packets_after_the_first_reported_loss() {
+    let path = PathModel { loss: Loss::random(0.1), ..PathModel::ideal(Span::from_millis(20)) };
+    let after =
+        |seconds| lost(&of_samples(&path, seconds, |end| end.redundancy = Redundancy::Auto));
+    let (two, ten) = (after(2), after(10));
+    println!("10 % lost: {two} packets missed in 2 s, {} in the next 8 s", ten - two);
+    // A second loses 80 of 800; copies leave one in a hundred.
+    assert!(two <= 100, "{two}");
+    assert!(ten - two <= 2 * 64, "{ten} - {two}");
+}
+
+#[test]
+fn default_call_repairs_an_audible_loss() {
+    let path = PathModel { loss: Loss::random(0.02), ..PathModel::ideal(Span::from_millis(20)) };
+    let after = |seconds| of_samples(&path, seconds, usual);
+    let (begin, end) = (lost(&after(7)), after(30));
+    let later = lost(&end) - begin;
+    println!("2 % lost: {begin} packets missed in 7 s, {later} in the next 23 s");
+    // Of 18 400 packets, 368 are lost, and copies leave one in fifty of them.
+    assert!(begin >= 30 && later <= 20, "{begin} and {later}");
+    for one in end {
+        assert_eq!(one.first_wrong, None, "{one}");
+    }
+}
+
+#[test]
+fn default_call_without_audible_loss_is_as_without_redundancy() {
+    for loss in [Loss::NONE, Loss::random(0.001)] {
+        let path = PathModel { loss, ..PathModel::ideal(Span::from_millis(20)) };
+        let off = of_samples(&path, 20, |_| ());
+        let usual = of_samples(&path, 20, usual);
+        for (off, usual) in off.iter().zip(&usual) {
+            assert_eq!((off.digest, off.bytes), (usual.digest, usual.bytes), "{usual}");
+            assert_eq!(off.offsets, usual.offsets);
+        }
+    }
+}
+
+/// If copies make the loss worse, the call adapts.
+#[test]
+fn default_call_adapts_if_its_copies_do_not_fit() {
+    for rate in [2_100_000, 2_300_000, 2_450_000, 3_500_000] {
+        let bottleneck = Some(Bottleneck { rate, queue: 16_000 });
+        let loss = Loss::random(0.02);
+        let path = PathModel { bottleneck, loss, ..PathModel::ideal(Span::from_millis(20)) };
+        let after = |seconds| lost(&of_samples(&path, seconds, usual));
+        let (begin, later) = (after(20), after(40));
+        println!(
+            "{rate} bit/s: {begin} packets missed in 20 s, {} in the next 20 s",
+            later - begin
+        );
+        // Without redundancy and adaptation: 320 or more.
+        assert!(later - begin <= 240, "{rate} bit/s: {begin}, {later}");
     }
 }
 

@@ -64,7 +64,13 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     };
     let mut lines = Vec::new();
     if let Some(sent) = view.sent {
-        lines.push(format!("sent   {}  {microphone:<5}  {} via {path}", peaks(sent), coded(sent)));
+        let lost = sent.second.loss_share.map(|_| format!("  loss {}", loss(sent)));
+        lines.push(format!(
+            "sent   {}  {microphone:<5}{}  {} via {path}",
+            peaks(sent),
+            lost.unwrap_or_default(),
+            coded(sent)
+        ));
     }
     if let Some(received) = view.received {
         lines.push(format!(

@@ -45,8 +45,10 @@ pub(in crate::cmd) fn coding(stream: &StreamSnapshot) -> String {
 }
 
 pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
+    let reported = stream.counters.contains_key("receiver_lost");
+    let lost = if reported { "receiver_lost" } else { "lost" };
     match stream.second.loss_share {
-        Some(share) => format!("{:.2} % {}", share * 100.0, count(stream, "lost")),
+        Some(share) => format!("{:.2} % {}", share * 100.0, count(stream, lost)),
         None => UNKNOWN.to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use super::programs::Programs;
 use super::worked;
 use crate::failure::Failure;
 
-const NOBODY: &str = "no taut runs here; start one, such as taut demo, or run taut top as the user who \
+const NOBODY: &str = "no stream runs here; start one, such as taut demo, or run taut top as the user who \
                       runs it";
 
 const GAP: usize = 2;

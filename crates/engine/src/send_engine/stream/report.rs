@@ -131,7 +131,7 @@ impl SentStream {
                 .collect(),
         };
         self.observed.notify(now, way, &mut snapshot);
-        snapshot.second.loss_share = None;
+        snapshot.second.loss_share = self.policy.believed().find_map(|known| known.loss_share);
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
             let expected = losses.tally.expected.saturating_add(losses.tally.beyond);
             let counted = ReceiverCounters { expected, lost: losses.lost, late: losses.late };

@@ -236,6 +236,14 @@ pub struct LossReport {
 }
 
 impl LossReport {
+    /// Share of packets lost after `earlier`; `None` if none were due.
+    pub(crate) fn share_since(&self, earlier: &Self) -> Option<f64> {
+        let Tally { expected, beyond, .. } = self.tally.since(&earlier.tally);
+        let due = expected.saturating_add(beyond);
+        let lost = self.lost.saturating_sub(earlier.lost).min(due);
+        (due > 0).then(|| lost as f64 / due as f64)
+    }
+
     pub(super) const BYTES: usize = 60;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
