@@ -193,10 +193,9 @@ For scripts, --report json (times in nanoseconds, null if unknown):
     "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" } ],
     "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
     "uncertainty_ns", "round_trip_ns", "rate_ppm", "rate_uncertainty_ppm" } } ],
-    "clock": { "address",
-    "stream", "state": "waiting" | "locked" | "holdover", "rate_ppm",
-    "uncertainty_ppm", "holdover_ns" }, "offloads": [ { "id", "plugin",
-    "client", "phase", "share", "blocks", "missed", "restarts" } ] } ],
+    "clock": { "address", "stream", "state": "waiting" | "locked" | "holdover",
+    "rate_ppm", "uncertainty_ppm", "holdover_ns" }, "offloads": [ { "id",
+    "plugin", "client", "phase", "share", "blocks", "missed", "restarts" } ] } ],
     "unreadable": [ { "socket", "reason" } ] }
 
 "#,

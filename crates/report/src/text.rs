@@ -311,7 +311,7 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
     if let Some(drift) = stream.drift_ppm {
         let unsure = stream.clock.as_ref().and_then(|clock| clock.card_uncertainty_ppm);
         let drift = digits::ppm_with_error(drift, unsure);
-        writeln!(out, "card: {drift} against the sender's, corrected by resampling")?;
+        writeln!(out, "card against the sender's: {drift}; corrected by resampling")?;
     }
     for path in &stream.paths {
         writeln!(
