@@ -146,3 +146,17 @@ pub(crate) struct TrustFlags {
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_destination_to_pair_with_has_no_port() {
+        let target = |text: &str| text.parse::<PairTarget>();
+        assert!(target("office=ssh:me@10.0.0.2:22").is_err());
+        let destination = "2001:db8::2".to_owned();
+        let address = PairTarget::Ssh { name: None, destination };
+        assert_eq!(target("ssh:[2001:db8::2]"), Ok(address));
+    }
+}

@@ -258,6 +258,7 @@ impl Measurement {
             Err(why) => return WindowOutcome::Hidden(why),
         };
         let mut expected = core::mem::take(&mut self.expected);
+        let unfound = &mut self.unfound;
         // The sound at this time reveals ledger errors.
         if let Some(packet) = expected.iter().find(|e| (first..=last).contains(&e.dac)) {
             let index = Frames::new(origin.index_of(packet.media).round() as i64);
@@ -270,6 +271,11 @@ impl Measurement {
             let at = here.then(|| hearing.time_between(start, index)).flatten();
             let Some(at) = at else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);
+            if measured < Span::ZERO {
+                // No sound plays before its capture: this is an earlier repetition.
+                unfound.count(Why::Repeats);
+                return false;
+            }
             found(FoundPacket { media: packet.media, measured, error });
             false
         });

@@ -108,7 +108,8 @@ impl Search {
         let others = window.neighbours(best, self.reach);
         let elsewhere = |place: &MediaTime| !others.contains(place);
         let mut likely = window.likely(guess, self.reach).filter(elsewhere);
-        let twice = likely.any(|place| window.matches(place));
+        let twice = likely.any(|place| window.matches(place))
+            || window.repeats_where_frames_miss(best, self.reach);
         if twice { Err(Why::Repeats) } else { Ok(best.into()) }
     }
 
@@ -119,6 +120,9 @@ impl Search {
         guess: MediaTime,
     ) -> Result<WindowOrigin, Why> {
         let best = origin.point.nearest();
+        if window.repeats_where_frames_miss(best, self.reach) {
+            return Err(Why::Repeats);
+        }
         let gain = window.likeness(best).gain() as f32;
         let (mut tried, mut tries) = ([best, best], 0);
         for away in outwards(self.reach) {

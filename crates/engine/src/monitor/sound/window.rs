@@ -10,6 +10,11 @@ use super::recent::RecentFrames;
 
 /// Maximum residual energy: −60 dB, above a volume's rounding errors and below other sound.
 const LEFT_OVER: f64 = 1e-6;
+/// Maximum residual energy of a sound that repeats itself: −40 dB, as its period may end between
+/// frames.
+const REPEATED: f64 = 1e-4;
+/// Longest period, in frames: a third of the window is left to compare.
+const LONGEST_PERIOD: usize = WINDOW * 2 / 3;
 const SILENCE: f64 = 1e-9;
 const LIKELY: f32 = 0.01;
 /// Maximum deviation between frames: at half a frame, an 8 kHz tone deviates by half.
@@ -116,6 +121,31 @@ impl<'a> SoundWindow<'a> {
         let span = self.brought.run(first, longest_run(Frames::new(reach)).as_len());
         let likely = span.into_iter().flat_map(move |span| self.landmarks.places(span, count));
         likely.map(move |index| first + Frames::from_len(index))
+    }
+
+    /// Whether the sound repeats itself at a place near `best` with missing frames, which may be
+    /// the right one instead: a lost packet of a tone is concealed by the tone.
+    pub(super) fn repeats_where_frames_miss(&self, best: MediaTime, reach: i64) -> bool {
+        let misses = |away: i64| {
+            let there = self.there(best + Frames::new(away));
+            there.len() != WINDOW || there.iter().any(|sample| sample.is_nan())
+        };
+        if !(-reach..=reach).step_by(WINDOW / 2).any(misses) {
+            return false;
+        }
+        let Some(period) = self.period() else { return false };
+        let period = Frames::from_len(period).count();
+        (1..=reach / period).flat_map(|times| [times * period, -times * period]).any(misses)
+    }
+
+    /// Smallest lag at which the window matches itself, beyond those of slow sound.
+    fn period(&self) -> Option<usize> {
+        let unlike = |lag: usize| {
+            let (early, late) = (&self.samples[..WINDOW - lag], &self.samples[lag..]);
+            Likeness::between(late, early).left_over() > REPEATED
+        };
+        let differs = (1..=LONGEST_PERIOD).find(|lag| unlike(*lag))?;
+        (differs..=LONGEST_PERIOD).find(|lag| !unlike(*lag))
     }
 
     pub(super) fn settle(&self, mut best: MediaTime) -> MediaTime {

@@ -370,6 +370,11 @@ fn callers_redundancy_precedes_the_called_ends() {
     let terms = with(None).choose(&with(None)).unwrap();
     assert_eq!(terms.regulator(auto).requested(), Redundancy::Auto);
     assert_eq!(terms.regulator(None).requested(), Redundancy::Off);
+    let codings = vec![SampleFormat::L24.into(), Coding::OPUS];
+    let adapts = Some(CallAdaptation { codings, ..CallAdaptation::default() });
+    let adapting = CallTerms { adapts, ..terms.clone() };
+    assert_eq!(adapting.regulator(None).requested(), Redundancy::Auto);
+    assert_eq!(adapting.regulator(off).requested(), Redundancy::Off);
     assert_eq!(CallTerms { redundancy: off, ..terms }.regulator(auto).requested(), Redundancy::Off);
 }
 
